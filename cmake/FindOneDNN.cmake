@@ -1,0 +1,16 @@
+# Finds oneDNN 2.6 or newer: OneDNN_FOUND, OneDNN_VERSION and the target OneDNN::dnnl. (The package's own CMake files
+# insist on OpenCL, which the CPU engine does not need.)
+find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+find_library(ONEDNN_LIBRARY dnnl)
+if(ONEDNN_INCLUDE_DIR)
+  file(STRINGS ${ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h onednn_version_lines REGEX "#define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
+  string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+).*" "\\1.\\2.\\3" OneDNN_VERSION "${onednn_version_lines}")
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(OneDNN REQUIRED_VARS ONEDNN_LIBRARY ONEDNN_INCLUDE_DIR VERSION_VAR OneDNN_VERSION)
+if(OneDNN_FOUND AND NOT TARGET OneDNN::dnnl)
+  add_library(OneDNN::dnnl UNKNOWN IMPORTED)
+  set_target_properties(OneDNN::dnnl PROPERTIES IMPORTED_LOCATION ${ONEDNN_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${ONEDNN_INCLUDE_DIR})
+endif()
+mark_as_advanced(ONEDNN_INCLUDE_DIR ONEDNN_LIBRARY)

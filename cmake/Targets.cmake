@@ -1,0 +1,60 @@
+# How our libraries, programs and tests are declared; every target of the project goes through these functions.
+
+# Warnings, sanitizers and the include root, for every target of ours.
+add_library(ddprun_settings INTERFACE)
+target_include_directories(ddprun_settings INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_features(ddprun_settings INTERFACE cxx_std_20)
+target_compile_options(ddprun_settings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${DDPRUN_WERROR}>>:-Werror>)
+if(DDPRUN_SANITIZE)
+  target_compile_options(ddprun_settings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${DDPRUN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
+  target_link_options(ddprun_settings INTERFACE -fsanitize=${DDPRUN_SANITIZE})
+endif()
+if(DDPRUN_FUZZ)
+  target_compile_options(ddprun_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
+endif()
+
+# Third-party code, all of it linked in: only libc is shared (a program that starts under any LD_LIBRARY_PATH).
+add_library(ddprun_fmt INTERFACE)
+target_link_libraries(ddprun_fmt INTERFACE fmt::fmt-header-only)
+add_library(ddprun_spdlog INTERFACE)
+# Not spdlog's own target: it would bring the shared libfmt along.
+target_include_directories(ddprun_spdlog SYSTEM INTERFACE
+  $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>)
+target_compile_definitions(ddprun_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+target_link_libraries(ddprun_spdlog INTERFACE ddprun_fmt Threads::Threads)
+add_library(ddprun_json INTERFACE)
+target_link_libraries(ddprun_json INTERFACE nlohmann_json::nlohmann_json)
+add_library(ddprun_boost INTERFACE)
+target_link_libraries(ddprun_boost INTERFACE Boost::headers)
+target_compile_definitions(ddprun_boost INTERFACE BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_ALL_NO_LIB)
+
+# ddprun_library(NAME SOURCES a.cpp ... HEADERS a.hpp ... LIBRARIES ddprun::x ...)
+# A static library ddprun_NAME with the alias ddprun::NAME; its headers are checked to compile alone.
+function(ddprun_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  set(target ddprun_${name})
+  if(ARG_SOURCES)
+    add_library(${target} STATIC ${ARG_SOURCES})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE ${ARG_PRIVATE_LIBRARIES})
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(ddprun::${name} ALIAS ${target})
+  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
+  target_link_libraries(${target} ${scope} ddprun_settings ${ARG_LIBRARIES})
+endfunction()
+
+# ddprun_program(NAME SOURCES main.cpp LIBRARIES ...): a program in build/PRESET/bin, with libstdc++ and libgcc linked in.
+function(ddprun_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ddprun_settings ${ARG_LIBRARIES})
+  if(NOT DDPRUN_SANITIZE)
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+endfunction()

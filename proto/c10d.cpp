@@ -1,0 +1,1 @@
+#include "proto/c10d.hpp"

@@ -1,0 +1,33 @@
+// The names of the environment variables that make up the contract with workers.
+// Source: the behaviour of `torchrun` (PyTorch 2.x); the DDPRUN_ ones are our own.
+#pragma once
+
+namespace ddprun::proto::env {
+
+inline constexpr const char* kRank = "RANK";
+inline constexpr const char* kLocalRank = "LOCAL_RANK";
+inline constexpr const char* kGroupRank = "GROUP_RANK";
+inline constexpr const char* kRoleRank = "ROLE_RANK";
+inline constexpr const char* kRoleName = "ROLE_NAME";
+inline constexpr const char* kWorldSize = "WORLD_SIZE";
+inline constexpr const char* kLocalWorldSize = "LOCAL_WORLD_SIZE";
+inline constexpr const char* kGroupWorldSize = "GROUP_WORLD_SIZE";
+inline constexpr const char* kRoleWorldSize = "ROLE_WORLD_SIZE";
+inline constexpr const char* kMasterAddr = "MASTER_ADDR";
+inline constexpr const char* kMasterPort = "MASTER_PORT";
+inline constexpr const char* kRestartCount = "TORCHELASTIC_RESTART_COUNT";
+inline constexpr const char* kMaxRestarts = "TORCHELASTIC_MAX_RESTARTS";
+inline constexpr const char* kRunId = "TORCHELASTIC_RUN_ID";
+inline constexpr const char* kUseAgentStore = "TORCHELASTIC_USE_AGENT_STORE";  ///< `True` or `False`, Python's spelling
+inline constexpr const char* kErrorFile = "TORCHELASTIC_ERROR_FILE";
+inline constexpr const char* kSignalsToHandle = "TORCHELASTIC_SIGNALS_TO_HANDLE";
+inline constexpr const char* kNcclAsyncErrorHandling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+inline constexpr const char* kOmpNumThreads = "OMP_NUM_THREADS";
+inline constexpr const char* kCudaVisibleDevices = "CUDA_VISIBLE_DEVICES";
+inline constexpr const char* kPythonUnbuffered = "PYTHONUNBUFFERED";
+inline constexpr const char* kPythonExec = "PYTHON_EXEC";
+
+inline constexpr const char* kRound = "DDPRUN_ROUND";        ///< number of the round, from 0
+inline constexpr const char* kJobSocket = "DDPRUN_SOCKET";   ///< abstract socket of the agent: `@ddprun/UID/RUNID`
+
+}  // namespace ddprun::proto::env

@@ -1,0 +1,118 @@
+// What agents and the membership core say to each other. One node uses these structs in-process; several nodes send
+// them as frames. Messages only: no decision is made here.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::proto {
+
+/// Number of a round, from 0.
+using RoundNumber = std::uint64_t;
+
+/// Names an agent within its job: unique among live agents, stable through its reconnections.
+using AgentId = std::string;
+
+/// How a worker ended, as the kernel reported it.
+struct WorkerExit {
+  bool by_signal = false;
+  int value = 0;  ///< exit code, or signal number
+  bool core_dumped = false;
+
+  bool success() const { return !by_signal && value == 0; }
+  friend bool operator==(const WorkerExit&, const WorkerExit&) = default;
+};
+
+/// What one agent knows of one worker that failed. `local_rank` counts within the agent's node.
+struct WorkerFailure {
+  int local_rank = 0;
+  int pid = 0;
+  WorkerExit exit;
+  std::chrono::nanoseconds ran_for{0};
+  std::string error;                    ///< empty, or why the worker could not be started
+  std::vector<std::string> last_lines;  ///< the end of its stderr, where we saw it
+};
+
+// From an agent to the membership core -------------------------------------------------------------------------
+
+/// "I am ready to take part in the next round with so many workers; a store for it would listen here."
+struct Join {
+  int local_world_size = 0;
+  std::string role = "default";
+  std::optional<int> requested_group_rank;  ///< --node-rank
+  std::string node_name;                    ///< breaks ties in rank order, in natural order (node2 before node10)
+  std::string store_addr;
+  std::uint16_t store_port = 0;
+};
+/// Every worker of the round has been exec'd.
+struct Started {
+  RoundNumber round = 0;
+};
+/// A worker of the round ended other than by exit 0. One message for the first, more may follow.
+struct WorkerFailed {
+  RoundNumber round = 0;
+  WorkerFailure failure;
+};
+/// All workers of the round ended with exit 0.
+struct WorkersDone {
+  RoundNumber round = 0;
+};
+/// Nothing of the round is left on this node.
+struct Stopped {
+  RoundNumber round = 0;
+};
+/// The agent goes away: it was told to stop (`signal`), or it cannot go on (`error`).
+struct Leave {
+  int signal = 0;
+  std::string error;
+};
+using AgentMessage = std::variant<Join, Started, WorkerFailed, WorkersDone, Stopped, Leave>;
+
+// From the membership core to one agent ------------------------------------------------------------------------
+
+/// What to do about one local worker in the new round.
+enum class WorkerDirective {
+  replace,  ///< start a new process
+  keep,     ///< the process of the last round goes on
+};
+
+/// A round has formed. Carries only the agent's own numbers.
+struct Round {
+  RoundNumber number = 0;
+  std::string reason;  ///< "first round", "worker failed: rank 1, killed by SIGKILL", ...
+  int group_rank = 0;
+  int group_world_size = 1;
+  int first_rank = 0;  ///< RANK of local rank 0
+  int world_size = 1;
+  int first_role_rank = 0;
+  int role_world_size = 1;
+  int restart_count = 0;  ///< restarts after failures so far, one count for the whole job
+  int max_restarts = 0;
+  std::string master_addr;
+  std::uint16_t master_port = 0;
+  std::vector<WorkerDirective> workers;  ///< one for each local rank
+};
+/// End the workers of the round, then send Stopped and, unless `final`, Join again.
+struct Stop {
+  RoundNumber round = 0;
+  std::string reason;
+  bool final = false;
+};
+/// The job is over, for everybody.
+struct Finished {
+  enum class Outcome { succeeded, failed, cancelled } outcome = Outcome::succeeded;
+  std::string reason;
+  std::optional<AgentId> culprit_agent;
+  std::optional<WorkerFailure> culprit;
+  int culprit_rank = -1;  ///< RANK in the round in which it failed
+  int signal = 0;         ///< cancelled: the signal that asked for it
+  int restart_count = 0;
+  int max_restarts = 0;
+};
+using MembershipMessage = std::variant<Round, Stop, Finished>;
+
+}  // namespace ddprun::proto

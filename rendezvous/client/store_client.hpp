@@ -1,0 +1,54 @@
+// A blocking client of a c10d store (ours or PyTorch's), with a deadline on every call. For workers and tests.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/result.hpp"
+
+namespace ddprun::rdzv {
+
+using Clock = std::chrono::steady_clock;
+
+/// One connection to a store. Not for use by several threads at once. Keys are sent as PyTorch's TCPStore sends them
+/// (with a leading '/'), so that Python workers and this client meet. After an error other than timed_out of `wait`,
+/// the connection is out of step and must be dropped.
+///
+/// Errors: proto::Errc::timed_out (the deadline passed), peer_closed, malformed, old_dialect, or the system's.
+class StoreClient {
+ public:
+  /// Resolves, connects, validates and pings, and tries again with back-off while the server is not there, until
+  /// `deadline`. A server that accepts but does not answer PING within 2 s is old_dialect.
+  static Result<StoreClient> connect(const std::string& host, std::uint16_t port, Clock::time_point deadline);
+
+  StoreClient(StoreClient&&) noexcept;
+  StoreClient& operator=(StoreClient&&) noexcept;
+  ~StoreClient();
+
+  Result<void> set(std::string_view key, std::string_view value, Clock::time_point deadline);
+  /// Waits for the key to appear, then reads it.
+  Result<std::string> get(std::string_view key, Clock::time_point deadline);
+  Result<std::int64_t> add(std::string_view key, std::int64_t delta, Clock::time_point deadline);
+  Result<bool> check(std::span<const std::string> keys, Clock::time_point deadline);
+  /// Until all keys exist. On timed_out the wait is cancelled and the connection stays usable.
+  Result<void> wait(std::span<const std::string> keys, Clock::time_point deadline);
+  Result<std::string> compare_set(std::string_view key, std::string_view expected, std::string_view desired,
+                                  Clock::time_point deadline);
+  Result<bool> erase(std::string_view key, Clock::time_point deadline);
+  Result<std::int64_t> key_count(Clock::time_point deadline);
+  Result<void> append(std::string_view key, std::string_view bytes, Clock::time_point deadline);
+  Result<std::vector<std::string>> multi_get(std::span<const std::string> keys, Clock::time_point deadline);
+  Result<void> multi_set(std::span<const std::pair<std::string, std::string>> pairs, Clock::time_point deadline);
+
+ private:
+  class Impl;
+  explicit StoreClient(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,40 @@
+// A c10d store on a thread of its own: sockets around the pure StoreCore. One server lives as long as one round.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "proto/result.hpp"
+#include "proto/unique_handle.hpp"
+
+namespace ddprun::rdzv {
+
+/// A bound and listening TCP socket; connections queue in the kernel until a StoreServer takes it.
+struct StoreListener {
+  UniqueFd fd;
+  std::string addr;        ///< what workers are told, e.g. "127.0.0.1"
+  std::uint16_t port = 0;  ///< the real one, also when 0 was asked for
+};
+
+/// Binds and listens without starting anything. `host` is a numeric IPv4 or IPv6 address; port 0 lets the kernel choose.
+Result<StoreListener> listen_store(const std::string& host, std::uint16_t port);
+
+/// Serves one store until destroyed. The thread is started by the constructor and joined by the destructor, which
+/// closes every connection. Clients that break the protocol are closed and hurt nobody else.
+class StoreServer {
+ public:
+  explicit StoreServer(StoreListener listener);
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  [[nodiscard]] const std::string& addr() const;
+  [[nodiscard]] std::uint16_t port() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun::rdzv

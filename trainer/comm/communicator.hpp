@@ -1,0 +1,71 @@
+// How ranks exchange gradients. A lost peer is a value that returns to the step loop, never an exception.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "trainer/comm/shard_tree.hpp"
+
+namespace ddprun::trainer {
+
+using Clock = std::chrono::steady_clock;
+
+/// Half-open range of floats in a gradient arena.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+enum class CommStatus {
+  done,
+  aborted,    ///< a peer is gone, or somebody called abort()
+  timed_out,  ///< the deadline passed while a peer was still alive
+};
+
+struct [[nodiscard]] CommResult {
+  CommStatus status = CommStatus::done;
+  int rank = -1;       ///< the peer that is gone or was waited for; -1: not known
+  int bucket = -1;     ///< the bucket waited for; -1: not in an all-reduce
+  std::string detail;  ///< in words, for the log; names rank, bucket and deadline
+
+  bool ok() const { return status == CommStatus::done; }
+};
+
+/// Names one started all-reduce; tickets rise by one for every start().
+using Ticket = std::uint64_t;
+
+/// One rank's view of the group. Every rank makes the same calls in the same order. One thread calls it.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int world_size() const = 0;
+
+  /// The gradient arenas of this rank, one for each node of `shard_tree` that this rank contributes (at least one).
+  /// They belong to the communicator because peers read and write them. Slot 0 receives the result.
+  [[nodiscard]] virtual std::span<float> arena(int slot) = 0;
+
+  /// Announces that `range` of all of this rank's arenas is final for this step, and starts the sum over all shards
+  /// in the order of the shard tree. Does not wait. Buckets are started in index order on every rank.
+  virtual Ticket start(int bucket, Range range) = 0;
+
+  /// Does whatever can be done now without waiting. Cheap; called often.
+  virtual void progress() = 0;
+
+  /// Until the sum of this ticket (and all before it) stands in arena(0) of every rank.
+  virtual CommResult finish(Ticket ticket, Clock::time_point deadline) = 0;
+
+  virtual CommResult broadcast(std::span<std::byte> bytes, int root, Clock::time_point deadline) = 0;
+  /// `all` holds world_size() pieces of the size of `mine`, in rank order.
+  virtual CommResult all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
+                                Clock::time_point deadline) = 0;
+  virtual CommResult barrier(Clock::time_point deadline) = 0;
+
+  /// Makes every present and later call of every rank return aborted.
+  virtual void abort(const std::string& reason) = 0;
+};
+
+}  // namespace ddprun::trainer
