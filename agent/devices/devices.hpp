@@ -1,0 +1,36 @@
+// GPUs of this machine, found without linking CUDA: NVML opened at run time, else what the driver
+// shows in /proc and /dev.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+struct Gpu {
+  int index = 0;     ///< as NVML counts, which is PCI order
+  std::string uuid;  ///< `GPU-...`; empty when the source does not tell
+};
+
+struct GpuDiscovery {
+  std::vector<Gpu> gpus;
+  std::string
+      source;  ///< `NVML`, `/proc/driver/nvidia/gpus`, `/dev/nvidia*`; empty when none was found
+  std::string looked_for;  ///< what was tried and what came of it, for messages
+};
+
+/// Where to look. Tests give their own.
+struct GpuPlaces {
+  std::string nvml = "libnvidia-ml.so.1";  ///< for dlopen; empty: not tried
+  std::string proc = "/proc/driver/nvidia";
+  std::string dev = "/dev";
+};
+
+/// Whether an NVIDIA driver seems to be here; costs a few microseconds.
+bool gpus_likely(const GpuPlaces& places = {});
+
+/// Looks in all places in order; the first that knows of a GPU wins. Never fails: a machine without
+/// GPUs has none.
+GpuDiscovery discover_gpus(const GpuPlaces& places = {});
+
+}  // namespace ddprun::agent

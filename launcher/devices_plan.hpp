@@ -1,0 +1,39 @@
+// Which GPUs this job uses, and what each worker sees of them. Pure: what the machine has is given.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/devices/devices.hpp"
+#include "launcher/launch_error.hpp"
+#include "launcher/options.hpp"
+
+namespace ddprun::launcher {
+
+/// The node's GPUs as this job uses them.
+struct DevicesPlan {
+  std::vector<std::string>
+      chosen;            ///< entries for CUDA_VISIBLE_DEVICES: `0`, `GPU-1b2c...`, `MIG-...`
+  bool cpu_job = false;  ///< --gpus=none: workers shall see no GPU
+  std::string source;    ///< how they were found, for people; empty when nobody looked
+  std::vector<std::string> notes;
+};
+
+/// The entries of CUDA_VISIBLE_DEVICES that CUDA would use: those before the first invalid one,
+/// none when one occurs twice. Without the variable all discovered GPUs, by index.
+std::vector<std::string> visible_gpus(const agent::GpuDiscovery& discovered,
+                                      const std::optional<std::string>& cuda_visible_devices);
+
+/// Applies --gpus to the visible ones.
+Outcome<DevicesPlan> plan_devices(const agent::GpuDiscovery& discovered,
+                                  const std::optional<std::string>& cuda_visible_devices,
+                                  const GpuSelection& selection);
+
+/// CUDA_VISIBLE_DEVICES of one worker; empty optional: leave the variable as it is (also when it is
+/// not there).
+std::optional<std::string> worker_cuda_visible_devices(
+    const DevicesPlan& devices, const std::optional<std::string>& cuda_visible_devices,
+    const GpuSelection& selection, GpuVisibility visibility, int local_rank);
+
+}  // namespace ddprun::launcher

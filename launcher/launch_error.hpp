@@ -1,0 +1,34 @@
+// How the launcher says no: one message with its remedy, and the exit code that goes with it.
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <boost/throw_exception.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace ddprun::launcher {
+
+inline constexpr int kExitUsage = 2;            ///< the command line is wrong; nothing was started
+inline constexpr int kExitNotExecutable = 126;  ///< PROGRAM is there, but can't be executed
+inline constexpr int kExitNotFound = 127;       ///< PROGRAM, or the Python it needs, was not found
+
+/// Printed as `ddprun: MESSAGE`; the message ends without a full stop's newline and says what to
+/// do.
+struct LaunchError {
+  int exit_code = kExitUsage;
+  std::string message;
+};
+
+/// A T, or why nothing can be started.
+template <class T>
+using Outcome = boost::system::result<T, LaunchError>;
+
+inline LaunchError usage_error(std::string message) { return {kExitUsage, std::move(message)}; }
+
+/// Called by Outcome::value() of an error.
+BOOST_NORETURN inline void throw_exception_from_error(const LaunchError& error,
+                                                      const boost::source_location& where) {
+  boost::throw_exception(std::runtime_error(error.message), where);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,67 @@
+// The one table of options. Parser, suggestions, help, completion, man page and --dry-run all come
+// from it: a new option is a new row (and a field of LaunchOptions), not new code.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher {
+
+enum class ValueType {
+  flag,  ///< no value on the command line; from a variable an integer (non-zero is on), true, yes,
+         ///< ...
+  integer,           ///< any sign
+  count,             ///< an integer, 0 or more
+  positive_or_word,  ///< an integer, 1 or more, or one of `choices`
+  text,              ///< anything
+  choice,            ///< one of `choices`
+  optional_choice,   ///< `--x` alone means the first of `choices`, `--x=v` another one
+  seconds,           ///< a decimal number, 0 or more, with an optional unit ms, s, m or h
+};
+
+/// Headings of the help, in this order.
+enum class OptionGroup { workers, program, gpus, streams, failures, rendezvous, ourselves };
+
+/// One option. Spellings are derived from `name`: `--master-addr` and `--master_addr`.
+struct OptionRow {
+  std::string_view name;              ///< dash form, without the leading dashes
+  char short_name = '\0';             ///< `m` for -m
+  std::string_view environment = {};  ///< variable that gives the default; empty: none
+  ValueType type = ValueType::flag;
+  std::string_view choices = {};  ///< `a|b|c`
+  OptionGroup group = OptionGroup::ourselves;
+  std::string_view placeholder =
+      {};  ///< `N`; empty for flags, and for choices (they are shown themselves)
+  std::string_view help = {};           ///< one line, no full stop
+  std::string_view more = {};           ///< further sentences for the man page
+  std::string_view default_value = {};  ///< given to the accessors; empty: none
+  std::string_view default_text =
+      {};  ///< shown instead of default_value; both empty: nothing is shown
+  std::string_view no_effect = {};  ///< not empty: accepted, and this reason is said once
+  bool ends = false;                ///< --help and the like: the rest of the line is not looked at
+};
+
+/// All rows, in the order of the help.
+std::span<const OptionRow> option_table();
+
+std::string_view group_title(OptionGroup group);
+
+/// `--master-addr`, `--master_addr`, then `-m` where there is a short one.
+std::vector<std::string> spellings(const OptionRow& row);
+
+/// `choices` taken apart.
+std::vector<std::string_view> choices_of(const OptionRow& row);
+
+/// What stands behind the name in help and man page: `=N`, `=prefix|raw`, `[=json]` or nothing.
+std::string value_hint(const OptionRow& row);
+
+/// Command lines that help and man page show first.
+struct Example {
+  std::string_view command;
+  std::string_view what;
+};
+std::span<const Example> examples();
+
+}  // namespace ddprun::launcher

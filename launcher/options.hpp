@@ -1,0 +1,75 @@
+// The typed form of the command line. It is filled in one place, from the generic result of the
+// parser.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/launch_error.hpp"
+#include "launcher/parser.hpp"
+
+namespace ddprun::launcher {
+
+/// What the user asked for. Everything but `run` ends without starting a worker.
+enum class Request { run, dry_run, dry_run_json, help, version, man_page, completion };
+
+/// --nproc-per-node before the machine was looked at.
+struct ProcessCount {
+  enum class Kind { number, automatic, cpu, gpu } kind = Kind::number;
+  int number = 1;      ///< at least 1; only for Kind::number
+  bool given = false;  ///< false: nobody said anything, so 1
+};
+
+/// --gpus before the machine was looked at.
+struct GpuSelection {
+  enum class Kind { all, none, list } kind = Kind::all;
+  std::vector<int>
+      list;  ///< places in the list of visible GPUs, each at most once; only for Kind::list
+  bool given = false;
+};
+
+enum class GpuVisibility { all, own };
+enum class OutputMode { prefix, raw, pty, pipe };
+enum class StdinMode { rank0, all, none };
+enum class LogLevel { trace, debug, info, warn, error, off };
+
+struct LaunchOptions {
+  Request request = Request::run;
+  std::string completion_shell;  ///< bash, zsh or fish, for Request::completion
+
+  ProcessCount processes;
+  int max_restarts = 0;
+  bool standalone = false;
+  std::string master_addr;                   ///< empty: not given
+  std::optional<std::uint16_t> master_port;  ///< empty: not given
+  std::optional<std::string> run_id;         ///< empty: not given
+  std::string role = "default";
+
+  bool module = false;     ///< PROGRAM is a Python module
+  bool no_python = false;  ///< never run PROGRAM under Python
+  std::string program;
+  std::vector<std::string> arguments;  ///< untouched: never looked at
+
+  GpuSelection gpus;
+  GpuVisibility gpu_visibility = GpuVisibility::all;
+  std::optional<OutputMode> output;  ///< empty: chosen by the number of workers
+  StdinMode standard_input = StdinMode::rank0;
+  std::chrono::milliseconds grace_period{30'000};
+  LogLevel log_level = LogLevel::warn;
+
+  /// Lines to print once on our stderr before anything starts: options without effect, empty
+  /// variables.
+  std::vector<std::string> notes;
+};
+
+/// Checks what no single row can check and gives the values their types.
+Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed);
+
+/// Parses the real table: `arguments` without the program's own name.
+Outcome<LaunchOptions> parse_launch_options(const std::vector<std::string>& arguments,
+                                            const Environment& environment);
+
+}  // namespace ddprun::launcher
