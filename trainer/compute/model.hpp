@@ -1,4 +1,5 @@
-// What the training loop sees of a model: a table of parameters, and executors that compute one shard.
+// What the training loop sees of a model: a table of parameters, and executors that compute one
+// shard.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +12,18 @@
 
 namespace ddprun::trainer {
 
-/// Storage type of activations, of their gradients and of the parameters that the layers read. Arithmetic, master
-/// weights and gradient arenas are always fp32.
+/// Storage type of activations, of their gradients and of the parameters that the layers read.
+/// Arithmetic, master weights and gradient arenas are always fp32.
 enum class Precision { fp32, bf16, fp16 };
 
 /// How the arena orders the elements of a parameter, relative to PyTorch's shape.
 enum class ParameterLayout {
-  as_pytorch,      ///< row-major in PyTorch's shape (linear: out x in)
-  conv_ohwi,       ///< PyTorch's O,I,H,W stored as O,H,W,I (channels last)
+  as_pytorch,  ///< row-major in PyTorch's shape (linear: out x in)
+  conv_ohwi,   ///< PyTorch's O,I,H,W stored as O,H,W,I (channels last)
 };
 
-/// One parameter's place in the flat arenas (parameters, gradients, optimizer moments share offsets).
+/// One parameter's place in the flat arenas (parameters, gradients, optimizer moments share
+/// offsets).
 struct Parameter {
   std::string name;                 ///< PyTorch's, e.g. "conv1.weight"
   std::vector<std::int64_t> shape;  ///< PyTorch's
@@ -44,24 +46,27 @@ struct BatchResult {
   std::int64_t count = 0;
 };
 
-/// Computes shards of one fixed batch size. Owns activations and primitives; used by one thread at a time, and itself
-/// uses exactly the number of threads it was made with, whatever OMP_NUM_THREADS says.
+/// Computes shards of one fixed batch size. Owns activations and primitives; used by one thread at
+/// a time, and itself uses exactly the number of threads it was made with, whatever OMP_NUM_THREADS
+/// says.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Forward and backward of the mean loss of the batch times `*loss_scale` / `shards`. Overwrites `gradients` (arena
-  /// layout) and calls `final_up_to(end)` with rising element offsets as they become final, at last with the size.
-  /// `loss_scale` is read where the device computes, never by the host.
-  virtual BatchResult train(const Batch& batch, std::span<const float> parameters, const float* loss_scale,
-                            int shards, std::span<float> gradients,
+  /// Forward and backward of the mean loss of the batch times `*loss_scale` / `shards`. Overwrites
+  /// `gradients` (arena layout) and calls `final_up_to(end)` with rising element offsets as they
+  /// become final, at last with the size. `loss_scale` is read where the device computes, never by
+  /// the host.
+  virtual BatchResult train(const Batch& batch, std::span<const float> parameters,
+                            const float* loss_scale, int shards, std::span<float> gradients,
                             const std::function<void(std::size_t)>& final_up_to) = 0;
 
   /// Forward only.
   virtual BatchResult evaluate(const Batch& batch, std::span<const float> parameters) = 0;
 };
 
-/// A fixed layer graph. Parameters lie in the arena in the order in which backward finishes their gradients.
+/// A fixed layer graph. Parameters lie in the arena in the order in which backward finishes their
+/// gradients.
 class Model {
  public:
   virtual ~Model() = default;
