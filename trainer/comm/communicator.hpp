@@ -1,4 +1,5 @@
-// How ranks exchange gradients. A lost peer is a value that returns to the step loop, never an exception.
+// How ranks exchange gradients. A lost peer is a value that returns to the step loop, never an
+// exception.
 #pragma once
 
 #include <chrono>
@@ -34,22 +35,30 @@ struct [[nodiscard]] CommResult {
   bool ok() const { return status == CommStatus::done; }
 };
 
+/// How many sums may be started and not yet finished.
+inline constexpr int kStartedMax = 1024;
+
 /// Names one started all-reduce; tickets rise by one for every start().
 using Ticket = std::uint64_t;
 
-/// One rank's view of the group. Every rank makes the same calls in the same order. One thread calls it.
+/// One rank's view of the group. Every rank makes the same calls in the same order. One thread at a
+/// time calls it (abort() may come from any). After a result that is not done, the only calls left
+/// are abort() and the destructor.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int world_size() const = 0;
 
-  /// The gradient arenas of this rank, one for each node of `shard_tree` that this rank contributes (at least one).
-  /// They belong to the communicator because peers read and write them. Slot 0 receives the result.
+  /// The gradient arenas of this rank, one for each of its local_nodes() in the shard tree (at
+  /// least one). They start zeroed, on 64 bytes, and belong to the communicator because peers read
+  /// and write them. Slot 0 receives the result. The caller may write a range of them only while no
+  /// started sum covers it: between finish() and the next start().
   [[nodiscard]] virtual std::span<float> arena(int slot) = 0;
 
-  /// Announces that `range` of all of this rank's arenas is final for this step, and starts the sum over all shards
-  /// in the order of the shard tree. Does not wait. Buckets are started in index order on every rank.
+  /// Announces that `range` of all of this rank's arenas is final for this step, and starts the sum
+  /// over all shards in the order of the shard tree. Does not wait. Buckets are started in index
+  /// order on every rank, at most kStartedMax are started and not finished.
   virtual Ticket start(int bucket, Range range) = 0;
 
   /// Does whatever can be done now without waiting. Cheap; called often.
@@ -58,7 +67,8 @@ class Communicator {
   /// Until the sum of this ticket (and all before it) stands in arena(0) of every rank.
   virtual CommResult finish(Ticket ticket, Clock::time_point deadline) = 0;
 
-  virtual CommResult broadcast(std::span<std::byte> bytes, int root, Clock::time_point deadline) = 0;
+  virtual CommResult broadcast(std::span<std::byte> bytes, int root,
+                               Clock::time_point deadline) = 0;
   /// `all` holds world_size() pieces of the size of `mine`, in rank order.
   virtual CommResult all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                                 Clock::time_point deadline) = 0;

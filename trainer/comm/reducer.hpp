@@ -1,0 +1,83 @@
+// Turns "this shard's gradients are final up to here" into sums over all shards of all ranks,
+// overlapped with the rest of backward. Hides the shard tree, accumulation, buckets and tickets
+// from the training loop.
+//
+// One step of the loop, for each shard of shard_run(V, W, rank), by one lane or several:
+//
+//     reducer.begin_step();
+//     auto gradients = reducer.begin_shard(shard);
+//     executor.train(batch, parameters, scale, V, gradients, [&](std::size_t end) {
+//     reducer.final_up_to(shard, end); });
+//     ... when all shards of the run are computed and the lanes have joined:
+//     CommResult result = reducer.finish_step(deadline);   // then reducer.gradients() is the sum
+//     over all V shards
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "trainer/comm/buckets.hpp"
+#include "trainer/comm/communicator.hpp"
+#include "trainer/comm/tree_accumulator.hpp"
+
+namespace ddprun::trainer {
+
+struct BucketTiming {
+  Clock::duration started{};  ///< since begin_step()
+  Clock::duration exposed{};  ///< waited for in finish_step()
+};
+
+struct StepTiming {
+  Clock::duration
+      exposed{};  ///< the whole of finish_step(): communication that backward did not hide
+  std::vector<BucketTiming> buckets;  ///< by bucket index
+};
+
+/// begin_shard() and final_up_to() may be called by several threads, each for its own shard. The
+/// others by one thread while no shard is under way.
+class Reducer {
+ public:
+  /// `communicator` was made for the same number of shards and the same arena size, and outlives
+  /// the reducer.
+  Reducer(Communicator& communicator, int shards, std::size_t arena_floats, BucketSizes sizes = {});
+
+  void begin_step();
+
+  /// Where the executor writes the gradients of one shard of this rank's run.
+  std::span<float> begin_shard(int shard);
+
+  /// To be called as backward goes on, with rising ends, at last with the arena's size. Adds the
+  /// shard to its neighbours, starts the buckets that are final in all local sums, and does some of
+  /// the communication.
+  void final_up_to(int shard, std::size_t end);
+
+  /// Waits for all sums. Unless the result is done, gradients() is garbage and the parameters must
+  /// not change.
+  CommResult finish_step(Clock::time_point deadline);
+
+  /// The sum over all V shards in tree order: the same bits for every world size. Valid until
+  /// begin_step().
+  [[nodiscard]] std::span<float> gradients() const { return gradients_; }
+  [[nodiscard]] const std::vector<Range>& buckets() const { return buckets_; }
+  [[nodiscard]] const StepTiming& timing() const { return timing_; }
+
+ private:
+  void launch();
+
+  Communicator& communicator_;
+  std::vector<Range> buckets_;
+  std::span<float> gradients_;
+  TreeAccumulator accumulator_;
+  StepTiming timing_;
+  Clock::time_point step_began_{};
+
+  std::atomic<std::size_t> final_{0};     // floats final in all local nodes
+  std::atomic<std::size_t> launched_{0};  // buckets started; written under communicating_
+  std::mutex communicating_;              // the communicator is for one thread at a time
+  std::vector<Ticket> tickets_;           // by bucket index
+};
+
+}  // namespace ddprun::trainer

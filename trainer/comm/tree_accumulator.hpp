@@ -1,0 +1,63 @@
+// Sums the gradients of the shards that one rank computes, in the order of the shard tree, range by
+// range as they become final. Several lanes may compute shards side by side and finish in any
+// order: the sums do not change.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "trainer/comm/shard_tree.hpp"
+
+namespace ddprun::trainer {
+
+/// One arena per local node is given by the caller (a communicator's); further ones are made when
+/// needed and kept: at most log2(largest node) with one lane; each further lane needs one more, and
+/// more only if one lane falls far behind.
+///
+/// begin() and final_up_to() may be called by several threads, each for its own shard; reset() by
+/// one, when no shard is under way.
+class TreeAccumulator {
+ public:
+  /// `node_arenas[k]` receives the sum of local_nodes(shards, run)[k]; all have the same size.
+  TreeAccumulator(int shards, ShardRun run, std::vector<std::span<float>> node_arenas);
+  ~TreeAccumulator();
+  TreeAccumulator(const TreeAccumulator&) = delete;
+  TreeAccumulator& operator=(const TreeAccumulator&) = delete;
+
+  /// Forgets all sums: the next step starts.
+  void reset();
+
+  /// Where the gradients of `shard` (one of the run, once for each step) are to be written; old
+  /// values are in there.
+  std::span<float> begin(int shard);
+
+  /// The first `end` floats of this shard are final and will not be touched any more by who writes
+  /// them. Adds up what can be added. Returns how many floats are final in all local nodes.
+  std::size_t final_up_to(int shard, std::size_t end);
+
+  /// Arenas made beyond those given.
+  [[nodiscard]] std::size_t scratch_arenas() const;
+
+ private:
+  struct Node;
+  struct Scratch;
+
+  int make_subtree(TreeNode shards, int parent);
+  int leaf_of(int shard) const;
+  void merge_upwards(int node, std::unique_lock<std::mutex>& lock);
+  std::size_t final_in_all() const;
+
+  ShardRun run_;
+  std::size_t size_ = 0;
+  std::vector<std::span<float>> arenas_;
+  mutable std::mutex mutex_;  // guards all below; sums run outside it
+  std::vector<Node> nodes_;
+  std::vector<int> roots_;   // index into nodes_, one for each local node
+  std::vector<int> leaves_;  // index into nodes_, by shard - run_.first
+  std::vector<std::unique_ptr<Scratch>> scratch_;
+};
+
+}  // namespace ddprun::trainer
