@@ -1,0 +1,39 @@
+#include "proto/words.hpp"
+
+#include <csignal>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace ddprun::proto {
+
+std::string signal_name(int signal) {
+  if (const char* name = sigabbrev_np(signal)) return std::string("SIG") + name;
+  if (signal >= SIGRTMIN && signal <= SIGRTMAX) {
+    return signal == SIGRTMIN ? "SIGRTMIN" : fmt::format("SIGRTMIN+{}", signal - SIGRTMIN);
+  }
+  return fmt::format("signal {}", signal);
+}
+
+std::string describe(const WorkerExit& exit) {
+  if (!exit.by_signal) return fmt::format("exited with code {}", exit.value);
+  return fmt::format("killed by {} (signal {}{})", signal_name(exit.value), exit.value,
+                     exit.core_dumped ? ", core dumped" : "");
+}
+
+std::string describe(std::chrono::nanoseconds duration) {
+  using namespace std::chrono;
+  const auto ms = duration_cast<milliseconds>(duration).count();
+  if (ms < 1000) return fmt::format("{} ms", ms);
+  if (ms < 60'000) return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000.0);
+  const auto s = ms / 1000;
+  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
+  return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+}
+
+std::string describe(const WorkerFailure& failure) {
+  if (!failure.error.empty()) return fmt::format("could not be started: {}", failure.error);
+  return fmt::format("{} after {}", describe(failure.exit), describe(failure.ran_for));
+}
+
+}  // namespace ddprun::proto

@@ -1,0 +1,394 @@
+// The membership core, driven by scripted agents and a clock moved by hand.
+#include "rendezvous/membership/membership.hpp"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using rdzv::JobState;
+using rdzv::Membership;
+
+namespace {
+
+/// A job with agents that answer at once, as real ones do in the end.
+class Script {
+ public:
+  explicit Script(rdzv::MembershipSettings settings) : membership(settings, now) {}
+
+  void say(const std::string& agent, proto::AgentMessage message) {
+    take(membership.on(rdzv::FromAgent{agent, std::move(message)}, now));
+  }
+  void join(const std::string& agent, int workers = 2) {
+    proto::Join join;
+    join.local_world_size = workers;
+    join.node_name = agent;
+    join.store_addr = agent;
+    join.store_port = 1000;
+    say(agent, join);
+  }
+  void fail(const std::string& agent, int local_rank, proto::WorkerExit exit = {true, 9, false}) {
+    proto::WorkerFailure failure;
+    failure.local_rank = local_rank;
+    failure.exit = exit;
+    failure.ran_for = 2500ms;
+    say(agent, proto::WorkerFailed{round(agent).number, failure});
+  }
+  void done(const std::string& agent) { say(agent, proto::WorkersDone{round(agent).number}); }
+  void stopped(const std::string& agent) { say(agent, proto::Stopped{round(agent).number}); }
+  void lose(const std::string& agent) { take(membership.on(rdzv::AgentLost{agent}, now)); }
+  void pass(rdzv::Clock::duration time) {
+    now += time;
+    if (membership.deadline() && now >= *membership.deadline()) {
+      take(membership.on(rdzv::DeadlinePassed{}, now));
+    }
+  }
+
+  /// The newest message of a kind that the agent got; fails the test when there is none.
+  const proto::Round& round(const std::string& agent) { return newest<proto::Round>(agent); }
+  const proto::Stop& stop(const std::string& agent) { return newest<proto::Stop>(agent); }
+  const proto::Finished& finished(const std::string& agent) { return newest<proto::Finished>(agent); }
+  template <class T>
+  int count(const std::string& agent) {
+    int n = 0;
+    for (const auto& message : inbox[agent]) n += std::holds_alternative<T>(message) ? 1 : 0;
+    return n;
+  }
+
+  rdzv::Clock::time_point now{1h};
+  Membership membership;
+  std::map<std::string, std::vector<proto::MembershipMessage>> inbox;
+  std::vector<std::string> log;
+
+ private:
+  void take(rdzv::MembershipActions actions) {
+    for (auto& send : actions.sends) inbox[send.to].push_back(std::move(send.message));
+    if (!actions.log.empty()) log.push_back(actions.log);
+  }
+  template <class T>
+  const T& newest(const std::string& agent) {
+    auto& messages = inbox[agent];
+    for (auto it = messages.rbegin(); it != messages.rend(); ++it) {
+      if (const T* found = std::get_if<T>(&*it)) return *found;
+    }
+    FAIL("no such message for " << agent);
+    std::abort();
+  }
+};
+
+rdzv::MembershipSettings nodes(int min, int max, int max_restarts = 0) {
+  rdzv::MembershipSettings settings;
+  settings.min_nodes = min;
+  settings.max_nodes = max;
+  settings.max_restarts = max_restarts;
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("one member forms a round at once, and the job ends when its workers are done") {
+  Script job(nodes(1, 1));
+  job.join("a", 4);
+  REQUIRE(job.membership.state() == JobState::running);
+  const proto::Round& round = job.round("a");
+  CHECK(round.number == 0);
+  CHECK(round.reason == "first round");
+  CHECK(round.world_size == 4);
+  CHECK(round.first_rank == 0);
+  CHECK(round.master_addr == "a");
+  CHECK(round.master_port == 1000);
+  CHECK(round.workers == std::vector<proto::WorkerDirective>(4, proto::WorkerDirective::replace));
+  job.done("a");
+  CHECK(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").outcome == proto::Finished::Outcome::succeeded);
+}
+
+TEST_CASE("three agents form, fail, re-form and end") {
+  Script job(nodes(3, 3, 1));
+  job.join("node10", 2);
+  job.join("node2", 3);
+  CHECK(job.membership.state() == JobState::forming);
+  job.join("node1", 1);
+  REQUIRE(job.membership.state() == JobState::running);
+
+  // Natural order of names; every agent got its own numbers only.
+  CHECK(job.round("node1").first_rank == 0);
+  CHECK(job.round("node2").first_rank == 1);
+  CHECK(job.round("node10").first_rank == 4);
+  for (const char* agent : {"node1", "node2", "node10"}) {
+    CHECK(job.round(agent).world_size == 6);
+    CHECK(job.round(agent).group_world_size == 3);
+    CHECK(job.round(agent).role_world_size == 6);
+    CHECK(job.round(agent).master_addr == "node1");
+    CHECK(job.round(agent).restart_count == 0);
+  }
+
+  job.fail("node2", 1);
+  CHECK(job.membership.state() == JobState::stopping);
+  for (const char* agent : {"node1", "node2", "node10"}) {
+    CHECK(job.stop(agent).round == 0);
+    CHECK_FALSE(job.stop(agent).final);
+    CHECK(job.stop(agent).reason == "rank 2 killed by SIGKILL (signal 9) after 2.5 s");
+  }
+  // Victims fail too: the reason and the budget stay as they are.
+  job.fail("node1", 0, {false, 1, false});
+  CHECK(job.membership.restart_count() == 1);
+
+  job.stopped("node10");
+  job.join("node10", 2);
+  job.stopped("node1");
+  job.join("node1", 1);
+  CHECK(job.membership.state() == JobState::stopping);
+  job.stopped("node2");
+  CHECK(job.membership.state() == JobState::forming);
+  job.join("node2", 3);
+  REQUIRE(job.membership.state() == JobState::running);
+  CHECK(job.round("node2").number == 1);
+  CHECK(job.round("node2").restart_count == 1);
+  CHECK(job.round("node2").first_rank == 1);
+  CHECK(job.round("node2").reason == "rank 2 killed by SIGKILL (signal 9) after 2.5 s");
+
+  job.done("node1");
+  job.done("node2");
+  CHECK(job.membership.state() == JobState::running);
+  job.done("node10");
+  CHECK(job.membership.state() == JobState::finished);
+  for (const char* agent : {"node1", "node2", "node10"}) {
+    CHECK(job.finished(agent).outcome == proto::Finished::Outcome::succeeded);
+    CHECK(job.finished(agent).restart_count == 1);
+  }
+}
+
+TEST_CASE("a failure with no restart left ends the job and names the culprit") {
+  Script job(nodes(2, 2, 0));
+  job.join("a", 2);
+  job.join("b", 2);
+  job.fail("b", 1, {false, 3, false});
+  CHECK(job.stop("a").final);
+  CHECK(job.stop("b").final);
+  job.fail("a", 0, {true, 15, false});  // a victim, stopped by us
+  job.stopped("a");
+  CHECK(job.membership.state() == JobState::stopping);
+  job.stopped("b");
+  REQUIRE(job.membership.state() == JobState::finished);
+  const proto::Finished& end = job.finished("a");
+  CHECK(end.outcome == proto::Finished::Outcome::failed);
+  CHECK(end.culprit_rank == 3);
+  CHECK(end.culprit_agent == "b");
+  CHECK(end.culprit->exit == proto::WorkerExit{false, 3, false});
+}
+
+TEST_CASE("the restart budget is counted once for the job and then used up") {
+  Script job(nodes(1, 1, 2));
+  job.join("a", 2);
+  for (int restart = 1; restart <= 2; ++restart) {
+    job.fail("a", 0);
+    job.fail("a", 1);
+    job.stopped("a");
+    job.join("a", 2);
+    CHECK(job.round("a").restart_count == restart);
+    CHECK(job.round("a").number == static_cast<proto::RoundNumber>(restart));
+  }
+  job.fail("a", 0);
+  CHECK(job.stop("a").final);
+  job.stopped("a");
+  CHECK(job.finished("a").outcome == proto::Finished::Outcome::failed);
+  CHECK(job.finished("a").restart_count == 2);
+}
+
+TEST_CASE("a worker that cannot be started is not tried again") {
+  Script job(nodes(1, 1, 5));
+  job.join("a", 1);
+  proto::WorkerFailure failure;
+  failure.error = "No such file or directory";
+  job.say("a", proto::WorkerFailed{0, failure});
+  CHECK(job.stop("a").final);
+  CHECK(job.membership.restart_count() == 0);
+}
+
+TEST_CASE("an agent stopped by a signal ends the job of one member as cancelled") {
+  Script job(nodes(1, 1, 3));
+  SECTION("while its workers run") {
+    job.join("a", 2);
+    job.say("a", proto::Leave{2, ""});
+    CHECK(job.stop("a").final);
+    job.stopped("a");
+  }
+  SECTION("while a failed round stops") {
+    job.join("a", 2);
+    job.fail("a", 0);
+    CHECK_FALSE(job.stop("a").final);
+    job.say("a", proto::Leave{2, ""});
+    job.stopped("a");
+  }
+  SECTION("before it joined others") {
+    Script two(nodes(2, 2));
+    two.join("a", 2);
+    two.say("a", proto::Leave{2, ""});
+    CHECK(two.finished("a").signal == 2);
+    return;
+  }
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").outcome == proto::Finished::Outcome::cancelled);
+  CHECK(job.finished("a").signal == 2);
+  CHECK(job.finished("a").reason == "stopped by SIGINT");
+}
+
+TEST_CASE("a signal during the last stop of a failed job leaves the failure as the outcome") {
+  Script job(nodes(1, 1));
+  job.join("a", 2);
+  job.fail("a", 1, {false, 7, false});
+  job.say("a", proto::Leave{15, ""});
+  job.stopped("a");
+  CHECK(job.finished("a").outcome == proto::Finished::Outcome::failed);
+  CHECK(job.finished("a").culprit_rank == 1);
+}
+
+TEST_CASE("the survivors of a lost node re-form without using up a restart") {
+  Script job(nodes(1, 3, 0));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  job.lose("b");
+  CHECK(job.stop("a").reason == "b was lost");
+  for (const char* agent : {"a", "c"}) {
+    job.stopped(agent);
+    job.join(agent);
+  }
+  CHECK(job.membership.state() == JobState::forming);
+  job.pass(30s);
+  REQUIRE(job.membership.state() == JobState::running);
+  CHECK(job.round("c").world_size == 4);
+  CHECK(job.round("c").first_rank == 2);
+  CHECK(job.round("c").restart_count == 0);
+}
+
+TEST_CASE("fewer than max nodes form a round when the last call is over") {
+  Script job(nodes(2, 4));
+  job.join("a");
+  CHECK(job.membership.deadline() == job.now + 600s);
+  job.pass(10s);
+  job.join("b");
+  CHECK(job.membership.deadline() == job.now + 30s);
+  job.pass(29s);
+  CHECK(job.membership.state() == JobState::forming);
+  job.join("c");
+  job.pass(1s);
+  CHECK(job.membership.state() == JobState::running);
+  CHECK(job.round("a").group_world_size == 3);
+}
+
+TEST_CASE("a round that never forms ends the job at the join timeout, saying who was there") {
+  Script job(nodes(2, 2));
+  job.join("a");
+  job.pass(600s);
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").reason ==
+        "no round formed within the join timeout of 600 s: 1 of at least 2 nodes joined");
+}
+
+TEST_CASE("a newcomer grows a round that has room, and waits as a spare in a full one") {
+  Script job(nodes(1, 2));
+  job.join("a");
+  job.pass(30s);
+  REQUIRE(job.membership.state() == JobState::running);
+  job.join("b");
+  CHECK(job.stop("a").reason == "b joined");
+  job.stopped("a");
+  job.join("a");
+  REQUIRE(job.membership.state() == JobState::running);
+  CHECK(job.round("a").group_rank == 0);  // sticky
+  CHECK(job.round("b").group_rank == 1);
+  job.join("c");
+  CHECK(job.membership.state() == JobState::running);
+  CHECK(job.count<proto::Stop>("a") == 1);
+  job.done("a");
+  job.done("b");
+  CHECK(job.finished("c").outcome == proto::Finished::Outcome::succeeded);
+}
+
+TEST_CASE("messages about an old round are ignored") {
+  Script job(nodes(1, 1, 3));
+  job.join("a", 2);
+  job.fail("a", 0);
+  job.stopped("a");
+  job.join("a", 2);
+  job.say("a", proto::WorkersDone{0});
+  job.say("a", proto::WorkerFailed{0, {}});
+  job.say("a", proto::Stopped{0});
+  CHECK(job.membership.state() == JobState::running);
+  CHECK(job.membership.restart_count() == 1);
+}
+
+TEST_CASE("a requested group rank is honoured") {
+  Script job(nodes(2, 2));
+  proto::Join join;
+  join.local_world_size = 1;
+  join.node_name = "a";
+  join.requested_group_rank = 1;
+  job.say("a", join);
+  join.node_name = "b";
+  join.requested_group_rank = 0;
+  job.say("b", join);
+  CHECK(job.round("a").group_rank == 1);
+  CHECK(job.round("b").group_rank == 0);
+}
+
+TEST_CASE("every state answers every event, by a handler or by ignoring it") {
+  int handled = 0;
+  for (int state = 0; state < rdzv::kJobStates; ++state) {
+    for (int kind = 0; kind < rdzv::kEventKinds; ++kind) {
+      const auto response = Membership::response(static_cast<JobState>(state), static_cast<rdzv::EventKind>(kind));
+      CHECK_FALSE(response.empty());
+      handled += response == "ignored" ? 0 : 1;
+    }
+  }
+  CHECK(handled == 14);
+}
+
+TEST_CASE("any history of events keeps the invariants, and ends when the agents say so") {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    Script job(nodes(1 + static_cast<int>(seed % 3), 3, 2));
+    const std::vector<std::string> agents{"a", "b", "c", "d"};
+    for (int step = 0; step < 200 && job.membership.state() != JobState::finished; ++step) {
+      const std::string& agent = agents[random() % agents.size()];
+      const proto::RoundNumber next = job.membership.next_round();
+      const proto::RoundNumber round = next == 0 ? 0 : next - 1 - random() % 2 * (next > 1 ? 1 : 0);
+      switch (random() % 8) {
+        case 0:
+        case 1: job.join(agent, 1 + static_cast<int>(random() % 3)); break;
+        case 2: job.say(agent, proto::Started{round}); break;
+        case 3: job.say(agent, proto::WorkerFailed{round, {}}); break;
+        case 4: job.say(agent, proto::WorkersDone{round}); break;
+        case 5: job.say(agent, proto::Stopped{round}); break;
+        case 6: random() % 2 ? job.lose(agent) : job.say(agent, proto::Leave{15, ""}); break;
+        default: job.pass(std::chrono::seconds(random() % 60)); break;
+      }
+      CHECK(job.membership.restart_count() <= 2);
+    }
+    // Every round numbered once per agent, rising.
+    for (const auto& [agent, messages] : job.inbox) {
+      std::int64_t last = -1;
+      for (const auto& message : messages) {
+        if (const auto* out = std::get_if<proto::Round>(&message)) {
+          CHECK(static_cast<std::int64_t>(out->number) > last);
+          last = static_cast<std::int64_t>(out->number);
+          CHECK(out->first_rank < out->world_size);
+        }
+      }
+    }
+    if (job.membership.state() != JobState::finished) job.pass(3600s);
+    if (job.membership.state() == JobState::forming) job.pass(3600s);
+    CHECK(job.membership.state() != JobState::forming);
+  }
+}
+
+TEST_CASE("names sort as people count") {
+  CHECK(rdzv::natural_less("node2", "node10"));
+  CHECK_FALSE(rdzv::natural_less("node10", "node2"));
+  CHECK(rdzv::natural_less("10.0.0.9", "10.0.0.10"));
+  CHECK(rdzv::natural_less("a", "b"));
+  CHECK(rdzv::natural_less("a", "a1"));
+  CHECK_FALSE(rdzv::natural_less("a", "a"));
+  CHECK(rdzv::natural_less("node01", "node1") != rdzv::natural_less("node1", "node01"));
+}
