@@ -5,6 +5,7 @@
 #include <boost/throw_exception.hpp>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace ddprun::launcher {
 
@@ -12,9 +13,11 @@ inline constexpr int kExitUsage = 2;            ///< the command line is wrong; 
 inline constexpr int kExitNotExecutable = 126;  ///< PROGRAM is there, but can't be executed
 inline constexpr int kExitNotFound = 127;       ///< PROGRAM, or the Python it needs, was not found
 
-/// Printed as `ddprun: MESSAGE`; the message ends without a full stop's newline and says what to
-/// do.
+/// Printed as `ddprun: MESSAGE`. The message has no newline at its end and says what to do. A
+/// constructor instead of an aggregate: Outcome<int> must not mistake a plain number for an error.
 struct LaunchError {
+  LaunchError(int code, std::string text) : exit_code(code), message(std::move(text)) {}
+
   int exit_code = kExitUsage;
   std::string message;
 };

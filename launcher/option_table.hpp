@@ -12,13 +12,14 @@ namespace ddprun::launcher {
 enum class ValueType {
   flag,  ///< no value on the command line; from a variable an integer (non-zero is on), true, yes,
          ///< ...
-  integer,           ///< any sign
-  count,             ///< an integer, 0 or more
-  positive_or_word,  ///< an integer, 1 or more, or one of `choices`
-  text,              ///< anything
-  choice,            ///< one of `choices`
-  optional_choice,   ///< `--x` alone means the first of `choices`, `--x=v` another one
-  seconds,           ///< a decimal number, 0 or more, with an optional unit ms, s, m or h
+  integer,          ///< any sign
+  count,            ///< an integer, 0 or more
+  count_or_word,    ///< an integer, 1 or more, or one of `choices`
+  indexes_or_word,  ///< integers from 0 with commas between them, none twice, or one of `choices`
+  text,             ///< anything
+  choice,           ///< one of `choices`
+  optional_choice,  ///< `--x` alone means the first of `choices`, `--x=v` one of them
+  seconds,          ///< a decimal number, 0 or more; seconds, or with a unit ms, s, m, h
 };
 
 /// Headings of the help, in this order.

@@ -66,7 +66,8 @@ struct LaunchOptions {
 };
 
 /// Checks what no single row can check and gives the values their types.
-Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed);
+Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
+                                      const Environment& environment);
 
 /// Parses the real table: `arguments` without the program's own name.
 Outcome<LaunchOptions> parse_launch_options(const std::vector<std::string>& arguments,
