@@ -1,0 +1,65 @@
+#include "trainer/data/byte_images.hpp"
+
+#include <cmath>
+
+#include "proto/assert.hpp"
+
+namespace ddprun::trainer {
+
+Normalization measure_normalization(const ByteImages& images) {
+  const auto channels = static_cast<std::size_t>(images.shape.channels);
+  std::vector<std::uint64_t> sum(channels, 0);
+  std::vector<std::uint64_t> square_sum(channels, 0);
+  for (std::size_t i = 0; i < images.pixels.size(); i += channels) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      const std::uint64_t value = images.pixels[i + c];
+      sum[c] += value;
+      square_sum[c] += value * value;
+    }
+  }
+  Normalization result;
+  const double count = static_cast<double>(images.pixels.size() / channels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double mean = count > 0 ? static_cast<double>(sum[c]) / count : 0;
+    const double variance =
+        count > 0 ? static_cast<double>(square_sum[c]) / count - mean * mean : 0;
+    result.mean.push_back(static_cast<float>(mean / 255));
+    result.deviation.push_back(variance > 0 ? static_cast<float>(std::sqrt(variance) / 255) : 1.0F);
+  }
+  return result;
+}
+
+ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization normalization)
+    : name_(std::move(name)), images_(std::move(images)), normalization_(std::move(normalization)) {
+  const auto channels = static_cast<std::size_t>(images_.shape.channels);
+  DDPRUN_ASSERT(images_.pixels.size() == images_.labels.size() * sample_size(images_.shape),
+                "pixels and labels disagree");
+  DDPRUN_ASSERT(
+      normalization_.mean.size() == channels && normalization_.deviation.size() == channels,
+      "one mean and deviation for each channel");
+  tables_.resize(channels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t value = 0; value < 256; ++value) {
+      tables_[c][value] = (static_cast<float>(value) / 255.0F - normalization_.mean[c]) /
+                          normalization_.deviation[c];
+    }
+  }
+}
+
+std::int32_t ByteImageSet::read(std::size_t index, std::span<float> pixels) const {
+  const std::size_t size = sample_size(images_.shape);
+  DDPRUN_ASSERT(index < images_.labels.size() && pixels.size() == size, "sample out of range");
+  const std::uint8_t* source = images_.pixels.data() + index * size;
+  const std::size_t channels = tables_.size();
+  if (channels == 1) {
+    const auto& table = tables_[0];
+    for (std::size_t i = 0; i < size; ++i) pixels[i] = table[source[i]];
+  } else {
+    for (std::size_t i = 0; i < size; i += channels) {
+      for (std::size_t c = 0; c < channels; ++c) pixels[i + c] = tables_[c][source[i + c]];
+    }
+  }
+  return images_.labels[index];
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,42 @@
+// Images of 8 bits a channel held decoded in memory, normalised through a table as they are read.
+#pragma once
+
+#include <array>
+
+#include "trainer/data/data_set.hpp"
+
+namespace ddprun::trainer {
+
+/// The bytes of a set: size x height x width x channels, and one label each.
+struct ByteImages {
+  ImageShape shape;
+  int classes = 0;
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::uint8_t> labels;
+};
+
+/// Mean and deviation of every channel over all pixels, from integer sums: the same bits on every
+/// machine. A deviation of zero (an empty channel) becomes one.
+Normalization measure_normalization(const ByteImages& images);
+
+/// A DataSet over bytes in memory.
+class ByteImageSet final : public DataSet {
+ public:
+  /// Requires pixels and labels to agree in number, and labels below `classes`.
+  ByteImageSet(std::string name, ByteImages images, Normalization normalization);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] ImageShape shape() const override { return images_.shape; }
+  [[nodiscard]] int classes() const override { return images_.classes; }
+  [[nodiscard]] std::size_t size() const override { return images_.labels.size(); }
+  [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
+  std::int32_t read(std::size_t index, std::span<float> pixels) const override;
+
+ private:
+  std::string name_;
+  ByteImages images_;
+  Normalization normalization_;
+  std::vector<std::array<float, 256>> tables_;  // one for each channel: byte -> normalised value
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,41 @@
+// What the training loop sees of a data set: labelled images that lie decoded in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/compute/model.hpp"
+
+namespace ddprun::trainer {
+
+/// One value per channel, of pixels scaled to 0..1. A network sees (pixel - mean) / deviation.
+struct Normalization {
+  std::vector<float> mean;
+  std::vector<float> deviation;
+};
+
+/// A fixed list of samples. Reading one allocates nothing and is safe from several threads at once.
+class DataSet {
+ public:
+  virtual ~DataSet() = default;
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual ImageShape shape() const = 0;
+  [[nodiscard]] virtual int classes() const = 0;
+  [[nodiscard]] virtual std::size_t size() const = 0;
+  [[nodiscard]] virtual const Normalization& normalization() const = 0;
+
+  /// Writes sample `index` (below size()) as height x width x channels normalised floats; gives its
+  /// label, 0 to classes() - 1. `pixels` has exactly that many floats.
+  virtual std::int32_t read(std::size_t index, std::span<float> pixels) const = 0;
+};
+
+/// Floats in one sample of `shape`.
+constexpr std::size_t sample_size(ImageShape shape) {
+  return static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width) *
+         static_cast<std::size_t>(shape.channels);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,179 @@
+#include "trainer/data/idx.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr std::uint8_t kUnsignedByte = 0x08;
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+struct GzClose {
+  void operator()(gzFile file) const noexcept { gzclose(file); }
+};
+using GzHandle = std::unique_ptr<gzFile_s, GzClose>;
+
+[[noreturn]] void refuse(const std::string& file, std::size_t offset, const std::string& why) {
+  throw DataError(fmt::format("{}: offset {}: {}", file, offset, why));
+}
+
+std::uint32_t big_endian(std::span<const std::uint8_t> bytes) {
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+         std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
+}
+
+IdxHeader parse_with_rank(std::span<const std::uint8_t> bytes, const std::string& file,
+                          std::size_t rank_min, std::size_t rank_max, const char* what) {
+  IdxHeader header = parse_idx(bytes, file);
+  const std::size_t rank = header.dimensions.size();
+  if (rank < rank_min || rank > rank_max) {
+    refuse(file, 3, fmt::format("{} dimensions, but {}", rank, what));
+  }
+  return header;
+}
+
+std::filesystem::path find_one(const std::filesystem::path& folder, const std::string& stem,
+                               const std::string& kind) {
+  for (const char* separator : {"-", "."}) {
+    for (const char* suffix : {"", ".gz"}) {
+      std::filesystem::path candidate = folder / (stem + separator + kind + suffix);
+      if (std::filesystem::is_regular_file(candidate)) return candidate;
+    }
+  }
+  throw DataError(
+      fmt::format("{}: no {}-{} or {}-{}.gz there; the folder must hold the four files of an "
+                  "MNIST-like set (train and t10k, images and labels)",
+                  folder.string(), stem, kind, stem, kind));
+}
+
+}  // namespace
+
+IdxHeader parse_idx(std::span<const std::uint8_t> bytes, const std::string& file) {
+  if (bytes.size() < 4) refuse(file, bytes.size(), "cut short within the 4 bytes of the magic");
+  if (bytes[0] != 0 || bytes[1] != 0) {
+    refuse(file, 0,
+           fmt::format("magic {:02x}{:02x}{:02x}{:02x} is not that of an IDX file (0000tt0d)",
+                       bytes[0], bytes[1], bytes[2], bytes[3]));
+  }
+  if (bytes[2] != kUnsignedByte) {
+    refuse(file, 2,
+           fmt::format("element type 0x{:02x}; only unsigned bytes (0x08) are read", bytes[2]));
+  }
+  const std::size_t rank = bytes[3];
+  if (rank < 1 || rank > 4) refuse(file, 3, fmt::format("{} dimensions; 1 to 4 are read", rank));
+
+  IdxHeader header;
+  header.payload_offset = 4 + 4 * rank;
+  if (bytes.size() < header.payload_offset) {
+    refuse(file, bytes.size(),
+           fmt::format("cut short within the header of {} bytes", header.payload_offset));
+  }
+  std::uint64_t elements = 1;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::size_t offset = 4 + 4 * i;
+    const std::uint32_t dimension = big_endian(bytes.subspan(offset, 4));
+    const std::uint32_t limit = i == 0 ? kIdxCountMax : kIdxSideMax;
+    if (dimension == 0 || dimension > limit) {
+      refuse(file, offset, fmt::format("dimension {} is {}, not 1 to {}", i, dimension, limit));
+    }
+    elements *= dimension;  // at most 4 factors, each bounded before the product can overflow
+    if (elements > kIdxBytesMax) {
+      refuse(file, offset, fmt::format("more than {} bytes of elements", kIdxBytesMax));
+    }
+    header.dimensions.push_back(dimension);
+  }
+  const std::uint64_t expected = header.payload_offset + elements;
+  if (bytes.size() < expected) {
+    refuse(file, bytes.size(),
+           fmt::format("cut short: the header promises {} bytes in all", expected));
+  }
+  if (bytes.size() > expected) {
+    refuse(file, static_cast<std::size_t>(expected),
+           fmt::format("{} bytes more than the header promises", bytes.size() - expected));
+  }
+  return header;
+}
+
+std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  errno = 0;
+  const GzHandle handle(gzopen(name.c_str(), "rbe"));
+  if (!handle)
+    throw DataError(fmt::format("{}: {}", name, std::strerror(errno != 0 ? errno : ENOMEM)));
+  gzbuffer(handle.get(), 1U << 17);
+
+  // Grown as bytes arrive, never by what a header claims.
+  std::vector<std::uint8_t> bytes;
+  std::size_t used = 0;
+  while (true) {
+    if (bytes.size() - used < kChunkBytes)
+      bytes.resize(std::max(2 * bytes.size(), 2 * kChunkBytes));
+    const int got = gzread(handle.get(), bytes.data() + used, static_cast<unsigned>(kChunkBytes));
+    int code = Z_OK;
+    const char* message = gzerror(handle.get(), &code);
+    if (got > 0) used += static_cast<std::size_t>(got);
+    if (code == Z_BUF_ERROR) refuse(name, used, "the gzip data is cut short");
+    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+      refuse(
+          name, used,
+          code == Z_ERRNO ? std::strerror(errno) : fmt::format("damaged gzip data ({})", message));
+    }
+    if (used > kIdxBytesMax) refuse(name, used, fmt::format("more than {} bytes", kIdxBytesMax));
+    if (got == 0) break;
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
+ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels) {
+  ByteImages result;
+  result.pixels = read_file_or_gzip(images);
+  const IdxHeader image_header =
+      parse_with_rank(result.pixels, images.string(), 3, 4, "images have 3 (or 4 with channels)");
+  result.labels = read_file_or_gzip(labels);
+  const IdxHeader label_header =
+      parse_with_rank(result.labels, labels.string(), 1, 1, "labels have 1");
+
+  const auto& dimensions = image_header.dimensions;
+  if (dimensions[0] != label_header.dimensions[0]) {
+    throw DataError(fmt::format("{} holds {} images, but {} holds {} labels", images.string(),
+                                dimensions[0], labels.string(), label_header.dimensions[0]));
+  }
+  const std::uint32_t channels = dimensions.size() == 4 ? dimensions[3] : 1;
+  if (channels != 1 && channels != 3) {
+    refuse(images.string(), 16, fmt::format("{} channels, not 1 or 3", channels));
+  }
+  result.shape = ImageShape{.height = static_cast<int>(dimensions[1]),
+                            .width = static_cast<int>(dimensions[2]),
+                            .channels = static_cast<int>(channels)};
+  const auto offset = [](const IdxHeader& header) {
+    return static_cast<std::ptrdiff_t>(header.payload_offset);
+  };
+  result.pixels.erase(result.pixels.begin(), result.pixels.begin() + offset(image_header));
+  result.labels.erase(result.labels.begin(), result.labels.begin() + offset(label_header));
+  result.classes = *std::max_element(result.labels.begin(), result.labels.end()) + 1;
+  return result;
+}
+
+IdxFolder find_idx_folder(const std::filesystem::path& folder) {
+  if (!std::filesystem::is_directory(folder)) {
+    throw DataError(
+        fmt::format("{}: no such directory; --data takes a folder with the files of an MNIST-like "
+                    "set, or `generated`",
+                    folder.string()));
+  }
+  return IdxFolder{.train_images = find_one(folder, "train-images", "idx3-ubyte"),
+                   .train_labels = find_one(folder, "train-labels", "idx1-ubyte"),
+                   .test_images = find_one(folder, "t10k-images", "idx3-ubyte"),
+                   .test_labels = find_one(folder, "t10k-labels", "idx1-ubyte")};
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,56 @@
+// Reader of IDX files, the format of MNIST and Fashion-MNIST, plain or gzipped.
+//
+//   file   := zero zero type rank dimension{rank} element{product of dimensions}
+//   zero   := 00            type := 08 (unsigned byte; the only one read)
+//   rank   := one byte      dimension := 4 bytes, big-endian
+//
+// Images have 3 dimensions (count, rows, columns) or 4 (count, rows, columns, channels); labels
+// have 1.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/data/byte_images.hpp"
+
+namespace ddprun::trainer {
+
+/// More than this, decompressed, is refused.
+inline constexpr std::uint64_t kIdxBytesMax = std::uint64_t{4} << 30;
+/// Rows or columns of one image.
+inline constexpr std::uint32_t kIdxSideMax = 4096;
+inline constexpr std::uint32_t kIdxCountMax = 100'000'000;
+
+/// What an IDX header says; elements start at `payload_offset`.
+struct IdxHeader {
+  std::vector<std::uint32_t> dimensions;
+  std::size_t payload_offset = 0;
+};
+
+/// Reads and checks the header at the start of `bytes`, and that exactly its elements follow.
+/// Throws DataError that names `file` and the offset (of the decompressed bytes). Pure.
+IdxHeader parse_idx(std::span<const std::uint8_t> bytes, const std::string& file);
+
+/// Decompresses `file` if it is gzipped. Throws DataError: not readable, damaged, cut short, over
+/// kIdxBytesMax.
+std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file);
+
+/// Images and labels of one pair of files. Throws DataError; also where their counts differ.
+/// `classes` is one more than the greatest label.
+ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels);
+
+/// The four files of a folder, found under MNIST's names (train-images-idx3-ubyte,
+/// train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte; `.` for the last `-idx`
+/// also; each plain or .gz).
+struct IdxFolder {
+  std::filesystem::path train_images, train_labels, test_images, test_labels;
+};
+
+/// Throws DataError that names the folder and the missing file.
+IdxFolder find_idx_folder(const std::filesystem::path& folder);
+
+}  // namespace ddprun::trainer

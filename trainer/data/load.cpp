@@ -1,0 +1,74 @@
+#include "trainer/data/load.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "trainer/data/byte_images.hpp"
+#include "trainer/data/idx.hpp"
+#include "trainer/data/shapes.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr std::uint64_t kShapesSeed =
+    20;  // of the set, not of the run: every run sees the same pictures
+
+TrainAndTest load_shapes(ImageShape shape) {
+  const std::string name = fmt::format("generated shapes {}", to_string(shape));
+  TrainAndTest sets;
+  sets.train =
+      std::make_unique<ByteImageSet>(name, make_shapes(kShapesSeed, 0, kShapesTrainCount, shape),
+                                     shapes_normalization(shape.channels));
+  sets.test = std::make_unique<ByteImageSet>(
+      name, make_shapes(kShapesSeed, kShapesTrainCount, kShapesTestCount, shape),
+      shapes_normalization(shape.channels));
+  return sets;
+}
+
+TrainAndTest load_idx(const std::filesystem::path& folder) {
+  const IdxFolder files = find_idx_folder(folder);
+  ByteImages train = read_idx_pair(files.train_images, files.train_labels);
+  ByteImages test = read_idx_pair(files.test_images, files.test_labels);
+  if (to_string(train.shape) != to_string(test.shape)) {
+    throw DataError(fmt::format("{} holds images of {}, but {} of {}", files.train_images.string(),
+                                to_string(train.shape), files.test_images.string(),
+                                to_string(test.shape)));
+  }
+  if (test.classes > train.classes) {
+    throw DataError(fmt::format("{} holds the label {}, but the labels of {} end at {}",
+                                files.test_labels.string(), test.classes - 1,
+                                files.train_labels.string(), train.classes - 1));
+  }
+  test.classes = train.classes;
+  const Normalization normalization = measure_normalization(train);
+  const std::string name =
+      fmt::format("{} {}", std::filesystem::absolute(folder).lexically_normal().filename().string(),
+                  to_string(train.shape));
+  TrainAndTest sets;
+  sets.train = std::make_unique<ByteImageSet>(name, std::move(train), normalization);
+  sets.test = std::make_unique<ByteImageSet>(name, std::move(test), normalization);
+  return sets;
+}
+
+}  // namespace
+
+std::string to_string(ImageShape shape) {
+  return fmt::format("{}x{}x{}", shape.height, shape.width, shape.channels);
+}
+
+ImageShape parse_image_shape(const std::string& text) {
+  for (const ImageShape known : {ImageShape{.height = 28, .width = 28, .channels = 1},
+                                 ImageShape{.height = 32, .width = 32, .channels = 3}}) {
+    if (text == to_string(known)) return known;
+  }
+  throw DataError(fmt::format("--image-shape {}: must be 28x28x1 or 32x32x3", text));
+}
+
+TrainAndTest load_data(const std::string& data, ImageShape generated_shape) {
+  if (data == kGeneratedData) return load_shapes(generated_shape);
+  return load_idx(data);
+}
+
+}  // namespace ddprun::trainer

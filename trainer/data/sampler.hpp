@@ -1,0 +1,48 @@
+// The order in which samples are visited: that of PyTorch's DistributedSampler, with shards in the
+// place of ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ddprun::trainer {
+
+/// Writes the permutation of 0 .. order.size() - 1 that torch.randperm gives for a CPU generator
+/// seeded with `seed`. Exact below about 2^32 / 20 samples, where PyTorch keeps this algorithm.
+void permute_as_torch(std::uint64_t seed, std::span<std::uint32_t> order);
+
+/// One epoch's list, cut into steps. Every step consumes the next block of `shards` x batch
+/// entries, and shard s takes entries s, s + shards, ... of it: what replica s of
+/// DistributedSampler(drop_last=False) with DataLoader(batch_size, drop_last=False) sees. The list
+/// is padded by wrapping to a multiple of `shards`; the last step may have a smaller batch.
+class EpochOrder {
+ public:
+  /// Requires samples, shards and batch of at least 1.
+  EpochOrder(std::size_t samples, int shards, int batch, std::uint64_t seed);
+
+  /// Makes the list of `epoch` the current one. Allocates nothing.
+  void select(std::uint64_t epoch);
+
+  [[nodiscard]] std::size_t steps() const;
+  /// Samples that each shard computes in `step` (below steps()).
+  [[nodiscard]] int batch_of(std::size_t step) const;
+  /// The sample that shard `shard` computes as its `item`-th in `step`.
+  [[nodiscard]] std::uint32_t sample(std::size_t step, int shard, int item) const;
+
+ private:
+  std::vector<std::uint32_t> order_;
+  std::size_t shards_;
+  std::size_t batch_;
+  std::size_t per_shard_;  // entries of each shard in an epoch, padding included
+  std::uint64_t seed_;
+};
+
+/// Steps of one epoch without making its list.
+std::size_t steps_per_epoch(std::size_t samples, int shards, int batch);
+
+/// Evaluation never pads: rank r takes samples r, r + W, ... How many that are.
+std::size_t evaluation_count(std::size_t samples, int rank, int world_size);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,148 @@
+// Compiled without contraction of a * b + c (see CMakeLists.txt), so that machines with and without
+// fused multiply-add draw the same bytes.
+#include "trainer/data/shapes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "proto/assert.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+/// A counter-based stream (splitmix64): value k of stream s is a hash of (s, k).
+class Stream {
+ public:
+  Stream(std::uint64_t seed, std::uint64_t index)
+      : state_(mix(mix(seed + 0x9e3779b97f4a7c15ULL) ^ index)) {}
+
+  std::uint64_t next() {
+    state_ += 0x9e3779b97f4a7c15ULL;
+    return mix(state_);
+  }
+  /// In low .. high.
+  float uniform(float low, float high) {
+    return low + (high - low) * static_cast<float>(next() >> 40) * 0x1p-24F;
+  }
+
+ private:
+  static std::uint64_t mix(std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+  }
+  std::uint64_t state_;
+};
+
+/// Whether the point (x, y), in units of the shape's radius, belongs to the kind.
+bool inside(int kind, float x, float y) {
+  const float ax = std::abs(x);
+  const float ay = std::abs(y);
+  const float square = x * x + y * y;
+  switch (kind) {
+    case 0:
+      return square < 1.0F;  // disc
+    case 1:
+      return square < 1.0F && square > 0.36F;  // ring
+    case 2:
+      return ax < 0.85F && ay < 0.85F;  // square
+    case 3:
+      return std::max(ax, ay) < 0.9F && std::max(ax, ay) > 0.5F;  // frame
+    case 4:
+      return y < 0.8F && y > -1.0F && ax < (y + 1.0F) * 0.55F;  // triangle
+    case 5:
+      return std::max(ax, ay) < 1.0F && std::min(ax, ay) < 0.3F;  // plus
+    case 6:
+      return std::max(ax, ay) < 0.9F && std::abs(ax - ay) < 0.4F;  // cross
+    case 7:
+      return ax < 0.9F && ay < 0.9F && ay > 0.35F;  // two bars
+    case 8:
+      return ax < 0.95F && ay < 0.95F && x * y > 0.0F;  // checkers
+    default:
+      return square < 1.0F && y > -0.1F;  // half a disc
+  }
+}
+
+float clamp_byte(float value) { return std::clamp(value, 0.0F, 255.0F); }
+
+}  // namespace
+
+std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shape,
+                        std::span<std::uint8_t> pixels) {
+  DDPRUN_ASSERT(pixels.size() == sample_size(shape) && shape.channels <= 3, "pixels of one sample");
+  Stream stream(seed, index);
+  const int kind = static_cast<int>(stream.next() % kShapeKinds);
+  const auto side = static_cast<float>(std::min(shape.height, shape.width));
+
+  const float radius = side * stream.uniform(0.2F, 0.38F);
+  const float centre_x =
+      static_cast<float>(shape.width) * 0.5F + stream.uniform(-0.14F, 0.14F) * side;
+  const float centre_y =
+      static_cast<float>(shape.height) * 0.5F + stream.uniform(-0.14F, 0.14F) * side;
+  // A turn by up to about 17 degrees, as a unit vector made without sine and cosine.
+  const float slope = stream.uniform(-0.3F, 0.3F);
+  const float cosine = 1.0F / std::sqrt(1.0F + slope * slope);
+  const float sine = slope * cosine;
+  const float aspect = stream.uniform(0.8F, 1.25F);
+
+  std::array<float, 3> ground{};
+  std::array<float, 3> ink{};
+  const float direction = stream.next() % 2 == 0 ? 1.0F : -1.0F;
+  for (std::size_t c = 0; c < 3; ++c) {
+    ground[c] = stream.uniform(60.0F, 195.0F);
+    ink[c] = ground[c] + direction * stream.uniform(45.0F, 110.0F);
+  }
+  const float noise = stream.uniform(15.0F, 60.0F);
+  // A stray line through the picture, so that not every edge belongs to the shape.
+  const float stray_offset = stream.uniform(-0.45F, 0.45F) * side;
+  const float stray_slope = stream.uniform(-1.0F, 1.0F);
+  const float stray_ink = stream.uniform(-60.0F, 60.0F);
+
+  std::size_t out = 0;
+  for (int row = 0; row < shape.height; ++row) {
+    for (int column = 0; column < shape.width; ++column) {
+      const float dx = static_cast<float>(column) + 0.5F - centre_x;
+      const float dy = static_cast<float>(row) + 0.5F - centre_y;
+      const float x = (cosine * dx + sine * dy) / radius * aspect;
+      const float y = (cosine * dy - sine * dx) / radius;
+      const bool is_ink = inside(kind, x, y);
+      const float line =
+          static_cast<float>(row) - static_cast<float>(shape.height) * 0.5F - stray_offset -
+          stray_slope * (static_cast<float>(column) - static_cast<float>(shape.width) * 0.5F);
+      const float stray = std::abs(line) < 0.8F ? stray_ink : 0.0F;
+      // Triangular noise: the two halves of one draw for every channel.
+      for (int c = 0; c < shape.channels; ++c) {
+        const std::uint64_t draw = stream.next();
+        const float a = static_cast<float>(draw >> 48) * 0x1p-16F;
+        const float b = static_cast<float>((draw >> 32) & 0xffff) * 0x1p-16F;
+        const auto channel = static_cast<std::size_t>(c);
+        const float value = (is_ink ? ink[channel] : ground[channel]) + stray + (a - b) * noise;
+        pixels[out++] = static_cast<std::uint8_t>(clamp_byte(value));
+      }
+    }
+  }
+  return static_cast<std::uint8_t>(kind);
+}
+
+ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t count,
+                       ImageShape shape) {
+  ByteImages images;
+  images.shape = shape;
+  images.classes = kShapeKinds;
+  const std::size_t size = sample_size(shape);
+  images.pixels.resize(count * size);
+  images.labels.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    images.labels[i] =
+        draw_shape(seed, first + i, shape, std::span(images.pixels).subspan(i * size, size));
+  }
+  return images;
+}
+
+Normalization shapes_normalization(int channels) {
+  return Normalization{.mean = std::vector<float>(static_cast<std::size_t>(channels), 0.5F),
+                       .deviation = std::vector<float>(static_cast<std::size_t>(channels), 0.23F)};
+}
+
+}  // namespace ddprun::trainer

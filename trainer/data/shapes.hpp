@@ -1,0 +1,30 @@
+// A generated set: ten kinds of shapes with noise. Needs no download, so that the first command
+// works anywhere.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "trainer/data/byte_images.hpp"
+
+namespace ddprun::trainer {
+
+inline constexpr int kShapeKinds = 10;
+inline constexpr std::size_t kShapesTrainCount = 12'000;
+inline constexpr std::size_t kShapesTestCount = 2'000;
+
+/// Draws sample `index` of the set `seed` into height x width x channels bytes; gives its kind. A
+/// pure function of its arguments: no state, no library mathematics beyond sqrt, so the same bytes
+/// on every machine.
+std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shape,
+                        std::span<std::uint8_t> pixels);
+
+/// Samples first .. first + count - 1.
+ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t count,
+                       ImageShape shape);
+
+/// The set's own constants, for 1 or 3 channels.
+Normalization shapes_normalization(int channels);
+
+}  // namespace ddprun::trainer
