@@ -1,0 +1,157 @@
+#include "trainer/comm/tree_accumulator.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "proto/assert.hpp"
+#include "trainer/comm/float_sum.hpp"
+
+namespace ddprun::trainer {
+
+/// One node of a local tree. Its sum is made in the arena of its first shard.
+struct TreeAccumulator::Node {
+  TreeNode shards;
+  int parent = -1;
+  int left = -1;
+  int right = -1;
+  float* arena = nullptr;  // null until its first shard has begun
+  int scratch = -1;        // index of the scratch arena, where the arena is one
+  std::size_t final = 0;   // floats of the sum that are final
+  bool busy = false;       // somebody adds up a range of it now
+};
+
+/// An arena of our own, on a cache line.
+struct TreeAccumulator::Scratch {
+  explicit Scratch(std::size_t size)
+      : floats(static_cast<float*>(::operator new (size * sizeof(float), std::align_val_t{64}))) {}
+  ~Scratch() { ::operator delete (floats, std::align_val_t{64}); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  float* floats;
+  bool used = false;
+};
+
+TreeAccumulator::TreeAccumulator(int shards, ShardRun run,
+                                 std::vector<std::span<float>> node_arenas)
+    : run_(run), arenas_(std::move(node_arenas)), leaves_(static_cast<std::size_t>(run.count), -1) {
+  const std::vector<TreeNode> locals = local_nodes(shards, run);
+  DDPRUN_ASSERT(locals.size() == arenas_.size(), "one arena for each local node");
+  size_ = arenas_.front().size();
+  for (const TreeNode& local : locals) roots_.push_back(make_subtree(local, -1));
+}
+
+TreeAccumulator::~TreeAccumulator() = default;
+
+int TreeAccumulator::make_subtree(TreeNode shards, int parent) {
+  const int index = static_cast<int>(nodes_.size());
+  nodes_.push_back({.shards = shards, .parent = parent});
+  if (shards.count == 1) {
+    leaves_[static_cast<std::size_t>(shards.first - run_.first)] = index;
+    return index;
+  }
+  const int left_shards = left_count(shards.count);
+  const int left = make_subtree({shards.first, left_shards}, index);
+  const int right = make_subtree({shards.first + left_shards, shards.count - left_shards}, index);
+  nodes_[static_cast<std::size_t>(index)].left = left;
+  nodes_[static_cast<std::size_t>(index)].right = right;
+  return index;
+}
+
+int TreeAccumulator::leaf_of(int shard) const {
+  DDPRUN_ASSERT(run_.first <= shard && shard < run_.first + run_.count, "a shard of this rank");
+  return leaves_[static_cast<std::size_t>(shard - run_.first)];
+}
+
+void TreeAccumulator::reset() {
+  const std::lock_guard lock(mutex_);
+  for (Node& node : nodes_) {
+    DDPRUN_ASSERT(!node.busy, "no shard is under way");
+    node.arena = nullptr;
+    node.scratch = -1;
+    node.final = 0;
+  }
+  for (const auto& scratch : scratch_) scratch->used = false;
+}
+
+std::span<float> TreeAccumulator::begin(int shard) {
+  const std::lock_guard lock(mutex_);
+  const int leaf = leaf_of(shard);
+  DDPRUN_ASSERT(nodes_[static_cast<std::size_t>(leaf)].arena == nullptr,
+                "a shard begins once for each step");
+
+  float* arena = nullptr;
+  int scratch = -1;
+  const auto root = std::find_if(roots_.begin(), roots_.end(), [&](int index) {
+    return nodes_[static_cast<std::size_t>(index)].shards.first == shard;
+  });
+  if (root != roots_.end()) {
+    arena = arenas_[static_cast<std::size_t>(root - roots_.begin())].data();
+  } else {
+    const auto free =
+        std::find_if(scratch_.begin(), scratch_.end(), [](const auto& one) { return !one->used; });
+    scratch = static_cast<int>(free - scratch_.begin());
+    if (free == scratch_.end()) scratch_.push_back(std::make_unique<Scratch>(size_));
+    scratch_[static_cast<std::size_t>(scratch)]->used = true;
+    arena = scratch_[static_cast<std::size_t>(scratch)]->floats;
+  }
+  // All nodes that begin with this shard are summed in its arena.
+  for (int index = leaf; index >= 0; index = nodes_[static_cast<std::size_t>(index)].parent) {
+    Node& node = nodes_[static_cast<std::size_t>(index)];
+    if (node.shards.first != shard) break;
+    node.arena = arena;
+    node.scratch = scratch;
+  }
+  return {arena, size_};
+}
+
+std::size_t TreeAccumulator::final_up_to(int shard, std::size_t end) {
+  std::unique_lock lock(mutex_);
+  const int leaf = leaf_of(shard);
+  Node& node = nodes_[static_cast<std::size_t>(leaf)];
+  DDPRUN_ASSERT(node.arena != nullptr, "a shard begins before its gradients are final");
+  DDPRUN_ASSERT(node.final <= end && end <= size_,
+                "the final range only grows, up to the arena's size");
+  node.final = end;
+  merge_upwards(leaf, lock);
+  return final_in_all();
+}
+
+void TreeAccumulator::merge_upwards(int from, std::unique_lock<std::mutex>& lock) {
+  for (int index = nodes_[static_cast<std::size_t>(from)].parent; index >= 0;
+       index = nodes_[static_cast<std::size_t>(index)].parent) {
+    Node& node = nodes_[static_cast<std::size_t>(index)];
+    const Node& left = nodes_[static_cast<std::size_t>(node.left)];
+    const Node& right = nodes_[static_cast<std::size_t>(node.right)];
+    // Who is busy here looks again when done, and then goes on upwards: nothing is lost by leaving
+    // it to them.
+    if (node.busy) return;
+    if (std::min(left.final, right.final) == node.final) return;
+    while (std::min(left.final, right.final) > node.final) {
+      const std::size_t begin = node.final;
+      const std::size_t end = std::min(left.final, right.final);
+      node.busy = true;
+      lock.unlock();
+      add_into(node.arena + begin, right.arena + begin, end - begin);
+      lock.lock();
+      node.busy = false;
+      node.final = end;
+    }
+    if (node.final == size_ && right.scratch >= 0)
+      scratch_[static_cast<std::size_t>(right.scratch)]->used = false;
+  }
+}
+
+std::size_t TreeAccumulator::final_in_all() const {
+  std::size_t least = size_;
+  for (const int root : roots_)
+    least = std::min(least, nodes_[static_cast<std::size_t>(root)].final);
+  return least;
+}
+
+std::size_t TreeAccumulator::scratch_arenas() const {
+  const std::lock_guard lock(mutex_);
+  return scratch_.size();
+}
+
+}  // namespace ddprun::trainer
