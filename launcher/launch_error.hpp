@@ -16,6 +16,7 @@ inline constexpr int kExitNotFound = 127;       ///< PROGRAM, or the Python it n
 /// Printed as `ddprun: MESSAGE`. The message has no newline at its end and says what to do. A
 /// constructor instead of an aggregate: Outcome<int> must not mistake a plain number for an error.
 struct LaunchError {
+  LaunchError() = default;
   LaunchError(int code, std::string text) : exit_code(code), message(std::move(text)) {}
 
   int exit_code = kExitUsage;

@@ -1,0 +1,197 @@
+#include "launcher/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "launcher/option_value.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr long long kMaxRestartsMax = 1'000'000'000;
+constexpr long long kProcessesMax = 65'536;
+constexpr long long kPortMax = 65'535;
+
+/// Place of a choice's text in the row, which lists them in the enumeration's order.
+template <class Enum>
+Enum choice(const ParsedCommandLine& parsed, std::string_view name) {
+  for (const auto& row : option_table()) {
+    if (row.name != name) continue;
+    const auto choices = choices_of(row);
+    const auto found = std::find(choices.begin(), choices.end(), parsed.text(name));
+    return static_cast<Enum>(found - choices.begin());
+  }
+  return Enum{};
+}
+
+Outcome<int> limited(const ParsedCommandLine& parsed, std::string_view name, long long limit) {
+  const long long number = parsed.integer(name).value_or(0);
+  if (number > limit) {
+    return usage_error(parsed.value(name).spelling + ": at most " + std::to_string(limit) +
+                       " is possible");
+  }
+  return static_cast<int>(number);
+}
+
+Request request_of(const ParsedCommandLine& parsed) {
+  if (parsed.ended_by == "help") return Request::help;
+  if (parsed.ended_by == "version") return Request::version;
+  if (parsed.ended_by == "man") return Request::man_page;
+  if (parsed.ended_by == "completion") return Request::completion;
+  if (!parsed.given("dry-run")) return Request::run;
+  return parsed.text("dry-run") == "json" ? Request::dry_run_json : Request::dry_run;
+}
+
+Outcome<bool> check_nodes(const ParsedCommandLine& parsed) {
+  const std::string text = parsed.text("nnodes");
+  const auto colon = text.find(':');
+  const auto least = parse_integer(text.substr(0, colon));
+  const auto most = colon == std::string::npos ? least : parse_integer(text.substr(colon + 1));
+  const std::string spelling = parsed.value("nnodes").spelling;
+  if (!least || !most || *least < 1 || *most < *least) {
+    return usage_error(spelling + ": expected N or MIN:MAX, 1 or more, as in --nnodes=1");
+  }
+  if (*most != 1)
+    return usage_error(spelling +
+                       ": several nodes: not in this version; leave it out or use --nnodes=1");
+  return true;
+}
+
+Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
+  ProcessCount processes;
+  processes.given = parsed.given("nproc-per-node");
+  if (!processes.given) return processes;
+  const std::string text = parsed.text("nproc-per-node");
+  if (text == "auto") {
+    processes.kind = ProcessCount::Kind::automatic;
+  } else if (text == "cpu") {
+    processes.kind = ProcessCount::Kind::cpu;
+  } else if (text == "gpu") {
+    processes.kind = ProcessCount::Kind::gpu;
+  } else {
+    const auto number = limited(parsed, "nproc-per-node", kProcessesMax);
+    if (!number) return number.error();
+    processes.number = *number;
+  }
+  return processes;
+}
+
+GpuSelection gpu_selection(const ParsedCommandLine& parsed) {
+  GpuSelection selection;
+  selection.given = parsed.given("gpus");
+  const std::string text = parsed.text("gpus");
+  if (text == "none") {
+    selection.kind = GpuSelection::Kind::none;
+  } else if (text != "all") {
+    selection.kind = GpuSelection::Kind::list;
+    selection.list = parse_indexes(text).value_or(std::vector<int>{});
+  }
+  return selection;
+}
+
+/// torchrun's LOGLEVEL: a name or a number of Python's logging. What we don't understand is meant
+/// for others.
+LogLevel log_level(const ParsedCommandLine& parsed, const Environment& environment) {
+  if (parsed.given("log-level")) return choice<LogLevel>(parsed, "log-level");
+  const auto variable = lookup(environment, "LOGLEVEL");
+  if (!variable) return LogLevel::warn;
+  if (const auto number = parse_integer(*variable)) {
+    if (*number <= 0) return LogLevel::warn;
+    if (*number <= 10) return LogLevel::debug;
+    if (*number <= 20) return LogLevel::info;
+    return *number <= 30 ? LogLevel::warn : LogLevel::error;
+  }
+  constexpr std::array<std::pair<std::string_view, LogLevel>, 8> kNames = {{
+      {"TRACE", LogLevel::trace},
+      {"DEBUG", LogLevel::debug},
+      {"INFO", LogLevel::info},
+      {"WARN", LogLevel::warn},
+      {"WARNING", LogLevel::warn},
+      {"ERROR", LogLevel::error},
+      {"CRITICAL", LogLevel::error},
+      {"FATAL", LogLevel::error},
+  }};
+  std::string name = *variable;
+  for (char& c : name) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  const auto found = std::find_if(kNames.begin(), kNames.end(),
+                                  [&](const auto& candidate) { return candidate.first == name; });
+  return found == kNames.end() ? LogLevel::warn : found->second;
+}
+
+Outcome<bool> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  if (!parsed.program) {
+    return usage_error(
+        "PROGRAM is missing\n"
+        "Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]\n"
+        "Try:   ddprun --nproc-per-node=2 train\n"
+        "All options: ddprun --help");
+  }
+  if (parsed.program->empty()) {
+    return usage_error("PROGRAM is an empty text: was a shell variable not set?");
+  }
+  if (options.module && options.no_python) {
+    return usage_error(
+        "--module (-m) and --no-python exclude each other: a module runs under Python; leave one "
+        "out");
+  }
+  options.program = *parsed.program;
+  options.arguments = parsed.arguments;
+  return true;
+}
+
+}  // namespace
+
+Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
+                                      const Environment& environment) {
+  LaunchOptions options;
+  options.request = request_of(parsed);
+  options.completion_shell = parsed.text("completion");
+  options.notes = parsed.notes;
+  if (!parsed.ended_by.empty()) return options;
+
+  if (const auto nodes = check_nodes(parsed); !nodes) return nodes.error();
+  const auto processes = process_count(parsed);
+  if (!processes) return processes.error();
+  options.processes = *processes;
+  options.role = parsed.text("role");
+
+  options.module = parsed.flag("module");
+  options.no_python = parsed.flag("no-python");
+
+  options.gpus = gpu_selection(parsed);
+  options.gpu_visibility = choice<GpuVisibility>(parsed, "gpu-visibility");
+  if (parsed.given("output")) options.output = choice<OutputMode>(parsed, "output");
+  options.standard_input = choice<StdinMode>(parsed, "stdin");
+
+  const auto restarts = limited(parsed, "max-restarts", kMaxRestartsMax);
+  if (!restarts) return restarts.error();
+  options.max_restarts = *restarts;
+  options.grace_period = parsed.seconds("grace-period").value_or(options.grace_period);
+
+  options.standalone = parsed.flag("standalone");
+  options.master_addr = parsed.text("master-addr");
+  if (parsed.given("master-port")) {
+    const auto port = limited(parsed, "master-port", kPortMax);
+    if (!port) return port.error();
+    options.master_port = static_cast<std::uint16_t>(*port);
+  }
+  // torchrun's own default is the text `none`, and scripts pass it on.
+  const std::string id = parsed.text("rdzv-id");
+  if (!id.empty() && id != "none") options.run_id = id;
+  options.log_level = log_level(parsed, environment);
+
+  if (const auto program = take_program(parsed, options); !program) return program.error();
+  return options;
+}
+
+Outcome<LaunchOptions> parse_launch_options(const std::vector<std::string>& arguments,
+                                            const Environment& environment) {
+  const auto parsed = parse_command_line(option_table(), arguments, environment);
+  if (!parsed) return parsed.error();
+  return launch_options(*parsed, environment);
+}
+
+}  // namespace ddprun::launcher

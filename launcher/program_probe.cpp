@@ -1,0 +1,61 @@
+// The real file system behind resolve_program.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "launcher/program.hpp"
+#include "proto/unique_handle.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr std::size_t kFirstBytesMax = 256;
+constexpr std::size_t kNamesMax = 10'000;  // suggestions are not worth more
+
+std::string first_bytes(const std::string& path) {
+  // O_NONBLOCK: the file may have become a FIFO since it was looked at.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return {};
+  std::array<char, kFirstBytesMax> bytes;
+  const ssize_t count = ::read(fd.get(), bytes.data(), bytes.size());
+  return count > 0 ? std::string(bytes.data(), static_cast<std::size_t>(count)) : std::string();
+}
+
+}  // namespace
+
+FileInfo RealFileProbe::look(const std::string& path) const {
+  FileInfo info;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return info;
+  if (S_ISDIR(status.st_mode)) {
+    info.kind = FileInfo::Kind::folder;
+  } else if (S_ISREG(status.st_mode)) {
+    info.kind = FileInfo::Kind::regular;
+    info.executable = ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
+    if (!info.executable) info.first_bytes = first_bytes(path);
+  } else {
+    info.kind = FileInfo::Kind::other;
+  }
+  return info;
+}
+
+std::vector<std::string> RealFileProbe::names_in(const std::string& folder) const {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), &::closedir);
+  if (!stream) return names;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    names.push_back(name);
+    if (names.size() == kNamesMax) break;
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace ddprun::launcher
