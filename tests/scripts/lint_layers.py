@@ -1,0 +1,76 @@
+"""Checks who includes whom (docs/architecture.md) and how long files are.
+
+usage: lint_layers.py ROOT      prints one line for each finding; exit 1 where there are any
+"""
+
+import pathlib
+import re
+import sys
+
+from source_tree import source_files
+
+# Folder -> what its files may include, as path prefixes. The longest matching folder counts; a folder always may
+# include itself. tests/ and bench/ may include anything.
+MAY_INCLUDE = {
+    "proto": [],
+    "rendezvous": ["proto"],
+    "agent": ["rendezvous", "proto"],
+    "launcher": ["agent", "rendezvous", "proto"],
+    "trainer": ["rendezvous/client", "rendezvous/store", "worker", "proto"],
+    "worker": ["rendezvous/client", "proto"],
+}
+OUR_FOLDERS = set(MAY_INCLUDE) | {"tests", "bench"}
+
+CONTROL_PLANE = {"proto", "rendezvous", "agent", "launcher", "worker"}
+CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nccl|curand|cub/|thrust/|nvml)")
+ASIO_HEADER = re.compile(r"^(boost/asio|asio)")
+SOCKET_HEADER = re.compile(r"^(sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h|sys/epoll\.h|poll\.h)")
+HEAVY_IN_HEADERS = {"boost/asio.hpp", "nlohmann/json.hpp"}
+LINES_MAX = 500
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+
+def findings_in(path, text):
+    """Yields (line, what is wrong) for one file; path is relative to the root."""
+    folder = path.parts[0]
+    count = text.count("\n")
+    if count > LINES_MAX:
+        yield count, f"{count} lines: over {LINES_MAX}; look for a second idea to move out"
+    for match in INCLUDE.finditer(text):
+        header = match.group(1)
+        line = text.count("\n", 0, match.start()) + 1
+        for wrong in include_findings(path, folder, header):
+            yield line, wrong
+
+
+def include_findings(path, folder, header):
+    if header.startswith("../") or "/../" in header:
+        yield f"{header}: include by the path from the root"
+        return
+    target = header.split("/")[0]
+    if folder in MAY_INCLUDE and "/" in header and target in OUR_FOLDERS and target != folder:
+        allowed = MAY_INCLUDE[folder]
+        if not any(header.startswith(prefix + "/") for prefix in allowed):
+            yield f"{folder}/ may not include {header} (it may know: {', '.join(allowed) or 'nothing of ours'})"
+    if folder in CONTROL_PLANE and CUDA_HEADER.match(header):
+        yield f"{header}: no CUDA header in {folder}/ (what is needed is opened at run time)"
+    if path.suffix in {".cu", ".cuh"} and ASIO_HEADER.match(header):
+        yield f"{header}: no Asio header in CUDA code"
+    if folder == "proto" and (ASIO_HEADER.match(header) or SOCKET_HEADER.match(header)):
+        yield f"{header}: proto/ does no I/O"
+    if path.suffix in {".hpp", ".h", ".cuh"} and header in HEAVY_IN_HEADERS:
+        yield f"{header}: not in a header; include it in the .cpp, or a smaller header of it here"
+
+
+def main(root):
+    wrong = 0
+    for path in source_files(root):
+        for line, what in findings_in(path, (pathlib.Path(root) / path).read_text(encoding="utf-8")):
+            print(f"{path}:{line}: {what}")
+            wrong += 1
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,327 @@
+"""Tests of scripts/install-deps on a pretended machine: PATH holds fakes of apt-get and its friends that write down how
+they are called, and a folder stands for the machine's /usr."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+PROVIDES = {
+    "libfmt-dev": "fmt/format.h",
+    "libspdlog-dev": "spdlog/spdlog.h",
+    "catch2": "catch2/catch.hpp",
+    "nlohmann-json3-dev": "nlohmann/json.hpp",
+    "libcli11-dev": "CLI/CLI.hpp",
+    "libdnnl-dev": "oneapi/dnnl/dnnl.hpp",
+    "zlib1g-dev": "zlib.h",
+    "libboost1.81-dev": "boost/version.hpp",
+}
+PLAIN_TOOLS = ["bash", "cat", "dirname", "find", "grep", "head", "ln", "mkdir", "mktemp", "readlink", "rm", "sed", "sort",
+               "tail", "touch", "env", "true"]
+
+FAKE_APT_GET = """#!/usr/bin/env bash
+echo "apt-get $*" >>"$FAKE_MACHINE/calls"
+for word in "$@"; do
+  case $word in -*|[0-9]*|DPkg*|install|download|update) ;; *) packages+=("$word") ;; esac
+done
+case "$*" in
+  *" -s "*)
+    for package in "${packages[@]}"; do
+      if [[ -e $FAKE_MACHINE/unknown/$package ]]; then echo "E: Unable to locate package $package"; exit 100; fi
+      cat "$FAKE_MACHINE/plans/$package" 2>/dev/null || echo "Inst $package (1.0 Debian:12 [amd64])"
+    done ;;
+  update*) [[ ! -e $FAKE_MACHINE/offline ]] ;;
+  download*) touch "${packages[@]/%/.deb}" ;;
+  install*)
+    for package in "${packages[@]}"; do "$FAKE_MACHINE/provide" "$package" "$DDPRUN_SYSTEM_ROOT"; done ;;
+esac
+"""
+FAKE_DPKG = """#!/usr/bin/env bash
+echo "dpkg $*" >>"$FAKE_MACHINE/calls"
+name=${2##*/}
+"$FAKE_MACHINE/provide" "${name%.deb}" "$3"
+"""
+FAKE_SUDO = """#!/usr/bin/env bash
+echo "sudo $*" >>"$FAKE_MACHINE/calls"
+[[ ! -e $FAKE_MACHINE/sudo_refuses ]] || exit 1
+[[ $1 == -n ]] && shift
+export FAKE_SUDO=1
+exec "$@"
+"""
+FAKE_APT_CACHE = """#!/usr/bin/env bash
+case "$1" in
+  policy) echo "  Candidate: $(cat "$FAKE_MACHINE/default_boost")" ;;
+  pkgnames) cat "$FAKE_MACHINE/boost_packages" ;;
+esac
+"""
+PROVIDE = """#!/usr/bin/env bash
+case "$1" in
+%s
+  g++) printf '#!/bin/sh\\necho 12.2.0\\n' >"$FAKE_MACHINE/bin/g++"; chmod +x "$FAKE_MACHINE/bin/g++" ;;
+esac
+exit 0
+"""
+
+
+class Machine:
+    """A pretended Debian 12 machine, with a copy of the script in a folder whose name has a space."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder) / "a machine"
+        self.bin = self.folder / "bin"
+        self.bin.mkdir(parents=True)
+        self.root = self.folder / "root"
+        self.project = self.folder / "the project"
+        (self.project / "scripts").mkdir(parents=True)
+        shutil.copy(ROOT / "scripts" / "install-deps", self.project / "scripts")
+        for tool in PLAIN_TOOLS:
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        for name, text in {"apt-get": FAKE_APT_GET, "apt-cache": FAKE_APT_CACHE, "dpkg": FAKE_DPKG}.items():
+            self.program(name, text)
+        cases = []
+        for package, header in PROVIDES.items():
+            text = "#define BOOST_VERSION 108100" if header.startswith("boost") else ""
+            cases.append(f'  {package}) h="$2/usr/include/{header}"; mkdir -p "${{h%/*}}"; echo "{text}" >"$h" ;;')
+        self.program("provide", PROVIDE % "\n".join(cases), self.folder)
+        self.program("g++", "#!/bin/sh\necho 12.2.0\n")
+        self.program("cmake", "#!/bin/sh\necho cmake version 3.25.1\n")
+        for name in ("ninja", "git", "python3"):
+            self.program(name, "#!/bin/sh\n")
+        self.user(0)
+        (self.folder / "default_boost").write_text("1.74.0.3\n")
+        (self.folder / "boost_packages").write_text("libboost1.81-dev\nlibboost1.74-dev\nlibboost1.81-doc\n")
+        for name in ("plans", "unknown"):
+            (self.folder / name).mkdir()
+        for package in PROVIDES:
+            self.has(package)
+
+    def program(self, name, text, folder=None):
+        path = (folder or self.bin) / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def user(self, uid):
+        self.program("id", f"#!/bin/sh\necho {uid}\n")
+
+    def has(self, package):
+        subprocess.run([self.folder / "provide", package, self.root], check=True, env=self.environment())
+
+    def lacks(self, *packages):
+        for package in packages:
+            (self.root / "usr" / "include" / PROVIDES[package]).unlink()
+
+    def lacks_program(self, name):
+        (self.bin / name).unlink()
+
+    def plan(self, package, *lines):
+        """What apt would do when asked to install the package."""
+        (self.folder / "plans" / package).write_text("".join(line + "\n" for line in lines))
+
+    def environment(self):
+        return {"PATH": str(self.bin), "FAKE_MACHINE": str(self.folder), "DDPRUN_SYSTEM_ROOT": str(self.root),
+                "TMPDIR": str(self.folder)}
+
+    def install_deps(self, *options, **environment):
+        return subprocess.run([self.project / "scripts" / "install-deps", *options], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=60, check=False, env=self.environment() | environment)
+
+    def calls(self):
+        path = self.folder / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def installs(self):
+        return [call for call in self.calls() if call.startswith("apt-get install") and " -s " not in call]
+
+
+class InstallDeps(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.machine = Machine(folder.name)
+
+    def succeeds(self, *options, **environment):
+        done = self.machine.install_deps(*options, **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def fails(self, *options):
+        done = self.machine.install_deps(*options)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def test_a_complete_machine_is_left_alone_without_a_word(self):
+        self.program_that_must_not_run("sudo")
+        for uid in (0, 1000):
+            self.machine.user(uid)
+            done = self.succeeds("--tests")
+            self.assertEqual(done.stdout + done.stderr, "")
+        self.assertEqual(self.machine.calls(), [])
+
+    def program_that_must_not_run(self, name):
+        self.machine.program(name, f'#!/bin/sh\necho "{name} $*" >>"$FAKE_MACHINE/calls"\nexit 1\n')
+
+    def test_root_installs_what_is_missing_and_forbids_apt_to_remove(self):
+        self.machine.lacks("libcli11-dev", "zlib1g-dev")
+        self.succeeds()
+        self.assertTrue(self.machine.calls()[0].startswith("apt-get update"))
+        self.assertEqual(len(self.machine.installs()), 1)
+        install = self.machine.installs()[0]
+        for word in ("--no-remove", "--no-install-recommends", "libcli11-dev", "zlib1g-dev"):
+            self.assertIn(word, install)
+        self.assertNotIn("libspdlog-dev", install)
+
+    def test_a_user_with_sudo_installs_through_it(self):
+        self.machine.user(1000)
+        self.machine.program("sudo", FAKE_SUDO)
+        self.machine.lacks("zlib1g-dev")
+        self.succeeds()
+        self.assertTrue(any(call.startswith("sudo apt-get install --no-remove") for call in self.machine.calls()))
+
+    def test_a_user_without_sudo_is_told_the_command_and_nothing_is_installed(self):
+        self.machine.user(1000)
+        self.machine.lacks("zlib1g-dev", "libcli11-dev")
+        message = self.fails()
+        self.assertIn("apt-get install --no-remove --no-install-recommends libcli11-dev zlib1g-dev", message)
+        self.assertEqual(self.machine.installs(), [])
+        self.assertFalse(any(call.startswith("apt-get update") for call in self.machine.calls()))
+
+    def test_a_user_whose_sudo_wants_a_password_without_a_terminal_is_told_the_command(self):
+        self.machine.user(1000)
+        self.machine.program("sudo", FAKE_SUDO)
+        (self.machine.folder / "sudo_refuses").touch()
+        self.machine.lacks("zlib1g-dev")
+        self.assertIn("As root, run: apt-get install", self.fails())
+        self.assertEqual(self.machine.installs(), [])
+
+    def test_a_user_without_package_lists_is_told_the_command(self):
+        self.machine.user(1000)
+        self.machine.lacks("zlib1g-dev")
+        (self.machine.folder / "unknown" / "zlib1g-dev").touch()
+        self.assertIn("apt-get install --no-remove --no-install-recommends zlib1g-dev", self.fails())
+
+    def test_a_package_that_would_evict_another_is_unpacked_below_build_deps(self):
+        self.machine.lacks("libboost1.81-dev", "zlib1g-dev")
+        self.machine.plan("libboost1.81-dev", "Remv libboost-dev [1.74.0.3]", "Remv libboost1.74-dev [1.74.0+ds1-21]",
+                          "Inst libboost1.81-dev (1.81.0-5 Debian:12 [amd64])")
+        self.succeeds()
+        self.assertEqual(len(self.machine.installs()), 1)
+        self.assertIn("zlib1g-dev", self.machine.installs()[0])
+        self.assertNotIn("boost", self.machine.installs()[0])
+        self.assertIn("apt-get download -qq libboost1.81-dev", self.machine.calls())
+        deps = self.machine.project / "build" / "deps"
+        self.assertTrue((deps / "usr" / "include" / "boost" / "version.hpp").is_file())
+        self.assertFalse((deps / "download").exists())
+        # The next run finds it there.
+        (self.machine.folder / "calls").unlink()
+        self.succeeds()
+        self.assertEqual(self.machine.calls(), [])
+
+    def test_a_package_that_would_upgrade_another_is_unpacked_with_what_it_needs(self):
+        self.machine.lacks("libdnnl-dev")
+        self.machine.plan("libdnnl-dev", "Inst libdnnl2 [2.6.2-1] (2.6.3-1 Debian:12 [amd64])",
+                          "Inst libdnnl-dev (2.6.3-1 Debian:12 [amd64])")
+        self.succeeds()
+        self.assertEqual(self.machine.installs(), [])
+        self.assertIn("apt-get download -qq libdnnl2 libdnnl-dev", self.machine.calls())
+
+    def test_unpacking_needs_no_root(self):
+        self.machine.user(1000)
+        self.machine.lacks("libboost1.81-dev")
+        self.machine.plan("libboost1.81-dev", "Remv libboost-dev [1.74.0.3]", "Inst libboost1.81-dev (1.81.0-5)")
+        self.succeeds()
+        self.assertEqual(self.machine.installs(), [])
+
+    def test_an_unpacked_link_to_an_installed_library_leads_to_it(self):
+        self.machine.lacks("libboost1.81-dev")
+        self.machine.plan("libboost1.81-dev", "Remv libboost-dev [1.74.0.3]", "Inst libboost1.81-dev (1.81.0-5)")
+        library = self.machine.root / "usr" / "lib" / "libboost.so.1"
+        library.parent.mkdir(parents=True)
+        library.write_text("")
+        link = self.machine.project / "build" / "deps" / "usr" / "lib" / "libboost.so"
+        link.parent.mkdir(parents=True)
+        link.symlink_to("libboost.so.1")
+        self.succeeds()
+        self.assertTrue(link.exists())
+
+    def test_a_compiler_that_would_upgrade_something_is_refused_with_the_command(self):
+        self.machine.lacks_program("g++")
+        self.machine.plan("g++", "Inst libc6 [2.36-9] (2.36-10 Debian:12 [amd64])", "Inst g++ (12.2.0)")
+        message = self.fails_after_the_list()
+        self.assertIn("apt-get install g++", message)
+        self.assertIn("libc6 [2.36-9]", message)
+        self.assertEqual(self.machine.installs(), [])
+
+    def fails_after_the_list(self):
+        done = self.machine.install_deps()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return done.stderr.splitlines()[-1]
+
+    def test_an_old_boost_in_usr_include_counts_as_missing_and_a_new_one_as_present(self):
+        header = self.machine.root / "usr" / "include" / "boost" / "version.hpp"
+        header.write_text("#define BOOST_VERSION 107400\n")
+        self.succeeds()
+        self.assertIn("libboost1.81-dev", self.machine.installs()[0])
+        (self.machine.folder / "calls").unlink()
+        header.write_text("#define BOOST_VERSION 108300\n")
+        self.succeeds()
+        self.assertEqual(self.machine.calls(), [])
+
+    def test_the_default_boost_is_taken_where_it_is_new_enough_else_the_newest_versioned_one(self):
+        self.machine.user(1000)
+        self.machine.lacks("libboost1.81-dev")
+        (self.machine.folder / "default_boost").write_text("1.83.0.1ubuntu2\n")
+        self.assertIn(" libboost-dev", self.fails())
+        (self.machine.folder / "default_boost").write_text("1.74.0.3ubuntu7\n")
+        (self.machine.folder / "boost_packages").write_text("libboost1.9-dev\nlibboost1.83-dev\nlibboost1.100-dev\n")
+        self.assertIn(" libboost1.100-dev", self.fails())
+
+    def test_a_library_below_cmake_prefix_path_counts_as_present(self):
+        self.machine.lacks("zlib1g-dev")
+        prefix = self.machine.folder / "my prefix"
+        (prefix / "include").mkdir(parents=True)
+        (prefix / "include" / "zlib.h").write_text("")
+        self.succeeds(CMAKE_PREFIX_PATH=f"/nowhere:{prefix}")
+        self.assertEqual(self.machine.calls(), [])
+
+    def test_old_tools_count_as_missing(self):
+        self.machine.user(1000)
+        self.machine.program("cmake", "#!/bin/sh\necho cmake version 3.22.1\n")
+        self.machine.program("g++", "#!/bin/sh\necho 9.4.0\n")
+        self.assertIn(" g++ cmake", self.fails())
+
+    def test_a_tool_that_stays_too_old_is_named_after_the_installation(self):
+        self.machine.program("cmake", "#!/bin/sh\necho cmake version 3.22.1\n")
+        self.assertIn("still missing or too old: cmake", self.fails_after_the_list())
+
+    def test_python_is_asked_for_by_the_tests_only(self):
+        self.machine.user(1000)
+        self.machine.lacks_program("python3")
+        self.succeeds()
+        self.assertIn(" python3", self.fails("--tests"))
+
+    def test_a_machine_without_apt_is_told_what_is_missing(self):
+        self.machine.lacks_program("apt-get")
+        self.machine.lacks("zlib1g-dev")
+        message = self.fails()
+        self.assertIn("zlib1g-dev", message)
+        self.assertIn("package manager", message)
+
+    def test_a_machine_without_network_is_told_what_was_needed(self):
+        self.machine.lacks("zlib1g-dev")
+        (self.machine.folder / "offline").touch()
+        message = self.fails_after_the_list()
+        self.assertIn("apt-get update failed", message)
+        self.assertIn("zlib1g-dev", message)
+
+    def test_an_unknown_option_is_refused(self):
+        self.assertIn("unknown option --frobnicate", self.fails("--frobnicate"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,89 @@
+"""Tests of lint_layers.py: who may include whom, and how long a file may be."""
+
+import contextlib
+import io
+import pathlib
+import tempfile
+import unittest
+
+import lint_layers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def findings(path, *headers):
+    text = "".join(f'#include {header if header[0] == "<" else chr(34) + header + chr(34)}\n' for header in headers)
+    return [what for _, what in lint_layers.findings_in(pathlib.PurePosixPath(path), text)]
+
+
+class Layers(unittest.TestCase):
+    def test_a_folder_may_include_what_is_below_it(self):
+        self.assertEqual(findings("launcher/plan.cpp", "agent/agent.hpp", "rendezvous/a.hpp", "proto/error.hpp"), [])
+        self.assertEqual(findings("agent/agent.cpp", "rendezvous/membership/core.hpp", "proto/result.hpp"), [])
+        self.assertEqual(findings("rendezvous/store/core.cpp", "proto/c10d.hpp", "core.hpp"), [])
+
+    def test_nothing_includes_upwards(self):
+        self.assertEqual(len(findings("proto/error.cpp", "rendezvous/store/core.hpp")), 1)
+        self.assertEqual(len(findings("rendezvous/store/core.cpp", "agent/agent.hpp")), 1)
+        self.assertEqual(len(findings("agent/agent.cpp", "launcher/plan.hpp")), 1)
+
+    def test_the_trainer_knows_the_store_client_and_nothing_of_agent_or_launcher(self):
+        self.assertEqual(findings("trainer/run/main.cpp", "rendezvous/client/store_client.hpp", "trainer/error.hpp"), [])
+        self.assertEqual(len(findings("trainer/run/main.cpp", "agent/agent.hpp")), 1)
+        self.assertEqual(len(findings("trainer/run/main.cpp", "launcher/plan.hpp")), 1)
+        self.assertEqual(len(findings("trainer/run/main.cpp", "rendezvous/membership/core.hpp")), 1)
+
+    def test_no_folder_of_the_product_includes_tests_or_the_trainer(self):
+        self.assertEqual(len(findings("agent/agent.cpp", "tests/support/skip.hpp")), 1)
+        self.assertEqual(len(findings("launcher/plan.cpp", "trainer/error.hpp")), 1)
+
+    def test_tests_and_benchmarks_may_include_everything(self):
+        self.assertEqual(findings("tests/unit/a.cpp", "launcher/plan.hpp", "trainer/error.hpp"), [])
+        self.assertEqual(findings("bench/launch/a.cpp", "agent/spawn.hpp"), [])
+
+    def test_a_path_that_climbs_is_refused(self):
+        self.assertEqual(len(findings("agent/agent.cpp", "../proto/error.hpp")), 1)
+
+
+class ForeignHeaders(unittest.TestCase):
+    def test_no_cuda_header_reaches_the_control_plane(self):
+        for header in ("<cuda_runtime.h>", "<nccl.h>", "<cudnn.h>", "<nvml.h>", "<cublasLt.h>"):
+            self.assertEqual(len(findings("agent/devices.cpp", header)), 1, header)
+        self.assertEqual(findings("trainer/cuda/kernels.cu", "<cuda_runtime.h>"), [])
+
+    def test_no_asio_header_reaches_cuda_code(self):
+        self.assertEqual(len(findings("trainer/cuda/kernels.cu", "<boost/asio/awaitable.hpp>")), 1)
+
+    def test_proto_includes_neither_asio_nor_sockets(self):
+        self.assertEqual(len(findings("proto/frame.cpp", "<boost/asio/buffer.hpp>")), 1)
+        self.assertEqual(len(findings("proto/frame.cpp", "<sys/socket.h>")), 1)
+
+    def test_the_heaviest_headers_stay_out_of_headers(self):
+        self.assertEqual(len(findings("agent/a.hpp", "<nlohmann/json.hpp>")), 1)
+        self.assertEqual(findings("agent/a.cpp", "<nlohmann/json.hpp>"), [])
+
+
+class Length(unittest.TestCase):
+    def test_a_file_over_500_lines_is_reported(self):
+        path = pathlib.PurePosixPath("agent/a.cpp")
+        self.assertEqual(list(lint_layers.findings_in(path, "x\n" * 500)), [])
+        self.assertEqual(len(list(lint_layers.findings_in(path, "x\n" * 501))), 1)
+
+
+class WholeTree(unittest.TestCase):
+    def test_a_finding_is_printed_with_file_and_line_and_makes_the_lint_fail(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "proto", "a.cpp")
+            file.parent.mkdir()
+            file.write_text('// what for\n#include "agent/agent.hpp"\n')
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                self.assertEqual(lint_layers.main(folder), 1)
+            self.assertTrue(printed.getvalue().startswith("proto/a.cpp:2: "), printed.getvalue())
+
+    def test_the_sources_keep_to_their_layers(self):
+        self.assertEqual(lint_layers.main(ROOT), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

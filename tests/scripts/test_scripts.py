@@ -1,0 +1,174 @@
+"""Tests of scripts/build, scripts/test and .ci/run in a copied project whose cmake, or whose builds, are pretended."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+FAKE_CMAKE = """#!/usr/bin/env bash
+printf '%s|' "$@" >>"$FAKE_CALLS"; echo >>"$FAKE_CALLS"
+case "$1" in
+  --preset) [[ -z ${FAKE_CONFIGURE_FAILS:-} ]] || { echo "CMake Error: no such thing"; exit 1; } ;;
+  --build)
+    for n in $(seq 1 40); do echo "[$n/40] Building CXX object number $n"; done
+    [[ -z ${FAKE_BUILD_FAILS:-} ]] || { echo "a.cpp:3: error: what is this"; exit 1; } ;;
+esac
+"""
+
+
+class CopiedProject(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.project = pathlib.Path(folder.name) / "a project"
+        shutil.copytree(ROOT / "scripts", self.project / "scripts")
+        shutil.copytree(ROOT / ".ci", self.project / ".ci")
+        shutil.copy(ROOT / "CMakePresets.json", self.project)
+        (self.project / "tests" / "scripts").mkdir(parents=True)
+        shutil.copy(ROOT / "tests" / "scripts" / "combine_tests.py", self.project / "tests" / "scripts")
+        self.bin = pathlib.Path(folder.name) / "bin"
+        self.bin.mkdir()
+
+    def program(self, path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def run_script(self, name, *arguments, **environment):
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(("DDPRUN_", "CTEST_"))}
+        variables |= {"PATH": f"{self.bin}:{os.environ['PATH']}", "FAKE_CALLS": str(self.bin / "calls")} | environment
+        return subprocess.run([self.project / name, *arguments], capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL, timeout=120, env=variables)
+
+
+class Build(CopiedProject):
+    def setUp(self):
+        super().setUp()
+        self.program(self.bin / "cmake", FAKE_CMAKE)
+
+    def calls(self):
+        return (self.bin / "calls").read_text().splitlines()
+
+    def test_release_is_the_preset_that_is_built_when_none_is_named(self):
+        done = self.run_script("scripts/build")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.calls()[0], "--preset|release|")
+        self.assertTrue(self.calls()[1].startswith("--build|build/release|"))
+
+    def test_targets_are_passed_on(self):
+        self.run_script("scripts/build", "asan", "ddprun", "train")
+        self.assertTrue(self.calls()[1].endswith("--target|ddprun|train|"), self.calls())
+
+    def test_an_unknown_preset_is_refused_with_the_known_ones(self):
+        done = self.run_script("scripts/build", "relese")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("release dev asan tsan", done.stderr)
+
+    def test_what_install_deps_unpacked_is_looked_at_first(self):
+        (self.project / "build" / "deps" / "usr").mkdir(parents=True)
+        self.run_script("scripts/build")
+        self.assertIn(f"-DCMAKE_PREFIX_PATH={self.project}/build/deps/usr|", self.calls()[0])
+
+    def test_without_a_terminal_the_progress_is_thinned_and_the_last_step_shown(self):
+        text = self.run_script("scripts/build").stdout
+        self.assertIn("[40/40]", text)
+        self.assertLess(text.count("Building"), 15)
+
+    def test_a_compiler_error_is_shown_whole_and_the_script_fails(self):
+        done = self.run_script("scripts/build", FAKE_BUILD_FAILS="1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a.cpp:3: error: what is this", done.stdout)
+
+    def test_a_failing_configuration_is_shown_and_the_script_fails(self):
+        done = self.run_script("scripts/build", FAKE_CONFIGURE_FAILS="1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("CMake Error: no such thing", done.stderr)
+
+    def test_a_build_folder_made_for_another_place_is_started_afresh(self):
+        cache = self.project / "build" / "release" / "CMakeCache.txt"
+        cache.parent.mkdir(parents=True)
+        cache.write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={self.project}\n")
+        self.run_script("scripts/build")
+        self.assertTrue(cache.exists())
+        cache.write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
+        self.run_script("scripts/build")
+        self.assertFalse(cache.exists())
+
+
+class Test(CopiedProject):
+    def setUp(self):
+        super().setUp()
+        self.program(self.project / "scripts" / "install-deps", "#!/bin/sh\n")
+        self.program(self.project / "scripts" / "build", '#!/bin/sh\necho "build: $1"\n[ ! -e "build/$1/broken" ]\n')
+        self.build_holds("asan", 'add_test(data sh -c "echo data=$DDPRUN_TEST_DATA; exit 77")\n'
+                   'set_tests_properties(data PROPERTIES SKIP_RETURN_CODE 77)\nadd_test(leaks sh -c "echo $ASAN_OPTIONS")\n'
+                   'add_test(long true)\nset_tests_properties(long PROPERTIES LABELS slow)\n')
+        self.build_holds("release", "add_test(fast true)\nset_tests_properties(fast PROPERTIES LABELS speed)\n")
+        self.build_holds("tsan", "add_test(threads true)\n")
+
+    def build_holds(self, preset, text):
+        self.program(self.project / "build" / preset / "CTestTestfile.cmake", text)
+
+    def last_line(self, done):
+        return done.stdout.splitlines()[-1]
+
+    def test_the_last_line_is_the_summary_of_all_builds_even_where_tests_are_skipped(self):
+        done = self.run_script("scripts/test")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.last_line(done), "100% tests passed, 0 tests failed out of 3")
+        self.assertIn("Skipped", done.stdout)
+
+    def test_a_failing_test_makes_it_fail_and_the_summary_says_so(self):
+        self.build_holds("release", "add_test(fast false)\nset_tests_properties(fast PROPERTIES LABELS speed)\n")
+        done = self.run_script("scripts/test")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("1 tests failed out of 3", self.last_line(done))
+
+    def test_a_build_that_fails_makes_it_fail(self):
+        for preset in ("asan", "release"):
+            broken = self.project / "build" / preset / "broken"
+            broken.touch()
+            self.assertNotEqual(self.run_script("scripts/test").returncode, 0)
+            broken.unlink()
+
+    def test_slow_tests_run_only_when_asked_for(self):
+        self.assertNotIn("long", self.run_script("scripts/test").stdout)
+        done = self.run_script("scripts/test", "--slow")
+        self.assertIn("asan: long", done.stdout)
+        self.assertIn("out of 4", self.last_line(done))
+
+    def test_the_thread_sanitizer_build_runs_when_asked_for(self):
+        done = self.run_script("scripts/test", "--tsan")
+        self.assertIn("tsan: threads", done.stdout)
+
+    def test_options_for_ctest_are_passed_on(self):
+        done = self.run_script("scripts/test", "-R", "leaks", "-V")
+        self.assertIn("out of 1", self.last_line(done))
+        self.assertIn("detect_leaks=1", done.stdout)
+
+    def test_a_run_without_tests_is_a_failure(self):
+        self.assertNotEqual(self.run_script("scripts/test", "-R", "no such test").returncode, 0)
+
+    def test_the_folder_of_real_data_reaches_the_tests_as_an_absolute_path(self):
+        (self.project / "data").mkdir()
+        done = self.run_script("scripts/test", "-V", DDPRUN_TEST_DATA=str(self.project / "scripts" / ".." / "data"))
+        self.assertIn(f"data={self.project}/data", done.stdout)
+
+    def test_a_folder_of_real_data_that_does_not_exist_is_an_error(self):
+        done = self.run_script("scripts/test", DDPRUN_TEST_DATA="/no/such/folder")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/no/such/folder", done.stderr)
+
+    def test_the_ci_takes_the_real_data_beside_the_checkout_where_there_is_some(self):
+        self.assertIn("data=\n", self.run_script(".ci/run", "-V").stdout)
+        data = self.project.parent / "shared" / "data"
+        data.mkdir(parents=True)
+        self.assertIn(f"data={data}\n", self.run_script(".ci/run", "-V").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
