@@ -1,0 +1,182 @@
+#include "trainer/checkpoint/checkpoint_directory.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <system_error>
+
+#include "trainer/checkpoint/durable_file.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "step-";
+constexpr const char* kTemporaryPrefix = ".writing-";
+constexpr int kSameStepMax = 1000;
+
+struct Entry {
+  fs::path path;
+  std::optional<TrainingState> state;
+  std::string error;  // why there is no state
+
+  [[nodiscard]] std::uint64_t sequence() const {
+    return state ? state->sequence : std::numeric_limits<std::uint64_t>::max();
+  }
+};
+
+std::vector<fs::path> list(const fs::path& directory, const std::string& prefix) {
+  std::vector<fs::path> paths;
+  std::error_code ignored;
+  for (fs::directory_iterator it(directory, ignored), end; it != end; it.increment(ignored)) {
+    const bool matches = it->path().filename().string().starts_with(prefix);
+    // Not through symbolic links: what is removed later must lie here.
+    if (matches && it->symlink_status(ignored).type() == fs::file_type::directory) {
+      paths.push_back(it->path());
+    }
+  }
+  return paths;
+}
+
+/// All checkpoints, newest first.
+std::vector<Entry> read_all(const fs::path& directory) {
+  std::vector<Entry> entries;
+  for (const fs::path& path : list(directory, kPrefix)) {
+    Entry entry{.path = path, .state = std::nullopt, .error = ""};
+    try {
+      entry.state = read_state(path);
+    } catch (const DataError& error) {
+      entry.error = error.what();
+    }
+    entries.push_back(std::move(entry));
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.sequence(), a.path) > std::pair(b.sequence(), b.path);
+  });
+  return entries;
+}
+
+UniqueFd lock_directory(const fs::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) fd.reset();
+  return fd;
+}
+
+/// Points the symbolic link `name` at `target` by rename. Only a convenience: file systems without
+/// links do without.
+void move_link(const fs::path& directory, const char* name, const fs::path& target) {
+  std::error_code ignored;
+  const fs::path temporary = directory / fmt::format(".link-{}", name);
+  fs::remove(temporary, ignored);
+  fs::create_directory_symlink(target, temporary, ignored);
+  fs::rename(temporary, directory / name, ignored);
+}
+
+}  // namespace
+
+FoundCheckpoint find_newest(const fs::path& directory, const CheckpointLayout& layout,
+                            const std::function<std::string(const TrainingState&)>& refuse) {
+  FoundCheckpoint found;
+  for (const Entry& entry : read_all(directory)) {
+    if (!entry.state) {
+      found.skipped.push_back(entry.error);
+      continue;
+    }
+    found.sequence_next = std::max(found.sequence_next, entry.state->sequence + 1);
+    if (found.snapshot) continue;
+    const std::string reason = refuse(*entry.state);
+    if (!reason.empty()) {
+      found.skipped.push_back(fmt::format("{}: {}", entry.path.string(), reason));
+      continue;
+    }
+    try {
+      found.snapshot = read_checkpoint(entry.path, layout);
+      found.path = entry.path;
+    } catch (const DataError& error) {
+      found.skipped.emplace_back(error.what());
+    }
+  }
+  return found;
+}
+
+PendingCheckpoint::PendingCheckpoint(const fs::path& directory) : directory_(directory) {
+  fs::create_directories(directory);
+  std::string pattern = (directory / (std::string(kTemporaryPrefix) + "XXXXXX")).string();
+  if (::mkdtemp(pattern.data()) == nullptr) {
+    throw std::system_error(errno, std::generic_category(), pattern);
+  }
+  path_ = pattern;
+  lock_ = lock_directory(path_);
+  fs::permissions(path_, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec |
+                             fs::perms::others_read | fs::perms::others_exec);
+}
+
+PendingCheckpoint::~PendingCheckpoint() {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+fs::path PendingCheckpoint::publish(std::int64_t step, bool best) {
+  const std::string stem = fmt::format("{}{:08}", kPrefix, step);
+  fs::path target;
+  for (int copy = 1; copy < kSameStepMax; ++copy) {
+    target = directory_ / (copy == 1 ? stem : fmt::format("{}.{}", stem, copy));
+    if (::rename(path_.c_str(), target.c_str()) == 0) {
+      path_.clear();
+      break;
+    }
+    // Another run's checkpoint, or a damaged one: it is not ours to replace.
+    if (errno != EEXIST && errno != ENOTEMPTY) {
+      throw std::system_error(errno, std::generic_category(), target.string());
+    }
+  }
+  if (!path_.empty()) throw std::system_error(EEXIST, std::generic_category(), target.string());
+  sync_directory(directory_);
+  lock_.reset();
+  move_link(directory_, "latest", target.filename());
+  if (best) move_link(directory_, "best", target.filename());
+  return target;
+}
+
+std::size_t remove_stale(const fs::path& directory) {
+  std::size_t removed = 0;
+  for (const fs::path& path : list(directory, kTemporaryPrefix)) {
+    const UniqueFd lock = lock_directory(path);
+    if (!lock) continue;  // its writer lives
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (!error) ++removed;
+  }
+  return removed;
+}
+
+void prune(const fs::path& directory, const std::string& lineage, std::size_t keep) {
+  std::size_t kept = 0;
+  bool best_kept = false;
+  for (const Entry& entry : read_all(directory)) {
+    if (!entry.state || entry.state->lineage != lineage) continue;
+    const bool is_best = entry.state->best && !best_kept;
+    best_kept = best_kept || is_best;
+    if (kept < keep || is_best) {
+      ++kept;
+      continue;
+    }
+    // First under a name that nobody takes for a checkpoint: a kill halfway leaves no torn one.
+    const fs::path doomed =
+        directory / (std::string(kTemporaryPrefix) + entry.path.filename().string());
+    std::error_code ignored;
+    fs::rename(entry.path, doomed, ignored);
+    fs::remove_all(doomed, ignored);
+  }
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,61 @@
+// A directory of checkpoints: naming, finding the newest whole one, publishing by rename, keeping
+// the last k and the best. One process writes at a time (rank 0).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/unique_handle.hpp"
+#include "trainer/checkpoint/checkpoint_files.hpp"
+
+namespace ddprun::trainer {
+
+/// The newest checkpoint that can be resumed, and why newer ones cannot.
+struct FoundCheckpoint {
+  std::optional<Snapshot> snapshot;
+  std::filesystem::path path;
+  std::vector<std::string> skipped;  ///< one sentence each, newest first
+  std::uint64_t sequence_next = 0;   ///< above every sequence seen
+};
+
+/// Looks through `directory` (which may be absent). `refuse` says why a readable state is not this
+/// run's; empty: it is. Newest means the highest sequence; where state.json is not readable, it
+/// counts as newest.
+FoundCheckpoint find_newest(const std::filesystem::path& directory, const CheckpointLayout& layout,
+                            const std::function<std::string(const TrainingState&)>& refuse);
+
+/// A checkpoint under construction: an exclusive directory that nobody takes for a checkpoint. It
+/// is locked (flock), so that others can tell it from one whose writer died. Removed by the
+/// destructor unless published.
+class PendingCheckpoint {
+ public:
+  /// Creates `directory` (with parents) if needed, and the temporary one. Throws std::system_error.
+  explicit PendingCheckpoint(const std::filesystem::path& directory);
+  ~PendingCheckpoint();
+  PendingCheckpoint(const PendingCheckpoint&) = delete;
+  PendingCheckpoint& operator=(const PendingCheckpoint&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+  /// Renames it to step-NNNNNNNN (with .2, .3, ... where that name is taken), flushes, and moves
+  /// the links `latest` and, if `best`, `best`. Throws std::system_error. Returns the final path.
+  std::filesystem::path publish(std::int64_t step, bool best);
+
+ private:
+  std::filesystem::path directory_;
+  std::filesystem::path path_;
+  UniqueFd lock_;
+};
+
+/// Removes temporary directories whose writer is gone. Returns how many. Errors are ignored: it is
+/// only tidying.
+std::size_t remove_stale(const std::filesystem::path& directory);
+
+/// Removes all checkpoints of `lineage` but the newest `keep` and the newest one marked best. Other
+/// runs' are never touched. Errors are ignored: the next time tries again.
+void prune(const std::filesystem::path& directory, const std::string& lineage, std::size_t keep);
+
+}  // namespace ddprun::trainer

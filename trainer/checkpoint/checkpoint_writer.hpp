@@ -1,0 +1,73 @@
+// Writes checkpoints on a thread of its own, so that training waits for one copy of the arenas
+// only. A disk that is full or read-only is reported, never fatal.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "trainer/checkpoint/checkpoint_files.hpp"
+
+namespace ddprun::trainer {
+
+/// One thread (the training loop's) calls it.
+class CheckpointWriter {
+ public:
+  struct Settings {
+    std::filesystem::path directory;
+    std::size_t keep = 2;
+    CheckpointLayout layout;
+    /// Called on the writer's thread, with a sentence that names the file and the reason.
+    std::function<void(const std::string&)> on_failure;
+  };
+
+  explicit CheckpointWriter(Settings settings);
+  /// Waits for the write under way.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  /// Nothing is being written: snapshot() may be filled, then submit()ted.
+  [[nodiscard]] bool idle();
+
+  /// The buffer to copy into. Only while idle.
+  Snapshot& snapshot() { return snapshot_; }
+
+  /// Starts writing snapshot(). Only while idle.
+  void submit();
+
+  /// False: the deadline passed and the write still goes on.
+  bool wait_idle(std::chrono::steady_clock::time_point deadline);
+
+  /// Totals so far. `processor_time` is what the writing itself used (the disk's waiting not
+  /// counted).
+  struct Totals {
+    std::int64_t written = 0;
+    std::int64_t failed = 0;
+    std::chrono::nanoseconds processor_time{0};
+    std::string last_path;
+  };
+  [[nodiscard]] Totals totals();
+
+ private:
+  void run();
+  void write_one();
+
+  Settings settings_;
+  Snapshot snapshot_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  bool busy_ = false;
+  bool stopping_ = false;
+  Totals totals_;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace ddprun::trainer

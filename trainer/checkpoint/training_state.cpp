@@ -1,0 +1,244 @@
+#include "trainer/checkpoint/training_state.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kLossUnits = 16777216.0;  // 2^24
+constexpr const char* kFormat = "ddprun-checkpoint-1";
+
+std::uint32_t checksum(const std::string& text) {
+  return static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+}
+
+Json to_json(const ConfigEntry::Value& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+ConfigEntry::Value value_from(const Json& json) {
+  if (json.is_number_integer()) return json.get<std::int64_t>();
+  if (json.is_number()) return json.get<double>();
+  return json.get<std::string>();
+}
+
+Json to_json(const EpochSummary& epoch) {
+  return {{"epoch", epoch.epoch},
+          {"train_loss", epoch.train_loss},
+          {"train_accuracy", epoch.train_accuracy},
+          {"test_loss", epoch.test_loss},
+          {"test_accuracy", epoch.test_accuracy},
+          {"seconds", epoch.seconds},
+          {"samples_per_second", epoch.samples_per_second}};
+}
+
+/// JSON has no nan: null stands for it.
+double number_or_nan(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+EpochSummary epoch_from(const Json& json) {
+  return {.epoch = json.at("epoch").get<std::int64_t>(),
+          .train_loss = number_or_nan(json.at("train_loss")),
+          .train_accuracy = number_or_nan(json.at("train_accuracy")),
+          .test_loss = number_or_nan(json.at("test_loss")),
+          .test_accuracy = number_or_nan(json.at("test_accuracy")),
+          .seconds = number_or_nan(json.at("seconds")),
+          .samples_per_second = number_or_nan(json.at("samples_per_second"))};
+}
+
+Json config_json(const RunConfig& config, bool identity) {
+  Json json = Json::object();
+  for (const ConfigEntry& entry : config) {
+    if (entry.identity == identity) json[entry.name] = to_json(entry.value);
+  }
+  return json;
+}
+
+void read_config(const Json& json, bool identity, RunConfig& config) {
+  for (const auto& [name, value] : json.items()) {
+    config.push_back({.name = name, .value = value_from(value), .identity = identity});
+  }
+}
+
+TrainingState state_from(const Json& json) {
+  TrainingState state;
+  json.at("run").get_to(state.run);
+  json.at("lineage").get_to(state.lineage);
+  json.at("sequence").get_to(state.sequence);
+  json.at("best").get_to(state.best);
+  json.at("step").get_to(state.step);
+  json.at("epoch").get_to(state.epoch);
+  json.at("block").get_to(state.block);
+  const Json& optimizer = json.at("optimizer");
+  optimizer.at("learning_rate").get_to(state.step_state.learning_rate);
+  optimizer.at("updates").get_to(state.step_state.updates);
+  optimizer.at("skipped").get_to(state.step_state.skipped);
+  optimizer.at("loss_scale").get_to(state.step_state.scaler.scale);
+  optimizer.at("good_steps").get_to(state.step_state.scaler.good_steps);
+  const Json& sums = json.at("epoch_sums");
+  sums.at("loss_fixed").get_to(state.epoch_sums.loss_fixed);
+  sums.at("correct").get_to(state.epoch_sums.correct);
+  sums.at("count").get_to(state.epoch_sums.count);
+  sums.at("not_finite").get_to(state.epoch_sums.not_finite);
+  for (const Json& epoch : json.at("epochs")) state.epochs.push_back(epoch_from(epoch));
+  json.at("best_accuracy").get_to(state.best_accuracy);
+  json.at("seconds").get_to(state.seconds);
+  json.at("world_size").get_to(state.world_size);
+  json.at("round").get_to(state.round);
+  json.at("restarts").get_to(state.restarts);
+  json.at("compute").get_to(state.compute);
+  read_config(json.at("config"), true, state.config);
+  read_config(json.at("settings"), false, state.config);
+  return state;
+}
+
+}  // namespace
+
+std::string to_string(const ConfigEntry::Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  return to_json(value).dump();
+}
+
+void MetricSums::add(double loss_sum, std::int64_t batch_correct, std::int64_t batch_count) {
+  if (std::isfinite(loss_sum) && std::abs(loss_sum) < 1e9) {
+    loss_fixed += std::llround(loss_sum * kLossUnits);
+  } else {
+    ++not_finite;
+  }
+  correct += batch_correct;
+  count += batch_count;
+}
+
+MetricSums& MetricSums::operator+=(const MetricSums& other) {
+  loss_fixed += other.loss_fixed;
+  correct += other.correct;
+  count += other.count;
+  not_finite += other.not_finite;
+  return *this;
+}
+
+double MetricSums::mean_loss() const {
+  if (not_finite > 0) return std::numeric_limits<double>::quiet_NaN();
+  return count > 0 ? static_cast<double>(loss_fixed) / kLossUnits / static_cast<double>(count) : 0;
+}
+
+double MetricSums::accuracy() const {
+  return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0;
+}
+
+std::string config_hash(const RunConfig& config) {
+  std::string text;
+  for (const ConfigEntry& entry : config) {
+    if (entry.identity) text += fmt::format("{}={}\n", entry.name, to_string(entry.value));
+  }
+  return fmt::format("{:08x}", checksum(text));
+}
+
+std::string to_json(const TrainingState& state, const std::vector<FileDigest>& files) {
+  Json digests = Json::array();
+  for (const FileDigest& file : files) {
+    digests.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", file.crc32}});
+  }
+  Json epochs = Json::array();
+  for (const EpochSummary& epoch : state.epochs) epochs.push_back(to_json(epoch));
+  const StepState& step_state = state.step_state;
+  Json json = {
+      {"format", kFormat},
+      {"run", state.run},
+      {"lineage", state.lineage},
+      {"sequence", state.sequence},
+      {"best", state.best},
+      {"step", state.step},
+      {"epoch", state.epoch},
+      {"block", state.block},
+      {"optimizer",
+       {{"learning_rate", step_state.learning_rate},
+        {"updates", step_state.updates},
+        {"skipped", step_state.skipped},
+        {"loss_scale", step_state.scaler.scale},
+        {"good_steps", step_state.scaler.good_steps}}},
+      {"epoch_sums",
+       {{"loss_fixed", state.epoch_sums.loss_fixed},
+        {"correct", state.epoch_sums.correct},
+        {"count", state.epoch_sums.count},
+        {"not_finite", state.epoch_sums.not_finite}}},
+      {"epochs", epochs},
+      {"best_accuracy", state.best_accuracy},
+      {"seconds", state.seconds},
+      {"world_size", state.world_size},
+      {"round", state.round},
+      {"restarts", state.restarts},
+      {"compute", state.compute},
+      {"config_hash", config_hash(state.config)},
+      {"config", config_json(state.config, true)},
+      {"settings", config_json(state.config, false)},
+      {"files", digests},
+  };
+  json["checksum"] = checksum(json.dump());  // of all that stands before it
+  return json.dump(2) + "\n";
+}
+
+std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string& text,
+                                                              const std::string& file) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw DataError(fmt::format("{}: not JSON (cut short?)", file));
+  if (!json.contains("format") || json["format"] != kFormat) {
+    throw DataError(fmt::format("{}: not a checkpoint of this program ({})", file, kFormat));
+  }
+  const Json stored = json.contains("checksum") ? json["checksum"] : Json();
+  json.erase("checksum");
+  if (!stored.is_number_unsigned() || stored.get<std::uint64_t>() != checksum(json.dump())) {
+    throw DataError(fmt::format("{}: damaged (its checksum does not match)", file));
+  }
+  try {
+    std::vector<FileDigest> files;
+    for (const Json& row : json.at("files")) {
+      files.push_back({.name = row.at("name").get<std::string>(),
+                       .bytes = row.at("bytes").get<std::uint64_t>(),
+                       .crc32 = row.at("crc32").get<std::uint32_t>()});
+    }
+    return {state_from(json), std::move(files)};
+  } catch (const Json::exception& error) {
+    throw DataError(fmt::format("{}: {}", file, error.what()));
+  }
+}
+
+ConfigDifference compare(const RunConfig& there, const RunConfig& here) {
+  ConfigDifference difference;
+  const auto note = [&](const ConfigEntry& entry, const std::string& old_value,
+                        const std::string& new_value) {
+    std::string& text = entry.identity ? difference.identity : difference.settings;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {} there, {} here", entry.name, old_value, new_value);
+  };
+  const auto find = [](const RunConfig& config, const std::string& name) {
+    return std::find_if(config.begin(), config.end(),
+                        [&](const ConfigEntry& entry) { return entry.name == name; });
+  };
+  for (const ConfigEntry& entry : here) {
+    const auto other = find(there, entry.name);
+    if (other == there.end()) {
+      note(entry, "absent", to_string(entry.value));
+    } else if (to_string(other->value) != to_string(entry.value)) {
+      note(entry, to_string(other->value), to_string(entry.value));
+    }
+  }
+  for (const ConfigEntry& entry : there) {
+    if (find(here, entry.name) == here.end()) note(entry, to_string(entry.value), "absent");
+  }
+  return difference;
+}
+
+}  // namespace ddprun::trainer

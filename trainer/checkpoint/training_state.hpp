@@ -1,0 +1,106 @@
+// Everything a checkpoint remembers beside the arenas: state.json.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "trainer/compute/step_state.hpp"
+
+namespace ddprun::trainer {
+
+/// One setting of the run.
+struct ConfigEntry {
+  using Value = std::variant<std::int64_t, double, std::string>;
+  std::string name;
+  Value value;
+  /// Whether a checkpoint with another value belongs to another run (model, V, b, ...). Otherwise
+  /// it may be resumed, with a warning: the result is then no longer that of one undisturbed run.
+  bool identity = false;
+  friend bool operator==(const ConfigEntry&, const ConfigEntry&) = default;
+};
+using RunConfig = std::vector<ConfigEntry>;
+
+std::string to_string(const ConfigEntry::Value& value);
+
+/// Sums over samples in integers, so that they add up to the same bits in any order: over shards,
+/// ranks and restarts.
+struct MetricSums {
+  std::int64_t loss_fixed = 0;  ///< in units of 2^-24
+  std::int64_t correct = 0;
+  std::int64_t count = 0;
+  std::int64_t not_finite =
+      0;  ///< batches whose loss was inf or nan; they add nothing to loss_fixed
+
+  void add(double loss_sum, std::int64_t batch_correct, std::int64_t batch_count);
+  MetricSums& operator+=(const MetricSums& other);
+  [[nodiscard]] double mean_loss() const;  ///< nan if a batch was not finite; 0 of nothing
+  [[nodiscard]] double accuracy() const;   ///< 0 to 1; 0 of nothing
+  friend bool operator==(const MetricSums&, const MetricSums&) = default;
+};
+
+/// What one finished epoch came to, for the final table.
+struct EpochSummary {
+  std::int64_t epoch = 0;
+  double train_loss = 0;
+  double train_accuracy = 0;
+  double test_loss = 0;
+  double test_accuracy = 0;
+  double seconds = 0;
+  double samples_per_second = 0;
+  friend bool operator==(const EpochSummary&, const EpochSummary&) = default;
+};
+
+struct TrainingState {
+  std::string run;             ///< run id, empty where there is none
+  std::string lineage;         ///< random; made at a fresh start, kept through resumes
+  std::uint64_t sequence = 0;  ///< rises with every checkpoint written into a directory
+  bool best = false;           ///< its held-out accuracy was the best so far
+
+  std::int64_t step = 0;   ///< steps done, counted over all epochs
+  std::int64_t epoch = 0;  ///< the epoch under way
+  std::int64_t block = 0;  ///< steps done within it
+  StepState step_state;    ///< learning rate, loss scale, updates, skipped
+
+  MetricSums epoch_sums;  ///< of the epoch under way
+  std::vector<EpochSummary> epochs;
+  double best_accuracy = -1;  ///< held out; -1: not evaluated yet
+  double seconds = 0;         ///< spent in training so far, over all rounds
+
+  std::int64_t world_size = 1;  ///< when it was written; free to change
+  std::int64_t round = 0;
+  std::int64_t restarts = 0;
+  std::string compute;  ///< compute_description(): the bits may differ on another
+  RunConfig config;
+};
+
+/// A file of the checkpoint and what it must contain.
+struct FileDigest {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32 = 0;
+};
+
+/// Hash over names and values of the identity entries: eight hexadecimal digits.
+std::string config_hash(const RunConfig& config);
+
+/// The text of state.json. It carries a checksum of itself.
+std::string to_json(const TrainingState& state, const std::vector<FileDigest>& files);
+
+/// The other way. Throws DataError naming `file`: not JSON, not ours, damaged, a field missing or
+/// of the wrong type.
+std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string& text,
+                                                              const std::string& file);
+
+/// Differences in words, e.g. "batch 64 there, 32 here". Entries that only one side has count as
+/// differences.
+struct ConfigDifference {
+  std::string identity;  ///< empty: the checkpoint is of this run
+  std::string settings;  ///< empty: nothing else differs
+};
+ConfigDifference compare(const RunConfig& there, const RunConfig& here);
+
+}  // namespace ddprun::trainer
