@@ -20,10 +20,21 @@ struct DevicesPlan {
   std::vector<std::string> notes;
 };
 
-/// The entries of CUDA_VISIBLE_DEVICES that CUDA would use: those before the first invalid one,
-/// none when one occurs twice. Without the variable all discovered GPUs, by index.
-std::vector<std::string> visible_gpus(const agent::GpuDiscovery& discovered,
-                                      const std::optional<std::string>& cuda_visible_devices);
+/// What CUDA would use.
+struct VisibleGpus {
+  std::vector<std::string> entries;  ///< for CUDA_VISIBLE_DEVICES
+  std::string note;                  ///< not empty: what is wrong with the variable
+};
+
+/// The entries of CUDA_VISIBLE_DEVICES before the first invalid one; none when one occurs twice.
+/// Without the variable all discovered GPUs, by number.
+VisibleGpus visible_gpus(const agent::GpuDiscovery& discovered,
+                         const std::optional<std::string>& cuda_visible_devices);
+
+/// Why there is none, for the end of a sentence: what was looked for, or that the variable hides
+/// all.
+std::string no_gpu(const agent::GpuDiscovery& discovered,
+                   const std::optional<std::string>& cuda_visible_devices);
 
 /// Applies --gpus to the visible ones.
 Outcome<DevicesPlan> plan_devices(const agent::GpuDiscovery& discovered,

@@ -1,0 +1,163 @@
+#include "agent/devices/devices.hpp"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+namespace ddprun::agent {
+namespace {
+
+/// The few calls of NVML that we need, looked up by name: its header is not needed to build.
+class Nvml {
+ public:
+  /// Empty when the library is not there or the driver does not answer; `why` then says so.
+  static std::optional<std::vector<Gpu>> list(const std::string& library, std::string& why);
+
+ private:
+  using Device = void*;
+  static constexpr int kSuccess = 0;
+  static constexpr unsigned kUuidBytes = 96;  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+
+  template <class Function>
+  static bool load(void* library, const char* name, Function*& function) {
+    function = reinterpret_cast<Function*>(::dlsym(library, name));
+    return function != nullptr;
+  }
+};
+
+std::optional<std::vector<Gpu>> Nvml::list(const std::string& library, std::string& why) {
+  const std::unique_ptr<void, int (*)(void*)> handle(
+      ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL), &::dlclose);
+  if (!handle) {
+    why = "not found";
+    return std::nullopt;
+  }
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*get_count)(unsigned*) = nullptr;
+  int (*get_handle)(unsigned, Device*) = nullptr;
+  int (*get_uuid)(Device, char*, unsigned) = nullptr;
+  if (!load(handle.get(), "nvmlInit_v2", init) || !load(handle.get(), "nvmlShutdown", shutdown) ||
+      !load(handle.get(), "nvmlDeviceGetCount_v2", get_count) ||
+      !load(handle.get(), "nvmlDeviceGetHandleByIndex_v2", get_handle) ||
+      !load(handle.get(), "nvmlDeviceGetUUID", get_uuid)) {
+    why = "lacks a function";
+    return std::nullopt;
+  }
+  if (const int code = init(); code != kSuccess) {
+    why = "nvmlInit failed with code " + std::to_string(code);
+    return std::nullopt;
+  }
+  std::vector<Gpu> gpus;
+  unsigned count = 0;
+  const int counted = get_count(&count);
+  for (unsigned i = 0; counted == kSuccess && i < count; ++i) {
+    // A GPU that this user or container may not use has no handle; CUDA does not count it either.
+    Device device = nullptr;
+    if (get_handle(i, &device) != kSuccess) continue;
+    std::array<char, kUuidBytes> uuid{};
+    if (get_uuid(device, uuid.data(), kUuidBytes) != kSuccess) uuid[0] = '\0';
+    uuid.back() = '\0';
+    gpus.push_back({static_cast<int>(gpus.size()), uuid.data()});
+  }
+  shutdown();
+  if (counted != kSuccess) {
+    why = "nvmlDeviceGetCount failed with code " + std::to_string(counted);
+    return std::nullopt;
+  }
+  why = gpus.empty() ? "it knows of none" : "";
+  return gpus;
+}
+
+/// Sorted; empty when the folder can't be read.
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), &::closedir);
+  if (!stream) return names;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The driver has one folder for each GPU, named by its PCI address, with a file of `Name: value`
+/// lines.
+std::vector<Gpu> from_proc(const std::string& folder) {
+  constexpr std::string_view kUuidLine = "GPU UUID:";
+  std::vector<Gpu> gpus;
+  for (const auto& name : names_in(folder)) {
+    Gpu gpu{static_cast<int>(gpus.size()), ""};
+    std::ifstream information(folder + "/" + name + "/information");
+    for (std::string line; std::getline(information, line);) {
+      if (!line.starts_with(kUuidLine)) continue;
+      const auto begin = line.find_first_not_of(" \t", kUuidLine.size());
+      // A driver without a UUID yet shows question marks.
+      if (begin != std::string::npos && line.find('?') == std::string::npos)
+        gpu.uuid = line.substr(begin);
+    }
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
+/// Device files nvidia0, nvidia1, ...; not nvidiactl and the like.
+std::vector<Gpu> from_dev(const std::string& folder) {
+  constexpr std::string_view kPrefix = "nvidia";
+  std::vector<Gpu> gpus;
+  for (const auto& name : names_in(folder)) {
+    if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) continue;
+    if (name.find_first_not_of("0123456789", kPrefix.size()) != std::string::npos) continue;
+    gpus.push_back({static_cast<int>(gpus.size()), ""});
+  }
+  return gpus;
+}
+
+}  // namespace
+
+bool gpus_likely(const GpuPlaces& places) {
+  // dxg is how the Windows Subsystem for Linux shows a GPU.
+  for (const auto& path : {places.proc, places.dev + "/nvidiactl", places.dev + "/dxg"}) {
+    if (::access(path.c_str(), F_OK) == 0) return true;
+  }
+  return false;
+}
+
+GpuDiscovery discover_gpus(const GpuPlaces& places) {
+  GpuDiscovery found;
+  const auto say = [&](const std::string& text) {
+    found.looked_for += (found.looked_for.empty() ? "" : ", ") + text;
+  };
+  if (!places.nvml.empty()) {
+    std::string why;
+    if (auto gpus = Nvml::list(places.nvml, why)) {
+      // NVML's word is final: it asks the driver.
+      say("NVML" + (why.empty() ? "" : ": " + why));
+      if (!gpus->empty()) found.source = "NVML";
+      found.gpus = std::move(*gpus);
+      return found;
+    }
+    say(places.nvml + ": " + why);
+  }
+  found.gpus = from_proc(places.proc + "/gpus");
+  if (!found.gpus.empty()) {
+    found.source = places.proc + "/gpus";
+    return found;
+  }
+  say(places.proc + "/gpus: none");
+  found.gpus = from_dev(places.dev);
+  if (!found.gpus.empty()) {
+    found.source = places.dev + "/nvidia*";
+    return found;
+  }
+  say(places.dev + "/nvidia[0-9]+: none");
+  return found;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,165 @@
+#include "launcher/dry_run.hpp"
+
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace ddprun::launcher {
+namespace {
+
+// Objects keep the order in which they are filled, so that text and JSON read alike.
+using Json = nlohmann::ordered_json;
+
+std::string_view name_of(ProgramChoice::Kind kind) {
+  switch (kind) {
+    case ProgramChoice::Kind::bundled:
+      return "bundled";
+    case ProgramChoice::Kind::python_script:
+      return "python_script";
+    case ProgramChoice::Kind::python_module:
+      return "python_module";
+    case ProgramChoice::Kind::file:
+      return "file";
+    case ProgramChoice::Kind::path:
+      return "path";
+  }
+  return "";
+}
+
+std::string_view name_of(StreamTransport transport) {
+  switch (transport) {
+    case StreamTransport::inherit:
+      return "inherit";
+    case StreamTransport::pty:
+      return "pty";
+    case StreamTransport::pipe:
+      return "pipe";
+  }
+  return "";
+}
+
+std::string_view name_of(StdinMode mode) {
+  switch (mode) {
+    case StdinMode::rank0:
+      return "rank0";
+    case StdinMode::all:
+      return "all";
+    case StdinMode::none:
+      return "none";
+  }
+  return "";
+}
+
+/// What worker `rank` is given, argv[0] untouched.
+std::vector<std::string> argv_of(const LaunchPlan& plan, int local_rank) {
+  std::vector<std::string> argv = plan.program.argv;
+  for (std::size_t i = 1; i < argv.size(); ++i)
+    argv[i] = substitute_local_rank(argv[i], local_rank);
+  return argv;
+}
+
+double seconds(std::chrono::milliseconds duration) {
+  return static_cast<double>(duration.count()) / 1000;
+}
+
+std::string devices_text(const LaunchPlan& plan) {
+  if (plan.devices.cpu_job) return "none, because of --gpus=none";
+  if (plan.devices.chosen.empty()) return "none";
+  return fmt::format("{} ({})", fmt::join(plan.devices.chosen, ","), plan.devices.source);
+}
+
+std::string worker_line(const LaunchPlan& plan, const WorkerPlan& worker) {
+  std::string line = fmt::format("  rank {} (local rank {})", worker.local_rank, worker.local_rank);
+  if (worker.cuda_visible_devices)
+    line += fmt::format("  CUDA_VISIBLE_DEVICES={}", *worker.cuda_visible_devices);
+  // Only where the macro makes a difference, else the lines repeat the command.
+  const auto argv = argv_of(plan, worker.local_rank);
+  if (argv != plan.program.argv) line += "  " + shell_quoted(argv);
+  return line + "\n";
+}
+
+}  // namespace
+
+std::string shell_quoted(const std::vector<std::string>& words) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
+  std::string text;
+  for (const auto& word : words) {
+    if (!text.empty()) text += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += '\'';
+  }
+  return text;
+}
+
+std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& environment) {
+  const auto port =
+      plan.master_port == 0 ? std::string("a free port") : fmt::format("port {}", plan.master_port);
+  std::string text = "Nothing was started (--dry-run).\n";
+  text += fmt::format("program      {}\n", plan.options.program);
+  text += fmt::format("chosen as    {}\n", plan.program.reason);
+  text += fmt::format("executes     {}\n", plan.program.file);
+  text += fmt::format("command      {}\n", shell_quoted(plan.program.argv));
+  text += fmt::format("workers      {}\n", plan.workers.size());
+  for (const auto& worker : plan.workers) text += worker_line(plan, worker);
+  text += fmt::format("GPUs         {}\n", devices_text(plan));
+  text += fmt::format("stdout       {}\n", name_of(plan.streams.standard_output));
+  text += fmt::format("stderr       {}\n", name_of(plan.streams.standard_error));
+  text += fmt::format("stdin        {}\n", name_of(plan.streams.standard_input));
+  text += fmt::format("run id       {}\n", plan.run_id);
+  text += fmt::format("store        {}, {}\n", plan.master_addr, port);
+  text += fmt::format("restarts     at most {}\n", plan.max_restarts);
+  text += fmt::format("grace period {} s\n", seconds(plan.grace_period));
+  text += fmt::format("containment  {}\n", plan.containment);
+  text += "environment of rank 0, beside what is inherited\n";
+  for (const auto& [name, value] : environment) text += fmt::format("  {}={}\n", name, value);
+  for (const auto& note : plan.notes) text += fmt::format("note         {}\n", note);
+  return text;
+}
+
+std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& environment) {
+  Json workers = Json::array();
+  for (const auto& worker : plan.workers) {
+    Json entry = {{"rank", worker.local_rank}, {"local_rank", worker.local_rank}};
+    entry["cuda_visible_devices"] =
+        worker.cuda_visible_devices ? Json(*worker.cuda_visible_devices) : Json(nullptr);
+    entry["argv"] = argv_of(plan, worker.local_rank);
+    workers.push_back(std::move(entry));
+  }
+  Json variables = Json::object();
+  for (const auto& [name, value] : environment) variables[name] = value;
+
+  Json json;
+  json["program"] = {
+      {"name", plan.options.program},
+      {"kind", name_of(plan.program.kind)},
+      {"reason", plan.program.reason},
+      {"file", plan.program.file},
+      {"argv", plan.program.argv},
+      {"python", plan.program.python.empty() ? Json(nullptr) : Json(plan.program.python)}};
+  json["workers"] = std::move(workers);
+  json["gpus"] = {{"chosen", plan.devices.chosen},
+                  {"source", plan.devices.source},
+                  {"cpu_job", plan.devices.cpu_job}};
+  json["streams"] = {{"stdout", name_of(plan.streams.standard_output)},
+                     {"stderr", name_of(plan.streams.standard_error)},
+                     {"stdin", name_of(plan.streams.standard_input)}};
+  json["run_id"] = plan.run_id;
+  json["role"] = plan.role;
+  json["store"] = {
+      {"master_addr", plan.master_addr}, {"host", plan.store_host}, {"port", plan.master_port}};
+  json["max_restarts"] = plan.max_restarts;
+  json["grace_period_seconds"] = seconds(plan.grace_period);
+  json["containment"] = plan.containment;
+  json["environment"] = std::move(variables);
+  json["notes"] = plan.notes;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ddprun::launcher

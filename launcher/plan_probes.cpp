@@ -1,0 +1,77 @@
+// The real machine behind make_plan.
+#include <netdb.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "launcher/plan.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+/// A version 4 UUID (RFC 9562): 122 random bits.
+std::string random_uuid() {
+  std::array<unsigned char, 16> bytes{};
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t count = ::getrandom(bytes.data() + filled, bytes.size() - filled, 0);
+    if (count > 0) filled += static_cast<std::size_t>(count);
+  }
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0fU) | 0x40U);
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3fU) | 0x80U);
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    constexpr const char* kDigits = "0123456789abcdef";
+    text += kDigits[bytes[i] >> 4U];
+    text += kDigits[bytes[i] & 0x0fU];
+  }
+  return text;
+}
+
+std::optional<std::string> resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0 || found == nullptr)
+    return std::nullopt;
+  std::array<char, 128> text{};
+  const int failed = ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(),
+                                   nullptr, 0, NI_NUMERICHOST);
+  ::freeaddrinfo(found);
+  if (failed != 0) return std::nullopt;
+  return std::string(text.data());
+}
+
+std::string folder_of_this_program() {
+  std::error_code failed;
+  const auto file = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return failed ? std::string() : file.parent_path().string();
+}
+
+}  // namespace
+
+Probes machine_probes() {
+  static const RealFileProbe files;
+  Probes probes;
+  probes.files = &files;
+  probes.gpus_likely = [] { return agent::gpus_likely(); };
+  probes.discover_gpus = [] { return agent::discover_gpus(); };
+  // As Python's os.cpu_count(), which torchrun asks: affinity and cgroup quotas don't count.
+  probes.logical_cpus = [] {
+    return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  };
+  probes.new_run_id = random_uuid;
+  probes.resolve_host = resolve;
+  probes.executable_folder = folder_of_this_program();
+  probes.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  probes.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
+  return probes;
+}
+
+}  // namespace ddprun::launcher
