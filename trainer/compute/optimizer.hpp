@@ -9,23 +9,10 @@
 
 #include "trainer/compute/buffer.hpp"
 #include "trainer/compute/model.hpp"
+#include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/step_state.hpp"
 
 namespace ddprun::trainer {
-
-enum class OptimizerKind { sgd, adamw };
-
-/// PyTorch's names and formulas (torch.optim.SGD without dampening, torch.optim.AdamW without
-/// amsgrad).
-struct OptimizerConfig {
-  OptimizerKind kind = OptimizerKind::sgd;
-  float weight_decay = 0;
-  float momentum = 0.9F;  ///< sgd
-  bool nesterov = false;  ///< sgd; needs momentum > 0
-  float beta1 = 0.9F;     ///< adamw
-  float beta2 = 0.999F;   ///< adamw
-  float epsilon = 1e-8F;  ///< adamw
-};
 
 /// Owns the moments. One step is: for ranges that together cover the arena, in any order and from
 /// any threads,

@@ -11,7 +11,7 @@ namespace ddprun::trainer {
 /// Dynamic loss scale: torch.amp.GradScaler's rule and constants, with the ceiling and floor that
 /// it lacks.
 struct ScalerConfig {
-  bool enabled = false;  ///< false: the scale stays 1 and nothing is ever skipped
+  bool enabled = false;  ///< false: the scale stays 1, and nobody needs to look for infs
   float initial = 65536.0F;
   float growth = 2.0F;
   float backoff = 0.5F;
@@ -56,7 +56,7 @@ struct StepState {
 /// Closes a step after the last range was updated: counts it, moves the loss scale, clears the
 /// flag.
 DDPRUN_HOST_DEVICE inline void finish_step(const ScalerConfig& config, StepState& state) {
-  const bool skipped = config.enabled && state.found_inf != 0;
+  const bool skipped = state.found_inf != 0;
   if (skipped) {
     ++state.skipped;
   } else {

@@ -1,0 +1,122 @@
+#include "trainer/compute/host_loops.hpp"
+
+#include "trainer/compute/ops.hpp"
+
+// One compilation for each vector width, chosen when the program starts. The bits are the same in
+// all of them: there is no contraction, and a vector lane rounds as a scalar does. Sanitizers
+// cannot stand functions chosen that early.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    defined(__GNUC__) && !defined(__clang__)
+#define DDPRUN_VECTOR_CLONES \
+  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define DDPRUN_VECTOR_CLONES
+#endif
+
+namespace ddprun::trainer {
+
+DDPRUN_VECTOR_CLONES
+void relu_forward(std::span<const float> input, std::span<float> output) {
+  const float* from = input.data();
+  float* to = output.data();
+  for (std::size_t i = 0, n = output.size(); i < n; ++i) Relu{}(to[i], from[i]);
+}
+
+DDPRUN_VECTOR_CLONES
+void relu_backward(std::span<const float> output_gradient, std::span<const float> output,
+                   std::span<float> input_gradient) {
+  const float* gradient = output_gradient.data();
+  const float* mask = output.data();
+  float* to = input_gradient.data();
+  for (std::size_t i = 0, n = input_gradient.size(); i < n; ++i) {
+    ReluBackward{}(to[i], gradient[i], mask[i]);
+  }
+}
+
+DDPRUN_VECTOR_CLONES
+void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) {
+  const float* left = a.data();
+  const float* right = b.data();
+  float* to = sum.data();
+  for (std::size_t i = 0, n = sum.size(); i < n; ++i) Add{}(to[i], left[i], right[i]);
+}
+
+DDPRUN_VECTOR_CLONES
+void round_to_storage(Precision precision, std::span<const float> values,
+                      std::span<float> rounded) {
+  const float* from = values.data();
+  float* to = rounded.data();
+  const std::size_t n = rounded.size();
+  switch (precision) {
+    case Precision::fp32:
+      if (from != to) std::copy(from, from + n, to);
+      break;
+    case Precision::bf16:
+      for (std::size_t i = 0; i < n; ++i) to[i] = round_to_bfloat16(from[i]);
+      break;
+    case Precision::fp16:
+      for (std::size_t i = 0; i < n; ++i) to[i] = round_to_half(from[i]);
+      break;
+  }
+}
+
+void round_to_storage(Precision precision, std::span<float> values) {
+  if (precision != Precision::fp32) round_to_storage(precision, values, values);
+}
+
+DDPRUN_VECTOR_CLONES
+BatchResult softmax_cross_entropy(std::span<const float> logits, int classes,
+                                  std::span<const std::int32_t> labels, float factor,
+                                  std::span<float> gradient) {
+  BatchResult result;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    const std::size_t start = row * static_cast<std::size_t>(classes);
+    const RowResult one =
+        SoftmaxCrossEntropy{}(logits.data() + start, classes, labels[row], factor,
+                              gradient.empty() ? nullptr : gradient.data() + start);
+    result.loss_sum += static_cast<double>(one.loss);
+    result.correct += one.correct ? 1 : 0;
+  }
+  result.count = static_cast<std::int64_t>(labels.size());
+  return result;
+}
+
+DDPRUN_VECTOR_CLONES
+bool any_non_finite(std::span<const float> values) {
+  const float* from = values.data();
+  std::uint32_t found = 0;
+  for (std::size_t i = 0, n = values.size(); i < n; ++i) found |= is_non_finite(from[i]) ? 1U : 0U;
+  return found != 0;
+}
+
+DDPRUN_VECTOR_CLONES
+void sgd_range(const OptimizerConfig& config, const UpdateScalars& scalars, float decay,
+               std::span<float> parameters, std::span<const float> gradients, float* buffer) {
+  const std::size_t n = parameters.size();
+  float* parameter = parameters.data();
+  const float* gradient = gradients.data();
+  if (buffer == nullptr) {
+    float unused = 0;
+    const SgdUpdate<false, false> update{scalars, decay};
+    for (std::size_t i = 0; i < n; ++i) update(parameter[i], gradient[i], unused);
+  } else if (config.nesterov) {
+    const SgdUpdate<true, true> update{scalars, decay};
+    for (std::size_t i = 0; i < n; ++i) update(parameter[i], gradient[i], buffer[i]);
+  } else {
+    const SgdUpdate<true, false> update{scalars, decay};
+    for (std::size_t i = 0; i < n; ++i) update(parameter[i], gradient[i], buffer[i]);
+  }
+}
+
+DDPRUN_VECTOR_CLONES
+void adamw_range(const UpdateScalars& scalars, float keep, std::span<float> parameters,
+                 std::span<const float> gradients, float* first, float* second) {
+  float* parameter = parameters.data();
+  const float* gradient = gradients.data();
+  const AdamWUpdate update{scalars, keep};
+  for (std::size_t i = 0, n = parameters.size(); i < n; ++i) {
+    update(parameter[i], gradient[i], first[i], second[i]);
+  }
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,38 @@
+// The CPU's loops over the functors of ops.hpp and optimizer_math.hpp: the only place where they
+// meet vector units.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "trainer/compute/model.hpp"
+#include "trainer/compute/optimizer_math.hpp"
+
+namespace ddprun::trainer {
+
+// Spans of one call have equal sizes. Input and output may be the same memory.
+void relu_forward(std::span<const float> input, std::span<float> output);
+void relu_backward(std::span<const float> output_gradient, std::span<const float> output,
+                   std::span<float> input_gradient);
+void add(std::span<const float> a, std::span<const float> b, std::span<float> sum);
+
+/// Rounds values to the storage type and back: what storing and loading them there would do. fp32:
+/// nothing to do.
+void round_to_storage(Precision precision, std::span<float> values);
+void round_to_storage(Precision precision, std::span<const float> values, std::span<float> rounded);
+
+/// Rows of `classes` logits, one for each label. Writes (softmax - onehot) * factor into `gradient`
+/// unless that is empty. Losses and hits are summed in row order.
+BatchResult softmax_cross_entropy(std::span<const float> logits, int classes,
+                                  std::span<const std::int32_t> labels, float factor,
+                                  std::span<float> gradient);
+
+bool any_non_finite(std::span<const float> values);
+
+void sgd_range(const OptimizerConfig& config, const UpdateScalars& scalars, float decay,
+               std::span<float> parameters, std::span<const float> gradients, float* buffer);
+void adamw_range(const UpdateScalars& scalars, float keep, std::span<float> parameters,
+                 std::span<const float> gradients, float* first, float* second);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,327 @@
+// Every call of oneDNN: convolution, linear and pooling layers, and the name of what runs them. Its
+// interfaces of 2.x and 3.x differ; both are handled here and nowhere else.
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "trainer/compute/buffer.hpp"
+#include "trainer/compute/description.hpp"
+#include "trainer/compute/operation.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using dnnl::memory;
+
+#if DNNL_VERSION_MAJOR >= 3
+using PoolForward = dnnl::pooling_forward;
+using PoolBackward = dnnl::pooling_backward;
+#else
+using PoolForward = dnnl::pooling_v2_forward;  // the one whose arguments 3.x kept
+using PoolBackward = dnnl::pooling_v2_backward;
+#endif
+
+const dnnl::engine& cpu() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr attributes;
+  // Memory of our own: nothing is shared between executors that run side by side, nothing is
+  // allocated in a step.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  // Whatever ONEDNN_DEFAULT_FPMATH_MODE says: fp32 means fp32.
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
+  return attributes;
+}
+
+/// Describes a forward primitive from the arguments that both interfaces share.
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc describe(const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {cpu(), arguments..., attributes()};
+#else
+  return {typename Primitive::desc(arguments...), attributes(), cpu()};
+#endif
+}
+
+/// The same for a backward primitive, which wants its forward one's description as a hint.
+template <class Primitive, class Hint, class... Arguments>
+typename Primitive::primitive_desc describe_backward(const Hint& hint,
+                                                     const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {cpu(), arguments..., hint, attributes()};
+#else
+  return {typename Primitive::desc(arguments...), attributes(), cpu(), hint};
+#endif
+}
+
+memory::desc activations(int batch, const ActivationShape& shape) {
+  return {{batch, shape.channels, shape.height, shape.width},
+          memory::data_type::f32,
+          memory::format_tag::nhwc};
+}
+
+memory::desc plain(memory::dims dims, memory::format_tag tag) {
+  return {std::move(dims), memory::data_type::f32, tag};
+}
+
+/// A primitive with its memory objects; pointers are set before each run.
+class Kernel {
+ public:
+  template <class Description>
+  Kernel(const Description& description, dnnl::primitive primitive)
+      : primitive_(std::move(primitive)),
+        scratchpad_(description.scratchpad_desc().get_size() / sizeof(float) + 1) {
+    arguments_.emplace(DNNL_ARG_SCRATCHPAD,
+                       memory(description.scratchpad_desc(), cpu(), scratchpad_.data()));
+  }
+  void declare(int argument, const memory::desc& desc) {
+    arguments_.emplace(argument, memory(desc, cpu(), nullptr));
+  }
+  void set(int argument, const float* data) {
+    // oneDNN's handles are not const; it does not write to inputs.
+    arguments_.at(argument).set_data_handle(const_cast<float*>(data));
+  }
+  void run() {
+    dnnl::stream stream(cpu());
+    primitive_.execute(stream, arguments_);
+    stream.wait();
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  FloatBuffer scratchpad_;
+  std::unordered_map<int, memory> arguments_;
+};
+
+/// A copy between the arena's layout and the one that a primitive chose; nothing at all where they
+/// are the same.
+class Relayout {
+ public:
+  Relayout(const memory::desc& from, const memory::desc& to, const memory::desc& chosen) {
+    if (from == to) return;
+    buffer_ = FloatBuffer(chosen.get_size() / sizeof(float));
+    const dnnl::reorder::primitive_desc description(cpu(), from, cpu(), to, attributes());
+    kernel_ = std::make_unique<Kernel>(description, dnnl::reorder(description));
+    kernel_->declare(DNNL_ARG_FROM, from);
+    kernel_->declare(DNNL_ARG_TO, to);
+  }
+  /// Arena to chosen layout: what the primitive shall read.
+  const float* import(const float* arena) {
+    if (!kernel_) return arena;
+    kernel_->set(DNNL_ARG_FROM, arena);
+    kernel_->set(DNNL_ARG_TO, buffer_.data());
+    kernel_->run();
+    return buffer_.data();
+  }
+  /// Where the primitive shall write, before copy_to(arena).
+  float* target(float* arena) { return kernel_ ? buffer_.data() : arena; }
+  void copy_to(float* arena) {
+    if (!kernel_) return;
+    kernel_->set(DNNL_ARG_FROM, buffer_.data());
+    kernel_->set(DNNL_ARG_TO, arena);
+    kernel_->run();
+  }
+
+ private:
+  FloatBuffer buffer_;
+  std::unique_ptr<Kernel> kernel_;
+};
+
+/// Convolution and linear layers differ in their descriptions alone.
+struct Descriptions {
+  memory::desc input, output, bias, arena_weight;
+};
+
+template <class Forward, class BackwardData, class BackwardWeights>
+class WeightedLayer final : public Operation {
+ public:
+  WeightedLayer(const Descriptions& at, const typename Forward::primitive_desc& forward,
+                const typename BackwardWeights::primitive_desc& backward_weights,
+                const typename BackwardData::primitive_desc* backward_data)
+      : forward_(forward, Forward(forward)),
+        backward_weights_(backward_weights, BackwardWeights(backward_weights)),
+        weight_(at.arena_weight, forward.weights_desc(), forward.weights_desc()),
+        weight_gradient_(backward_weights.diff_weights_desc(), at.arena_weight,
+                         backward_weights.diff_weights_desc()) {
+    forward_.declare(DNNL_ARG_SRC, at.input);
+    forward_.declare(DNNL_ARG_WEIGHTS, forward.weights_desc());
+    forward_.declare(DNNL_ARG_BIAS, at.bias);
+    forward_.declare(DNNL_ARG_DST, at.output);
+    backward_weights_.declare(DNNL_ARG_SRC, at.input);
+    backward_weights_.declare(DNNL_ARG_DIFF_DST, at.output);
+    backward_weights_.declare(DNNL_ARG_DIFF_WEIGHTS, backward_weights.diff_weights_desc());
+    backward_weights_.declare(DNNL_ARG_DIFF_BIAS, at.bias);
+    if (backward_data == nullptr) return;
+    backward_data_ = std::make_unique<Kernel>(*backward_data, BackwardData(*backward_data));
+    backward_data_->declare(DNNL_ARG_DIFF_SRC, at.input);
+    backward_data_->declare(DNNL_ARG_WEIGHTS, backward_data->weights_desc());
+    backward_data_->declare(DNNL_ARG_DIFF_DST, at.output);
+    weight_for_data_ = std::make_unique<Relayout>(at.arena_weight, backward_data->weights_desc(),
+                                                  backward_data->weights_desc());
+  }
+
+  void forward(const LayerMemory& memory) override {
+    forward_.set(DNNL_ARG_SRC, memory.input[0]);
+    forward_.set(DNNL_ARG_WEIGHTS, weight_.import(memory.weight));
+    forward_.set(DNNL_ARG_BIAS, memory.bias);
+    forward_.set(DNNL_ARG_DST, memory.output);
+    forward_.run();
+  }
+
+  void backward(const LayerMemory& memory) override {
+    backward_weights_.set(DNNL_ARG_SRC, memory.input[0]);
+    backward_weights_.set(DNNL_ARG_DIFF_DST, memory.output_gradient);
+    backward_weights_.set(DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.target(memory.weight_gradient));
+    backward_weights_.set(DNNL_ARG_DIFF_BIAS, memory.bias_gradient);
+    backward_weights_.run();
+    weight_gradient_.copy_to(memory.weight_gradient);
+    if (!backward_data_ || memory.input_gradient[0] == nullptr) return;
+    backward_data_->set(DNNL_ARG_DIFF_SRC, memory.input_gradient[0]);
+    backward_data_->set(DNNL_ARG_WEIGHTS, weight_for_data_->import(memory.weight));
+    backward_data_->set(DNNL_ARG_DIFF_DST, memory.output_gradient);
+    backward_data_->run();
+  }
+
+ private:
+  Kernel forward_;
+  Kernel backward_weights_;
+  std::unique_ptr<Kernel> backward_data_;
+  Relayout weight_;
+  Relayout weight_gradient_;
+  std::unique_ptr<Relayout> weight_for_data_;
+};
+
+class PoolLayer final : public Operation {
+ public:
+  PoolLayer(LayerKind kind, const OperationShape& shape) {
+    const memory::desc input = activations(shape.batch, shape.input);
+    const memory::desc output = activations(shape.batch, shape.output);
+    const auto algorithm = kind == LayerKind::max_pool
+                               ? dnnl::algorithm::pooling_max
+                               : dnnl::algorithm::pooling_avg_include_padding;  // PyTorch's default
+    const memory::dims strides{shape.window.stride, shape.window.stride};
+    const memory::dims size{shape.window.size, shape.window.size};
+    const memory::dims dilation{0, 0};
+    const memory::dims padding{shape.window.padding, shape.window.padding};
+    const auto forward = describe<PoolForward>(dnnl::prop_kind::forward_training, algorithm, input,
+                                               output, strides, size, dilation, padding, padding);
+    const auto backward = describe_backward<PoolBackward>(
+        forward, algorithm, input, output, strides, size, dilation, padding, padding);
+    forward_ = std::make_unique<Kernel>(forward, PoolForward(forward));
+    backward_ = std::make_unique<Kernel>(backward, PoolBackward(backward));
+    forward_->declare(DNNL_ARG_SRC, input);
+    forward_->declare(DNNL_ARG_DST, output);
+    backward_->declare(DNNL_ARG_DIFF_DST, output);
+    backward_->declare(DNNL_ARG_DIFF_SRC, input);
+    if (kind != LayerKind::max_pool) return;
+    // Where each maximum was: written forward, read backward.
+    workspace_ = FloatBuffer(forward.workspace_desc().get_size() / sizeof(float) + 1);
+    for (Kernel* kernel : {forward_.get(), backward_.get()}) {
+      kernel->declare(DNNL_ARG_WORKSPACE, forward.workspace_desc());
+      kernel->set(DNNL_ARG_WORKSPACE, workspace_.data());
+    }
+  }
+
+  void forward(const LayerMemory& memory) override {
+    forward_->set(DNNL_ARG_SRC, memory.input[0]);
+    forward_->set(DNNL_ARG_DST, memory.output);
+    forward_->run();
+  }
+
+  void backward(const LayerMemory& memory) override {
+    if (memory.input_gradient[0] == nullptr) return;
+    backward_->set(DNNL_ARG_DIFF_DST, memory.output_gradient);
+    backward_->set(DNNL_ARG_DIFF_SRC, memory.input_gradient[0]);
+    backward_->run();
+  }
+
+ private:
+  FloatBuffer workspace_;
+  std::unique_ptr<Kernel> forward_;
+  std::unique_ptr<Kernel> backward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_convolution(const OperationShape& shape,
+                                            bool needs_input_gradient) {
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const memory::dims weight{shape.output.channels, shape.input.channels, shape.window.size,
+                            shape.window.size};
+  const memory::dims strides{shape.window.stride, shape.window.stride};
+  const memory::dims padding{shape.window.padding, shape.window.padding};
+  const Descriptions at{activations(shape.batch, shape.input),
+                        activations(shape.batch, shape.output),
+                        plain({shape.output.channels}, memory::format_tag::x),
+                        plain(weight, memory::format_tag::ohwi)};
+  const memory::desc any = plain(weight, memory::format_tag::any);
+  const auto forward =
+      describe<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, algorithm, at.input,
+                                          any, at.bias, at.output, strides, padding, padding);
+  const auto backward_weights = describe_backward<dnnl::convolution_backward_weights>(
+      forward, algorithm, at.input, any, at.bias, at.output, strides, padding, padding);
+  using Weighted = WeightedLayer<dnnl::convolution_forward, dnnl::convolution_backward_data,
+                                 dnnl::convolution_backward_weights>;
+  if (!needs_input_gradient) {
+    return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
+  }
+  const auto backward_data = describe_backward<dnnl::convolution_backward_data>(
+      forward, algorithm, at.input, any, at.output, strides, padding, padding);
+  return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
+}
+
+std::unique_ptr<Operation> make_linear(const OperationShape& shape, bool needs_input_gradient) {
+  const memory::dims weight{shape.output.channels, shape.input.channels};
+  const Descriptions at{plain({shape.batch, shape.input.channels}, memory::format_tag::nc),
+                        plain({shape.batch, shape.output.channels}, memory::format_tag::nc),
+                        plain({shape.output.channels}, memory::format_tag::x),
+                        plain(weight, memory::format_tag::oi)};
+  const memory::desc any = plain(weight, memory::format_tag::any);
+  const auto forward = describe<dnnl::inner_product_forward>(dnnl::prop_kind::forward_training,
+                                                             at.input, any, at.bias, at.output);
+  const auto backward_weights = describe_backward<dnnl::inner_product_backward_weights>(
+      forward, at.input, any, at.bias, at.output);
+  using Weighted = WeightedLayer<dnnl::inner_product_forward, dnnl::inner_product_backward_data,
+                                 dnnl::inner_product_backward_weights>;
+  if (!needs_input_gradient) {
+    return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
+  }
+  const auto backward_data =
+      describe_backward<dnnl::inner_product_backward_data>(forward, at.input, any, at.output);
+  return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
+}
+
+std::unique_ptr<Operation> make_pool(LayerKind kind, const OperationShape& shape) {
+  return std::make_unique<PoolLayer>(kind, shape);
+}
+
+std::string compute_description() {
+  const auto name = [](dnnl::cpu_isa isa) -> std::string {
+    switch (isa) {
+      case dnnl::cpu_isa::sse41:
+        return "sse41";
+      case dnnl::cpu_isa::avx2:
+        return "avx2";
+      case dnnl::cpu_isa::avx2_vnni:
+        return "avx2_vnni";
+      case dnnl::cpu_isa::avx512_core:
+        return "avx512_core";
+      case dnnl::cpu_isa::avx512_core_vnni:
+        return "avx512_core_vnni";
+      case dnnl::cpu_isa::avx512_core_bf16:
+        return "avx512_core_bf16";
+      case dnnl::cpu_isa::avx512_core_amx:
+        return "avx512_core_amx";
+      default:
+        return "isa_" + std::to_string(static_cast<int>(isa));
+    }
+  };
+  const dnnl_version_t* version = dnnl_version();
+  return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch) + " " + name(dnnl::get_effective_cpu_isa());
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,32 @@
+#include "trainer/compute/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace ddprun::trainer {
+
+double learning_rate(const Schedule& schedule, std::int64_t step) {
+  if (step < schedule.warmup_steps) {
+    return schedule.base_rate * static_cast<double>(step + 1) /
+           static_cast<double>(schedule.warmup_steps);
+  }
+  switch (schedule.kind) {
+    case ScheduleKind::constant:
+      return schedule.base_rate;
+    case ScheduleKind::step: {
+      const std::int64_t drops = step / std::max<std::int64_t>(schedule.step_every, 1);
+      return schedule.base_rate * std::pow(schedule.step_factor, static_cast<double>(drops));
+    }
+    case ScheduleKind::cosine: {
+      const auto length = static_cast<double>(
+          std::max<std::int64_t>(schedule.total_steps - schedule.warmup_steps, 1));
+      const double done = std::min(static_cast<double>(step - schedule.warmup_steps) / length, 1.0);
+      return schedule.final_rate + (schedule.base_rate - schedule.final_rate) *
+                                       (1.0 + std::cos(std::numbers::pi * done)) / 2.0;
+    }
+  }
+  return schedule.base_rate;
+}
+
+}  // namespace ddprun::trainer

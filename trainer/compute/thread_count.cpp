@@ -1,0 +1,28 @@
+#include "trainer/compute/thread_count.hpp"
+
+#include <omp.h>
+
+#include <string>
+
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+
+ThreadCount::ThreadCount(int threads)
+    : threads_before_(omp_get_max_threads()), dynamic_before_(omp_get_dynamic()) {
+  if (threads < 1) throw DataError("a shard needs at least one thread");
+  if (omp_get_thread_limit() < threads) {
+    throw DataError("OMP_THREAD_LIMIT=" + std::to_string(omp_get_thread_limit()) + " forbids the " +
+                    std::to_string(threads) +
+                    " threads that each shard of this run uses; unset it or raise it");
+  }
+  omp_set_dynamic(0);
+  omp_set_num_threads(threads);
+}
+
+ThreadCount::~ThreadCount() {
+  omp_set_num_threads(threads_before_);
+  omp_set_dynamic(dynamic_before_);
+}
+
+}  // namespace ddprun::trainer
