@@ -1,4 +1,5 @@
-// A blocking client of a c10d store (ours or PyTorch's), with a deadline on every call. For workers and tests.
+// A blocking client of a c10d store (ours or PyTorch's), with a deadline on every call. For workers
+// and tests.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proto/result.hpp"
@@ -15,35 +17,52 @@ namespace ddprun::rdzv {
 
 using Clock = std::chrono::steady_clock;
 
-/// One connection to a store. Not for use by several threads at once. Keys are sent as PyTorch's TCPStore sends them
-/// (with a leading '/'), so that Python workers and this client meet. After an error other than timed_out of `wait`,
-/// the connection is out of step and must be dropped.
+/// One connection to a store. Not for use by several threads at once. Keys are sent as PyTorch's
+/// TCPStore sends them (with a leading '/'), so that Python workers and this client meet. Sends no
+/// SIGPIPE.
 ///
-/// Errors: proto::Errc::timed_out (the deadline passed), peer_closed, malformed, old_dialect, or the system's.
+/// Errors: proto::Errc::timed_out (the deadline passed), peer_closed (also: the store did not like
+/// the request, such as `add` on a value that is not a number), malformed, too_large (over the
+/// store's limits; nothing was sent), old_dialect, or the system's. After too_large, and after
+/// timed_out of `wait`, `get` and `multi_get` while they waited, the connection stays usable; after
+/// any other error it is out of step and closed, and all calls give peer_closed.
 class StoreClient {
  public:
-  /// Resolves, connects, validates and pings, and tries again with back-off while the server is not there, until
-  /// `deadline`. A server that accepts but does not answer PING within 2 s is old_dialect.
-  static Result<StoreClient> connect(const std::string& host, std::uint16_t port, Clock::time_point deadline);
+  /// Resolves, connects, validates and pings, and tries again with back-off while the server is not
+  /// there, until `deadline`. A server that accepts but does not answer PING within 2 s is
+  /// old_dialect; one that answers something else is malformed (not a store). On timed_out,
+  /// `last_failure` (if given) says why the last try failed, e.g. connection refused.
+  static Result<StoreClient> connect(const std::string& host, std::uint16_t port,
+                                     Clock::time_point deadline, ErrorCode* last_failure = nullptr);
 
   StoreClient(StoreClient&&) noexcept;
   StoreClient& operator=(StoreClient&&) noexcept;
   ~StoreClient();
 
   Result<void> set(std::string_view key, std::string_view value, Clock::time_point deadline);
-  /// Waits for the key to appear, then reads it.
+  /// Waits for the key to appear, then reads it; as `wait` on timed_out. Empty if it was deleted in
+  /// between.
   Result<std::string> get(std::string_view key, Clock::time_point deadline);
+  /// Returns the sum. A key that is missing counts as 0.
   Result<std::int64_t> add(std::string_view key, std::int64_t delta, Clock::time_point deadline);
+  /// True if all keys exist.
   Result<bool> check(std::span<const std::string> keys, Clock::time_point deadline);
   /// Until all keys exist. On timed_out the wait is cancelled and the connection stays usable.
   Result<void> wait(std::span<const std::string> keys, Clock::time_point deadline);
-  Result<std::string> compare_set(std::string_view key, std::string_view expected, std::string_view desired,
-                                  Clock::time_point deadline);
+  /// Stores `desired` if the value is `expected`, or if there is none and `expected` is empty.
+  /// Returns the value after that; `expected` if there is none.
+  Result<std::string> compare_set(std::string_view key, std::string_view expected,
+                                  std::string_view desired, Clock::time_point deadline);
+  /// True if the key was there.
   Result<bool> erase(std::string_view key, Clock::time_point deadline);
+  /// Keys in the store, those of others included.
   Result<std::int64_t> key_count(Clock::time_point deadline);
   Result<void> append(std::string_view key, std::string_view bytes, Clock::time_point deadline);
-  Result<std::vector<std::string>> multi_get(std::span<const std::string> keys, Clock::time_point deadline);
-  Result<void> multi_set(std::span<const std::pair<std::string, std::string>> pairs, Clock::time_point deadline);
+  /// Waits for all keys, then reads them in one request; as `wait` on timed_out.
+  Result<std::vector<std::string>> multi_get(std::span<const std::string> keys,
+                                             Clock::time_point deadline);
+  Result<void> multi_set(std::span<const std::pair<std::string, std::string>> pairs,
+                         Clock::time_point deadline);
 
  private:
   class Impl;

@@ -1,4 +1,5 @@
-// A c10d store on a thread of its own: sockets around the pure StoreCore. One server lives as long as one round.
+// A c10d store on a thread of its own: sockets around the pure StoreCore. One server lives as long
+// as one round.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "proto/result.hpp"
 #include "proto/unique_handle.hpp"
+#include "rendezvous/store/store_settings.hpp"
 
 namespace ddprun::rdzv {
 
@@ -17,20 +19,24 @@ struct StoreListener {
   std::uint16_t port = 0;  ///< the real one, also when 0 was asked for
 };
 
-/// Binds and listens without starting anything. `host` is a numeric IPv4 or IPv6 address; port 0 lets the kernel choose.
+/// Binds and listens without starting anything. `host` is a numeric IPv4 or IPv6 address; port 0
+/// lets the kernel choose.
 Result<StoreListener> listen_store(const std::string& host, std::uint16_t port);
 
-/// Serves one store until destroyed. The thread is started by the constructor and joined by the destructor, which
-/// closes every connection. Clients that break the protocol are closed and hurt nobody else.
+/// Serves one store until destroyed. The thread is started by the constructor and joined by the
+/// destructor, which closes every connection; neither waits for a client. Clients that break the
+/// protocol are closed with one log line and hurt nobody else.
 class StoreServer {
  public:
-  explicit StoreServer(StoreListener listener);
+  explicit StoreServer(StoreListener listener, StoreSettings settings = {});
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
   [[nodiscard]] const std::string& addr() const;
   [[nodiscard]] std::uint16_t port() const;
+  /// Clients that were closed because they broke the protocol. From any thread.
+  [[nodiscard]] std::uint64_t refused_clients() const;
 
  private:
   class Impl;

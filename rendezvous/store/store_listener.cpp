@@ -1,0 +1,61 @@
+// listen_store: the listening socket of a store, before there is a server for it.
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "rendezvous/store/store_server.hpp"
+
+namespace ddprun::rdzv {
+namespace {
+
+/// The kernel cuts this to net.core.somaxconn. Short queues reset connections when thousands of
+/// workers start at once.
+constexpr int kBacklog = 65535;
+
+ErrorCode last_error() { return {errno, boost::system::system_category()}; }
+
+bool enable(int fd, int level, int option, int value) {
+  return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+std::uint16_t bound_port(int fd) {
+  sockaddr_storage addr{};
+  socklen_t length = sizeof addr;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&addr), &length) != 0) return 0;
+  return ntohs(addr.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(addr).sin6_port
+                                          : reinterpret_cast<sockaddr_in&>(addr).sin_port);
+}
+
+}  // namespace
+
+Result<StoreListener> listen_store(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) {
+    return ErrorCode(EINVAL, boost::system::system_category());
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addr(found, &freeaddrinfo);
+
+  StoreListener listener;
+  listener.fd.reset(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int fd = listener.fd.get();
+  if (fd < 0) return last_error();
+  // A port whose last connections are in TIME_WAIT is free; accepted sockets inherit TCP_NODELAY,
+  // and a reply of one byte must not wait for another.
+  if (!enable(fd, SOL_SOCKET, SO_REUSEADDR, 1) || !enable(fd, IPPROTO_TCP, TCP_NODELAY, 1))
+    return last_error();
+  if (addr->ai_family == AF_INET6 && !enable(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0)) return last_error();
+  if (bind(fd, addr->ai_addr, addr->ai_addrlen) != 0 || listen(fd, kBacklog) != 0)
+    return last_error();
+  listener.addr = host;
+  listener.port = bound_port(fd);
+  return listener;
+}
+
+}  // namespace ddprun::rdzv
