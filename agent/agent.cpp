@@ -1,0 +1,537 @@
+#include "agent/agent.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "agent/job_socket.hpp"
+#include "agent/streams/worker_output.hpp"
+#include "agent/worker_environment.hpp"
+#include "proto/assert.hpp"
+#include "proto/words.hpp"
+#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/store/store_server.hpp"
+
+namespace ddprun::agent {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kSameSignalWithin = 100ms;  // one Ctrl-C may reach us twice: from the terminal and from a wrapper
+constexpr auto kKillLimit = 2s;            // for SIGKILL to take effect on everything
+constexpr auto kOutputLimit = 2s;          // for the last lines to reach a slow reader
+constexpr auto kWardenMargin = 1s;         // what the warden waits beyond our own limits
+
+const proto::AgentId kOwnId = "local";
+
+/// One round on this node: made and destroyed as a whole.
+struct RoundState {
+  RoundState(proto::Round numbers, int workers, Clock::duration grace_period)
+      : round(std::move(numbers)), group(workers, grace_period) {}
+
+  proto::Round round;
+  WorkerGroup group;
+  std::optional<rdzv::StoreServer> store;
+  // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
+  std::vector<std::optional<asio::posix::stream_descriptor>> exits;
+  std::optional<proto::Stop> stop;  // told to end
+  bool cleaned_up = false;
+};
+
+class Agent {
+ public:
+  Agent(const AgentConfig& config, const UserState& user, WardenLink link)
+      : config_(config),
+        user_(user),
+        link_(std::move(link)),
+        membership_(settings(config), Clock::now()),
+        signals_(context_),
+        warden_signals_(context_),
+        warden_(context_),
+        grace_timer_(context_),
+        membership_timer_(context_) {}
+
+  AgentResult run();
+
+ private:
+  static rdzv::MembershipSettings settings(const AgentConfig& config) {
+    rdzv::MembershipSettings settings;
+    settings.max_restarts = config.max_restarts;
+    return settings;
+  }
+
+  // Events.
+  void watch_signals();
+  void watch_warden();
+  void on_signal(const SignalRecord& record);
+  void on_worker_exit(std::size_t local_rank);
+  void reap_strangers();
+  [[noreturn]] void die_with_warden();
+
+  // Towards the membership core and back. `say` only queues; `pump` handles what came back, one message at a time.
+  void say(proto::AgentMessage message);
+  void pump();
+  void handle(proto::Round& round);
+  void handle(proto::Stop& stop);
+  void handle(proto::Finished& finished);
+
+  void listen();
+  void join();
+  void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
+  int worker_stream(StreamMode mode, int fd, RoundState& state, int local_rank, std::vector<OutputSource>& sources,
+                    std::vector<UniqueFd>& worker_ends);
+  void apply(GroupActions actions);
+  void signal_workers(int signal);
+  void end_round();
+  void notice(const std::string& line);
+  std::string status() const;
+
+  const AgentConfig& config_;
+  const UserState& user_;
+  WardenLink link_;
+  asio::io_context context_{1};
+  rdzv::Membership membership_;
+  std::deque<proto::MembershipMessage> inbox_;
+
+  asio::posix::stream_descriptor signals_;         // signalfd
+  asio::posix::stream_descriptor warden_signals_;  // pipe of SignalRecords
+  asio::posix::stream_descriptor warden_;          // pidfd
+  asio::steady_timer grace_timer_;
+  asio::steady_timer membership_timer_;
+  std::optional<JobSocket> socket_;
+
+  std::vector<std::string> inherited_environment_;
+  UniqueFd null_;
+  std::optional<rdzv::StoreListener> listener_;  // for the next round
+  std::optional<RoundState> round_;
+  std::optional<WorkerOutput> output_;
+
+  int stop_signal_ = SIGTERM;  // what workers get at a stop
+  std::optional<SignalRecord> last_signal_;
+  bool leaving_ = false;
+  bool paused_ = false;
+  AgentResult result_;
+};
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  return entries;
+}
+
+std::int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+AgentResult Agent::run() {
+  inherited_environment_ = own_environment();
+  null_.reset(open("/dev/null", O_RDWR | O_CLOEXEC));
+  watch_signals();
+  watch_warden();
+  auto socket = JobSocket::open(context_, config_.run_id, [this](const std::string&) { return status(); });
+  if (socket) {
+    socket_.emplace(std::move(*socket));
+  } else {
+    spdlog::info("no job socket: {}", socket.error().message());
+  }
+  join();
+  pump();
+  if (socket_) socket_->start();
+  context_.run();
+  return std::move(result_);
+}
+
+// ---- events ------------------------------------------------------------------------------------------------------
+
+void Agent::watch_signals() {
+  if (!signals_.is_open()) {
+    sigset_t caught;
+    sigemptyset(&caught);
+    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGCHLD}) {
+      struct sigaction action {};
+      sigaction(signal, nullptr, &action);
+      if (action.sa_handler != SIG_IGN) sigaddset(&caught, signal);  // nohup: ignored stays ignored
+    }
+    sigaddset(&caught, warden_died_signal());
+    signals_.assign(signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  signals_.async_wait(asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
+    if (ec) return;
+    signalfd_siginfo info{};
+    while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == warden_died_signal()) {
+        die_with_warden();
+      } else if (signal == SIGCHLD) {
+        reap_strangers();
+      } else {
+        on_signal({signal, static_cast<std::int32_t>(info.ssi_pid), monotonic_ns()});
+      }
+    }
+    pump();
+    watch_signals();
+  });
+}
+
+void Agent::watch_warden() {
+  // The parent-death signal can be lost to a warden that died before it was armed; a pidfd cannot.
+  const long pidfd = syscall(SYS_pidfd_open, link_.warden(), 0);
+  if (pidfd >= 0) {
+    warden_.assign(static_cast<int>(pidfd));
+    warden_.async_wait(asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
+      if (!ec) die_with_warden();
+    });
+  }
+  if (getppid() != link_.warden()) die_with_warden();
+
+  UniqueFd signals = link_.take_signals();
+  warden_signals_.assign(signals.release());
+  const auto wait = [this](auto& self) -> void {
+    warden_signals_.async_wait(asio::posix::descriptor_base::wait_read, [this, self](ErrorCode ec) mutable {
+      if (ec) return;
+      SignalRecord record;
+      if (read(warden_signals_.native_handle(), &record, sizeof record) != sizeof record) return;
+      on_signal(record);
+      pump();
+      self(self);
+    });
+  };
+  wait(wait);
+}
+
+void Agent::on_signal(const SignalRecord& record) {
+  if (record.signal == SIGTSTP) {
+    // Ctrl-Z: the workers first; the warden, which the shell looks at, when they are.
+    signal_workers(SIGSTOP);
+    paused_ = true;
+    link_.workers_paused();
+    return;
+  }
+  if (record.signal == SIGCONT) {
+    if (paused_) signal_workers(SIGCONT);
+    paused_ = false;
+    return;
+  }
+  const bool repeated = last_signal_ && last_signal_->signal == record.signal &&
+                        std::chrono::nanoseconds(record.monotonic_ns - last_signal_->monotonic_ns) < kSameSignalWithin;
+  if (repeated) return;
+  const bool first = !last_signal_;
+  last_signal_ = record;
+  const std::string name = proto::signal_name(record.signal);
+  if (first) {
+    leaving_ = true;
+    stop_signal_ = record.signal;
+    if (round_ && !round_->group.ended()) {
+      notice(fmt::format("{}: stopping the workers; SIGKILL follows after {} s, or at once with a second {}", name,
+                         static_cast<double>(config_.grace_period.count()) / 1000.0, name));
+    }
+    say(proto::Leave{record.signal, ""});
+  } else if (round_) {
+    notice(fmt::format("{} again: killing the workers now", name));
+    apply(round_->group.kill_now());
+  }
+}
+
+void Agent::reap_strangers() {
+  // Children that are no workers: what workers left behind and we, as subreaper, inherited. Exits are looked at, not
+  // taken: a worker's belongs to its pidfd, whose place in the batch of events is its place in the order of deaths.
+  while (true) {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    bool worker = false;
+    if (round_) {
+      const auto& workers = round_->group.workers();
+      for (std::size_t i = 0; i < workers.size(); ++i) {
+        if (workers[i].pid != info.si_pid || workers[i].exit) continue;
+        worker = true;
+        if (!round_->exits[i]) on_worker_exit(i);  // a kernel without pidfds
+      }
+    }
+    if (worker && !round_->group.ended()) return;  // its pidfd is ready too; we come back after it
+    if (!worker) reap(info.si_pid);
+  }
+}
+
+void Agent::on_worker_exit(std::size_t local_rank) {
+  RoundState& state = *round_;
+  const auto reaped = reap(state.group.workers()[local_rank].pid);
+  if (!reaped) return;
+  state.exits[local_rank].reset();
+  spdlog::info("round={} local_rank={} pid={} {}", state.round.number, local_rank,
+               state.group.workers()[local_rank].pid, proto::describe(reaped->exit));
+  apply(state.group.exited(static_cast<int>(local_rank), reaped->exit, Clock::now()));
+  reap_strangers();
+}
+
+void Agent::die_with_warden() {
+  kill_all_children(Clock::now() + kKillLimit);
+  std::error_code ignored;
+  if (!config_.run_directory.empty()) std::filesystem::remove_all(config_.run_directory, ignored);
+  _exit(128 + SIGKILL);
+}
+
+// ---- membership --------------------------------------------------------------------------------------------------
+
+void Agent::say(proto::AgentMessage message) {
+  auto actions = membership_.on(rdzv::FromAgent{kOwnId, std::move(message)}, Clock::now());
+  if (!actions.log.empty()) spdlog::info("{}", actions.log);
+  for (auto& send : actions.sends) inbox_.push_back(std::move(send.message));
+}
+
+void Agent::pump() {
+  while (!inbox_.empty()) {
+    proto::MembershipMessage message = std::move(inbox_.front());
+    inbox_.pop_front();
+    std::visit([this](auto& specific) { handle(specific); }, message);
+  }
+  membership_timer_.cancel();
+  if (const auto deadline = membership_.deadline()) {
+    membership_timer_.expires_at(*deadline);
+    membership_timer_.async_wait([this](ErrorCode ec) {
+      if (ec) return;
+      auto actions = membership_.on(rdzv::DeadlinePassed{}, Clock::now());
+      for (auto& send : actions.sends) inbox_.push_back(std::move(send.message));
+      pump();
+    });
+  }
+}
+
+void Agent::listen() {
+  if (listener_) return;
+  auto listener = rdzv::listen_store(config_.store_host, config_.master_port);
+  if (listener) {
+    listener_.emplace(std::move(*listener));
+    return;
+  }
+  say(proto::Leave{0, fmt::format("no store can listen on {}:{}: {}; choose another --master-port (0: any free one)",
+                                  config_.store_host, config_.master_port, listener.error().message())});
+}
+
+void Agent::join() {
+  listen();
+  if (!listener_) return;
+  proto::Join join;
+  join.local_world_size = static_cast<int>(config_.workers.size());
+  join.role = config_.role;
+  join.node_name = config_.node_name;
+  join.store_addr = config_.master_addr;
+  join.store_port = listener_->port;
+  say(join);
+}
+
+void Agent::handle(proto::Round& round) {
+  grace_timer_.cancel();
+  const int workers = static_cast<int>(config_.workers.size());
+  round_.emplace(std::move(round), workers, config_.grace_period);
+  RoundState& state = *round_;
+  state.exits.resize(static_cast<std::size_t>(workers));
+  std::vector<OutputSource> sources;
+  for (int local_rank = 0; local_rank < workers && !state.group.stopping(); ++local_rank) {
+    DDPRUN_ASSERT(state.round.workers[static_cast<std::size_t>(local_rank)] == proto::WorkerDirective::replace,
+                  "this version of the core replaces every worker");
+    start_worker(state, local_rank, sources);
+  }
+  // Threads start after the workers run: connections to the store wait in the kernel meanwhile.
+  if (listener_) state.store.emplace(std::move(*listener_));
+  listener_.reset();
+  if (!sources.empty()) {
+    if (!output_) output_.emplace();
+    output_->add(std::move(sources));
+  }
+  say(proto::Started{state.round.number});
+}
+
+int Agent::worker_stream(StreamMode mode, int fd, RoundState& state, int local_rank,
+                         std::vector<OutputSource>& sources, std::vector<UniqueFd>& worker_ends) {
+  if (mode == StreamMode::inherit) return fd;
+  auto pair = mode == StreamMode::pty ? make_pseudo_terminal(fd) : make_pipe();
+  if (!pair && mode == StreamMode::pty) pair = make_pipe();  // no pseudo-terminals here
+  if (!pair) {
+    spdlog::warn("local rank {} writes straight to our own output: {}", local_rank, pair.error().message());
+    return fd;
+  }
+  OutputSource source;
+  source.fd = std::move(pair->ours);
+  source.round = state.round.number;
+  source.local_rank = local_rank;
+  source.standard_error = fd == STDERR_FILENO;
+  source.terminal = mode == StreamMode::pty;
+  source.prefix = fmt::format("[rank{}] ", state.round.first_rank + local_rank);
+  sources.push_back(std::move(source));
+  worker_ends.push_back(std::move(pair->workers));
+  return worker_ends.back().get();
+}
+
+void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources) {
+  const WorkerSettings& settings = config_.workers[static_cast<std::size_t>(local_rank)];
+  const bool gets_stdin = config_.standard_input == StdinMode::all ||
+                          (config_.standard_input == StdinMode::rank0 && local_rank == 0);
+  std::vector<UniqueFd> worker_ends;
+  SpawnRequest request;
+  request.file = config_.file;
+  request.argv = settings.argv;
+  request.environment = merge_environment(
+      inherited_environment_, worker_environment(config_, state.round, local_rank, socket_ ? socket_->name() : "",
+                                                 inherited_environment_));
+  request.stdin_fd = gets_stdin ? STDIN_FILENO : null_.get();
+  request.stdout_fd =
+      worker_stream(config_.standard_output, STDOUT_FILENO, state, local_rank, sources, worker_ends);
+  request.stderr_fd = worker_stream(config_.standard_error, STDERR_FILENO, state, local_rank, sources, worker_ends);
+
+  auto process = spawn(request, user_);
+  if (!process) {
+    apply(state.group.not_started(
+        local_rank, fmt::format("cannot execute {}: {}", config_.file, process.error().message())));
+    return;
+  }
+  state.group.started(local_rank, process->pid, Clock::now());
+  spdlog::debug("round={} local_rank={} pid={} started", state.round.number, local_rank, process->pid);
+  if (!process->pidfd) return;
+  auto& exit = state.exits[static_cast<std::size_t>(local_rank)];
+  exit.emplace(context_, process->pidfd.release());
+  exit->async_wait(asio::posix::descriptor_base::wait_read, [this, local_rank](ErrorCode ec) {
+    if (ec) return;
+    on_worker_exit(static_cast<std::size_t>(local_rank));
+    pump();
+  });
+}
+
+void Agent::handle(proto::Stop& stop) {
+  RoundState& state = *round_;
+  if (!stop.final && !leaving_) {
+    notice(fmt::format("{}; restarting the workers ({} of {} restarts)", stop.reason, membership_.restart_count(),
+                       config_.max_restarts));
+  }
+  if (stop.final || leaving_) {
+    link_.ends_within(config_.grace_period + std::chrono::milliseconds(kKillLimit + kOutputLimit + kWardenMargin));
+  } else if (config_.master_port == 0) {
+    listen();  // before the old group is gone: the new port cannot be taken by it, or meet its keys
+  }
+  state.stop = std::move(stop);
+  apply(state.group.stop(stop_signal_, Clock::now()));
+}
+
+void Agent::apply(GroupActions actions) {
+  RoundState& state = *round_;
+  if (actions.signal != 0) {
+    signal_workers(actions.signal);
+    if (paused_) signal_workers(SIGCONT);  // a stopped process cannot act on its stop signal
+  }
+  if (const auto deadline = state.group.deadline()) {
+    grace_timer_.expires_at(*deadline);
+    grace_timer_.async_wait([this](ErrorCode ec) {
+      if (ec || !round_) return;
+      const auto late = round_->group.deadline_passed(Clock::now());
+      if (late.signal != 0) {
+        notice(fmt::format("workers still run after the grace period of {} s: killing them",
+                           static_cast<double>(config_.grace_period.count()) / 1000.0));
+      }
+      apply(late);
+      pump();
+    });
+  }
+  for (proto::WorkerFailure& failure : actions.failures) {
+    if (failure.pid > 0) kill(-failure.pid, SIGKILL);  // what it left in its session holds its GPU
+    say(proto::WorkerFailed{state.round.number, std::move(failure)});
+  }
+  if (actions.all_done) say(proto::WorkersDone{state.round.number});
+  if (state.group.ended() && state.stop) end_round();
+}
+
+void Agent::signal_workers(int signal) {
+  if (!round_) return;
+  for (const WorkerRecord& worker : round_->group.workers()) {
+    if (worker.pid > 0 && !worker.exit) kill(-worker.pid, signal);
+  }
+}
+
+void Agent::end_round() {
+  RoundState& state = *round_;
+  if (state.cleaned_up) return;
+  state.cleaned_up = true;
+  grace_timer_.cancel();
+  if (has_children()) result_.leftovers = !kill_all_children(Clock::now() + kKillLimit);
+  state.store.reset();
+  say(proto::Stopped{state.round.number});
+  if (!state.stop->final && !leaving_) join();
+}
+
+void Agent::handle(proto::Finished& finished) {
+  if (round_) {
+    if (has_children()) result_.leftovers = !kill_all_children(Clock::now() + kKillLimit);
+    result_.round = round_->round.number;
+    result_.first_rank = round_->round.first_rank;
+    result_.workers = round_->group.workers();
+  }
+  if (output_) {
+    const auto limit = Clock::now() + kOutputLimit;
+    output_->drain(limit);
+    output_->flush(limit);
+    result_.dropped_bytes = output_->dropped_bytes();
+    if (finished.culprit && finished.culprit_agent == kOwnId) {
+      result_.culprit_output_seen = config_.standard_error != StreamMode::inherit;
+      result_.culprit_lines = output_->last_lines(result_.round, finished.culprit->local_rank);
+    }
+  }
+  result_.finished = std::move(finished);
+  context_.stop();
+}
+
+// ---- words -------------------------------------------------------------------------------------------------------
+
+void Agent::notice(const std::string& line) {
+  const std::string text = "ddprun: " + line;
+  if (output_) {
+    output_->say(text);
+  } else {
+    const std::string whole = text + "\n";
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, whole.data(), whole.size());
+  }
+}
+
+std::string Agent::status() const {
+  nlohmann::json workers = nlohmann::json::array();
+  if (round_) {
+    int local_rank = 0;
+    for (const WorkerRecord& worker : round_->group.workers()) {
+      workers.push_back({{"rank", round_->round.first_rank + local_rank++},
+                         {"pid", worker.pid},
+                         {"running", worker.pid > 0 && !worker.exit}});
+    }
+  }
+  return nlohmann::json{{"run_id", config_.run_id},
+                        {"state", std::string(rdzv::to_string(membership_.state()))},
+                        {"round", round_ ? round_->round.number : 0},
+                        {"restart_count", membership_.restart_count()},
+                        {"workers", workers}}
+      .dump();
+}
+
+}  // namespace
+
+AgentResult run_agent(const AgentConfig& config, const UserState& user, WardenLink link) {
+  return Agent(config, user, std::move(link)).run();
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,151 @@
+#include "agent/job_socket.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <fmt/format.h>
+
+#include "proto/error.hpp"
+#include "proto/frame.hpp"
+#include "proto/version.hpp"
+
+namespace ddprun::agent {
+
+namespace asio = boost::asio;
+using Stream = asio::local::stream_protocol;
+
+namespace {
+
+constexpr std::chrono::seconds kIdleLimit{60};  // a connection that says nothing is closed
+constexpr int kConnectionsMax = 64;
+
+proto::Hello our_hello() {
+  return {"job", proto::kProtocolVersionMin, proto::kProtocolVersionMax, {"status"}};
+}
+
+// One connection: hello, then requests, each answered in turn.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Stream::socket socket, JobSocket::Answer answer, std::shared_ptr<int> open)
+      : socket_(std::move(socket)), idle_(socket_.get_executor()), answer_(std::move(answer)), open_(std::move(open)) {
+    ++*open_;
+  }
+  ~Session() { --*open_; }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void read() {
+    idle_.expires_after(kIdleLimit);
+    idle_.async_wait([self = shared_from_this()](ErrorCode ec) {
+      if (!ec) self->socket_.close(ec);
+    });
+    socket_.async_read_some(asio::buffer(buffer_), [self = shared_from_this()](ErrorCode ec, std::size_t n) {
+      self->idle_.cancel();
+      if (ec) return;
+      self->parser_.append({self->buffer_.data(), n});
+      self->serve();
+    });
+  }
+
+ private:
+  void serve() {
+    std::string replies;
+    while (true) {
+      auto frame = parser_.next();
+      if (!frame) return;
+      if (!*frame) break;
+      if (greeted_) {
+        replies += proto::encode_frame(answer_(**frame));
+        continue;
+      }
+      const auto hello = proto::decode_hello(**frame);
+      if (!hello) return;
+      replies += proto::encode_frame(proto::encode_hello(our_hello()));
+      greeted_ = proto::agree_on_version(our_hello(), *hello).has_value();
+      if (!greeted_) break;  // our hello tells the peer which versions there are
+    }
+    outgoing_ = std::move(replies);
+    asio::async_write(socket_, asio::buffer(outgoing_), [self = shared_from_this()](ErrorCode ec, std::size_t) {
+      if (!ec && (self->greeted_ || self->outgoing_.empty())) self->read();
+    });
+  }
+
+  Stream::socket socket_;
+  asio::steady_timer idle_;
+  JobSocket::Answer answer_;
+  std::shared_ptr<int> open_;
+  proto::FrameParser parser_;
+  std::array<char, 4096> buffer_{};
+  std::string outgoing_;
+  bool greeted_ = false;
+};
+
+bool same_user(Stream::socket& socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == getuid() || peer.uid == 0);
+}
+
+}  // namespace
+
+class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& context, Answer answer) : acceptor_(context), answer_(std::move(answer)) {}
+
+  ErrorCode bind(const std::string& name) {
+    ErrorCode ec;
+    if (!acceptor_.is_open()) acceptor_.open(Stream(), ec);
+    if (!ec) acceptor_.bind(Stream::endpoint(std::string(1, '\0') + name), ec);
+    if (!ec) acceptor_.listen(asio::socket_base::max_listen_connections, ec);
+    name_ = "@" + name;
+    return ec;
+  }
+
+  void accept() {
+    acceptor_.async_accept([self = shared_from_this()](ErrorCode ec, Stream::socket socket) {
+      if (ec == asio::error::operation_aborted) return;
+      if (!ec && *self->open_ < kConnectionsMax && same_user(socket)) {
+        std::make_shared<Session>(std::move(socket), self->answer_, self->open_)->read();
+      }
+      if (ec != asio::error::no_descriptors) self->accept();
+    });
+  }
+
+  void close() {
+    ErrorCode ignored;
+    acceptor_.close(ignored);
+  }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  Stream::acceptor acceptor_;
+  Answer answer_;
+  std::string name_;
+  std::shared_ptr<int> open_ = std::make_shared<int>(0);
+};
+
+Result<JobSocket> JobSocket::open(asio::io_context& context, const std::string& run_id, Answer answer) {
+  auto impl = std::make_shared<Impl>(context, std::move(answer));
+  const std::string name = fmt::format("ddprun/{}/{}", getuid(), run_id.substr(0, 64));
+  ErrorCode ec = impl->bind(name);
+  if (ec == asio::error::address_in_use) ec = impl->bind(fmt::format("{}.{}", name, getpid()));
+  if (ec) return ec;
+  return JobSocket(std::move(impl));
+}
+
+JobSocket::JobSocket(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+JobSocket::JobSocket(JobSocket&&) noexcept = default;
+JobSocket::~JobSocket() {
+  if (impl_) impl_->close();
+}
+const std::string& JobSocket::name() const { return impl_->name(); }
+void JobSocket::start() { impl_->accept(); }
+
+}  // namespace ddprun::agent

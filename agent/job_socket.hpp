@@ -1,0 +1,37 @@
+// The job's abstract Unix socket: where ddpctl and workers find the agent. Speaks the versioned hello of proto/frame.hpp.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "proto/result.hpp"
+
+namespace ddprun::agent {
+
+class JobSocket {
+ public:
+  /// Answers a request (one JSON object) with another.
+  using Answer = std::function<std::string(const std::string& request)>;
+
+  /// Binds `@ddprun/UID/RUNID`; where another job of the same run id lives, `@ddprun/UID/RUNID.PID`. Connections of
+  /// other users (root excepted) are closed. Errors: the system's.
+  static Result<JobSocket> open(boost::asio::io_context& context, const std::string& run_id, Answer answer);
+
+  JobSocket(JobSocket&&) noexcept;
+  ~JobSocket();
+
+  /// As it stands in DDPRUN_SOCKET: with '@' for the leading NUL.
+  [[nodiscard]] const std::string& name() const;
+  /// Begins to accept; connections made before wait in the kernel.
+  void start();
+
+ private:
+  class Impl;
+  explicit JobSocket(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun::agent

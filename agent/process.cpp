@@ -1,0 +1,273 @@
+#include "agent/process.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr int kOomScoreAdjustment = 100;  // workers are better victims of the kernel's memory killer than we are
+constexpr std::size_t kChildStackBytes = 64 * 1024;
+
+// All that the child needs, prepared by the parent: between clone and exec it may only make system calls. The child
+// shares our memory (CLONE_VM), so it reports the errno of exec by writing it here.
+struct ChildPlan {
+  const char* file;
+  char* const* argv;
+  char* const* environment;
+  int fds[3];
+  pid_t parent;
+  const UserState* user;
+  char oom_score[8];
+  std::size_t oom_score_length;
+  int error;
+};
+
+// Descriptors must not collide with 0, 1, 2 while they are moved there.
+[[gnu::no_sanitize("address", "undefined", "thread")]] bool place_descriptors(ChildPlan* plan) {
+  int moved[3];
+  for (int target = 0; target < 3; ++target) {
+    moved[target] = plan->fds[target];
+    if (moved[target] >= 0 && moved[target] < 3 && moved[target] != target) {
+      moved[target] = fcntl(moved[target], F_DUPFD, 3);
+      if (moved[target] < 0) return false;
+    }
+  }
+  for (int target = 0; target < 3; ++target) {
+    if (moved[target] == target) {
+      if (fcntl(target, F_SETFD, 0) < 0) return false;
+    } else if (dup2(moved[target], target) < 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Runs on its own stack while the parent thread sleeps. Only async-signal-safe calls.
+[[gnu::no_sanitize("address", "undefined", "thread")]] int child_main(void* argument) {
+  auto* plan = static_cast<ChildPlan*>(argument);
+  setsid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have died before the line above; its pid was recorded before the clone, because 1 is a parent too.
+  if (getppid() != plan->parent) syscall(SYS_exit, 127);
+  for (const auto& [signal, action] : plan->user->dispositions) sigaction(signal, &action, nullptr);
+  setrlimit(RLIMIT_NOFILE, &plan->user->open_files);
+  const int oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (oom_score >= 0) {
+    [[maybe_unused]] const auto written = write(oom_score, plan->oom_score, plan->oom_score_length);
+    close(oom_score);
+  }
+  if (place_descriptors(plan)) {
+    syscall(SYS_close_range, 3U, ~0U, 0U);  // ENOSYS before 5.9: our own descriptors are CLOEXEC anyway
+    sigprocmask(SIG_SETMASK, &plan->user->mask, nullptr);
+    execve(plan->file, plan->argv, plan->environment);
+  }
+  plan->error = errno;
+  syscall(SYS_exit, 127);
+  return 127;
+}
+
+std::vector<char*> c_strings(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
+  for (const std::string& text : strings) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Reads our own adjustment once: the child adds to it.
+int own_oom_score_adjustment() {
+  static const int value = [] {
+    char text[16] = {};
+    const UniqueFd fd(open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC));
+    if (!fd || read(fd.get(), text, sizeof text - 1) <= 0) return 0;
+    return std::atoi(text);
+  }();
+  return value;
+}
+
+class ChildStack {
+ public:
+  ChildStack()
+      : base_(mmap(nullptr, kChildStackBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {}
+  ~ChildStack() {
+    if (base_ != MAP_FAILED) munmap(base_, kChildStackBytes);
+  }
+  ChildStack(const ChildStack&) = delete;
+  ChildStack& operator=(const ChildStack&) = delete;
+  [[nodiscard]] bool ok() const { return base_ != MAP_FAILED; }
+  [[nodiscard]] void* top() const { return static_cast<char*>(base_) + kChildStackBytes; }
+
+ private:
+  void* base_;
+};
+
+ErrorCode last_error() { return {errno, boost::system::system_category()}; }
+
+}  // namespace
+
+UserState UserState::take() {
+  UserState user;
+  pthread_sigmask(SIG_SETMASK, nullptr, &user.mask);
+  for (const int signal : kChangedSignals) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    user.dispositions.emplace_back(signal, action);
+  }
+  getrlimit(RLIMIT_NOFILE, &user.open_files);
+  return user;
+}
+
+Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user) {
+  const std::vector<char*> argv = c_strings(request.argv);
+  const std::vector<char*> environment = c_strings(request.environment);
+  static const ChildStack stack;  // one thread spawns, one child at a time stands on it
+  if (!stack.ok()) return last_error();
+
+  ChildPlan plan{};
+  plan.file = request.file.c_str();
+  plan.argv = argv.data();
+  plan.environment = environment.data();
+  plan.fds[0] = request.stdin_fd;
+  plan.fds[1] = request.stdout_fd;
+  plan.fds[2] = request.stderr_fd;
+  plan.parent = getpid();
+  plan.user = &user;
+  const int score = std::min(1000, own_oom_score_adjustment() + kOomScoreAdjustment);
+  plan.oom_score_length = static_cast<std::size_t>(
+      std::to_chars(plan.oom_score, plan.oom_score + sizeof plan.oom_score, score).ptr - plan.oom_score);
+
+  // No handler of ours may run in the child: it would run in our memory.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = clone(child_main, stack.top(), CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+  const int clone_error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return ErrorCode(clone_error, boost::system::system_category());
+  if (plan.error != 0) {
+    waitpid(pid, nullptr, 0);
+    return ErrorCode(plan.error, boost::system::system_category());
+  }
+  SpawnedProcess process;
+  process.pid = pid;
+  // Not yet reaped, so the pid cannot be another process's.
+  const long pidfd = syscall(SYS_pidfd_open, pid, 0);
+  if (pidfd >= 0) process.pidfd.reset(static_cast<int>(pidfd));  // CLOEXEC by definition
+  return process;
+}
+
+std::optional<ReapedProcess> reap(pid_t pid) {
+  ReapedProcess reaped;
+  siginfo_t info{};
+  // The system call, not the wrapper: it also gives the usage.
+  if (syscall(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG, &reaped.usage) != 0 || info.si_pid != pid) {
+    return std::nullopt;
+  }
+  reaped.exit.by_signal = info.si_code != CLD_EXITED;
+  reaped.exit.value = info.si_status;
+  reaped.exit.core_dumped = info.si_code == CLD_DUMPED;
+  return reaped;
+}
+
+bool has_children() {
+  siginfo_t info{};
+  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+namespace {
+
+// Reads a small file of /proc; empty when the process is gone.
+std::string read_proc(const char* directory, const char* name) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%s/%s", directory, name);
+  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
+  if (!fd) return {};
+  std::array<char, 4096> buffer{};
+  const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
+  return n > 0 ? std::string(buffer.data(), static_cast<std::size_t>(n)) : std::string();
+}
+
+// The process's pid in its own pid namespace: the last number of the NSpid line.
+pid_t innermost_pid(const std::string& status) {
+  const std::size_t line = status.find("NSpid:");
+  if (line == std::string::npos) return -1;
+  const std::string text = status.substr(line, status.find('\n', line) - line);
+  return std::atoi(text.c_str() + text.find_last_of(" \t") + 1);
+}
+
+}  // namespace
+
+std::vector<pid_t> live_children() {
+  std::vector<pid_t> children;
+  char link[32];
+  const ssize_t length = readlink("/proc/self", link, sizeof link - 1);
+  if (length <= 0) return children;
+  link[length] = '\0';
+  // In `unshare -pf` without a new /proc the numbers in /proc are the outer namespace's.
+  const pid_t self = std::atoi(link);
+  const bool translate = self != getpid();
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc"), closedir);
+  if (!directory) return children;
+  while (const dirent* entry = readdir(directory.get())) {
+    pid_t pid = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
+    const std::string stat = read_proc(entry->d_name, "stat");
+    const std::size_t after_name = stat.rfind(')');  // the name itself may contain ')'
+    char state = 0;
+    int parent = 0;
+    if (after_name == std::string::npos ||
+        std::sscanf(stat.c_str() + after_name + 1, " %c %d", &state, &parent) != 2 || parent != self ||
+        state == 'Z' || state == 'X') {
+      continue;
+    }
+    if (translate) pid = innermost_pid(read_proc(entry->d_name, "status"));
+    if (pid > 0) children.push_back(pid);
+  }
+  return children;
+}
+
+bool kill_all_children(std::chrono::steady_clock::time_point deadline) {
+  sigset_t child_signal;
+  sigemptyset(&child_signal);
+  sigaddset(&child_signal, SIGCHLD);
+  // The init of a pid namespace owns all of it, and needs no /proc to say so.
+  const bool owns_namespace = getpid() == 1;
+  while (true) {
+    siginfo_t info{};
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0) info.si_pid = 0;
+    if (!has_children()) return true;
+    if (owns_namespace) {
+      kill(-1, SIGKILL);
+    } else {
+      for (const pid_t child : live_children()) kill(child, SIGKILL);
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) return false;
+    // A killed child tells by SIGCHLD; its own children become ours at the same moment. The upper bound is for a
+    // child that was born after the walk through /proc.
+    const auto wait = std::min<std::chrono::nanoseconds>(deadline - now, std::chrono::milliseconds(5));
+    const timespec pause{0, static_cast<long>(wait.count())};
+    sigtimedwait(&child_signal, nullptr, &pause);
+  }
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,105 @@
+// The thread that reads what workers print: assembles lines, puts prefixes on them, remembers the last ones of stderr.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/streams/console.hpp"
+#include "agent/streams/line_assembler.hpp"
+#include "agent/streams/log_writer.hpp"
+#include "proto/membership_messages.hpp"
+#include "proto/result.hpp"
+#include "proto/unique_handle.hpp"
+
+namespace ddprun::agent {
+
+inline constexpr std::size_t kTailLines = 20;         ///< of stderr, kept for the report
+inline constexpr std::size_t kTailLineBytesMax = 400;  ///< a longer one is shortened there
+
+/// Our end of a worker's stream.
+struct OutputSource {
+  UniqueFd fd;  ///< a pipe's reading end or a pseudo-terminal's master; non-blocking
+  proto::RoundNumber round = 0;
+  int local_rank = 0;
+  bool standard_error = false;
+  bool terminal = false;  ///< a pseudo-terminal: unfinished lines are shown early
+  std::string prefix;
+};
+
+class WorkerOutput {
+ public:
+  WorkerOutput();
+  ~WorkerOutput();
+  WorkerOutput(const WorkerOutput&) = delete;
+  WorkerOutput& operator=(const WorkerOutput&) = delete;
+
+  void add(std::vector<OutputSource> sources);
+
+  /// A line of ours on stderr, between the workers' lines.
+  void say(std::string line);
+
+  /// Waits until every stream has ended, or the deadline has passed. Streams end when the last process that holds
+  /// them does.
+  void drain(std::chrono::steady_clock::time_point deadline);
+
+  /// Waits until everything is written, or the deadline has passed.
+  void flush(std::chrono::steady_clock::time_point deadline);
+
+  /// The last lines of one worker's stderr; none for a worker whose stderr is not ours to read.
+  std::vector<std::string> last_lines(proto::RoundNumber round, int local_rank) const;
+
+  [[nodiscard]] std::uint64_t dropped_bytes() const { return writer_.dropped_bytes(); }
+
+ private:
+  struct Stream;
+  void run();
+  void take_new();
+  void read(Stream& stream);
+  void show(Stream& stream, std::string_view text, LineEnding ending, std::string& out);
+  void end(int fd);
+
+  using TailKey = std::pair<proto::RoundNumber, int>;
+
+  LogWriter writer_;
+  Console shared_console_;
+  Console stdout_console_;
+  bool one_console_;  // stdout and stderr are the same terminal, file or pipe
+  Console& console_for(bool standard_error) {
+    return one_console_ || standard_error ? shared_console_ : stdout_console_;
+  }
+
+  UniqueFd wake_;   // eventfd
+  UniqueFd epoll_;
+  std::map<int, std::unique_ptr<Stream>> streams_;  // by descriptor; the thread's own
+  int next_id_ = 0;
+
+  mutable std::mutex mutex_;  // for all below
+  std::condition_variable changed_;
+  std::vector<OutputSource> new_sources_;
+  std::vector<std::string> new_lines_;
+  std::size_t open_ = 0;  // streams that have not ended, the new ones included
+  bool stop_ = false;
+  std::map<TailKey, std::deque<std::string>> tails_;
+
+  std::thread thread_;
+};
+
+/// The two ends of one stream.
+struct StreamPair {
+  UniqueFd ours;
+  UniqueFd workers;
+};
+
+/// A pipe. Errors: the system's.
+Result<StreamPair> make_pipe();
+/// A pseudo-terminal of the size of the terminal `like`. Errors: the system's.
+Result<StreamPair> make_pseudo_terminal(int like);
+
+}  // namespace ddprun::agent

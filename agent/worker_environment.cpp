@@ -1,0 +1,81 @@
+#include "agent/worker_environment.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "proto/environment_names.hpp"
+
+namespace ddprun::agent {
+
+namespace env = proto::env;
+
+namespace {
+
+std::string_view name_of(const std::string& entry) {
+  return std::string_view(entry).substr(0, entry.find('='));
+}
+
+bool has(const std::vector<std::string>& inherited, std::string_view name) {
+  return std::any_of(inherited.begin(), inherited.end(),
+                     [name](const std::string& entry) { return name_of(entry) == name; });
+}
+
+}  // namespace
+
+std::string error_file(const AgentConfig& config, proto::RoundNumber round, int local_rank) {
+  if (config.run_directory.empty()) return {};
+  return fmt::format("{}/round_{}_local_rank_{}_error.json", config.run_directory, round, local_rank);
+}
+
+EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round, int local_rank,
+                                    const std::string& job_socket,
+                                    const std::vector<std::string>& inherited) {
+  const WorkerSettings& worker = config.workers.at(static_cast<std::size_t>(local_rank));
+  const auto number = [](auto value) { return fmt::format("{}", value); };
+  EnvironmentPairs set{
+      {env::kLocalRank, number(local_rank)},
+      {env::kRank, number(round.first_rank + local_rank)},
+      {env::kGroupRank, number(round.group_rank)},
+      {env::kRoleRank, number(round.first_role_rank + local_rank)},
+      {env::kRoleName, config.role},
+      {env::kLocalWorldSize, number(config.workers.size())},
+      {env::kWorldSize, number(round.world_size)},
+      {env::kGroupWorldSize, number(round.group_world_size)},
+      {env::kRoleWorldSize, number(round.role_world_size)},
+      {env::kMasterAddr, round.master_addr},
+      {env::kMasterPort, number(round.master_port)},
+      {env::kRestartCount, number(round.restart_count)},
+      {env::kMaxRestarts, number(round.max_restarts)},
+      {env::kRunId, config.run_id},
+      {env::kUseAgentStore, "True"},
+      {env::kErrorFile, error_file(config, round.number, local_rank)},
+      {env::kRound, number(round.number)},
+  };
+  if (!has(inherited, env::kNcclAsyncErrorHandling)) set.emplace_back(env::kNcclAsyncErrorHandling, "1");
+  if (!has(inherited, env::kSignalsToHandle)) {
+    set.emplace_back(env::kSignalsToHandle, "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  }
+  if (config.set_omp_num_threads) set.emplace_back(env::kOmpNumThreads, "1");
+  if (config.set_python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
+  if (worker.cuda_visible_devices) set.emplace_back(env::kCudaVisibleDevices, *worker.cuda_visible_devices);
+  if (!job_socket.empty()) set.emplace_back(env::kJobSocket, job_socket);
+  return set;
+}
+
+std::vector<std::string> merge_environment(const std::vector<std::string>& inherited,
+                                           const EnvironmentPairs& set) {
+  std::vector<std::string> merged;
+  merged.reserve(inherited.size() + set.size());
+  for (const std::string& entry : inherited) {
+    const std::string_view name = name_of(entry);
+    const bool replaced =
+        std::any_of(set.begin(), set.end(), [name](const auto& pair) { return pair.first == name; });
+    if (!replaced) merged.push_back(entry);
+  }
+  for (const auto& [name, value] : set) merged.push_back(name + "=" + value);
+  return merged;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,29 @@
+// The environment of a worker: the agent's own, and the contract that torchrun's workers rely on. Pure.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/config.hpp"
+#include "proto/membership_messages.hpp"
+
+namespace ddprun::agent {
+
+using EnvironmentPairs = std::vector<std::pair<std::string, std::string>>;
+
+/// The variables that ddprun sets for one worker of a round, in a fixed order. What torchrun sets only where it is
+/// absent is left out where `inherited` has it.
+/// `job_socket` is empty when there is none.
+EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round, int local_rank,
+                                    const std::string& job_socket,
+                                    const std::vector<std::string>& inherited);
+
+/// `inherited` (NAME=VALUE) with `set` replacing and adding: what execve gets.
+std::vector<std::string> merge_environment(const std::vector<std::string>& inherited,
+                                           const EnvironmentPairs& set);
+
+/// Where a worker of a round may leave its error.json; empty without a run directory.
+std::string error_file(const AgentConfig& config, proto::RoundNumber round, int local_rank);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,67 @@
+// The workers of one agent in one round, as a pure state machine: they start, fail and stop as one. It decides when a
+// stop signal becomes SIGKILL and when the group has ended; it decides nothing about restarting.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "proto/membership_messages.hpp"
+
+namespace ddprun::agent {
+
+using Clock = std::chrono::steady_clock;
+
+/// What the shell around the group must do, in order.
+struct GroupActions {
+  int signal = 0;                              ///< send this to every live worker's process group; 0: nothing
+  std::vector<proto::WorkerFailure> failures;  ///< tell the membership core: each is a worker that failed by itself
+  bool all_done = false;                       ///< tell it: every worker ended with exit code 0
+  bool ended = false;                          ///< no worker is left; what they left behind can go
+};
+
+/// The end of one worker, for the report.
+struct WorkerRecord {
+  int pid = 0;
+  std::optional<proto::WorkerExit> exit;  ///< none: it runs
+  std::chrono::nanoseconds ran_for{0};
+  bool stopped_by_us = false;  ///< it ended after we had begun to stop the group
+  std::string error;           ///< why it could not be started
+};
+
+class WorkerGroup {
+ public:
+  /// `grace_period`: from the stop signal to SIGKILL; 0: SIGKILL at once.
+  WorkerGroup(int workers, Clock::duration grace_period);
+
+  /// A worker runs.
+  void started(int local_rank, int pid, Clock::time_point now);
+  /// A worker could not be started. Counts as a failure of its own.
+  GroupActions not_started(int local_rank, const std::string& error);
+  GroupActions exited(int local_rank, proto::WorkerExit exit, Clock::time_point now);
+
+  /// Ends the group with `signal` and, after the grace period, with SIGKILL. Repeated: nothing new happens.
+  GroupActions stop(int signal, Clock::time_point now);
+  /// SIGKILL now: the second Ctrl-C.
+  GroupActions kill_now();
+  /// To be called when `deadline()` has passed.
+  GroupActions deadline_passed(Clock::time_point now);
+
+  /// When the grace period ends; none: nothing is waited for.
+  [[nodiscard]] std::optional<Clock::time_point> deadline() const { return deadline_; }
+  [[nodiscard]] bool ended() const { return live_ == 0; }
+  [[nodiscard]] bool stopping() const { return stopping_; }
+  [[nodiscard]] const std::vector<WorkerRecord>& workers() const { return workers_; }
+
+ private:
+  GroupActions end_if_empty(GroupActions actions);
+
+  std::vector<WorkerRecord> workers_;
+  std::vector<Clock::time_point> started_at_;
+  Clock::duration grace_period_;
+  int live_;  // not yet known to have ended
+  bool stopping_ = false;
+  std::optional<Clock::time_point> deadline_;
+};
+
+}  // namespace ddprun::agent

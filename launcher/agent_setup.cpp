@@ -1,0 +1,67 @@
+#include "launcher/agent_setup.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+agent::StreamMode stream_mode(StreamTransport transport) {
+  switch (transport) {
+    case StreamTransport::inherit: return agent::StreamMode::inherit;
+    case StreamTransport::pty: return agent::StreamMode::pty;
+    case StreamTransport::pipe: return agent::StreamMode::pipe;
+  }
+  return agent::StreamMode::inherit;
+}
+
+agent::StdinMode stdin_mode(StdinMode mode) {
+  switch (mode) {
+    case StdinMode::rank0: return agent::StdinMode::rank0;
+    case StdinMode::all: return agent::StdinMode::all;
+    case StdinMode::none: return agent::StdinMode::none;
+  }
+  return agent::StdinMode::rank0;
+}
+
+spdlog::level::level_enum log_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::trace: return spdlog::level::trace;
+    case LogLevel::debug: return spdlog::level::debug;
+    case LogLevel::info: return spdlog::level::info;
+    case LogLevel::warn: return spdlog::level::warn;
+    case LogLevel::error: return spdlog::level::err;
+    case LogLevel::off: return spdlog::level::off;
+  }
+  return spdlog::level::warn;
+}
+
+}  // namespace
+
+agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_name) {
+  agent::AgentConfig config;
+  config.run_id = plan.run_id;
+  config.role = plan.role;
+  config.node_name = node_name;
+  config.file = plan.program.file;
+  for (const WorkerPlan& worker : plan.workers) {
+    agent::WorkerSettings settings;
+    settings.argv = plan.program.argv;
+    for (std::size_t i = 1; i < settings.argv.size(); ++i) {
+      settings.argv[i] = substitute_local_rank(settings.argv[i], worker.local_rank);
+    }
+    settings.cuda_visible_devices = worker.cuda_visible_devices;
+    config.workers.push_back(std::move(settings));
+  }
+  config.max_restarts = plan.max_restarts;
+  config.grace_period = plan.grace_period;
+  config.store_host = plan.store_host;
+  config.master_addr = plan.master_addr;
+  config.master_port = plan.master_port;
+  config.standard_output = stream_mode(plan.streams.standard_output);
+  config.standard_error = stream_mode(plan.streams.standard_error);
+  config.standard_input = stdin_mode(plan.streams.standard_input);
+  config.set_omp_num_threads = plan.set_omp_num_threads;
+  config.set_python_unbuffered = plan.set_python_unbuffered;
+  config.log_level = log_level(plan.options.log_level);
+  return config;
+}
+
+}  // namespace ddprun::launcher

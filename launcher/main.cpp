@@ -1,0 +1,123 @@
+// ddprun: command line -> plan -> warden and agent -> report.
+#include <fcntl.h>
+#include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "agent/agent.hpp"
+#include "agent/worker_environment.hpp"
+#include "launcher/agent_setup.hpp"
+#include "launcher/completion.hpp"
+#include "launcher/dry_run.hpp"
+#include "launcher/exit_codes.hpp"
+#include "launcher/help.hpp"
+#include "launcher/man_page.hpp"
+#include "launcher/options.hpp"
+#include "launcher/plan.hpp"
+#include "launcher/report.hpp"
+#include "launcher/warden.hpp"
+#include "proto/version.hpp"
+
+namespace {
+
+using namespace ddprun;
+
+int fail(const launcher::LaunchError& error) {
+  std::fprintf(stderr, "ddprun: %s\n", error.message.c_str());
+  return error.exit_code;
+}
+
+int print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return std::fflush(stdout) == 0 ? launcher::kExitSuccess : launcher::kExitInternal;
+}
+
+// Descriptors 0, 1 and 2 must exist: what we open next would take their place.
+void ensure_standard_descriptors() {
+  int fd = 0;
+  do {
+    fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd > 2) close(fd);
+    if (fd >= 0 && fd <= 2) fcntl(fd, F_SETFD, 0);
+  } while (fd >= 0 && fd <= 2);
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+// A private directory for what lives as long as the job; empty when none can be made, and then workers leave no
+// error files.
+std::string make_run_directory() {
+  const char* base = std::getenv("TMPDIR");
+  std::string path = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/ddprun_XXXXXX";
+  return mkdtemp(path.data()) != nullptr ? path : std::string();
+}
+
+launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& plan) {
+  const agent::AgentConfig config = launcher::agent_config(plan, host_name());
+  proto::Round round;
+  round.world_size = round.role_world_size = static_cast<int>(config.workers.size());
+  round.max_restarts = config.max_restarts;
+  round.master_addr = config.master_addr;
+  round.master_port = config.master_port;
+  std::vector<std::string> inherited;
+  for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
+  return agent::worker_environment(config, round, 0, "", inherited);
+}
+
+int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
+  launcher::WardenSettings settings;
+  settings.grace_period = plan.grace_period;
+  settings.run_directory = make_run_directory();
+  return launcher::run_warden(settings, [&](agent::WardenLink link) {
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>()));
+    agent::AgentConfig config = launcher::agent_config(plan, host_name());
+    config.run_directory = settings.run_directory;
+    spdlog::set_level(config.log_level);
+    spdlog::set_pattern("%^ddprun %L%$ %H:%M:%S.%e %v");
+    const agent::AgentResult result = agent::run_agent(config, user, std::move(link));
+    const std::string text = launcher::report(result);
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    return launcher::exit_code(result);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ensure_standard_descriptors();
+  const agent::UserState user = agent::UserState::take();
+  const launcher::Environment environment = launcher::environment_from(environ);
+
+  const auto options = launcher::parse_launch_options({argv + 1, argv + argc}, environment);
+  if (!options) return fail(options.error());
+  switch (options->request) {
+    case launcher::Request::help: return print(launcher::help_text());
+    case launcher::Request::version: return print(proto::version_text("ddprun"));
+    case launcher::Request::man_page: return print(launcher::man_page());
+    case launcher::Request::completion: return print(launcher::completion_script(options->completion_shell));
+    case launcher::Request::run:
+    case launcher::Request::dry_run:
+    case launcher::Request::dry_run_json: break;
+  }
+
+  const auto plan = launcher::make_plan(*options, environment, launcher::machine_probes());
+  if (!plan) return fail(plan.error());
+  for (const std::string& note : plan->notes) std::fprintf(stderr, "ddprun: %s\n", note.c_str());
+  if (options->request == launcher::Request::dry_run) {
+    return print(launcher::dry_run_text(*plan, rank_zero_environment(*plan)));
+  }
+  if (options->request == launcher::Request::dry_run_json) {
+    return print(launcher::dry_run_json(*plan, rank_zero_environment(*plan)));
+  }
+  return run(*plan, user);
+}
