@@ -5,30 +5,42 @@ namespace {
 
 agent::StreamMode stream_mode(StreamTransport transport) {
   switch (transport) {
-    case StreamTransport::inherit: return agent::StreamMode::inherit;
-    case StreamTransport::pty: return agent::StreamMode::pty;
-    case StreamTransport::pipe: return agent::StreamMode::pipe;
+    case StreamTransport::inherit:
+      return agent::StreamMode::inherit;
+    case StreamTransport::pty:
+      return agent::StreamMode::pty;
+    case StreamTransport::pipe:
+      return agent::StreamMode::pipe;
   }
   return agent::StreamMode::inherit;
 }
 
 agent::StdinMode stdin_mode(StdinMode mode) {
   switch (mode) {
-    case StdinMode::rank0: return agent::StdinMode::rank0;
-    case StdinMode::all: return agent::StdinMode::all;
-    case StdinMode::none: return agent::StdinMode::none;
+    case StdinMode::rank0:
+      return agent::StdinMode::rank0;
+    case StdinMode::all:
+      return agent::StdinMode::all;
+    case StdinMode::none:
+      return agent::StdinMode::none;
   }
   return agent::StdinMode::rank0;
 }
 
 spdlog::level::level_enum log_level(LogLevel level) {
   switch (level) {
-    case LogLevel::trace: return spdlog::level::trace;
-    case LogLevel::debug: return spdlog::level::debug;
-    case LogLevel::info: return spdlog::level::info;
-    case LogLevel::warn: return spdlog::level::warn;
-    case LogLevel::error: return spdlog::level::err;
-    case LogLevel::off: return spdlog::level::off;
+    case LogLevel::trace:
+      return spdlog::level::trace;
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warn:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      return spdlog::level::err;
+    case LogLevel::off:
+      return spdlog::level::off;
   }
   return spdlog::level::warn;
 }

@@ -53,11 +53,12 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
-// A private directory for what lives as long as the job; empty when none can be made, and then workers leave no
-// error files.
+// A private directory for what lives as long as the job; empty when none can be made, and then
+// workers leave no error files.
 std::string make_run_directory() {
   const char* base = std::getenv("TMPDIR");
-  std::string path = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/ddprun_XXXXXX";
+  std::string path =
+      std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/ddprun_XXXXXX";
   return mkdtemp(path.data()) != nullptr ? path : std::string();
 }
 
@@ -78,8 +79,8 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
   settings.grace_period = plan.grace_period;
   settings.run_directory = make_run_directory();
   return launcher::run_warden(settings, [&](agent::WardenLink link) {
-    spdlog::set_default_logger(
-        std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>()));
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "ddprun", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>()));
     agent::AgentConfig config = launcher::agent_config(plan, host_name());
     config.run_directory = settings.run_directory;
     spdlog::set_level(config.log_level);
@@ -101,13 +102,18 @@ int main(int argc, char** argv) {
   const auto options = launcher::parse_launch_options({argv + 1, argv + argc}, environment);
   if (!options) return fail(options.error());
   switch (options->request) {
-    case launcher::Request::help: return print(launcher::help_text());
-    case launcher::Request::version: return print(proto::version_text("ddprun"));
-    case launcher::Request::man_page: return print(launcher::man_page());
-    case launcher::Request::completion: return print(launcher::completion_script(options->completion_shell));
+    case launcher::Request::help:
+      return print(launcher::help_text());
+    case launcher::Request::version:
+      return print(proto::version_text("ddprun"));
+    case launcher::Request::man_page:
+      return print(launcher::man_page());
+    case launcher::Request::completion:
+      return print(launcher::completion_script(options->completion_shell));
     case launcher::Request::run:
     case launcher::Request::dry_run:
-    case launcher::Request::dry_run_json: break;
+    case launcher::Request::dry_run_json:
+      break;
   }
 
   const auto plan = launcher::make_plan(*options, environment, launcher::machine_probes());

@@ -94,7 +94,8 @@ std::string man_page() {
       ".SH SYNOPSIS\n" +
       bold("ddprun") + " [\\fIOPTIONS\\fR] \\fIPROGRAM\\fR [\\fIARGUMENTS\\fR...]\n" +
       ".SH DESCRIPTION\n"
-      "Starts so many workers on this machine, one per GPU, gives each the variables that programs "
+      "Starts the workers of a job on this machine, one per GPU, gives each the variables that "
+      "programs "
       "for "
       "torchrun expect, watches them, and starts the group again when one fails, up to a budget.\n"
       "The command lines of torchrun work unchanged.\n"

@@ -78,7 +78,7 @@ constexpr std::array kTable = {
         .type = ValueType::choice,
         .choices = "all|own",
         .group = gpus,
-        .help = "Whether a worker sees all of them, or its own one only",
+        .help = "Whether a worker sees all of them or its own",
         .more =
             "With all, CUDA_VISIBLE_DEVICES of every worker is the list of the job's GPUs and "
             "LOCAL_RANK is the "
@@ -90,20 +90,20 @@ constexpr std::array kTable = {
         .type = ValueType::choice,
         .choices = "prefix|raw|pty|pipe",
         .group = streams,
-        .help = "How the workers' output reaches the console",
+        .help = "How the workers' output is shown",
         .more = "prefix marks every line with its rank and gives the workers a terminal where ours "
                 "is one; pty and pipe "
                 "do the same with a terminal, or a pipe, in any case; raw hands them our own "
                 "stdout and stderr, as "
                 "torchrun does.",
-        .default_text = "raw for one worker, else prefix",
+        .default_text = "prefix, raw for one worker",
     },
     OptionRow{
         .name = "stdin",
         .type = ValueType::choice,
         .choices = "rank0|all|none",
         .group = streams,
-        .help = "Who reads our stdin; the others read nothing",
+        .help = "Who reads our stdin, the others nothing",
         .default_value = "rank0",
     },
     OptionRow{
@@ -112,7 +112,7 @@ constexpr std::array kTable = {
         .type = ValueType::count,
         .group = failures,
         .placeholder = "N",
-        .help = "How often the group is started again after a failure",
+        .help = "How often the group is restarted after failures",
         .default_value = "0",
     },
     OptionRow{
@@ -120,8 +120,9 @@ constexpr std::array kTable = {
         .type = ValueType::seconds,
         .group = failures,
         .placeholder = "SECONDS",
-        .help = "Time from the first signal to SIGKILL when workers are stopped",
-        .more = "Decimals and the units ms, s, m and h are understood: 0.5, 500ms, 2m.",
+        .help = "Time from the first signal to SIGKILL",
+        .more = "So long may workers that are stopped take to end by themselves. Decimals and the "
+                "units ms, s, m and h are understood: 0.5, 500ms, 2m.",
         .default_value = "30",
     },
     OptionRow{
@@ -129,7 +130,7 @@ constexpr std::array kTable = {
         .environment = "PET_STANDALONE",
         .type = ValueType::flag,
         .group = rendezvous,
-        .help = "A job of its own on this machine: a given id and port are ignored",
+        .help = "A job of its own: a given id, address and port are ignored",
         .more = "Without --master-port a job on one machine has a port of its own anyway.",
     },
     OptionRow{
@@ -138,7 +139,7 @@ constexpr std::array kTable = {
         .type = ValueType::text,
         .group = rendezvous,
         .placeholder = "HOST",
-        .help = "Address at which the workers meet (MASTER_ADDR)",
+        .help = "Where the workers meet, MASTER_ADDR",
         .default_text = "127.0.0.1",
     },
     OptionRow{
@@ -147,7 +148,7 @@ constexpr std::array kTable = {
         .type = ValueType::count,
         .group = rendezvous,
         .placeholder = "PORT",
-        .help = "Port at which the workers meet (MASTER_PORT)",
+        .help = "Where the workers meet, MASTER_PORT",
         .default_text = "a free one",
     },
     OptionRow{
@@ -156,7 +157,7 @@ constexpr std::array kTable = {
         .type = ValueType::text,
         .group = rendezvous,
         .placeholder = "ID",
-        .help = "The run id (TORCHELASTIC_RUN_ID)",
+        .help = "Name of the run, TORCHELASTIC_RUN_ID",
         .default_text = "a random UUID",
     },
     OptionRow{

@@ -15,15 +15,16 @@ using Outcome_ = proto::Finished::Outcome;
 
 std::string ranks(const std::vector<int>& list) {
   std::string text = list.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < list.size(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", list[i]);
+  for (std::size_t i = 0; i < list.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", list[i]);
   return text;
 }
 
 std::string culprit_text(const agent::AgentResult& result) {
   const proto::WorkerFailure& culprit = *result.finished.culprit;
-  std::string text =
-      fmt::format("ddprun: culprit: rank {} (local rank {}, pid {}), {}\n", result.finished.culprit_rank,
-                  culprit.local_rank, culprit.pid, proto::describe(culprit));
+  std::string text = fmt::format("ddprun: culprit: rank {} (local rank {}, pid {}), {}\n",
+                                 result.finished.culprit_rank, culprit.local_rank, culprit.pid,
+                                 proto::describe(culprit));
   if (!result.culprit_lines.empty()) {
     text += "ddprun: the last lines of its stderr:\n";
     for (const std::string& line : result.culprit_lines) text += "    " + line + "\n";
@@ -57,9 +58,12 @@ std::string others_text(const agent::AgentResult& result) {
 int exit_code(const agent::AgentResult& result) {
   const proto::Finished& finished = result.finished;
   switch (finished.outcome) {
-    case Outcome_::succeeded: return result.leftovers ? kExitInternal : kExitSuccess;
-    case Outcome_::cancelled: return kExitSignalBase + finished.signal;
-    case Outcome_::failed: break;
+    case Outcome_::succeeded:
+      return result.leftovers ? kExitInternal : kExitSuccess;
+    case Outcome_::cancelled:
+      return kExitSignalBase + finished.signal;
+    case Outcome_::failed:
+      break;
   }
   if (!finished.culprit) return kExitNoRound;
   if (!finished.culprit->error.empty()) return kExitNotExecutable;
@@ -72,14 +76,18 @@ std::string report(const agent::AgentResult& result) {
   std::string text;
   if (result.leftovers) text += "ddprun: some processes of the job could not be killed\n";
   switch (finished.outcome) {
-    case Outcome_::succeeded: return text;
-    case Outcome_::cancelled: return text + fmt::format("ddprun: {}\n", finished.reason);
-    case Outcome_::failed: break;
+    case Outcome_::succeeded:
+      return text;
+    case Outcome_::cancelled:
+      return text + fmt::format("ddprun: {}\n", finished.reason);
+    case Outcome_::failed:
+      break;
   }
   if (!finished.culprit) return text + fmt::format("ddprun: {}\n", finished.reason);
   text += culprit_text(result) + others_text(result);
   if (finished.max_restarts > 0) {
-    text += fmt::format("ddprun: {} of {} restarts used\n", finished.restart_count, finished.max_restarts);
+    text += fmt::format("ddprun: {} of {} restarts used\n", finished.restart_count,
+                        finished.max_restarts);
   } else {
     text += "ddprun: no restarts allowed (see --max-restarts)\n";
   }

@@ -20,8 +20,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kKillLimit = 2s;   // for SIGKILL to take effect on all that the agent left
-constexpr auto kStuckMargin = 5s; // what an agent may take beyond the grace period before it counts as stuck
+constexpr auto kKillLimit = 2s;  // for SIGKILL to take effect on all that the agent left
+constexpr auto kStuckMargin =
+    5s;  // what an agent may take beyond the grace period before it counts as stuck
 
 // Written with write(2): the warden must say its line even when nothing else works.
 void say(const std::string& line) {
@@ -30,7 +31,8 @@ void say(const std::string& line) {
 }
 
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
 }
 
 bool ignored(int signal) {
@@ -45,7 +47,8 @@ sigset_t watched_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGTSTP}) {
     if (!ignored(signal)) sigaddset(&set, signal);
   }
-  for (const int signal : {SIGCHLD, SIGCONT, agent::workers_paused_signal(), agent::ends_within_signal()}) {
+  for (const int signal :
+       {SIGCHLD, SIGCONT, agent::workers_paused_signal(), agent::ends_within_signal()}) {
     sigaddset(&set, signal);
   }
   return set;
@@ -62,7 +65,8 @@ class Warden {
       if (wait(watched, info) > 0) handle(info);
       if (const auto code = agent_exit()) return finish(*code);
       if (deadline_ && Clock::now() >= *deadline_) {
-        say("the agent (pid " + std::to_string(agent_) + ") did not end the job in time: killing everything");
+        say("the agent (pid " + std::to_string(agent_) +
+            ") did not end the job in time: killing everything");
         kill(agent_, SIGKILL);
         return finish(kExitInternal);
       }
@@ -93,7 +97,8 @@ class Warden {
       end_by(Clock::now() + settings_.grace_period + kStuckMargin);
     }
     const agent::SignalRecord record{info.si_signo, info.si_code > 0 ? 0 : info.si_pid, now_ns()};
-    // A full pipe means that the agent has not read for thousands of signals; the deadline then does its work.
+    // A full pipe means that the agent has not read for thousands of signals; the deadline then
+    // does its work.
     [[maybe_unused]] const auto written = write(signals_.get(), &record, sizeof record);
   }
 
@@ -101,15 +106,17 @@ class Warden {
     if (!deadline_ || deadline < *deadline_) deadline_ = deadline;
   }
 
-  // The agent's exit code once it is gone. Other children are what it left; they are reaped in `finish`.
+  // The agent's exit code once it is gone. Other children are what it left; they are reaped in
+  // `finish`.
   std::optional<int> agent_exit() {
     siginfo_t info{};
-    if (waitid(P_PID, static_cast<id_t>(agent_), &info, WEXITED | WNOHANG) != 0 || info.si_pid != agent_) {
+    if (waitid(P_PID, static_cast<id_t>(agent_), &info, WEXITED | WNOHANG) != 0 ||
+        info.si_pid != agent_) {
       return std::nullopt;
     }
     if (info.si_code == CLD_EXITED) return info.si_status;
-    say("the agent (pid " + std::to_string(agent_) + ") was killed by " + proto::signal_name(info.si_status) +
-        ": all workers are killed");
+    say("the agent (pid " + std::to_string(agent_) + ") was killed by " +
+        proto::signal_name(info.si_status) + ": all workers are killed");
     return kExitInternal;
   }
 
@@ -119,7 +126,8 @@ class Warden {
       code = kExitInternal;
     }
     std::error_code ignored_error;
-    if (!settings_.run_directory.empty()) std::filesystem::remove_all(settings_.run_directory, ignored_error);
+    if (!settings_.run_directory.empty())
+      std::filesystem::remove_all(settings_.run_directory, ignored_error);
     return code;
   }
 
@@ -131,7 +139,8 @@ class Warden {
 
 }  // namespace
 
-int run_warden(const WardenSettings& settings, const std::function<int(agent::WardenLink)>& agent_main) {
+int run_warden(const WardenSettings& settings,
+               const std::function<int(agent::WardenLink)>& agent_main) {
   // Before the fork, so that no signal is lost between it and the first wait.
   sigset_t all;
   sigfillset(&all);
@@ -157,7 +166,7 @@ int run_warden(const WardenSettings& settings, const std::function<int(agent::Wa
     prctl(PR_SET_PDEATHSIG, agent::warden_died_signal());
     if (getppid() != warden) _exit(kExitInternal);  // it died before the line above
     prctl(PR_SET_CHILD_SUBREAPER, 1);               // not inherited
-    setpgid(0, 0);                                  // the terminal's signals are for the warden alone
+    setpgid(0, 0);  // the terminal's signals are for the warden alone
     for (const int signal : {SIGPIPE, SIGTTOU, SIGTTIN}) std::signal(signal, SIG_IGN);
     const int code = agent_main(agent::WardenLink(warden, std::move(agent_end)));
     std::fflush(nullptr);

@@ -1,0 +1,45 @@
+// A file system in memory, for the resolution of PROGRAM.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/program.hpp"
+
+namespace ddprun::launcher::test {
+
+class FakeFiles : public FileProbe {
+ public:
+  FakeFiles& program(const std::string& path) { return add(path, {FileInfo::Kind::regular, true, ""}); }
+  FakeFiles& text(const std::string& path, const std::string& bytes = "import torch\n") {
+    return add(path, {FileInfo::Kind::regular, false, bytes});
+  }
+  FakeFiles& folder(const std::string& path) { return add(path, {FileInfo::Kind::folder, true, ""}); }
+  FakeFiles& device(const std::string& path) { return add(path, {FileInfo::Kind::other, false, ""}); }
+
+  [[nodiscard]] FileInfo look(const std::string& path) const override {
+    const auto found = files_.find(path.starts_with("./") ? path.substr(2) : path);
+    return found == files_.end() ? FileInfo{} : found->second;
+  }
+  [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const override {
+    std::vector<std::string> names;
+    const std::string prefix = folder == "." ? "" : folder + "/";
+    for (const auto& [path, info] : files_) {
+      if (path.starts_with(prefix) && path.find('/', prefix.size()) == std::string::npos) {
+        names.push_back(path.substr(prefix.size()));
+      }
+    }
+    return names;
+  }
+
+ private:
+  FakeFiles& add(const std::string& path, const FileInfo& info) {
+    files_[path] = info;
+    return *this;
+  }
+
+  std::map<std::string, FileInfo> files_;
+};
+
+}  // namespace ddprun::launcher::test
