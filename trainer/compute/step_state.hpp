@@ -23,8 +23,11 @@ struct ScalerConfig {
 struct ScalerState {
   float scale = 1.0F;
   std::uint32_t good_steps = 0;  ///< in a row, since the scale last changed
-  friend bool operator==(const ScalerState&, const ScalerState&) = default;
 };
+
+inline bool operator==(const ScalerState& a, const ScalerState& b) {
+  return a.scale == b.scale && a.good_steps == b.good_steps;
+}
 
 DDPRUN_HOST_DEVICE inline ScalerState initial_scaler(const ScalerConfig& config) {
   return {config.enabled ? config.initial : 1.0F, 0};

@@ -1,0 +1,134 @@
+// The functors as CUDA kernels, so that every build with nvcc proves that the same text compiles
+// for the GPU. Compiled with contraction off, like the host's loops, so that both round alike.
+#include <cstddef>
+#include <cstdint>
+
+#include "trainer/compute/ops.hpp"
+#include "trainer/compute/optimizer_math.hpp"
+#include "trainer/compute/philox.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+/// First element and stride of a loop that covers any count with any launch size.
+__device__ std::size_t first_element() {
+  return blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
+}
+__device__ std::size_t all_threads() { return gridDim.x * std::size_t{blockDim.x}; }
+
+}  // namespace
+
+// Storage type T: float, half, bfloat16. All arrays have `count` elements.
+template <class T>
+__global__ void relu_forward_kernel(const T* input, T* output, std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) Relu{}(output[i], input[i]);
+}
+
+template <class T>
+__global__ void relu_backward_kernel(const T* output_gradient, const T* output, T* input_gradient,
+                                     std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    ReluBackward{}(input_gradient[i], output_gradient[i], output[i]);
+  }
+}
+
+template <class T>
+__global__ void add_kernel(const T* a, const T* b, T* sum, std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) Add{}(sum[i], a[i], b[i]);
+}
+
+/// values: rows x channels, one bias per channel.
+template <class T>
+__global__ void add_bias_kernel(T* values, const float* bias, int channels, std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    AddBias{}(values[i], bias[i % static_cast<std::size_t>(channels)]);
+  }
+}
+
+template <class T>
+__global__ void cast_shadow_kernel(const float* master, T* shadow, std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    CastShadow{}(shadow[i], master[i]);
+  }
+}
+
+/// One thread a row; logits and gradient: rows x classes. The loss scale is read here, not by the
+/// host.
+template <class T>
+__global__ void softmax_cross_entropy_kernel(const T* logits, int classes,
+                                             const std::int32_t* labels, const StepState* state,
+                                             float divisor, T* gradient, RowResult* results,
+                                             std::size_t rows) {
+  const float factor = state->scaler.scale / divisor;
+  for (std::size_t row = first_element(); row < rows; row += all_threads()) {
+    const std::size_t start = row * static_cast<std::size_t>(classes);
+    results[row] = SoftmaxCrossEntropy{}(logits + start, classes, labels[row], factor,
+                                         gradient == nullptr ? nullptr : gradient + start);
+  }
+}
+
+__global__ void check_kernel(const float* gradients, StepState* state, std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    if (is_non_finite(gradients[i])) state->found_inf = 1;  // whoever writes, writes the same
+  }
+}
+
+/// One parameter's range; `buffer` may be null if there is no momentum.
+template <bool kMomentum, bool kNesterov>
+__global__ void sgd_kernel(OptimizerConfig config, const StepState* state, float decay,
+                           float* parameters, const float* gradients, float* buffer,
+                           std::size_t count) {
+  if (state->found_inf != 0) return;
+  const SgdUpdate<kMomentum, kNesterov> update{update_scalars(config, *state), decay};
+  float unused = 0;
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    update(parameters[i], gradients[i], kMomentum ? buffer[i] : unused);
+  }
+}
+
+__global__ void adamw_kernel(OptimizerConfig config, const StepState* state, double decay,
+                             float* parameters, const float* gradients, float* first, float* second,
+                             std::size_t count) {
+  if (state->found_inf != 0) return;
+  const UpdateScalars scalars = update_scalars(config, *state);
+  const AdamWUpdate update{scalars, keep_factor(scalars.learning_rate, decay)};
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    update(parameters[i], gradients[i], first[i], second[i]);
+  }
+}
+
+__global__ void finish_step_kernel(ScalerConfig config, StepState* state) {
+  finish_step(config, *state);
+}
+
+/// words: 4 x count, the Philox blocks of counters 0 .. count - 1.
+__global__ void philox_kernel(std::uint32_t key0, std::uint32_t key1, std::uint32_t* words,
+                              std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    const PhiloxBlock block = philox(
+        {{static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0}}, key0, key1);
+    for (int k = 0; k < 4; ++k) words[4 * i + k] = block.word[k];
+  }
+}
+
+#define DDPRUN_INSTANTIATE(T)                                                            \
+  template __global__ void relu_forward_kernel<T>(const T*, T*, std::size_t);            \
+  template __global__ void relu_backward_kernel<T>(const T*, const T*, T*, std::size_t); \
+  template __global__ void add_kernel<T>(const T*, const T*, T*, std::size_t);           \
+  template __global__ void add_bias_kernel<T>(T*, const float*, int, std::size_t);       \
+  template __global__ void cast_shadow_kernel<T>(const float*, T*, std::size_t);         \
+  template __global__ void softmax_cross_entropy_kernel<T>(                              \
+      const T*, int, const std::int32_t*, const StepState*, float, T*, RowResult*, std::size_t);
+DDPRUN_INSTANTIATE(float)
+DDPRUN_INSTANTIATE(Half)
+DDPRUN_INSTANTIATE(BFloat16)
+#undef DDPRUN_INSTANTIATE
+
+template __global__ void sgd_kernel<false, false>(OptimizerConfig, const StepState*, float, float*,
+                                                  const float*, float*, std::size_t);
+template __global__ void sgd_kernel<true, false>(OptimizerConfig, const StepState*, float, float*,
+                                                 const float*, float*, std::size_t);
+template __global__ void sgd_kernel<true, true>(OptimizerConfig, const StepState*, float, float*,
+                                                const float*, float*, std::size_t);
+
+}  // namespace ddprun::trainer
