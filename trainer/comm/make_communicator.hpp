@@ -29,7 +29,8 @@ struct CommOptions {
   std::size_t arena_floats = 0;  ///< Model::arena_size(), the same on every rank
   std::string group =
       "comm/0";  ///< prefix of the keys in the exchange; distinct for every round and restart
-  std::function<void(CommPhase, int bucket)> on_phase;  ///< for fault tests; not called when empty
+  std::function<void(CommPhase, int bucket)> on_phase =
+      {};  ///< for fault tests; not called when empty
 };
 
 struct CommSetup {

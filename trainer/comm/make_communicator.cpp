@@ -1,0 +1,59 @@
+#include "trainer/comm/make_communicator.hpp"
+
+#include <fmt/format.h>
+
+#include "trainer/comm/local_communicator.hpp"
+#include "trainer/comm/shm_communicator.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+CommSetup refuse(std::string detail) {
+  CommSetup setup;
+  setup.result = {CommStatus::aborted, -1, -1, std::move(detail)};
+  setup.refused = true;
+  return setup;
+}
+
+}  // namespace
+
+CommSetup make_communicator(const CommOptions& options, Exchange* exchange,
+                            Clock::time_point deadline) {
+  if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
+    return refuse(
+        fmt::format("rank {} is not within world size {}: set RANK and WORLD_SIZE, or neither",
+                    options.rank, options.world_size));
+  }
+  if (options.world_size > kShmRanksMax) {
+    return refuse(fmt::format(
+        "world size {}: at most {} ranks run on one host, and several hosts are not in this "
+        "version",
+        options.world_size, kShmRanksMax));
+  }
+  if (options.shards < options.world_size) {
+    return refuse(fmt::format(
+        "{} shards for {} ranks: every rank needs at least one; use fewer workers or more shards",
+        options.shards, options.world_size));
+  }
+  CommSetup setup;
+  if (options.world_size == 1) {
+    setup.communicator = std::make_unique<LocalCommunicator>(options.arena_floats);
+    return setup;
+  }
+  if (exchange == nullptr) {
+    return refuse(
+        fmt::format("world size {} needs a store where ranks meet: set MASTER_ADDR and MASTER_PORT",
+                    options.world_size));
+  }
+  GroupSetup joined = join_group(options, *exchange, deadline);
+  setup.result = std::move(joined.result);
+  setup.refused = joined.refused;
+  if (!setup.result.ok()) return setup;
+  auto communicator = std::make_unique<ShmCommunicator>(options, std::move(joined.group));
+  // The phases are for faults in the calls of the loop, and this barrier is none of them.
+  setup.result = communicator->meet(deadline);
+  if (setup.result.ok()) setup.communicator = std::move(communicator);
+  return setup;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,74 @@
+#include "trainer/comm/process_watch.hpp"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <sstream>
+
+namespace ddprun::trainer {
+namespace {
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::optional<ProcessStat> read_stat(pid_t pid) {
+  return parse_process_stat(read_text("/proc/" + std::to_string(pid) + "/stat"));
+}
+
+}  // namespace
+
+std::optional<ProcessStat> parse_process_stat(const std::string& text) {
+  // The second field is the command in parentheses and may hold anything, parentheses and spaces
+  // included.
+  const std::size_t command_end = text.rfind(')');
+  if (command_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(text.substr(command_end + 1));
+  ProcessStat stat;
+  if (!(fields >> stat.state)) return std::nullopt;
+  std::string skipped;
+  for (int field = 4; field < 22; ++field) fields >> skipped;
+  if (!(fields >> stat.start_time)) return std::nullopt;
+  return stat;
+}
+
+ProcessIdentity own_identity() {
+  ProcessIdentity identity;
+  identity.boot_id = read_text("/proc/sys/kernel/random/boot_id");
+  while (!identity.boot_id.empty() && identity.boot_id.back() == '\n') identity.boot_id.pop_back();
+  std::array<char, 64> link{};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", link.data(), link.size());
+  if (length > 0) identity.pid_namespace.assign(link.data(), static_cast<std::size_t>(length));
+  identity.pid = ::getpid();
+  if (const auto stat = read_stat(identity.pid)) identity.start_time = stat->start_time;
+  return identity;
+}
+
+ProcessWatch::ProcessWatch(const ProcessIdentity& identity)
+    : pid_(identity.pid), start_time_(identity.start_time) {
+#ifdef SYS_pidfd_open
+  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+#endif
+  // The descriptor names whoever has the number now: only if that is still the one we mean, it is
+  // of use.
+  const auto stat = read_stat(pid_);
+  gone_ = !stat || stat->start_time != start_time_;
+}
+
+bool ProcessWatch::alive() const {
+  if (gone_) return false;
+  if (pidfd_) {
+    pollfd ended{pidfd_.get(), POLLIN, 0};
+    return ::poll(&ended, 1, 0) <= 0;  // an interrupted call says nothing
+  }
+  const auto stat = read_stat(pid_);
+  return stat && stat->start_time == start_time_ && stat->state != 'Z' && stat->state != 'X';
+}
+
+}  // namespace ddprun::trainer

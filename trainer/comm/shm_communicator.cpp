@@ -1,0 +1,164 @@
+#include "trainer/comm/shm_communicator.hpp"
+
+#include <algorithm>
+
+#include "proto/assert.hpp"
+
+namespace ddprun::trainer {
+
+ShmCommunicator::ShmCommunicator(CommOptions options, ShmGroup group)
+    : options_(std::move(options)),
+      group_(std::move(group)),
+      waiter_(group_, options_.rank),
+      plan_(options_.shards, options_.world_size),
+      scratch_((static_cast<std::size_t>(plan_.scratch_blocks()) + 1) * SumPlan::kBlockFloats),
+      started_(kStartedMax) {
+  for (const PlanInput& input : plan_.inputs()) {
+    inputs_.push_back(member(input.rank).arenas[static_cast<std::size_t>(input.slot)]);
+  }
+  for (Member& one : group_.members) outputs_.push_back(one.arenas[0]);
+}
+
+ShmCommunicator::~ShmCommunicator() {
+  own().left.store(1);
+  waiter_.ring();
+}
+
+CommResult ShmCommunicator::meet(Clock::time_point deadline) {
+  CommResult result = enter_barrier(deadline);
+  member(options_.rank).segment.close_fd();
+  return result;
+}
+
+std::span<float> ShmCommunicator::arena(int slot) {
+  return {member(options_.rank).arenas.at(static_cast<std::size_t>(slot)), options_.arena_floats};
+}
+
+Word64& ShmCommunicator::chunk_word(Ticket ticket, int chunk) {
+  const std::size_t row = static_cast<std::size_t>(options_.world_size) * kChunksPerRank;
+  return group_.chunk_words[(ticket % kStartedMax) * row + static_cast<std::size_t>(chunk)];
+}
+
+void ShmCommunicator::phase(CommPhase at, int bucket) {
+  if (options_.on_phase) options_.on_phase(at, bucket);
+}
+
+Ticket ShmCommunicator::start(int bucket, Range range) {
+  DDPRUN_ASSERT(range.begin <= range.end && range.end <= options_.arena_floats,
+                "a range of the arena");
+  DDPRUN_ASSERT(last_started_ - complete_ < kStartedMax,
+                "at most kStartedMax sums are started and not finished");
+  phase(CommPhase::before_start, bucket);
+  ++last_started_;
+  started(last_started_) = {bucket, Chunks(range, options_.world_size)};
+  own().started.store(last_started_);
+  waiter_.ring();
+  phase(CommPhase::after_ready, bucket);
+  return last_started_;
+}
+
+void ShmCommunicator::progress() {
+  if (own_share_ < last_started_ && !waiter_.aborted()) sum_own_share();
+}
+
+CommResult ShmCommunicator::finish(Ticket ticket, Clock::time_point deadline) {
+  DDPRUN_ASSERT(ticket <= last_started_, "a ticket that start() returned");
+  while (true) {
+    // A complete sum is done even if the group was aborted since: that it is complete is the same
+    // on every rank.
+    advance_complete();
+    if (complete_ >= ticket) return {};
+    if (waiter_.aborted()) return waiter_.abort_result();
+    sum_own_share();
+    sum_unclaimed(ticket);
+    advance_complete();
+    if (complete_ >= ticket) return {};
+
+    const Ticket next = complete_ + 1;
+    const Started& sum = started(next);
+    const bool all_ready = ready_everywhere() >= next;
+    const auto owes = [&](int rank) {
+      if (member(rank).block->started.load() < next) return true;
+      if (!all_ready) return false;  // nothing can be claimed yet; once it can, we have work to do
+      for (int chunk = 0; chunk < sum.chunks.count; ++chunk) {
+        const ChunkWord word = ChunkWord::unpack(chunk_word(next, chunk).load());
+        if (word.ticket == next && !word.done && word.rank == rank) return true;
+      }
+      return false;
+    };
+    const char* what = all_ready ? "its part of the sum of bucket" : "the gradients of bucket";
+    CommResult result = waiter_.until_none_owes(owes, sum.bucket, what, deadline);
+    if (!result.ok()) return result;
+  }
+}
+
+Ticket ShmCommunicator::ready_everywhere() const {
+  Ticket ready = last_started_;
+  for (const Member& one : group_.members)
+    ready = std::min<Ticket>(ready, one.block->started.load());
+  return ready;
+}
+
+bool ShmCommunicator::all_chunks_done(Ticket ticket) {
+  for (int chunk = 0; chunk < started(ticket).chunks.count; ++chunk) {
+    const ChunkWord word = ChunkWord::unpack(chunk_word(ticket, chunk).load());
+    if (word.ticket < ticket || (word.ticket == ticket && !word.done)) return false;
+  }
+  return true;
+}
+
+void ShmCommunicator::advance_complete() {
+  const Ticket ready = ready_everywhere();
+  while (complete_ < ready && all_chunks_done(complete_ + 1)) ++complete_;
+}
+
+void ShmCommunicator::sum_own_share() {
+  const Ticket ready = ready_everywhere();
+  for (; own_share_ < ready; ++own_share_) {
+    const Ticket ticket = own_share_ + 1;
+    const int count = started(ticket).chunks.count;
+    for (int chunk = 0; chunk < count; ++chunk) {
+      if (chunk * options_.world_size / count == options_.rank) try_chunk(ticket, chunk);
+    }
+  }
+}
+
+void ShmCommunicator::sum_unclaimed(Ticket up_to) {
+  const Ticket ready = std::min(ready_everywhere(), up_to);
+  for (Ticket ticket = complete_ + 1; ticket <= ready; ++ticket) {
+    // From behind: the rank whose share it is works from the front.
+    for (int chunk = started(ticket).chunks.count; chunk-- > 0;) try_chunk(ticket, chunk);
+  }
+}
+
+void ShmCommunicator::try_chunk(Ticket ticket, int chunk) {
+  Word64& word = chunk_word(ticket, chunk);
+  std::uint64_t seen = word.load();
+  const ChunkWord claim{ticket, options_.rank, false};
+  if (ChunkWord::unpack(seen).ticket >= ticket || !word.compare_exchange_strong(seen, claim.pack()))
+    return;
+
+  const Started& sum = started(ticket);
+  const Range range = sum.chunks.chunk(chunk);
+  const std::size_t middle = range.begin + (range.end - range.begin) / 2;
+  if (options_.on_phase) {
+    sum_range({range.begin, middle});
+    phase(CommPhase::in_slice, sum.bucket);
+    sum_range({middle, range.end});
+  } else {
+    sum_range(range);
+  }
+  word.store(ChunkWord{ticket, options_.rank, true}.pack());
+  waiter_.ring();
+  phase(CommPhase::after_slice, sum.bucket);
+}
+
+void ShmCommunicator::sum_range(Range range) {
+  plan_.sum(inputs_, outputs_, range.begin, range.end, scratch_);
+}
+
+void ShmCommunicator::abort(const std::string& reason) {
+  waiter_.abort({options_.rank, -1, -1}, reason);
+}
+
+}  // namespace ddprun::trainer
