@@ -1,14 +1,19 @@
-// Catch2 2's one header, by its name, where Catch2 3 is what the machine has: version 3 renamed
-// what is mended here.
+// Catch2 2's one header, by its name, where Catch2 3 is what the machine has: version 3 renamed what is mended here.
 #pragma once
 
-#include <string>
-
 #include <catch2/catch_all.hpp>
+#include <concepts>
+#include <string>
+#include <utility>
 
 using Catch::Approx;
 
-namespace Catch::Matchers {
-inline StringContainsMatcher Contains(const std::string& part) { return ContainsSubstring(part); }
-inline StringContainsMatcher Contains(const char* part) { return ContainsSubstring(part); }
-}  // namespace Catch::Matchers
+namespace Catch {
+namespace Matchers {
+template <std::convertible_to<std::string> Text>
+StringContainsMatcher Contains(Text&& part) {
+  return ContainsSubstring(std::forward<Text>(part));
+}
+}  // namespace Matchers
+using Matchers::Contains;
+}  // namespace Catch

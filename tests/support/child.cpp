@@ -1,0 +1,180 @@
+#include "tests/support/child.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <thread>
+
+namespace ddprun::test {
+
+using namespace std::chrono_literals;
+
+Child::Child(const std::vector<std::string>& command, const ChildOptions& options)
+    : deadline_(std::chrono::steady_clock::now() + options.limit) {
+  int in[2];
+  int out[2];
+  int err[2];
+  if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
+    throw std::runtime_error("pipe failed");
+  }
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    bool replaced = false;
+    for (const auto& [name, value] : options.environment) replaced = replaced || text.starts_with(name + "=");
+    if (!replaced) entries.push_back(text);
+  }
+  for (const auto& [name, value] : options.environment) {
+    if (!value.empty()) entries.push_back(name + "=" + value);
+  }
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  std::vector<char*> environment;
+  for (const std::string& entry : entries) environment.push_back(const_cast<char*>(entry.c_str()));
+  environment.push_back(nullptr);
+
+  pid_ = fork();
+  if (pid_ < 0) throw std::runtime_error("fork failed");
+  if (pid_ == 0) {
+    dup2(options.leave_stdin ? open("/dev/null", O_RDONLY) : in[0], 0);
+    dup2(out[1], 1);
+    dup2(err[1], 2);
+    if (!options.directory.empty() && chdir(options.directory.c_str()) != 0) _exit(126);
+    execvpe(argv[0], argv.data(), environment.data());
+    _exit(127);
+  }
+  close(in[0]);
+  close(out[1]);
+  close(err[1]);
+  out_ = out[0];
+  err_ = err[0];
+  ::signal(SIGPIPE, SIG_IGN);
+  [[maybe_unused]] const auto written = write(in[1], options.input.data(), options.input.size());
+  close(in[1]);
+}
+
+Child::~Child() {
+  if (!reaped_) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  if (out_ >= 0) close(out_);
+  if (err_ >= 0) close(err_);
+}
+
+void Child::signal(int number) const { kill(pid_, number); }
+
+bool Child::read_some(std::chrono::milliseconds limit) {
+  pollfd entries[2] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
+  if (out_ < 0 && err_ < 0) return false;
+  if (poll(entries, 2, static_cast<int>(limit.count())) <= 0) return true;
+  const auto take = [](int& fd, short events, std::string& into) {
+    if (fd < 0 || events == 0) return;
+    char buffer[4096];
+    const ssize_t n = read(fd, buffer, sizeof buffer);
+    if (n > 0) {
+      into.append(buffer, static_cast<std::size_t>(n));
+    } else {
+      close(fd);
+      fd = -1;
+    }
+  };
+  take(out_, entries[0].revents, result_.out);
+  take(err_, entries[1].revents, result_.err);
+  return true;
+}
+
+bool Child::wait_for(const std::function<bool(const std::string&, const std::string&)>& done) {
+  while (!done(result_.out, result_.err)) {
+    if (std::chrono::steady_clock::now() >= deadline_) return false;
+    if (!read_some(20ms)) return done(result_.out, result_.err);
+  }
+  return true;
+}
+
+ChildResult Child::wait() {
+  int status = 0;
+  while (true) {
+    if (!reaped_ && waitpid(pid_, &status, WNOHANG) == pid_) {
+      reaped_ = true;
+      result_.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    if (reaped_) {
+      // What it left in the pipes; others may hold them open.
+      while ((out_ >= 0 || err_ >= 0)) {
+        pollfd entries[2] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
+        if (poll(entries, 2, 0) <= 0) break;
+        read_some(0ms);
+      }
+      return result_;
+    }
+    if (std::chrono::steady_clock::now() >= deadline_) {
+      result_.timed_out = true;
+      kill(pid_, SIGKILL);
+      waitpid(pid_, &status, 0);
+      reaped_ = true;
+      result_.status = 128 + SIGKILL;
+      return result_;
+    }
+    if (!read_some(10ms)) std::this_thread::sleep_for(2ms);
+  }
+}
+
+ChildResult run(const std::vector<std::string>& command, const ChildOptions& options) {
+  return Child(command, options).wait();
+}
+
+namespace {
+
+std::string in_folder(const char* variable, const std::string& name) {
+  const char* folder = std::getenv(variable);
+  if (folder == nullptr) throw std::runtime_error(std::string(variable) + " is not set: run the tests through ctest");
+  return std::string(folder) + "/" + name;
+}
+
+}  // namespace
+
+std::string program(const std::string& name) { return in_folder("DDPRUN_TEST_BIN", name); }
+std::string helper(const std::string& name) { return in_folder("DDPRUN_TEST_HELPERS", name); }
+
+std::vector<pid_t> processes_with(const std::string& entry) {
+  std::vector<pid_t> found;
+  DIR* directory = opendir("/proc");
+  while (const dirent* each = readdir(directory)) {
+    const pid_t pid = std::atoi(each->d_name);
+    if (pid <= 0 || pid == getpid()) continue;
+    std::ifstream file("/proc/" + std::string(each->d_name) + "/environ", std::ios::binary);
+    const std::string environment{std::istreambuf_iterator<char>(file), {}};
+    // Zombies have no environment any more, so they are not found.
+    if (environment.find(entry + '\0') != std::string::npos) found.push_back(pid);
+  }
+  closedir(directory);
+  return found;
+}
+
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(2ms);
+  }
+  return true;
+}
+
+std::string unique_mark() {
+  static int next = 0;
+  return "mark_" + std::to_string(getpid()) + "_" + std::to_string(next++);
+}
+
+}  // namespace ddprun::test

@@ -1,0 +1,122 @@
+// A worker for tests: each argument is an action, done in order. Prints whole lines.
+//
+//   print TEXT        a line on stdout          print-err TEXT   a line on stderr
+//   env NAME          NAME=VALUE on stdout      fds              the open descriptors, on one line
+//   signals           print and go on at SIGINT, SIGTERM, SIGHUP, SIGCONT
+//   ignore-term       ignore SIGTERM            daemon           leave a double-forked process of its own session behind,
+//                                                                which ignores SIGTERM and sleeps
+//   sleep SECONDS     (decimals; goes on after signals)          exit CODE
+//   kill SIGNAL       itself                    stdin            copy stdin to stdout
+//   rank N            do the rest only as this RANK              round N    ... only in this DDPRUN_ROUND
+//   flood BYTES       lines of 100 bytes on stdout
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+void say(int fd, const std::string& text) {
+  const std::string line = text + "\n";
+  [[maybe_unused]] const auto written = write(fd, line.data(), line.size());
+}
+
+extern "C" void on_signal(int number) {
+  char line[64];
+  const int n = std::snprintf(line, sizeof line, "got signal %d\n", number);
+  [[maybe_unused]] const auto written = write(1, line, static_cast<std::size_t>(n));
+}
+
+void sleep_for(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+    const double left = std::chrono::duration<double>(end - std::chrono::steady_clock::now()).count();
+    if (left > 0) usleep(static_cast<useconds_t>(std::min(left, 0.5) * 1e6) + 1);
+  }
+}
+
+void leave_daemon() {
+  if (fork() != 0) return;
+  setsid();
+  if (fork() != 0) _exit(0);
+  std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
+  sleep_for(120);
+  _exit(0);
+}
+
+std::string descriptors() {
+  std::string text = "fds";
+  DIR* directory = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(directory)) {
+    if (entry->d_name[0] == '.' || std::atoi(entry->d_name) == dirfd(directory)) continue;
+    text += std::string(" ") + entry->d_name;
+  }
+  closedir(directory);
+  return text;
+}
+
+bool is(const char* name, const char* value) {
+  const char* actual = std::getenv(name);
+  return actual != nullptr && std::strcmp(actual, value) == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string action = argv[i];
+    const auto next = [&]() -> std::string { return ++i < argc ? argv[i] : ""; };
+    if (action == "print") {
+      say(1, next());
+    } else if (action == "print-err") {
+      say(2, next());
+    } else if (action == "env") {
+      const std::string name = next();
+      const char* value = std::getenv(name.c_str());
+      say(1, value != nullptr ? name + "=" + value : name + " unset");
+    } else if (action == "fds") {
+      say(1, descriptors());
+    } else if (action == "signals") {
+      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCONT}) {
+        struct sigaction old {};
+        sigaction(number, nullptr, &old);
+        if (old.sa_handler != SIG_IGN) std::signal(number, on_signal);
+      }
+    } else if (action == "ignore-term") {
+      std::signal(SIGTERM, SIG_IGN);
+    } else if (action == "daemon") {
+      leave_daemon();
+    } else if (action == "sleep") {
+      sleep_for(std::atof(next().c_str()));
+    } else if (action == "exit") {
+      return std::atoi(next().c_str());
+    } else if (action == "kill") {
+      raise(std::atoi(next().c_str()));
+    } else if (action == "stdin") {
+      char buffer[4096];
+      ssize_t n = 0;
+      while ((n = read(0, buffer, sizeof buffer)) > 0) {
+        [[maybe_unused]] const auto written = write(1, buffer, static_cast<std::size_t>(n));
+      }
+    } else if (action == "rank") {
+      if (!is("RANK", next().c_str())) return 0;
+    } else if (action == "round") {
+      if (!is("DDPRUN_ROUND", next().c_str())) return 0;
+    } else if (action == "flood") {
+      const long lines = std::atol(next().c_str()) / 100;
+      const std::string text(99, 'x');
+      for (long line = 0; line < lines; ++line) say(1, text);
+    } else {
+      say(2, "job_worker: unknown action " + action);
+      return 2;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,100 @@
+#include "agent/worker_environment.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+
+using namespace ddprun;
+
+namespace {
+
+agent::AgentConfig two_workers() {
+  agent::AgentConfig config;
+  config.run_id = "run7";
+  config.role = "trainer";
+  config.workers.resize(2);
+  config.run_directory = "/tmp/x";
+  return config;
+}
+
+proto::Round second_node() {
+  proto::Round round;
+  round.number = 3;
+  round.group_rank = 1;
+  round.group_world_size = 2;
+  round.first_rank = 4;
+  round.world_size = 6;
+  round.first_role_rank = 1;
+  round.role_world_size = 3;
+  round.restart_count = 2;
+  round.max_restarts = 5;
+  round.master_addr = "10.0.0.1";
+  round.master_port = 4242;
+  return round;
+}
+
+std::map<std::string, std::string> of(const agent::AgentConfig& config, const proto::Round& round, int local_rank,
+                                      const std::vector<std::string>& inherited = {}) {
+  const auto pairs = agent::worker_environment(config, round, local_rank, "@ddprun/0/run7", inherited);
+  std::map<std::string, std::string> map(pairs.begin(), pairs.end());
+  CHECK(map.size() == pairs.size());  // no name twice
+  return map;
+}
+
+}  // namespace
+
+TEST_CASE("a worker gets torchrun's whole contract") {
+  const std::map<std::string, std::string> expected{
+      {"LOCAL_RANK", "1"},
+      {"RANK", "5"},
+      {"GROUP_RANK", "1"},
+      {"ROLE_RANK", "2"},
+      {"ROLE_NAME", "trainer"},
+      {"LOCAL_WORLD_SIZE", "2"},
+      {"WORLD_SIZE", "6"},
+      {"GROUP_WORLD_SIZE", "2"},
+      {"ROLE_WORLD_SIZE", "3"},
+      {"MASTER_ADDR", "10.0.0.1"},
+      {"MASTER_PORT", "4242"},
+      {"TORCHELASTIC_RESTART_COUNT", "2"},
+      {"TORCHELASTIC_MAX_RESTARTS", "5"},
+      {"TORCHELASTIC_RUN_ID", "run7"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCHELASTIC_ERROR_FILE", "/tmp/x/round_3_local_rank_1_error.json"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+      {"DDPRUN_ROUND", "3"},
+      {"DDPRUN_SOCKET", "@ddprun/0/run7"},
+  };
+  CHECK(of(two_workers(), second_node(), 1) == expected);
+}
+
+TEST_CASE("what the user has set stays where torchrun leaves it") {
+  const auto set = of(two_workers(), second_node(), 0, {"TORCH_NCCL_ASYNC_ERROR_HANDLING=0"});
+  CHECK(set.count("TORCH_NCCL_ASYNC_ERROR_HANDLING") == 0);
+}
+
+TEST_CASE("OMP_NUM_THREADS, PYTHONUNBUFFERED and the devices are set only where the plan says so") {
+  agent::AgentConfig config = two_workers();
+  CHECK(of(config, second_node(), 0).count("OMP_NUM_THREADS") == 0);
+  CHECK(of(config, second_node(), 0).count("PYTHONUNBUFFERED") == 0);
+  CHECK(of(config, second_node(), 0).count("CUDA_VISIBLE_DEVICES") == 0);
+  config.set_omp_num_threads = true;
+  config.set_python_unbuffered = true;
+  config.workers[1].cuda_visible_devices = "3";
+  auto set = of(config, second_node(), 1);
+  CHECK(set["OMP_NUM_THREADS"] == "1");
+  CHECK(set["PYTHONUNBUFFERED"] == "1");
+  CHECK(set["CUDA_VISIBLE_DEVICES"] == "3");
+}
+
+TEST_CASE("without a run directory there is no error file") {
+  agent::AgentConfig config = two_workers();
+  config.run_directory.clear();
+  CHECK(of(config, second_node(), 0)["TORCHELASTIC_ERROR_FILE"].empty());
+}
+
+TEST_CASE("merging replaces what is set and keeps all else in order") {
+  const auto merged = agent::merge_environment({"A=1", "RANK=9", "ODD", "B=x=y"}, {{"RANK", "0"}, {"NEW", "n"}});
+  CHECK(merged == std::vector<std::string>{"A=1", "ODD", "B=x=y", "RANK=0", "NEW=n"});
+}

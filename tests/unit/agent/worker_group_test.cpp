@@ -1,0 +1,120 @@
+#include "agent/worker_group.hpp"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using agent::WorkerGroup;
+
+namespace {
+
+const agent::Clock::time_point kStart{1h};
+constexpr proto::WorkerExit kSuccess{false, 0, false};
+constexpr proto::WorkerExit kCode3{false, 3, false};
+constexpr proto::WorkerExit kKilled{true, SIGKILL, false};
+constexpr proto::WorkerExit kTerminated{true, SIGTERM, false};
+
+WorkerGroup group_of(int workers, agent::Clock::duration grace = 10s) {
+  WorkerGroup group(workers, grace);
+  for (int i = 0; i < workers; ++i) group.started(i, 100 + i, kStart);
+  return group;
+}
+
+}  // namespace
+
+TEST_CASE("a group is done when every worker has ended with 0") {
+  WorkerGroup group = group_of(2);
+  const auto first = group.exited(1, kSuccess, kStart + 1s);
+  CHECK_FALSE(first.all_done);
+  CHECK_FALSE(first.ended);
+  const auto second = group.exited(0, kSuccess, kStart + 2s);
+  CHECK(second.all_done);
+  CHECK(second.ended);
+  CHECK(second.failures.empty());
+}
+
+TEST_CASE("a failure is told at once, with how it ended and how long it ran") {
+  WorkerGroup group = group_of(2);
+  const auto actions = group.exited(1, kKilled, kStart + 1500ms);
+  REQUIRE(actions.failures.size() == 1);
+  CHECK(actions.failures[0].local_rank == 1);
+  CHECK(actions.failures[0].pid == 101);
+  CHECK(actions.failures[0].exit == kKilled);
+  CHECK(actions.failures[0].ran_for == 1500ms);
+  CHECK_FALSE(actions.ended);
+  CHECK(actions.signal == 0);  // whether the others are stopped is not the group's decision
+}
+
+TEST_CASE("a group with a failure is never done") {
+  WorkerGroup group = group_of(2);
+  group.exited(0, kCode3, kStart);
+  const auto last = group.exited(1, kSuccess, kStart);
+  CHECK(last.ended);
+  CHECK_FALSE(last.all_done);
+}
+
+TEST_CASE("a stop sends its signal, then SIGKILL when the grace period is over") {
+  WorkerGroup group = group_of(2);
+  CHECK(group.stop(SIGINT, kStart).signal == SIGINT);
+  CHECK(group.deadline() == kStart + 10s);
+  CHECK(group.deadline_passed(kStart + 9s).signal == 0);
+  CHECK(group.stop(SIGTERM, kStart + 5s).signal == 0);  // once is enough
+  CHECK(group.deadline_passed(kStart + 10s).signal == SIGKILL);
+  CHECK_FALSE(group.deadline().has_value());
+}
+
+TEST_CASE("with no grace period a stop is SIGKILL") {
+  WorkerGroup group = group_of(1, 0s);
+  CHECK(group.stop(SIGTERM, kStart).signal == SIGKILL);
+  CHECK_FALSE(group.deadline().has_value());
+}
+
+TEST_CASE("workers that we stop are no failures") {
+  WorkerGroup group = group_of(2);
+  group.exited(0, kCode3, kStart);
+  group.stop(SIGTERM, kStart);
+  const auto last = group.exited(1, kTerminated, kStart + 1s);
+  CHECK(last.failures.empty());
+  CHECK(last.ended);
+  CHECK_FALSE(last.all_done);
+  CHECK_FALSE(group.workers()[0].stopped_by_us);
+  CHECK(group.workers()[1].stopped_by_us);
+  CHECK_FALSE(group.deadline().has_value());
+}
+
+TEST_CASE("workers that end well while they are stopped do not make the round a success") {
+  WorkerGroup group = group_of(1);
+  group.stop(SIGTERM, kStart);
+  const auto last = group.exited(0, kSuccess, kStart);
+  CHECK(last.ended);
+  CHECK_FALSE(last.all_done);
+}
+
+TEST_CASE("a group of which nobody is left ends at once when it is stopped") {
+  WorkerGroup group = group_of(1);
+  group.exited(0, kCode3, kStart);
+  const auto actions = group.stop(SIGTERM, kStart);
+  CHECK(actions.ended);
+  CHECK(actions.signal == 0);
+}
+
+TEST_CASE("a worker that cannot be started is a failure that says why") {
+  WorkerGroup group(2, 10s);
+  group.started(0, 100, kStart);
+  const auto actions = group.not_started(1, "no such file");
+  REQUIRE(actions.failures.size() == 1);
+  CHECK(actions.failures[0].error == "no such file");
+  CHECK_FALSE(actions.ended);
+  CHECK(group.stop(SIGTERM, kStart).signal == SIGTERM);
+}
+
+TEST_CASE("a second stop by the user kills at once") {
+  WorkerGroup group = group_of(2);
+  group.stop(SIGINT, kStart);
+  CHECK(group.kill_now().signal == SIGKILL);
+  CHECK_FALSE(group.deadline().has_value());
+  group.exited(0, kKilled, kStart);
+  group.exited(1, kKilled, kStart);
+  CHECK(group.kill_now().signal == 0);
+}
