@@ -56,14 +56,16 @@ std::string row_entry(const OptionRow& row) {
 
 std::string program_rules() {
   return "A name with a slash is that file: .py, .pyc and .pyz run under Python, an executable "
-         "file by itself.\n"
-         "A bare name is a program that comes with ddprun (train); else a Python file, or a file "
-         "that is not\n"
-         "executable, in the current folder, which runs under Python; else a program on PATH.\n"
+         "file by\n"
+         "itself. A bare name is a program that comes with ddprun (train); else a Python file, or "
+         "a file\n"
+         "that is not executable, in the current folder, which runs under Python; else a program "
+         "on PATH.\n"
          "Python is $PYTHON_EXEC, else python3, else python on PATH, with -u.\n"
          "What stands behind PROGRAM belongs to it and is never looked at; one -- directly before "
-         "or behind\n"
-         "PROGRAM is removed. ${local_rank} in an argument becomes the worker's local rank.\n";
+         "or\n"
+         "behind PROGRAM is removed. ${local_rank} in an argument becomes the worker's local "
+         "rank.\n";
 }
 
 std::string help_text() {

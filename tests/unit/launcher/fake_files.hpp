@@ -11,20 +11,26 @@ namespace ddprun::launcher::test {
 
 class FakeFiles : public FileProbe {
  public:
-  FakeFiles& program(const std::string& path) { return add(path, {FileInfo::Kind::regular, true, ""}); }
+  FakeFiles& program(const std::string& path) {
+    return add(path, {FileInfo::Kind::regular, true, ""});
+  }
   FakeFiles& text(const std::string& path, const std::string& bytes = "import torch\n") {
     return add(path, {FileInfo::Kind::regular, false, bytes});
   }
-  FakeFiles& folder(const std::string& path) { return add(path, {FileInfo::Kind::folder, true, ""}); }
-  FakeFiles& device(const std::string& path) { return add(path, {FileInfo::Kind::other, false, ""}); }
+  FakeFiles& folder(const std::string& path) {
+    return add(path, {FileInfo::Kind::folder, true, ""});
+  }
+  FakeFiles& device(const std::string& path) {
+    return add(path, {FileInfo::Kind::other, false, ""});
+  }
 
   [[nodiscard]] FileInfo look(const std::string& path) const override {
-    const auto found = files_.find(path.starts_with("./") ? path.substr(2) : path);
+    const auto found = files_.find(without_dot(path));
     return found == files_.end() ? FileInfo{} : found->second;
   }
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const override {
     std::vector<std::string> names;
-    const std::string prefix = folder == "." ? "" : folder + "/";
+    const std::string prefix = folder == "." ? "" : without_dot(folder) + "/";
     for (const auto& [path, info] : files_) {
       if (path.starts_with(prefix) && path.find('/', prefix.size()) == std::string::npos) {
         names.push_back(path.substr(prefix.size()));
@@ -35,8 +41,11 @@ class FakeFiles : public FileProbe {
 
  private:
   FakeFiles& add(const std::string& path, const FileInfo& info) {
-    files_[path] = info;
+    files_[without_dot(path)] = info;
     return *this;
+  }
+  static std::string without_dot(const std::string& path) {
+    return path.starts_with("./") ? path.substr(2) : path;
   }
 
   std::map<std::string, FileInfo> files_;

@@ -29,10 +29,11 @@ TEST_CASE("every row has a name in dash form, one line of help and what its type
     CHECK(row.help.find('\n') == std::string_view::npos);
     CHECK_FALSE(row.help.ends_with('.'));
     const bool chooses = row.type == ValueType::choice || row.type == ValueType::optional_choice ||
-                         row.type == ValueType::count_or_word || row.type == ValueType::indexes_or_word;
+                         row.type == ValueType::count_or_word ||
+                         row.type == ValueType::indexes_or_word;
     CHECK(choices_of(row).empty() != chooses);
-    const bool shows_choices_only =
-        row.type == ValueType::flag || row.type == ValueType::choice || row.type == ValueType::optional_choice;
+    const bool shows_choices_only = row.type == ValueType::flag || row.type == ValueType::choice ||
+                                    row.type == ValueType::optional_choice;
     CHECK(row.placeholder.empty() == shows_choices_only);
   }
 }
@@ -67,11 +68,17 @@ TEST_CASE("an option's value hint shows what may be typed") {
   CHECK(value_hint({.name = "x", .type = ValueType::flag}).empty());
   CHECK(value_hint({.name = "x", .type = ValueType::count, .placeholder = "N"}) == "=N");
   CHECK(value_hint({.name = "x", .type = ValueType::choice, .choices = "a|b"}) == "=a|b");
-  CHECK(value_hint({.name = "x", .type = ValueType::optional_choice, .choices = "text|json"}) == "[=json]");
-  CHECK(value_hint({.name = "x", .type = ValueType::count_or_word, .choices = "a|b", .placeholder = "N"}) == "=N|a|b");
+  CHECK(value_hint({.name = "x", .type = ValueType::optional_choice, .choices = "text|json"}) ==
+        "[=json]");
+  CHECK(
+      value_hint(
+          {.name = "x", .type = ValueType::count_or_word, .choices = "a|b", .placeholder = "N"}) ==
+      "=N|a|b");
 }
 
-TEST_CASE("both spellings of every row are accepted with a value, from the command line and from its variable") {
+TEST_CASE(
+    "both spellings of every row are accepted with a value, from the command line and from its "
+    "variable") {
   for (const auto& row : option_table()) {
     if (row.ends) continue;
     const auto choices = choices_of(row);
@@ -79,7 +86,8 @@ TEST_CASE("both spellings of every row are accepted with a value, from the comma
     for (const auto& spelling : spellings(row)) {
       INFO(spelling);
       std::vector<std::string> arguments{spelling};
-      if (row.type != ValueType::flag && row.type != ValueType::optional_choice) arguments.push_back(value);
+      if (row.type != ValueType::flag && row.type != ValueType::optional_choice)
+        arguments.push_back(value);
       arguments.insert(arguments.end(), {"program", spelling});
       const auto parsed = parse_command_line(option_table(), arguments, {});
       REQUIRE(parsed.has_value());

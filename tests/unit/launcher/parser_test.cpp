@@ -10,12 +10,23 @@ namespace {
 
 // A table of its own: the parser knows no option by name.
 constexpr std::array kTable = {
-    OptionRow{.name = "node-rank", .environment = "PET_NODE_RANK", .type = ValueType::integer, .placeholder = "R"},
-    OptionRow{.name = "node-count", .type = ValueType::count, .placeholder = "N", .default_value = "7"},
-    OptionRow{.name = "redirects", .short_name = 'r', .type = ValueType::text, .placeholder = "MAP"},
-    OptionRow{.name = "verbose", .short_name = 'v', .environment = "PET_VERBOSE", .type = ValueType::flag},
+    OptionRow{.name = "node-rank",
+              .environment = "PET_NODE_RANK",
+              .type = ValueType::integer,
+              .placeholder = "R"},
+    OptionRow{
+        .name = "node-count", .type = ValueType::count, .placeholder = "N", .default_value = "7"},
+    OptionRow{
+        .name = "redirects", .short_name = 'r', .type = ValueType::text, .placeholder = "MAP"},
+    OptionRow{.name = "verbose",
+              .short_name = 'v',
+              .environment = "PET_VERBOSE",
+              .type = ValueType::flag},
     OptionRow{.name = "quick", .short_name = 'q', .type = ValueType::flag},
-    OptionRow{.name = "color", .environment = "PET_COLOR", .type = ValueType::choice, .choices = "red|green"},
+    OptionRow{.name = "color",
+              .environment = "PET_COLOR",
+              .type = ValueType::choice,
+              .choices = "red|green"},
     OptionRow{.name = "dry-run", .type = ValueType::optional_choice, .choices = "text|json"},
     OptionRow{.name = "wait", .type = ValueType::seconds, .placeholder = "SECONDS"},
     OptionRow{.name = "method",
@@ -26,17 +37,20 @@ constexpr std::array kTable = {
     OptionRow{.name = "help", .short_name = 'h', .type = ValueType::flag, .ends = true},
 };
 
-Outcome<ParsedCommandLine> parse(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+Outcome<ParsedCommandLine> parse(const std::vector<std::string>& arguments,
+                                 const Environment& environment = {}) {
   return parse_command_line(kTable, arguments, environment);
 }
 
-ParsedCommandLine accepted(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+ParsedCommandLine accepted(const std::vector<std::string>& arguments,
+                           const Environment& environment = {}) {
   const auto parsed = parse(arguments, environment);
   if (!parsed) FAIL(parsed.error().message);
   return *parsed;
 }
 
-std::string refused(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+std::string refused(const std::vector<std::string>& arguments,
+                    const Environment& environment = {}) {
   const auto parsed = parse(arguments, environment);
   if (parsed) FAIL("was accepted");
   CHECK(parsed.error().exit_code == 2);
@@ -80,7 +94,8 @@ TEST_CASE("an unambiguous beginning of a long name is accepted") {
 }
 
 TEST_CASE("an ambiguous beginning is an error that names the candidates") {
-  CHECK(refused({"--node=4", "p"}) == "--node is ambiguous: it could be --node-rank or --node-count");
+  CHECK(refused({"--node=4", "p"}) ==
+        "--node is ambiguous: it could be --node-rank or --node-count");
 }
 
 TEST_CASE("an exact name wins over a longer one that begins with it") {
@@ -141,7 +156,8 @@ TEST_CASE("a flag refuses a value") {
 }
 
 TEST_CASE("an unknown option is refused and the nearest one is named") {
-  CHECK_THAT(refused({"--node-rnak=1", "p"}), Contains("unknown option --node-rnak; did you mean --node-rank?"));
+  CHECK_THAT(refused({"--node-rnak=1", "p"}),
+             Contains("unknown option --node-rnak; did you mean --node-rank?"));
   CHECK_THAT(refused({"--nod_rank=1", "p"}), Contains("did you mean --node-rank?"));
   CHECK_THAT(refused({"-node_rank=1", "p"}), Contains("did you mean --node-rank?"));
   CHECK_THAT(refused({"--zzz", "p"}), Contains("unknown option --zzz") && Contains("--help"));
@@ -155,14 +171,17 @@ TEST_CASE("a bad number is refused with what was expected") {
   CHECK(refused({"--node-rank=abc", "p"}) == "--node-rank=abc: expected a whole number");
   CHECK(refused({"--node-rank=", "p"}) == "--node-rank=: expected a whole number");
   CHECK(refused({"--node-rank=1.5", "p"}) == "--node-rank=1.5: expected a whole number");
-  CHECK_THAT(refused({"--node-rank=99999999999999999999", "p"}), Contains("expected a whole number"));
+  CHECK_THAT(refused({"--node-rank=99999999999999999999", "p"}),
+             Contains("expected a whole number"));
   CHECK(refused({"--node-count=-1", "p"}) == "--node-count=-1: expected a whole number, 0 or more");
   CHECK(accepted({"--node-count", " +3 ", "p"}).integer("node-count") == 3);
 }
 
 TEST_CASE("a word that is no choice is refused and the nearest choice is named") {
-  CHECK(refused({"--color=gren", "p"}) == "--color=gren: expected red or green; did you mean green?");
-  CHECK(refused({"--color=GREEN", "p"}) == "--color=GREEN: expected red or green; did you mean green?");
+  CHECK(refused({"--color=gren", "p"}) ==
+        "--color=gren: expected red or green; did you mean green?");
+  CHECK(refused({"--color=GREEN", "p"}) ==
+        "--color=GREEN: expected red or green; did you mean green?");
   CHECK(refused({"--color=xyz", "p"}) == "--color=xyz: expected red or green");
 }
 
@@ -200,12 +219,14 @@ TEST_CASE("a flag's variable is on for non-zero numbers and for words that say s
   for (const std::string off : {"0", "false", "No", "off"}) {
     CHECK_FALSE(accepted({"p"}, {{"PET_VERBOSE", off}}).flag("verbose"));
   }
-  CHECK(refused({"p"}, {{"PET_VERBOSE", "maybe"}}) == "PET_VERBOSE=maybe: expected 1 (on) or 0 (off)");
+  CHECK(refused({"p"}, {{"PET_VERBOSE", "maybe"}}) ==
+        "PET_VERBOSE=maybe: expected 1 (on) or 0 (off)");
 }
 
 TEST_CASE("a bad variable is refused by its own name") {
   CHECK(refused({"p"}, {{"PET_NODE_RANK", "x"}}) == "PET_NODE_RANK=x: expected a whole number");
-  CHECK_THAT(refused({"p"}, {{"PET_COLOR", "blue"}}), Contains("PET_COLOR=blue: expected red or green"));
+  CHECK_THAT(refused({"p"}, {{"PET_COLOR", "blue"}}),
+             Contains("PET_COLOR=blue: expected red or green"));
 }
 
 TEST_CASE("an empty variable counts as not set and that is noted") {
@@ -225,11 +246,13 @@ TEST_CASE("a row's default is there without being given") {
 TEST_CASE("an option without effect is accepted and noted once, however it came") {
   const std::string note = "--method=b has no effect here: there is only one";
   CHECK(accepted({"--method=a", "--method=b", "p"}).notes == Words{note});
-  CHECK(accepted({"p"}, {{"PET_METHOD", "c"}}).notes == Words{"PET_METHOD=c has no effect here: there is only one"});
+  CHECK(accepted({"p"}, {{"PET_METHOD", "c"}}).notes ==
+        Words{"PET_METHOD=c has no effect here: there is only one"});
   CHECK(accepted({"p"}).notes.empty());
 }
 
-TEST_CASE("help ends the parsing where it stands, whatever follows and whatever the variables say") {
+TEST_CASE(
+    "help ends the parsing where it stands, whatever follows and whatever the variables say") {
   const auto parsed = accepted({"-v", "--help", "--nonsense"}, {{"PET_NODE_RANK", "x"}});
   CHECK(parsed.ended_by == "help");
   CHECK(accepted({"-vh"}).ended_by == "help");

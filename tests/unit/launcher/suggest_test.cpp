@@ -26,8 +26,11 @@ TEST_CASE("the nearest word is suggested only when it is near enough") {
   CHECK_FALSE(nearest("train", {}).has_value());
 }
 
-TEST_CASE("of equally near words the first is suggested") { CHECK(nearest("cat", {"bat", "hat"}) == "bat"); }
+TEST_CASE("of equally near words the first is suggested") {
+  CHECK(nearest("cat", {"bat", "hat"}) == "bat");
+}
 
 TEST_CASE("a word of any length is answered at once") {
-  CHECK_FALSE(nearest(std::string(1'000'000, 'x'), {"train", std::string(1'000'000, 'x')}).has_value());
+  CHECK_FALSE(
+      nearest(std::string(1'000'000, 'x'), {"train", std::string(1'000'000, 'x')}).has_value());
 }

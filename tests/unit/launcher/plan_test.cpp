@@ -1,0 +1,288 @@
+#include "launcher/plan.hpp"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tests/unit/launcher/fake_files.hpp"
+
+using namespace ddprun::launcher;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using ddprun::launcher::test::FakeFiles;
+using Words = std::vector<std::string>;
+
+namespace {
+
+/// A machine of which everything is known, and what was asked of it.
+struct Machine {
+  FakeFiles files;
+  Environment environment = {{"PATH", "/usr/bin"}};
+  int gpus = 0;
+  int cpus = 6;
+  bool terminals = false;
+  mutable int discoveries = 0;
+  mutable Words resolved;
+
+  Machine() { files.program("/usr/bin/python3").program("/usr/bin/true").text("t.py"); }
+  explicit Machine(int gpu_count) : Machine() { gpus = gpu_count; }
+  Machine& with(const std::string& name, const std::string& value) {
+    environment[name] = value;
+    return *this;
+  }
+
+  [[nodiscard]] Probes probes() const {
+    Probes result;
+    result.files = &files;
+    result.gpus_likely = [this] { return gpus > 0; };
+    result.discover_gpus = [this] {
+      ++discoveries;
+      ddprun::agent::GpuDiscovery found;
+      for (int i = 0; i < gpus; ++i) found.gpus.push_back({i, ""});
+      found.source = gpus > 0 ? "NVML" : "";
+      found.looked_for = "NVML";
+      return found;
+    };
+    result.logical_cpus = [this] { return cpus; };
+    result.new_run_id = [] { return "fresh-id"; };
+    result.resolve_host = [this](const std::string& host) -> std::optional<std::string> {
+      resolved.push_back(host);
+      if (host == "node1") return "10.0.0.1";
+      return std::nullopt;
+    };
+    result.stdout_is_terminal = terminals;
+    result.stderr_is_terminal = false;
+    return result;
+  }
+};
+
+Outcome<LaunchPlan> plan_of(Words arguments, const Machine& machine) {
+  arguments.insert(arguments.end(), {"true", "--own"});
+  const auto options = parse_launch_options(arguments, machine.environment);
+  if (!options) FAIL(options.error().message);
+  return make_plan(*options, machine.environment, machine.probes());
+}
+
+LaunchPlan planned(const Words& arguments, const Machine& machine = {}) {
+  const auto plan = plan_of(arguments, machine);
+  if (!plan) FAIL(plan.error().message);
+  return *plan;
+}
+
+std::string refused(const Words& arguments, const Machine& machine = {}) {
+  const auto plan = plan_of(arguments, machine);
+  if (plan) FAIL("was accepted");
+  CHECK(plan.error().exit_code == 2);
+  return plan.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("the plan holds program, arguments and limits as they were given") {
+  const auto plan = planned({"--max-restarts=2", "--grace-period=1.5", "--role=r"});
+  CHECK(plan.program.file == "/usr/bin/true");
+  CHECK(plan.program.argv == Words{"true", "--own"});
+  CHECK(plan.max_restarts == 2);
+  CHECK(plan.grace_period == std::chrono::milliseconds(1500));
+  CHECK(plan.role == "r");
+  CHECK(plan.containment == "tree");
+  CHECK(plan.workers.size() == 1);
+}
+
+TEST_CASE("a program that is not found ends the plan with its own exit code") {
+  const auto options = parse_launch_options({"nothing-of-the-kind"}, {});
+  REQUIRE(options.has_value());
+  const Machine machine;
+  const auto plan = make_plan(*options, machine.environment, machine.probes());
+  REQUIRE_FALSE(plan.has_value());
+  CHECK(plan.error().exit_code == 127);
+}
+
+TEST_CASE("a machine without GPUs is not searched for them unless they are asked for") {
+  const Machine machine;
+  CHECK(planned({"--nproc-per-node=2"}, machine).workers.size() == 2);
+  CHECK(planned({"--nproc-per-node=cpu"}, machine).workers.size() == 6);
+  CHECK(planned({"--gpus=none"}, machine).workers.size() == 1);
+  CHECK(machine.discoveries == 0);
+  CHECK(planned({"--nproc-per-node=auto"}, machine).workers.size() == 6);
+  CHECK(machine.discoveries == 1);
+}
+
+TEST_CASE("workers are numbered from 0 and told the job's GPUs") {
+  const auto plan = planned({"--nproc-per-node=2"}, Machine(4));
+  REQUIRE(plan.workers.size() == 2);
+  CHECK(plan.workers[1].local_rank == 1);
+  CHECK(plan.workers[1].cuda_visible_devices == "0,1,2,3");
+  CHECK(planned({"--nproc-per-node=2", "--gpu-visibility=own"}, Machine(4))
+            .workers[1]
+            .cuda_visible_devices == "1");
+  CHECK_FALSE(planned({"--nproc-per-node=2"}).workers[1].cuda_visible_devices.has_value());
+}
+
+TEST_CASE("gpu means one worker for each visible GPU") {
+  CHECK(planned({"--nproc-per-node=gpu"}, Machine(3)).workers.size() == 3);
+  CHECK(planned({"--nproc-per-node=gpu"}, Machine(3).with("CUDA_VISIBLE_DEVICES", "2"))
+            .workers.size() == 1);
+  CHECK(planned({"--nproc-per-node=gpu", "--gpus=0,2"}, Machine(3)).workers.size() == 2);
+}
+
+TEST_CASE("gpu without a GPU is refused with what was looked for") {
+  CHECK(refused({"--nproc-per-node=gpu"}) ==
+        "--nproc-per-node=gpu: no GPU was found (looked for NVML); give a number, cpu or auto");
+  CHECK_THAT(refused({"--nproc-per-node=gpu"}, Machine(2).with("CUDA_VISIBLE_DEVICES", "")),
+             Contains("CUDA_VISIBLE_DEVICES= leaves no GPU visible"));
+  CHECK_THAT(refused({"--nproc-per-node=gpu", "--gpus=none"}, Machine(2)),
+             Contains("exclude each other"));
+}
+
+TEST_CASE("auto means the GPUs where there are any, else the CPUs") {
+  CHECK(planned({"--nproc-per-node=auto"}, Machine(3)).workers.size() == 3);
+  CHECK(planned({"--nproc-per-node=auto"}, Machine(0)).workers.size() == 6);
+  CHECK(planned({"--nproc-per-node=auto", "--gpus=none"}, Machine(3)).workers.size() == 6);
+  CHECK(planned({"--nproc-per-node=auto"}, Machine(3).with("CUDA_VISIBLE_DEVICES", "-1"))
+            .workers.size() == 6);
+}
+
+TEST_CASE("more workers than GPUs is refused, with the CPU job as a remedy that works") {
+  CHECK(refused({"--nproc-per-node=3"}, Machine(2)) ==
+        "--nproc-per-node=3: more workers than GPUs (2 visible: 0,1); use --nproc-per-node=gpu, or "
+        "--gpus=none for a CPU "
+        "job");
+  const auto cpu_job = planned({"--nproc-per-node=3", "--gpus=none"}, Machine(2));
+  CHECK(cpu_job.workers.size() == 3);
+  CHECK(cpu_job.workers[0].cuda_visible_devices == "");
+  CHECK(
+      planned({"--nproc-per-node=3"}, Machine(2).with("CUDA_VISIBLE_DEVICES", "")).workers.size() ==
+      3);
+  CHECK(planned({"--nproc-per-node=3"}, Machine(0)).workers.size() == 3);
+}
+
+TEST_CASE("the word cpu may start more workers than GPUs, unless each shall own one") {
+  CHECK(planned({"--nproc-per-node=cpu"}, Machine(2)).workers.size() == 6);
+  CHECK_THAT(refused({"--nproc-per-node=cpu", "--gpu-visibility=own"}, Machine(2)),
+             Contains("more workers than GPUs"));
+}
+
+TEST_CASE("a list of GPUs asks for a worker on each unless a number is given") {
+  CHECK(planned({"--gpus=0,2"}, Machine(4)).workers.size() == 2);
+  CHECK(planned({"--gpus=0,2", "--nproc-per-node=1"}, Machine(4)).workers.size() == 1);
+  CHECK(planned({"--gpus=all"}, Machine(4)).workers.size() == 1);
+  CHECK_THAT(refused({"--gpus=0,9"}, Machine(4)), Contains("names GPU 9"));
+  CHECK_THAT(refused({"--gpus=0"}, Machine(0)), Contains("no GPU was found"));
+}
+
+TEST_CASE("one worker inherits our streams") {
+  const auto streams = planned({}).streams;
+  CHECK(streams.standard_output == StreamTransport::inherit);
+  CHECK(streams.standard_error == StreamTransport::inherit);
+  CHECK(streams.standard_input == StdinMode::rank0);
+}
+
+TEST_CASE("several workers get a terminal where ours is one and a pipe elsewhere") {
+  Machine machine;
+  machine.terminals = true;
+  const auto streams = planned({"--nproc-per-node=2"}, machine).streams;
+  CHECK(streams.standard_output == StreamTransport::pty);
+  CHECK(streams.standard_error == StreamTransport::pipe);
+}
+
+TEST_CASE("the output mode can be chosen for any number of workers") {
+  const auto output = [](const std::string& mode, const std::string& workers) {
+    return planned({"--output=" + mode, "--nproc-per-node=" + workers}).streams.standard_output;
+  };
+  for (const std::string workers : {"1", "2"}) {
+    CHECK(output("raw", workers) == StreamTransport::inherit);
+    CHECK(output("pty", workers) == StreamTransport::pty);
+    CHECK(output("pipe", workers) == StreamTransport::pipe);
+    CHECK(output("prefix", workers) == StreamTransport::pipe);
+  }
+}
+
+TEST_CASE(
+    "Python is told not to buffer where output goes into a pipe, unless the user has an opinion") {
+  CHECK(planned({"--nproc-per-node=2"}).set_python_unbuffered);
+  CHECK_FALSE(planned({}).set_python_unbuffered);
+  CHECK_FALSE(planned({"--output=pty", "--nproc-per-node=2"}).set_python_unbuffered);
+  CHECK_FALSE(planned({"--nproc-per-node=2"}, Machine().with("PYTHONUNBUFFERED", ""))
+                  .set_python_unbuffered);
+}
+
+TEST_CASE("several workers get one OMP thread each, said once, unless the variable is there") {
+  const auto plan = planned({"--nproc-per-node=2"});
+  CHECK(plan.set_omp_num_threads);
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes[0], StartsWith("OMP_NUM_THREADS is not set"));
+  CHECK_FALSE(planned({}).set_omp_num_threads);
+  CHECK(planned({}).notes.empty());
+  CHECK_FALSE(
+      planned({"--nproc-per-node=2"}, Machine().with("OMP_NUM_THREADS", "4")).set_omp_num_threads);
+  CHECK_FALSE(
+      planned({"--nproc-per-node=2"}, Machine().with("OMP_NUM_THREADS", "")).set_omp_num_threads);
+}
+
+TEST_CASE("without options the meeting point is loopback, a free port and a fresh run id") {
+  const Machine machine;
+  const auto plan = planned({}, machine);
+  CHECK(plan.master_addr == "127.0.0.1");
+  CHECK(plan.store_host == "127.0.0.1");
+  CHECK(plan.master_port == 0);
+  CHECK(plan.run_id == "fresh-id");
+  CHECK(machine.resolved.empty());
+}
+
+TEST_CASE("a given address, port and id are used") {
+  const auto plan = planned({"--master-addr=10.1.2.3", "--master-port=29500", "--rdzv-id=job"});
+  CHECK(plan.master_addr == "10.1.2.3");
+  CHECK(plan.store_host == "10.1.2.3");
+  CHECK(plan.master_port == 29500);
+  CHECK(plan.run_id == "job");
+}
+
+TEST_CASE("a host name stays for the workers and is resolved for the store") {
+  const Machine machine;
+  const auto plan = planned({"--master-addr=node1"}, machine);
+  CHECK(plan.master_addr == "node1");
+  CHECK(plan.store_host == "10.0.0.1");
+  CHECK(planned({"--master-addr=localhost"}, machine).store_host == "127.0.0.1");
+  CHECK(planned({"--master-addr=localhost"}, machine).master_addr == "localhost");
+  CHECK(planned({"--master-addr=::1"}, machine).store_host == "::1");
+  CHECK(planned({"--master-addr=[::1]"}, machine).master_addr == "::1");
+  CHECK(machine.resolved == Words{"node1"});
+  CHECK_THAT(refused({"--master-addr=nowhere"}),
+             Contains("--master-addr=nowhere does not resolve"));
+}
+
+TEST_CASE("standalone ignores a given id, address and port, and says so") {
+  const auto plan =
+      planned({"--standalone", "--rdzv-id=job", "--master-addr=nowhere", "--master-port=29500"});
+  CHECK(plan.run_id == "fresh-id");
+  CHECK(plan.master_addr == "127.0.0.1");
+  CHECK(plan.master_port == 0);
+  CHECK(plan.notes == Words{"--rdzv-id is ignored because of --standalone",
+                            "--master-addr is ignored because of --standalone",
+                            "--master-port is ignored because of --standalone"});
+  CHECK(planned({"--standalone"}).notes.empty());
+}
+
+TEST_CASE("notes of options and devices come along in order") {
+  const auto plan =
+      planned({"--start-method=fork"}, Machine(2).with("CUDA_VISIBLE_DEVICES", "0,0"));
+  REQUIRE(plan.notes.size() == 2);
+  CHECK_THAT(plan.notes[0], StartsWith("--start-method=fork has no effect here"));
+  CHECK_THAT(plan.notes[1], Contains("twice"));
+}
+
+TEST_CASE("the real machine gives random version 4 UUIDs, CPUs and its own folder") {
+  const Probes probes = machine_probes();
+  std::set<std::string> ids;
+  for (int i = 0; i < 100; ++i) {
+    const std::string id = probes.new_run_id();
+    REQUIRE(id.size() == 36);
+    CHECK(id[14] == '4');
+    CHECK(std::string("89ab").find(id[19]) != std::string::npos);
+    CHECK(id.find_first_not_of("0123456789abcdef-") == std::string::npos);
+    CHECK(ids.insert(id).second);
+  }
+  CHECK(probes.logical_cpus() >= 1);
+  CHECK(probes.files->look(probes.executable_folder).kind == FileInfo::Kind::folder);
+  CHECK(probes.resolve_host("127.0.0.1") == "127.0.0.1");
+}

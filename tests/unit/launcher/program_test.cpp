@@ -1,0 +1,265 @@
+#include "launcher/program.hpp"
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/support/temp_dir.hpp"
+#include "tests/unit/launcher/fake_files.hpp"
+
+using namespace ddprun::launcher;
+using Catch::Matchers::Contains;
+using ddprun::launcher::test::FakeFiles;
+using Kind = ProgramChoice::Kind;
+using Words = std::vector<std::string>;
+
+namespace {
+
+const Environment kEnvironment = {{"PATH", "/usr/bin:/bin"}};
+
+/// A machine with Python and ls, and ddprun in /opt/ddprun/bin.
+FakeFiles machine() {
+  FakeFiles files;
+  files.program("/usr/bin/python3").program("/bin/ls").folder("/usr/bin").folder("/bin");
+  return files;
+}
+
+struct Asked : ProgramRequest {
+  explicit Asked(const std::string& name) {
+    program = name;
+    arguments = {"--x", "1"};
+    executable_folder = "/opt/ddprun/bin";
+  }
+  Asked& without_python() { return no_python = true, *this; }
+  Asked& as_module() { return module = true, *this; }
+};
+
+ProgramChoice chosen(const ProgramRequest& request, const FakeFiles& files,
+                     const Environment& environment = kEnvironment) {
+  const auto choice = resolve_program(request, environment, files);
+  if (!choice) FAIL(choice.error().message);
+  CHECK_FALSE(choice->reason.empty());
+  return *choice;
+}
+
+LaunchError refused(const ProgramRequest& request, const FakeFiles& files,
+                    const Environment& environment = kEnvironment) {
+  const auto choice = resolve_program(request, environment, files);
+  if (choice) FAIL("was accepted as " + choice->file);
+  return choice.error();
+}
+
+}  // namespace
+
+TEST_CASE("an executable file named with a slash is executed itself") {
+  const auto choice = chosen(Asked("./a.out"), machine().program("a.out"));
+  CHECK(choice.kind == Kind::file);
+  CHECK(choice.file == "./a.out");
+  CHECK(choice.argv == Words{"./a.out", "--x", "1"});
+  CHECK(choice.python.empty());
+}
+
+TEST_CASE("a Python file named with a slash runs under Python, executable or not") {
+  for (const std::string name : {"dir/t.py", "dir/t.pyc", "dir/t.pyz"}) {
+    for (const auto& files : {machine().text(name), machine().program(name)}) {
+      const auto choice = chosen(Asked(name), files);
+      CHECK(choice.kind == Kind::python_script);
+      CHECK(choice.file == "/usr/bin/python3");
+      CHECK(choice.python == "/usr/bin/python3");
+      CHECK(choice.argv == Words{"/usr/bin/python3", "-u", name, "--x", "1"});
+    }
+  }
+}
+
+TEST_CASE("a file without the executable bit runs under Python as for torchrun") {
+  CHECK(chosen(Asked("./script"), machine().text("script")).kind == Kind::python_script);
+  CHECK(chosen(Asked("./script"), machine().text("script", "#!/usr/bin/env python3\n")).kind ==
+        Kind::python_script);
+  CHECK(chosen(Asked("./script"), machine().text("script", "")).kind == Kind::python_script);
+  CHECK(chosen(Asked("script"), machine().text("script")).kind == Kind::python_script);
+}
+
+TEST_CASE(
+    "a program or a foreign script without the executable bit is refused with chmod as the "
+    "remedy") {
+  const std::string elf = std::string("\x7f") + "ELF\x02\x01";
+  for (const auto& bytes : {elf, std::string("#!/bin/sh\n# python\n")}) {
+    for (const std::string name : {"./tool", "tool"}) {
+      const auto error = refused(Asked(name), machine().text("tool", bytes));
+      CHECK(error.exit_code == 126);
+      CHECK_THAT(error.message, Contains("chmod +x ./tool"));
+    }
+  }
+}
+
+TEST_CASE("with --no-python a file without the executable bit is refused") {
+  for (const std::string name : {"./t.py", "./script", "script"}) {
+    const auto error = refused(Asked(name).without_python(), machine().text("t.py").text("script"));
+    CHECK(error.exit_code == 126);
+    CHECK_THAT(error.message, Contains("chmod +x"));
+  }
+}
+
+TEST_CASE("with --no-python an executable Python file is executed itself") {
+  const auto choice = chosen(Asked("./t.py").without_python(), machine().program("t.py"));
+  CHECK(choice.kind == Kind::file);
+  CHECK(choice.argv == Words{"./t.py", "--x", "1"});
+}
+
+TEST_CASE("a bare name is a bundled program first, in libexec or beside ddprun") {
+  auto files = machine().program("/opt/ddprun/bin/train").text("train").program("/usr/bin/train");
+  CHECK(chosen(Asked("train"), files).kind == Kind::bundled);
+  CHECK(chosen(Asked("train"), files).file == "/opt/ddprun/bin/train");
+  CHECK(chosen(Asked("train"), files).argv == Words{"train", "--x", "1"});
+  files.program("/opt/ddprun/bin/../libexec/ddprun/train");
+  CHECK(chosen(Asked("train"), files).file == "/opt/ddprun/bin/../libexec/ddprun/train");
+  CHECK(chosen(Asked("train").without_python(), files).kind == Kind::bundled);
+}
+
+TEST_CASE("only programs that come with ddprun are looked for beside it") {
+  CHECK(refused(Asked("other"), machine().program("/opt/ddprun/bin/other")).exit_code == 127);
+}
+
+TEST_CASE("a folder beside ddprun with the name of a bundled program is not taken for it") {
+  CHECK(refused(Asked("train"), machine().folder("/opt/ddprun/bin/train")).exit_code == 127);
+}
+
+TEST_CASE(
+    "a bare Python file in the current folder runs under Python, executable or not, before PATH") {
+  CHECK(chosen(Asked("t.py"), machine().text("t.py")).kind == Kind::python_script);
+  CHECK(chosen(Asked("t.py"), machine().program("t.py").program("/usr/bin/t.py")).kind ==
+        Kind::python_script);
+}
+
+TEST_CASE(
+    "a file that is not executable in the current folder wins over PATH, a foreign one does not") {
+  CHECK(chosen(Asked("ls"), machine().text("ls")).kind == Kind::python_script);
+  CHECK(chosen(Asked("ls"), machine().text("ls", "#!/bin/sh\n")).file == "/bin/ls");
+  CHECK(chosen(Asked("ls").without_python(), machine().text("ls")).file == "/bin/ls");
+}
+
+TEST_CASE("a bare name is found on PATH and keeps its name as argv 0") {
+  const auto choice = chosen(Asked("ls"), machine());
+  CHECK(choice.kind == Kind::path);
+  CHECK(choice.file == "/bin/ls");
+  CHECK(choice.argv.front() == "ls");
+}
+
+TEST_CASE("folders and files without the executable bit on PATH are passed over") {
+  const auto files = machine().folder("/usr/bin/tool").program("/bin/tool");
+  CHECK(chosen(Asked("tool"), files).file == "/bin/tool");
+  CHECK(refused(Asked("tool2"), machine().text("/usr/bin/tool2")).exit_code == 127);
+}
+
+TEST_CASE(
+    "an empty entry of PATH is the current folder, and without PATH the usual folders count") {
+  CHECK(chosen(Asked("a.out"), machine().program("a.out"), {{"PATH", "/usr/bin:"}}).kind ==
+        Kind::path);
+  CHECK(chosen(Asked("ls"), machine(), {}).file == "/bin/ls");
+}
+
+TEST_CASE("a folder never matches") {
+  const auto error =
+      refused(Asked("./project"), machine().folder("project").text("project/__main__.py"));
+  CHECK(error.exit_code == 2);
+  CHECK_THAT(error.message, Contains("is a folder") && Contains("__main__.py"));
+  CHECK(refused(Asked("project"), machine().folder("project")).exit_code == 2);
+  CHECK(chosen(Asked("ls"), machine().folder("ls")).file == "/bin/ls");
+}
+
+TEST_CASE("something that is neither file nor folder is refused") {
+  const auto error = refused(Asked("/dev/null"), machine().device("/dev/null"));
+  CHECK(error.exit_code == 126);
+  CHECK_THAT(error.message, Contains("neither a file nor a folder"));
+}
+
+TEST_CASE(
+    "a bare name of an executable in the current folder is refused with the dot-slash as the "
+    "remedy") {
+  const auto error = refused(Asked("a.out"), machine().program("a.out"));
+  CHECK(error.exit_code == 127);
+  CHECK_THAT(error.message, Contains("./a.out"));
+}
+
+TEST_CASE("a name that is not found exits 127 and the nearest one is suggested") {
+  CHECK_THAT(refused(Asked("trian"), machine()).message, Contains("did you mean train?"));
+  CHECK_THAT(refused(Asked("tarin.py"), machine().text("train.py")).message,
+             Contains("did you mean train.py?"));
+  CHECK_THAT(refused(Asked("./dir/tarin.py"), machine().text("./dir/train.py")).message,
+             Contains("did you mean ./dir/train.py?"));
+  CHECK_THAT(refused(Asked("a.oud"), machine().program("a.out")).message,
+             Contains("did you mean ./a.out?"));
+  CHECK(refused(Asked("nothing-like-it"), machine()).exit_code == 127);
+  CHECK(refused(Asked("/nothing/like/it"), machine()).exit_code == 127);
+}
+
+TEST_CASE("a module runs as python -u -m, whatever lies around") {
+  const auto choice =
+      chosen(Asked("train").as_module(), machine().program("/opt/ddprun/bin/train"));
+  CHECK(choice.kind == Kind::python_module);
+  CHECK(choice.argv == Words{"/usr/bin/python3", "-u", "-m", "train", "--x", "1"});
+}
+
+TEST_CASE("PYTHON_EXEC is the Python, as a path or as a name on PATH") {
+  auto files = machine().text("t.py").program("/venv/bin/python").program("/usr/bin/pypy");
+  CHECK(chosen(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "/venv/bin/python"}})
+            .file == "/venv/bin/python");
+  CHECK(chosen(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "pypy"}}).file ==
+        "/usr/bin/pypy");
+  CHECK(chosen(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", ""}}).file ==
+        "/usr/bin/python3");
+  const auto error =
+      refused(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "/no/python"}});
+  CHECK(error.exit_code == 127);
+  CHECK_THAT(error.message, Contains("PYTHON_EXEC=/no/python"));
+}
+
+TEST_CASE("python3 is preferred to python, and none at all is an error that names both") {
+  FakeFiles files;
+  files.text("t.py").program("/bin/python");
+  CHECK(chosen(Asked("t.py"), files).file == "/bin/python");
+  files.program("/bin/python3");
+  CHECK(chosen(Asked("t.py"), files).file == "/bin/python3");
+  const auto error = refused(Asked("t.py"), FakeFiles().text("t.py"));
+  CHECK(error.exit_code == 127);
+  CHECK_THAT(error.message, Contains("python3") && Contains("PYTHON_EXEC"));
+}
+
+TEST_CASE("a Python file may have the local rank in its name") {
+  CHECK(chosen(Asked("train_${local_rank}.py"), machine().text("train_0.py")).argv[2] ==
+        "train_${local_rank}.py");
+  CHECK(chosen(Asked("./train_$local_rank.py"), machine().text("train_0.py")).kind ==
+        Kind::python_script);
+}
+
+TEST_CASE("the local rank macro follows Python's safe substitution") {
+  CHECK(substitute_local_rank("plain", 3) == "plain");
+  CHECK(substitute_local_rank("", 3).empty());
+  CHECK(substitute_local_rank("${local_rank}", 3) == "3");
+  CHECK(substitute_local_rank("$local_rank", 3) == "3");
+  CHECK(substitute_local_rank("a${local_rank}b$local_rank-c", 12) == "a12b12-c");
+  CHECK(substitute_local_rank("$local_rank2 $local_rank_x ${local_rank2}", 3) ==
+        "$local_rank2 $local_rank_x ${local_rank2}");
+  CHECK(substitute_local_rank("$LOCAL_RANK ${LOCAL_RANK}", 3) == "$LOCAL_RANK ${LOCAL_RANK}");
+  CHECK(substitute_local_rank("$$", 3) == "$");
+  CHECK(substitute_local_rank("$$local_rank $$$local_rank", 3) == "$local_rank $3");
+  CHECK(substitute_local_rank("$ $1 ${ ${} ${x $", 3) == "$ $1 ${ ${} ${x $");
+  CHECK(substitute_local_rank("$other ${other} $xlocal_rank", 3) == "$other ${other} $xlocal_rank");
+}
+
+TEST_CASE("the real file probe tells files, folders, devices and what is executable") {
+  const ddprun::test::TempDir dir;
+  const RealFileProbe probe;
+  std::ofstream(dir / "script") << "#!/bin/sh\nexit 0\n";
+  CHECK(probe.look((dir / "script").string()).kind == FileInfo::Kind::regular);
+  CHECK_FALSE(probe.look((dir / "script").string()).executable);
+  CHECK(probe.look((dir / "script").string()).first_bytes == "#!/bin/sh\nexit 0\n");
+  REQUIRE(::chmod((dir / "script").c_str(), 0755) == 0);
+  CHECK(probe.look((dir / "script").string()).executable);
+  CHECK(probe.look(dir.path().string()).kind == FileInfo::Kind::folder);
+  CHECK(probe.look("/dev/null").kind == FileInfo::Kind::other);
+  CHECK(probe.look((dir / "absent").string()).kind == FileInfo::Kind::absent);
+  CHECK(probe.names_in(dir.path().string()) == Words{"script"});
+  CHECK(probe.names_in((dir / "absent").string()).empty());
+}

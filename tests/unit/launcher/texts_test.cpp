@@ -1,0 +1,170 @@
+// Help, manual page, completion and dry run: all made from the table and the plan.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "launcher/completion.hpp"
+#include "launcher/dry_run.hpp"
+#include "launcher/help.hpp"
+#include "launcher/man_page.hpp"
+#include "launcher/option_table.hpp"
+
+using namespace ddprun::launcher;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+LaunchPlan small_plan() {
+  LaunchPlan plan;
+  plan.options.program = "t.py";
+  plan.program = {.kind = ProgramChoice::Kind::python_script,
+                  .file = "/usr/bin/python3",
+                  .argv = {"/usr/bin/python3", "-u", "t.py", "it's", "${local_rank}"},
+                  .python = "/usr/bin/python3",
+                  .reason = "a Python file by its name"};
+  plan.workers = {{0, "0,1"}, {1, std::nullopt}};
+  plan.devices.chosen = {"0", "1"};
+  plan.devices.source = "NVML";
+  plan.streams = {StreamTransport::pty, StreamTransport::pipe, StdinMode::none};
+  plan.run_id = "id-7";
+  plan.role = "default";
+  plan.master_addr = "localhost";
+  plan.store_host = "127.0.0.1";
+  plan.notes = {"a note"};
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("the help shows examples first, then every option of the table under its heading") {
+  const std::string help = help_text();
+  const auto examples_at = help.find("\nExamples\n");
+  REQUIRE(examples_at != std::string::npos);
+  CHECK(help.find("  ddprun --nproc-per-node=2 train ") != std::string::npos);
+  auto at = examples_at;
+  for (const auto& row : option_table()) {
+    INFO(row.name);
+    CHECK(help.find("\n" + std::string(group_title(row.group)) + "\n") > examples_at);
+    const auto found = help.find(" --" + std::string(row.name) + value_hint(row), at);
+    REQUIRE(found != std::string::npos);
+    at = found;
+  }
+}
+
+TEST_CASE("the help fits 100 columns and has neither colours nor trailing blanks") {
+  for (const auto& line : lines_of(help_text())) {
+    INFO(line);
+    CHECK(line.size() <= 100);
+    CHECK((line.empty() || line.back() != ' '));
+    CHECK(line.find('\x1b') == std::string::npos);
+    CHECK(line.find('\t') == std::string::npos);
+  }
+}
+
+TEST_CASE("the manual page has every spelling and variable of every option") {
+  const std::string page = man_page();
+  CHECK_THAT(page, StartsWith(".TH DDPRUN 1 "));
+  const auto escaped = [](std::string text) {
+    for (auto at = text.find('-'); at != std::string::npos; at = text.find('-', at + 2))
+      text.insert(at, "\\");
+    return text;
+  };
+  for (const auto& row : option_table()) {
+    for (const auto& spelling : spellings(row))
+      CHECK_THAT(page, Contains("\\fB" + escaped(spelling) + "\\fR"));
+    if (!row.environment.empty())
+      CHECK_THAT(page, Contains("\\fB" + std::string(row.environment) + "\\fR"));
+    if (!row.no_effect.empty()) CHECK_THAT(page, Contains("It has no effect: "));
+  }
+}
+
+TEST_CASE("every line of the manual page that begins with a dot is a known request") {
+  const std::vector<std::string> known{".TH ", ".SH ", ".SS ", ".TP", ".PP"};
+  for (const auto& line : lines_of(man_page())) {
+    INFO(line);
+    CHECK_FALSE(line.starts_with('\''));
+    if (!line.starts_with('.')) continue;
+    CHECK(std::any_of(known.begin(), known.end(),
+                      [&](const auto& request) { return line.starts_with(request); }));
+  }
+}
+
+TEST_CASE("completion knows every option and choice in every shell, and no other shell") {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    INFO(shell);
+    const std::string script = completion_script(shell);
+    for (const auto& row : option_table()) {
+      INFO(row.name);
+      CHECK_THAT(script, Contains(shell == "fish" ? "-l " + std::string(row.name)
+                                                  : "--" + std::string(row.name)));
+      const bool offered = shell != "fish" || row.type != ValueType::optional_choice;
+      if (!row.choices.empty() && offered) {
+        std::string words(row.choices);
+        std::replace(words.begin(), words.end(), '|', ' ');
+        CHECK_THAT(script, Contains(words));
+      }
+    }
+  }
+  CHECK(completion_script("tcsh").empty());
+}
+
+TEST_CASE("words are quoted as a shell needs them") {
+  CHECK(shell_quoted({"a", "--b=c,d", "/e/f.g"}) == "a --b=c,d /e/f.g");
+  CHECK(shell_quoted({"a b", "", "$x", "it's", "*"}) == "'a b' '' '$x' 'it'\\''s' '*'");
+  CHECK(shell_quoted({}).empty());
+}
+
+TEST_CASE("the dry run shows choice, command, workers, devices, environment and meeting point") {
+  const std::string text = dry_run_text(small_plan(), {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  for (const std::string part :
+       {"chosen as    a Python file by its name\n", "executes     /usr/bin/python3\n",
+        "command      /usr/bin/python3 -u t.py 'it'\\''s' '${local_rank}'\n", "workers      2\n",
+        "  rank 0 (local rank 0)  CUDA_VISIBLE_DEVICES=0,1  /usr/bin/python3 -u t.py 'it'\\''s' "
+        "0\n",
+        "  rank 1 (local rank 1)  /usr/bin/python3 -u t.py 'it'\\''s' 1\n",
+        "GPUs         0,1 (NVML)\n", "stdout       pty\n", "stderr       pipe\n",
+        "stdin        none\n", "run id       id-7\n", "store        localhost, a free port\n",
+        "containment  tree\n", "  WORLD_SIZE=2\n", "note         a note\n"}) {
+    CHECK_THAT(text, Contains(part));
+  }
+  auto plan = small_plan();
+  plan.master_port = 29500;
+  plan.devices = {.chosen = {}, .cpu_job = true, .source = {}, .notes = {}};
+  CHECK_THAT(dry_run_text(plan, {}),
+             Contains("localhost, port 29500\n") && Contains("GPUs         none, because of"));
+}
+
+TEST_CASE("the dry run as JSON says the same") {
+  const auto json = nlohmann::json::parse(dry_run_json(small_plan(), {{"RANK", "0"}}));
+  CHECK(json["program"]["kind"] == "python_script");
+  CHECK(json["program"]["file"] == "/usr/bin/python3");
+  CHECK(json["workers"].size() == 2);
+  CHECK(json["workers"][1]["argv"][4] == "1");
+  CHECK(json["workers"][0]["cuda_visible_devices"] == "0,1");
+  CHECK(json["workers"][1]["cuda_visible_devices"].is_null());
+  CHECK(json["gpus"]["chosen"] == std::vector<std::string>{"0", "1"});
+  CHECK(json["streams"]["stdout"] == "pty");
+  CHECK(json["store"]["port"] == 0);
+  CHECK(json["run_id"] == "id-7");
+  CHECK(json["environment"]["RANK"] == "0");
+  CHECK(json["grace_period_seconds"] == 30.0);
+  CHECK(json["containment"] == "tree");
+  CHECK(json["notes"][0] == "a note");
+}
+
+TEST_CASE("a dry run as JSON shows arguments that are not UTF-8 without failing") {
+  auto plan = small_plan();
+  plan.program.argv.push_back("\xff\xfe");
+  CHECK(nlohmann::json::accept(dry_run_json(plan, {{"X", "\xc3"}})));
+}
