@@ -75,11 +75,11 @@ std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shap
   const int kind = static_cast<int>(stream.next() % kShapeKinds);
   const auto side = static_cast<float>(std::min(shape.height, shape.width));
 
-  const float radius = side * stream.uniform(0.2F, 0.38F);
+  const float radius = side * stream.uniform(0.24F, 0.4F);
   const float centre_x =
-      static_cast<float>(shape.width) * 0.5F + stream.uniform(-0.14F, 0.14F) * side;
+      static_cast<float>(shape.width) * 0.5F + stream.uniform(-0.12F, 0.12F) * side;
   const float centre_y =
-      static_cast<float>(shape.height) * 0.5F + stream.uniform(-0.14F, 0.14F) * side;
+      static_cast<float>(shape.height) * 0.5F + stream.uniform(-0.12F, 0.12F) * side;
   // A turn by up to about 17 degrees, as a unit vector made without sine and cosine.
   const float slope = stream.uniform(-0.3F, 0.3F);
   const float cosine = 1.0F / std::sqrt(1.0F + slope * slope);
@@ -91,9 +91,9 @@ std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shap
   const float direction = stream.next() % 2 == 0 ? 1.0F : -1.0F;
   for (std::size_t c = 0; c < 3; ++c) {
     ground[c] = stream.uniform(60.0F, 195.0F);
-    ink[c] = ground[c] + direction * stream.uniform(45.0F, 110.0F);
+    ink[c] = ground[c] + direction * stream.uniform(50.0F, 110.0F);
   }
-  const float noise = stream.uniform(15.0F, 60.0F);
+  const float noise = stream.uniform(10.0F, 50.0F);
   // A stray line through the picture, so that not every edge belongs to the shape.
   const float stray_offset = stream.uniform(-0.45F, 0.45F) * side;
   const float stray_slope = stream.uniform(-1.0F, 1.0F);
@@ -142,7 +142,7 @@ ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t coun
 
 Normalization shapes_normalization(int channels) {
   return Normalization{.mean = std::vector<float>(static_cast<std::size_t>(channels), 0.5F),
-                       .deviation = std::vector<float>(static_cast<std::size_t>(channels), 0.23F)};
+                       .deviation = std::vector<float>(static_cast<std::size_t>(channels), 0.216F)};
 }
 
 }  // namespace ddprun::trainer

@@ -1,0 +1,121 @@
+// The background writer: what was submitted is on disk, and a failing disk is reported without
+// harm.
+#include "trainer/checkpoint/checkpoint_writer.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "tests/support/temp_dir.hpp"
+#include "tests/unit/trainer/checkpoint/fixture.hpp"
+#include "trainer/checkpoint/checkpoint_directory.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// Makes every file end at so many bytes while it lives: a disk that is full.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &old_);
+    rlimit limit = old_;
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &old_);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  void (*old_handler_)(int);
+  rlimit old_{};
+};
+
+struct Fixture {
+  test::TempDir directory;
+  CheckpointLayout layout = test::small_layout();
+  std::vector<std::string> failures;
+  CheckpointWriter writer{
+      {.directory = directory / "out",
+       .keep = 2,
+       .layout = layout,
+       .on_failure = [this](const std::string& why) { failures.push_back(why); }}};
+
+  void write(std::int64_t step) {
+    const Snapshot snapshot = test::small_snapshot(layout, step);
+    std::copy(snapshot.parameters.span().begin(), snapshot.parameters.span().end(),
+              writer.snapshot().parameters.span().begin());
+    writer.snapshot().state = snapshot.state;
+    writer.submit();
+    REQUIRE(writer.wait_idle(std::chrono::steady_clock::now() + std::chrono::seconds(30)));
+  }
+  FoundCheckpoint find() const {
+    return find_newest(directory / "out", layout,
+                       [](const TrainingState&) { return std::string(); });
+  }
+};
+
+TEST_CASE("what is submitted becomes the newest checkpoint, and old ones go") {
+  Fixture fixture;
+  CHECK(fixture.writer.idle());
+  for (const std::int64_t step : {1, 2, 3}) fixture.write(step);
+  const FoundCheckpoint found = fixture.find();
+  REQUIRE(found.snapshot);
+  CHECK(found.snapshot->state.step == 3);
+  CHECK(fixture.writer.totals().written == 3);
+  CHECK(fixture.writer.totals().failed == 0);
+  CHECK_THAT(fixture.writer.totals().last_path, Contains("step-00000003"));
+  CHECK_FALSE(std::filesystem::exists(fixture.directory / "out" / "step-00000001"));
+}
+
+TEST_CASE(
+    "a full disk is reported, the old checkpoint stays whole, and writing works again later") {
+  Fixture fixture;
+  fixture.write(1);
+  {
+    const FullDisk full(100);
+    fixture.write(2);
+  }
+  REQUIRE(fixture.failures.size() == 1);
+  CHECK_THAT(fixture.failures[0], Contains("model.safetensors") && Contains("File too large"));
+  CHECK(fixture.find().snapshot->state.step == 1);
+  CHECK(fixture.find().skipped.empty());
+  CHECK(fixture.writer.totals().failed == 1);
+  fixture.write(3);
+  CHECK(fixture.find().snapshot->state.step == 3);
+}
+
+TEST_CASE("a directory that cannot be made is reported") {
+  Fixture fixture;
+  test::write_text(fixture.directory / "out", "a file in the way");
+  fixture.write(1);
+  REQUIRE(fixture.failures.size() == 1);
+  CHECK_THAT(fixture.failures[0], Contains("out"));
+  CHECK(fixture.writer.totals().written == 0);
+}
+
+TEST_CASE("the destructor waits for the write under way") {
+  const test::TempDir directory;
+  const CheckpointLayout layout = test::small_layout();
+  {
+    CheckpointWriter writer({.directory = directory.path(),
+                             .keep = 2,
+                             .layout = layout,
+                             .on_failure = [](const std::string&) {}});
+    writer.snapshot().state = test::small_snapshot(layout, 4).state;
+    writer.submit();
+  }
+  CHECK(find_newest(directory.path(), layout, [](const TrainingState&) {
+          return std::string();
+        }).snapshot->state.step == 4);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

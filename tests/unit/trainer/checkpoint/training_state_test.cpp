@@ -1,0 +1,140 @@
+// state.json: a round trip without loss, damage found, configurations compared.
+#include "trainer/checkpoint/training_state.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+TrainingState full_state() {
+  TrainingState state;
+  state.run = "job-7";
+  state.lineage = "0123456789abcdef";
+  state.sequence = 12;
+  state.best = true;
+  state.step = 1234;
+  state.epoch = 3;
+  state.block = 34;
+  state.step_state.learning_rate = 0.1F;
+  state.step_state.scaler = {.scale = 32768.0F, .good_steps = 7};
+  state.step_state.updates = 1230;
+  state.step_state.skipped = 4;
+  state.epoch_sums.add(12.345678, 50, 64);
+  state.epochs = {{.epoch = 0,
+                   .train_loss = 1.25,
+                   .train_accuracy = 0.5,
+                   .test_loss = 1.0 / 3,
+                   .test_accuracy = 0.875,
+                   .seconds = 1.5,
+                   .samples_per_second = 12345.678}};
+  state.best_accuracy = 0.875;
+  state.seconds = 2.5;
+  state.world_size = 4;
+  state.round = 2;
+  state.restarts = 1;
+  state.compute = "oneDNN 2.6.3 avx2";
+  state.config = {{"model", std::string("lenet"), true},
+                  {"shards", std::int64_t{4}, true},
+                  {"lr", 0.05, false}};
+  return state;
+}
+
+TEST_CASE("a state is read back as it was written") {
+  const TrainingState state = full_state();
+  const std::string text =
+      to_json(state, {{.name = "model.safetensors", .bytes = 99, .crc32 = 4'000'000'000U}});
+  const auto [read, files] = parse_state(text, "state.json");
+  CHECK(to_json(read, files) == text);
+  CHECK(read.step == 1234);
+  CHECK(read.step_state.learning_rate == 0.1F);
+  CHECK(read.step_state.scaler == state.step_state.scaler);
+  CHECK(read.epoch_sums == state.epoch_sums);
+  CHECK(read.epochs == state.epochs);
+  CHECK(read.config == state.config);
+  REQUIRE(files.size() == 1);
+  CHECK(files[0].crc32 == 4'000'000'000U);
+}
+
+TEST_CASE("a loss that is not a number survives in the summary of its epoch") {
+  TrainingState state = full_state();
+  state.epochs[0].train_loss = std::numeric_limits<double>::quiet_NaN();
+  const auto read = parse_state(to_json(state, {}), "state.json").first;
+  CHECK(std::isnan(read.epochs[0].train_loss));
+}
+
+TEST_CASE("every cut and every changed letter of a state is found") {
+  const std::string text = to_json(full_state(), {});
+  for (std::size_t size = 0; size + 1 < text.size(); size += 7) {
+    CHECK_THROWS_AS(parse_state(text.substr(0, size), "s"), DataError);
+  }
+  std::string changed = text;
+  changed.replace(changed.find("1234"), 4, "1235");
+  CHECK_THROWS_WITH(parse_state(changed, "state.json"), Contains("state.json: damaged"));
+}
+
+TEST_CASE("a file that is not ours is told from a damaged one") {
+  CHECK_THROWS_WITH(parse_state("{}", "state.json"), Contains("not a checkpoint of this program"));
+  CHECK_THROWS_WITH(parse_state("hello", "state.json"), Contains("not JSON"));
+}
+
+TEST_CASE("configurations are compared by what makes a run, and by what may change") {
+  const RunConfig here = full_state().config;
+  CHECK(compare(here, here).identity.empty());
+  CHECK(compare(here, here).settings.empty());
+
+  RunConfig there = here;
+  there[1].value = std::int64_t{8};
+  CHECK(compare(there, here).identity == "shards 8 there, 4 here");
+  there = here;
+  there[2].value = 0.1;
+  CHECK(compare(there, here).identity.empty());
+  CHECK(compare(there, here).settings == "lr 0.1 there, 0.05 here");
+  there.pop_back();
+  CHECK(compare(there, here).settings == "lr absent there, 0.05 here");
+  CHECK(compare(here, there).settings == "lr 0.05 there, absent here");
+}
+
+TEST_CASE("the hash of a configuration depends on what makes a run only") {
+  RunConfig config = full_state().config;
+  const std::string hash = config_hash(config);
+  config[2].value = 7.0;
+  CHECK(config_hash(config) == hash);
+  config[1].value = std::int64_t{5};
+  CHECK(config_hash(config) != hash);
+}
+
+TEST_CASE("sums over samples do not depend on the order in which they are added") {
+  const std::vector<double> losses{0.1, 1e-7, 123.456, 2.0 / 3, 9.75};
+  MetricSums forward;
+  MetricSums backward;
+  for (const double loss : losses) forward.add(loss, 1, 2);
+  for (auto it = losses.rbegin(); it != losses.rend(); ++it) backward.add(*it, 1, 2);
+  CHECK(forward == backward);
+  MetricSums left;
+  MetricSums right;
+  left.add(losses[0], 1, 2);
+  for (std::size_t i = 1; i < losses.size(); ++i) right.add(losses[i], 1, 2);
+  right += left;
+  CHECK(right == forward);
+  CHECK(forward.accuracy() == 0.5);
+  CHECK(forward.mean_loss() == Approx(13.3972667).epsilon(1e-6));
+}
+
+TEST_CASE("a batch whose loss is inf or nan makes the mean nan, not garbage") {
+  MetricSums sums;
+  sums.add(1.0, 1, 1);
+  sums.add(std::numeric_limits<double>::infinity(), 0, 1);
+  CHECK(std::isnan(sums.mean_loss()));
+  CHECK(sums.accuracy() == 0.5);
+  CHECK(MetricSums{}.mean_loss() == 0);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,178 @@
+// IDX files: what is read, and how each kind of damage is reported.
+#include "trainer/data/idx.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/support/temp_dir.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using Catch::Matchers::Contains;
+
+/// An IDX file of unsigned bytes: the elements count up from 0.
+Bytes idx(const std::vector<std::uint32_t>& dimensions) {
+  Bytes bytes{0, 0, 0x08, static_cast<std::uint8_t>(dimensions.size())};
+  std::size_t elements = 1;
+  for (const std::uint32_t dimension : dimensions) {
+    for (const int shift : {24, 16, 8, 0}) {
+      bytes.push_back(static_cast<std::uint8_t>(dimension >> shift));
+    }
+    elements *= dimension;
+  }
+  for (std::size_t i = 0; i < elements; ++i) bytes.push_back(static_cast<std::uint8_t>(i % 10));
+  return bytes;
+}
+
+void write(const std::filesystem::path& path, const Bytes& bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+Bytes gzip(const std::filesystem::path& path, const Bytes& bytes) {
+  const gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+  gzclose(file);
+  std::ifstream in(path, std::ios::binary);
+  return Bytes(std::istreambuf_iterator<char>(in), {});
+}
+
+TEST_CASE("a header gives its dimensions and where the elements start") {
+  const Bytes bytes = idx({2, 3, 4});
+  const IdxHeader header = parse_idx(bytes, "x");
+  CHECK(header.dimensions == std::vector<std::uint32_t>{2, 3, 4});
+  CHECK(header.payload_offset == 16);
+}
+
+TEST_CASE("every cut of a file is reported with its name and offset") {
+  const Bytes whole = idx({2, 3, 4});
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CHECK_THROWS_WITH(parse_idx(std::span(whole).first(size), "cut.idx"),
+                      Contains(fmt::format("cut.idx: offset {}: cut short", size)));
+  }
+}
+
+TEST_CASE("bytes beyond the promised ones are reported") {
+  Bytes bytes = idx({2});
+  bytes.push_back(1);
+  CHECK_THROWS_WITH(parse_idx(bytes, "x"), Contains("offset 10: 1 bytes more"));
+}
+
+TEST_CASE("a wrong magic, type or number of dimensions is named") {
+  Bytes bytes = idx({2, 2, 2});
+  SECTION("magic") {
+    bytes[0] = 0x1f;
+    CHECK_THROWS_WITH(parse_idx(bytes, "x"), Contains("x: offset 0: magic 1f000803"));
+  }
+  SECTION("type") {
+    bytes[2] = 0x0d;
+    CHECK_THROWS_WITH(parse_idx(bytes, "x"), Contains("offset 2: element type 0x0d"));
+  }
+  SECTION("no dimension") {
+    bytes[3] = 0;
+    CHECK_THROWS_WITH(parse_idx(bytes, "x"), Contains("offset 3: 0 dimensions"));
+  }
+  SECTION("too many") {
+    bytes[3] = 5;
+    CHECK_THROWS_WITH(parse_idx(bytes, "x"), Contains("offset 3: 5 dimensions"));
+  }
+}
+
+TEST_CASE("dimensions that no picture has are refused before anything is allocated") {
+  for (const std::size_t dimension : {0U, 1U, 2U}) {
+    Bytes bytes = idx({2, 2, 2});
+    for (std::size_t i = 0; i < 4; ++i) bytes[4 + 4 * dimension + i] = 0xff;
+    CHECK_THROWS_WITH(parse_idx(bytes, "x"),
+                      Contains(fmt::format("offset {}: dimension {} is 4294967295",
+                                           4 + 4 * dimension, dimension)));
+  }
+  Bytes empty = idx({2});
+  empty[7] = 0;
+  CHECK_THROWS_WITH(parse_idx(empty, "x"), Contains("dimension 0 is 0"));
+}
+
+TEST_CASE("elements over the limit are refused") {
+  Bytes bytes{0, 0, 8, 3, 0x05, 0xf5, 0xe1, 0x00, 0, 0, 0x10, 0, 0, 0, 0x10, 0};
+  CHECK_THROWS_WITH(parse_idx(bytes, "x"), Contains("bytes of elements"));
+}
+
+TEST_CASE("plain and gzipped files read the same") {
+  const test::TempDir directory;
+  const Bytes images = idx({4, 2, 3});
+  write(directory / "plain", images);
+  gzip(directory / "packed.gz", images);
+  CHECK(read_file_or_gzip(directory / "plain") == images);
+  CHECK(read_file_or_gzip(directory / "packed.gz") == images);
+}
+
+TEST_CASE("a gzip file that is cut short or damaged is named with the offset reached") {
+  const test::TempDir directory;
+  Bytes packed = gzip(directory / "packed.gz", idx({4, 20, 30}));
+  SECTION("cut short") {
+    packed.resize(packed.size() - 12);
+    write(directory / "cut.gz", packed);
+    CHECK_THROWS_WITH(read_file_or_gzip(directory / "cut.gz"),
+                      Contains("cut.gz: offset") && Contains("cut short"));
+  }
+  SECTION("damaged") {
+    packed[packed.size() / 2] ^= 0xff;
+    packed[packed.size() - 6] ^= 0xff;  // the checksum at the end
+    write(directory / "bad.gz", packed);
+    CHECK_THROWS_WITH(read_file_or_gzip(directory / "bad.gz"),
+                      Contains("bad.gz: offset") && Contains("damaged"));
+  }
+}
+
+TEST_CASE("a file that is not there is named") {
+  CHECK_THROWS_WITH(read_file_or_gzip("/nonexistent/images"),
+                    Contains("/nonexistent/images: No such file"));
+}
+
+TEST_CASE("a pair gives pixels, labels, shape and the number of classes") {
+  const test::TempDir directory;
+  write(directory / "images", idx({4, 2, 3}));
+  write(directory / "labels", idx({4}));
+  const ByteImages images = read_idx_pair(directory / "images", directory / "labels");
+  CHECK(images.labels == Bytes{0, 1, 2, 3});
+  CHECK(images.pixels.size() == 24);
+  CHECK(images.pixels[11] == 1);
+  CHECK(images.shape.height == 2);
+  CHECK(images.shape.width == 3);
+  CHECK(images.shape.channels == 1);
+  CHECK(images.classes == 4);
+}
+
+TEST_CASE("images may carry channels") {
+  const test::TempDir directory;
+  write(directory / "images", idx({4, 2, 3, 3}));
+  write(directory / "labels", idx({4}));
+  CHECK(read_idx_pair(directory / "images", directory / "labels").shape.channels == 3);
+  write(directory / "two", idx({4, 2, 3, 2}));
+  CHECK_THROWS_WITH(read_idx_pair(directory / "two", directory / "labels"),
+                    Contains("two: offset 16: 2 channels"));
+}
+
+TEST_CASE("counts of images and labels must agree") {
+  const test::TempDir directory;
+  write(directory / "images", idx({4, 2, 3}));
+  write(directory / "labels", idx({5}));
+  CHECK_THROWS_WITH(read_idx_pair(directory / "images", directory / "labels"),
+                    Contains("holds 4 images") && Contains("holds 5 labels"));
+}
+
+TEST_CASE("labels in the place of images are refused") {
+  const test::TempDir directory;
+  write(directory / "labels", idx({4}));
+  CHECK_THROWS_WITH(read_idx_pair(directory / "labels", directory / "labels"),
+                    Contains("labels: offset 3: 1 dimensions, but images have 3"));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,106 @@
+// From --data to a pair of sets: folders found, normalisation, refusals.
+#include "trainer/data/load.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+
+#include "tests/support/temp_dir.hpp"
+#include "trainer/data/byte_images.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr ImageShape kGrey{.height = 28, .width = 28, .channels = 1};
+
+void write_images(const std::filesystem::path& path, std::uint8_t count, std::uint8_t side) {
+  std::ofstream out(path, std::ios::binary);
+  const std::vector<std::uint8_t> header{0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, side, 0, 0, 0, side};
+  out.write(reinterpret_cast<const char*>(header.data()), 16);
+  for (int i = 0; i < count * side * side; ++i) out.put(static_cast<char>(i % 2 == 0 ? 0 : 200));
+}
+
+void write_labels(const std::filesystem::path& path, const std::vector<std::uint8_t>& labels) {
+  std::ofstream out(path, std::ios::binary);
+  for (const int byte : {0, 0, 8, 1, 0, 0, 0, static_cast<int>(labels.size())}) {
+    out.put(static_cast<char>(byte));
+  }
+  for (const std::uint8_t label : labels) out.put(static_cast<char>(label));
+}
+
+/// A folder of 4 training and 2 held-out pictures of 8 x 8.
+void write_set(const test::TempDir& directory) {
+  write_images(directory / "train-images-idx3-ubyte", 4, 8);
+  write_labels(directory / "train-labels-idx1-ubyte", {0, 1, 2, 1});
+  write_images(directory / "t10k-images.idx3-ubyte", 2, 8);
+  write_labels(directory / "t10k-labels.idx1-ubyte", {0, 1});
+}
+
+TEST_CASE("a folder with the four files becomes a pair of normalised sets") {
+  const test::TempDir directory;
+  write_set(directory);
+  const TrainAndTest sets = load_data(directory.path().string(), kGrey);
+  CHECK(sets.train->size() == 4);
+  CHECK(sets.test->size() == 2);
+  CHECK(sets.train->classes() == 3);
+  CHECK(sets.test->classes() == 3);
+  // Half of the pixels are 0, half 200: mean and deviation are both 100 / 255.
+  CHECK(sets.train->normalization().mean.at(0) == Approx(100.0 / 255));
+  CHECK(sets.train->normalization().deviation.at(0) == Approx(100.0 / 255));
+  std::vector<float> pixels(64);
+  CHECK(sets.train->read(2, pixels) == 2);
+  CHECK(pixels[0] == Approx(-1.0));
+  CHECK(pixels[1] == Approx(1.0));
+}
+
+TEST_CASE("a folder that is missing or incomplete is named, with what is expected") {
+  CHECK_THROWS_WITH(load_data("/nonexistent/set", kGrey),
+                    Contains("/nonexistent/set: no such directory"));
+  const test::TempDir directory;
+  write_set(directory);
+  std::filesystem::remove(directory / "t10k-labels.idx1-ubyte");
+  CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey),
+                    Contains(directory.path().string()) && Contains("t10k-labels-idx1-ubyte"));
+}
+
+TEST_CASE("training and held-out files must belong together") {
+  const test::TempDir directory;
+  write_set(directory);
+  SECTION("shape") {
+    write_images(directory / "t10k-images.idx3-ubyte", 2, 9);
+    CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey),
+                      Contains("8x8x1") && Contains("9x9x1"));
+  }
+  SECTION("labels") {
+    write_labels(directory / "t10k-labels.idx1-ubyte", {0, 7});
+    CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey), Contains("holds the label 7"));
+  }
+}
+
+TEST_CASE("image shapes are read as they are written") {
+  CHECK(to_string(parse_image_shape("28x28x1")) == "28x28x1");
+  CHECK(to_string(parse_image_shape("32x32x3")) == "32x32x3");
+  for (const char* wrong : {"", "28", "28x28", "28x28x3", "0x0x0", "-1x2x3"}) {
+    CHECK_THROWS_AS(parse_image_shape(wrong), DataError);
+  }
+}
+
+TEST_CASE("an image of one value everywhere is not divided by zero") {
+  ByteImages images;
+  images.shape = ImageShape{.height = 2, .width = 2, .channels = 1};
+  images.classes = 1;
+  images.pixels = {7, 7, 7, 7};
+  images.labels = {0};
+  const Normalization normalization = measure_normalization(images);
+  const ByteImageSet set("flat", images, normalization);
+  std::vector<float> pixels(4);
+  set.read(0, pixels);
+  CHECK(std::isfinite(pixels[0]));
+  CHECK(pixels[0] == Approx(0.0).margin(1e-6));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,70 @@
+// The generated set: reproducible, balanced, and neither blank nor trivial.
+#include "trainer/data/shapes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "trainer/data/load.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr ImageShape kGrey{.height = 28, .width = 28, .channels = 1};
+constexpr ImageShape kColour{.height = 32, .width = 32, .channels = 3};
+
+std::uint64_t hash_of(const ByteImages& images) {
+  std::uint64_t hash = 1469598103934665603ULL;
+  for (const std::uint8_t value : images.pixels) hash = (hash ^ value) * 1099511628211ULL;
+  for (const std::uint8_t value : images.labels) hash = (hash ^ value) * 1099511628211ULL;
+  return hash;
+}
+
+TEST_CASE("a sample is a pure function of seed and index") {
+  const ByteImages together = make_shapes(1, 100, 8, kGrey);
+  std::vector<std::uint8_t> alone(sample_size(kGrey));
+  const std::uint8_t label = draw_shape(1, 105, kGrey, alone);
+  CHECK(label == together.labels[5]);
+  CHECK(std::equal(alone.begin(), alone.end(), together.pixels.begin() + 5 * 28 * 28));
+  CHECK(make_shapes(2, 100, 8, kGrey).pixels != together.pixels);
+}
+
+TEST_CASE("the generated pictures have the same bytes on every machine") {
+  CHECK(hash_of(make_shapes(20, 0, 200, kGrey)) == 0xb618bfcf1ac95529ULL);
+  CHECK(hash_of(make_shapes(20, 0, 200, kColour)) == 0x5c16ceec45608101ULL);
+}
+
+TEST_CASE("all ten kinds are about equally frequent") {
+  const ByteImages images = make_shapes(3, 0, 2000, kGrey);
+  std::array<int, kShapeKinds> counts{};
+  for (const std::uint8_t label : images.labels) ++counts.at(label);
+  CHECK(*std::min_element(counts.begin(), counts.end()) > 140);
+  CHECK(*std::max_element(counts.begin(), counts.end()) < 260);
+}
+
+TEST_CASE("the set's constants normalise its pixels") {
+  for (const ImageShape shape : {kGrey, kColour}) {
+    const ByteImages images = make_shapes(20, 0, 2000, shape);
+    const Normalization measured = measure_normalization(images);
+    const Normalization constants = shapes_normalization(shape.channels);
+    for (std::size_t c = 0; c < measured.mean.size(); ++c) {
+      CHECK(measured.mean[c] == Approx(constants.mean[c]).margin(0.01));
+      CHECK(measured.deviation[c] == Approx(constants.deviation[c]).margin(0.01));
+    }
+  }
+}
+
+TEST_CASE("training and held-out samples of the generated set are different ones") {
+  const TrainAndTest sets = load_data("generated", kGrey);
+  CHECK(sets.train->size() == kShapesTrainCount);
+  CHECK(sets.test->size() == kShapesTestCount);
+  std::vector<float> first(sample_size(kGrey));
+  std::vector<float> held_out(sample_size(kGrey));
+  sets.train->read(0, first);
+  sets.test->read(0, held_out);
+  CHECK(first != held_out);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
