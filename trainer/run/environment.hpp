@@ -1,0 +1,34 @@
+// The environment contract with the launcher: torchrun's variables, read and checked once. Pure.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace ddprun::trainer {
+
+/// What the launcher told this worker. Without a launcher: one worker, alone.
+struct WorkerEnvironment {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  std::string master_addr;
+  std::uint16_t master_port = 0;
+  /// The agent hosts the store: everybody is a client. Otherwise rank 0 hosts it.
+  bool agent_store = false;
+  std::string run_id;  ///< empty: none was given ("none", torchrun's default, counts as none)
+  std::int64_t restart_count = 0;
+  std::int64_t round = 0;
+
+  /// These workers follow others of the same run.
+  [[nodiscard]] bool restarted() const { return restart_count > 0 || round > 0; }
+};
+
+/// Gives the value of a variable, or null.
+using VariableLookup = std::function<const char*(const char*)>;
+
+/// Throws DataError that names the variable, its value and what it must be.
+WorkerEnvironment read_environment(const VariableLookup& lookup);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,16 @@
+// How `train` ends, for launchers and scripts.
+#pragma once
+
+namespace ddprun::trainer {
+
+inline constexpr int kExitSuccess = 0;
+/// Something failed while training: an error of ours, or no checkpoint could ever be written.
+inline constexpr int kExitFailure = 1;
+/// The command line, the environment, the data or a checkpoint cannot be used. Nothing was started.
+inline constexpr int kExitUsage = 2;
+/// Another rank is gone or does not answer, and this one gave up because of that: a victim, never
+/// the culprit. The value is EX_TEMPFAIL of sysexits.h: the same command may well succeed when
+/// started again.
+inline constexpr int kExitPeerLost = 75;
+
+}  // namespace ddprun::trainer

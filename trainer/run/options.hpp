@@ -1,0 +1,81 @@
+// The command line of `train`.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "trainer/compute/model.hpp"
+#include "trainer/compute/optimizer.hpp"
+#include "trainer/compute/schedule.hpp"
+#include "trainer/run/checkpoint_cadence.hpp"
+
+namespace ddprun::trainer {
+
+enum class Resume {
+  automatic,  ///< the newest usable checkpoint; warns about newer ones that it skips
+  strict,     ///< refuses to start where `automatic` would skip one
+  never,      ///< starts from step 0
+};
+
+struct Options {
+  std::string model = "lenet";
+  std::string data = "generated";
+  std::string image_shape = "28x28x1";
+
+  int epochs = 5;
+  std::optional<int> batch;         ///< of one shard
+  std::optional<int> global_batch;  ///< of all shards together
+  std::optional<int> shards;
+  int accumulate = 1;
+  std::optional<std::int64_t> max_steps;
+
+  OptimizerKind optimizer = OptimizerKind::sgd;
+  std::optional<double> learning_rate;  ///< none: the optimizer's default
+  double momentum = 0.9;
+  double weight_decay = 0;
+  ScheduleKind schedule = ScheduleKind::cosine;
+  int step_epochs = 30;  ///< schedule step: epochs between two reductions
+  double step_factor = 0.1;
+  std::int64_t warmup = 0;
+  Precision precision = Precision::fp32;
+  std::uint64_t seed = 0;
+
+  int threads_per_shard = 1;
+  std::optional<int> lanes;
+  double bucket_mb = 25;
+  std::chrono::nanoseconds comm_timeout = std::chrono::seconds(60);
+  std::chrono::nanoseconds rendezvous_timeout = std::chrono::seconds(30);
+
+  std::string out;  ///< empty: chosen from the run id
+  Resume resume = Resume::automatic;
+  CheckpointEvery checkpoint_every;
+  int keep = 2;
+
+  bool json = false;
+  bool quiet = false;
+  std::optional<std::int64_t> inject_overflow_at;
+};
+
+/// The program is to end at once with this text: --help, --version, or a usage error.
+struct EarlyExit {
+  int code = 0;
+  std::string text;  ///< for stdout if code is 0, else for stderr
+};
+
+/// Reads the command line (without the program's name). Both spellings of every name (--max-steps,
+/// --max_steps).
+std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& arguments);
+
+/// The learning rate in use.
+double base_rate(const Options& options);
+
+std::string to_string(Precision precision);
+std::string to_string(OptimizerKind kind);
+std::string to_string(ScheduleKind kind);
+
+}  // namespace ddprun::trainer
