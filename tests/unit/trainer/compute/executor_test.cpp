@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "tests/unit/trainer/compute/samples.hpp"
+#include "trainer/compute/buffer.hpp"
+#include "trainer/compute/cpu_executor.hpp"
+#include "trainer/compute/graph.hpp"
+#include "trainer/compute/initialize.hpp"
+#include "trainer/compute/numeric.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+/// A small net with a residual connection, so that one activation has two readers, and both kinds
+/// of pooling.
+Graph residual_net() {
+  Graph graph({6, 6, 2});
+  const int stem = graph.convolution("stem", 0, 4, {.size = 3, .stride = 1, .padding = 1});
+  const int branch =
+      graph.convolution("branch", graph.relu(stem), 4, {.size = 3, .stride = 1, .padding = 1});
+  const int sum = graph.relu(graph.add(branch, stem));
+  const int pooled = graph.average_pool(sum, {.size = 2, .stride = 2, .padding = 0});
+  const int both = graph.add(graph.max_pool(sum, {.size = 2, .stride = 2, .padding = 0}), pooled);
+  graph.linear("head", graph.flatten(both), 3);
+  graph.finish();
+  return graph;
+}
+
+struct Trained {
+  BatchResult result;
+  std::vector<float> gradients;
+  std::vector<std::size_t> marks;
+};
+
+struct Setup {
+  Graph graph = residual_net();
+  test::Samples samples = test::noise(4, {6, 6, 2}, 3, 1);
+  std::vector<float> parameters = std::vector<float>(graph.arena_size());
+  Setup() { initialize_as_pytorch(graph.parameters(), parameters, 5); }
+
+  Trained train(Executor& executor, float scale, int shards) {
+    Trained trained;
+    trained.gradients.assign(graph.arena_size(), std::numeric_limits<float>::quiet_NaN());
+    trained.result = executor.train(samples.batch(), parameters, &scale, shards, trained.gradients,
+                                    [&](std::size_t end) { trained.marks.push_back(end); });
+    return trained;
+  }
+  Trained train(Precision precision, float scale = 1, int shards = 1) {
+    return train(*make_cpu_executor(graph, 4, precision, 1), scale, shards);
+  }
+};
+
+TEST_CASE("every parameter's gradient agrees with finite differences, through a residual net") {
+  Setup setup;
+  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
+  const Trained trained = setup.train(*executor, 1, 1);
+  const auto loss_at = [&](std::size_t element, float offset) {
+    const float before = setup.parameters[element];
+    setup.parameters[element] = before + offset;
+    const double loss = executor->evaluate(setup.samples.batch(), setup.parameters).loss_sum / 4;
+    setup.parameters[element] = before;
+    return loss;
+  };
+  for (const Parameter& parameter : setup.graph.parameters()) {
+    for (std::size_t i = 0; i < parameter.count; i += 1 + parameter.count / 23) {
+      const std::size_t element = parameter.offset + i;
+      const float step = 2.5e-4F;
+      const double slope = (loss_at(element, step) - loss_at(element, -step)) / (2.0 * 2.5e-4);
+      INFO(parameter.name << " element " << i);
+      // The loss is computed in fp32: 1e-7 / 5e-4 is the noise of a difference; ReLUs and maxima
+      // add kinks.
+      REQUIRE(static_cast<double>(trained.gradients[element]) == Approx(slope).margin(1.5e-3));
+    }
+  }
+}
+
+TEST_CASE("final_up_to rises layer by layer to the arena's size, and padding is zero") {
+  Setup setup;
+  const Trained trained = setup.train(Precision::fp32);
+  REQUIRE(trained.marks.size() == 3);
+  REQUIRE(std::is_sorted(trained.marks.begin(), trained.marks.end()));
+  REQUIRE(trained.marks.back() == setup.graph.arena_size());
+  std::size_t end = 0;
+  for (const Parameter& parameter : setup.graph.parameters()) {
+    for (; end < parameter.offset; ++end) REQUIRE(trained.gradients[end] == 0.0F);
+    end = parameter.offset + parameter.count;
+  }
+  for (; end < setup.graph.arena_size(); ++end) REQUIRE(trained.gradients[end] == 0.0F);
+  for (const float gradient : trained.gradients) REQUIRE_FALSE(is_non_finite(gradient));
+}
+
+TEST_CASE("what final_up_to has passed is final when it is called") {
+  Setup setup;
+  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
+  std::vector<float> gradients(setup.graph.arena_size());
+  std::vector<float> seen;
+  const float scale = 1;
+  executor->train(
+      setup.samples.batch(), setup.parameters, &scale, 1, gradients, [&](std::size_t end) {
+        seen.insert(seen.end(), gradients.begin() + static_cast<std::ptrdiff_t>(seen.size()),
+                    gradients.begin() + static_cast<std::ptrdiff_t>(end));
+      });
+  REQUIRE(seen == gradients);
+}
+
+TEST_CASE("a power-of-two loss scale and the number of shards scale the gradients exactly") {
+  Setup setup;
+  const Trained plain = setup.train(Precision::fp32);
+  const Trained scaled = setup.train(Precision::fp32, 1024, 4);
+  for (std::size_t i = 0; i < plain.gradients.size(); ++i) {
+    REQUIRE(scaled.gradients[i] == 256 * plain.gradients[i]);
+  }
+  REQUIRE(scaled.result.loss_sum == plain.result.loss_sum);
+}
+
+TEST_CASE("half precisions give nearly the same loss and gradients, but not the same bits") {
+  Setup setup;
+  const Trained exact = setup.train(Precision::fp32, 256);
+  double largest = 0;
+  for (const float gradient : exact.gradients) {
+    largest = std::max(largest, static_cast<double>(std::abs(gradient)));
+  }
+  for (const auto& [precision, tolerance] :
+       {std::pair{Precision::bf16, 0.04}, std::pair{Precision::fp16, 0.005}}) {
+    const Trained rounded = setup.train(precision, 256);
+    REQUIRE(rounded.gradients != exact.gradients);
+    REQUIRE(rounded.result.loss_sum == Approx(exact.result.loss_sum).epsilon(tolerance));
+    for (std::size_t i = 0; i < exact.gradients.size(); ++i) {
+      REQUIRE(static_cast<double>(rounded.gradients[i]) ==
+              Approx(static_cast<double>(exact.gradients[i])).margin(tolerance * largest));
+    }
+  }
+}
+
+TEST_CASE(
+    "fp16 gradients overflow to inf or nan when the loss scale is too high; fp32 ones do not") {
+  Setup setup;
+  const auto overflows = [&](Precision precision, float scale) {
+    const Trained trained = setup.train(precision, scale);
+    REQUIRE(std::isfinite(trained.result.loss_sum));  // the scale never touches the loss itself
+    for (const float gradient : trained.gradients) {
+      if (is_non_finite(gradient)) return true;
+    }
+    return false;
+  };
+  REQUIRE_FALSE(overflows(Precision::fp16, 65536));
+  REQUIRE(overflows(Precision::fp16, 16777216));
+  REQUIRE_FALSE(overflows(Precision::fp32, 16777216));
+  REQUIRE_FALSE(overflows(Precision::bf16, 16777216));
+}
+
+TEST_CASE("fp16 loses small gradients without a loss scale and keeps them with one") {
+  Setup setup;
+  const auto zeros = [&](float scale) {
+    // A 100-millionth of the gradient: far below fp16's smallest number unless it is scaled up.
+    const Trained trained = setup.train(Precision::fp16, scale, 100000000);
+    return std::count(trained.gradients.begin(), trained.gradients.end(), 0.0F);
+  };
+  REQUIRE(zeros(65536) < zeros(1));
+}
+
+TEST_CASE("evaluation takes an incomplete batch, and rows without a sample do not count") {
+  Setup setup;
+  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
+  const BatchResult full = executor->evaluate(setup.samples.batch(), setup.parameters);
+  BatchResult sum;
+  for (std::size_t i = 0; i < 4; i += 3) {
+    const std::size_t count = std::min<std::size_t>(3, 4 - i);
+    const Batch part{std::span(setup.samples.images).subspan(i * 72, count * 72),
+                     std::span(setup.samples.labels).subspan(i, count)};
+    const BatchResult one = executor->evaluate(part, setup.parameters);
+    REQUIRE(one.count == static_cast<std::int64_t>(count));
+    sum.loss_sum += one.loss_sum;
+    sum.correct += one.correct;
+    sum.count += one.count;
+  }
+  REQUIRE(sum.count == 4);
+  REQUIRE(sum.correct == full.correct);
+  REQUIRE(sum.loss_sum == Approx(full.loss_sum).epsilon(1e-6));
+  REQUIRE(executor->evaluate({}, setup.parameters).count == 0);
+}
+
+TEST_CASE("evaluation between training steps leaves their gradients as they were") {
+  Setup setup;
+  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
+  const Trained before = setup.train(*executor, 1, 1);
+  const test::Samples others = test::noise(4, {6, 6, 2}, 3, 99);
+  executor->evaluate(others.batch(), setup.parameters);
+  REQUIRE(setup.train(*executor, 1, 1).gradients == before.gradients);
+}
+
+TEST_CASE("bad data and bad calls are told apart") {
+  Setup setup;
+  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
+  setup.samples.labels[2] = 3;
+  REQUIRE_THROWS_WITH(setup.train(*executor, 1, 1),
+                      Catch::Contains("label 3") && Catch::Contains("0 to 2"));
+  setup.samples.labels[2] = -1;
+  REQUIRE_THROWS_AS(setup.train(*executor, 1, 1), DataError);
+  setup.samples.labels = {0, 1, 2};
+  setup.samples.images.resize(3 * 72);
+  REQUIRE_THROWS_AS(setup.train(*executor, 1, 1), std::logic_error);  // incomplete: evaluation only
+  std::vector<float> short_arena(16);
+  REQUIRE_THROWS_AS(executor->evaluate({}, short_arena), std::logic_error);
+  REQUIRE_THROWS_AS(make_cpu_executor(setup.graph, 0, Precision::fp32, 1), DataError);
+  REQUIRE_THROWS_AS(make_cpu_executor(setup.graph, 4, Precision::fp32, 0), DataError);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

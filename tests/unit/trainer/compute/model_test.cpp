@@ -1,0 +1,224 @@
+#include "trainer/compute/model.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/unit/trainer/compute/samples.hpp"
+#include "trainer/compute/buffer.hpp"
+#include "trainer/compute/description.hpp"
+#include "trainer/compute/layout.hpp"
+#include "trainer/compute/optimizer.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+TEST_CASE("lenet has the parameters of the PyTorch module that its source describes") {
+  const auto model = make_model("lenet", {28, 28, 1}, 10);
+  REQUIRE(model->name() == "lenet");
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  std::size_t count = 0;
+  for (const Parameter& parameter : model->parameters()) {
+    shapes[parameter.name] = parameter.shape;
+    count += parameter.count;
+    REQUIRE(parameter.decay == parameter.name.ends_with(".weight"));
+  }
+  const std::map<std::string, std::vector<std::int64_t>> want{
+      {"conv1.weight", {16, 1, 5, 5}},  {"conv1.bias", {16}},
+      {"conv2.weight", {32, 16, 5, 5}}, {"conv2.bias", {32}},
+      {"fc1.weight", {120, 1568}},      {"fc1.bias", {120}},
+      {"fc2.weight", {84, 120}},        {"fc2.bias", {84}},
+      {"fc3.weight", {10, 84}},         {"fc3.bias", {10}}};
+  REQUIRE(shapes == want);
+  REQUIRE(count == 212542);
+}
+
+TEST_CASE("an unknown model, no classes and tiny images are refused with the remedy") {
+  REQUIRE_THROWS_WITH(make_model("lenet5", {28, 28, 1}, 10), Catch::Contains("known: lenet"));
+  REQUIRE_THROWS_AS(make_model("lenet", {28, 28, 1}, 1), DataError);
+  REQUIRE_THROWS_AS(make_model("lenet", {1, 28, 1}, 10), DataError);
+  REQUIRE_NOTHROW(make_model("lenet", {4, 4, 1}, 2));
+}
+
+TEST_CASE("initialisation is PyTorch's distribution, and a pure function of the seed") {
+  const auto model = make_model("lenet", {32, 32, 3}, 10);
+  std::vector<float> arena(model->arena_size());
+  model->initialize(arena, 1);
+  std::vector<float> again(arena.size(), 9.0F);
+  model->initialize(again, 1);
+  REQUIRE(again == arena);
+  model->initialize(again, 2);
+  REQUIRE(again != arena);
+  const std::map<std::string, int> fan_in{
+      {"conv1", 75}, {"conv2", 400}, {"fc1", 2048}, {"fc2", 120}, {"fc3", 84}};
+  for (const Parameter& parameter : model->parameters()) {
+    INFO(parameter.name);
+    const double bound =
+        1 / std::sqrt(fan_in.at(parameter.name.substr(0, parameter.name.find('.'))));
+    double sum = 0;
+    double squares = 0;
+    double largest = 0;
+    for (std::size_t i = 0; i < parameter.count; ++i) {
+      const auto value = static_cast<double>(arena[parameter.offset + i]);
+      sum += value;
+      squares += value * value;
+      largest = std::max(largest, std::abs(value));
+    }
+    const auto count = static_cast<double>(parameter.count);
+    REQUIRE(largest <= bound);
+    if (parameter.count < 1000) continue;
+    // A uniform distribution's deviation is bound / sqrt(3); five standard errors of mean and
+    // variance.
+    REQUIRE(std::abs(sum / count) < 5 * bound / std::sqrt(3 * count));
+    REQUIRE(squares / count == Approx(bound * bound / 3).epsilon(5 * 0.9 / std::sqrt(count)));
+    REQUIRE(largest > 0.99 * bound);
+  }
+}
+
+TEST_CASE("a parameter's initial values do not depend on the arena's layout") {
+  // conv2.weight's first PyTorch element is the first of Philox for that name, wherever it lies.
+  const auto grey = make_model("lenet", {28, 28, 1}, 10);
+  const auto large = make_model("lenet", {64, 64, 1}, 3);
+  const auto exported = [](const Model& model) {
+    std::vector<float> arena(model.arena_size());
+    model.initialize(arena, 7);
+    const auto& table = model.parameters();
+    const auto parameter = std::find_if(
+        table.begin(), table.end(), [](const Parameter& p) { return p.name == "conv2.weight"; });
+    std::vector<float> values(parameter->count);
+    export_parameter(*parameter, arena, values);
+    return values;
+  };
+  REQUIRE(exported(*grey) == exported(*large));
+}
+
+struct Recorded {
+  std::string name;
+  double norm;
+  double ordered;  // sum of gradient[i] * ((5 i) mod 11 - 5), i in PyTorch's order
+};
+
+TEST_CASE("lenet's loss and gradients are PyTorch's") {
+  // Recorded from PyTorch 2.15 in double precision: our initial parameters of seed 42 exported and
+  // loaded with load_state_dict, eight images of `noise` with seed 5, mean cross-entropy.
+  struct Case {
+    ImageShape shape;
+    double loss_sum;
+    std::vector<Recorded> gradients;
+  };
+  const std::vector<Case> cases{{{28, 28, 1},
+                                 18.499106220309347,
+                                 {{"fc3.weight", 0.0869565451, 0.0812224278},
+                                  {"fc3.bias", 0.163690532, -0.127135211},
+                                  {"fc2.weight", 0.088335076, -0.0427700574},
+                                  {"fc2.bias", 0.080251864, 0.146236321},
+                                  {"fc1.weight", 0.323259361, -0.463293763},
+                                  {"fc1.bias", 0.0373688112, -0.0575153792},
+                                  {"conv2.weight", 0.188903676, 0.0246166751},
+                                  {"conv2.bias", 0.0253454379, -0.0280993894},
+                                  {"conv1.weight", 0.0391581497, -0.0157013323},
+                                  {"conv1.bias", 0.0102944311, -0.0463708511}}},
+                                {{32, 32, 3},
+                                 18.59194734813949,
+                                 {{"fc3.weight", 0.0711143277, -0.181261622},
+                                  {"fc3.bias", 0.170136293, -0.149918142},
+                                  {"fc2.weight", 0.0814047287, 0.0955488079},
+                                  {"fc2.bias", 0.097686886, -0.0349517924},
+                                  {"fc1.weight", 0.403761081, -0.229190491},
+                                  {"fc1.bias", 0.0404017385, -0.00458562489},
+                                  {"conv2.weight", 0.197103689, 0.111188003},
+                                  {"conv2.bias", 0.0262195401, 0.0461612872},
+                                  {"conv1.weight", 0.0730260709, 0.242529418},
+                                  {"conv1.bias", 0.014155185, -0.0158493045}}}};
+  for (const Case& c : cases) {
+    const auto model = make_model("lenet", c.shape, 10);
+    std::vector<float> parameters(model->arena_size());
+    std::vector<float> gradients(model->arena_size());
+    model->initialize(parameters, 42);
+    const test::Samples samples = test::noise(8, c.shape, 10, 5);
+    const float scale = 1;
+    const BatchResult result =
+        model->make_executor(8, Precision::fp32, 1)
+            ->train(samples.batch(), parameters, &scale, 1, gradients, [](std::size_t) {});
+    REQUIRE(result.loss_sum == Approx(c.loss_sum).epsilon(1e-6));
+    REQUIRE(result.correct == 1);
+    REQUIRE(result.count == 8);
+    for (std::size_t p = 0; p < c.gradients.size(); ++p) {
+      const Parameter& parameter = model->parameters()[p];
+      const Recorded& want = c.gradients[p];
+      REQUIRE(parameter.name == want.name);
+      std::vector<float> values(parameter.count);
+      export_parameter(parameter, gradients, values);
+      double squares = 0;
+      double ordered = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto value = static_cast<double>(values[i]);
+        squares += value * value;
+        ordered += value * (static_cast<double>((i * 5) % 11) - 5);
+      }
+      INFO(want.name);
+      REQUIRE(std::sqrt(squares) == Approx(want.norm).epsilon(2e-6));
+      REQUIRE(ordered == Approx(want.ordered).margin(2e-5 * want.norm * std::sqrt(values.size())));
+    }
+  }
+}
+
+TEST_CASE("lenet learns an easy set in every precision, with SGD and with AdamW") {
+  const ImageShape shape{16, 16, 1};
+  const auto model = make_model("lenet", shape, 10);
+  const test::Samples train = test::squares(640, shape, 10, 1);
+  const test::Samples held_out = test::squares(160, shape, 10, 2);
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
+      const auto executor = model->make_executor(32, precision, 1);
+      Optimizer optimizer({.kind = kind}, model->parameters(), model->arena_size());
+      const ScalerConfig scaler{.enabled = precision == Precision::fp16};
+      StepState state;
+      state.scaler = initial_scaler(scaler);
+      state.learning_rate = kind == OptimizerKind::sgd ? 0.05F : 0.003F;
+      FloatBuffer parameters(model->arena_size());
+      FloatBuffer gradients(model->arena_size());
+      model->initialize(parameters.span(), 1);
+      double first = 0;
+      double last = 0;
+      for (int epoch = 0; epoch < 8; ++epoch) {
+        last = 0;
+        for (std::size_t at = 0; at < 640; at += 32) {
+          const Batch batch{std::span(train.images).subspan(at * 256, 32 * 256),
+                            std::span(train.labels).subspan(at, 32)};
+          last += executor
+                      ->train(batch, parameters.span(), &state.scaler.scale, 1, gradients.span(),
+                              [](std::size_t) {})
+                      .loss_sum;
+          state.found_inf |= has_non_finite(gradients.span()) ? 1U : 0U;
+          optimizer.update(0, model->arena_size(), parameters.span(), gradients.span(), state);
+          finish_step(scaler, state);
+        }
+        if (epoch == 0) first = last;
+      }
+      BatchResult result;
+      for (std::size_t at = 0; at < 160; at += 32) {
+        const Batch batch{std::span(held_out.images).subspan(at * 256, 32 * 256),
+                          std::span(held_out.labels).subspan(at, 32)};
+        const BatchResult one = executor->evaluate(batch, parameters.span());
+        result.correct += one.correct;
+      }
+      INFO("precision " << static_cast<int>(precision) << ", optimizer " << static_cast<int>(kind));
+      REQUIRE(last < 0.2 * first);
+      REQUIRE(result.correct >= 152);  // 95 %
+    }
+  }
+}
+
+TEST_CASE("the description names library, version and instruction set") {
+  const std::string text = compute_description();
+  REQUIRE(text.starts_with("oneDNN "));
+  REQUIRE(text.find_last_of(' ') > 8);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

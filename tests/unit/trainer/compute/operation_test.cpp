@@ -1,0 +1,197 @@
+#include "trainer/compute/operation.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "tests/unit/trainer/compute/reference_layers.hpp"
+#include "trainer/compute/philox.hpp"
+#include "trainer/compute/thread_count.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+std::vector<float> random_values(std::size_t count, std::uint32_t seed) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] =
+        2.0F * unit_uniform(philox({{static_cast<std::uint32_t>(i), 0, 0, 0}}, seed, 0).word[0]) -
+        1.0F;
+  }
+  return values;
+}
+
+/// Agreement to `tolerance` times the largest value: fp32 sums in another order than the
+/// reference's.
+void require_close(const std::vector<float>& got, const std::vector<double>& want, const char* what,
+                   double tolerance = 2e-6) {
+  REQUIRE(got.size() == want.size());
+  double largest = 1;
+  double worst = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    largest = std::max(largest, std::abs(want[i]));
+    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - want[i]));
+  }
+  INFO(what << ": error " << worst << " at a largest value of " << largest);
+  REQUIRE(worst <= tolerance * largest);
+}
+
+struct Run {
+  std::vector<float> output, input_gradient, weight_gradient, bias_gradient;
+};
+
+Run run(Operation& operation, const OperationShape& shape, const std::vector<float>& input,
+        const std::vector<float>& weight, const std::vector<float>& bias,
+        const std::vector<float>& output_gradient) {
+  const auto batch = static_cast<std::size_t>(shape.batch);
+  // Filled with rubbish: operations overwrite.
+  Run result{std::vector<float>(batch * shape.output.count(), 7.0F),
+             std::vector<float>(batch * shape.input.count(), 7.0F),
+             std::vector<float>(weight.size(), 7.0F), std::vector<float>(bias.size(), 7.0F)};
+  LayerMemory memory;
+  memory.input[0] = input.data();
+  memory.weight = weight.data();
+  memory.bias = bias.data();
+  memory.output = result.output.data();
+  memory.output_gradient = output_gradient.data();
+  memory.input_gradient[0] = result.input_gradient.data();
+  memory.weight_gradient = result.weight_gradient.data();
+  memory.bias_gradient = result.bias_gradient.data();
+  operation.forward(memory);
+  operation.backward(memory);
+  return result;
+}
+
+ActivationShape slid(const ActivationShape& in, const Window& window, int channels) {
+  return {(in.height + 2 * window.padding - window.size) / window.stride + 1,
+          (in.width + 2 * window.padding - window.size) / window.stride + 1, channels};
+}
+
+TEST_CASE("convolution agrees with the naive one: output and all three gradients") {
+  const ThreadCount one(1);
+  struct Case {
+    int batch;
+    ActivationShape input;
+    int outputs;
+    Window window;
+  };
+  const std::vector<Case> cases{{2, {9, 7, 1}, 16, {5, 1, 2}},     // lenet's first
+                                {3, {8, 8, 16}, 32, {5, 1, 2}},    // lenet's second
+                                {2, {11, 10, 3}, 5, {3, 2, 1}},    // stride, odd channels
+                                {2, {15, 15, 3}, 64, {11, 4, 2}},  // AlexNet's first
+                                {1, {6, 6, 7}, 13, {1, 1, 0}},     // 1 x 1
+                                {2, {5, 5, 16}, 16, {3, 1, 1}}};
+  for (const Case& c : cases) {
+    const OperationShape shape{c.batch, c.input, slid(c.input, c.window, c.outputs), c.window};
+    INFO(c.input.channels << " to " << c.outputs << " channels, window " << c.window.size);
+    const auto batch = static_cast<std::size_t>(c.batch);
+    const std::size_t weights =
+        static_cast<std::size_t>(c.outputs * c.window.size * c.window.size * c.input.channels);
+    const auto input = random_values(batch * c.input.count(), 1);
+    const auto weight = random_values(weights, 2);
+    const auto bias = random_values(static_cast<std::size_t>(c.outputs), 3);
+    const auto slope = random_values(batch * shape.output.count(), 4);
+    const auto want = test::convolution(shape, input, weight, bias, slope);
+    const auto operation = make_convolution(shape, true);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const Run got = run(*operation, shape, input, weight, bias, slope);
+      require_close(got.output, want.output, "output");
+      require_close(got.input_gradient, want.input_gradient, "input gradient");
+      require_close(got.weight_gradient, want.weight_gradient, "weight gradient");
+      require_close(got.bias_gradient, want.bias_gradient, "bias gradient");
+    }
+  }
+}
+
+TEST_CASE("linear agrees with the naive one: output and all three gradients") {
+  const ThreadCount one(1);
+  for (const auto& [inputs, outputs] : {std::pair{1568, 120}, {84, 10}, {1, 1}, {7, 33}}) {
+    const OperationShape shape{6, {1, 1, inputs}, {1, 1, outputs}, {}};
+    INFO(inputs << " to " << outputs);
+    const auto input = random_values(6 * shape.input.count(), 1);
+    const auto weight = random_values(shape.input.count() * shape.output.count(), 2);
+    const auto bias = random_values(shape.output.count(), 3);
+    const auto slope = random_values(6 * shape.output.count(), 4);
+    const auto want = test::convolution(shape, input, weight, bias, slope);
+    const auto operation = make_linear(shape, true);
+    const Run got = run(*operation, shape, input, weight, bias, slope);
+    require_close(got.output, want.output, "output");
+    require_close(got.input_gradient, want.input_gradient, "input gradient");
+    require_close(got.weight_gradient, want.weight_gradient, "weight gradient");
+    require_close(got.bias_gradient, want.bias_gradient, "bias gradient");
+  }
+}
+
+TEST_CASE("pooling agrees with the naive one, overlapping and padded windows included") {
+  const ThreadCount one(1);
+  for (const LayerKind kind : {LayerKind::max_pool, LayerKind::average_pool}) {
+    for (const Window& window : {Window{2, 2, 0}, Window{3, 2, 1}, Window{3, 2, 0}}) {
+      for (const int channels : {16, 5}) {
+        const ActivationShape in{9, 8, channels};
+        const OperationShape shape{2, in, slid(in, window, channels), window};
+        INFO(channels << " channels, window " << window.size);
+        const auto input = random_values(2 * in.count(), 1);
+        const auto slope = random_values(2 * shape.output.count(), 4);
+        const auto want = test::pool(kind, shape, input, slope);
+        const auto operation = make_pool(kind, shape);
+        const Run got = run(*operation, shape, input, {}, {}, slope);
+        require_close(got.output, want.output, "output");
+        require_close(got.input_gradient, want.input_gradient, "input gradient");
+      }
+    }
+  }
+}
+
+TEST_CASE("ReLU, also in place") {
+  const OperationShape shape{1, {1, 1, 5}, {1, 1, 5}, {}};
+  const std::vector<float> input{-1, 0, 2, -3, 4};
+  const std::vector<float> slope{10, 20, 30, 40, 50};
+  const auto operation = make_relu(shape);
+  const Run got = run(*operation, shape, input, {}, {}, slope);
+  REQUIRE(got.output == std::vector<float>{0, 0, 2, 0, 4});
+  REQUIRE(got.input_gradient == std::vector<float>{0, 0, 30, 0, 50});
+  std::vector<float> values = input;
+  std::vector<float> slopes = slope;
+  LayerMemory memory;
+  memory.input[0] = values.data();
+  memory.output = values.data();
+  memory.output_gradient = slopes.data();
+  memory.input_gradient[0] = slopes.data();
+  operation->forward(memory);
+  operation->backward(memory);
+  REQUIRE(values == got.output);
+  REQUIRE(slopes == got.input_gradient);
+}
+
+TEST_CASE("flatten numbers elements channel by channel, as PyTorch does, and back") {
+  const OperationShape shape{2, {1, 2, 3}, {1, 1, 6}, {}};
+  // Two images of two pixels with three channels each.
+  const std::vector<float> input{0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15};
+  const auto operation = make_flatten(shape);
+  const Run got = run(*operation, shape, input, {}, {}, {0, 3, 1, 4, 2, 5, 10, 13, 11, 14, 12, 15});
+  REQUIRE(got.output == std::vector<float>{0, 3, 1, 4, 2, 5, 10, 13, 11, 14, 12, 15});
+  REQUIRE(got.input_gradient == input);
+}
+
+TEST_CASE("add sums two inputs and passes the gradient to both") {
+  const OperationShape shape{1, {1, 1, 3}, {1, 1, 3}, {}};
+  const std::vector<float> a{1, 2, 3};
+  const std::vector<float> b{10, 20, 30};
+  const std::vector<float> slope{5, 6, 7};
+  std::vector<float> sum(3), to_a(3), to_b(3);
+  LayerMemory memory;
+  memory.input = {a.data(), b.data()};
+  memory.output = sum.data();
+  memory.output_gradient = slope.data();
+  memory.input_gradient = {to_a.data(), to_b.data()};
+  const auto operation = make_add(shape);
+  operation->forward(memory);
+  operation->backward(memory);
+  REQUIRE(sum == std::vector<float>{11, 22, 33});
+  REQUIRE(to_a == slope);
+  REQUIRE(to_b == slope);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

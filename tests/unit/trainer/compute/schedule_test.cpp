@@ -1,0 +1,57 @@
+#include "trainer/compute/schedule.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace ddprun::trainer {
+namespace {
+
+TEST_CASE("a constant rate is constant") {
+  const Schedule schedule{.base_rate = 0.1};
+  REQUIRE(learning_rate(schedule, 0) == 0.1);
+  REQUIRE(learning_rate(schedule, 1000000) == 0.1);
+}
+
+TEST_CASE("warm-up rises linearly and reaches the base rate with its last step") {
+  const Schedule schedule{.base_rate = 0.4, .warmup_steps = 4};
+  REQUIRE(learning_rate(schedule, 0) == Approx(0.1));
+  REQUIRE(learning_rate(schedule, 1) == Approx(0.2));
+  REQUIRE(learning_rate(schedule, 3) == Approx(0.4));
+  REQUIRE(learning_rate(schedule, 4) == Approx(0.4));
+}
+
+TEST_CASE("the step schedule multiplies every N steps, counted from the first step of all") {
+  const Schedule schedule{.kind = ScheduleKind::step,
+                          .base_rate = 1.0,
+                          .warmup_steps = 5,
+                          .step_every = 10,
+                          .step_factor = 0.1};
+  REQUIRE(learning_rate(schedule, 4) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 9) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 10) == Approx(0.1));
+  REQUIRE(learning_rate(schedule, 29) == Approx(0.01));
+  REQUIRE(learning_rate(schedule, 30) == Approx(0.001));
+}
+
+TEST_CASE("the cosine schedule falls from the base rate to the final one and stays there") {
+  const Schedule schedule{.kind = ScheduleKind::cosine,
+                          .base_rate = 1.0,
+                          .warmup_steps = 10,
+                          .total_steps = 110,
+                          .final_rate = 0.2};
+  REQUIRE(learning_rate(schedule, 10) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 60) == Approx(0.6));
+  REQUIRE(learning_rate(schedule, 35) == Approx(0.2 + 0.8 * (1 + 0.70710678) / 2));
+  REQUIRE(learning_rate(schedule, 110) == Approx(0.2));
+  REQUIRE(learning_rate(schedule, 5000) == Approx(0.2));
+}
+
+TEST_CASE("a cosine schedule shorter than its warm-up still gives a rate") {
+  const Schedule schedule{
+      .kind = ScheduleKind::cosine, .base_rate = 1.0, .warmup_steps = 10, .total_steps = 5};
+  REQUIRE(learning_rate(schedule, 9) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 10) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 11) == Approx(0.0).margin(1e-12));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
