@@ -223,7 +223,13 @@ void Membership::stopped_stopping(Context& context) {
 }
 
 void Membership::leave_forming(Context& context) {
-  if (members_.erase(context.agent) == 0) return;
+  if (members_.erase(context.agent) == 0) {
+    // It could not even join (its port is taken, say). That is its own end, not the job's.
+    if (context.message != nullptr) {
+      context.actions.sends.push_back({context.agent, outcome_of(std::get<proto::Leave>(*context.message))});
+    }
+    return;
+  }
   if (count(Member::Phase::waiting) < settings_.min_nodes) last_call_at_.reset();
   if (!members_.empty()) return;
   finish(context, context.message != nullptr ? outcome_of(std::get<proto::Leave>(*context.message))

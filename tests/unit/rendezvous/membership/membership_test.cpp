@@ -234,6 +234,16 @@ TEST_CASE("an agent stopped by a signal ends the job of one member as cancelled"
   CHECK(job.finished("a").reason == "stopped by SIGINT");
 }
 
+TEST_CASE("an agent that cannot join is told its end, and the job waits for others") {
+  Script job(nodes(1, 1));
+  job.say("a", proto::Leave{0, "port 80 is taken"});
+  CHECK(job.finished("a").outcome == proto::Finished::Outcome::failed);
+  CHECK(job.finished("a").reason == "port 80 is taken");
+  CHECK(job.membership.state() == JobState::forming);
+  job.join("b");
+  CHECK(job.membership.state() == JobState::running);
+}
+
 TEST_CASE("a signal during the last stop of a failed job leaves the failure as the outcome") {
   Script job(nodes(1, 1));
   job.join("a", 2);
