@@ -1,0 +1,113 @@
+// The generated scripts and the manual page, given to the programs they are made for. A shell that
+// is not installed is a visible skip.
+#include <sys/wait.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "launcher/completion.hpp"
+#include "launcher/man_page.hpp"
+#include "tests/support/skip.hpp"
+#include "tests/support/temp_dir.hpp"
+
+using namespace ddprun::launcher;
+
+namespace {
+
+struct Ran {
+  int exit_code = -1;
+  std::string output;  ///< stdout and stderr
+};
+
+/// Runs a shell command in the folder; after 20 s it is ended and the exit code is 124.
+Ran run(const ddprun::test::TempDir& dir, const std::string& command) {
+  const std::string line = "cd '" + dir.path().string() + "' && timeout 20 " + command + " 2>&1";
+  Ran ran;
+  FILE* pipe = ::popen(line.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> bytes;
+  for (std::size_t count = 0; (count = std::fread(bytes.data(), 1, bytes.size(), pipe)) > 0;) {
+    ran.output.append(bytes.data(), count);
+  }
+  const int status = ::pclose(pipe);
+  ran.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  return ran;
+}
+
+void write(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file) << text;
+}
+
+void need(const ddprun::test::TempDir& dir, const std::string& program) {
+  if (run(dir, program + " --version").exit_code != 0)
+    ddprun::test::skip(program + " is not installed");
+}
+
+/// What bash would offer for these words; the last one is being typed. Bash takes --a=b apart at
+/// the equals sign.
+std::string bash_offers(const ddprun::test::TempDir& dir, const std::string& words) {
+  write(dir / "ddprun.bash", completion_script("bash"));
+  write(dir / "ask.bash",
+        "source ./ddprun.bash\ncompopt() { :; }\nCOMP_WORDS=(" + words +
+            ")\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_ddprun\necho \"${COMPREPLY[*]}\"\n");
+  return run(dir, "bash ./ask.bash").output;
+}
+
+}  // namespace
+
+TEST_CASE("bash completes options, their values, PROGRAM and files in their places") {
+  const ddprun::test::TempDir dir;
+  need(dir, "bash");
+  write(dir / "zdata.txt", "");
+  CHECK(bash_offers(dir, "ddprun --outp") == "--output=\n");
+  CHECK(bash_offers(dir, "ddprun --gpu_vis") == "--gpu-visibility=\n");
+  CHECK(bash_offers(dir, "ddprun --output = p") == "prefix pty pipe\n");
+  CHECK(bash_offers(dir, "ddprun --output =") == "prefix raw pty pipe\n");
+  CHECK(bash_offers(dir, "ddprun --output p") == "prefix pty pipe\n");
+  CHECK(bash_offers(dir, "ddprun --dry-run = j") == "json\n");
+  CHECK(bash_offers(dir, "ddprun --nproc-per-node = 2 -m --max") == "--max-restarts=\n");
+  CHECK(bash_offers(dir, "ddprun --dry-run --max") == "--max-restarts=\n");
+  CHECK(bash_offers(dir, "ddprun trai").starts_with("train"));
+  CHECK(bash_offers(dir, "ddprun -- trai").starts_with("train"));
+  CHECK(bash_offers(dir, "ddprun train --outp") == "\n");
+  CHECK(bash_offers(dir, "ddprun --output raw train zd") == "zdata.txt\n");
+  CHECK(bash_offers(dir, "ddprun -- train zd") == "zdata.txt\n");
+}
+
+TEST_CASE("zsh reads its completion script") {
+  const ddprun::test::TempDir dir;
+  need(dir, "zsh");
+  write(dir / "_ddprun", completion_script("zsh"));
+  const Ran ran = run(dir, "zsh -n ./_ddprun");
+  CHECK(ran.exit_code == 0);
+  CHECK(ran.output.empty());
+}
+
+TEST_CASE("fish completes options, their values and PROGRAM in their places") {
+  const ddprun::test::TempDir dir;
+  need(dir, "fish");
+  write(dir / "ddprun.fish", completion_script("fish"));
+  const auto offers = [&](const std::string& line) {
+    return run(dir, "fish --no-config -c \"source ./ddprun.fish; complete -C '" + line + "'\"")
+        .output;
+  };
+  CHECK(offers("ddprun --outp").starts_with("--output\t"));
+  CHECK(offers("ddprun --output=pt").starts_with("--output=pty\t"));
+  CHECK(offers("ddprun --output pt").starts_with("pty\t"));
+  CHECK(offers("ddprun --nproc-per-node 2 trai").starts_with("train"));
+  CHECK(offers("ddprun train --outp").empty());
+}
+
+TEST_CASE("groff formats the manual page without a warning") {
+  const ddprun::test::TempDir dir;
+  need(dir, "groff");
+  write(dir / "ddprun.1", man_page());
+  const Ran warnings = run(dir, "groff -man -Tutf8 -ww -z ddprun.1");
+  CHECK(warnings.exit_code == 0);
+  CHECK(warnings.output.empty());
+  const Ran page = run(dir, "groff -man -Tascii -P-c -P-b -P-u ddprun.1");
+  CHECK(page.output.find("--nproc-per-node, --nproc_per_node=N|auto|cpu|gpu") != std::string::npos);
+}
