@@ -62,7 +62,8 @@ class FakeGroup::Scheduler {
   bool aborted = false;
   int aborted_by = -1;
   int event_count = 0;
-  int activity = 0;  // rises with events and with calls that are not waits: while it rises, waiting makes sense
+  int activity = 0;  // rises with events and with calls that are not waits: while it rises, waiting
+                     // makes sense
 
  private:
   bool one_event();
@@ -217,11 +218,11 @@ Ticket FakeGroup::Scheduler::start(int rank, int bucket, Range range) {
 }
 
 CommResult FakeGroup::Scheduler::result(int rank, bool happened, int owing, int bucket) const {
+  if (happened) return {};  // what is complete stays so, also if the group was aborted since
   if (aborted) {
     return {CommStatus::aborted, settings.abort_rank, bucket,
             fmt::format("aborted by rank {}: {}", aborted_by, abort_reason)};
   }
-  if (happened) return {};
   return {CommStatus::timed_out, owing, bucket,
           fmt::format("rank {} waited until its deadline for rank {} in bucket {}", rank, owing,
                       bucket)};
@@ -269,7 +270,6 @@ class FakeGroup::Rank : public Communicator {
   CommResult finish(Ticket ticket, Clock::time_point /*deadline*/) override {
     const bool happened =
         all_.wait(rank_, [&] { return all_.complete[static_cast<std::size_t>(rank_)] >= ticket; });
-    if (happened) return {};  // a complete sum is complete, also if the group was aborted since
     return all_.result(rank_, happened, all_.first_behind(ticket), all_.sums[ticket - 1].bucket);
   }
 
@@ -309,12 +309,13 @@ class FakeGroup::Rank : public Communicator {
 
   CommResult meet(std::span<const std::byte> mine,
                   const std::function<void(const FakeMeeting&)>& take) {
+    if (all_.aborted) return all_.result(rank_, false, -1, -1);
     const std::size_t number = met_++;
     ++all_.activity;
     if (number == all_.meetings.size()) all_.meetings.emplace_back();
     all_.meetings[number].brought[rank_].assign(mine.begin(), mine.end());
     const bool happened = all_.wait(rank_, [&] { return all_.first_missing(number) < 0; });
-    if (happened && !all_.aborted) take(all_.meetings[number]);
+    if (happened) take(all_.meetings[number]);
     return all_.result(rank_, happened, all_.first_missing(number), -1);
   }
 

@@ -55,10 +55,7 @@ Member mapped(SharedSegment segment, const SegmentLayout& layout) {
 void write_block(RankBlock& block, const CommOptions& options, std::uint64_t nonce) {
   block.magic = kShmMagic;
   block.nonce = nonce;
-  block.rank = options.rank;
-  block.world_size = options.world_size;
-  block.shards = options.shards;
-  block.arena_floats = options.arena_floats;
+  block.rank = static_cast<std::uint64_t>(options.rank);
   cpu_set_t mask;
   static_assert(sizeof mask == sizeof block.cpu_mask);
   if (::sched_getaffinity(0, sizeof mask, &mask) == 0)
@@ -131,6 +128,16 @@ GroupSetup map_peer(const CommOptions& options, const ProcessIdentity& self, int
                   "in one; several hosts: not in this version",
                   rank, options.rank));
   }
+  if (announced->world_size != options.world_size || announced->shards != options.shards ||
+      announced->arena_floats != options.arena_floats) {
+    return refuse(
+        rank,
+        fmt::format(
+            "rank {} has world size {}, {} shards and {} gradient floats where rank {} has {}, "
+            "{} and {}: start all ranks with the same options",
+            rank, announced->world_size, announced->shards, announced->arena_floats, options.rank,
+            options.world_size, options.shards, options.arena_floats));
+  }
   auto segment = SharedSegment::open(announced->process.pid, announced->fd, announced->bytes,
                                      announced->inode);
   if (!segment) {
@@ -142,24 +149,13 @@ GroupSetup map_peer(const CommOptions& options, const ProcessIdentity& self, int
   }
   const SegmentLayout layout(rank, options.world_size, options.shards, options.arena_floats);
   const auto* block = reinterpret_cast<const RankBlock*>(segment->data());
-  if (segment->bytes() < kRankBlockBytes || block->magic != kShmMagic ||
-      block->nonce != announced->nonce) {
+  if (segment->bytes() != layout.bytes || block->magic != kShmMagic ||
+      block->nonce != announced->nonce || block->rank != static_cast<std::uint64_t>(rank)) {
     return refuse(
         rank, fmt::format(
                   "the shared memory of rank {} (pid {}) has another layout: start all ranks with "
                   "the same program",
                   rank, announced->process.pid));
-  }
-  if (block->rank != rank || block->world_size != options.world_size ||
-      block->shards != options.shards || block->arena_floats != options.arena_floats ||
-      segment->bytes() != layout.bytes) {
-    return refuse(
-        rank,
-        fmt::format(
-            "rank {} has world size {}, {} shards and {} gradient floats where rank {} has {}, "
-            "{} and {}: start all ranks with the same options",
-            rank, block->world_size, block->shards, block->arena_floats, options.rank,
-            options.world_size, options.shards, options.arena_floats));
   }
   member = mapped(std::move(*segment), layout);
   member.watch = ProcessWatch(announced->process);
@@ -169,9 +165,11 @@ GroupSetup map_peer(const CommOptions& options, const ProcessIdentity& self, int
 }  // namespace
 
 std::string Announcement::text() const {
-  return fmt::format("{} boot={} pidns={} pid={} start={} fd={} bytes={} inode={} nonce={}",
-                     kAnnouncementTag, process.boot_id, process.pid_namespace, process.pid,
-                     process.start_time, fd, bytes, inode, nonce);
+  return fmt::format(
+      "{} boot={} pidns={} pid={} start={} fd={} bytes={} inode={} nonce={} world={} shards={} "
+      "floats={}",
+      kAnnouncementTag, process.boot_id, process.pid_namespace, process.pid, process.start_time, fd,
+      bytes, inode, nonce, world_size, shards, arena_floats);
 }
 
 std::optional<Announcement> Announcement::parse(const std::string& text) {
@@ -192,7 +190,10 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
                      read_number(fields, "fd", announcement.fd) &&
                      read_number(fields, "bytes", announcement.bytes) &&
                      read_number(fields, "inode", announcement.inode) &&
-                     read_number(fields, "nonce", announcement.nonce);
+                     read_number(fields, "nonce", announcement.nonce) &&
+                     read_number(fields, "world", announcement.world_size) &&
+                     read_number(fields, "shards", announcement.shards) &&
+                     read_number(fields, "floats", announcement.arena_floats);
   if (!whole || announcement.process.pid <= 0 || announcement.fd < 0) return std::nullopt;
   return announcement;
 }
@@ -217,6 +218,9 @@ GroupSetup join_group(const CommOptions& options, Exchange& exchange, Clock::tim
   announcement.bytes = layout.bytes;
   announcement.inode = own.segment.inode();
   announcement.nonce = random_word();
+  announcement.world_size = options.world_size;
+  announcement.shards = options.shards;
+  announcement.arena_floats = options.arena_floats;
   write_block(*own.block, options, announcement.nonce);
 
   const std::string own_key = key_of(options, options.rank);

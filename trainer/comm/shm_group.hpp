@@ -16,13 +16,17 @@
 
 namespace ddprun::trainer {
 
-/// What a rank announces: where its memory is, and enough to be sure that it is that memory.
+/// What a rank announces: where its memory is, enough to be sure that it is that memory, and what
+/// it was started with.
 struct Announcement {
   ProcessIdentity process;
   int fd = -1;
   std::size_t bytes = 0;
   std::uint64_t inode = 0;
   std::uint64_t nonce = 0;
+  int world_size = 0;
+  int shards = 0;
+  std::size_t arena_floats = 0;
 
   [[nodiscard]] std::string text() const;
   /// Nothing when the text is not an announcement. Pure.

@@ -57,10 +57,7 @@ struct RankBlock {
   // Written before the segment is announced, then only read.
   std::uint64_t magic;
   std::uint64_t nonce;
-  std::int32_t rank;
-  std::int32_t world_size;
-  std::int32_t shards;
-  std::uint64_t arena_floats;
+  std::uint64_t rank;
   std::uint64_t cpu_mask[kCpuMaskWords];  // where this rank may run
 
   alignas(64) Word64 started;  // last ticket whose range is final in all arenas of this rank
