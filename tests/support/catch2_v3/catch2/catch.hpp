@@ -1,4 +1,5 @@
-// Catch2 2's one header, by its name, where Catch2 3 is what the machine has: version 3 renamed what is mended here.
+// Catch2 2's one header, by its name, where Catch2 3 is what the machine has: version 3 renamed
+// what is mended here.
 #pragma once
 
 #include <catch2/catch_all.hpp>
