@@ -16,12 +16,12 @@
 #include <memory>
 #include <optional>
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include "agent/job_socket.hpp"
 #include "agent/streams/worker_output.hpp"
@@ -38,10 +38,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kSameSignalWithin = 100ms;  // one Ctrl-C may reach us twice: from the terminal and from a wrapper
-constexpr auto kKillLimit = 2s;            // for SIGKILL to take effect on everything
-constexpr auto kOutputLimit = 2s;          // for the last lines to reach a slow reader
-constexpr auto kWardenMargin = 1s;         // what the warden waits beyond our own limits
+constexpr auto kSameSignalWithin =
+    100ms;  // one Ctrl-C may reach us twice: from the terminal and from a wrapper
+constexpr auto kKillLimit = 2s;     // for SIGKILL to take effect on everything
+constexpr auto kOutputLimit = 2s;   // for the last lines to reach a slow reader
+constexpr auto kWardenMargin = 1s;  // what the warden waits beyond our own limits
 
 const proto::AgentId kOwnId = "local";
 
@@ -89,7 +90,8 @@ class Agent {
   void reap_strangers();
   [[noreturn]] void die_with_warden();
 
-  // Towards the membership core and back. `say` only queues; `pump` handles what came back, one message at a time.
+  // Towards the membership core and back. `say` only queues; `pump` handles what came back, one
+  // message at a time.
   void say(proto::AgentMessage message);
   void pump();
   void handle(proto::Round& round);
@@ -99,8 +101,8 @@ class Agent {
   void listen();
   void join();
   void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
-  int worker_stream(StreamMode mode, int fd, RoundState& state, int local_rank, std::vector<OutputSource>& sources,
-                    std::vector<UniqueFd>& worker_ends);
+  int worker_stream(StreamMode mode, int fd, RoundState& state, int local_rank,
+                    std::vector<OutputSource>& sources, std::vector<UniqueFd>& worker_ends);
   void apply(GroupActions actions);
   void signal_workers(int signal);
   void end_round();
@@ -141,7 +143,8 @@ std::vector<std::string> own_environment() {
 }
 
 std::int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
 }
 
 AgentResult Agent::run() {
@@ -149,7 +152,8 @@ AgentResult Agent::run() {
   null_.reset(open("/dev/null", O_RDWR | O_CLOEXEC));
   watch_signals();
   watch_warden();
-  auto socket = JobSocket::open(context_, config_.run_id, [this](const std::string&) { return status(); });
+  auto socket =
+      JobSocket::open(context_, config_.run_id, [this](const std::string&) { return status(); });
   if (socket) {
     socket_.emplace(std::move(*socket));
   } else {
@@ -162,7 +166,8 @@ AgentResult Agent::run() {
   return std::move(result_);
 }
 
-// ---- events ------------------------------------------------------------------------------------------------------
+// ---- events
+// ------------------------------------------------------------------------------------------------------
 
 void Agent::watch_signals() {
   if (!signals_.is_open()) {
@@ -208,14 +213,16 @@ void Agent::watch_warden() {
   UniqueFd signals = link_.take_signals();
   warden_signals_.assign(signals.release());
   const auto wait = [this](auto& self) -> void {
-    warden_signals_.async_wait(asio::posix::descriptor_base::wait_read, [this, self](ErrorCode ec) mutable {
-      if (ec) return;
-      SignalRecord record;
-      if (read(warden_signals_.native_handle(), &record, sizeof record) != sizeof record) return;
-      on_signal(record);
-      pump();
-      self(self);
-    });
+    warden_signals_.async_wait(
+        asio::posix::descriptor_base::wait_read, [this, self](ErrorCode ec) mutable {
+          if (ec) return;
+          SignalRecord record;
+          if (read(warden_signals_.native_handle(), &record, sizeof record) != sizeof record)
+            return;
+          on_signal(record);
+          pump();
+          self(self);
+        });
   };
   wait(wait);
 }
@@ -234,7 +241,8 @@ void Agent::on_signal(const SignalRecord& record) {
     return;
   }
   const bool repeated = last_signal_ && last_signal_->signal == record.signal &&
-                        std::chrono::nanoseconds(record.monotonic_ns - last_signal_->monotonic_ns) < kSameSignalWithin;
+                        std::chrono::nanoseconds(record.monotonic_ns - last_signal_->monotonic_ns) <
+                            kSameSignalWithin;
   if (repeated) return;
   const bool first = !last_signal_;
   last_signal_ = record;
@@ -243,8 +251,9 @@ void Agent::on_signal(const SignalRecord& record) {
     leaving_ = true;
     stop_signal_ = record.signal;
     if (round_ && !round_->group.ended()) {
-      notice(fmt::format("{}: stopping the workers; SIGKILL follows after {} s, or at once with a second {}", name,
-                         static_cast<double>(config_.grace_period.count()) / 1000.0, name));
+      notice(fmt::format(
+          "{}: stopping the workers; SIGKILL follows after {} s, or at once with a second {}", name,
+          static_cast<double>(config_.grace_period.count()) / 1000.0, name));
     }
     say(proto::Leave{record.signal, ""});
   } else if (round_) {
@@ -254,8 +263,9 @@ void Agent::on_signal(const SignalRecord& record) {
 }
 
 void Agent::reap_strangers() {
-  // Children that are no workers: what workers left behind and we, as subreaper, inherited. Exits are looked at, not
-  // taken: a worker's belongs to its pidfd, whose place in the batch of events is its place in the order of deaths.
+  // Children that are no workers: what workers left behind and we, as subreaper, inherited. Exits
+  // are looked at, not taken: a worker's belongs to its pidfd, whose place in the batch of events
+  // is its place in the order of deaths.
   while (true) {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
@@ -291,7 +301,8 @@ void Agent::die_with_warden() {
   _exit(128 + SIGKILL);
 }
 
-// ---- membership --------------------------------------------------------------------------------------------------
+// ---- membership
+// --------------------------------------------------------------------------------------------------
 
 void Agent::say(proto::AgentMessage message) {
   auto actions = membership_.on(rdzv::FromAgent{kOwnId, std::move(message)}, Clock::now());
@@ -324,8 +335,10 @@ void Agent::listen() {
     listener_.emplace(std::move(*listener));
     return;
   }
-  say(proto::Leave{0, fmt::format("no store can listen on {}:{}: {}; choose another --master-port (0: any free one)",
-                                  config_.store_host, config_.master_port, listener.error().message())});
+  say(proto::Leave{
+      0, fmt::format(
+             "no store can listen on {}:{}: {}; choose another --master-port (0: any free one)",
+             config_.store_host, config_.master_port, listener.error().message())});
 }
 
 void Agent::join() {
@@ -348,7 +361,8 @@ void Agent::handle(proto::Round& round) {
   state.exits.resize(static_cast<std::size_t>(workers));
   std::vector<OutputSource> sources;
   for (int local_rank = 0; local_rank < workers && !state.group.stopping(); ++local_rank) {
-    DDPRUN_ASSERT(state.round.workers[static_cast<std::size_t>(local_rank)] == proto::WorkerDirective::replace,
+    DDPRUN_ASSERT(state.round.workers[static_cast<std::size_t>(local_rank)] ==
+                      proto::WorkerDirective::replace,
                   "this version of the core replaces every worker");
     start_worker(state, local_rank, sources);
   }
@@ -368,7 +382,8 @@ int Agent::worker_stream(StreamMode mode, int fd, RoundState& state, int local_r
   auto pair = mode == StreamMode::pty ? make_pseudo_terminal(fd) : make_pipe();
   if (!pair && mode == StreamMode::pty) pair = make_pipe();  // no pseudo-terminals here
   if (!pair) {
-    spdlog::warn("local rank {} writes straight to our own output: {}", local_rank, pair.error().message());
+    spdlog::warn("local rank {} writes straight to our own output: {}", local_rank,
+                 pair.error().message());
     return fd;
   }
   OutputSource source;
@@ -391,13 +406,15 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
   SpawnRequest request;
   request.file = config_.file;
   request.argv = settings.argv;
-  request.environment = merge_environment(
-      inherited_environment_, worker_environment(config_, state.round, local_rank, socket_ ? socket_->name() : "",
-                                                 inherited_environment_));
+  request.environment =
+      merge_environment(inherited_environment_,
+                        worker_environment(config_, state.round, local_rank,
+                                           socket_ ? socket_->name() : "", inherited_environment_));
   request.stdin_fd = gets_stdin ? STDIN_FILENO : null_.get();
-  request.stdout_fd =
-      worker_stream(config_.standard_output, STDOUT_FILENO, state, local_rank, sources, worker_ends);
-  request.stderr_fd = worker_stream(config_.standard_error, STDERR_FILENO, state, local_rank, sources, worker_ends);
+  request.stdout_fd = worker_stream(config_.standard_output, STDOUT_FILENO, state, local_rank,
+                                    sources, worker_ends);
+  request.stderr_fd =
+      worker_stream(config_.standard_error, STDERR_FILENO, state, local_rank, sources, worker_ends);
 
   auto process = spawn(request, user_);
   if (!process) {
@@ -406,7 +423,8 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
     return;
   }
   state.group.started(local_rank, process->pid, Clock::now());
-  spdlog::debug("round={} local_rank={} pid={} started", state.round.number, local_rank, process->pid);
+  spdlog::debug("round={} local_rank={} pid={} started", state.round.number, local_rank,
+                process->pid);
   if (!process->pidfd) return;
   auto& exit = state.exits[static_cast<std::size_t>(local_rank)];
   exit.emplace(context_, process->pidfd.release());
@@ -420,11 +438,12 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
 void Agent::handle(proto::Stop& stop) {
   RoundState& state = *round_;
   if (!stop.final && !leaving_) {
-    notice(fmt::format("{}; restarting the workers ({} of {} restarts)", stop.reason, membership_.restart_count(),
-                       config_.max_restarts));
+    notice(fmt::format("{}; restarting the workers ({} of {} restarts)", stop.reason,
+                       membership_.restart_count(), config_.max_restarts));
   }
   if (stop.final || leaving_) {
-    link_.ends_within(config_.grace_period + std::chrono::milliseconds(kKillLimit + kOutputLimit + kWardenMargin));
+    link_.ends_within(config_.grace_period +
+                      std::chrono::milliseconds(kKillLimit + kOutputLimit + kWardenMargin));
   } else if (config_.master_port == 0) {
     listen();  // before the old group is gone: the new port cannot be taken by it, or meet its keys
   }
@@ -498,7 +517,8 @@ void Agent::handle(proto::Finished& finished) {
   context_.stop();
 }
 
-// ---- words -------------------------------------------------------------------------------------------------------
+// ---- words
+// -------------------------------------------------------------------------------------------------------
 
 void Agent::notice(const std::string& line) {
   const std::string text = "ddprun: " + line;

@@ -1,5 +1,6 @@
-// One node's agent: takes part in rounds, starts their workers, watches them and stops them. It decides nothing about
-// restarting: the membership core does, to which it speaks in the messages of proto/membership_messages.hpp.
+// One node's agent: takes part in rounds, starts their workers, watches them and stops them. It
+// decides nothing about restarting: the membership core does, to which it speaks in the messages of
+// proto/membership_messages.hpp.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +19,19 @@ namespace ddprun::agent {
 struct AgentResult {
   proto::Finished finished;
   proto::RoundNumber round = 0;
-  int first_rank = 0;                      ///< of this node in the last round
-  std::vector<WorkerRecord> workers;       ///< of the last round; empty when none was started
-  std::vector<std::string> culprit_lines;  ///< the end of the culprit's stderr, where it went through us
-  bool culprit_output_seen = false;        ///< false: its stderr was our own, so there are no lines
+  int first_rank = 0;                 ///< of this node in the last round
+  std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
+  std::vector<std::string>
+      culprit_lines;                 ///< the end of the culprit's stderr, where it went through us
+  bool culprit_output_seen = false;  ///< false: its stderr was our own, so there are no lines
   std::uint64_t dropped_bytes = 0;
   bool leftovers = false;  ///< processes that could not be killed remain
 };
 
-/// Runs the job of one node (the one-member membership included) until it is over and nothing of it is left; everything
-/// that workers printed has been written, or given up after a deadline. Called once, in the agent process, with all
-/// signals blocked and no other thread. When the warden dies it kills everything and ends the process.
+/// Runs the job of one node (the one-member membership included) until it is over and nothing of it
+/// is left; everything that workers printed has been written, or given up after a deadline. Called
+/// once, in the agent process, with all signals blocked and no other thread. When the warden dies
+/// it kills everything and ends the process.
 AgentResult run_agent(const AgentConfig& config, const UserState& user, WardenLink link);
 
 }  // namespace ddprun::agent

@@ -6,10 +6,10 @@
 #include <array>
 #include <chrono>
 
+#include <fmt/format.h>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
-#include <fmt/format.h>
 
 #include "proto/error.hpp"
 #include "proto/frame.hpp"
@@ -33,7 +33,10 @@ proto::Hello our_hello() {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Stream::socket socket, JobSocket::Answer answer, std::shared_ptr<int> open)
-      : socket_(std::move(socket)), idle_(socket_.get_executor()), answer_(std::move(answer)), open_(std::move(open)) {
+      : socket_(std::move(socket)),
+        idle_(socket_.get_executor()),
+        answer_(std::move(answer)),
+        open_(std::move(open)) {
     ++*open_;
   }
   ~Session() { --*open_; }
@@ -45,12 +48,13 @@ class Session : public std::enable_shared_from_this<Session> {
     idle_.async_wait([self = shared_from_this()](ErrorCode ec) {
       if (!ec) self->socket_.close(ec);
     });
-    socket_.async_read_some(asio::buffer(buffer_), [self = shared_from_this()](ErrorCode ec, std::size_t n) {
-      self->idle_.cancel();
-      if (ec) return;
-      self->parser_.append({self->buffer_.data(), n});
-      self->serve();
-    });
+    socket_.async_read_some(asio::buffer(buffer_),
+                            [self = shared_from_this()](ErrorCode ec, std::size_t n) {
+                              self->idle_.cancel();
+                              if (ec) return;
+                              self->parser_.append({self->buffer_.data(), n});
+                              self->serve();
+                            });
   }
 
  private:
@@ -71,9 +75,10 @@ class Session : public std::enable_shared_from_this<Session> {
       if (!greeted_) break;  // our hello tells the peer which versions there are
     }
     outgoing_ = std::move(replies);
-    asio::async_write(socket_, asio::buffer(outgoing_), [self = shared_from_this()](ErrorCode ec, std::size_t) {
-      if (!ec && (self->greeted_ || self->outgoing_.empty())) self->read();
-    });
+    asio::async_write(socket_, asio::buffer(outgoing_),
+                      [self = shared_from_this()](ErrorCode ec, std::size_t) {
+                        if (!ec && (self->greeted_ || self->outgoing_.empty())) self->read();
+                      });
   }
 
   Stream::socket socket_;
@@ -131,7 +136,8 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<int> open_ = std::make_shared<int>(0);
 };
 
-Result<JobSocket> JobSocket::open(asio::io_context& context, const std::string& run_id, Answer answer) {
+Result<JobSocket> JobSocket::open(asio::io_context& context, const std::string& run_id,
+                                  Answer answer) {
   auto impl = std::make_shared<Impl>(context, std::move(answer));
   const std::string name = fmt::format("ddprun/{}/{}", getuid(), run_id.substr(0, 64));
   ErrorCode ec = impl->bind(name);

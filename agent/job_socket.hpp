@@ -1,4 +1,5 @@
-// The job's abstract Unix socket: where ddpctl and workers find the agent. Speaks the versioned hello of proto/frame.hpp.
+// The job's abstract Unix socket: where ddpctl and workers find the agent. Speaks the versioned
+// hello of proto/frame.hpp.
 #pragma once
 
 #include <functional>
@@ -16,9 +17,11 @@ class JobSocket {
   /// Answers a request (one JSON object) with another.
   using Answer = std::function<std::string(const std::string& request)>;
 
-  /// Binds `@ddprun/UID/RUNID`; where another job of the same run id lives, `@ddprun/UID/RUNID.PID`. Connections of
-  /// other users (root excepted) are closed. Errors: the system's.
-  static Result<JobSocket> open(boost::asio::io_context& context, const std::string& run_id, Answer answer);
+  /// Binds `@ddprun/UID/RUNID`; where another job of the same run id lives,
+  /// `@ddprun/UID/RUNID.PID`. Connections of other users (root excepted) are closed. Errors: the
+  /// system's.
+  static Result<JobSocket> open(boost::asio::io_context& context, const std::string& run_id,
+                                Answer answer);
 
   JobSocket(JobSocket&&) noexcept;
   ~JobSocket();

@@ -21,11 +21,13 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int kOomScoreAdjustment = 100;  // workers are better victims of the kernel's memory killer than we are
+constexpr int kOomScoreAdjustment =
+    100;  // workers are better victims of the kernel's memory killer than we are
 constexpr std::size_t kChildStackBytes = 64 * 1024;
 
-// All that the child needs, prepared by the parent: between clone and exec it may only make system calls. The child
-// shares our memory (CLONE_VM), so it reports the errno of exec by writing it here.
+// All that the child needs, prepared by the parent: between clone and exec it may only make system
+// calls. The child shares our memory (CLONE_VM), so it reports the errno of exec by writing it
+// here.
 struct ChildPlan {
   const char* file;
   char* const* argv;
@@ -63,7 +65,8 @@ struct ChildPlan {
   auto* plan = static_cast<ChildPlan*>(argument);
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The parent may have died before the line above; its pid was recorded before the clone, because 1 is a parent too.
+  // The parent may have died before the line above; its pid was recorded before the clone, because
+  // 1 is a parent too.
   if (getppid() != plan->parent) syscall(SYS_exit, 127);
   for (const auto& [signal, action] : plan->user->dispositions) sigaction(signal, &action, nullptr);
   setrlimit(RLIMIT_NOFILE, &plan->user->open_files);
@@ -73,7 +76,8 @@ struct ChildPlan {
     close(oom_score);
   }
   if (place_descriptors(plan)) {
-    syscall(SYS_close_range, 3U, ~0U, 0U);  // ENOSYS before 5.9: our own descriptors are CLOEXEC anyway
+    syscall(SYS_close_range, 3U, ~0U,
+            0U);  // ENOSYS before 5.9: our own descriptors are CLOEXEC anyway
     sigprocmask(SIG_SETMASK, &plan->user->mask, nullptr);
     execve(plan->file, plan->argv, plan->environment);
   }
@@ -151,7 +155,8 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
   plan.user = &user;
   const int score = std::min(1000, own_oom_score_adjustment() + kOomScoreAdjustment);
   plan.oom_score_length = static_cast<std::size_t>(
-      std::to_chars(plan.oom_score, plan.oom_score + sizeof plan.oom_score, score).ptr - plan.oom_score);
+      std::to_chars(plan.oom_score, plan.oom_score + sizeof plan.oom_score, score).ptr -
+      plan.oom_score);
 
   // No handler of ours may run in the child: it would run in our memory.
   sigset_t all;
@@ -178,7 +183,8 @@ std::optional<ReapedProcess> reap(pid_t pid) {
   ReapedProcess reaped;
   siginfo_t info{};
   // The system call, not the wrapper: it also gives the usage.
-  if (syscall(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG, &reaped.usage) != 0 || info.si_pid != pid) {
+  if (syscall(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG, &reaped.usage) != 0 ||
+      info.si_pid != pid) {
     return std::nullopt;
   }
   reaped.exit.by_signal = info.si_code != CLD_EXITED;
@@ -235,8 +241,8 @@ std::vector<pid_t> live_children() {
     char state = 0;
     int parent = 0;
     if (after_name == std::string::npos ||
-        std::sscanf(stat.c_str() + after_name + 1, " %c %d", &state, &parent) != 2 || parent != self ||
-        state == 'Z' || state == 'X') {
+        std::sscanf(stat.c_str() + after_name + 1, " %c %d", &state, &parent) != 2 ||
+        parent != self || state == 'Z' || state == 'X') {
       continue;
     }
     if (translate) pid = innermost_pid(read_proc(entry->d_name, "status"));
@@ -262,9 +268,10 @@ bool kill_all_children(std::chrono::steady_clock::time_point deadline) {
     }
     const auto now = std::chrono::steady_clock::now();
     if (now >= deadline) return false;
-    // A killed child tells by SIGCHLD; its own children become ours at the same moment. The upper bound is for a
-    // child that was born after the walk through /proc.
-    const auto wait = std::min<std::chrono::nanoseconds>(deadline - now, std::chrono::milliseconds(5));
+    // A killed child tells by SIGCHLD; its own children become ours at the same moment. The upper
+    // bound is for a child that was born after the walk through /proc.
+    const auto wait =
+        std::min<std::chrono::nanoseconds>(deadline - now, std::chrono::milliseconds(5));
     const timespec pause{0, static_cast<long>(wait.count())};
     sigtimedwait(&child_signal, nullptr, &pause);
   }

@@ -1,4 +1,5 @@
-// Starting and reaping worker processes by system calls: no fork of a big address space, no helper thread.
+// Starting and reaping worker processes by system calls: no fork of a big address space, no helper
+// thread.
 #pragma once
 
 #include <sys/resource.h>
@@ -16,11 +17,12 @@
 
 namespace ddprun::agent {
 
-/// What this process changed about itself and workers must not inherit: the user's signal mask, dispositions and limits.
-/// Taken once, before anything is changed.
+/// What this process changed about itself and workers must not inherit: the user's signal mask,
+/// dispositions and limits. Taken once, before anything is changed.
 struct UserState {
   sigset_t mask{};
-  std::vector<std::pair<int, struct sigaction>> dispositions;  ///< of the signals in kChangedSignals
+  std::vector<std::pair<int, struct sigaction>>
+      dispositions;  ///< of the signals in kChangedSignals
   rlimit open_files{};
 
   /// The signals whose disposition the agent may change.
@@ -30,7 +32,7 @@ struct UserState {
 
 /// One process to start. Descriptors are borrowed.
 struct SpawnRequest {
-  std::string file;                      ///< what to execute: a path, never looked up
+  std::string file;  ///< what to execute: a path, never looked up
   std::vector<std::string> argv;
   std::vector<std::string> environment;  ///< NAME=VALUE
   int stdin_fd = 0;
@@ -43,9 +45,9 @@ struct SpawnedProcess {
   UniqueFd pidfd;  ///< empty where the kernel has none: then SIGCHLD tells
 };
 
-/// Starts a process in a session of its own that dies (SIGKILL) with the calling thread, with the descriptors 0, 1, 2
-/// and no other, and the user's signal mask, dispositions and limits. Returns once the program runs.
-/// Errors: the errno of execve or of the clone; nothing is left then.
+/// Starts a process in a session of its own that dies (SIGKILL) with the calling thread, with the
+/// descriptors 0, 1, 2 and no other, and the user's signal mask, dispositions and limits. Returns
+/// once the program runs. Errors: the errno of execve or of the clone; nothing is left then.
 Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user);
 
 /// How a process ended, and what it used.
@@ -57,15 +59,17 @@ struct ReapedProcess {
 /// Takes the exit of a child that may have ended. None: it runs. Never waits.
 std::optional<ReapedProcess> reap(pid_t pid);
 
-/// SIGKILLs all children of this process and reaps them, and then their children, which become ours because we are a
-/// subreaper, until nobody is left or `deadline` has passed. True: nobody is left.
-/// Blocks; SIGCHLD must be blocked in the calling thread. For the ends of rounds and of the job only.
+/// SIGKILLs all children of this process and reaps them, and then their children, which become ours
+/// because we are a subreaper, until nobody is left or `deadline` has passed. True: nobody is left.
+/// Blocks; SIGCHLD must be blocked in the calling thread. For the ends of rounds and of the job
+/// only.
 bool kill_all_children(std::chrono::steady_clock::time_point deadline);
 
 /// True when this process has any child, dead or alive.
 bool has_children();
 
-/// The live children of this process, by a walk through /proc, which may be that of an outer pid namespace.
+/// The live children of this process, by a walk through /proc, which may be that of an outer pid
+/// namespace.
 std::vector<pid_t> live_children();
 
 }  // namespace ddprun::agent

@@ -1,7 +1,8 @@
 // What the warden (the first process) and the agent (its child) say to each other.
 //
 //   warden -> agent: a pipe of SignalRecords: what the user or the scheduler sent to the job
-//   agent -> warden: real-time signals with a number, because the warden sleeps in sigtimedwait and has no other ear
+//   agent -> warden: real-time signals with a number, because the warden sleeps in sigtimedwait and
+//   has no other ear
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +18,7 @@ namespace ddprun::agent {
 /// One signal that reached the job. Written whole (far below PIPE_BUF).
 struct SignalRecord {
   std::int32_t signal = 0;
-  std::int32_t sender = 0;       ///< pid; 0: the kernel, for the terminal
+  std::int32_t sender = 0;  ///< pid; 0: the kernel, for the terminal
   std::int64_t monotonic_ns = 0;
 };
 
@@ -25,7 +26,8 @@ struct SignalRecord {
 inline int workers_paused_signal() { return SIGRTMIN + 1; }
 /// The job will be over within `si_int` milliseconds; the warden ends it otherwise.
 inline int ends_within_signal() { return SIGRTMIN + 2; }
-/// The agent gets this when the warden dies. Caught, never SIGKILL: the agent has children of its own to kill first.
+/// The agent gets this when the warden dies. Caught, never SIGKILL: the agent has children of its
+/// own to kill first.
 inline int warden_died_signal() { return SIGRTMIN + 4; }
 
 /// The agent's side.

@@ -26,11 +26,12 @@ bool has(const std::vector<std::string>& inherited, std::string_view name) {
 
 std::string error_file(const AgentConfig& config, proto::RoundNumber round, int local_rank) {
   if (config.run_directory.empty()) return {};
-  return fmt::format("{}/round_{}_local_rank_{}_error.json", config.run_directory, round, local_rank);
+  return fmt::format("{}/round_{}_local_rank_{}_error.json", config.run_directory, round,
+                     local_rank);
 }
 
-EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round, int local_rank,
-                                    const std::string& job_socket,
+EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round,
+                                    int local_rank, const std::string& job_socket,
                                     const std::vector<std::string>& inherited) {
   const WorkerSettings& worker = config.workers.at(static_cast<std::size_t>(local_rank));
   const auto number = [](auto value) { return fmt::format("{}", value); };
@@ -53,13 +54,15 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
       {env::kErrorFile, error_file(config, round.number, local_rank)},
       {env::kRound, number(round.number)},
   };
-  if (!has(inherited, env::kNcclAsyncErrorHandling)) set.emplace_back(env::kNcclAsyncErrorHandling, "1");
+  if (!has(inherited, env::kNcclAsyncErrorHandling))
+    set.emplace_back(env::kNcclAsyncErrorHandling, "1");
   if (!has(inherited, env::kSignalsToHandle)) {
     set.emplace_back(env::kSignalsToHandle, "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
   }
   if (config.set_omp_num_threads) set.emplace_back(env::kOmpNumThreads, "1");
   if (config.set_python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
-  if (worker.cuda_visible_devices) set.emplace_back(env::kCudaVisibleDevices, *worker.cuda_visible_devices);
+  if (worker.cuda_visible_devices)
+    set.emplace_back(env::kCudaVisibleDevices, *worker.cuda_visible_devices);
   if (!job_socket.empty()) set.emplace_back(env::kJobSocket, job_socket);
   return set;
 }
@@ -70,8 +73,8 @@ std::vector<std::string> merge_environment(const std::vector<std::string>& inher
   merged.reserve(inherited.size() + set.size());
   for (const std::string& entry : inherited) {
     const std::string_view name = name_of(entry);
-    const bool replaced =
-        std::any_of(set.begin(), set.end(), [name](const auto& pair) { return pair.first == name; });
+    const bool replaced = std::any_of(set.begin(), set.end(),
+                                      [name](const auto& pair) { return pair.first == name; });
     if (!replaced) merged.push_back(entry);
   }
   for (const auto& [name, value] : set) merged.push_back(name + "=" + value);

@@ -1,4 +1,5 @@
-// The environment of a worker: the agent's own, and the contract that torchrun's workers rely on. Pure.
+// The environment of a worker: the agent's own, and the contract that torchrun's workers rely on.
+// Pure.
 #pragma once
 
 #include <string>
@@ -12,11 +13,11 @@ namespace ddprun::agent {
 
 using EnvironmentPairs = std::vector<std::pair<std::string, std::string>>;
 
-/// The variables that ddprun sets for one worker of a round, in a fixed order. What torchrun sets only where it is
-/// absent is left out where `inherited` has it.
-/// `job_socket` is empty when there is none.
-EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round, int local_rank,
-                                    const std::string& job_socket,
+/// The variables that ddprun sets for one worker of a round, in a fixed order. What torchrun sets
+/// only where it is absent is left out where `inherited` has it. `job_socket` is empty when there
+/// is none.
+EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round,
+                                    int local_rank, const std::string& job_socket,
                                     const std::vector<std::string>& inherited);
 
 /// `inherited` (NAME=VALUE) with `set` replacing and adding: what execve gets.

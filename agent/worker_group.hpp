@@ -1,5 +1,6 @@
-// The workers of one agent in one round, as a pure state machine: they start, fail and stop as one. It decides when a
-// stop signal becomes SIGKILL and when the group has ended; it decides nothing about restarting.
+// The workers of one agent in one round, as a pure state machine: they start, fail and stop as one.
+// It decides when a stop signal becomes SIGKILL and when the group has ended; it decides nothing
+// about restarting.
 #pragma once
 
 #include <chrono>
@@ -14,10 +15,11 @@ using Clock = std::chrono::steady_clock;
 
 /// What the shell around the group must do, in order.
 struct GroupActions {
-  int signal = 0;                              ///< send this to every live worker's process group; 0: nothing
-  std::vector<proto::WorkerFailure> failures;  ///< tell the membership core: each is a worker that failed by itself
-  bool all_done = false;                       ///< tell it: every worker ended with exit code 0
-  bool ended = false;                          ///< no worker is left; what they left behind can go
+  int signal = 0;  ///< send this to every live worker's process group; 0: nothing
+  std::vector<proto::WorkerFailure>
+      failures;           ///< tell the membership core: each is a worker that failed by itself
+  bool all_done = false;  ///< tell it: every worker ended with exit code 0
+  bool ended = false;     ///< no worker is left; what they left behind can go
 };
 
 /// The end of one worker, for the report.
@@ -40,7 +42,8 @@ class WorkerGroup {
   GroupActions not_started(int local_rank, const std::string& error);
   GroupActions exited(int local_rank, proto::WorkerExit exit, Clock::time_point now);
 
-  /// Ends the group with `signal` and, after the grace period, with SIGKILL. Repeated: nothing new happens.
+  /// Ends the group with `signal` and, after the grace period, with SIGKILL. Repeated: nothing new
+  /// happens.
   GroupActions stop(int signal, Clock::time_point now);
   /// SIGKILL now: the second Ctrl-C.
   GroupActions kill_now();

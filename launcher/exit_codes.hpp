@@ -1,11 +1,15 @@
-// The exit codes of ddprun, as docs/exit-codes.md lists them. (126 and 127 stand in launch_error.hpp.)
+// The exit codes of ddprun, as docs/exit-codes.md lists them. (126 and 127 stand in
+// launch_error.hpp.)
 #pragma once
 
 namespace ddprun::launcher {
 
 inline constexpr int kExitSuccess = 0;
-inline constexpr int kExitNoRound = 69;      ///< no round could form: a port is taken, nobody joined in time
-inline constexpr int kExitInternal = 70;     ///< ddprun itself failed: its agent was killed or is stuck
-inline constexpr int kExitSignalBase = 128;  ///< + n: a worker died of signal n, or ddprun was stopped by it
+inline constexpr int kExitNoRound =
+    69;  ///< no round could form: a port is taken, nobody joined in time
+inline constexpr int kExitInternal =
+    70;  ///< ddprun itself failed: its agent was killed or is stuck
+inline constexpr int kExitSignalBase =
+    128;  ///< + n: a worker died of signal n, or ddprun was stopped by it
 
 }  // namespace ddprun::launcher

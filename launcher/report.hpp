@@ -10,7 +10,8 @@ namespace ddprun::launcher {
 /// The exit code of the job, from docs/exit-codes.md.
 int exit_code(const agent::AgentResult& result);
 
-/// Some lines for stderr, each ended by a newline; empty for a success, about which nothing needs to be said.
+/// Some lines for stderr, each ended by a newline; empty for a success, about which nothing needs
+/// to be said.
 std::string report(const agent::AgentResult& result);
 
 }  // namespace ddprun::launcher

@@ -1,5 +1,6 @@
-// The first process: starts the agent as its child, passes the job's signals on, and outlives it to clean up. No
-// threads, no Asio; it sleeps in sigtimedwait. Its name is not `ddprun`, so that a kill by name leaves one of the two.
+// The first process: starts the agent as its child, passes the job's signals on, and outlives it to
+// clean up. No threads, no Asio; it sleeps in sigtimedwait. Its name is not `ddprun`, so that a
+// kill by name leaves one of the two.
 #pragma once
 
 #include <chrono>
@@ -16,9 +17,10 @@ struct WardenSettings {
   std::string run_directory;  ///< removed at the end; empty: there is none
 };
 
-/// Forks the agent, in which `agent_main` runs and gives the exit code, and stays as its warden until nothing of the
-/// job is left. Returns the job's exit code. Called once, with no other thread. `agent_main` runs with all signals
-/// blocked and a parent-death signal set.
-int run_warden(const WardenSettings& settings, const std::function<int(agent::WardenLink)>& agent_main);
+/// Forks the agent, in which `agent_main` runs and gives the exit code, and stays as its warden
+/// until nothing of the job is left. Returns the job's exit code. Called once, with no other
+/// thread. `agent_main` runs with all signals blocked and a parent-death signal set.
+int run_warden(const WardenSettings& settings,
+               const std::function<int(agent::WardenLink)>& agent_main);
 
 }  // namespace ddprun::launcher

@@ -18,7 +18,8 @@ inline constexpr const char* kMasterPort = "MASTER_PORT";
 inline constexpr const char* kRestartCount = "TORCHELASTIC_RESTART_COUNT";
 inline constexpr const char* kMaxRestarts = "TORCHELASTIC_MAX_RESTARTS";
 inline constexpr const char* kRunId = "TORCHELASTIC_RUN_ID";
-inline constexpr const char* kUseAgentStore = "TORCHELASTIC_USE_AGENT_STORE";  ///< `True` or `False`, Python's spelling
+inline constexpr const char* kUseAgentStore =
+    "TORCHELASTIC_USE_AGENT_STORE";  ///< `True` or `False`, Python's spelling
 inline constexpr const char* kErrorFile = "TORCHELASTIC_ERROR_FILE";
 inline constexpr const char* kSignalsToHandle = "TORCHELASTIC_SIGNALS_TO_HANDLE";
 inline constexpr const char* kNcclAsyncErrorHandling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
@@ -27,7 +28,8 @@ inline constexpr const char* kCudaVisibleDevices = "CUDA_VISIBLE_DEVICES";
 inline constexpr const char* kPythonUnbuffered = "PYTHONUNBUFFERED";
 inline constexpr const char* kPythonExec = "PYTHON_EXEC";
 
-inline constexpr const char* kRound = "DDPRUN_ROUND";        ///< number of the round, from 0
-inline constexpr const char* kJobSocket = "DDPRUN_SOCKET";   ///< abstract socket of the agent: `@ddprun/UID/RUNID`
+inline constexpr const char* kRound = "DDPRUN_ROUND";  ///< number of the round, from 0
+inline constexpr const char* kJobSocket =
+    "DDPRUN_SOCKET";  ///< abstract socket of the agent: `@ddprun/UID/RUNID`
 
 }  // namespace ddprun::proto::env

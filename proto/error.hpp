@@ -6,13 +6,14 @@
 namespace ddprun::proto {
 
 enum class Errc {
-  malformed = 1,       ///< the bytes are not what the protocol allows here
-  too_large,           ///< a length or count is over its limit
-  timed_out,           ///< the deadline of the call passed
-  peer_closed,         ///< the other side closed the connection
-  version_mismatch,    ///< no protocol version in common
-  old_dialect,         ///< the server does not answer PING: it speaks the c10d dialect of PyTorch before 2.5
-  not_a_number,        ///< ADD on a value that is not a decimal number
+  malformed = 1,     ///< the bytes are not what the protocol allows here
+  too_large,         ///< a length or count is over its limit
+  timed_out,         ///< the deadline of the call passed
+  peer_closed,       ///< the other side closed the connection
+  version_mismatch,  ///< no protocol version in common
+  old_dialect,       ///< the server does not answer PING: it speaks the c10d dialect of PyTorch
+                     ///< before 2.5
+  not_a_number,      ///< ADD on a value that is not a decimal number
 };
 
 const boost::system::error_category& error_category() noexcept;

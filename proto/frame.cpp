@@ -14,7 +14,8 @@ std::string encode_frame(std::string_view body) {
   const auto length = static_cast<std::uint32_t>(body.size());
   std::string frame;
   frame.reserve(kFrameHeaderBytes + body.size());
-  for (int shift = 24; shift >= 0; shift -= 8) frame.push_back(static_cast<char>(length >> shift & 0xff));
+  for (int shift = 24; shift >= 0; shift -= 8)
+    frame.push_back(static_cast<char>(length >> shift & 0xff));
   frame.append(body);
   return frame;
 }
@@ -46,7 +47,8 @@ Result<Hello> decode_hello(std::string_view body) {
   const auto kind = json.find("ddprun");
   const auto versions = json.find("versions");
   if (kind == json.end() || !kind->is_string() || versions == json.end() || !versions->is_array() ||
-      versions->size() != 2 || !(*versions)[0].is_number_integer() || !(*versions)[1].is_number_integer()) {
+      versions->size() != 2 || !(*versions)[0].is_number_integer() ||
+      !(*versions)[1].is_number_integer()) {
     return malformed;
   }
   Hello hello;

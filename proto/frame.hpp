@@ -1,7 +1,9 @@
-// Length-prefixed frames and the versioned hello that opens every control connection (job socket, rendezvous).
+// Length-prefixed frames and the versioned hello that opens every control connection (job socket,
+// rendezvous).
 //
 //   frame := u32 length, big-endian; `length` bytes of UTF-8 JSON (one object)
-//   hello := {"ddprun": "job", "versions": [min, max], "features": ["..."], ...}; unknown fields are ignored
+//   hello := {"ddprun": "job", "versions": [min, max], "features": ["..."], ...}; unknown fields
+//   are ignored
 //
 // Both sides send a hello first; the higher of the versions in common is spoken.
 #pragma once

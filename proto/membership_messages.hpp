@@ -1,5 +1,5 @@
-// What agents and the membership core say to each other. One node uses these structs in-process; several nodes send
-// them as frames. Messages only: no decision is made here.
+// What agents and the membership core say to each other. One node uses these structs in-process;
+// several nodes send them as frames. Messages only: no decision is made here.
 #pragma once
 
 #include <chrono>
@@ -37,14 +37,16 @@ struct WorkerFailure {
   std::vector<std::string> last_lines;  ///< the end of its stderr, where we saw it
 };
 
-// From an agent to the membership core -------------------------------------------------------------------------
+// From an agent to the membership core
+// -------------------------------------------------------------------------
 
-/// "I am ready to take part in the next round with so many workers; a store for it would listen here."
+/// "I am ready to take part in the next round with so many workers; a store for it would listen
+/// here."
 struct Join {
   int local_world_size = 0;
   std::string role = "default";
   std::optional<int> requested_group_rank;  ///< --node-rank
-  std::string node_name;                    ///< breaks ties in rank order, in natural order (node2 before node10)
+  std::string node_name;  ///< breaks ties in rank order, in natural order (node2 before node10)
   std::string store_addr;
   std::uint16_t store_port = 0;
 };
@@ -72,7 +74,8 @@ struct Leave {
 };
 using AgentMessage = std::variant<Join, Started, WorkerFailed, WorkersDone, Stopped, Leave>;
 
-// From the membership core to one agent ------------------------------------------------------------------------
+// From the membership core to one agent
+// ------------------------------------------------------------------------
 
 /// What to do about one local worker in the new round.
 enum class WorkerDirective {

@@ -7,7 +7,8 @@
 
 namespace ddprun {
 
-/// Owns one handle; `Traits` says which value means "none" and how to close. The destructor closes and never throws.
+/// Owns one handle; `Traits` says which value means "none" and how to close. The destructor closes
+/// and never throws.
 template <class Traits>
 class UniqueHandle {
  public:

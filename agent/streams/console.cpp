@@ -8,8 +8,10 @@ void Console::end_line(std::string& out) {
   rewind_ = false;
 }
 
-void Console::add(int source, std::string_view prefix, std::string_view text, LineEnding ending, std::string& out) {
-  if (ending == LineEnding::carriage_return && !terminal_) return;  // a state that the next one replaces
+void Console::add(int source, std::string_view prefix, std::string_view text, LineEnding ending,
+                  std::string& out) {
+  if (ending == LineEnding::carriage_return && !terminal_)
+    return;  // a state that the next one replaces
   if (unfinished_by_ != source) end_line(out);
   const bool replaces = unfinished_by_ == source && rewind_;
   // "\r" at the very start of a bar, and "\n" behind its last state, bring no text of their own.

@@ -1,4 +1,5 @@
-// Merges the lines of many workers into one output: whole lines, a prefix on each, progress bars kept sane. Pure.
+// Merges the lines of many workers into one output: whole lines, a prefix on each, progress bars
+// kept sane. Pure.
 #pragma once
 
 #include <string>
@@ -8,14 +9,17 @@
 
 namespace ddprun::agent {
 
-/// One output of ours: a terminal, or a file or pipe. Where stdout and stderr are the same terminal they share one.
+/// One output of ours: a terminal, or a file or pipe. Where stdout and stderr are the same terminal
+/// they share one.
 class Console {
  public:
   explicit Console(bool terminal) : terminal_(terminal) {}
 
-  /// Appends to `out` what showing this line takes. `source` tells whether an unfinished line is continued.
-  /// On a terminal a progress bar overwrites itself; elsewhere only its last state is written.
-  void add(int source, std::string_view prefix, std::string_view text, LineEnding ending, std::string& out);
+  /// Appends to `out` what showing this line takes. `source` tells whether an unfinished line is
+  /// continued. On a terminal a progress bar overwrites itself; elsewhere only its last state is
+  /// written.
+  void add(int source, std::string_view prefix, std::string_view text, LineEnding ending,
+           std::string& out);
 
   /// Ends an unfinished line, so that something else can be written.
   void end_line(std::string& out);

@@ -24,7 +24,8 @@ class LineAssembler {
 
   /// Gives every line that these bytes complete; the rest waits for more.
   void feed(std::string_view bytes, const Sink& sink);
-  /// Gives what waits as an unfinished line: at the end of the stream, or when nothing has come for a while.
+  /// Gives what waits as an unfinished line: at the end of the stream, or when nothing has come for
+  /// a while.
   void flush(const Sink& sink);
   [[nodiscard]] bool has_partial() const { return !partial_.empty(); }
 

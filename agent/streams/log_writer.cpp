@@ -10,7 +10,8 @@
 namespace ddprun::agent {
 namespace {
 
-// Blocks. The descriptor is inherited, so it is never made non-blocking; where somebody else made it so, poll waits.
+// Blocks. The descriptor is inherited, so it is never made non-blocking; where somebody else made
+// it so, poll waits.
 void write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());

@@ -1,5 +1,5 @@
-// The only thread that may block on our stdout or stderr. Its queue is bounded: what does not fit is dropped, counted
-// and said, so that a stopped reader never stops a worker.
+// The only thread that may block on our stdout or stderr. Its queue is bounded: what does not fit
+// is dropped, counted and said, so that a stopped reader never stops a worker.
 #pragma once
 
 #include <chrono>

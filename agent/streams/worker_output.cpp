@@ -47,7 +47,8 @@ WorkerOutput::WorkerOutput()
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = wake_.get();
-  DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) == 0, "eventfd goes into epoll");
+  DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) == 0,
+                "eventfd goes into epoll");
   thread_ = std::thread(&WorkerOutput::run, this);
 }
 
@@ -111,8 +112,11 @@ void WorkerOutput::run() {
       for (const auto& [fd, stream] : streams_) {
         if (!stream->source.terminal) continue;
         std::string out;
-        stream->lines.flush([&](std::string_view text, LineEnding ending) { show(*stream, text, ending, out); });
-        if (!out.empty()) writer_.write(stream->source.standard_error ? STDERR_FILENO : STDOUT_FILENO, std::move(out));
+        stream->lines.flush(
+            [&](std::string_view text, LineEnding ending) { show(*stream, text, ending, out); });
+        if (!out.empty())
+          writer_.write(stream->source.standard_error ? STDERR_FILENO : STDOUT_FILENO,
+                        std::move(out));
       }
     }
     for (int i = 0; i < ready; ++i) {
@@ -150,7 +154,8 @@ void WorkerOutput::take_new() {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
-    DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0, "a stream goes into epoll");
+    DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0,
+                  "a stream goes into epoll");
     streams_[fd] = std::move(stream);
   }
   for (const std::string& line : lines) {
@@ -160,13 +165,16 @@ void WorkerOutput::take_new() {
   }
   if (lines.empty()) return;
   const std::lock_guard lock(mutex_);
-  new_lines_.erase(new_lines_.begin(), new_lines_.begin() + static_cast<std::ptrdiff_t>(lines.size()));
+  new_lines_.erase(new_lines_.begin(),
+                   new_lines_.begin() + static_cast<std::ptrdiff_t>(lines.size()));
   changed_.notify_all();
 }
 
-void WorkerOutput::show(Stream& stream, std::string_view text, LineEnding ending, std::string& out) {
+void WorkerOutput::show(Stream& stream, std::string_view text, LineEnding ending,
+                        std::string& out) {
   console_for(stream.source.standard_error).add(stream.id, stream.source.prefix, text, ending, out);
-  if (!stream.source.standard_error || ending == LineEnding::carriage_return || text.empty()) return;
+  if (!stream.source.standard_error || ending == LineEnding::carriage_return || text.empty())
+    return;
   const std::lock_guard lock(mutex_);
   auto& tail = tails_[{stream.source.round, stream.source.local_rank}];
   if (tail.size() == kTailLines) tail.pop_front();
@@ -176,13 +184,16 @@ void WorkerOutput::show(Stream& stream, std::string_view text, LineEnding ending
 void WorkerOutput::read(Stream& stream) {
   static thread_local std::array<char, kReadBytes> buffer;
   std::string out;
-  const auto sink = [&](std::string_view text, LineEnding ending) { show(stream, text, ending, out); };
+  const auto sink = [&](std::string_view text, LineEnding ending) {
+    show(stream, text, ending, out);
+  };
   const ssize_t n = ::read(stream.source.fd.get(), buffer.data(), buffer.size());
   // A pseudo-terminal whose last user is gone says EIO instead of 0.
   const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
   if (n > 0) stream.lines.feed({buffer.data(), static_cast<std::size_t>(n)}, sink);
   if (ended) stream.lines.flush(sink);
-  if (!out.empty()) writer_.write(stream.source.standard_error ? STDERR_FILENO : STDOUT_FILENO, std::move(out));
+  if (!out.empty())
+    writer_.write(stream.source.standard_error ? STDERR_FILENO : STDOUT_FILENO, std::move(out));
   if (ended) end(stream.source.fd.get());
 }
 
@@ -198,7 +209,8 @@ Result<StreamPair> make_pipe() {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return ErrorCode(errno, boost::system::system_category());
   StreamPair pair{UniqueFd(fds[0]), UniqueFd(fds[1])};
-  fcntl(pair.ours.get(), F_SETFL, O_NONBLOCK);  // of our end only: the worker's end has a description of its own
+  fcntl(pair.ours.get(), F_SETFL,
+        O_NONBLOCK);  // of our end only: the worker's end has a description of its own
   return pair;
 }
 

@@ -1,4 +1,5 @@
-// The thread that reads what workers print: assembles lines, puts prefixes on them, remembers the last ones of stderr.
+// The thread that reads what workers print: assembles lines, puts prefixes on them, remembers the
+// last ones of stderr.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,7 @@
 
 namespace ddprun::agent {
 
-inline constexpr std::size_t kTailLines = 20;         ///< of stderr, kept for the report
+inline constexpr std::size_t kTailLines = 20;          ///< of stderr, kept for the report
 inline constexpr std::size_t kTailLineBytesMax = 400;  ///< a longer one is shortened there
 
 /// Our end of a worker's stream.
@@ -45,8 +46,8 @@ class WorkerOutput {
   /// A line of ours on stderr, between the workers' lines.
   void say(std::string line);
 
-  /// Waits until every stream has ended, or the deadline has passed. Streams end when the last process that holds
-  /// them does.
+  /// Waits until every stream has ended, or the deadline has passed. Streams end when the last
+  /// process that holds them does.
   void drain(std::chrono::steady_clock::time_point deadline);
 
   /// Waits until everything is written, or the deadline has passed.
@@ -75,7 +76,7 @@ class WorkerOutput {
     return one_console_ || standard_error ? shared_console_ : stdout_console_;
   }
 
-  UniqueFd wake_;   // eventfd
+  UniqueFd wake_;  // eventfd
   UniqueFd epoll_;
   std::map<int, std::unique_ptr<Stream>> streams_;  // by descriptor; the thread's own
   int next_id_ = 0;

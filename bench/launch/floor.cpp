@@ -1,5 +1,5 @@
-// The floor of bench_launch: starts N copies of a program by posix_spawn and waits for them. No launcher can be
-// faster by much; what ddprun does beyond this is its price.
+// The floor of bench_launch: starts N copies of a program by posix_spawn and waits for them. No
+// launcher can be faster by much; what ddprun does beyond this is its price.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
-// How long it takes to start N workers that end at once: ddprun against the spawn/wait floor, and against torchrun and
-// mpirun where they are installed. Interleaved rounds; medians and ratios to the floor.
+// How long it takes to start N workers that end at once: ddprun against the spawn/wait floor, and
+// against torchrun and mpirun where they are installed. Interleaved rounds; medians and ratios to
+// the floor.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -31,19 +32,28 @@ int main(int argc, char** argv) {
   std::vector<Contender> contenders{
       {"floor", {folder + "/bench_launch_floor", workers, "/bin/true"}, 1, {}},
       {"ddprun", {folder + "/ddprun", "--nproc-per-node", workers, "/bin/true"}, 1, {}},
-      {"ddprun --output=raw", {folder + "/ddprun", "--output=raw", "--nproc-per-node", workers, "/bin/true"}, 1, {}}};
+      {"ddprun --output=raw",
+       {folder + "/ddprun", "--output=raw", "--nproc-per-node", workers, "/bin/true"},
+       1,
+       {}}};
   if (const std::string mpirun = bench::find_program({"mpirun"}); !mpirun.empty()) {
-    contenders.push_back({"mpirun", {mpirun, "--allow-run-as-root", "--oversubscribe", "-n", workers, "/bin/true"}, 10, {}});
+    contenders.push_back(
+        {"mpirun",
+         {mpirun, "--allow-run-as-root", "--oversubscribe", "-n", workers, "/bin/true"},
+         10,
+         {}});
   }
   if (const std::string torchrun = bench::find_program({"torchrun"}); !torchrun.empty()) {
-    contenders.push_back({"torchrun", {torchrun, "--no-python", "--nproc-per-node", workers, "/bin/true"}, 50, {}});
+    contenders.push_back(
+        {"torchrun", {torchrun, "--no-python", "--nproc-per-node", workers, "/bin/true"}, 50, {}});
   }
   for (int round = 0; round < rounds; ++round) {
     for (Contender& contender : contenders) {
       if (round % contender.every != 0) continue;
       const double ms = bench::run_ms(contender.command);
       if (ms < 0) {
-        std::fprintf(stderr, "bench_launch: %s did not end with exit code 0\n", contender.name.c_str());
+        std::fprintf(stderr, "bench_launch: %s did not end with exit code 0\n",
+                     contender.name.c_str());
         return 1;
       }
       contender.ms.push_back(ms);
@@ -54,6 +64,7 @@ int main(int argc, char** argv) {
   std::printf("%-22s %8s %10s %10s %10s\n", "", "rounds", "median ms", "p90 ms", "x floor");
   for (const Contender& contender : contenders) {
     std::printf("%-22s %8zu %10.2f %10.2f %10.2f\n", contender.name.c_str(), contender.ms.size(),
-                bench::median(contender.ms), bench::quantile(contender.ms, 0.9), bench::median(contender.ms) / floor);
+                bench::median(contender.ms), bench::quantile(contender.ms, 0.9),
+                bench::median(contender.ms) / floor);
   }
 }

@@ -1,5 +1,6 @@
-// From SIGKILL of one of two workers to both new workers running, and to the reaction (SIGTERM at the other one):
-// ddprun, and torchrun where it is installed. Both jobs live at once and are killed in turns.
+// From SIGKILL of one of two workers to both new workers running, and to the reaction (SIGTERM at
+// the other one): ddprun, and torchrun where it is installed. Both jobs live at once and are killed
+// in turns.
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -88,8 +89,8 @@ class Job {
 
 void print(const Job& job) {
   const auto row = [](const char* what, const std::vector<double>& ms) {
-    std::printf("  %-34s median %7.2f   p99 %7.2f   max %7.2f ms   (%zu)\n", what, bench::median(ms),
-                bench::quantile(ms, 0.99), bench::quantile(ms, 1.0), ms.size());
+    std::printf("  %-34s median %7.2f   p99 %7.2f   max %7.2f ms   (%zu)\n", what,
+                bench::median(ms), bench::quantile(ms, 0.99), bench::quantile(ms, 1.0), ms.size());
   };
   std::printf("%s\n", job.name().c_str());
   row("kill to both new workers running", job.restart_ms);
@@ -112,13 +113,15 @@ int main(int argc, char** argv) {
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(std::make_unique<Job>(
       "ddprun",
-      std::vector<std::string>{bench::own_folder() + "/ddprun", "--nproc-per-node=2", "--max-restarts=" + restarts, worker},
+      std::vector<std::string>{bench::own_folder() + "/ddprun", "--nproc-per-node=2",
+                               "--max-restarts=" + restarts, worker},
       folder));
   if (const std::string torchrun = bench::find_program({"torchrun"}); !torchrun.empty()) {
-    jobs.push_back(std::make_unique<Job>("torchrun",
-                                         std::vector<std::string>{torchrun, "--no-python", "--nproc-per-node=2",
-                                                                  "--max-restarts=" + restarts, worker},
-                                         folder));
+    jobs.push_back(std::make_unique<Job>(
+        "torchrun",
+        std::vector<std::string>{torchrun, "--no-python", "--nproc-per-node=2",
+                                 "--max-restarts=" + restarts, worker},
+        folder));
   }
   bool ok = true;
   for (auto& job : jobs) ok = ok && job->wait_for_start();

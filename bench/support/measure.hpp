@@ -1,5 +1,5 @@
-// What the benchmarks share: running commands, medians, interleaved rounds. Times are ratios within one run: the
-// machines are shared, so a lone number says little.
+// What the benchmarks share: running commands, medians, interleaved rounds. Times are ratios within
+// one run: the machines are shared, so a lone number says little.
 #pragma once
 
 #include <spawn.h>
@@ -31,8 +31,8 @@ inline double quantile(std::vector<double> values, double q) {
   return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-/// Runs a command with its output discarded and waits; milliseconds from before the spawn to after the wait, negative
-/// when it did not end with exit code 0.
+/// Runs a command with its output discarded and waits; milliseconds from before the spawn to after
+/// the wait, negative when it did not end with exit code 0.
 inline double run_ms(const std::vector<std::string>& command) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));

@@ -59,14 +59,16 @@ namespace {
 Finished outcome_of(const proto::Leave& leave) {
   Finished finished;
   finished.outcome = leave.signal != 0 ? Finished::Outcome::cancelled : Finished::Outcome::failed;
-  finished.reason = leave.signal != 0 ? "stopped by " + proto::signal_name(leave.signal) : leave.error;
+  finished.reason =
+      leave.signal != 0 ? "stopped by " + proto::signal_name(leave.signal) : leave.error;
   finished.signal = leave.signal;
   return finished;
 }
 
 }  // namespace
 
-// Rows: forming, running, stopping, finished. Columns: EventKind. A hole would not compile into a Response.
+// Rows: forming, running, stopping, finished. Columns: EventKind. A hole would not compile into a
+// Response.
 const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
     {{&Membership::join_forming, "wait, form if complete"},
      {&Membership::ignore, "ignored"},
@@ -120,7 +122,8 @@ MembershipActions Membership::on(const MembershipEvent& event, Clock::time_point
   if (const auto* from = std::get_if<FromAgent>(&event)) {
     agent = &from->agent;
     message = &from->message;
-    kind = static_cast<EventKind>(from->message.index());  // EventKind begins in the order of the variant
+    kind = static_cast<EventKind>(
+        from->message.index());  // EventKind begins in the order of the variant
   } else if (const auto* lost = std::get_if<AgentLost>(&event)) {
     agent = &lost->agent;
     kind = EventKind::lost;
@@ -163,7 +166,8 @@ void Membership::join_stopping(Context& context) { wait(context); }
 
 void Membership::join_running(Context& context) {
   const auto known = members_.find(context.agent);
-  if (known != members_.end() && in_round(known->second)) return;  // a repeated join of a participant
+  if (known != members_.end() && in_round(known->second))
+    return;  // a repeated join of a participant
   wait(context);
   const int taking_part = count(Member::Phase::active) + count(Member::Phase::done);
   // A round in which somebody is done already is not given up for a newcomer.
@@ -175,7 +179,8 @@ void Membership::join_running(Context& context) {
 void Membership::fail_running(Context& context) {
   const auto& failed = std::get<proto::WorkerFailed>(*context.message);
   const auto found = members_.find(context.agent);
-  if (found == members_.end() || !in_round(found->second) || failed.round + 1 != next_round_) return;
+  if (found == members_.end() || !in_round(found->second) || failed.round + 1 != next_round_)
+    return;
   const int rank = found->second.first_rank + failed.failure.local_rank;
   const std::string what = fmt::format("rank {} {}", rank, proto::describe(failed.failure));
   if (restart_count_ < settings_.max_restarts && failed.failure.error.empty()) {
@@ -207,13 +212,15 @@ void Membership::done_running(Context& context) {
 void Membership::stopped_stopping(Context& context) {
   const auto found = members_.find(context.agent);
   const auto& stopped = std::get<proto::Stopped>(*context.message);
-  if (found == members_.end() || !in_round(found->second) || stopped.round + 1 != next_round_) return;
+  if (found == members_.end() || !in_round(found->second) || stopped.round + 1 != next_round_)
+    return;
   if (found->second.leaving) {
     const proto::Leave leave = *found->second.leaving;
     members_.erase(found);
     if (members_.empty()) {
       finish(context, final_ ? *pending_ : outcome_of(leave));
-      context.actions.sends.push_back({context.agent, *outcome_});  // no member any more, yet it waits for the end
+      context.actions.sends.push_back(
+          {context.agent, *outcome_});  // no member any more, yet it waits for the end
       return;
     }
   } else {
@@ -226,7 +233,8 @@ void Membership::leave_forming(Context& context) {
   if (members_.erase(context.agent) == 0) {
     // It could not even join (its port is taken, say). That is its own end, not the job's.
     if (context.message != nullptr) {
-      context.actions.sends.push_back({context.agent, outcome_of(std::get<proto::Leave>(*context.message))});
+      context.actions.sends.push_back(
+          {context.agent, outcome_of(std::get<proto::Leave>(*context.message))});
     }
     return;
   }
@@ -247,7 +255,8 @@ void Membership::leave_running(Context& context) {
   found->second.leaving = std::get<proto::Leave>(*context.message);
   const auto& leave = *found->second.leaving;
   stop_round(context,
-             leave.signal != 0 ? fmt::format("{} was stopped by {}", context.agent, proto::signal_name(leave.signal))
+             leave.signal != 0 ? fmt::format("{} was stopped by {}", context.agent,
+                                             proto::signal_name(leave.signal))
                                : fmt::format("{} left: {}", context.agent, leave.error),
              false);
 }
@@ -283,10 +292,10 @@ void Membership::deadline_forming(Context& context) {
   if (context.now < forming_since_ + settings_.join_timeout) return;
   Finished finished;
   finished.outcome = Finished::Outcome::failed;
-  finished.reason = fmt::format(
-      "no round formed within the join timeout of {} s: {} of at least {} nodes joined",
-      std::chrono::duration_cast<std::chrono::seconds>(settings_.join_timeout).count(),
-      count(Member::Phase::waiting), settings_.min_nodes);
+  finished.reason =
+      fmt::format("no round formed within the join timeout of {} s: {} of at least {} nodes joined",
+                  std::chrono::duration_cast<std::chrono::seconds>(settings_.join_timeout).count(),
+                  count(Member::Phase::waiting), settings_.min_nodes);
   finish(context, std::move(finished));
 }
 
@@ -308,7 +317,8 @@ std::vector<AgentId> Membership::ranked_waiting() const {
   for (const auto& [id, member] : members_) {
     if (member.phase == Member::Phase::waiting) ids.push_back(id);
   }
-  // Who has had a rank keeps a place before newcomers; among newcomers a requested rank, then the node's name.
+  // Who has had a rank keeps a place before newcomers; among newcomers a requested rank, then the
+  // node's name.
   const auto key = [this](const AgentId& id) {
     const Member& member = members_.at(id);
     constexpr int kNone = 1 << 30;
@@ -417,8 +427,9 @@ void Membership::finish(Context& context, Finished finished) {
 }
 
 int Membership::count(Member::Phase phase) const {
-  return static_cast<int>(std::count_if(members_.begin(), members_.end(),
-                                        [phase](const auto& entry) { return entry.second.phase == phase; }));
+  return static_cast<int>(
+      std::count_if(members_.begin(), members_.end(),
+                    [phase](const auto& entry) { return entry.second.phase == phase; }));
 }
 
 bool Membership::in_round(const Member& member) const {

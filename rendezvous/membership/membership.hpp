@@ -1,4 +1,5 @@
-// Who is in the job, rounds, ranks, the restart budget and the outcome, as a pure state machine: (state, event, now)
+// Who is in the job, rounds, ranks, the restart budget and the outcome, as a pure state machine:
+// (state, event, now)
 // -> actions and the reason. One node is the one-member case. No sockets, no clock, no threads.
 #pragma once
 
@@ -19,9 +20,10 @@ using Clock = std::chrono::steady_clock;
 struct MembershipSettings {
   int min_nodes = 1;
   int max_nodes = 1;
-  int max_restarts = 0;                         ///< restarts after failures, for the whole job
-  Clock::duration last_call = std::chrono::seconds(30);      ///< extra wait once min_nodes have joined
-  Clock::duration join_timeout = std::chrono::seconds(600);  ///< a round that has not formed by then ends the job
+  int max_restarts = 0;  ///< restarts after failures, for the whole job
+  Clock::duration last_call = std::chrono::seconds(30);  ///< extra wait once min_nodes have joined
+  Clock::duration join_timeout =
+      std::chrono::seconds(600);  ///< a round that has not formed by then ends the job
 };
 
 /// Something that an agent said.
@@ -46,7 +48,8 @@ struct Send {
 
 struct MembershipActions {
   std::vector<Send> sends;
-  std::string log;  ///< one line: "round=3 forming->running event=join nodes=2"; empty when nothing changed
+  std::string
+      log;  ///< one line: "round=3 forming->running event=join nodes=2"; empty when nothing changed
 };
 
 enum class JobState {
@@ -81,7 +84,8 @@ class Membership {
   /// Set once the state is finished.
   [[nodiscard]] const std::optional<proto::Finished>& outcome() const { return outcome_; }
 
-  /// What the core does on an event in a state: the name of the handler, "ignored" where the event has no meaning there.
+  /// What the core does on an event in a state: the name of the handler, "ignored" where the event
+  /// has no meaning there.
   static std::string_view response(JobState state, EventKind kind);
 
  private:
@@ -89,9 +93,9 @@ class Membership {
     enum class Phase { waiting, active, done, stopped };
     Phase phase = Phase::waiting;
     proto::Join join;
-    std::uint64_t order = 0;      // of joining
-    int last_group_rank = -1;     // sticky
-    int group_rank = -1;          // in the round that is out
+    std::uint64_t order = 0;   // of joining
+    int last_group_rank = -1;  // sticky
+    int group_rank = -1;       // in the round that is out
     int first_rank = 0;
     std::optional<proto::Leave> leaving;
   };

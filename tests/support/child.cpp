@@ -3,9 +3,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <cerrno>
 #include <cstdlib>
@@ -31,7 +31,8 @@ Child::Child(const std::vector<std::string>& command, const ChildOptions& option
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     bool replaced = false;
-    for (const auto& [name, value] : options.environment) replaced = replaced || text.starts_with(name + "=");
+    for (const auto& [name, value] : options.environment)
+      replaced = replaced || text.starts_with(name + "=");
     if (!replaced) entries.push_back(text);
   }
   for (const auto& [name, value] : options.environment) {
@@ -139,7 +140,8 @@ namespace {
 
 std::string in_folder(const char* variable, const std::string& name) {
   const char* folder = std::getenv(variable);
-  if (folder == nullptr) throw std::runtime_error(std::string(variable) + " is not set: run the tests through ctest");
+  if (folder == nullptr)
+    throw std::runtime_error(std::string(variable) + " is not set: run the tests through ctest");
   return std::string(folder) + "/" + name;
 }
 

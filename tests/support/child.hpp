@@ -20,11 +20,12 @@ struct ChildResult {
 };
 
 struct ChildOptions {
-  std::vector<std::pair<std::string, std::string>> environment;  ///< added to ours; an empty value removes the name
-  std::string directory;                                          ///< to run in; empty: ours
-  std::string input;                                              ///< its stdin
-  bool leave_stdin = false;                                       ///< true: it has no stdin pipe but /dev/null
-  std::chrono::milliseconds limit{60'000};                        ///< then it is killed
+  std::vector<std::pair<std::string, std::string>>
+      environment;                          ///< added to ours; an empty value removes the name
+  std::string directory;                    ///< to run in; empty: ours
+  std::string input;                        ///< its stdin
+  bool leave_stdin = false;                 ///< true: it has no stdin pipe but /dev/null
+  std::chrono::milliseconds limit{60'000};  ///< then it is killed
 };
 
 /// A running program whose output is collected.
@@ -36,10 +37,13 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  /// Reads on until `done` holds for what was printed so far; false: the program ended or the limit passed first.
+  /// Reads on until `done` holds for what was printed so far; false: the program ended or the limit
+  /// passed first.
   bool wait_for(const std::function<bool(const std::string& out, const std::string& err)>& done);
   bool wait_for_output(const std::string& text) {
-    return wait_for([&](const std::string& out, const std::string&) { return out.find(text) != std::string::npos; });
+    return wait_for([&](const std::string& out, const std::string&) {
+      return out.find(text) != std::string::npos;
+    });
   }
   void signal(int number) const;
   ChildResult wait();
@@ -63,12 +67,13 @@ ChildResult run(const std::vector<std::string>& command, const ChildOptions& opt
 std::string program(const std::string& name);
 std::string helper(const std::string& name);
 
-/// Live processes (zombies excluded) whose environment contains the entry `NAME=VALUE`: how tests find what is left,
-/// wherever it has moved to.
+/// Live processes (zombies excluded) whose environment contains the entry `NAME=VALUE`: how tests
+/// find what is left, wherever it has moved to.
 std::vector<pid_t> processes_with(const std::string& entry);
 
 /// Polls until `condition` holds; false after the limit.
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(10));
+bool eventually(const std::function<bool()>& condition,
+                std::chrono::milliseconds limit = std::chrono::seconds(10));
 
 /// A value that no other test uses.
 std::string unique_mark();

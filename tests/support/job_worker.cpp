@@ -3,12 +3,13 @@
 //   print TEXT        a line on stdout          print-err TEXT   a line on stderr
 //   env NAME          NAME=VALUE on stdout      fds              the open descriptors, on one line
 //   signals           print and go on at SIGINT, SIGTERM, SIGHUP, SIGCONT
-//   ignore-term       ignore SIGTERM            daemon           leave a double-forked process of its own session behind,
+//   ignore-term       ignore SIGTERM            daemon           leave a double-forked process of
+//   its own session behind,
 //                                                                which ignores SIGTERM and sleeps
 //   sleep SECONDS     (decimals; goes on after signals)          exit CODE
 //   kill SIGNAL       itself                    stdin            copy stdin to stdout
-//   rank N            do the rest only as this RANK              round N    ... only in this DDPRUN_ROUND
-//   flood BYTES       lines of 100 bytes on stdout
+//   rank N            do the rest only as this RANK              round N    ... only in this
+//   DDPRUN_ROUND flood BYTES       lines of 100 bytes on stdout
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -36,7 +37,8 @@ extern "C" void on_signal(int number) {
 void sleep_for(double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
-    const double left = std::chrono::duration<double>(end - std::chrono::steady_clock::now()).count();
+    const double left =
+        std::chrono::duration<double>(end - std::chrono::steady_clock::now()).count();
     if (left > 0) usleep(static_cast<useconds_t>(std::min(left, 0.5) * 1e6) + 1);
   }
 }

@@ -1,4 +1,5 @@
-// A visible skip: Catch2 v2 has none, so the test program leaves with the code that ctest shows as "Skipped".
+// A visible skip: Catch2 v2 has none, so the test program leaves with the code that ctest shows as
+// "Skipped".
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Nobody survives: SIGKILL of the warden, the agent or a worker at random instants, with workers that double-fork, make
-// sessions of their own and ignore SIGTERM.
+// Nobody survives: SIGKILL of the warden, the agent or a worker at random instants, with workers
+// that double-fork, make sessions of their own and ignore SIGTERM.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -64,15 +64,20 @@ int kill_at_random_instants(Victim victim, unsigned seed) {
     const std::string mark = test::unique_mark();
     const std::string entry = "TEST_MARK=" + mark;
     test::ChildOptions settings;
-    settings.environment = {{"TEST_MARK", mark}, {"TMPDIR", directory.path().string()}, {"OMP_NUM_THREADS", "1"}};
-    test::Child child({test::program("ddprun"), "--nproc-per-node=2", "--grace-period=0.01",
-                       test::helper("job_worker"), "ignore-term", "daemon", "daemon", "sleep", "60"},
-                      settings);
+    settings.environment = {
+        {"TEST_MARK", mark}, {"TMPDIR", directory.path().string()}, {"OMP_NUM_THREADS", "1"}};
+    test::Child child(
+        {test::program("ddprun"), "--nproc-per-node=2", "--grace-period=0.01",
+         test::helper("job_worker"), "ignore-term", "daemon", "daemon", "sleep", "60"},
+        settings);
     // From the first system calls of ddprun to workers that have settled.
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % (instant % 3 == 0 ? 60'000 : 8'000)));
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(random() % (instant % 3 == 0 ? 60'000 : 8'000)));
     const pid_t pid = find(victim, child.pid(), entry);
-    if (pid > 0 && kill(pid, SIGKILL) == 0) ++killed;
-    else child.signal(SIGKILL);
+    if (pid > 0 && kill(pid, SIGKILL) == 0)
+      ++killed;
+    else
+      child.signal(SIGKILL);
     const auto begin = std::chrono::steady_clock::now();
     const bool gone = test::eventually([&] { return test::processes_with(entry).empty(); });
     slowest = std::max<std::chrono::nanoseconds>(slowest, std::chrono::steady_clock::now() - begin);
@@ -80,13 +85,20 @@ int kill_at_random_instants(Victim victim, unsigned seed) {
     for (const pid_t survivor : test::processes_with(entry)) kill(survivor, SIGKILL);
     child.wait();
   }
-  std::cout << "killed " << killed << " of " << DDPRUN_INSTANTS << "; the last process was gone after at most "
+  std::cout << "killed " << killed << " of " << DDPRUN_INSTANTS
+            << "; the last process was gone after at most "
             << std::chrono::duration_cast<std::chrono::milliseconds>(slowest).count() << " ms\n";
   return killed;
 }
 
 }  // namespace
 
-TEST_CASE("nobody survives a killed warden") { CHECK(kill_at_random_instants(Victim::warden, 1) > 0); }
-TEST_CASE("nobody survives a killed agent") { CHECK(kill_at_random_instants(Victim::agent, 2) > 0); }
-TEST_CASE("nobody of the round survives a killed worker") { CHECK(kill_at_random_instants(Victim::worker, 3) > 0); }
+TEST_CASE("nobody survives a killed warden") {
+  CHECK(kill_at_random_instants(Victim::warden, 1) > 0);
+}
+TEST_CASE("nobody survives a killed agent") {
+  CHECK(kill_at_random_instants(Victim::agent, 2) > 0);
+}
+TEST_CASE("nobody of the round survives a killed worker") {
+  CHECK(kill_at_random_instants(Victim::worker, 3) > 0);
+}

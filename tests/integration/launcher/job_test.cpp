@@ -1,4 +1,5 @@
-// Whole jobs of `ddprun`: environment, exit codes, reports, restarts, streams. Workers are job_worker's actions.
+// Whole jobs of `ddprun`: environment, exit codes, reports, restarts, streams. Workers are
+// job_worker's actions.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,17 +23,19 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Runs `ddprun OPTIONS job_worker ACTIONS` with a temporary directory of its own and a mark in the environment.
+/// Runs `ddprun OPTIONS job_worker ACTIONS` with a temporary directory of its own and a mark in the
+/// environment.
 class Job {
  public:
   test::ChildResult run(std::vector<std::string> options, const std::vector<std::string>& actions,
                         const std::string& input = "") {
     test::ChildResult result = test::run(command(std::move(options), actions), settings(input));
-    CHECK(test::processes_with(mark_entry()).empty());       // nothing runs on
-    CHECK(std::filesystem::is_empty(directory_.path()));     // and no file is left
+    CHECK(test::processes_with(mark_entry()).empty());    // nothing runs on
+    CHECK(std::filesystem::is_empty(directory_.path()));  // and no file is left
     return result;
   }
-  static std::vector<std::string> command(std::vector<std::string> options, const std::vector<std::string>& actions) {
+  static std::vector<std::string> command(std::vector<std::string> options,
+                                          const std::vector<std::string>& actions) {
     std::vector<std::string> words{test::program("ddprun")};
     words.insert(words.end(), options.begin(), options.end());
     words.push_back(test::helper("job_worker"));
@@ -41,7 +44,8 @@ class Job {
   }
   test::ChildOptions settings(const std::string& input = "") {
     test::ChildOptions settings;
-    settings.environment = {{"TMPDIR", directory_.path().string()}, {"TEST_MARK", mark_}, {"OMP_NUM_THREADS", "1"}};
+    settings.environment = {
+        {"TMPDIR", directory_.path().string()}, {"TEST_MARK", mark_}, {"OMP_NUM_THREADS", "1"}};
     settings.input = input;
     return settings;
   }
@@ -72,22 +76,25 @@ TEST_CASE("a job that succeeds says nothing of its own and ends with 0") {
 }
 
 TEST_CASE("one worker has our own streams, untouched") {
-  const auto result = Job().run({}, {"print", "hello", "print-err", "oops", "env", "WORLD_SIZE", "stdin"}, "typed\n");
+  const auto result = Job().run(
+      {}, {"print", "hello", "print-err", "oops", "env", "WORLD_SIZE", "stdin"}, "typed\n");
   CHECK(result.status == 0);
   CHECK(result.out == "hello\nWORLD_SIZE=1\ntyped\n");
   CHECK(result.err == "oops\n");
 }
 
 TEST_CASE("workers get their ranks, one store address and the restart budget") {
-  const auto result = Job().run({"--nproc-per-node=2", "--max-restarts=3", "--rdzv-id=job7"},
-                                {"env", "RANK", "env", "LOCAL_RANK", "env", "WORLD_SIZE", "env", "MASTER_ADDR", "env",
-                                 "TORCHELASTIC_MAX_RESTARTS", "env", "TORCHELASTIC_RUN_ID"});
+  const auto result =
+      Job().run({"--nproc-per-node=2", "--max-restarts=3", "--rdzv-id=job7"},
+                {"env", "RANK", "env", "LOCAL_RANK", "env", "WORLD_SIZE", "env", "MASTER_ADDR",
+                 "env", "TORCHELASTIC_MAX_RESTARTS", "env", "TORCHELASTIC_RUN_ID"});
   CHECK(result.status == 0);
   Lines expected;
   for (const std::string& rank : Lines{"0", "1"}) {
-    for (const std::string& text : {"RANK=" + rank, "LOCAL_RANK=" + rank, std::string("WORLD_SIZE=2"),
-                                   std::string("MASTER_ADDR=127.0.0.1"), std::string("TORCHELASTIC_MAX_RESTARTS=3"),
-                                   std::string("TORCHELASTIC_RUN_ID=job7")}) {
+    for (const std::string& text :
+         {"RANK=" + rank, "LOCAL_RANK=" + rank, std::string("WORLD_SIZE=2"),
+          std::string("MASTER_ADDR=127.0.0.1"), std::string("TORCHELASTIC_MAX_RESTARTS=3"),
+          std::string("TORCHELASTIC_RUN_ID=job7")}) {
       expected.push_back("[rank" + rank + "] " + text);
     }
   }
@@ -97,16 +104,17 @@ TEST_CASE("workers get their ranks, one store address and the restart budget") {
 
 TEST_CASE("workers have the descriptors 0, 1 and 2 and no other") {
   // An extra descriptor of the user's shell must not reach them either.
-  const auto result = test::run({"/bin/sh", "-c", "exec 7</dev/null; exec \"$@\"", "sh", test::program("ddprun"),
-                                 "--nproc-per-node=2", test::helper("job_worker"), "fds"},
-                                Job().settings());
+  const auto result =
+      test::run({"/bin/sh", "-c", "exec 7</dev/null; exec \"$@\"", "sh", test::program("ddprun"),
+                 "--nproc-per-node=2", test::helper("job_worker"), "fds"},
+                Job().settings());
   CHECK(sorted_lines(result.out) == Lines{"[rank0] fds 0 1 2", "[rank1] fds 0 1 2"});
 }
 
 TEST_CASE("a failure ends the job with the culprit's exit code and a report that names it") {
-  const auto result = Job().run({"--nproc-per-node=3"},
-                                {"print-err", "before", "env", "RANK", "round", "0", "rank", "1", "print-err",
-                                 "ValueError: bad lr", "exit", "7"});
+  const auto result =
+      Job().run({"--nproc-per-node=3"}, {"print-err", "before", "env", "RANK", "round", "0", "rank",
+                                         "1", "print-err", "ValueError: bad lr", "exit", "7"});
   CHECK(result.status == 7);
   CHECK(result.err.find("culprit: rank 1 (local rank 1, pid ") != std::string::npos);
   CHECK(result.err.find("exited with code 7 after ") != std::string::npos);
@@ -115,25 +123,28 @@ TEST_CASE("a failure ends the job with the culprit's exit code and a report that
 }
 
 TEST_CASE("workers that are stopped because of a failure are named as such") {
-  const auto result = Job().run({"--nproc-per-node=2", "--grace-period=5"}, {"rank", "1", "kill", "11"});
+  const auto result =
+      Job().run({"--nproc-per-node=2", "--grace-period=5"}, {"rank", "1", "kill", "11"});
   CHECK(result.status == 128 + 11);
   CHECK(result.err.find("culprit: rank 1") != std::string::npos);
   CHECK(result.err.find("killed by SIGSEGV (signal 11") != std::string::npos);
   const auto stopped = Job().run({"--nproc-per-node=2", "--grace-period=5", "/bin/sh", "-c",
-                                  "[ $RANK = 1 ] && exit 4; exec sleep 60"}, {});
+                                  "[ $RANK = 1 ] && exit 4; exec sleep 60"},
+                                 {});
   CHECK(stopped.status == 4);
   CHECK(stopped.err.find("stopped because of it: rank 0") != std::string::npos);
 }
 
 TEST_CASE("a failed worker brings back the whole group, with a new store port and a higher count") {
   const auto result = Job().run({"--nproc-per-node=2", "--max-restarts=2"},
-                                {"env", "MASTER_PORT", "env", "TORCHELASTIC_RESTART_COUNT", "env", "DDPRUN_ROUND",
-                                 "round", "0", "rank", "1", "kill", "9"});
+                                {"env", "MASTER_PORT", "env", "TORCHELASTIC_RESTART_COUNT", "env",
+                                 "DDPRUN_ROUND", "round", "0", "rank", "1", "kill", "9"});
   CHECK(result.status == 0);
   std::map<std::string, int> ports;
   int second_round = 0;
   for (const std::string& line : sorted_lines(result.out)) {
-    if (const auto at = line.find("MASTER_PORT="); at != std::string::npos) ++ports[line.substr(at)];
+    if (const auto at = line.find("MASTER_PORT="); at != std::string::npos)
+      ++ports[line.substr(at)];
     if (line.find("RESTART_COUNT=1") != std::string::npos) ++second_round;
   }
   CHECK(ports.size() == 2);
@@ -143,7 +154,8 @@ TEST_CASE("a failed worker brings back the whole group, with a new store port an
 }
 
 TEST_CASE("a job whose restarts are used up ends with the last culprit's code") {
-  const auto result = Job().run({"--nproc-per-node=2", "--max-restarts=2"}, {"rank", "0", "exit", "9"});
+  const auto result =
+      Job().run({"--nproc-per-node=2", "--max-restarts=2"}, {"rank", "0", "exit", "9"});
   CHECK(result.status == 9);
   CHECK(result.err.find("2 of 2 restarts used") != std::string::npos);
 }
@@ -165,14 +177,16 @@ TEST_CASE("a port that is taken is said with its remedy before anything starts")
   REQUIRE(listen(taken, 1) == 0);
   socklen_t size = sizeof address;
   getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size);
-  const auto result = Job().run({"--master-port=" + std::to_string(ntohs(address.sin_port))}, {"print", "started"});
+  const auto result =
+      Job().run({"--master-port=" + std::to_string(ntohs(address.sin_port))}, {"print", "started"});
   close(taken);
   CHECK(result.status == 69);
   CHECK(result.out.empty());
   CHECK(result.err.find("choose another --master-port") != std::string::npos);
 }
 
-TEST_CASE("a program that is not there, not executable or a folder is refused before anything starts") {
+TEST_CASE(
+    "a program that is not there, not executable or a folder is refused before anything starts") {
   const auto refuse = [](const std::string& program) {
     return test::run({test::program("ddprun"), "--no-python", program}, Job().settings());
   };
@@ -187,10 +201,11 @@ TEST_CASE("a program that is not there, not executable or a folder is refused be
 TEST_CASE("a file that the kernel cannot execute is a failure that is not tried again") {
   test::TempDir directory;
   const auto path = (directory / "broken").string();
-  std::ofstream(path) << "\x7f""ELF but not really";
+  std::ofstream(path) << "\x7f"
+                         "ELF but not really";
   chmod(path.c_str(), 0755);
-  const auto result =
-      test::run({test::program("ddprun"), "--nproc-per-node=2", "--max-restarts=3", path}, Job().settings());
+  const auto result = test::run(
+      {test::program("ddprun"), "--nproc-per-node=2", "--max-restarts=3", path}, Job().settings());
   CHECK(result.status == 126);
   CHECK(result.err.find("cannot execute " + path) != std::string::npos);
   CHECK(result.err.find("0 of 3 restarts used") != std::string::npos);
@@ -199,8 +214,10 @@ TEST_CASE("a file that the kernel cannot execute is a failure that is not tried 
 TEST_CASE("stdin goes to rank 0, to all or to nobody") {
   CHECK(sorted_lines(Job().run({"--nproc-per-node=2"}, {"stdin", "print", "end"}, "x\n").out) ==
         Lines{"[rank0] end", "[rank0] x", "[rank1] end"});
-  CHECK(sorted_lines(Job().run({"--nproc-per-node=2", "--stdin=none"}, {"stdin", "print", "end"}, "x\n").out) ==
-        Lines{"[rank0] end", "[rank1] end"});
+  CHECK(sorted_lines(
+            Job()
+                .run({"--nproc-per-node=2", "--stdin=none"}, {"stdin", "print", "end"}, "x\n")
+                .out) == Lines{"[rank0] end", "[rank1] end"});
 }
 
 TEST_CASE("lines of many workers come whole and none is lost") {
@@ -224,7 +241,9 @@ TEST_CASE("what workers leave behind is gone when the job is over") {
     CHECK(Job().run({"--nproc-per-node=2"}, {"daemon", "print", "done"}).status == 0);
   }
   SECTION("after a failure") {
-    CHECK(Job().run({"--nproc-per-node=2", "--max-restarts=1"}, {"daemon", "rank", "1", "exit", "3"}).status == 3);
+    CHECK(Job()
+              .run({"--nproc-per-node=2", "--max-restarts=1"}, {"daemon", "rank", "1", "exit", "3"})
+              .status == 3);
   }
 }
 
@@ -235,9 +254,11 @@ TEST_CASE("a stopped reader of our output stops no worker") {
   test::TempDir directory;
   // Nobody reads the pipe; the workers write 20 MB each and then leave a sign.
   const std::string script = "{ \"$@\" 2>/dev/null; echo $? > " + (directory / "status").string() +
-                             "; } | { while [ ! -e " + (directory / "status").string() + " ]; do sleep 0.05; done; }";
+                             "; } | { while [ ! -e " + (directory / "status").string() +
+                             " ]; do sleep 0.05; done; }";
   std::vector<std::string> command{"/bin/sh", "-c", script, "sh"};
-  for (const std::string& word : Job::command({"--nproc-per-node=2"}, {"flood", "20000000"})) command.push_back(word);
+  for (const std::string& word : Job::command({"--nproc-per-node=2"}, {"flood", "20000000"}))
+    command.push_back(word);
   const auto result = test::run(command, settings);
   CHECK_FALSE(result.timed_out);
   std::ifstream status(directory / "status");
@@ -253,7 +274,9 @@ TEST_CASE("the job socket greets with its versions and tells the job's state") {
                                  {"rank", "0", "env", "DDPRUN_SOCKET", "sleep", "60"}),
                     settings);
   REQUIRE(child.wait_for_output("DDPRUN_SOCKET=@"));
-  const std::string name = child.out().substr(child.out().find('@') + 1, child.out().find('\n', child.out().find('@')) - child.out().find('@') - 1);
+  const std::string name =
+      child.out().substr(child.out().find('@') + 1,
+                         child.out().find('\n', child.out().find('@')) - child.out().find('@') - 1);
   CHECK(name.starts_with("ddprun/" + std::to_string(getuid()) + "/socket-test"));
 
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -264,7 +287,8 @@ TEST_CASE("the job socket greets with its versions and tells the job's state") {
   REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
   const timeval limit{10, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  const std::string request = proto::encode_frame(proto::encode_hello({"job", 1, 9, {}})) + proto::encode_frame("{}");
+  const std::string request =
+      proto::encode_frame(proto::encode_hello({"job", 1, 9, {}})) + proto::encode_frame("{}");
   REQUIRE(write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size()));
   proto::FrameParser parser;
   std::vector<std::string> frames;

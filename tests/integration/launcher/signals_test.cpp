@@ -18,7 +18,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::vector<std::string> job(std::vector<std::string> options, const std::vector<std::string>& actions) {
+std::vector<std::string> job(std::vector<std::string> options,
+                             const std::vector<std::string>& actions) {
   std::vector<std::string> words{test::program("ddprun")};
   words.insert(words.end(), options.begin(), options.end());
   words.push_back(test::helper("job_worker"));
@@ -78,7 +79,8 @@ std::vector<pid_t> named(const std::string& name, const std::string& mark) {
   return found;
 }
 
-/// A program under a terminal of its own, as from an interactive shell without job control of its own.
+/// A program under a terminal of its own, as from an interactive shell without job control of its
+/// own.
 class OnTerminal {
  public:
   OnTerminal(const std::vector<std::string>& command, const std::string& mark) {
@@ -104,7 +106,9 @@ class OnTerminal {
   OnTerminal(const OnTerminal&) = delete;
   OnTerminal& operator=(const OnTerminal&) = delete;
 
-  void type(const std::string& keys) const { REQUIRE(write(master_, keys.data(), keys.size()) > 0); }
+  void type(const std::string& keys) const {
+    REQUIRE(write(master_, keys.data(), keys.size()) > 0);
+  }
   bool wait_for(const std::string& text, std::chrono::milliseconds limit = 10s) {
     return test::eventually(
         [&] {
@@ -149,7 +153,9 @@ class OnTerminal {
 
 TEST_CASE("one Ctrl-C on a terminal reaches every worker once and ends the job with 130") {
   const std::string mark = test::unique_mark();
-  OnTerminal terminal(job({"--nproc-per-node=2", "--grace-period=0.5"}, {"signals", "print", "ready", "sleep", "60"}), mark);
+  OnTerminal terminal(job({"--nproc-per-node=2", "--grace-period=0.5"},
+                          {"signals", "print", "ready", "sleep", "60"}),
+                      mark);
   REQUIRE(terminal.wait_for("[rank0] ready"));
   REQUIRE(terminal.wait_for("[rank1] ready"));
   terminal.type("\x03");
@@ -163,7 +169,9 @@ TEST_CASE("one Ctrl-C on a terminal reaches every worker once and ends the job w
 
 TEST_CASE("a second Ctrl-C kills at once") {
   const std::string mark = test::unique_mark();
-  OnTerminal terminal(job({"--nproc-per-node=2", "--grace-period=600"}, {"signals", "print", "ready", "sleep", "60"}), mark);
+  OnTerminal terminal(job({"--nproc-per-node=2", "--grace-period=600"},
+                          {"signals", "print", "ready", "sleep", "60"}),
+                      mark);
   REQUIRE(terminal.wait_for("[rank0] ready"));
   REQUIRE(terminal.wait_for("[rank1] ready"));
   terminal.type("\x03");
@@ -179,7 +187,9 @@ TEST_CASE("a second Ctrl-C kills at once") {
 
 TEST_CASE("workers under a terminal see a terminal") {
   const std::string mark = test::unique_mark();
-  OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c", "test -t 1 && test -t 2 && echo tty"}, mark);
+  OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",
+                       "test -t 1 && test -t 2 && echo tty"},
+                      mark);
   CHECK(terminal.wait() == 0);
   CHECK(count(terminal.shown, "] tty") == 2);
 }
@@ -188,7 +198,8 @@ TEST_CASE("Ctrl-Z stops the workers and then ddprun, and fg continues both") {
   const std::string mark = test::unique_mark();
   OnTerminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, mark);
   std::string command = "PS1='prompt'; ";
-  for (const std::string& word : job({"--nproc-per-node=2"}, {"signals", "print", "ready", "sleep", "60"})) {
+  for (const std::string& word :
+       job({"--nproc-per-node=2"}, {"signals", "print", "ready", "sleep", "60"})) {
     command += "'" + word + "' ";
   }
   terminal.type(command + "\n");
@@ -218,8 +229,11 @@ TEST_CASE("Ctrl-Z stops the workers and then ddprun, and fg continues both") {
 
 TEST_CASE("SIGTERM gives the workers the grace period and ends with 143") {
   const std::string mark = test::unique_mark();
-  test::Child child(job({"--nproc-per-node=2", "--grace-period=20"}, {"print", "ready", "sleep", "60"}), marked(mark));
-  REQUIRE(child.wait_for([](const std::string& out, const std::string&) { return count(out, "ready") == 2; }));
+  test::Child child(
+      job({"--nproc-per-node=2", "--grace-period=20"}, {"print", "ready", "sleep", "60"}),
+      marked(mark));
+  REQUIRE(child.wait_for(
+      [](const std::string& out, const std::string&) { return count(out, "ready") == 2; }));
   child.signal(SIGTERM);
   const auto result = child.wait();
   CHECK(result.status == 128 + SIGTERM);
@@ -230,7 +244,8 @@ TEST_CASE("SIGTERM gives the workers the grace period and ends with 143") {
 TEST_CASE("a signal to the agent itself ends the job as one to ddprun does") {
   const std::string mark = test::unique_mark();
   test::Child child(job({"--nproc-per-node=2"}, {"print", "ready", "sleep", "60"}), marked(mark));
-  REQUIRE(child.wait_for([](const std::string& out, const std::string&) { return count(out, "ready") == 2; }));
+  REQUIRE(child.wait_for(
+      [](const std::string& out, const std::string&) { return count(out, "ready") == 2; }));
   const pid_t agent = agent_of(child.pid(), mark);
   REQUIRE(agent > 0);
   kill(agent, SIGTERM);
@@ -241,11 +256,13 @@ TEST_CASE("a signal to the agent itself ends the job as one to ddprun does") {
 TEST_CASE("a job under nohup outlives the terminal's hang-up") {
   const std::string mark = test::unique_mark();
   std::vector<std::string> command{"nohup"};
-  for (const std::string& word : job({"--nproc-per-node=2"}, {"signals", "print", "ready", "sleep", "1.5", "print", "end"})) {
+  for (const std::string& word :
+       job({"--nproc-per-node=2"}, {"signals", "print", "ready", "sleep", "1.5", "print", "end"})) {
     command.push_back(word);
   }
   test::Child child(command, marked(mark));
-  REQUIRE(child.wait_for([](const std::string& out, const std::string&) { return count(out, "ready") == 2; }));
+  REQUIRE(child.wait_for(
+      [](const std::string& out, const std::string&) { return count(out, "ready") == 2; }));
   child.signal(SIGHUP);
   const auto result = child.wait();
   CHECK(result.status == 0);
@@ -260,14 +277,16 @@ TEST_CASE("ddprun works as PID 1 and leaves nobody behind") {
   const std::string mark = test::unique_mark();
   SECTION("a success") {
     std::vector<std::string> command{"unshare", "--fork", "--pid", "--map-root-user"};
-    for (const std::string& word : job({"--nproc-per-node=2"}, {"daemon", "print", "hello"})) command.push_back(word);
+    for (const std::string& word : job({"--nproc-per-node=2"}, {"daemon", "print", "hello"}))
+      command.push_back(word);
     const auto result = test::run(command, marked(mark));
     CHECK(result.status == 0);
     CHECK(count(result.out, "hello") == 2);
   }
   SECTION("a failure with restarts") {
     std::vector<std::string> command{"unshare", "--fork", "--pid", "--map-root-user"};
-    for (const std::string& word : job({"--nproc-per-node=2", "--max-restarts=2"}, {"daemon", "rank", "1", "exit", "5"})) {
+    for (const std::string& word :
+         job({"--nproc-per-node=2", "--max-restarts=2"}, {"daemon", "rank", "1", "exit", "5"})) {
       command.push_back(word);
     }
     CHECK(test::run(command, marked(mark)).status == 5);
@@ -277,9 +296,11 @@ TEST_CASE("ddprun works as PID 1 and leaves nobody behind") {
 
 TEST_CASE("a frozen agent does not keep the job alive: the warden ends it") {
   const std::string mark = test::unique_mark();
-  test::Child child(job({"--nproc-per-node=2", "--grace-period=0.2"}, {"daemon", "print", "ready", "sleep", "60"}),
+  test::Child child(job({"--nproc-per-node=2", "--grace-period=0.2"},
+                        {"daemon", "print", "ready", "sleep", "60"}),
                     marked(mark));
-  REQUIRE(child.wait_for([](const std::string& out, const std::string&) { return count(out, "ready") == 2; }));
+  REQUIRE(child.wait_for(
+      [](const std::string& out, const std::string&) { return count(out, "ready") == 2; }));
   const pid_t agent = agent_of(child.pid(), mark);
   REQUIRE(agent > 0);
   kill(agent, SIGSTOP);

@@ -16,7 +16,9 @@ using Lines = std::vector<std::pair<std::string, LineEnding>>;
 Lines assemble(const std::vector<std::string>& pieces, bool flush = true) {
   LineAssembler lines;
   Lines out;
-  const auto sink = [&](std::string_view text, LineEnding ending) { out.emplace_back(std::string(text), ending); };
+  const auto sink = [&](std::string_view text, LineEnding ending) {
+    out.emplace_back(std::string(text), ending);
+  };
   for (const std::string& piece : pieces) lines.feed(piece, sink);
   if (flush) lines.flush(sink);
   return out;
@@ -37,10 +39,13 @@ TEST_CASE("the end of the stream gives what has no newline") {
 }
 
 TEST_CASE("a carriage return ends a state of a progress bar, with a newline it ends the line") {
-  CHECK(assemble({"10%\r20%\r\n"}) == Lines{{"10%", LineEnding::carriage_return}, {"20%", LineEnding::newline}});
+  CHECK(assemble({"10%\r20%\r\n"}) ==
+        Lines{{"10%", LineEnding::carriage_return}, {"20%", LineEnding::newline}});
   CHECK(assemble({"10%\r", "\n"}) == Lines{{"10%", LineEnding::newline}});
-  CHECK(assemble({"10%\r", "20%"}) == Lines{{"10%", LineEnding::carriage_return}, {"20%", LineEnding::none}});
-  CHECK(assemble({"\r\r\n"}) == Lines{{"", LineEnding::carriage_return}, {"", LineEnding::newline}});
+  CHECK(assemble({"10%\r", "20%"}) ==
+        Lines{{"10%", LineEnding::carriage_return}, {"20%", LineEnding::none}});
+  CHECK(assemble({"\r\r\n"}) ==
+        Lines{{"", LineEnding::carriage_return}, {"", LineEnding::newline}});
   CHECK(assemble({"end\r"}) == Lines{{"end", LineEnding::carriage_return}});
 }
 

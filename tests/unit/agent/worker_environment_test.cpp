@@ -33,9 +33,11 @@ proto::Round second_node() {
   return round;
 }
 
-std::map<std::string, std::string> of(const agent::AgentConfig& config, const proto::Round& round, int local_rank,
+std::map<std::string, std::string> of(const agent::AgentConfig& config, const proto::Round& round,
+                                      int local_rank,
                                       const std::vector<std::string>& inherited = {}) {
-  const auto pairs = agent::worker_environment(config, round, local_rank, "@ddprun/0/run7", inherited);
+  const auto pairs =
+      agent::worker_environment(config, round, local_rank, "@ddprun/0/run7", inherited);
   std::map<std::string, std::string> map(pairs.begin(), pairs.end());
   CHECK(map.size() == pairs.size());  // no name twice
   return map;
@@ -95,6 +97,7 @@ TEST_CASE("without a run directory there is no error file") {
 }
 
 TEST_CASE("merging replaces what is set and keeps all else in order") {
-  const auto merged = agent::merge_environment({"A=1", "RANK=9", "ODD", "B=x=y"}, {{"RANK", "0"}, {"NEW", "n"}});
+  const auto merged =
+      agent::merge_environment({"A=1", "RANK=9", "ODD", "B=x=y"}, {{"RANK", "0"}, {"NEW", "n"}});
   CHECK(merged == std::vector<std::string>{"A=1", "ODD", "B=x=y", "RANK=0", "NEW=n"});
 }

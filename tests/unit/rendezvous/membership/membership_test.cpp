@@ -47,7 +47,9 @@ class Script {
   /// The newest message of a kind that the agent got; fails the test when there is none.
   const proto::Round& round(const std::string& agent) { return newest<proto::Round>(agent); }
   const proto::Stop& stop(const std::string& agent) { return newest<proto::Stop>(agent); }
-  const proto::Finished& finished(const std::string& agent) { return newest<proto::Finished>(agent); }
+  const proto::Finished& finished(const std::string& agent) {
+    return newest<proto::Finished>(agent);
+  }
   template <class T>
   int count(const std::string& agent) {
     int n = 0;
@@ -346,7 +348,8 @@ TEST_CASE("every state answers every event, by a handler or by ignoring it") {
   int handled = 0;
   for (int state = 0; state < rdzv::kJobStates; ++state) {
     for (int kind = 0; kind < rdzv::kEventKinds; ++kind) {
-      const auto response = Membership::response(static_cast<JobState>(state), static_cast<rdzv::EventKind>(kind));
+      const auto response =
+          Membership::response(static_cast<JobState>(state), static_cast<rdzv::EventKind>(kind));
       CHECK_FALSE(response.empty());
       handled += response == "ignored" ? 0 : 1;
     }
@@ -366,13 +369,27 @@ TEST_CASE("any history of events keeps the invariants, and ends when the agents 
       const proto::RoundNumber round = next == 0 ? 0 : next - 1 - random() % 2 * (next > 1 ? 1 : 0);
       switch (random() % 8) {
         case 0:
-        case 1: job.join(agent, 1 + static_cast<int>(random() % 3)); break;
-        case 2: job.say(agent, proto::Started{round}); break;
-        case 3: job.say(agent, proto::WorkerFailed{round, {}}); break;
-        case 4: job.say(agent, proto::WorkersDone{round}); break;
-        case 5: job.say(agent, proto::Stopped{round}); break;
-        case 6: random() % 2 ? job.lose(agent) : job.say(agent, proto::Leave{15, ""}); break;
-        default: job.pass(std::chrono::seconds(random() % 60)); break;
+        case 1:
+          job.join(agent, 1 + static_cast<int>(random() % 3));
+          break;
+        case 2:
+          job.say(agent, proto::Started{round});
+          break;
+        case 3:
+          job.say(agent, proto::WorkerFailed{round, {}});
+          break;
+        case 4:
+          job.say(agent, proto::WorkersDone{round});
+          break;
+        case 5:
+          job.say(agent, proto::Stopped{round});
+          break;
+        case 6:
+          random() % 2 ? job.lose(agent) : job.say(agent, proto::Leave{15, ""});
+          break;
+        default:
+          job.pass(std::chrono::seconds(random() % 60));
+          break;
       }
       CHECK(job.membership.restart_count() <= 2);
     }
