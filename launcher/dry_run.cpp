@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "proto/environment_names.hpp"
+
 namespace ddprun::launcher {
 namespace {
 
@@ -118,7 +120,10 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("grace period {} s\n", seconds(plan.grace_period));
   text += fmt::format("containment  {}\n", plan.containment);
   text += "environment of rank 0, beside what is inherited\n";
-  for (const auto& [name, value] : environment) text += fmt::format("  {}={}\n", name, value);
+  for (const auto& [name, value] : environment) {
+    const bool later = plan.master_port == 0 && name == proto::env::kMasterPort;
+    text += fmt::format("  {}={}\n", name, later ? "(a free port)" : value);
+  }
   for (const auto& note : plan.notes) text += fmt::format("note         {}\n", note);
   return text;
 }

@@ -221,6 +221,12 @@ LaunchError Resolver::not_found() const {
     return {kExitNotFound,
             message + " on PATH; the one in the current folder is started as ./" + name};
   }
+  if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), name) != kBundledPrograms.end()) {
+    return {kExitNotFound, message + ": it comes with ddprun, but is neither in " +
+                               join(request_.executable_folder, "../libexec/ddprun") + " nor in " +
+                               request_.executable_folder +
+                               "; install ddprun again, or give a path"};
+  }
   std::vector<std::string> candidates;
   std::string folder = ".", prefix;
   if (slash == std::string::npos) {

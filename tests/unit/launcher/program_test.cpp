@@ -117,6 +117,14 @@ TEST_CASE("a bare name is a bundled program first, in libexec or beside ddprun")
   CHECK(chosen(Asked("train").without_python(), files).kind == Kind::bundled);
 }
 
+TEST_CASE(
+    "a bundled program that is missing is an incomplete installation, said with the folders") {
+  const auto error = refused(Asked("train"), machine());
+  CHECK(error.exit_code == 127);
+  CHECK_THAT(error.message,
+             Contains("/opt/ddprun/bin/../libexec/ddprun nor in /opt/ddprun/bin; install"));
+}
+
 TEST_CASE("only programs that come with ddprun are looked for beside it") {
   CHECK(refused(Asked("other"), machine().program("/opt/ddprun/bin/other")).exit_code == 127);
 }

@@ -145,6 +145,13 @@ TEST_CASE("the dry run shows choice, command, workers, devices, environment and 
              Contains("localhost, port 29500\n") && Contains("GPUs         none, because of"));
 }
 
+TEST_CASE("the dry run does not pretend to know a port that the kernel will choose") {
+  auto plan = small_plan();
+  CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "0"}}), Contains("  MASTER_PORT=(a free port)\n"));
+  plan.master_port = 29500;
+  CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "29500"}}), Contains("  MASTER_PORT=29500\n"));
+}
+
 TEST_CASE("the dry run as JSON says the same") {
   const auto json = nlohmann::json::parse(dry_run_json(small_plan(), {{"RANK", "0"}}));
   CHECK(json["program"]["kind"] == "python_script");
