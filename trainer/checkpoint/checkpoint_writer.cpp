@@ -70,6 +70,7 @@ void CheckpointWriter::run() {
 
 void CheckpointWriter::write_one() {
   const auto start = thread_processor_time();
+  const auto began = std::chrono::steady_clock::now();
   std::string path;
   try {
     PendingCheckpoint pending(settings_.directory);
@@ -82,6 +83,7 @@ void CheckpointWriter::write_one() {
   }
   const std::lock_guard lock(mutex_);
   totals_.processor_time += thread_processor_time() - start;
+  totals_.last_duration = std::chrono::steady_clock::now() - began;
   if (path.empty()) {
     ++totals_.failed;
   } else {

@@ -50,6 +50,7 @@ class CheckpointWriter {
     std::int64_t written = 0;
     std::int64_t failed = 0;
     std::chrono::nanoseconds processor_time{0};
+    std::chrono::nanoseconds last_duration{0};  ///< from submit() to the disk
     std::string last_path;
   };
   [[nodiscard]] Totals totals();

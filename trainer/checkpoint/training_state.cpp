@@ -94,6 +94,7 @@ TrainingState state_from(const Json& json) {
   sums.at("not_finite").get_to(state.epoch_sums.not_finite);
   for (const Json& epoch : json.at("epochs")) state.epochs.push_back(epoch_from(epoch));
   json.at("best_accuracy").get_to(state.best_accuracy);
+  json.at("epoch_seconds").get_to(state.epoch_seconds);
   json.at("seconds").get_to(state.seconds);
   json.at("world_size").get_to(state.world_size);
   json.at("round").get_to(state.round);
@@ -176,6 +177,7 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
         {"not_finite", state.epoch_sums.not_finite}}},
       {"epochs", epochs},
       {"best_accuracy", state.best_accuracy},
+      {"epoch_seconds", state.epoch_seconds},
       {"seconds", state.seconds},
       {"world_size", state.world_size},
       {"round", state.round},

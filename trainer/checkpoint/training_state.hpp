@@ -68,6 +68,7 @@ struct TrainingState {
   MetricSums epoch_sums;  ///< of the epoch under way
   std::vector<EpochSummary> epochs;
   double best_accuracy = -1;  ///< held out; -1: not evaluated yet
+  double epoch_seconds = 0;   ///< spent in steps of the epoch under way
   double seconds = 0;         ///< spent in training so far, over all rounds
 
   std::int64_t world_size = 1;  ///< when it was written; free to change

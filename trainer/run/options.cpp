@@ -131,11 +131,11 @@ void add_batch_options(CLI::App& app, Options& options) {
                  "V: shards of a global batch; fixed for the run and kept in its checkpoints\n"
                  "[the first number of workers x --accumulate]")
       ->group(group)
-      ->check(CLI::Range(1, 65'536));
+      ->check(CLI::Range(1, kShardsMax));
   app.add_option("--accumulate", options.accumulate,
                  "Shards that each worker computes before an update, when --shards is not given")
       ->group(group)
-      ->check(CLI::Range(1, 65'536))
+      ->check(CLI::Range(1, kShardsMax))
       ->capture_default_str();
 }
 

@@ -22,6 +22,9 @@ enum class Resume {
   never,      ///< starts from step 0
 };
 
+/// V is at most this.
+inline constexpr int kShardsMax = 65'536;
+
 struct Options {
   std::string model = "lenet";
   std::string data = "generated";

@@ -1,0 +1,113 @@
+#include "trainer/run/checkpoint_keeper.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr auto kBusyWait = std::chrono::seconds(10);
+constexpr auto kFinishWait = std::chrono::minutes(5);
+constexpr auto kAbandonWait = std::chrono::milliseconds(500);
+
+void copy(std::span<const float> from, std::span<float> to) {
+  std::copy(from.begin(), from.end(), to.begin());
+}
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(Settings settings, Time now)
+    : settings_(std::move(settings)),
+      cadence_(settings_.every, now),
+      step_taken_(settings_.step_on_disk),
+      writer_(settings_.writer) {}
+
+bool CheckpointKeeper::due_at_step(std::int64_t step) const {
+  return settings_.every.kind == CheckpointEvery::Kind::steps && step % settings_.every.steps == 0;
+}
+
+void CheckpointKeeper::offer(const TrainingState& state, std::span<const float> parameters,
+                             const Optimizer& optimizer, bool best, Time now) {
+  if (settings_.every.kind == CheckpointEvery::Kind::off) return;
+  if (!measured_ && writer_.idle()) measure();
+  const bool must = best || due_at_step(state.step);
+  if (!must && !cadence_.due(state.step, now)) return;
+  if (!writer_.idle()) {
+    if (!must) return;
+    if (!writer_.wait_idle(now + kBusyWait)) {
+      settings_.warn(fmt::format(
+          "no checkpoint after step {}: the one before it is still being written after 10 s",
+          state.step));
+      return;
+    }
+    measure();
+  }
+  take(state, parameters, optimizer, best, now);
+}
+
+void CheckpointKeeper::take(const TrainingState& state, std::span<const float> parameters,
+                            const Optimizer& optimizer, bool best, Time now) {
+  Snapshot& snapshot = writer_.snapshot();
+  snapshot.state = state;
+  snapshot.state.best = best;
+  snapshot.state.sequence = settings_.sequence_next++;
+  copy(parameters, snapshot.parameters.span());
+  const auto moments = optimizer.moments();
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    copy(moments[i].values.span(), snapshot.moments[i].span());
+  }
+  writer_.submit();
+  step_taken_ = state.step;
+  measured_ = false;
+  cadence_.taken(now);
+  copy_time_ = std::chrono::steady_clock::now() - now;
+}
+
+void CheckpointKeeper::measure() {
+  const CheckpointWriter::Totals totals = writer_.totals();
+  const auto processor_time = totals.processor_time - processor_time_seen_;
+  processor_time_seen_ = totals.processor_time;
+  cadence_.measured(copy_time_ + processor_time, totals.last_duration);
+  measured_ = true;
+}
+
+bool CheckpointKeeper::finish(const TrainingState& state, std::span<const float> parameters,
+                              const Optimizer& optimizer) {
+  if (settings_.every.kind == CheckpointEvery::Kind::off) return true;
+  const auto deadline = std::chrono::steady_clock::now() + kFinishWait;
+  bool written = writer_.wait_idle(deadline);
+  const std::int64_t failed_before = writer_.totals().failed;
+  if (written && step_taken_ != state.step) {
+    take(state, parameters, optimizer, false, std::chrono::steady_clock::now());
+    written = writer_.wait_idle(deadline);
+  }
+  if (!written) {
+    settings_.warn(fmt::format("the last checkpoint is still not on disk after {} s in {}",
+                               std::chrono::seconds(kFinishWait).count(),
+                               settings_.writer.directory.string()));
+    return false;
+  }
+  const bool last_failed = writer_.totals().failed > failed_before;
+  if (newest().empty()) {
+    settings_.warn(fmt::format("no checkpoint was ever written to {}: the result is lost",
+                               settings_.writer.directory.string()));
+    return false;
+  }
+  if (last_failed) {
+    settings_.warn(fmt::format("the newest checkpoint is {}, not the final state", newest()));
+  }
+  return true;
+}
+
+void CheckpointKeeper::abandon() {
+  writer_.wait_idle(std::chrono::steady_clock::now() + kAbandonWait);
+}
+
+std::string CheckpointKeeper::newest() {
+  const std::string path = writer_.totals().last_path;
+  return path.empty() ? settings_.path_on_disk : path;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,67 @@
+// Rank 0's side of checkpoints while training: decides when, copies the state, hands it to the
+// background writer, and knows at the end whether anything was ever written.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "trainer/checkpoint/checkpoint_writer.hpp"
+#include "trainer/compute/optimizer.hpp"
+#include "trainer/run/checkpoint_cadence.hpp"
+
+namespace ddprun::trainer {
+
+class CheckpointKeeper {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Settings {
+    CheckpointEvery every;
+    std::uint64_t sequence_next = 0;
+    std::int64_t step_on_disk = -1;  ///< of the checkpoint that was resumed; -1: none
+    std::string path_on_disk;
+    CheckpointWriter::Settings writer;
+    std::function<void(const std::string&)> warn;
+  };
+
+  CheckpointKeeper(Settings settings, Time now);
+
+  /// Whether state.step is one after which a checkpoint is due by its number alone.
+  [[nodiscard]] bool due_at_step(std::int64_t step) const;
+
+  /// Takes a checkpoint if one is due, or if it is the best so far. Returns at once, except that a
+  /// checkpoint that must not be left out (best, or after a given number of steps) waits up to 10 s
+  /// for the one before it.
+  void offer(const TrainingState& state, std::span<const float> parameters,
+             const Optimizer& optimizer, bool best, Time now);
+
+  /// Writes the last state, if it is not on disk yet, and waits for the disk. False, with a
+  /// warning: no checkpoint was ever written, though some should have been, or the last one was not
+  /// within its deadline.
+  bool finish(const TrainingState& state, std::span<const float> parameters,
+              const Optimizer& optimizer);
+
+  /// Gives the write under way a moment: for ends that are not of our choosing.
+  void abandon();
+
+  /// Path of the newest one on disk; empty: none.
+  [[nodiscard]] std::string newest();
+
+ private:
+  void take(const TrainingState& state, std::span<const float> parameters,
+            const Optimizer& optimizer, bool best, Time now);
+  void measure();
+
+  Settings settings_;
+  CheckpointCadence cadence_;
+  std::int64_t step_taken_;
+  std::chrono::nanoseconds copy_time_{0};
+  std::chrono::nanoseconds processor_time_seen_{0};
+  bool measured_ = true;
+  CheckpointWriter writer_;
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,54 @@
+// The program `train`: options, environment, one worker, exit code.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "trainer/error.hpp"
+#include "trainer/run/environment.hpp"
+#include "trainer/run/exit_codes.hpp"
+#include "trainer/run/options.hpp"
+#include "trainer/run/run.hpp"
+
+namespace {
+
+using ddprun::trainer::DataError;
+using ddprun::trainer::EarlyExit;
+using ddprun::trainer::Options;
+
+int complain(const std::exception& error, int code) {
+  std::fprintf(stderr, "train: %s\n", error.what());
+  return code;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const auto parsed = ddprun::trainer::parse_options(arguments);
+  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
+    std::fputs(exit->text.c_str(), exit->code == 0 ? stdout : stderr);
+    return exit->code;
+  }
+  return ddprun::trainer::run_worker(
+      std::get<Options>(parsed),
+      ddprun::trainer::read_environment([](const char* name) { return std::getenv(name); }));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader of our output that goes away, or a file-size limit, is an error of one write, not the
+  // end of training.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return run(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const DataError& error) {
+    return complain(error, ddprun::trainer::kExitUsage);
+  } catch (const std::exception& error) {
+    return complain(error, ddprun::trainer::kExitFailure);
+  }
+}

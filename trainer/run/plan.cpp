@@ -1,0 +1,171 @@
+#include "trainer/run/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "trainer/data/load.hpp"
+#include "trainer/data/sampler.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr int kBatch = 64;
+constexpr const char* kOutFolder = "ddprun-out";
+constexpr const char* kRunPrefix = "run-";
+constexpr std::size_t kNameBytesMax = 100;
+
+int choose_shards(const Options& options, const WorkerEnvironment& environment,
+                  std::optional<int> shards_there) {
+  const int shards =
+      options.shards.value_or(shards_there.value_or(environment.world_size * options.accumulate));
+  if (shards < environment.world_size) {
+    throw DataError(fmt::format(
+        "{} shards are fewer than the {} workers, each of which computes at least one: start at "
+        "most {} workers, or give --shards {} or more at the first start",
+        shards, environment.world_size, shards, environment.world_size));
+  }
+  return shards;
+}
+
+int choose_batch(const Options& options, int shards) {
+  if (!options.global_batch) return options.batch.value_or(kBatch);
+  if (*options.global_batch % shards != 0) {
+    throw DataError(fmt::format(
+        "--global-batch {} is not divisible by the {} shards: give a multiple of {}, or --batch",
+        *options.global_batch, shards, shards));
+  }
+  return *options.global_batch / shards;
+}
+
+RunConfig make_config(const Options& options, const TrainPlan& plan, const DataFacts& data) {
+  const auto identity = [](const char* name, ConfigEntry::Value value) {
+    return ConfigEntry{.name = name, .value = std::move(value), .identity = true};
+  };
+  const auto setting = [](const char* name, ConfigEntry::Value value) {
+    return ConfigEntry{.name = name, .value = std::move(value), .identity = false};
+  };
+  const auto integer = [](auto value) { return static_cast<std::int64_t>(value); };
+  RunConfig config{
+      identity("model", options.model),
+      identity("data", data.name),
+      identity("samples", integer(data.samples)),
+      identity("image_shape", to_string(data.shape)),
+      identity("classes", integer(data.classes)),
+      identity("shards", integer(plan.shards)),
+      identity("batch", integer(plan.batch)),
+      identity("threads_per_shard", integer(options.threads_per_shard)),
+      identity("precision", to_string(options.precision)),
+      identity("optimizer", to_string(options.optimizer)),
+      identity("seed", integer(options.seed)),
+      setting("lr", base_rate(options)),
+      setting("weight_decay", options.weight_decay),
+      setting("schedule", to_string(options.schedule)),
+      setting("warmup", options.warmup),
+  };
+  if (options.optimizer == OptimizerKind::sgd) {
+    config.push_back(setting("momentum", options.momentum));
+  }
+  if (options.schedule == ScheduleKind::step) {
+    config.push_back(setting("step_epochs", integer(options.step_epochs)));
+    config.push_back(setting("step_factor", options.step_factor));
+  }
+  if (options.schedule == ScheduleKind::cosine) {
+    config.push_back(setting("epochs", integer(options.epochs)));
+  }
+  return config;
+}
+
+/// A run id as the name of a directory.
+std::string file_name_of(const std::string& run_id) {
+  std::string name = run_id.substr(0, kNameBytesMax);
+  for (char& letter : name) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-' ||
+                       letter == '_' || letter == '.';
+    if (!plain) letter = '_';
+  }
+  return name.starts_with(".") ? "_" + name : name;
+}
+
+/// The highest N among the directories run-N.
+int highest_run(const std::filesystem::path& folder) {
+  int highest = 0;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator it(folder, ignored), end; it != end;
+       it.increment(ignored)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(kRunPrefix)) continue;
+    int number = 0;
+    const char* first = name.data() + std::string_view(kRunPrefix).size();
+    std::from_chars(first, name.data() + name.size(), number);
+    highest = std::max(highest, number);
+  }
+  return highest;
+}
+
+}  // namespace
+
+DataFacts facts_of(const DataSet& set) {
+  return {
+      .name = set.name(), .samples = set.size(), .shape = set.shape(), .classes = set.classes()};
+}
+
+TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment,
+                    const DataFacts& data, std::optional<int> shards_there) {
+  TrainPlan plan;
+  plan.shards = choose_shards(options, environment, shards_there);
+  plan.batch = choose_batch(options, plan.shards);
+  plan.steps_per_epoch =
+      static_cast<std::int64_t>(steps_per_epoch(data.samples, plan.shards, plan.batch));
+  plan.total_steps = plan.steps_per_epoch * options.epochs;
+  plan.last_step = std::min(plan.total_steps, options.max_steps.value_or(plan.total_steps));
+  plan.schedule = {.kind = options.schedule,
+                   .base_rate = base_rate(options),
+                   .warmup_steps = options.warmup,
+                   .step_every = plan.steps_per_epoch * options.step_epochs,
+                   .step_factor = options.step_factor,
+                   .total_steps = plan.total_steps,
+                   .final_rate = 0};
+  plan.scaler.enabled = options.precision == Precision::fp16;
+  plan.config = make_config(options, plan, data);
+  return plan;
+}
+
+OptimizerConfig optimizer_config(const Options& options) {
+  OptimizerConfig config;
+  config.kind = options.optimizer;
+  config.weight_decay = static_cast<float>(options.weight_decay);
+  config.momentum = static_cast<float>(options.momentum);
+  return config;
+}
+
+std::optional<int> shards_of(const RunConfig& config) {
+  for (const ConfigEntry& entry : config) {
+    const auto* value = std::get_if<std::int64_t>(&entry.value);
+    if (entry.name == "shards" && value != nullptr && *value >= 1 && *value <= kShardsMax) {
+      return static_cast<int>(*value);
+    }
+  }
+  return std::nullopt;
+}
+
+int choose_lanes(const Options& options, const WorkerEnvironment& environment, int cores,
+                 int shards_mine) {
+  const int room = cores / environment.local_world_size / options.threads_per_shard;
+  return std::clamp(options.lanes.value_or(room), 1, std::max(1, shards_mine));
+}
+
+std::filesystem::path choose_out(const Options& options, const WorkerEnvironment& environment,
+                                 const std::filesystem::path& base) {
+  if (!options.out.empty()) return options.out;
+  const std::filesystem::path folder = base / kOutFolder;
+  if (!environment.run_id.empty()) return folder / file_name_of(environment.run_id);
+  const int highest = highest_run(folder);
+  const int number = environment.restarted() ? std::max(highest, 1) : highest + 1;
+  return folder / fmt::format("{}{:04}", kRunPrefix, number);
+}
+
+}  // namespace ddprun::trainer

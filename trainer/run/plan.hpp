@@ -1,0 +1,64 @@
+// What a run is going to do, from options, environment and data: shards, batches, steps, schedule,
+// and the configuration that its checkpoints carry. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "trainer/checkpoint/training_state.hpp"
+#include "trainer/compute/schedule.hpp"
+#include "trainer/compute/step_state.hpp"
+#include "trainer/data/data_set.hpp"
+#include "trainer/run/environment.hpp"
+#include "trainer/run/options.hpp"
+
+namespace ddprun::trainer {
+
+struct TrainPlan {
+  int shards = 1;  ///< V
+  int batch = 1;   ///< b
+  std::int64_t steps_per_epoch = 1;
+  std::int64_t total_steps = 1;  ///< of all epochs
+  std::int64_t last_step =
+      1;  ///< where this run stops: total_steps, or --max-steps if that is less
+  Schedule schedule;
+  ScalerConfig scaler;
+  RunConfig config;
+};
+
+/// What of a training set the plan depends on.
+struct DataFacts {
+  std::string name;
+  std::size_t samples = 0;
+  ImageShape shape;
+  int classes = 0;
+};
+DataFacts facts_of(const DataSet& set);
+
+/// Throws DataError: a global batch that V does not divide, fewer shards than workers.
+/// `shards_there` is V of the checkpoint to go on from; it counts only where --shards was not
+/// given.
+TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment,
+                    const DataFacts& data, std::optional<int> shards_there);
+
+/// The optimizer that the options ask for.
+OptimizerConfig optimizer_config(const Options& options);
+
+/// V that a checkpoint's configuration records, if it does.
+std::optional<int> shards_of(const RunConfig& config);
+
+/// How many shards a worker computes side by side: --lanes, else as many as its share of `cores`
+/// has room for; at most `shards_mine`.
+int choose_lanes(const Options& options, const WorkerEnvironment& environment, int cores,
+                 int shards_mine);
+
+/// Where checkpoints and metrics go: --out, else below `base`/ddprun-out: the run id; without one,
+/// the first free run-NNNN, or, in a restarted group, the last one taken. Looks at the directory,
+/// creates nothing.
+std::filesystem::path choose_out(const Options& options, const WorkerEnvironment& environment,
+                                 const std::filesystem::path& base);
+
+}  // namespace ddprun::trainer

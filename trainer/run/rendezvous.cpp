@@ -1,0 +1,99 @@
+#include "trainer/run/rendezvous.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+
+#include "rendezvous/client/store_client.hpp"
+#include "rendezvous/store/store_server.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+double seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+/// The address to listen on: the loopback where workers are told that, else every one of this
+/// machine.
+std::string listen_address(const std::string& master_addr) {
+  if (master_addr == "localhost" || master_addr.starts_with("127.")) return "127.0.0.1";
+  if (master_addr == "::1") return "::1";
+  return master_addr.find(':') != std::string::npos ? "::" : "0.0.0.0";
+}
+
+}  // namespace
+
+/// The store's client, and the server where rank 0 hosts it.
+class Rendezvous::Connection {
+ public:
+  Connection(const WorkerEnvironment& environment, std::chrono::nanoseconds timeout,
+             Clock::time_point deadline) {
+    const std::string where =
+        fmt::format("{}:{}", environment.master_addr, environment.master_port);
+    if (environment.rank == 0 && !environment.agent_store) {
+      auto listener =
+          rdzv::listen_store(listen_address(environment.master_addr), environment.master_port);
+      if (!listener) {
+        throw DataError(fmt::format(
+            "rank 0 cannot host the store at {} (MASTER_ADDR:MASTER_PORT): {}. Choose a free port, "
+            "or set TORCHELASTIC_USE_AGENT_STORE=True if a store is there already",
+            where, listener.error().message()));
+      }
+      server_.emplace(std::move(*listener));
+    }
+    auto client =
+        rdzv::StoreClient::connect(environment.master_addr, environment.master_port, deadline);
+    if (!client) {
+      throw DataError(fmt::format(
+          "rank {} of {}: no store answered at {} (MASTER_ADDR:MASTER_PORT) within {:g} s: {}. Is "
+          "rank 0 running? --rendezvous-timeout sets the time",
+          environment.rank, environment.world_size, where, seconds(timeout),
+          client.error().message()));
+    }
+    client_.emplace(std::move(*client));
+  }
+
+  rdzv::StoreClient& client() { return *client_; }
+
+ private:
+  std::optional<rdzv::StoreServer> server_;  // outlives the client
+  std::optional<rdzv::StoreClient> client_;
+};
+
+Rendezvous::Rendezvous(const WorkerEnvironment& environment, std::chrono::nanoseconds timeout)
+    : environment_(environment),
+      timeout_(timeout),
+      deadline_(Clock::now() + timeout),
+      // A store may outlive a round (torchrun's does): no key of one round is ever met in the next.
+      group_(fmt::format("train/{}.{}", environment.restart_count, environment.round)) {
+  if (environment.world_size == 1) return;
+  connection_ = std::make_unique<Connection>(environment_, timeout_, deadline_);
+  exchange_ = std::make_unique<StoreExchange>(connection_->client());
+}
+
+Rendezvous::~Rendezvous() = default;
+
+int Rendezvous::agree_on_shards(int shards_of_rank_0) {
+  if (!exchange_) return shards_of_rank_0;
+  const std::string key = group_ + "/shards";
+  const auto fail = [&](const ErrorCode& error) {
+    throw DataError(fmt::format(
+        "rank {} of {}: rank 0 did not say within {:g} s how many shards there are: {}",
+        environment_.rank, environment_.world_size, seconds(timeout_), error.message()));
+  };
+  if (environment_.rank == 0) {
+    const auto done = exchange_->set(key, std::to_string(shards_of_rank_0), deadline_);
+    if (!done) fail(done.error());
+    return shards_of_rank_0;
+  }
+  const auto text = exchange_->get(key, deadline_);
+  if (!text) fail(text.error());
+  int shards = 0;
+  std::from_chars(text->data(), text->data() + text->size(), shards);
+  return shards;
+}
+
+}  // namespace ddprun::trainer

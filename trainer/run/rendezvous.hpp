@@ -1,0 +1,49 @@
+// Brings the ranks of one round together before training: the store (hosted by rank 0 where no
+// agent does), and the few values that rank 0 decides for everybody.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "trainer/comm/exchange.hpp"
+#include "trainer/run/environment.hpp"
+
+namespace ddprun::trainer {
+
+/// The connection to this round's store. With one worker there is none. Keep it until every rank
+/// has joined.
+class Rendezvous {
+ public:
+  /// Connects, hosting the store first where that is rank 0's task. Throws DataError that names
+  /// address and deadline when no store answers in time, or when the port cannot be listened on.
+  Rendezvous(const WorkerEnvironment& environment, std::chrono::nanoseconds timeout);
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  /// Null with one worker.
+  [[nodiscard]] Exchange* exchange() { return exchange_.get(); }
+
+  /// Prefix of this round's keys.
+  [[nodiscard]] const std::string& group() const { return group_; }
+
+  /// Until when everybody must have joined.
+  [[nodiscard]] Clock::time_point deadline() const { return deadline_; }
+
+  /// Rank 0 says how many shards a global batch has; the others learn it. Throws DataError at the
+  /// deadline.
+  int agree_on_shards(int shards_of_rank_0);
+
+ private:
+  class Connection;
+
+  WorkerEnvironment environment_;
+  std::chrono::nanoseconds timeout_;
+  Clock::time_point deadline_;
+  std::string group_;
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Exchange> exchange_;
+};
+
+}  // namespace ddprun::trainer

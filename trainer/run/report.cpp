@@ -1,0 +1,130 @@
+#include "trainer/run/report.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace ddprun::trainer {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kTerminalEvery = std::chrono::milliseconds(100);
+constexpr auto kPlainEvery = std::chrono::seconds(5);
+constexpr auto kMetricsEvery = std::chrono::seconds(1);
+
+std::size_t terminal_width() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+}  // namespace
+
+Report::Report(Settings settings)
+    : settings_(std::move(settings)), terminal_(::isatty(STDOUT_FILENO) == 1 && !settings_.json) {
+  if (settings_.metrics.empty()) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(settings_.metrics.parent_path(), ignored);
+  errno = 0;
+  metrics_.open(settings_.metrics, std::ios::app);
+  if (!metrics_) {
+    metrics_failed_ = true;
+    complain(fmt::format("warning: {}: {}; training goes on without it", settings_.metrics.string(),
+                         std::strerror(errno)));
+  }
+}
+
+Report::~Report() { clear_progress(); }
+
+void Report::note(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (settings_.rank != 0 || settings_.json || settings_.quiet) return;
+  print(text, false);
+}
+
+bool Report::interval_due(steady_clock::time_point now) const {
+  const auto every = terminal_ ? steady_clock::duration(kTerminalEvery) : kPlainEvery;
+  return now - last_metrics_ >= kMetricsEvery ||
+         (!settings_.quiet && !settings_.json && now - last_progress_ >= every);
+}
+
+void Report::interval(const Interval& interval, steady_clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (settings_.rank != 0) return;
+  if (now - last_metrics_ >= kMetricsEvery) {
+    last_metrics_ = now;
+    const std::string json = progress_json(interval, settings_.place);
+    write_metrics(json);
+    if (settings_.json && !settings_.quiet) print(json, false);
+  }
+  const auto every = terminal_ ? steady_clock::duration(kTerminalEvery) : kPlainEvery;
+  if (!settings_.json && !settings_.quiet && now - last_progress_ >= every) {
+    last_progress_ = now;
+    print(progress_text(interval), true);
+  }
+}
+
+void Report::epoch(const EpochSummary& epoch, std::int64_t epochs) {
+  const std::lock_guard lock(mutex_);
+  if (settings_.rank != 0) return;
+  const std::string json = epoch_json(epoch, settings_.place);
+  write_metrics(json);
+  if (!settings_.quiet) print(settings_.json ? json : epoch_text(epoch, epochs), false);
+}
+
+void Report::outcome(const Outcome& outcome) {
+  const std::lock_guard lock(mutex_);
+  if (settings_.rank != 0) return;
+  const std::string json = outcome_json(outcome, settings_.place);
+  write_metrics(json);
+  std::string text = settings_.json ? json : outcome_text(outcome);
+  if (text.ends_with('\n')) text.pop_back();
+  print(text, false);
+}
+
+void Report::complain(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  clear_progress();
+  const std::string who =
+      settings_.place.world_size > 1 ? fmt::format("rank {}: ", settings_.rank) : "";
+  // One write for the whole line, so that lines of several ranks do not mix.
+  const std::string line = fmt::format("train: {}{}\n", who, text);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void Report::clear_progress() {
+  if (!progress_shown_) return;
+  progress_shown_ = false;
+  std::fputs("\r\x1b[K", stdout);
+  std::fflush(stdout);
+}
+
+void Report::print(const std::string& text, bool progress) {
+  clear_progress();
+  if (progress && terminal_) {
+    // Cut to the width: a line that wraps could not be cleared.
+    std::fputs(text.substr(0, terminal_width() - 1).c_str(), stdout);
+    progress_shown_ = true;
+  } else {
+    const std::string line = text + "\n";
+    std::fwrite(line.data(), 1, line.size(), stdout);
+  }
+  std::fflush(stdout);
+}
+
+void Report::write_metrics(const std::string& json) {
+  if (!metrics_.is_open() || metrics_failed_) return;
+  errno = 0;
+  metrics_ << json << '\n' << std::flush;
+  if (metrics_) return;
+  metrics_failed_ = true;
+  const std::string line = fmt::format("train: warning: {}: {}; training goes on without it\n",
+                                       settings_.metrics.string(), std::strerror(errno));
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace ddprun::trainer

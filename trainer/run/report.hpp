@@ -1,0 +1,63 @@
+// Says what a run does: a progress line on a terminal, plain lines elsewhere, JSON lines in
+// metrics.jsonl, warnings on stderr. Only rank 0 says anything but errors.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+
+#include "trainer/run/report_lines.hpp"
+
+namespace ddprun::trainer {
+
+/// warning() may be called by any thread, the others by the training loop's.
+class Report {
+ public:
+  struct Settings {
+    int rank = 0;
+    bool json = false;
+    bool quiet = false;
+    Place place;
+    std::filesystem::path metrics;  ///< empty: no file
+  };
+
+  /// Appends to the metrics file; where that is not possible, warns once and goes on without.
+  explicit Report(Settings settings);
+  ~Report();
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
+
+  /// One line about how the run starts.
+  void note(const std::string& text);
+  /// Called as often as the loop likes; decides itself what is worth showing now.
+  void interval(const Interval& interval, std::chrono::steady_clock::time_point now);
+  void epoch(const EpochSummary& epoch, std::int64_t epochs);
+  void outcome(const Outcome& outcome);
+
+  /// Whether interval() would do something now.
+  [[nodiscard]] bool interval_due(std::chrono::steady_clock::time_point now) const;
+
+  /// To stderr, from every rank, with the rank where there are several.
+  void warning(const std::string& text) { complain("warning: " + text); }
+  void error(const std::string& text) { complain(text); }
+
+ private:
+  void complain(const std::string& text);
+  void print(const std::string& text, bool progress);
+  void clear_progress();
+  void write_metrics(const std::string& json);
+
+  Settings settings_;
+  bool terminal_ = false;
+  std::mutex mutex_;  // guards the streams and what follows
+  bool progress_shown_ = false;
+  std::ofstream metrics_;
+  bool metrics_failed_ = false;
+  std::chrono::steady_clock::time_point last_progress_{};
+  std::chrono::steady_clock::time_point last_metrics_{};
+};
+
+}  // namespace ddprun::trainer

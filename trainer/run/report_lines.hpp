@@ -1,0 +1,65 @@
+// What is said about a run, as text for people and as JSON lines for programs. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/checkpoint/training_state.hpp"
+
+namespace ddprun::trainer {
+
+/// Which workers these are: in every JSON line.
+struct Place {
+  std::int64_t world_size = 1;
+  std::int64_t round = 0;
+};
+
+/// What happened since the last one.
+struct Interval {
+  std::int64_t step = 0;  ///< steps done
+  std::int64_t last_step = 0;
+  std::int64_t epoch = 0;
+  std::int64_t epochs = 0;
+  double loss = 0;
+  double accuracy = 0;  ///< on training samples
+  double learning_rate = 0;
+  std::optional<double> loss_scale;  ///< only with fp16
+  std::uint64_t skipped = 0;         ///< steps skipped by overflow, in all
+  double samples_per_second = 0;
+  double exposed_share =
+      0;  ///< of the time, spent waiting for sums that backward did not hide (slowest rank)
+  double seconds_left = 0;
+};
+
+/// How a run ended.
+struct Outcome {
+  std::vector<EpochSummary> epochs;
+  std::string weights_hash;
+  std::int64_t shards = 1;
+  std::int64_t batch = 1;
+  std::int64_t threads_per_shard = 1;
+  std::string compute;  ///< compute_description()
+  std::int64_t steps = 0;
+  std::uint64_t skipped = 0;
+  std::int64_t restarts = 0;
+  double seconds = 0;      ///< over all rounds
+  std::string checkpoint;  ///< path of the last one; empty: none
+};
+
+/// The progress line: "epoch 1/5 step 120/470  loss 0.412  accuracy 87.1 %  45210 samples/s ...".
+std::string progress_text(const Interval& interval);
+std::string progress_json(const Interval& interval, const Place& place);
+
+std::string epoch_text(const EpochSummary& epoch, std::int64_t epochs);
+std::string epoch_json(const EpochSummary& epoch, const Place& place);
+
+/// The final table, several lines, with the line of the weights' hash.
+std::string outcome_text(const Outcome& outcome);
+std::string outcome_json(const Outcome& outcome, const Place& place);
+
+/// "1 m 05 s".
+std::string duration_text(double seconds);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,191 @@
+#include "trainer/run/run.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "trainer/comm/make_communicator.hpp"
+#include "trainer/compute/buffer.hpp"
+#include "trainer/compute/description.hpp"
+#include "trainer/data/load.hpp"
+#include "trainer/error.hpp"
+#include "trainer/run/exit_codes.hpp"
+#include "trainer/run/rendezvous.hpp"
+#include "trainer/run/start.hpp"
+#include "trainer/run/train_loop.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr const char* kMetricsFile = "metrics.jsonl";
+
+/// Cores that this process may use.
+int usable_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+std::string number_list(const std::vector<float>& values) {
+  std::string text;
+  for (const float value : values) text += fmt::format("{}{}", text.empty() ? "" : ",", value);
+  return text;
+}
+
+CheckpointLayout make_layout(const Model& model, const Optimizer& optimizer, const DataSet& set) {
+  CheckpointLayout layout;
+  layout.parameters = model.parameters();
+  layout.arena_size = model.arena_size();
+  for (const Optimizer::Moment& moment : optimizer.moments()) layout.moments.push_back(moment.name);
+  // What a reader needs to feed the network.
+  layout.metadata = {{"model", model.name()},
+                     {"data", set.name()},
+                     {"image_shape", to_string(set.shape())},
+                     {"classes", std::to_string(set.classes())},
+                     {"mean", number_list(set.normalization().mean)},
+                     {"deviation", number_list(set.normalization().deviation)}};
+  return layout;
+}
+
+std::string start_text(const TrainPlan& plan, const DataFacts& data, const StartingPoint& start,
+                       const std::string& out, const WorkerEnvironment& environment) {
+  std::string from = "from step 0";
+  if (start.snapshot) {
+    from = fmt::format("from step {} of {}", start.snapshot->state.step, start.path);
+  } else if (!out.empty()) {
+    from += ", checkpoints in " + out;
+  }
+  return fmt::format("training on {} ({} samples), {} worker{}, V={}, b={}, {}", data.name,
+                     data.samples, environment.world_size, environment.world_size == 1 ? "" : "s",
+                     plan.shards, plan.batch, from);
+}
+
+struct Meeting {
+  std::unique_ptr<Communicator> communicator;
+  std::optional<int> exit_code;  ///< set: the others did not come
+};
+
+Meeting meet(Rendezvous& rendezvous, const WorkerEnvironment& environment, const TrainPlan& plan,
+             std::size_t arena_size, Report& report) {
+  CommSetup setup = make_communicator({.rank = environment.rank,
+                                       .world_size = environment.world_size,
+                                       .shards = plan.shards,
+                                       .arena_floats = arena_size,
+                                       .group = rendezvous.group(),
+                                       .on_phase = {}},
+                                      rendezvous.exchange(), rendezvous.deadline());
+  if (setup.communicator) return {.communicator = std::move(setup.communicator), .exit_code = {}};
+  if (setup.refused) throw DataError(setup.result.detail);
+  report.error(fmt::format("the workers did not come together: {}", setup.result.detail));
+  return {.communicator = nullptr, .exit_code = kExitPeerLost};
+}
+
+std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const StartingPoint& start,
+                                              const std::filesystem::path& out,
+                                              CheckpointLayout layout, Report& report) {
+  const auto warn = [&report](const std::string& text) { report.warning(text); };
+  return std::make_unique<CheckpointKeeper>(
+      CheckpointKeeper::Settings{
+          .every = options.checkpoint_every,
+          .sequence_next = start.sequence_next,
+          .step_on_disk = start.snapshot ? start.snapshot->state.step : -1,
+          .path_on_disk = start.path,
+          .writer = {.directory = out,
+                     .keep = static_cast<std::size_t>(options.keep),
+                     .layout = std::move(layout),
+                     .on_failure =
+                         [warn](const std::string& why) {
+                           warn(
+                               fmt::format("CHECKPOINT NOT WRITTEN: {}; training goes on, older "
+                                           "checkpoints are whole",
+                                           why));
+                         }},
+          .warn = warn},
+      Clock::now());
+}
+
+}  // namespace
+
+int run_worker(const Options& options, const WorkerEnvironment& environment) {
+  const bool first_rank = environment.rank == 0;
+  const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
+  const TrainAndTest sets = load_data(options.data, parse_image_shape(options.image_shape));
+  const DataFacts data = facts_of(*sets.train);
+  const std::unique_ptr<Model> model =
+      make_model(options.model, sets.train->shape(), sets.train->classes());
+  FloatBuffer parameters(model->arena_size());
+  Optimizer optimizer(optimizer_config(options), model->parameters(), model->arena_size());
+  const CheckpointLayout layout = make_layout(*model, optimizer, *sets.train);
+
+  // Rank 0 alone looks at checkpoints: the others may not see its disk.
+  const std::filesystem::path out =
+      choose_out(options, environment, std::filesystem::current_path());
+  const bool writes = first_rank && (keeps || !options.out.empty());
+  if (writes && keeps && !environment.restarted()) check_writable(out);
+  Report report({.rank = environment.rank,
+                 .json = options.json,
+                 .quiet = options.quiet,
+                 .place = {.world_size = environment.world_size, .round = environment.round},
+                 .metrics = writes ? out / kMetricsFile : std::filesystem::path()});
+  StartingPoint start;
+  std::optional<int> shards_there;
+  if (first_rank) {
+    start = find_start(options, environment, data, out, layout, report);
+    if (start.snapshot) shards_there = shards_of(start.snapshot->state.config);
+    // Refused here where it can be, before anybody is waited for.
+    shards_there = make_plan(options, environment, data, shards_there).shards;
+  }
+  Rendezvous rendezvous(environment, options.rendezvous_timeout);
+  shards_there = rendezvous.agree_on_shards(shards_there.value_or(0));
+  const TrainPlan plan = make_plan(options, environment, data, shards_there);
+  Meeting meeting = meet(rendezvous, environment, plan, model->arena_size(), report);
+  if (meeting.exit_code) return *meeting.exit_code;
+
+  TrainingState state = start.snapshot ? start.snapshot->state : fresh_state(plan);
+  state.config = plan.config;
+  if (start.snapshot) {
+    restore(*start.snapshot, parameters.span(), optimizer);
+  } else if (first_rank) {
+    model->initialize(parameters.span(), options.seed);
+  }
+  const CommResult same = distribute(*meeting.communicator, plan, state, parameters.span(),
+                                     optimizer, rendezvous.deadline());
+  if (!same.ok()) {
+    report.error(fmt::format("lost another rank at the start: {}", same.detail));
+    meeting.communicator->abort(same.detail);
+    return kExitPeerLost;
+  }
+  state.run = environment.run_id;
+  state.compute = compute_description();
+  state.world_size = environment.world_size;
+  state.round = environment.round;
+  state.restarts = environment.restart_count;
+
+  std::unique_ptr<CheckpointKeeper> keeper;
+  if (first_rank) keeper = make_keeper(options, start, out, layout, report);
+  report.note(start_text(plan, data, start, keeps ? out.string() : "", environment));
+  const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
+  Lanes lanes(choose_lanes(options, environment, usable_cores(), run.count));
+  TrainLoop loop({.options = options,
+                  .environment = environment,
+                  .plan = plan,
+                  .sets = sets,
+                  .model = *model,
+                  .lanes = lanes,
+                  .communicator = *meeting.communicator,
+                  .report = report,
+                  .keeper = keeper.get(),
+                  .state = state,
+                  .parameters = parameters.span(),
+                  .optimizer = optimizer});
+  const int code = loop.run();
+  if (keeper && code == kExitPeerLost) keeper->abandon();
+  return code;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,151 @@
+#include "trainer/run/start.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "trainer/compute/description.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+/// Why a checkpoint cannot be gone on from with these options; empty: it can.
+std::string reason_against(const TrainingState& there, const Options& options,
+                           const WorkerEnvironment& environment, const DataFacts& data) {
+  try {
+    const TrainPlan plan = make_plan(options, environment, data, shards_of(there.config));
+    const std::string difference = compare(there.config, plan.config).identity;
+    return difference.empty() ? "" : "it belongs to another run: " + difference;
+  } catch (const DataError& error) {
+    return error.what();
+  }
+}
+
+std::string random_name() {
+  std::uint64_t value = 0;
+  // 8 bytes are never interrupted; where there is no randomness at all, a shared name does no harm
+  // but pruning.
+  if (::getrandom(&value, sizeof value, GRND_NONBLOCK) != sizeof value) {
+    value = static_cast<std::uint64_t>(::getpid());
+  }
+  return fmt::format("{:016x}", value);
+}
+
+}  // namespace
+
+StartingPoint find_start(const Options& options, const WorkerEnvironment& environment,
+                         const DataFacts& data, const std::filesystem::path& out,
+                         const CheckpointLayout& layout, Report& report) {
+  StartingPoint start;
+  remove_stale(out);
+  FoundCheckpoint found = find_newest(out, layout, [&](const TrainingState& there) {
+    return reason_against(there, options, environment, data);
+  });
+  start.sequence_next = found.sequence_next;
+  if (options.resume == Resume::never) return start;
+  if (options.resume == Resume::strict && !found.skipped.empty()) {
+    throw DataError(fmt::format(
+        "--resume=strict: a checkpoint cannot be used: {}. Remove it, or use --resume=auto to skip "
+        "it{}",
+        found.skipped.front(),
+        found.snapshot ? fmt::format(" and go on from {}", found.path.string()) : ""));
+  }
+  for (const std::string& why : found.skipped) {
+    report.warning(fmt::format("skipped a checkpoint: {}", why));
+  }
+  if (!found.snapshot) {
+    if (!found.skipped.empty()) report.warning("no usable checkpoint: starting from step 0");
+    return start;
+  }
+  const TrainingState& there = found.snapshot->state;
+  const TrainPlan plan = make_plan(options, environment, data, shards_of(there.config));
+  const std::string changed = compare(there.config, plan.config).settings;
+  if (!changed.empty()) {
+    report.warning(fmt::format(
+        "{} was written with other settings ({}): the result is not that of one undisturbed run",
+        found.path.string(), changed));
+  }
+  if (there.compute != compute_description()) {
+    report.warning(fmt::format("{} was computed with {}, here it is {}: the last bits may differ",
+                               found.path.string(), there.compute, compute_description()));
+  }
+  start.path = found.path.string();
+  start.snapshot = std::move(found.snapshot);
+  return start;
+}
+
+TrainingState fresh_state(const TrainPlan& plan) {
+  TrainingState state;
+  state.lineage = random_name();
+  state.step_state.scaler = initial_scaler(plan.scaler);
+  return state;
+}
+
+void restore(const Snapshot& snapshot, std::span<float> parameters, Optimizer& optimizer) {
+  const auto copy = [](std::span<const float> from, std::span<float> to) {
+    std::copy(from.begin(), from.end(), to.begin());
+  };
+  copy(snapshot.parameters.span(), parameters);
+  const auto moments = optimizer.moments();
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    copy(snapshot.moments[i].span(), moments[i].values.span());
+  }
+}
+
+CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,
+                      std::span<float> parameters, Optimizer& optimizer,
+                      Clock::time_point deadline) {
+  if (communicator.world_size() == 1) return {};
+  std::string text = communicator.rank() == 0 ? to_json(state, {}) : "";
+  std::uint64_t size = text.size();
+  CommResult result =
+      communicator.broadcast(std::as_writable_bytes(std::span(&size, 1)), 0, deadline);
+  if (!result.ok()) return result;
+  text.resize(size);
+  result = communicator.broadcast(std::as_writable_bytes(std::span(text)), 0, deadline);
+  if (!result.ok()) return result;
+  if (communicator.rank() != 0) {
+    state = parse_state(text, "the state sent by rank 0").first;
+    const ConfigDifference difference = compare(state.config, plan.config);
+    const std::string& unlike =
+        difference.identity.empty() ? difference.settings : difference.identity;
+    if (!unlike.empty()) {
+      throw DataError(fmt::format("rank {} was started with other options than rank 0 (there): {}",
+                                  communicator.rank(), unlike));
+    }
+  }
+  result = communicator.broadcast(std::as_writable_bytes(parameters), 0, deadline);
+  for (Optimizer::Moment& moment : optimizer.moments()) {
+    if (!result.ok()) return result;
+    result = communicator.broadcast(std::as_writable_bytes(moment.values.span()), 0, deadline);
+  }
+  return result;
+}
+
+void check_writable(const std::filesystem::path& out) {
+  const auto refuse = [&](int error) {
+    // A full disk may have room again before the first checkpoint is due.
+    if (error == ENOSPC || error == EDQUOT) return;
+    throw DataError(
+        fmt::format("--out {}: cannot write there: {} (choose another directory, or "
+                    "--checkpoint-every=off)",
+                    out.string(), std::strerror(error)));
+  };
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  if (error) {
+    refuse(error.value());
+  } else if (!std::filesystem::is_directory(out)) {
+    refuse(ENOTDIR);
+  } else if (::access(out.c_str(), W_OK | X_OK) != 0) {
+    refuse(errno);
+  }
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,283 @@
+#include "trainer/run/train_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "trainer/compute/description.hpp"
+#include "trainer/compute/hash.hpp"
+#include "trainer/error.hpp"
+#include "trainer/run/exit_codes.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+/// The ranks exchange their metrics about this often, and at least every kShareStepsMax steps.
+constexpr double kShareSeconds = 0.05;
+constexpr std::int64_t kShareStepsMax = 256;
+/// Arenas below this are updated by one lane: waking others would take longer.
+constexpr std::size_t kFloatsPerLane = std::size_t{1} << 17;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+double seconds_between(std::chrono::steady_clock::time_point from,
+                       std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+BucketSizes bucket_sizes(const Options& options) {
+  BucketSizes sizes;
+  sizes.bytes = static_cast<std::size_t>(options.bucket_mb * 1024 * 1024);
+  sizes.first_bytes = std::min(sizes.first_bytes, sizes.bytes);
+  sizes.last_bytes = std::min(sizes.last_bytes, sizes.bytes);
+  return sizes;
+}
+
+}  // namespace
+
+TrainLoop::TrainLoop(TrainParts parts)
+    : parts_(parts),
+      reducer_(parts.communicator, parts.plan.shards, parts.model.arena_size(),
+               bucket_sizes(parts.options)),
+      computer_(parts.model, parts.lanes,
+                {.batch = parts.plan.batch,
+                 .precision = parts.options.precision,
+                 .threads_per_shard = parts.options.threads_per_shard},
+                parts.sets.train->shape()),
+      order_(parts.sets.train->size(), parts.plan.shards, parts.plan.batch, parts.options.seed),
+      run_(
+          shard_run(parts.plan.shards, parts.communicator.world_size(), parts.communicator.rank())),
+      shared_(static_cast<std::size_t>(parts.communicator.world_size())),
+      share_at_(parts.state.step + 1),
+      interval_first_step_(parts.state.step),
+      began_(Clock::now()),
+      seconds_before_(parts.state.seconds) {}
+
+int TrainLoop::run() {
+  while (parts_.state.step < parts_.plan.last_step) {
+    if (!step()) return kExitPeerLost;
+    const bool epoch_ends = parts_.state.block == parts_.plan.steps_per_epoch;
+    const bool must_share = epoch_ends || parts_.state.step == parts_.plan.last_step ||
+                            (parts_.options.checkpoint_every.kind == CheckpointEvery::Kind::steps &&
+                             parts_.state.step % parts_.options.checkpoint_every.steps == 0);
+    if ((must_share || parts_.state.step >= share_at_) && !share()) return kExitPeerLost;
+    if (epoch_ends && !end_epoch()) return kExitPeerLost;
+  }
+  return finish();
+}
+
+bool TrainLoop::step() {
+  TrainingState& state = parts_.state;
+  StepState& step_state = state.step_state;
+  const auto began = Clock::now();
+  if (selected_epoch_ != state.epoch) {
+    order_.select(static_cast<std::uint64_t>(state.epoch));
+    selected_epoch_ = state.epoch;
+  }
+  step_state.learning_rate = static_cast<float>(learning_rate(parts_.plan.schedule, state.step));
+  const bool inject = parts_.options.inject_overflow_at == state.step;
+
+  reducer_.begin_step();
+  mine_.sums += computer_.train(*parts_.sets.train, order_, static_cast<std::size_t>(state.block),
+                                parts_.plan.shards, run_, parts_.parameters,
+                                {.first_shard = inject ? &kInfinity : &step_state.scaler.scale,
+                                 .others = &step_state.scaler.scale},
+                                reducer_);
+  const CommResult result = reducer_.finish_step(deadline());
+  if (!result.ok()) return lost(result);
+
+  // All ranks hold the same sums: they skip, scale and update alike.
+  const std::span<const float> gradients = reducer_.gradients();
+  if (parts_.plan.scaler.enabled && has_non_finite(gradients)) step_state.found_inf = 1;
+  const std::size_t size = gradients.size();
+  const auto lanes = static_cast<std::size_t>(parts_.lanes.count());
+  if (lanes == 1 || size < lanes * kFloatsPerLane) {
+    parts_.optimizer.update(0, size, parts_.parameters, gradients, step_state);
+  } else {
+    const auto work = [&](int lane) {
+      const auto index = static_cast<std::size_t>(lane);
+      parts_.optimizer.update(size * index / lanes, size * (index + 1) / lanes, parts_.parameters,
+                              gradients, step_state);
+    };
+    parts_.lanes.run(std::ref(work));
+  }
+  finish_step(parts_.plan.scaler, step_state);
+
+  ++state.step;
+  ++state.block;
+  mine_.step_seconds += seconds_between(began, Clock::now());
+  mine_.exposed_seconds += std::chrono::duration<double>(reducer_.timing().exposed).count();
+  return true;
+}
+
+std::int64_t TrainLoop::choose_steps_to_next() const {
+  const std::int64_t steps = std::max<std::int64_t>(1, parts_.state.step - interval_first_step_);
+  const double mean = (interval_seconds_ + mine_.step_seconds) / static_cast<double>(steps);
+  const double wanted = mean > 0 ? kShareSeconds / mean : 1;
+  return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kShareStepsMax);
+}
+
+bool TrainLoop::exchange(const Shared& mine) {
+  const CommResult result = parts_.communicator.all_gather(
+      std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(shared_)), deadline());
+  return result.ok() || lost(result);
+}
+
+bool TrainLoop::share() {
+  TrainingState& state = parts_.state;
+  mine_.steps_to_next = choose_steps_to_next();
+  if (!exchange(mine_)) return false;
+  MetricSums sums;
+  double slowest = 0;
+  double exposed = 0;
+  for (const Shared& rank : shared_) {
+    sums += rank.sums;
+    slowest = std::max(slowest, rank.step_seconds);
+    exposed = std::max(exposed, rank.exposed_seconds);
+  }
+  share_at_ = state.step + shared_[0].steps_to_next;
+  mine_ = {};
+  const bool was_finite = state.epoch_sums.not_finite == 0;
+  state.epoch_sums += sums;
+  state.epoch_seconds += slowest;
+  if (parts_.keeper == nullptr) return true;
+
+  if (was_finite && sums.not_finite > 0) {
+    parts_.report.warning(
+        fmt::format("the loss is not finite by step {}: lower --lr, or use --warmup", state.step));
+  }
+  const auto now = Clock::now();
+  state.seconds = seconds_before_ + seconds_between(began_, now);
+  interval_sums_ += sums;
+  interval_seconds_ += slowest;
+  interval_exposed_ += exposed;
+  if (parts_.report.interval_due(now)) {
+    report_interval(interval_sums_,
+                    interval_seconds_ > 0 ? interval_exposed_ / interval_seconds_ : 0, now);
+    interval_sums_ = {};
+    interval_seconds_ = 0;
+    interval_exposed_ = 0;
+    interval_first_step_ = state.step;
+  }
+  // At the end of an epoch the state is saved when it is evaluated.
+  if (state.block < parts_.plan.steps_per_epoch) {
+    parts_.keeper->offer(state, parts_.parameters, parts_.optimizer, false, now);
+  }
+  return true;
+}
+
+void TrainLoop::report_interval(const MetricSums& sums, double exposed_share, Time now) {
+  const TrainingState& state = parts_.state;
+  const double rate =
+      interval_seconds_ > 0 ? static_cast<double>(sums.count) / interval_seconds_ : 0;
+  const double left = static_cast<double>((parts_.plan.last_step - state.step) *
+                                          parts_.plan.shards * parts_.plan.batch);
+  Interval interval{.step = state.step,
+                    .last_step = parts_.plan.last_step,
+                    .epoch = state.epoch,
+                    .epochs = parts_.options.epochs,
+                    .loss = sums.mean_loss(),
+                    .accuracy = sums.accuracy(),
+                    .learning_rate = static_cast<double>(state.step_state.learning_rate),
+                    .loss_scale = std::nullopt,
+                    .skipped = state.step_state.skipped,
+                    .samples_per_second = rate,
+                    .exposed_share = exposed_share,
+                    .seconds_left = rate > 0 ? left / rate : 0};
+  if (parts_.plan.scaler.enabled) {
+    interval.loss_scale = static_cast<double>(state.step_state.scaler.scale);
+  }
+  parts_.report.interval(interval, now);
+}
+
+bool TrainLoop::evaluate(MetricSums& total) {
+  Shared mine;
+  mine.sums = computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
+                                 parts_.communicator.world_size(), parts_.parameters);
+  mine.weights = hash_floats(parts_.parameters);
+  if (!exchange(mine)) return false;
+  total = {};
+  for (std::size_t rank = 0; rank < shared_.size(); ++rank) {
+    total += shared_[rank].sums;
+    if (shared_[rank].weights != shared_[0].weights) {
+      throw std::runtime_error(fmt::format(
+          "after step {} rank {} holds other weights ({}) than rank 0 ({}): faulty memory, or "
+          "machines with different arithmetic",
+          parts_.state.step, rank, hash_text(shared_[rank].weights),
+          hash_text(shared_[0].weights)));
+    }
+  }
+  return true;
+}
+
+EpochSummary TrainLoop::summarize(const MetricSums& test) const {
+  const TrainingState& state = parts_.state;
+  const MetricSums& train = state.epoch_sums;
+  return {.epoch = state.epoch,
+          .train_loss = train.mean_loss(),
+          .train_accuracy = train.accuracy(),
+          .test_loss = test.mean_loss(),
+          .test_accuracy = test.accuracy(),
+          .seconds = state.epoch_seconds,
+          .samples_per_second =
+              state.epoch_seconds > 0 ? static_cast<double>(train.count) / state.epoch_seconds : 0};
+}
+
+bool TrainLoop::end_epoch() {
+  TrainingState& state = parts_.state;
+  MetricSums test;
+  if (!evaluate(test)) return false;
+  const EpochSummary summary = summarize(test);
+  state.epochs.push_back(summary);
+  const bool best = summary.test_accuracy > state.best_accuracy;
+  if (best) state.best_accuracy = summary.test_accuracy;
+  ++state.epoch;
+  state.block = 0;
+  state.epoch_sums = {};
+  state.epoch_seconds = 0;
+  if (parts_.keeper == nullptr) return true;
+  const auto now = Clock::now();
+  state.seconds = seconds_before_ + seconds_between(began_, now);
+  parts_.report.epoch(summary, parts_.options.epochs);
+  parts_.keeper->offer(state, parts_.parameters, parts_.optimizer, best, now);
+  return true;
+}
+
+int TrainLoop::finish() {
+  const TrainingState& state = parts_.state;
+  Outcome outcome{.epochs = state.epochs,
+                  .weights_hash = hash_text(hash_floats(parts_.parameters)),
+                  .shards = parts_.plan.shards,
+                  .batch = parts_.plan.batch,
+                  .threads_per_shard = parts_.options.threads_per_shard,
+                  .compute = compute_description(),
+                  .steps = state.step,
+                  .skipped = state.step_state.skipped,
+                  .restarts = state.restarts,
+                  .seconds = 0,
+                  .checkpoint = ""};
+  // An epoch that --max-steps cut off is evaluated for the table, but is not part of the state: a
+  // later run goes on within it.
+  if (state.block != 0) {
+    MetricSums test;
+    if (!evaluate(test)) return kExitPeerLost;
+    outcome.epochs.push_back(summarize(test));
+    if (parts_.keeper != nullptr) parts_.report.epoch(outcome.epochs.back(), parts_.options.epochs);
+  }
+  if (parts_.keeper == nullptr) return kExitSuccess;
+  const bool written = parts_.keeper->finish(state, parts_.parameters, parts_.optimizer);
+  outcome.checkpoint = parts_.keeper->newest();
+  outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
+  parts_.report.outcome(outcome);
+  return written ? kExitSuccess : kExitFailure;
+}
+
+bool TrainLoop::lost(const CommResult& result) {
+  parts_.report.error(fmt::format("gave up in step {}: {}", parts_.state.step, result.detail));
+  parts_.communicator.abort(result.detail);
+  return false;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,88 @@
+// The training loop of one rank: steps, metrics, evaluation, checkpoints. Every decision that all
+// ranks must share follows from the step number or from values that all ranks hold.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/comm/communicator.hpp"
+#include "trainer/comm/reducer.hpp"
+#include "trainer/compute/optimizer.hpp"
+#include "trainer/data/load.hpp"
+#include "trainer/run/checkpoint_keeper.hpp"
+#include "trainer/run/plan.hpp"
+#include "trainer/run/report.hpp"
+#include "trainer/run/shard_computer.hpp"
+
+namespace ddprun::trainer {
+
+/// Everything the loop works with; all of it outlives the loop.
+struct TrainParts {
+  const Options& options;
+  const WorkerEnvironment& environment;
+  const TrainPlan& plan;
+  const TrainAndTest& sets;
+  const Model& model;
+  Lanes& lanes;
+  Communicator& communicator;
+  Report& report;
+  CheckpointKeeper* keeper = nullptr;  ///< rank 0's; null on others
+  TrainingState& state;                ///< where to start; kept up to date
+  std::span<float> parameters;
+  Optimizer& optimizer;
+};
+
+class TrainLoop {
+ public:
+  explicit TrainLoop(TrainParts parts);
+
+  /// Trains until plan.last_step, then evaluates and reports. Gives the exit code: kExitPeerLost,
+  /// after one line that names rank and bucket, when another rank is gone or does not answer.
+  int run();
+
+ private:
+  /// What each rank tells the others from time to time.
+  struct Shared {
+    MetricSums sums;
+    double step_seconds = 0;
+    double exposed_seconds = 0;
+    std::int64_t steps_to_next = 1;  ///< rank 0's counts: when to meet again
+    std::uint64_t weights = 0;       ///< hash, at the end of an epoch
+  };
+  using Time = std::chrono::steady_clock::time_point;
+
+  bool step();
+  bool share();
+  bool end_epoch();
+  bool evaluate(MetricSums& total);
+  void report_interval(const MetricSums& sums, double exposed_share, Time now);
+  EpochSummary summarize(const MetricSums& test) const;
+  bool exchange(const Shared& mine);
+  bool lost(const CommResult& result);
+  int finish();
+  std::int64_t choose_steps_to_next() const;
+  [[nodiscard]] Time deadline() const { return Clock::now() + parts_.options.comm_timeout; }
+
+  TrainParts parts_;
+  Reducer reducer_;
+  ShardComputer computer_;
+  EpochOrder order_;
+  ShardRun run_;
+  std::optional<std::int64_t> selected_epoch_;
+
+  Shared mine_;                 // since the last share()
+  std::vector<Shared> shared_;  // of all ranks
+  std::int64_t share_at_ = 0;   // step after which the ranks meet again
+  MetricSums interval_sums_;    // since the last interval reported
+  double interval_seconds_ = 0;
+  double interval_exposed_ = 0;
+  std::int64_t interval_first_step_ = 0;
+  Time began_;
+  double seconds_before_;
+};
+
+}  // namespace ddprun::trainer
