@@ -1,7 +1,6 @@
 // listen_store: the listening socket of a store, before there is a server for it.
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -46,10 +45,8 @@ Result<StoreListener> listen_store(const std::string& host, std::uint16_t port) 
   listener.fd.reset(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int fd = listener.fd.get();
   if (fd < 0) return last_error();
-  // A port whose last connections are in TIME_WAIT is free; accepted sockets inherit TCP_NODELAY,
-  // and a reply of one byte must not wait for another.
-  if (!enable(fd, SOL_SOCKET, SO_REUSEADDR, 1) || !enable(fd, IPPROTO_TCP, TCP_NODELAY, 1))
-    return last_error();
+  // A port whose last connections are in TIME_WAIT is free.
+  if (!enable(fd, SOL_SOCKET, SO_REUSEADDR, 1)) return last_error();
   if (addr->ai_family == AF_INET6 && !enable(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0)) return last_error();
   if (bind(fd, addr->ai_addr, addr->ai_addrlen) != 0 || listen(fd, kBacklog) != 0)
     return last_error();

@@ -98,8 +98,7 @@ void StoreLoop::run() {
         handle(static_cast<ConnectionId>(event.data.u64), event.events);
       }
     }
-    // Only now: an event later in the batch may still be for a connection that was closed earlier
-    // in it.
+    // Only now: a later event of the batch may still be for a connection that was closed before.
     free_.insert(free_.end(), closed_.begin(), closed_.end());
     if (!closed_.empty() && !accepting_) resume_accepting();
     closed_.clear();
@@ -121,7 +120,7 @@ void StoreLoop::accept_clients() {
 }
 
 void StoreLoop::add_client(UniqueFd fd) {
-  const int on = 1;
+  const int on = 1;  // a reply of one byte must not wait for another
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ConnectionId id = static_cast<ConnectionId>(connections_.size());
   if (free_.empty()) {
@@ -138,8 +137,7 @@ void StoreLoop::add_client(UniqueFd fd) {
                       nullptr};
 }
 
-/// No descriptor is left: the clients stay in the kernel's queue, and the loop does not spin on
-/// them.
+/// No descriptor is left: clients stay in the kernel's queue, and the loop does not spin on them.
 void StoreLoop::pause_accepting(int error) {
   if (!accepting_) return;
   accepting_ = false;
@@ -175,38 +173,31 @@ void StoreLoop::read(ConnectionId id) {
   }
 }
 
-/// Serves all requests that are whole and sends their replies with one send, or as far as the
-/// client reads them.
+/// Serves the requests that are whole and sends their replies with one send. After replies of more
+/// than the limit it is the others' turn, and this client's next one when it has read them.
 void StoreLoop::serve(ConnectionId id, std::string_view bytes) {
   Connection& connection = connections_[id];
   proto::c10d::Refusal refusal;
-  bool connected = true;
   const auto serve_request = [&](const proto::c10d::Request& request) {
     refusal = core_.apply(id, request, replies(connection), released_);
-    if (refusal) return false;
     if (!released_.empty()) release(id);
-    if (replies(connection).size() <= settings_.reply_backlog_bytes_max) return true;
-    connected = send_replies(connection);
-    return connected && connection.backlog == nullptr;
+    return !refusal && replies(connection).size() <= settings_.reply_backlog_bytes_max;
   };
-  RequestStream::State state{};
-  do {
-    state = connection.input.take(bytes, settings_.request, serve_request);
-    connected = connected && send_replies(connection);
-    if (!connected) {
-      replies_.clear();
-      return close(id);
-    }
-    if (state == RequestStream::State::refused) refusal = connection.input.refusal();
-    if (refusal) return refuse(id, refusal);
-    bytes = {};
-  } while (state == RequestStream::State::stopped && connection.backlog == nullptr);
-  connection.paused = state == RequestStream::State::stopped;
-  watch(id);
+  const RequestStream::State state = connection.input.take(bytes, settings_.request, serve_request);
+  if (state == RequestStream::State::refused) refusal = connection.input.refusal();
+  if (!send_replies(connection)) {
+    replies_.clear();
+    close(id);
+  } else if (refusal) {
+    refuse(id, refusal);
+  } else {
+    connection.paused = state == RequestStream::State::stopped;
+    watch(id);
+  }
 }
 
-/// Sends what was gathered for a client; what its socket does not take becomes its backlog. False:
-/// it is gone.
+/// Sends what was gathered for a client; what its socket does not take becomes its backlog.
+/// False: it is gone.
 bool StoreLoop::send_replies(Connection& connection) {
   ReplyBuffer& out = replies(connection);
   if (out.empty()) return true;
@@ -219,7 +210,7 @@ bool StoreLoop::send_replies(Connection& connection) {
   return true;
 }
 
-/// The socket of a client with a backlog has room again.
+/// The socket of a client that has a backlog or is paused has room.
 void StoreLoop::send_backlog(ConnectionId id) {
   Connection& connection = connections_[id];
   if (!send_replies(connection)) return close(id);
@@ -250,8 +241,7 @@ void StoreLoop::release(ConnectionId requester) {
 
 void StoreLoop::watch(ConnectionId id) {
   Connection& connection = connections_[id];
-  std::uint32_t wanted = 0;
-  if (!connection.paused) wanted |= EPOLLIN;
+  std::uint32_t wanted = connection.paused ? EPOLLOUT : EPOLLIN;
   if (connection.backlog) wanted |= EPOLLOUT;
   if (wanted == connection.watched) return;
   connection.watched = wanted;

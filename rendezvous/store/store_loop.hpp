@@ -43,7 +43,7 @@ class StoreLoop {
   /// All that the loop holds for one client: no buffer, unless something is incomplete or unsent.
   struct Connection {
     UniqueFd fd;                ///< none: the slot is free
-    bool paused = false;        ///< nothing is read until `backlog` has been sent
+    bool paused = false;        ///< nothing is read or served until `backlog` has been sent
     std::uint32_t watched = 0;  ///< the events that epoll reports
     RequestStream input;
     std::unique_ptr<ReplyBuffer> backlog;  ///< replies that the socket did not take
