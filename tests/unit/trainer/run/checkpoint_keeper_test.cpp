@@ -1,0 +1,133 @@
+// Rank 0's side of checkpoints: what is on disk at the end, and what is said when it is not.
+#include "trainer/run/checkpoint_keeper.hpp"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/support/temp_dir.hpp"
+#include "trainer/checkpoint/checkpoint_directory.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+struct Fixture {
+  test::TempDir directory;
+  std::vector<Parameter> parameters{{.name = "a",
+                                     .shape = {4},
+                                     .layout = ParameterLayout::as_pytorch,
+                                     .offset = 0,
+                                     .count = 4,
+                                     .decay = true}};
+  FloatBuffer arena{16};
+  Optimizer optimizer{{}, parameters, 16};
+  TrainingState state;
+  std::vector<std::string> warnings;
+
+  CheckpointLayout layout() const {
+    CheckpointLayout result;
+    result.parameters = parameters;
+    result.arena_size = 16;
+    result.moments = {"momentum_buffer"};
+    return result;
+  }
+  CheckpointKeeper keeper(const CheckpointEvery& every, std::int64_t step_on_disk = -1) {
+    return CheckpointKeeper({.every = every,
+                             .sequence_next = 1,
+                             .step_on_disk = step_on_disk,
+                             .path_on_disk = step_on_disk < 0 ? "" : "resumed",
+                             .writer = {.directory = directory / "out",
+                                        .keep = 2,
+                                        .layout = layout(),
+                                        .on_failure = [](const std::string&) {}},
+                             .warn = [this](const std::string& text) { warnings.push_back(text); }},
+                            std::chrono::steady_clock::now());
+  }
+  void offer(CheckpointKeeper& keeper, std::int64_t step, bool best = false) {
+    state.step = step;
+    arena.span()[0] = static_cast<float>(step);
+    optimizer.moments()[0].values.span()[1] = static_cast<float>(-step);
+    keeper.offer(state, arena.span(), optimizer, best, std::chrono::steady_clock::now());
+  }
+  FoundCheckpoint find() const {
+    return find_newest(directory / "out", layout(),
+                       [](const TrainingState&) { return std::string(); });
+  }
+};
+
+const CheckpointEvery kEveryTwo{.kind = CheckpointEvery::Kind::steps, .steps = 2};
+const CheckpointEvery kOff{.kind = CheckpointEvery::Kind::off};
+
+TEST_CASE("each step that is due is on disk, with parameters and moments") {
+  Fixture fixture;
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
+  for (const std::int64_t step : {1, 2, 3, 4}) fixture.offer(keeper, step);
+  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  const FoundCheckpoint found = fixture.find();
+  REQUIRE(found.snapshot);
+  CHECK(found.snapshot->state.step == 4);
+  CHECK(found.snapshot->state.sequence == 2);
+  CHECK(found.snapshot->parameters.span()[0] == 4);
+  CHECK(found.snapshot->moments[0].span()[1] == -4);
+  CHECK_THAT(keeper.newest(), Contains("step-00000004"));
+}
+
+TEST_CASE("the end of a run is on disk, whatever the cadence") {
+  Fixture fixture;
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
+  fixture.offer(keeper, 2);
+  fixture.state.step = 3;
+  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(fixture.find().snapshot->state.step == 3);
+}
+
+TEST_CASE("the best state is kept even when no checkpoint is due") {
+  Fixture fixture;
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
+  fixture.offer(keeper, 1, true);
+  for (const std::int64_t step : {2, 4, 6, 8}) fixture.offer(keeper, step);
+  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(std::filesystem::exists(fixture.directory / "out" / "step-00000001"));
+  CHECK_FALSE(std::filesystem::exists(fixture.directory / "out" / "step-00000004"));
+}
+
+TEST_CASE("off writes nothing and is a success") {
+  Fixture fixture;
+  CheckpointKeeper keeper = fixture.keeper(kOff);
+  fixture.offer(keeper, 2, true);
+  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK_FALSE(std::filesystem::exists(fixture.directory / "out"));
+}
+
+TEST_CASE("a run that could never write a checkpoint does not end in success") {
+  Fixture fixture;
+  std::ofstream(fixture.directory / "out") << "in the way";
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
+  fixture.offer(keeper, 2);
+  CHECK_FALSE(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  REQUIRE_FALSE(fixture.warnings.empty());
+  CHECK_THAT(fixture.warnings.back(), Contains("no checkpoint was ever written"));
+}
+
+TEST_CASE("a run that has an older checkpoint says so and ends in success") {
+  Fixture fixture;
+  std::ofstream(fixture.directory / "out") << "in the way";
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo, 1);
+  fixture.offer(keeper, 2);
+  fixture.state.step = 3;
+  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK_THAT(fixture.warnings.back(), Contains("the newest checkpoint is resumed"));
+}
+
+TEST_CASE("a state that is on disk already is not written again") {
+  Fixture fixture;
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo, 4);
+  fixture.state.step = 4;
+  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK_FALSE(std::filesystem::exists(fixture.directory / "out"));
+  CHECK(keeper.newest() == "resumed");
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

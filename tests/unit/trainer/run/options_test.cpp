@@ -1,0 +1,106 @@
+// The command line: defaults, spellings, and one clear line for each mistake.
+#include "trainer/run/options.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using Arguments = std::vector<std::string>;
+
+Options parse(const Arguments& arguments) {
+  const auto parsed = parse_options(arguments);
+  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) FAIL(exit->text);
+  return std::get<Options>(parsed);
+}
+
+EarlyExit refused(const Arguments& arguments) {
+  const auto parsed = parse_options(arguments);
+  REQUIRE(std::holds_alternative<EarlyExit>(parsed));
+  return std::get<EarlyExit>(parsed);
+}
+
+TEST_CASE("no argument at all is a complete command") {
+  const Options options = parse({});
+  CHECK(options.model == "lenet");
+  CHECK(options.data == "generated");
+  CHECK(base_rate(options) == 0.05);
+  CHECK(options.resume == Resume::automatic);
+}
+
+TEST_CASE("values come with a blank or with =, and names with dashes or underscores") {
+  CHECK(parse({"--max-steps", "7"}).max_steps == 7);
+  CHECK(parse({"--max-steps=7"}).max_steps == 7);
+  CHECK(parse({"--max_steps=7"}).max_steps == 7);
+  CHECK(parse({"--data=a_b"}).data == "a_b");
+  CHECK(parse({"--data", "a_b"}).data == "a_b");
+}
+
+TEST_CASE("words become what they mean") {
+  const Options options = parse({"--optimizer=adamw", "--schedule=step", "--precision=bf16",
+                                 "--resume=strict", "--checkpoint-every=20", "--comm-timeout=3s"});
+  CHECK(options.optimizer == OptimizerKind::adamw);
+  CHECK(base_rate(options) == 0.001);
+  CHECK(options.schedule == ScheduleKind::step);
+  CHECK(options.precision == Precision::bf16);
+  CHECK(options.resume == Resume::strict);
+  CHECK(options.checkpoint_every.steps == 20);
+  CHECK(options.comm_timeout == std::chrono::seconds(3));
+}
+
+TEST_CASE("an unknown option suggests the nearest") {
+  const EarlyExit exit = refused({"--epoch=3"});
+  CHECK(exit.code == 2);
+  CHECK(exit.text == "train: unknown option --epoch; did you mean --epochs?\n");
+  CHECK_THAT(refused({"--acumulate", "2"}).text, Contains("did you mean --accumulate?"));
+  CHECK_THAT(refused({"--frobnicate"}).text, Contains("see train --help"));
+}
+
+TEST_CASE("every mistake is one line with the option's name and exit code 2") {
+  const std::vector<std::pair<Arguments, std::string>> cases{
+      {{"--epochs", "0"}, "--epochs"},
+      {{"--epochs", "many"}, "--epochs"},
+      {{"--epochs"}, "--epochs"},
+      {{"--batch", "-1"}, "--batch"},
+      {{"--batch", "1e3"}, "--batch"},
+      {{"--lr", "-0.1"}, "--lr"},
+      {{"--momentum", "2"}, "--momentum"},
+      {{"--optimizer", "adam"}, "--optimizer"},
+      {{"--precision", "fp8"}, "--precision"},
+      {{"--resume", "maybe"}, "--resume"},
+      {{"--checkpoint-every", "soon"}, "--checkpoint-every"},
+      {{"--comm-timeout", "5"}, "--comm-timeout"},
+      {{"--image-shape", "5x5"}, "--image-shape"},
+      {{"--batch", "8", "--global-batch", "16"}, "--global-batch"},
+      {{"--inject-overflow-at", "3"}, "--precision fp16"},
+      {{"lenet"}, "lenet"},
+  };
+  for (const auto& [arguments, name] : cases) {
+    const EarlyExit exit = refused(arguments);
+    INFO(exit.text);
+    CHECK(exit.code == 2);
+    CHECK_THAT(exit.text, StartsWith("train: ") && Contains(name));
+    CHECK(exit.text.find('\n') == exit.text.size() - 1);
+  }
+}
+
+TEST_CASE("help teaches, and names every group") {
+  const EarlyExit exit = refused({"--help"});
+  CHECK(exit.code == 0);
+  for (const char* part :
+       {"ddprun --nproc_per_node=2 train", "What to train", "Batches", "Optimizer", "Machine",
+        "Checkpoints and output", "--resume", "Exit codes"}) {
+    CHECK_THAT(exit.text, Contains(part));
+  }
+}
+
+TEST_CASE("the version names the library that computes") {
+  const EarlyExit exit = refused({"--version"});
+  CHECK(exit.code == 0);
+  CHECK_THAT(exit.text, StartsWith("train ") && Contains("oneDNN"));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

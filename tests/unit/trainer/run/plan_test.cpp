@@ -1,0 +1,158 @@
+// Shards, batches, steps, lanes and directories that follow from options and environment.
+#include "trainer/run/plan.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/temp_dir.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+const DataFacts kData{.name = "shapes",
+                      .samples = 1000,
+                      .shape = {.height = 28, .width = 28, .channels = 1},
+                      .classes = 10};
+
+WorkerEnvironment workers(int count) {
+  WorkerEnvironment environment;
+  environment.world_size = count;
+  environment.local_world_size = count;
+  return environment;
+}
+
+TEST_CASE("V is the first number of workers times the accumulation, unless it is given") {
+  Options options;
+  CHECK(make_plan(options, workers(3), kData, std::nullopt).shards == 3);
+  options.accumulate = 4;
+  CHECK(make_plan(options, workers(3), kData, std::nullopt).shards == 12);
+  options.shards = 5;
+  CHECK(make_plan(options, workers(3), kData, std::nullopt).shards == 5);
+}
+
+TEST_CASE("a resumed run keeps the V of its checkpoint, unless another is asked for") {
+  Options options;
+  CHECK(make_plan(options, workers(1), kData, 4).shards == 4);
+  options.shards = 2;
+  CHECK(make_plan(options, workers(1), kData, 4).shards == 2);
+}
+
+TEST_CASE("fewer shards than workers are refused with the remedy") {
+  Options options;
+  options.shards = 2;
+  CHECK_THROWS_WITH(make_plan(options, workers(3), kData, std::nullopt),
+                    Contains("2 shards are fewer than the 3 workers") && Contains("--shards 3"));
+}
+
+TEST_CASE("a global batch is divided among the shards, or refused") {
+  Options options;
+  options.global_batch = 96;
+  options.shards = 4;
+  CHECK(make_plan(options, workers(1), kData, std::nullopt).batch == 24);
+  options.global_batch = 97;
+  CHECK_THROWS_WITH(make_plan(options, workers(1), kData, std::nullopt),
+                    Contains("--global-batch 97 is not divisible by the 4 shards"));
+}
+
+TEST_CASE("steps do not depend on the number of workers") {
+  Options options;
+  options.shards = 4;
+  options.batch = 30;
+  options.epochs = 3;
+  for (const int count : {1, 2, 3, 4}) {
+    const TrainPlan plan = make_plan(options, workers(count), kData, std::nullopt);
+    CHECK(plan.steps_per_epoch == 9);  // 250 samples a shard, 30 at a time
+    CHECK(plan.total_steps == 27);
+    CHECK(plan.last_step == 27);
+    CHECK(config_hash(plan.config) ==
+          config_hash(make_plan(options, workers(1), kData, std::nullopt).config));
+  }
+}
+
+TEST_CASE("--max-steps stops early without moving the schedule") {
+  Options options;
+  options.max_steps = 5;
+  const TrainPlan plan = make_plan(options, workers(1), kData, std::nullopt);
+  CHECK(plan.last_step == 5);
+  CHECK(plan.schedule.total_steps == plan.total_steps);
+  options.max_steps = 1'000'000;
+  CHECK(make_plan(options, workers(1), kData, std::nullopt).last_step == plan.total_steps);
+}
+
+TEST_CASE("what fixes the bits of a result is part of a run's identity; what may change is not") {
+  const Options options;
+  const RunConfig base = make_plan(options, workers(1), kData, std::nullopt).config;
+  const auto difference = [&](const Options& other) {
+    return compare(base, make_plan(other, workers(1), kData, std::nullopt).config);
+  };
+  Options other = options;
+  other.seed = 1;
+  CHECK_THAT(difference(other).identity, Contains("seed 0 there, 1 here"));
+  other = options;
+  other.threads_per_shard = 2;
+  CHECK_THAT(difference(other).identity, Contains("threads_per_shard"));
+  other = options;
+  other.precision = Precision::fp16;
+  CHECK_THAT(difference(other).identity, Contains("precision fp32 there, fp16 here"));
+  other = options;
+  other.learning_rate = 0.5;
+  CHECK(difference(other).identity.empty());
+  CHECK_THAT(difference(other).settings, Contains("lr 0.05 there, 0.5 here"));
+  other = options;
+  other.lanes = 3;
+  other.bucket_mb = 1;
+  other.max_steps = 3;
+  CHECK(difference(other).identity.empty());
+  CHECK(difference(other).settings.empty());
+}
+
+TEST_CASE("V is found in a checkpoint's configuration") {
+  const RunConfig config = make_plan({}, workers(3), kData, std::nullopt).config;
+  CHECK(shards_of(config) == 3);
+  CHECK_FALSE(shards_of({}));
+  CHECK_FALSE(shards_of({{"shards", std::int64_t{-1}, true}}));
+  CHECK_FALSE(shards_of({{"shards", std::string("many"), true}}));
+}
+
+TEST_CASE("lanes fill the cores that a worker has, and never exceed its shards") {
+  Options options;
+  CHECK(choose_lanes(options, workers(2), 8, 4) == 4);
+  CHECK(choose_lanes(options, workers(2), 8, 3) == 3);
+  CHECK(choose_lanes(options, workers(4), 2, 3) == 1);
+  options.threads_per_shard = 2;
+  CHECK(choose_lanes(options, workers(2), 8, 4) == 2);
+  options.lanes = 3;
+  CHECK(choose_lanes(options, workers(2), 1, 4) == 3);
+}
+
+TEST_CASE("--out is the directory of the run") {
+  Options options;
+  options.out = "/some/where";
+  CHECK(choose_out(options, workers(1), "/base") == "/some/where");
+}
+
+TEST_CASE("a run id names the directory, whatever letters it has") {
+  WorkerEnvironment environment = workers(1);
+  environment.run_id = "job-7";
+  CHECK(choose_out({}, environment, "/base") == "/base/ddprun-out/job-7");
+  environment.run_id = "../../etc";
+  CHECK(choose_out({}, environment, "/base") == "/base/ddprun-out/_.._.._etc");
+}
+
+TEST_CASE(
+    "without a run id a new run takes the next free directory, and its restart the same one") {
+  const test::TempDir directory;
+  WorkerEnvironment environment = workers(1);
+  const std::filesystem::path folder = directory / "ddprun-out";
+  CHECK(choose_out({}, environment, directory.path()) == folder / "run-0001");
+  std::filesystem::create_directories(folder / "run-0001");
+  std::filesystem::create_directories(folder / "run-0009");
+  CHECK(choose_out({}, environment, directory.path()) == folder / "run-0010");
+  environment.restart_count = 1;
+  CHECK(choose_out({}, environment, directory.path()) == folder / "run-0009");
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

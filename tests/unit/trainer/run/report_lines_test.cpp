@@ -1,0 +1,94 @@
+// What is said about a run, word for word.
+#include "trainer/run/report_lines.hpp"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+const Interval kInterval{.step = 120,
+                         .last_step = 470,
+                         .epoch = 1,
+                         .epochs = 5,
+                         .loss = 0.41234,
+                         .accuracy = 0.871,
+                         .learning_rate = 0.05,
+                         .loss_scale = std::nullopt,
+                         .skipped = 0,
+                         .samples_per_second = 45210.4,
+                         .exposed_share = 0.012,
+                         .seconds_left = 65};
+
+const EpochSummary kEpoch{.epoch = 0,
+                          .train_loss = 0.5,
+                          .train_accuracy = 0.75,
+                          .test_loss = 0.25,
+                          .test_accuracy = 0.9,
+                          .seconds = 2.5,
+                          .samples_per_second = 4800};
+
+TEST_CASE("the progress line has what people look at") {
+  CHECK(progress_text(kInterval) ==
+        "epoch 2/5  step 120/470  loss 0.4123  accuracy 87.1 %  45210 samples/s  lr 0.05  comm 1.2 "
+        "%  1 m 05 s left");
+  Interval half = kInterval;
+  half.loss_scale = 32768;
+  half.skipped = 1;
+  CHECK_THAT(progress_text(half), Contains("scale 32768  skipped 1"));
+}
+
+TEST_CASE("a JSON line says from which workers it comes") {
+  const auto json = nlohmann::json::parse(progress_json(kInterval, {.world_size = 4, .round = 2}));
+  CHECK(json["type"] == "interval");
+  CHECK(json["world_size"] == 4);
+  CHECK(json["round"] == 2);
+  CHECK(json["step"] == 120);
+  CHECK_FALSE(json.contains("loss_scale"));
+}
+
+TEST_CASE("a loss that is not a number is null in JSON") {
+  EpochSummary epoch = kEpoch;
+  epoch.train_loss = std::numeric_limits<double>::quiet_NaN();
+  const auto json = nlohmann::json::parse(epoch_json(epoch, {}));
+  CHECK(json["train_loss"].is_null());
+  CHECK(json["test_accuracy"] == 0.9);
+}
+
+TEST_CASE("the final table ends with the hash of the weights and what its bits depend on") {
+  const Outcome outcome{.epochs = {kEpoch},
+                        .weights_hash = "0123456789abcdef",
+                        .shards = 4,
+                        .batch = 64,
+                        .threads_per_shard = 1,
+                        .compute = "oneDNN 2.6.3 avx2",
+                        .steps = 94,
+                        .skipped = 1,
+                        .restarts = 2,
+                        .seconds = 12.4,
+                        .checkpoint = "/out/step-00000094"};
+  const std::string text = outcome_text(outcome);
+  CHECK_THAT(text,
+             Catch::Matchers::EndsWith(
+                 "weights: 0123456789abcdef (V=4, b=64, threads=1, isa=avx2, oneDNN 2.6.3)\n"));
+  CHECK_THAT(text, Contains("90.00 %") && Contains("restarts 2") &&
+                       Contains("checkpoint: /out/step-00000094") && Contains("skipped 1"));
+  const auto json = nlohmann::json::parse(outcome_json(outcome, {}));
+  CHECK(json["type"] == "final");
+  CHECK(json["weights"] == "0123456789abcdef");
+  CHECK(json["test_accuracy"] == 0.9);
+}
+
+TEST_CASE("durations read as people say them") {
+  CHECK(duration_text(0.04) == "0.0 s");
+  CHECK(duration_text(9.94) == "9.9 s");
+  CHECK(duration_text(59.4) == "59 s");
+  CHECK(duration_text(65) == "1 m 05 s");
+  CHECK(duration_text(3725) == "1 h 02 m");
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,153 @@
+// From which checkpoint a run goes on, with each --resume.
+#include "trainer/run/start.hpp"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/support/temp_dir.hpp"
+#include "trainer/compute/description.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+const DataFacts kData{.name = "shapes",
+                      .samples = 1000,
+                      .shape = {.height = 28, .width = 28, .channels = 1},
+                      .classes = 10};
+
+CheckpointLayout one_parameter() {
+  CheckpointLayout layout;
+  layout.parameters = {{.name = "a",
+                        .shape = {4},
+                        .layout = ParameterLayout::as_pytorch,
+                        .offset = 0,
+                        .count = 4,
+                        .decay = true}};
+  layout.arena_size = 16;
+  return layout;
+}
+
+struct Fixture {
+  test::TempDir directory;
+  CheckpointLayout layout = one_parameter();
+  Options options;
+  WorkerEnvironment environment;
+  Report report{{.rank = 0, .json = false, .quiet = true, .place = {}, .metrics = ""}};
+
+  /// A checkpoint as a run with `made_by` in `environment` writes it.
+  fs::path put(std::int64_t step, std::uint64_t sequence, const Options& made_by) {
+    Snapshot snapshot(layout);
+    const TrainPlan plan = make_plan(made_by, environment, kData, std::nullopt);
+    snapshot.state = fresh_state(plan);
+    snapshot.state.step = step;
+    snapshot.state.sequence = sequence;
+    snapshot.state.config = plan.config;
+    snapshot.state.compute = compute_description();
+    PendingCheckpoint pending(directory.path());
+    write_checkpoint(pending.path(), layout, snapshot);
+    return pending.publish(step, false);
+  }
+  StartingPoint find() {
+    return find_start(options, environment, kData, directory.path(), layout, report);
+  }
+};
+
+TEST_CASE("an empty directory is a fresh start, also with strict") {
+  Fixture fixture;
+  CHECK_FALSE(fixture.find().snapshot);
+  fixture.options.resume = Resume::strict;
+  CHECK_FALSE(fixture.find().snapshot);
+}
+
+TEST_CASE("the newest checkpoint of this run is gone on from") {
+  Fixture fixture;
+  fixture.put(10, 0, {});
+  fixture.put(20, 1, {});
+  const StartingPoint start = fixture.find();
+  REQUIRE(start.snapshot);
+  CHECK(start.snapshot->state.step == 20);
+  CHECK(start.sequence_next == 2);
+  CHECK_THAT(start.path, Contains("step-00000020"));
+}
+
+TEST_CASE("never starts afresh, above the sequence of what is there") {
+  Fixture fixture;
+  fixture.put(10, 4, {});
+  fixture.options.resume = Resume::never;
+  CHECK_FALSE(fixture.find().snapshot);
+  CHECK(fixture.find().sequence_next == 5);
+}
+
+TEST_CASE(
+    "checkpoints of another batch, V, seed or number of threads are skipped, or refused by "
+    "strict") {
+  const auto other = GENERATE(0, 1, 2, 3);
+  Fixture fixture;
+  fixture.put(10, 0, {});
+  Options changed;
+  if (other == 0) changed.batch = 32;
+  if (other == 1) changed.shards = 7;
+  if (other == 2) changed.seed = 9;
+  if (other == 3) changed.threads_per_shard = 2;
+  fixture.put(20, 1, changed);
+  fixture.options.shards = 1;
+  REQUIRE(fixture.find().snapshot);
+  CHECK(fixture.find().snapshot->state.step == 10);
+  fixture.options.resume = Resume::strict;
+  CHECK_THROWS_WITH(fixture.find(), Contains("--resume=strict") && Contains("step-00000020") &&
+                                        Contains("another run") && Contains("step-00000010"));
+}
+
+TEST_CASE("a damaged newest checkpoint is skipped, or refused by strict") {
+  Fixture fixture;
+  fixture.put(10, 0, {});
+  fs::resize_file(fixture.put(20, 1, {}) / kModelFile, 20);
+  CHECK(fixture.find().snapshot->state.step == 10);
+  fixture.options.resume = Resume::strict;
+  CHECK_THROWS_WITH(fixture.find(), Contains("model.safetensors") && Contains("cut short"));
+}
+
+TEST_CASE("V comes from the checkpoint, whatever the number of workers now") {
+  Fixture fixture;
+  Options four;
+  four.shards = 4;
+  fixture.put(10, 0, four);
+  fixture.environment.world_size = 2;
+  const StartingPoint start = fixture.find();
+  REQUIRE(start.snapshot);
+  CHECK(shards_of(start.snapshot->state.config) == 4);
+  fixture.environment.world_size = 5;
+  CHECK_FALSE(fixture.find().snapshot);
+}
+
+TEST_CASE("other settings that fix no bits so far do not stop a run from going on") {
+  Fixture fixture;
+  fixture.put(10, 0, {});
+  fixture.options.learning_rate = 0.001;
+  CHECK(fixture.find().snapshot);
+}
+
+TEST_CASE("what dead writers left is removed") {
+  Fixture fixture;
+  fs::create_directory(fixture.directory / ".writing-abc");
+  fixture.find();
+  CHECK_FALSE(fs::exists(fixture.directory / ".writing-abc"));
+}
+
+TEST_CASE("a place that cannot be written to is refused at the start") {
+  const test::TempDir directory;
+  std::ofstream(directory / "file") << "x";
+  CHECK_NOTHROW(check_writable(directory / "new" / "deep"));
+  CHECK(fs::is_directory(directory / "new" / "deep"));
+  CHECK_THROWS_WITH(check_writable(directory / "file"),
+                    Contains("--out") && Contains("Not a directory"));
+  CHECK_THROWS_WITH(check_writable(directory / "file" / "below"), Contains("Not a directory"));
+  CHECK_THROWS_AS(check_writable("/proc/nowhere"), DataError);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
