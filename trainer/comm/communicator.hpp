@@ -22,8 +22,9 @@ struct Range {
 
 enum class CommStatus {
   done,
-  aborted,    ///< a peer is gone, or somebody called abort()
-  timed_out,  ///< the deadline passed while a peer was still alive
+  aborted,    ///< a peer is gone, gave up on one (its wait timed out), or called abort()
+  timed_out,  ///< the deadline passed while a peer was still alive; the rest of the group is
+              ///< aborted
 };
 
 struct [[nodiscard]] CommResult {

@@ -107,12 +107,14 @@ CommResult ShmWaiter::until_none_owes(const std::function<bool(int)>& owes, int 
       }
     }
     if (now >= deadline) {
-      return {CommStatus::timed_out, owing, bucket,
-              fmt::format("rank {} waited {:.3f} s, until its deadline, for rank {} (pid {}), "
-                          "which still runs or is "
-                          "stopped and owes {}",
-                          rank_, seconds(now - began), owing, member(owing).watch.pid(),
-                          owed(what, bucket))};
+      const std::string reason = fmt::format(
+          "rank {} (pid {}), which still runs or is stopped, owes {} after rank {} waited {:.3f} "
+          "s, until "
+          "its deadline",
+          owing, member(owing).watch.pid(), owed(what, bucket), rank_, seconds(now - began));
+      // The others learn whom this rank gave up on, rather than that this rank is gone next.
+      abort({rank_, owing, bucket}, reason);
+      return {CommStatus::timed_out, owing, bucket, reason};
     }
   }
 }
