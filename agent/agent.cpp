@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <deque>
 #include <filesystem>
 #include <memory>
@@ -53,6 +54,8 @@ struct RoundState {
 
   proto::Round round;
   WorkerGroup group;
+  // The store's thread starts with its first client: programs that need no store get none.
+  std::optional<asio::posix::stream_descriptor> listening;
   std::optional<rdzv::StoreServer> store;
   // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
@@ -73,7 +76,7 @@ class Agent {
         grace_timer_(context_),
         membership_timer_(context_) {}
 
-  AgentResult run();
+  const AgentResult& run();
 
  private:
   static rdzv::MembershipSettings settings(const AgentConfig& config) {
@@ -100,6 +103,7 @@ class Agent {
 
   void listen();
   void join();
+  void offer_store(RoundState& state);
   void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
   int worker_stream(StreamMode mode, int fd, RoundState& state, int local_rank,
                     std::vector<OutputSource>& sources, std::vector<UniqueFd>& worker_ends);
@@ -147,7 +151,7 @@ std::int64_t monotonic_ns() {
       .count();
 }
 
-AgentResult Agent::run() {
+const AgentResult& Agent::run() {
   inherited_environment_ = own_environment();
   null_.reset(open("/dev/null", O_RDWR | O_CLOEXEC));
   watch_signals();
@@ -163,7 +167,7 @@ AgentResult Agent::run() {
   pump();
   if (socket_) socket_->start();
   context_.run();
-  return std::move(result_);
+  return result_;
 }
 
 // ---- events
@@ -366,14 +370,24 @@ void Agent::handle(proto::Round& round) {
                   "this version of the core replaces every worker");
     start_worker(state, local_rank, sources);
   }
-  // Threads start after the workers run: connections to the store wait in the kernel meanwhile.
-  if (listener_) state.store.emplace(std::move(*listener_));
-  listener_.reset();
+  offer_store(state);
   if (!sources.empty()) {
     if (!output_) output_.emplace();
     output_->add(std::move(sources));
   }
   say(proto::Started{state.round.number});
+}
+
+void Agent::offer_store(RoundState& state) {
+  state.listening.emplace(context_, listener_->fd.release());
+  state.listening->async_wait(asio::posix::descriptor_base::wait_read,
+                              [this, listener = std::make_shared<rdzv::StoreListener>(
+                                         std::move(*listener_))](ErrorCode ec) {
+                                if (ec) return;
+                                listener->fd.reset(round_->listening->release());
+                                round_->store.emplace(std::move(*listener));
+                              });
+  listener_.reset();
 }
 
 int Agent::worker_stream(StreamMode mode, int fd, RoundState& state, int local_rank,
@@ -491,6 +505,7 @@ void Agent::end_round() {
   state.cleaned_up = true;
   grace_timer_.cancel();
   if (has_children()) result_.leftovers = !kill_all_children(Clock::now() + kKillLimit);
+  state.listening.reset();
   state.store.reset();
   say(proto::Stopped{state.round.number});
   if (!state.stop->final && !leaving_) join();
@@ -550,8 +565,14 @@ std::string Agent::status() const {
 
 }  // namespace
 
-AgentResult run_agent(const AgentConfig& config, const UserState& user, WardenLink link) {
-  return Agent(config, user, std::move(link)).run();
+void run_agent(const AgentConfig& config, const UserState& user, WardenLink link,
+               const std::function<int(const AgentResult&)>& conclude) {
+  Agent agent(config, user, std::move(link));
+  const int code = conclude(agent.run());
+  std::fflush(nullptr);
+  // Not through the destructors: the kernel ends threads and closes descriptors faster than we join
+  // them, and the static objects are the warden's copies.
+  _exit(code);
 }
 
 }  // namespace ddprun::agent

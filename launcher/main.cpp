@@ -54,12 +54,16 @@ std::string host_name() {
 }
 
 // A private directory for what lives as long as the job; empty when none can be made, and then
-// workers leave no error files.
+// workers leave no error files. In memory where TMPDIR does not say otherwise: a folder on a disk
+// costs as much as starting a worker.
 std::string make_run_directory() {
-  const char* base = std::getenv("TMPDIR");
-  std::string path =
-      std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/ddprun_XXXXXX";
-  return mkdtemp(path.data()) != nullptr ? path : std::string();
+  const char* wanted = std::getenv("TMPDIR");
+  for (const std::string& base :
+       {std::string(wanted != nullptr ? wanted : "/dev/shm"), std::string("/tmp")}) {
+    std::string path = base + "/ddprun_XXXXXX";
+    if (!base.empty() && mkdtemp(path.data()) != nullptr) return path;
+  }
+  return {};
 }
 
 launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& plan) {
@@ -85,10 +89,11 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
     config.run_directory = settings.run_directory;
     spdlog::set_level(config.log_level);
     spdlog::set_pattern("%^ddprun %L%$ %H:%M:%S.%e %v");
-    const agent::AgentResult result = agent::run_agent(config, user, std::move(link));
-    const std::string text = launcher::report(result);
-    std::fwrite(text.data(), 1, text.size(), stderr);
-    return launcher::exit_code(result);
+    agent::run_agent(config, user, std::move(link), [](const agent::AgentResult& result) {
+      const std::string text = launcher::report(result);
+      std::fwrite(text.data(), 1, text.size(), stderr);
+      return launcher::exit_code(result);
+    });
   });
 }
 
@@ -118,12 +123,12 @@ int main(int argc, char** argv) {
 
   const auto plan = launcher::make_plan(*options, environment, launcher::machine_probes());
   if (!plan) return fail(plan.error());
-  for (const std::string& note : plan->notes) std::fprintf(stderr, "ddprun: %s\n", note.c_str());
   if (options->request == launcher::Request::dry_run) {
     return print(launcher::dry_run_text(*plan, rank_zero_environment(*plan)));
   }
   if (options->request == launcher::Request::dry_run_json) {
     return print(launcher::dry_run_json(*plan, rank_zero_environment(*plan)));
   }
+  for (const std::string& note : plan->notes) std::fprintf(stderr, "ddprun: %s\n", note.c_str());
   return run(*plan, user);
 }

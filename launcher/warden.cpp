@@ -140,7 +140,7 @@ class Warden {
 }  // namespace
 
 int run_warden(const WardenSettings& settings,
-               const std::function<int(agent::WardenLink)>& agent_main) {
+               const std::function<void(agent::WardenLink)>& agent_main) {
   // Before the fork, so that no signal is lost between it and the first wait.
   sigset_t all;
   sigfillset(&all);
@@ -168,9 +168,8 @@ int run_warden(const WardenSettings& settings,
     prctl(PR_SET_CHILD_SUBREAPER, 1);               // not inherited
     setpgid(0, 0);  // the terminal's signals are for the warden alone
     for (const int signal : {SIGPIPE, SIGTTOU, SIGTTIN}) std::signal(signal, SIG_IGN);
-    const int code = agent_main(agent::WardenLink(warden, std::move(agent_end)));
-    std::fflush(nullptr);
-    _exit(code);  // static destructors belong to the warden's copy
+    agent_main(agent::WardenLink(warden, std::move(agent_end)));
+    _exit(kExitInternal);  // never reached: the agent ends its process itself
   }
   agent_end.reset();
   fcntl(warden_end.get(), F_SETFL, O_NONBLOCK);  // never blocked by a stuck agent

@@ -21,6 +21,6 @@ struct WardenSettings {
 /// until nothing of the job is left. Returns the job's exit code. Called once, with no other
 /// thread. `agent_main` runs with all signals blocked and a parent-death signal set.
 int run_warden(const WardenSettings& settings,
-               const std::function<int(agent::WardenLink)>& agent_main);
+               const std::function<void(agent::WardenLink)>& agent_main);
 
 }  // namespace ddprun::launcher

@@ -28,9 +28,8 @@ void write_all(int fd, std::string_view bytes) {
 
 }  // namespace
 
-LogWriter::LogWriter() : state_(std::make_shared<State>()), thread_(run, state_) {}
-
 LogWriter::~LogWriter() {
+  if (!thread_.joinable()) return;
   bool idle = false;
   {
     const std::lock_guard lock(state_->mutex);
@@ -47,6 +46,7 @@ LogWriter::~LogWriter() {
 }
 
 bool LogWriter::write(int fd, std::string bytes) {
+  if (!thread_.joinable()) thread_ = std::thread(run, state_);
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->queued_bytes + bytes.size() > kLogQueueBytesMax) {

@@ -17,13 +17,14 @@ inline constexpr std::size_t kLogQueueBytesMax = std::size_t{8} << 20;
 
 class LogWriter {
  public:
-  LogWriter();
+  LogWriter() : state_(std::make_shared<State>()) {}
   /// Does not wait for a blocked write: see `finish`.
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Queues bytes for a descriptor (1 or 2). False: the queue is full and they were dropped.
+  /// Queues bytes for a descriptor (1 or 2). False: the queue is full and they were dropped. Called
+  /// by one thread.
   bool write(int fd, std::string bytes);
 
   /// Waits until everything queued is written, or the deadline has passed; true: all is written.
@@ -47,7 +48,7 @@ class LogWriter {
   static void run(const std::shared_ptr<State>& state);
 
   std::shared_ptr<State> state_;
-  std::thread thread_;
+  std::thread thread_;  // started by the first write: many jobs print nothing
 };
 
 }  // namespace ddprun::agent

@@ -201,8 +201,7 @@ void WorkerOutput::end(int fd) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   streams_.erase(fd);
   const std::lock_guard lock(mutex_);
-  --open_;
-  changed_.notify_all();
+  if (--open_ == 0) changed_.notify_all();  // who waits, waits for the last one
 }
 
 Result<StreamPair> make_pipe() {
