@@ -25,18 +25,10 @@ std::size_t terminal_width() {
 }  // namespace
 
 Report::Report(Settings settings)
-    : settings_(std::move(settings)), terminal_(::isatty(STDOUT_FILENO) == 1 && !settings_.json) {
-  if (settings_.metrics.empty()) return;
-  std::error_code ignored;
-  std::filesystem::create_directories(settings_.metrics.parent_path(), ignored);
-  errno = 0;
-  metrics_.open(settings_.metrics, std::ios::app);
-  if (!metrics_) {
-    metrics_failed_ = true;
-    complain(fmt::format("warning: {}: {}; training goes on without it", settings_.metrics.string(),
-                         std::strerror(errno)));
-  }
-}
+    : settings_(std::move(settings)),
+      terminal_(::isatty(STDOUT_FILENO) == 1 && !settings_.json),
+      last_progress_(steady_clock::now()),  // the first moments of a run say little
+      last_metrics_(last_progress_) {}
 
 Report::~Report() { clear_progress(); }
 
@@ -117,13 +109,19 @@ void Report::print(const std::string& text, bool progress) {
 }
 
 void Report::write_metrics(const std::string& json) {
-  if (!metrics_.is_open() || metrics_failed_) return;
+  if (settings_.metrics.empty() || metrics_failed_) return;
   errno = 0;
+  if (!metrics_.is_open()) {
+    std::error_code ignored;  // open() says why
+    std::filesystem::create_directories(settings_.metrics.parent_path(), ignored);
+    metrics_.open(settings_.metrics, std::ios::app);
+  }
   metrics_ << json << '\n' << std::flush;
   if (metrics_) return;
   metrics_failed_ = true;
   const std::string line = fmt::format("train: warning: {}: {}; training goes on without it\n",
                                        settings_.metrics.string(), std::strerror(errno));
+  clear_progress();
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -24,7 +24,8 @@ class Report {
     std::filesystem::path metrics;  ///< empty: no file
   };
 
-  /// Appends to the metrics file; where that is not possible, warns once and goes on without.
+  /// Appends to the metrics file from the first line on; where that is not possible, warns once and
+  /// goes on without.
   explicit Report(Settings settings);
   ~Report();
   Report(const Report&) = delete;

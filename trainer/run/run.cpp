@@ -126,7 +126,8 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const std::filesystem::path out =
       choose_out(options, environment, std::filesystem::current_path());
   const bool writes = first_rank && (keeps || !options.out.empty());
-  if (writes && keeps && !environment.restarted()) check_writable(out);
+  std::optional<RunDirectory> directory;
+  if (writes && keeps && !environment.restarted()) directory.emplace(out);
   Report report({.rank = environment.rank,
                  .json = options.json,
                  .quiet = options.quiet,
@@ -166,6 +167,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   state.round = environment.round;
   state.restarts = environment.restart_count;
 
+  if (directory) directory->keep();
   std::unique_ptr<CheckpointKeeper> keeper;
   if (first_rank) keeper = make_keeper(options, start, out, layout, report);
   report.note(start_text(plan, data, start, keeps ? out.string() : "", environment));

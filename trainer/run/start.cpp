@@ -128,23 +128,34 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
   return result;
 }
 
-void check_writable(const std::filesystem::path& out) {
+RunDirectory::RunDirectory(const std::filesystem::path& path) {
   const auto refuse = [&](int error) {
     // A full disk may have room again before the first checkpoint is due.
     if (error == ENOSPC || error == EDQUOT) return;
     throw DataError(
         fmt::format("--out {}: cannot write there: {} (choose another directory, or "
                     "--checkpoint-every=off)",
-                    out.string(), std::strerror(error)));
+                    path.string(), std::strerror(error)));
   };
   std::error_code error;
-  std::filesystem::create_directories(out, error);
+  for (std::filesystem::path part = path;
+       !part.empty() && !std::filesystem::exists(part, error) && part != part.parent_path();
+       part = part.parent_path()) {
+    made_.push_back(part);
+  }
+  std::filesystem::create_directories(path, error);
   if (error) {
     refuse(error.value());
-  } else if (!std::filesystem::is_directory(out)) {
+  } else if (!std::filesystem::is_directory(path)) {
     refuse(ENOTDIR);
-  } else if (::access(out.c_str(), W_OK | X_OK) != 0) {
+  } else if (::access(path.c_str(), W_OK | X_OK) != 0) {
     refuse(errno);
+  }
+}
+
+RunDirectory::~RunDirectory() {
+  for (const std::filesystem::path& part : made_) {
+    if (::rmdir(part.c_str()) != 0) return;  // no longer empty
   }
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/comm/communicator.hpp"
@@ -39,8 +40,22 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
                       std::span<float> parameters, Optimizer& optimizer,
                       Clock::time_point deadline);
 
-/// Throws DataError when checkpoints could not be written to `out` (not a directory, no permission,
-/// read-only).
-void check_writable(const std::filesystem::path& out);
+/// The directory of a run, made at its start: workers that are restarted find it even if the first
+/// ones died before they wrote anything. Unless kept, the destructor removes again what was made
+/// and is still empty.
+class RunDirectory {
+ public:
+  /// Throws DataError when checkpoints could not be written to `path` (not a directory, no
+  /// permission, read-only).
+  explicit RunDirectory(const std::filesystem::path& path);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  void keep() { made_.clear(); }
+
+ private:
+  std::vector<std::filesystem::path> made_;  // innermost first
+};
 
 }  // namespace ddprun::trainer

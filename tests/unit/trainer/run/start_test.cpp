@@ -141,12 +141,36 @@ TEST_CASE("what dead writers left is removed") {
 TEST_CASE("a place that cannot be written to is refused at the start") {
   const test::TempDir directory;
   std::ofstream(directory / "file") << "x";
-  CHECK_NOTHROW(check_writable(directory / "new" / "deep"));
-  CHECK(fs::is_directory(directory / "new" / "deep"));
-  CHECK_THROWS_WITH(check_writable(directory / "file"),
+  CHECK_THROWS_WITH(RunDirectory(directory / "file"),
                     Contains("--out") && Contains("Not a directory"));
-  CHECK_THROWS_WITH(check_writable(directory / "file" / "below"), Contains("Not a directory"));
-  CHECK_THROWS_AS(check_writable("/proc/nowhere"), DataError);
+  CHECK_THROWS_WITH(RunDirectory(directory / "file" / "below"), Contains("Not a directory"));
+  CHECK_THROWS_AS(RunDirectory("/proc/nowhere"), DataError);
+}
+
+TEST_CASE("the directory of a run that does not start goes again, with those made for it") {
+  const test::TempDir directory;
+  {
+    const RunDirectory refused(directory / "a" / "b");
+    CHECK(fs::is_directory(directory / "a" / "b"));
+  }
+  CHECK_FALSE(fs::exists(directory / "a"));
+  {
+    RunDirectory started(directory / "a" / "b");
+    started.keep();
+  }
+  CHECK(fs::is_directory(directory / "a" / "b"));
+  { const RunDirectory there(directory / "a" / "b"); }
+  CHECK(fs::is_directory(directory / "a" / "b"));
+}
+
+TEST_CASE("a directory that somebody wrote to stays") {
+  const test::TempDir directory;
+  {
+    const RunDirectory refused(directory / "a" / "b");
+    std::ofstream(directory / "a" / "file") << "x";
+  }
+  CHECK_FALSE(fs::exists(directory / "a" / "b"));
+  CHECK(fs::exists(directory / "a" / "file"));
 }
 
 }  // namespace

@@ -1,0 +1,156 @@
+// The same bits whatever the world size, the accumulation, the threads around and the
+// interruptions.
+#include <sched.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/integration/trainer/run/worker_group.hpp"
+
+using namespace ddprun::test;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+/// Two short epochs of a small set, with V=4 and b=8; `more` is appended.
+Arguments small_run(const SmallData& data, const Arguments& more = {}) {
+  Arguments arguments{"--data", data.path(), "--batch", "8", "--epochs", "2"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+const Arguments kFourShards{"--shards", "4", "--checkpoint-every", "off"};
+
+std::string weights_of(const GroupOptions& options) { return weights(options); }
+
+}  // namespace
+
+TEST_CASE("weights are the same bits for world sizes 1, 2, 3 and 4") {
+  const SmallData data;
+  const auto optimizer = GENERATE(as<std::string>{}, "sgd", "adamw");
+  Arguments arguments = small_run(data, kFourShards);
+  arguments.insert(arguments.end(), {"--optimizer", optimizer, "--weight-decay", "0.01"});
+  const std::string one = weights_of({.world_size = 1, .arguments = arguments});
+  for (const int world_size : {2, 3, 4}) {
+    INFO("world size " << world_size << ", " << optimizer);
+    CHECK(weights_of({.world_size = world_size, .arguments = arguments}) == one);
+  }
+}
+
+TEST_CASE("weights differ when anything that should matter differs") {
+  const SmallData data;
+  const std::string base = weights_of({.arguments = small_run(data, kFourShards)});
+  for (const Arguments& change :
+       {Arguments{"--seed", "1"}, Arguments{"--lr", "0.04"}, Arguments{"--schedule", "constant"},
+        Arguments{"--precision", "bf16"}, Arguments{"--max-steps", "15"}}) {
+    Arguments arguments = small_run(data, kFourShards);
+    arguments.insert(arguments.end(), change.begin(), change.end());
+    INFO(change[0]);
+    CHECK(weights_of({.arguments = arguments}) != base);
+  }
+}
+
+TEST_CASE("accumulating 4 shards on one rank gives what 4 ranks give") {
+  const SmallData data;
+  const Arguments off{"--checkpoint-every", "off"};
+  Arguments accumulate = small_run(data, off);
+  accumulate.insert(accumulate.end(), {"--accumulate", "4"});
+  CHECK(weights_of({.world_size = 1, .arguments = accumulate}) ==
+        weights_of({.world_size = 4, .arguments = small_run(data, off)}));
+}
+
+TEST_CASE("weights depend neither on threads, lanes and cores around a run, nor on buckets") {
+  const SmallData data;
+  const Arguments arguments = small_run(data, kFourShards);
+  const std::string base = weights_of({.world_size = 2, .arguments = arguments});
+  for (const char* threads : {"", "1", "4"}) {
+    INFO("OMP_NUM_THREADS=" << threads);
+    CHECK(weights_of({.world_size = 2,
+                      .arguments = arguments,
+                      .environment = {{"OMP_NUM_THREADS", threads}}}) == base);
+  }
+  cpu_set_t allowed;
+  REQUIRE(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &allowed)) ++core;
+  CHECK(weights_of({.world_size = 2,
+                    .arguments = arguments,
+                    .prefix = {"taskset", "-c", std::to_string(core)}}) == base);
+  for (const Arguments& change : {Arguments{"--lanes", "1"}, Arguments{"--lanes", "2"},
+                                  Arguments{"--lanes", "4"}, Arguments{"--bucket-mb", "0.01"}}) {
+    Arguments changed = arguments;
+    changed.insert(changed.end(), change.begin(), change.end());
+    INFO(change[0] << " " << change[1]);
+    CHECK(weights_of({.world_size = 1, .arguments = changed}) == base);
+  }
+}
+
+TEST_CASE("two threads a shard are as exact as one, and OMP_NUM_THREADS does not change them") {
+  const SmallData data;
+  Arguments arguments = small_run(data, kFourShards);
+  arguments.insert(arguments.end(), {"--threads-per-shard", "2", "--max-steps", "4"});
+  const std::string base = weights_of({.world_size = 1, .arguments = arguments});
+  CHECK(weights_of(
+            {.world_size = 2, .arguments = arguments, .environment = {{"OMP_NUM_THREADS", "1"}}}) ==
+        base);
+}
+
+TEST_CASE("half precisions are as exact as fp32") {
+  const SmallData data;
+  const auto precision = GENERATE(as<std::string>{}, "bf16", "fp16");
+  Arguments arguments = small_run(data, kFourShards);
+  arguments.insert(arguments.end(), {"--precision", precision});
+  CHECK(weights_of({.world_size = 2, .arguments = arguments}) ==
+        weights_of({.world_size = 1, .arguments = arguments}));
+}
+
+TEST_CASE("an overflow is skipped on all ranks, halves the loss scale, and training goes on") {
+  const SmallData data;
+  const TempDir directory;
+  Arguments arguments = small_run(data, {"--shards", "4", "--precision", "fp16"});
+  arguments.insert(arguments.end(), {"--inject-overflow-at", "3"});
+  const auto with_out = [&](const std::string& name) {
+    Arguments result = arguments;
+    result.insert(result.end(), {"--out", directory / name});
+    return result;
+  };
+  const std::string two = train({.world_size = 2, .arguments = with_out("two")});
+  CHECK(field(two, "skipped") == "1");
+  CHECK(field(two, "steps") == "16");
+  std::ifstream in(directory / "two" / "latest" / "state.json");
+  const std::string state(std::istreambuf_iterator<char>(in), {});
+  CHECK(field(field(state, "optimizer"), "loss_scale") == "32768.0");
+  CHECK(field(field(state, "optimizer"), "updates") == "15");
+  CHECK(field(train({.world_size = 1, .arguments = with_out("one")}), "weights") ==
+        field(two, "weights"));
+}
+
+TEST_CASE("ranks started by hand meet in a store that rank 0 hosts") {
+  const SmallData data;
+  const Arguments arguments = small_run(data, kFourShards);
+  const std::string one = weights_of({.arguments = arguments});
+  // A port that was free a moment ago: by hand, nobody can hand over a socket.
+  std::string port;
+  {
+    const auto listener = ddprun::rdzv::listen_store("127.0.0.1", 0);
+    REQUIRE(listener.has_value());
+    port = std::to_string(listener->port);
+  }
+  std::vector<std::unique_ptr<Child>> children;
+  for (const char* rank : {"1", "0"}) {  // the client comes first, and waits for the host
+    std::vector<std::string> command{program("train"), "--json", "--quiet"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    ChildOptions options;
+    options.leave_stdin = true;
+    options.environment = {
+        {"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", port}};
+    children.push_back(std::make_unique<Child>(command, options));
+  }
+  const ChildResult client = children[0]->wait();
+  const ChildResult host = children[1]->wait();
+  INFO(client.err << host.err);
+  CHECK(client.status == 0);
+  REQUIRE(host.status == 0);
+  CHECK(field(last_line(host.out), "weights") == one);
+}

@@ -1,0 +1,175 @@
+// Interrupted and resumed runs end with the bits of an undisturbed one, whatever was killed and
+// whatever was torn.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+
+#include "tests/integration/trainer/run/worker_group.hpp"
+
+using namespace ddprun::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+using Catch::Matchers::Contains;
+
+}  // namespace
+
+TEST_CASE("a run that stopped and was resumed, with other world sizes, ends with the same bits") {
+  const SmallData data;
+  const TempDir directory;
+  const std::string out = directory / "out";
+  const std::string base = undisturbed(data);
+  // 8 steps an epoch: stops within the first, at the end of the second, and within the third.
+  train({.world_size = 2, .arguments = three_epochs(data, {"--out", out, "--max-steps", "5"})});
+  train({.world_size = 1, .arguments = three_epochs(data, {"--out", out, "--max-steps", "16"})});
+  train({.world_size = 4, .arguments = three_epochs(data, {"--out", out, "--max-steps", "19"})});
+  const std::string line =
+      train({.world_size = 2, .arguments = three_epochs(data, {"--out", out})});
+  CHECK(field(line, "weights") == base);
+  CHECK(field(line, "steps") == "24");
+}
+
+TEST_CASE("the metrics of a resumed run are those of an undisturbed one") {
+  const SmallData data;
+  const TempDir directory;
+  const std::string whole =
+      train({.arguments = three_epochs(data, {"--out", directory / "whole"})});
+  train({.arguments = three_epochs(data, {"--out", directory / "parts", "--max-steps", "13"})});
+  const std::string parts =
+      train({.world_size = 2, .arguments = three_epochs(data, {"--out", directory / "parts"})});
+  CHECK(field(parts, "train_loss") == field(whole, "train_loss"));
+  CHECK(field(parts, "test_accuracy") == field(whole, "test_accuracy"));
+}
+
+TEST_CASE("V of the checkpoint is kept when it is not given") {
+  const SmallData data;
+  const TempDir directory;
+  const Arguments arguments{"--data",   data.path(), "--batch", "8",
+                            "--epochs", "2",         "--out",   directory / "out"};
+  Arguments first = arguments;
+  first.insert(first.end(), {"--max-steps", "5"});
+  train({.world_size = 4, .arguments = first});
+  CHECK(field(train({.world_size = 1, .arguments = arguments}), "shards") == "4");
+}
+
+TEST_CASE("a finished run that is started again says the same and trains nothing") {
+  const SmallData data;
+  const TempDir directory;
+  const Arguments arguments = three_epochs(data, {"--out", directory / "out"});
+  const std::string first = train({.arguments = arguments});
+  const std::string again = train({.world_size = 2, .arguments = arguments});
+  CHECK(field(again, "weights") == field(first, "weights"));
+  CHECK(field(again, "checkpoint") == field(first, "checkpoint"));
+}
+
+TEST_CASE("a run whose workers were all killed goes on and ends with the same bits") {
+  const SmallData data;
+  const TempDir directory;
+  const std::string base = undisturbed(data);
+  // Longer than anybody waits: what ends the first round is the kill.
+  GroupOptions options{
+      .world_size = 2,
+      .arguments = three_epochs(data, {"--out", directory / "out", "--checkpoint-every", "2"})};
+  {
+    WorkerGroup group(options);
+    REQUIRE(
+        eventually([&] { return latest_step(directory / "out") >= 2; }, std::chrono::minutes(1)));
+    for (const int rank : {0, 1}) group.rank(rank).signal(SIGKILL);
+    for (const ChildResult& result : group.wait()) REQUIRE(result.status == 128 + SIGKILL);
+  }
+  options.restart_count = 1;
+  const std::string line = train(options);
+  CHECK(field(line, "weights") == base);
+  CHECK(field(line, "restarts") == "1");
+}
+
+TEST_CASE("a random worker killed at a random step changes no bit (3 seeds)") {
+  const SmallData data;
+  const std::string base = undisturbed(data);
+  for (const unsigned seed : {1U, 2U, 3U}) kill_and_restart(data, base, seed);
+}
+
+TEST_CASE("a torn newest checkpoint is skipped with a warning, and refused by strict") {
+  const SmallData data;
+  const TempDir directory;
+  const std::string base = undisturbed(data);
+  const Arguments arguments =
+      three_epochs(data, {"--out", directory / "out", "--checkpoint-every", "4"});
+  Arguments first = arguments;
+  first.insert(first.end(), {"--max-steps", "8"});
+  train({.arguments = first});
+  fs::resize_file(directory / "out" / "step-00000008" / "model.safetensors", 1000);
+
+  Arguments strict = arguments;
+  strict.insert(strict.end(), {"--resume", "strict"});
+  WorkerGroup refused({.arguments = strict});
+  const ChildResult result = refused.wait()[0];
+  CHECK(result.status == 2);
+  CHECK_THAT(result.err, Contains("step-00000008/model.safetensors: cut short"));
+
+  WorkerGroup group({.arguments = arguments});
+  const ChildResult skipped = group.wait()[0];
+  CHECK(skipped.status == 0);
+  CHECK_THAT(skipped.err, Contains("warning: skipped a checkpoint") && Contains("cut short"));
+  CHECK(field(last_line(skipped.out), "weights") == base);
+}
+
+TEST_CASE("a checkpoint of another V is skipped with its reason, and a run starts from step 0") {
+  const SmallData data;
+  const TempDir directory;
+  const Arguments out{"--out", directory / "out"};
+  train({.arguments = three_epochs(data, {"--out", directory / "out", "--max-steps", "4"})});
+  const Arguments other{"--data", data.path(),   "--batch", "8",     "--shards",
+                        "2",      "--max-steps", "2",       "--out", directory / "out"};
+  WorkerGroup group({.arguments = other});
+  const ChildResult result = group.wait()[0];
+  CHECK(result.status == 0);
+  CHECK_THAT(result.err,
+             Contains("another run: shards 4 there, 2 here") && Contains("starting from step 0"));
+  CHECK(fs::exists(directory / "out" / "step-00000004"));
+}
+
+TEST_CASE("a new run starts fresh by default, and its restarted workers go on") {
+  const SmallData data;
+  const TempDir directory;
+  GroupOptions options{.world_size = 2,
+                       .arguments = three_epochs(data, {"--max-steps", "6"}),
+                       .directory = directory.path()};
+  const std::string first = train(options);
+  CHECK_THAT(field(first, "checkpoint"), Contains("ddprun-out/run-0001/"));
+  CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/run-0002/"));
+  options.restart_count = 1;
+  options.arguments = three_epochs(data, {"--max-steps", "8"});
+  CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/run-0002/step-00000008"));
+  options.restart_count = 0;
+  options.environment = {{"TORCHELASTIC_RUN_ID", "job/7"}};
+  CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/job_7/"));
+}
+
+TEST_CASE("a disk that is full costs a warning; without any checkpoint the run does not succeed") {
+  const SmallData data;
+  const TempDir directory;
+  const std::string base = undisturbed(data);
+  // The shell's file-size limit, in KiB: room for the metrics, not for a checkpoint.
+  const std::vector<std::string> full{"bash", "-c", "ulimit -f 16; exec \"$0\" \"$@\""};
+  const Arguments arguments = three_epochs(data, {"--out", directory / "out"});
+  {
+    WorkerGroup group({.arguments = arguments, .prefix = full});
+    const ChildResult result = group.wait()[0];
+    CHECK(result.status == 1);
+    CHECK_THAT(result.err, Contains("CHECKPOINT NOT WRITTEN") && Contains("File too large") &&
+                               Contains("no checkpoint was ever written"));
+    CHECK(field(last_line(result.out), "weights") == base);
+  }
+  Arguments first = arguments;
+  first.insert(first.end(), {"--max-steps", "5"});
+  train({.arguments = first});
+  WorkerGroup group({.arguments = arguments, .prefix = full});
+  const ChildResult result = group.wait()[0];
+  CHECK(result.status == 0);
+  CHECK_THAT(result.err, Contains("CHECKPOINT NOT WRITTEN") && Contains("step-00000005"));
+  CHECK(latest_step(directory / "out") == 5);
+  CHECK(field(train({.arguments = arguments}), "weights") == base);
+}

@@ -1,0 +1,157 @@
+#include "tests/integration/trainer/run/worker_group.hpp"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "trainer/data/shapes.hpp"
+#include "trainer/run/exit_codes.hpp"
+
+namespace ddprun::test {
+namespace {
+
+constexpr trainer::ImageShape kShape{.height = 28, .width = 28, .channels = 1};
+
+void put_number(std::ofstream& out, std::uint32_t value) {
+  for (const int shift : {24, 16, 8, 0}) out.put(static_cast<char>(value >> shift));
+}
+
+void write_pair(const std::filesystem::path& images_path, const std::filesystem::path& labels_path,
+                const trainer::ByteImages& set) {
+  const auto count = static_cast<std::uint32_t>(set.labels.size());
+  std::ofstream images(images_path, std::ios::binary);
+  for (const std::uint32_t value : {0x803U, count, 28U, 28U}) put_number(images, value);
+  images.write(reinterpret_cast<const char*>(set.pixels.data()),
+               static_cast<std::streamsize>(set.pixels.size()));
+  std::ofstream labels(labels_path, std::ios::binary);
+  for (const std::uint32_t value : {0x801U, count}) put_number(labels, value);
+  labels.write(reinterpret_cast<const char*>(set.labels.data()),
+               static_cast<std::streamsize>(set.labels.size()));
+}
+
+}  // namespace
+
+SmallData::SmallData() {
+  write_pair(directory_ / "train-images-idx3-ubyte", directory_ / "train-labels-idx1-ubyte",
+             trainer::make_shapes(1, 0, 250, kShape));
+  write_pair(directory_ / "t10k-images-idx3-ubyte", directory_ / "t10k-labels-idx1-ubyte",
+             trainer::make_shapes(1, 250, 64, kShape));
+}
+
+WorkerGroup::WorkerGroup(const GroupOptions& options) {
+  if (options.world_size > 1) {
+    auto listener = rdzv::listen_store("127.0.0.1", 0);
+    REQUIRE(listener.has_value());
+    store_ = std::make_unique<rdzv::StoreServer>(std::move(*listener));
+  }
+  std::vector<std::string> command = options.prefix;
+  command.push_back(program("train"));
+  command.insert(command.end(), options.arguments.begin(), options.arguments.end());
+  if (options.json) command.insert(command.end(), {"--json", "--quiet"});
+  for (int number = 0; number < options.world_size; ++number) {
+    ChildOptions child;
+    child.leave_stdin = true;
+    child.limit = std::chrono::minutes(5);
+    child.directory = options.directory;
+    child.environment = options.environment;
+    if (store_) {
+      const std::string size = std::to_string(options.world_size);
+      const std::string rank = std::to_string(number);
+      child.environment.insert(
+          child.environment.end(),
+          {{"RANK", rank},
+           {"LOCAL_RANK", rank},
+           {"WORLD_SIZE", size},
+           {"LOCAL_WORLD_SIZE", size},
+           {"MASTER_ADDR", store_->addr()},
+           {"MASTER_PORT", std::to_string(store_->port())},
+           {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+           {"TORCHELASTIC_RESTART_COUNT", std::to_string(options.restart_count)}});
+    }
+    children_.push_back(std::make_unique<Child>(command, child));
+  }
+}
+
+std::vector<ChildResult> WorkerGroup::wait() {
+  std::vector<ChildResult> results;
+  for (const auto& child : children_) results.push_back(child->wait());
+  return results;
+}
+
+std::string last_line(const std::string& out) {
+  const std::size_t end = out.find_last_not_of('\n');
+  if (end == std::string::npos) return "";
+  const std::size_t start = out.rfind('\n', end);
+  return out.substr(start == std::string::npos ? 0 : start + 1, end - (start + 1) + 1);
+}
+
+std::string train(const GroupOptions& options) {
+  WorkerGroup group(options);
+  const std::vector<ChildResult> results = group.wait();
+  for (const ChildResult& result : results) {
+    INFO(result.out << result.err);
+    REQUIRE_FALSE(result.timed_out);
+    REQUIRE(result.status == 0);
+  }
+  return last_line(results[0].out);
+}
+
+std::string field(const std::string& json_line, const std::string& name) {
+  const auto json = nlohmann::json::parse(json_line, nullptr, false);
+  if (!json.is_object() || !json.contains(name)) return "";
+  return json[name].is_string() ? json[name].get<std::string>() : json[name].dump();
+}
+
+std::string weights(const GroupOptions& options) {
+  const std::string hash = field(train(options), "weights");
+  REQUIRE(hash.size() == 16);
+  return hash;
+}
+
+std::vector<std::string> three_epochs(const SmallData& data, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments{"--data",   data.path(), "--batch",  "8",
+                                     "--shards", "4",         "--epochs", "3"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::string undisturbed(const SmallData& data) {
+  return weights({.arguments = three_epochs(data, {"--checkpoint-every", "off"})});
+}
+
+void kill_and_restart(const SmallData& data, const std::string& base, unsigned seed) {
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const TempDir directory;
+  GroupOptions options{
+      .world_size = 2,
+      .arguments = three_epochs(data, {"--out", directory / "out", "--checkpoint-every", "1"})};
+  const int victim = static_cast<int>(random() % 2);
+  const int step = 1 + static_cast<int>(random() % 12);
+  {
+    WorkerGroup group(options);
+    REQUIRE(eventually([&] { return latest_step(directory / "out") >= step; },
+                       std::chrono::minutes(1)));
+    group.rank(victim).signal(SIGKILL);
+    const auto results = group.wait();
+    const ChildResult& survivor = results[static_cast<std::size_t>(1 - victim)];
+    INFO(survivor.err);
+    REQUIRE(results[static_cast<std::size_t>(victim)].status == 128 + SIGKILL);
+    REQUIRE(survivor.status == trainer::kExitPeerLost);
+    CHECK_THAT(survivor.err, Catch::Matchers::Contains("rank " + std::to_string(victim)));
+  }
+  options.restart_count = 1;
+  CHECK(weights(options) == base);
+}
+
+int latest_step(const std::filesystem::path& directory) {
+  std::error_code error;
+  const std::string name = std::filesystem::read_symlink(directory / "latest", error).string();
+  if (error || !name.starts_with("step-")) return -1;
+  return std::atoi(name.c_str() + 5);
+}
+
+}  // namespace ddprun::test

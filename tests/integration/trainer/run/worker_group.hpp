@@ -1,0 +1,79 @@
+// Real `train` processes for tests: a small data set on disk, a group of ranks with a store, their
+// results.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rendezvous/store/store_server.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace ddprun::test {
+
+/// A folder with MNIST-like files: 250 training pictures and 64 held-out ones of 28x28, drawn in no
+/// time. 250 is not a multiple of anything that tests use: padding and short last batches take
+/// part.
+class SmallData {
+ public:
+  SmallData();
+  [[nodiscard]] std::string path() const { return directory_.path().string(); }
+
+ private:
+  TempDir directory_;
+};
+
+struct GroupOptions {
+  int world_size = 1;
+  std::vector<std::string> arguments = {};
+  std::vector<std::string> prefix = {};  ///< before the program, e.g. taskset
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  std::string directory = {};  ///< to run in; empty: ours
+  int restart_count = 0;
+  bool json = true;  ///< adds --json --quiet
+};
+
+/// One round: a store of its own and a process for each rank. Kills what is left when it dies.
+class WorkerGroup {
+ public:
+  explicit WorkerGroup(const GroupOptions& options);
+
+  Child& rank(int number) { return *children_.at(static_cast<std::size_t>(number)); }
+  /// Waits for all, in rank order.
+  std::vector<ChildResult> wait();
+
+ private:
+  std::unique_ptr<rdzv::StoreServer> store_;
+  std::vector<std::unique_ptr<Child>> children_;
+};
+
+/// Runs a group to its end; every rank must succeed. Gives rank 0's final JSON line as text.
+std::string train(const GroupOptions& options);
+
+/// A field of a JSON line; "" where it is absent.
+std::string field(const std::string& json_line, const std::string& name);
+
+/// The last line of `out`.
+std::string last_line(const std::string& out);
+
+/// The hash of the weights that a group ends with.
+std::string weights(const GroupOptions& options);
+
+/// A run of 24 steps over the small set, with V=4 and b=8; `more` is appended.
+std::vector<std::string> three_epochs(const SmallData& data,
+                                      const std::vector<std::string>& more = {});
+
+/// The weights that it ends with when nothing happens.
+std::string undisturbed(const SmallData& data);
+
+/// Trains three_epochs() on two ranks, with one random rank killed at a random step, and restarts
+/// as a launcher would. Fails unless the victim really died by the kill, the other rank left as a
+/// victim that names it, and the weights at the end are `base`.
+void kill_and_restart(const SmallData& data, const std::string& base, unsigned seed);
+
+/// The step of the newest checkpoint that DIR/latest points at; -1: none.
+int latest_step(const std::filesystem::path& directory);
+
+}  // namespace ddprun::test
