@@ -152,6 +152,12 @@ std::int64_t monotonic_ns() {
 }
 
 const AgentResult& Agent::run() {
+  // For the store's clients and the workers' streams; workers get the user's own limit back.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
   inherited_environment_ = own_environment();
   null_.reset(open("/dev/null", O_RDWR | O_CLOEXEC));
   watch_signals();
