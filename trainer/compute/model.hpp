@@ -56,12 +56,13 @@ class Executor {
   /// Forward and backward of the mean loss of the batch times `*loss_scale` / `shards`. Overwrites
   /// `gradients` (arena layout) and calls `final_up_to(end)` with rising element offsets as they
   /// become final, at last with the size. `loss_scale` is read where the device computes, never by
-  /// the host.
+  /// the host. Padding between parameters gets zeros. The batch must be full. Throws DataError if a
+  /// label is not one of the model's classes.
   virtual BatchResult train(const Batch& batch, std::span<const float> parameters,
                             const float* loss_scale, int shards, std::span<float> gradients,
                             const std::function<void(std::size_t)>& final_up_to) = 0;
 
-  /// Forward only.
+  /// Forward only. The batch may be incomplete, even empty: only its own samples count.
   virtual BatchResult evaluate(const Batch& batch, std::span<const float> parameters) = 0;
 };
 

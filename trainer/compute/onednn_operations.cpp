@@ -85,13 +85,13 @@ class Kernel {
     arguments_.at(argument).set_data_handle(const_cast<float*>(data));
   }
   void run() {
-    dnnl::stream stream(cpu());
-    primitive_.execute(stream, arguments_);
-    stream.wait();
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
   }
 
  private:
   dnnl::primitive primitive_;
+  dnnl::stream stream_{cpu()};
   FloatBuffer scratchpad_;
   std::unordered_map<int, memory> arguments_;
 };

@@ -20,7 +20,7 @@ TEST_CASE("Philox 4x32-10 gives the published known answers") {
       {{0xd16cfe09U, 0x94fdccebU, 0x5001e420U, 0x24126ea1U}});
 }
 
-TEST_CASE("unit uniforms lie in [0, 1)") {
+TEST_CASE("unit uniforms are at least 0 and below 1") {
   REQUIRE(unit_uniform(0) == 0.0F);
   REQUIRE(unit_uniform(0xffffffffU) < 1.0F);
   REQUIRE(unit_uniform(0x80000000U) == 0.5F);
