@@ -1,0 +1,101 @@
+// Side by side with PyTorch, where a Python with it is at hand: checkpoints load there, and
+// torchrun starts `train`.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "tests/integration/trainer/run/worker_group.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace ddprun::test;
+
+namespace {
+
+std::string python_with(const std::string& modules) {
+  const char* chosen = std::getenv("DDPRUN_TEST_PYTHON");
+  const std::string python = chosen != nullptr ? chosen : "python3";
+  ChildOptions options;
+  options.leave_stdin = true;
+  const std::string code =
+      "import " + modules +
+      "\nimport sys, torch\nsys.exit([int(x) for x in torch.__version__.split('.')[:2]] < [2, 3])";
+  if (run({"/usr/bin/env", python, "-c", code}, options).status != 0) {
+    skip(python + " cannot import " + modules +
+         " with torch 2.3 or newer (DDPRUN_TEST_PYTHON names another Python)");
+  }
+  return python;
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint is an ordinary state_dict, and PyTorch computes the same from it") {
+  const std::string python = python_with("torch, safetensors.torch");
+  const SmallData data;
+  const TempDir directory;
+  const std::string line =
+      train({.world_size = 2,
+             .arguments = three_epochs(data, {"--out", directory / "out", "--lr", "0.1"})});
+  ChildOptions options;
+  options.leave_stdin = true;
+  const ChildResult result =
+      run({"/usr/bin/env", python, DDPRUN_CHECK_CHECKPOINT, directory / "out" / "latest",
+           data.path(), field(line, "test_loss"), field(line, "test_accuracy")},
+          options);
+  INFO(result.out << result.err);
+  CHECK(result.status == 0);
+}
+
+TEST_CASE("train runs under torchrun, with the agent's store, and ends with the same bits") {
+  const std::string python = python_with("torch.distributed.run");
+  const SmallData data;
+  const TempDir directory;
+  const std::string base = undisturbed(data);
+  std::vector<std::string> command{
+      "/usr/bin/env",       python,         "-m",          "torch.distributed.run",
+      "--nproc-per-node=2", "--standalone", "--no-python", program("train")};
+  for (const std::string& argument :
+       three_epochs(data, {"--checkpoint-every", "off", "--json", "--quiet"})) {
+    command.push_back(argument);
+  }
+  ChildOptions options;
+  options.leave_stdin = true;
+  options.directory = directory.path();
+  const ChildResult result = run(command, options);
+  INFO(result.out << result.err);
+  REQUIRE(result.status == 0);
+  CHECK(field(last_line(result.out), "weights") == base);
+}
+
+TEST_CASE("torchrun restarts train after a kill, and it goes on from its checkpoint") {
+  const std::string python = python_with("torch.distributed.run");
+  const SmallData data;
+  const TempDir directory;
+  const std::string base = undisturbed(data);
+  // In the first round rank 1 is killed as soon as there is a checkpoint.
+  const std::string wrapper =
+      "if [ \"$TORCHELASTIC_RESTART_COUNT\" = 0 ] && [ \"$RANK\" = 1 ]; then \"$0\" \"$@\" & "
+      "while ! [ -e out/latest ]; do sleep 0.01; done; kill -9 $!; exit 1; fi; exec \"$0\" \"$@\"";
+  std::vector<std::string> command{"/usr/bin/env",
+                                   python,
+                                   "-m",
+                                   "torch.distributed.run",
+                                   "--nproc-per-node=2",
+                                   "--standalone",
+                                   "--max-restarts=2",
+                                   "--no-python",
+                                   "/bin/sh",
+                                   "-c",
+                                   wrapper,
+                                   program("train")};
+  for (const std::string& argument :
+       three_epochs(data, {"--checkpoint-every", "1", "--out", "out", "--json", "--quiet"})) {
+    command.push_back(argument);
+  }
+  ChildOptions options;
+  options.leave_stdin = true;
+  options.directory = directory.path();
+  const ChildResult result = run(command, options);
+  INFO(result.out << result.err);
+  REQUIRE(result.status == 0);
+  CHECK(field(last_line(result.out), "weights") == base);
+  CHECK(field(last_line(result.out), "restarts") == "1");
+}
