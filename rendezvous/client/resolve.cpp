@@ -1,7 +1,10 @@
 #include "rendezvous/client/resolve.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "proto/error.hpp"
 
@@ -20,13 +23,35 @@ ErrorCode lookup_error(int code) {
   return {code, category};
 }
 
-/// One look-up on a thread of the C library. That thread may still write here after the deadline,
-/// so in that case the memory is given up: a few hundred bytes for each look-up that never ends.
+/// One look-up on a thread of the C library.
 struct Lookup {
   std::string host;
   std::string port;
   addrinfo hints{};
   gaicb request{};
+};
+
+/// Look-ups that were not done at their deadline. The C library still writes to them, so they stay
+/// until they are done; the list itself is never destroyed, for that may be after `main`.
+class GivenUp {
+ public:
+  static GivenUp& list() {
+    static GivenUp& only = *std::make_unique<GivenUp>().release();
+    return only;
+  }
+  void add(std::unique_ptr<Lookup> lookup) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(lookups_, [](const std::unique_ptr<Lookup>& old) {
+      if (gai_error(&old->request) == EAI_INPROGRESS) return false;
+      if (old->request.ar_result != nullptr) freeaddrinfo(old->request.ar_result);
+      return true;
+    });
+    lookups_.push_back(std::move(lookup));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Lookup>> lookups_;
 };
 
 timespec until(std::chrono::steady_clock::time_point deadline) {
@@ -62,8 +87,11 @@ Result<Addresses> resolve(const std::string& host, std::uint16_t port,
   while (state == EAI_INPROGRESS) {
     const timespec left = until(deadline);
     if (left.tv_sec == 0 && left.tv_nsec == 0) {
-      if (gai_cancel(request) == EAI_NOTCANCELED) [[maybe_unused]]
-        Lookup* const given_up = lookup.release();
+      if (gai_cancel(request) == EAI_NOTCANCELED) {
+        GivenUp::list().add(std::move(lookup));
+      } else if (request->ar_result != nullptr) {
+        freeaddrinfo(request->ar_result);  // it was done at this very moment
+      }
       return make_error_code(proto::Errc::timed_out);
     }
     const gaicb* const waited = request;

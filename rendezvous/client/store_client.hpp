@@ -47,7 +47,9 @@ class StoreClient {
   Result<std::int64_t> add(std::string_view key, std::int64_t delta, Clock::time_point deadline);
   /// True if all keys exist.
   Result<bool> check(std::span<const std::string> keys, Clock::time_point deadline);
-  /// Until all keys exist. On timed_out the wait is cancelled and the connection stays usable.
+  /// Until all keys exist. On timed_out the wait is cancelled and the connection stays usable; a
+  /// store that has not confirmed that 2 s after the deadline is given up, and the connection
+  /// closed.
   Result<void> wait(std::span<const std::string> keys, Clock::time_point deadline);
   /// Stores `desired` if the value is `expected`, or if there is none and `expected` is empty.
   /// Returns the value after that; `expected` if there is none.
