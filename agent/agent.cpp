@@ -1,16 +1,9 @@
 #include "agent/agent.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
@@ -24,9 +17,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "agent/job_signals.hpp"
 #include "agent/job_socket.hpp"
+#include "agent/own_log.hpp"
 #include "agent/streams/worker_output.hpp"
-#include "agent/worker_environment.hpp"
+#include "agent/worker_starter.hpp"
 #include "proto/assert.hpp"
 #include "proto/words.hpp"
 #include "rendezvous/membership/membership.hpp"
@@ -44,6 +39,8 @@ constexpr auto kSameSignalWithin =
 constexpr auto kKillLimit = 2s;     // for SIGKILL to take effect on everything
 constexpr auto kOutputLimit = 2s;   // for the last lines to reach a slow reader
 constexpr auto kWardenMargin = 1s;  // what the warden waits beyond our own limits
+
+constexpr auto kReadable = asio::posix::descriptor_base::wait_read;
 
 const proto::AgentId kOwnId = "local";
 
@@ -67,12 +64,18 @@ class Agent {
  public:
   Agent(const AgentConfig& config, const UserState& user, WardenLink link)
       : config_(config),
-        user_(user),
         link_(std::move(link)),
         membership_(settings(config), Clock::now()),
-        signals_(context_),
-        warden_signals_(context_),
-        warden_(context_),
+        starter_(config, user),
+        signals_(context_, {[this](const SignalRecord& record) {
+                              on_signal(record);
+                              pump();
+                            },
+                            [this] {
+                              reap_strangers();
+                              pump();
+                            },
+                            [this] { die_with_warden(); }}),
         grace_timer_(context_),
         membership_timer_(context_) {}
 
@@ -86,8 +89,6 @@ class Agent {
   }
 
   // Events.
-  void watch_signals();
-  void watch_warden();
   void on_signal(const SignalRecord& record);
   void on_worker_exit(std::size_t local_rank);
   void reap_strangers();
@@ -105,8 +106,6 @@ class Agent {
   void join();
   void offer_store(RoundState& state);
   void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
-  int worker_stream(StreamMode mode, int fd, RoundState& state, int local_rank,
-                    std::vector<OutputSource>& sources, std::vector<UniqueFd>& worker_ends);
   void apply(GroupActions actions);
   void signal_workers(int signal);
   void end_round();
@@ -114,21 +113,17 @@ class Agent {
   std::string status() const;
 
   const AgentConfig& config_;
-  const UserState& user_;
   WardenLink link_;
   asio::io_context context_{1};
   rdzv::Membership membership_;
   std::deque<proto::MembershipMessage> inbox_;
 
-  asio::posix::stream_descriptor signals_;         // signalfd
-  asio::posix::stream_descriptor warden_signals_;  // pipe of SignalRecords
-  asio::posix::stream_descriptor warden_;          // pidfd
+  WorkerStarter starter_;
+  JobSignals signals_;
   asio::steady_timer grace_timer_;
   asio::steady_timer membership_timer_;
   std::optional<JobSocket> socket_;
 
-  std::vector<std::string> inherited_environment_;
-  UniqueFd null_;
   std::optional<rdzv::StoreListener> listener_;  // for the next round
   std::optional<RoundState> round_;
   std::optional<WorkerOutput> output_;
@@ -140,17 +135,6 @@ class Agent {
   AgentResult result_;
 };
 
-std::vector<std::string> own_environment() {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
-  return entries;
-}
-
-std::int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
-}
-
 const AgentResult& Agent::run() {
   // For the store's clients and the workers' streams; workers get the user's own limit back.
   rlimit files{};
@@ -158,10 +142,8 @@ const AgentResult& Agent::run() {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
   }
-  inherited_environment_ = own_environment();
-  null_.reset(open("/dev/null", O_RDWR | O_CLOEXEC));
-  watch_signals();
-  watch_warden();
+  log_through([this](const std::string& line) { notice(line); }, config_.log_level);
+  signals_.start(link_);
   auto socket =
       JobSocket::open(context_, config_.run_id, [this](const std::string&) { return status(); });
   if (socket) {
@@ -176,66 +158,7 @@ const AgentResult& Agent::run() {
   return result_;
 }
 
-// ---- events
-// ------------------------------------------------------------------------------------------------------
-
-void Agent::watch_signals() {
-  if (!signals_.is_open()) {
-    sigset_t caught;
-    sigemptyset(&caught);
-    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGCHLD}) {
-      struct sigaction action {};
-      sigaction(signal, nullptr, &action);
-      if (action.sa_handler != SIG_IGN) sigaddset(&caught, signal);  // nohup: ignored stays ignored
-    }
-    sigaddset(&caught, warden_died_signal());
-    signals_.assign(signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  signals_.async_wait(asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
-    if (ec) return;
-    signalfd_siginfo info{};
-    while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
-      const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == warden_died_signal()) {
-        die_with_warden();
-      } else if (signal == SIGCHLD) {
-        reap_strangers();
-      } else {
-        on_signal({signal, static_cast<std::int32_t>(info.ssi_pid), monotonic_ns()});
-      }
-    }
-    pump();
-    watch_signals();
-  });
-}
-
-void Agent::watch_warden() {
-  // The parent-death signal can be lost to a warden that died before it was armed; a pidfd cannot.
-  const long pidfd = syscall(SYS_pidfd_open, link_.warden(), 0);
-  if (pidfd >= 0) {
-    warden_.assign(static_cast<int>(pidfd));
-    warden_.async_wait(asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
-      if (!ec) die_with_warden();
-    });
-  }
-  if (getppid() != link_.warden()) die_with_warden();
-
-  UniqueFd signals = link_.take_signals();
-  warden_signals_.assign(signals.release());
-  const auto wait = [this](auto& self) -> void {
-    warden_signals_.async_wait(
-        asio::posix::descriptor_base::wait_read, [this, self](ErrorCode ec) mutable {
-          if (ec) return;
-          SignalRecord record;
-          if (read(warden_signals_.native_handle(), &record, sizeof record) != sizeof record)
-            return;
-          on_signal(record);
-          pump();
-          self(self);
-        });
-  };
-  wait(wait);
-}
+// ---- events ----
 
 void Agent::on_signal(const SignalRecord& record) {
   if (record.signal == SIGTSTP) {
@@ -311,8 +234,7 @@ void Agent::die_with_warden() {
   _exit(128 + SIGKILL);
 }
 
-// ---- membership
-// --------------------------------------------------------------------------------------------------
+// ---- membership ----
 
 void Agent::say(proto::AgentMessage message) {
   auto actions = membership_.on(rdzv::FromAgent{kOwnId, std::move(message)}, Clock::now());
@@ -386,57 +308,17 @@ void Agent::handle(proto::Round& round) {
 
 void Agent::offer_store(RoundState& state) {
   state.listening.emplace(context_, listener_->fd.release());
-  state.listening->async_wait(asio::posix::descriptor_base::wait_read,
-                              [this, listener = std::make_shared<rdzv::StoreListener>(
-                                         std::move(*listener_))](ErrorCode ec) {
-                                if (ec) return;
-                                listener->fd.reset(round_->listening->release());
-                                round_->store.emplace(std::move(*listener));
-                              });
+  state.listening->async_wait(kReadable, [this, listener = std::make_shared<rdzv::StoreListener>(
+                                                    std::move(*listener_))](ErrorCode ec) {
+    if (ec) return;
+    listener->fd.reset(round_->listening->release());
+    round_->store.emplace(std::move(*listener));
+  });
   listener_.reset();
 }
 
-int Agent::worker_stream(StreamMode mode, int fd, RoundState& state, int local_rank,
-                         std::vector<OutputSource>& sources, std::vector<UniqueFd>& worker_ends) {
-  if (mode == StreamMode::inherit) return fd;
-  auto pair = mode == StreamMode::pty ? make_pseudo_terminal(fd) : make_pipe();
-  if (!pair && mode == StreamMode::pty) pair = make_pipe();  // no pseudo-terminals here
-  if (!pair) {
-    spdlog::warn("local rank {} writes straight to our own output: {}", local_rank,
-                 pair.error().message());
-    return fd;
-  }
-  OutputSource source;
-  source.fd = std::move(pair->ours);
-  source.round = state.round.number;
-  source.local_rank = local_rank;
-  source.standard_error = fd == STDERR_FILENO;
-  source.terminal = mode == StreamMode::pty;
-  source.prefix = fmt::format("[rank{}] ", state.round.first_rank + local_rank);
-  sources.push_back(std::move(source));
-  worker_ends.push_back(std::move(pair->workers));
-  return worker_ends.back().get();
-}
-
 void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources) {
-  const WorkerSettings& settings = config_.workers[static_cast<std::size_t>(local_rank)];
-  const bool gets_stdin = config_.standard_input == StdinMode::all ||
-                          (config_.standard_input == StdinMode::rank0 && local_rank == 0);
-  std::vector<UniqueFd> worker_ends;
-  SpawnRequest request;
-  request.file = config_.file;
-  request.argv = settings.argv;
-  request.environment =
-      merge_environment(inherited_environment_,
-                        worker_environment(config_, state.round, local_rank,
-                                           socket_ ? socket_->name() : "", inherited_environment_));
-  request.stdin_fd = gets_stdin ? STDIN_FILENO : null_.get();
-  request.stdout_fd = worker_stream(config_.standard_output, STDOUT_FILENO, state, local_rank,
-                                    sources, worker_ends);
-  request.stderr_fd =
-      worker_stream(config_.standard_error, STDERR_FILENO, state, local_rank, sources, worker_ends);
-
-  auto process = spawn(request, user_);
+  auto process = starter_.start(state.round, local_rank, socket_ ? socket_->name() : "", sources);
   if (!process) {
     apply(state.group.not_started(
         local_rank, fmt::format("cannot execute {}: {}", config_.file, process.error().message())));
@@ -445,10 +327,10 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
   state.group.started(local_rank, process->pid, Clock::now());
   spdlog::debug("round={} local_rank={} pid={} started", state.round.number, local_rank,
                 process->pid);
-  if (!process->pidfd) return;
+  if (!process->pidfd) return;  // SIGCHLD will tell
   auto& exit = state.exits[static_cast<std::size_t>(local_rank)];
   exit.emplace(context_, process->pidfd.release());
-  exit->async_wait(asio::posix::descriptor_base::wait_read, [this, local_rank](ErrorCode ec) {
+  exit->async_wait(kReadable, [this, local_rank](ErrorCode ec) {
     if (ec) return;
     on_worker_exit(static_cast<std::size_t>(local_rank));
     pump();
@@ -538,8 +420,7 @@ void Agent::handle(proto::Finished& finished) {
   context_.stop();
 }
 
-// ---- words
-// -------------------------------------------------------------------------------------------------------
+// ---- words ----
 
 void Agent::notice(const std::string& line) {
   const std::string text = "ddprun: " + line;

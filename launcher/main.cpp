@@ -1,7 +1,5 @@
 // ddprun: command line -> plan -> warden and agent -> report.
 #include <fcntl.h>
-#include <spdlog/sinks/ansicolor_sink.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -83,12 +81,8 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
   settings.grace_period = plan.grace_period;
   settings.run_directory = make_run_directory();
   return launcher::run_warden(settings, [&](agent::WardenLink link) {
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-        "ddprun", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>()));
     agent::AgentConfig config = launcher::agent_config(plan, host_name());
     config.run_directory = settings.run_directory;
-    spdlog::set_level(config.log_level);
-    spdlog::set_pattern("%^ddprun %L%$ %H:%M:%S.%e %v");
     agent::run_agent(config, user, std::move(link), [](const agent::AgentResult& result) {
       const std::string text = launcher::report(result);
       std::fwrite(text.data(), 1, text.size(), stderr);

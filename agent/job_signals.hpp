@@ -1,0 +1,37 @@
+// Where signals and the warden's end reach the agent: a signalfd (so that the sender is known), the
+// warden's pipe, and a pidfd on the warden. Says what happened; decides nothing.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+
+#include "agent/warden_link.hpp"
+
+namespace ddprun::agent {
+
+class JobSignals {
+ public:
+  struct Handlers {
+    std::function<void(const SignalRecord&)>
+        signal;                         ///< a signal to the job, to the warden or to us
+    std::function<void()> child_ended;  ///< SIGCHLD
+    std::function<void()> warden_died;
+  };
+
+  JobSignals(boost::asio::io_context& context, Handlers handlers);
+
+  /// Begins to watch. All signals must be blocked; those that were ignored when we started stay so.
+  void start(WardenLink& link);
+
+ private:
+  void watch_signalfd();
+  void watch_pipe();
+
+  Handlers handlers_;
+  boost::asio::posix::stream_descriptor signalfd_;
+  boost::asio::posix::stream_descriptor pipe_;    // of SignalRecords
+  boost::asio::posix::stream_descriptor warden_;  // pidfd
+};
+
+}  // namespace ddprun::agent
