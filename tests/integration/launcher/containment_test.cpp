@@ -53,37 +53,58 @@ pid_t find(Victim victim, pid_t warden, const std::string& entry) {
   return -1;
 }
 
-// Kills at DDPRUN_INSTANTS random instants after the start; gives how many kills met their victim.
+/// A job of two workers that leave detached processes behind and ignore SIGTERM.
+struct Job {
+  Job()
+      : child({test::program("ddprun"), "--nproc-per-node=2", "--grace-period=0.01",
+               test::helper("job_worker"), "ignore-term", "daemon", "daemon", "sleep", "60"},
+              settings()) {}
+  test::ChildOptions settings() {
+    test::ChildOptions settings;
+    settings.environment = {
+        {"TEST_MARK", mark}, {"TMPDIR", directory.path().string()}, {"OMP_NUM_THREADS", "1"}};
+    return settings;
+  }
+  test::TempDir directory;
+  std::string mark = test::unique_mark();
+  std::string entry = "TEST_MARK=" + mark;
+  test::Child child;
+};
+
+/// How long a job takes here until both workers and their four detached processes run.
+std::chrono::nanoseconds settling_time() {
+  const auto begin = std::chrono::steady_clock::now();
+  Job job;
+  REQUIRE(test::eventually([&] { return test::processes_with(job.entry).size() == 8; }));
+  const auto time = std::chrono::steady_clock::now() - begin;
+  job.child.signal(SIGTERM);
+  job.child.wait();
+  return time;
+}
+
+// Kills at DDPRUN_INSTANTS random instants from the first system calls of ddprun to workers that
+// have settled; gives how many kills met their victim.
 int kill_at_random_instants(Victim victim, unsigned seed) {
   std::mt19937 random(seed);
+  const auto longest = static_cast<unsigned>(settling_time() / 1us * 3 / 2);
   int killed = 0;
   std::chrono::nanoseconds slowest{0};
   for (int instant = 0; instant < DDPRUN_INSTANTS; ++instant) {
     CAPTURE(seed, instant);
-    test::TempDir directory;
-    const std::string mark = test::unique_mark();
-    const std::string entry = "TEST_MARK=" + mark;
-    test::ChildOptions settings;
-    settings.environment = {
-        {"TEST_MARK", mark}, {"TMPDIR", directory.path().string()}, {"OMP_NUM_THREADS", "1"}};
-    test::Child child(
-        {test::program("ddprun"), "--nproc-per-node=2", "--grace-period=0.01",
-         test::helper("job_worker"), "ignore-term", "daemon", "daemon", "sleep", "60"},
-        settings);
-    // From the first system calls of ddprun to workers that have settled.
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(random() % (instant % 3 == 0 ? 60'000 : 8'000)));
-    const pid_t pid = find(victim, child.pid(), entry);
-    if (pid > 0 && kill(pid, SIGKILL) == 0)
+    Job job;
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % longest));
+    const pid_t pid = find(victim, job.child.pid(), job.entry);
+    if (pid > 0 && kill(pid, SIGKILL) == 0) {
       ++killed;
-    else
-      child.signal(SIGKILL);
+    } else {
+      job.child.signal(SIGKILL);  // too early for it: the warden, then
+    }
     const auto begin = std::chrono::steady_clock::now();
-    const bool gone = test::eventually([&] { return test::processes_with(entry).empty(); });
+    const bool gone = test::eventually([&] { return test::processes_with(job.entry).empty(); });
     slowest = std::max<std::chrono::nanoseconds>(slowest, std::chrono::steady_clock::now() - begin);
     CHECK(gone);
-    for (const pid_t survivor : test::processes_with(entry)) kill(survivor, SIGKILL);
-    child.wait();
+    for (const pid_t survivor : test::processes_with(job.entry)) kill(survivor, SIGKILL);
+    job.child.wait();
   }
   std::cout << "killed " << killed << " of " << DDPRUN_INSTANTS
             << "; the last process was gone after at most "
