@@ -1,16 +1,19 @@
 #include "trainer/run/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <numeric>
+#include <charconv>
+#include <utility>
 
 #include "proto/version.hpp"
 #include "trainer/compute/description.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/option_names.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -40,45 +43,27 @@ constexpr const char* kFooter =
     "Exit codes: 0 done; 1 failed; 2 unusable options, data or checkpoint; 75 another worker was "
     "lost.\n";
 
-/// --max_steps is --max-steps; values stay as they are.
-std::string with_dashes(const std::string& argument) {
-  if (!argument.starts_with("--")) return argument;
-  std::string result = argument;
-  const auto end =
-      result.begin() + static_cast<std::ptrdiff_t>(std::min(result.find('='), result.size()));
-  std::replace(result.begin(), end, '_', '-');
-  return result;
+/// A check with its own words, and without a long name in the help.
+template <class T>
+CLI::Validator between(T low, T high) {
+  const auto check = [low, high](const std::string& text) {
+    T value{};
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool good = error == std::errc() && stop == end && value >= low && value <= high;
+    return good ? std::string()
+                : fmt::format("must be a number from {} to {}, not {}", low, high, text);
+  };
+  return CLI::Validator(check, "", "");
 }
 
-/// Letters to insert, delete or replace to get from one word to the other.
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-std::string nearest_option(const CLI::App& app, const std::string& unknown) {
-  std::string best;
-  std::size_t best_distance = 4;  // farther ones are no help
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) {
-      const std::size_t distance = edit_distance("--" + name, unknown);
-      if (distance < best_distance) {
-        best_distance = distance;
-        best = "--" + name;
-      }
-    }
-  }
-  return best;
+CLI::Validator one_of(std::vector<std::string> words) {
+  const auto check = [words = std::move(words)](const std::string& text) {
+    const bool known = std::find(words.begin(), words.end(), text) != words.end();
+    return known ? std::string()
+                 : fmt::format("must be one of {}, not {}", fmt::join(words, ", "), text);
+  };
+  return CLI::Validator(check, "", "");
 }
 
 EarlyExit usage_error(const std::string& message) {
@@ -98,88 +83,108 @@ struct Texts {
 
 void add_data_options(CLI::App& app, Options& options) {
   app.add_option("--model", options.model, "Network to train: lenet")
+      ->type_name("NAME")
       ->group("What to train")
       ->capture_default_str();
   app.add_option("--data", options.data,
                  "`generated` (ten kinds of shapes, drawn when needed), or a folder with\n"
                  "train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones")
+      ->type_name("DIR")
       ->group("What to train")
       ->capture_default_str();
   app.add_option("--image-shape", options.image_shape, "Of generated pictures: 28x28x1 or 32x32x3")
+      ->type_name("HxWxC")
       ->group("What to train")
       ->capture_default_str();
   app.add_option("--epochs", options.epochs, "Passes over the training set")
+      ->type_name("N")
       ->group("What to train")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(between(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--max-steps", options.max_steps,
                  "Stop after so many steps (the learning rate still follows --epochs)")
+      ->type_name("N")
       ->group("What to train")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 60));
+      ->check(between(std::int64_t{1}, std::int64_t{1} << 60));
 }
 
 void add_batch_options(CLI::App& app, Options& options) {
   const char* group = "Batches";
   auto* batch = app.add_option("--batch", options.batch, "b: samples of one shard [64]")
+                    ->type_name("N")
                     ->group(group)
-                    ->check(CLI::Range(1, 1'000'000));
+                    ->check(between(1, 1'000'000));
   app.add_option("--global-batch", options.global_batch, "Samples of all shards together, V x b")
+      ->type_name("N")
       ->group(group)
       ->excludes(batch)
-      ->check(CLI::Range(1, 1'000'000'000));
+      ->check(between(1, 1'000'000'000));
   app.add_option("--shards", options.shards,
                  "V: shards of a global batch; fixed for the run and kept in its checkpoints\n"
                  "[the first number of workers x --accumulate]")
+      ->type_name("N")
       ->group(group)
-      ->check(CLI::Range(1, kShardsMax));
+      ->check(between(1, kShardsMax));
   app.add_option("--accumulate", options.accumulate,
                  "Shards that each worker computes before an update, when --shards is not given")
+      ->type_name("N")
       ->group(group)
-      ->check(CLI::Range(1, kShardsMax))
+      ->check(between(1, kShardsMax))
       ->capture_default_str();
 }
 
 void add_optimizer_options(CLI::App& app, Options& options, Texts& texts) {
   const char* group = "Optimizer";
   app.add_option("--optimizer", texts.optimizer, "sgd or adamw")
+      ->type_name("NAME")
       ->group(group)
-      ->check(CLI::IsMember({"sgd", "adamw"}))
+      ->check(one_of({"sgd", "adamw"}))
       ->capture_default_str();
   app.add_option("--lr", options.learning_rate, "Learning rate [sgd 0.05, adamw 0.001]")
+      ->type_name("X")
       ->group(group)
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(between(0.0, 1e6));
   app.add_option("--momentum", options.momentum, "Of sgd")
+      ->type_name("X")
       ->group(group)
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--weight-decay", options.weight_decay, "Not applied to biases")
+      ->type_name("X")
       ->group(group)
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(between(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--schedule", texts.schedule, "constant, step or cosine; counts steps")
+      ->type_name("NAME")
       ->group(group)
-      ->check(CLI::IsMember({"constant", "step", "cosine"}))
+      ->check(one_of({"constant", "step", "cosine"}))
       ->capture_default_str();
   app.add_option("--step-epochs", options.step_epochs,
                  "With --schedule step: multiply the rate every so many epochs")
+      ->type_name("N")
       ->group(group)
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(between(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--step-factor", options.step_factor, "With --schedule step: by this factor")
+      ->type_name("X")
       ->group(group)
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--warmup", options.warmup, "Steps in which the rate rises to --lr")
+      ->type_name("N")
       ->group(group)
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60))
+      ->check(between(std::int64_t{0}, std::int64_t{1} << 60))
       ->capture_default_str();
   app.add_option("--precision", texts.precision,
                  "fp32, bf16 or fp16 (with a dynamic loss scale); master weights are fp32")
+      ->type_name("NAME")
       ->group(group)
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->check(one_of({"fp32", "bf16", "fp16"}))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the initial weights and the order of samples")
+      ->type_name("N")
       ->group(group)
+      ->check(between(std::uint64_t{0}, std::uint64_t{1} << 62))
       ->capture_default_str();
 }
 
@@ -187,24 +192,29 @@ void add_machine_options(CLI::App& app, Options& options, Texts& texts) {
   const char* group = "Machine";
   app.add_option("--threads-per-shard", options.threads_per_shard,
                  "Threads that compute one shard; part of what fixes the bits of the result")
+      ->type_name("N")
       ->group(group)
-      ->check(CLI::Range(1, 1024))
+      ->check(between(1, 1024))
       ->capture_default_str();
   app.add_option("--lanes", options.lanes,
                  "Shards that one worker computes side by side [as many as it has cores for]")
+      ->type_name("N")
       ->group(group)
-      ->check(CLI::Range(1, 1024));
+      ->check(between(1, 1024));
   app.add_option("--bucket-mb", options.bucket_mb,
                  "Gradients are summed in buckets of this size, overlapped with backward")
+      ->type_name("X")
       ->group(group)
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(between(0.001, 1e6))
       ->capture_default_str();
   app.add_option("--comm-timeout", texts.comm_timeout,
                  "How long to wait for another worker that lives but does not answer")
+      ->type_name("TIME")
       ->group(group)
       ->capture_default_str();
   app.add_option("--rendezvous-timeout", texts.rendezvous_timeout,
                  "How long to wait at the start for the store and for the other workers")
+      ->type_name("TIME")
       ->group(group)
       ->capture_default_str();
 }
@@ -213,30 +223,35 @@ void add_checkpoint_options(CLI::App& app, Options& options, Texts& texts) {
   const char* group = "Checkpoints and output";
   app.add_option("--out", options.out,
                  "Directory of checkpoints and metrics.jsonl [ddprun-out/RUN_ID; see below]")
+      ->type_name("DIR")
       ->group(group);
   app.add_option(
          "--resume", texts.resume,
          "auto: go on from the newest usable checkpoint, with a warning for each newer one\n"
          "that is damaged or of another run; strict: refuse instead of skipping;\n"
          "never: from step 0, also after a restart")
+      ->type_name("WHEN")
       ->group(group)
-      ->check(CLI::IsMember({"auto", "strict", "never"}))
+      ->check(one_of({"auto", "strict", "never"}))
       ->capture_default_str();
   app.add_option("--checkpoint-every", texts.checkpoint_every,
                  "auto (a crash costs at most 5 s of work, writing less than 2 % of the time), a\n"
                  "number of steps, a duration such as 30s, or off")
+      ->type_name("WHEN")
       ->group(group)
       ->capture_default_str();
   app.add_option("--keep", options.keep, "Checkpoints to keep beside the best one")
+      ->type_name("N")
       ->group(group)
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(between(1, 1'000'000))
       ->capture_default_str();
   app.add_flag("--json", options.json, "JSON lines on stdout in the place of text")->group(group);
   app.add_flag("--quiet", options.quiet, "Only the final table")->group(group);
   app.add_option("--inject-overflow-at", options.inject_overflow_at,
                  "For tests of --precision fp16: make the gradients of this step infinite")
+      ->type_name("STEP")
       ->group("Testing")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
+      ->check(between(std::int64_t{0}, std::int64_t{1} << 60));
 }
 
 void convert(const Texts& texts, Options& options) {
@@ -328,7 +343,11 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
       return usage_error(
           fmt::format("unexpected argument {}; all settings are options, see train --help", name));
     }
-    const std::string nearest = nearest_option(app, name);
+    std::vector<std::string> known;
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& long_name : option->get_lnames()) known.push_back("--" + long_name);
+    }
+    const std::string nearest = nearest_name(name, known);
     return usage_error(nearest.empty()
                            ? fmt::format("unknown option {}; see train --help", name)
                            : fmt::format("unknown option {}; did you mean {}?", name, nearest));

@@ -131,6 +131,14 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
                    .final_rate = 0};
   plan.scaler.enabled = options.precision == Precision::fp16;
   plan.config = make_config(options, plan, data);
+  const bool by_steps = options.checkpoint_every.kind == CheckpointEvery::Kind::steps;
+  plan.loop = {
+      {"epochs_in_all", std::int64_t{options.epochs}, true},
+      {"last_step", plan.last_step, true},
+      {"checkpoint_every_steps", by_steps ? options.checkpoint_every.steps : 0, true},
+      {"bucket_mb", options.bucket_mb, true},
+      {"inject_overflow_at", options.inject_overflow_at.value_or(-1), true},
+  };
   return plan;
 }
 

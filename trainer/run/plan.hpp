@@ -26,7 +26,8 @@ struct TrainPlan {
       1;  ///< where this run stops: total_steps, or --max-steps if that is less
   Schedule schedule;
   ScalerConfig scaler;
-  RunConfig config;
+  RunConfig config;  ///< what checkpoints record
+  RunConfig loop;    ///< what further must be alike on every rank, or they would not meet
 };
 
 /// What of a training set the plan depends on.

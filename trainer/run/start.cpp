@@ -102,6 +102,9 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
                       std::span<float> parameters, Optimizer& optimizer,
                       Clock::time_point deadline) {
   if (communicator.world_size() == 1) return {};
+  RunConfig alike = plan.config;
+  alike.insert(alike.end(), plan.loop.begin(), plan.loop.end());
+  state.config = alike;
   std::string text = communicator.rank() == 0 ? to_json(state, {}) : "";
   std::uint64_t size = text.size();
   CommResult result =
@@ -112,7 +115,7 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
   if (!result.ok()) return result;
   if (communicator.rank() != 0) {
     state = parse_state(text, "the state sent by rank 0").first;
-    const ConfigDifference difference = compare(state.config, plan.config);
+    const ConfigDifference difference = compare(state.config, alike);
     const std::string& unlike =
         difference.identity.empty() ? difference.settings : difference.identity;
     if (!unlike.empty()) {
@@ -120,6 +123,7 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
                                   communicator.rank(), unlike));
     }
   }
+  state.config = plan.config;
   result = communicator.broadcast(std::as_writable_bytes(parameters), 0, deadline);
   for (Optimizer::Moment& moment : optimizer.moments()) {
     if (!result.ok()) return result;

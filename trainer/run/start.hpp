@@ -35,7 +35,7 @@ TrainingState fresh_state(const TrainPlan& plan);
 void restore(const Snapshot& snapshot, std::span<float> parameters, Optimizer& optimizer);
 
 /// Gives rank 0's state, parameters and moments to all. Throws DataError where this rank's options
-/// make another run than rank 0's.
+/// make another run than rank 0's, or would make the ranks miss each other.
 CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,
                       std::span<float> parameters, Optimizer& optimizer,
                       Clock::time_point deadline);

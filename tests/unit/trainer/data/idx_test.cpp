@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <random>
 
 #include "tests/support/temp_dir.hpp"
 #include "trainer/error.hpp"
@@ -101,6 +102,21 @@ TEST_CASE("dimensions that no picture has are refused before anything is allocat
 TEST_CASE("elements over the limit are refused") {
   Bytes bytes{0, 0, 8, 3, 0x05, 0xf5, 0xe1, 0x00, 0, 0, 0x10, 0, 0, 0, 0x10, 0};
   CHECK_THROWS_WITH(parse_idx(bytes, "x"), Contains("bytes of elements"));
+}
+
+TEST_CASE("a file with any bytes changed is read or refused, nothing else") {
+  std::mt19937 random(7);
+  for (int turn = 0; turn < 2000; ++turn) {
+    Bytes bytes = idx({2, 3, 4});
+    for (unsigned change = 0; change < 1 + random() % 4; ++change) {
+      bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    }
+    bytes.resize(random() % 8 == 0 ? random() % bytes.size() : bytes.size());
+    try {
+      CHECK(parse_idx(bytes, "x").payload_offset <= bytes.size());
+    } catch (const DataError&) {
+    }
+  }
 }
 
 TEST_CASE("plain and gzipped files read the same") {
