@@ -19,12 +19,12 @@ endif()
 # Third-party code, all of it linked in: only libc is shared (a program that starts under any LD_LIBRARY_PATH).
 add_library(ddprun_fmt INTERFACE)
 target_link_libraries(ddprun_fmt INTERFACE fmt::fmt-header-only)
-add_library(ddprun_spdlog INTERFACE)
+add_library(ddprun_spdlog STATIC ${PROJECT_SOURCE_DIR}/cmake/spdlog_impl.cpp)
 # Not spdlog's own target: it would bring the shared libfmt along.
-target_include_directories(ddprun_spdlog SYSTEM INTERFACE
+target_include_directories(ddprun_spdlog SYSTEM PUBLIC
   $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>)
-target_compile_definitions(ddprun_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
-target_link_libraries(ddprun_spdlog INTERFACE ddprun_fmt Threads::Threads)
+target_compile_definitions(ddprun_spdlog PUBLIC SPDLOG_FMT_EXTERNAL SPDLOG_COMPILED_LIB)
+target_link_libraries(ddprun_spdlog PUBLIC ddprun_settings ddprun_fmt Threads::Threads)
 add_library(ddprun_json INTERFACE)
 target_link_libraries(ddprun_json INTERFACE nlohmann_json::nlohmann_json)
 add_library(ddprun_boost INTERFACE)
