@@ -60,6 +60,10 @@ Result<SharedSegment> SharedSegment::map(UniqueFd fd, std::size_t bytes) {
   if (::fstat(fd.get(), &status) != 0) return last_error();
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return last_error();
+#ifdef MADV_POPULATE_WRITE
+  // Pages are entered here, not one by one in the first steps. Older kernels refuse: then they are.
+  (void)::madvise(data, bytes, MADV_POPULATE_WRITE);
+#endif
   SharedSegment segment;
   segment.fd_ = std::move(fd);
   segment.data_ = static_cast<std::byte*>(data);
