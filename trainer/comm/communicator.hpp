@@ -66,8 +66,8 @@ class Communicator {
   virtual void progress() = 0;
 
   /// Until the sum of this ticket (and all before it) stands in arena(0) of every rank. A sum that
-  /// is complete is done, also if the group was aborted since: ranks never differ about a step
-  /// because of who looked when.
+  /// is complete is done, also if the group was aborted since: what a peer does afterwards takes
+  /// nothing back.
   virtual CommResult finish(Ticket ticket, Clock::time_point deadline) = 0;
 
   virtual CommResult broadcast(std::span<std::byte> bytes, int root,
