@@ -35,7 +35,9 @@ inline std::vector<float> tree_sum(const std::vector<std::vector<float>>& shards
 
 template <class A, class B>
 bool same_bits(const A& left, const B& right) {
-  return left.size() == right.size() &&
+  if (left.size() != right.size()) return false;
+  // memcmp wants real addresses even for no bytes.
+  return left.size() == 0 ||
          std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
 }
 

@@ -112,10 +112,13 @@ TEST_CASE("a file with any bytes changed is read or refused, nothing else") {
       bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
     }
     bytes.resize(random() % 8 == 0 ? random() % bytes.size() : bytes.size());
+    std::size_t offset = 0;  // CHECK would catch the refusal itself
     try {
-      CHECK(parse_idx(bytes, "x").payload_offset <= bytes.size());
+      offset = parse_idx(bytes, "x").payload_offset;
     } catch (const DataError&) {
+      continue;
     }
+    CHECK(offset <= bytes.size());
   }
 }
 

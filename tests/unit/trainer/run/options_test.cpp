@@ -65,7 +65,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--epochs"}, "--epochs"},
       {{"--batch", "-1"}, "--batch"},
       {{"--batch", "1e3"}, "--batch"},
-      {{"--lr", "-0.1"}, "--lr: must be a number from 0 to 1e+06, not -0.1"},
+      {{"--lr", "-0.1"}, "--lr: must be a number from 0 to 1000000, not -0.1"},
       {{"--lr", "nan"}, "--lr"},
       {{"--seed", "-1"}, "--seed"},
       {{"--shards", "99999999999999999999"}, "--shards"},

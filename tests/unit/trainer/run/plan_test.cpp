@@ -71,7 +71,7 @@ TEST_CASE("steps do not depend on the number of workers") {
   }
 }
 
-TEST_CASE("--max-steps stops early without moving the schedule") {
+TEST_CASE("a run stopped early by --max-steps keeps its schedule") {
   Options options;
   options.max_steps = 5;
   const TrainPlan plan = make_plan(options, workers(1), kData, std::nullopt);
@@ -127,7 +127,7 @@ TEST_CASE("lanes fill the cores that a worker has, and never exceed its shards")
   CHECK(choose_lanes(options, workers(2), 1, 4) == 3);
 }
 
-TEST_CASE("--out is the directory of the run") {
+TEST_CASE("the directory of the run is the one of --out") {
   Options options;
   options.out = "/some/where";
   CHECK(choose_out(options, workers(1), "/base") == "/some/where");
