@@ -41,10 +41,16 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 bool send_from(ReplyBuffer& replies, int fd) {
   while (!replies.empty()) {
     std::array<iovec, kPiecesMax> pieces;
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = replies.gather(pieces);
-    const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    const std::size_t filled = replies.gather(pieces);
+    ssize_t sent = 0;
+    if (filled == 1) {  // nearly always, and send is the cheaper call
+      sent = send(fd, pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL);
+    } else {
+      msghdr message{};
+      message.msg_iov = pieces.data();
+      message.msg_iovlen = filled;
+      sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    }
     if (sent < 0) return would_block(errno);
     replies.consume(static_cast<std::size_t>(sent));
   }
@@ -142,9 +148,9 @@ void StoreLoop::pause_accepting(int error) {
   if (!accepting_) return;
   accepting_ = false;
   control(EPOLL_CTL_MOD, listener_.get(), 0, kListenerEvent);
-  spdlog::warn(
+  warn(fmt::format(
       "store: cannot accept clients: {}; they wait until a descriptor is free (see `ulimit -n`)",
-      std::strerror(error));
+      std::strerror(error)));
 }
 
 void StoreLoop::resume_accepting() {
@@ -254,8 +260,12 @@ void StoreLoop::refuse(ConnectionId id, const proto::c10d::Refusal& refusal) {
       fmt::format("store: closed client {}: {}", peer_name(connections_[id].fd.get()),
                   proto::c10d::explain(refusal));
   close(id);
-  if (settings_.on_refusal) {
-    settings_.on_refusal(line);
+  warn(line);
+}
+
+void StoreLoop::warn(const std::string& line) {
+  if (settings_.on_warning) {
+    settings_.on_warning(line);
   } else {
     spdlog::warn(line);
   }

@@ -65,6 +65,7 @@ class StoreLoop {
   void send_backlog(ConnectionId id);
   void watch(ConnectionId id);
   void refuse(ConnectionId id, const proto::c10d::Refusal& refusal);
+  void warn(const std::string& line);
   void close(ConnectionId id);
   bool control(int operation, int fd, std::uint32_t events, std::uint64_t data);
 

@@ -20,9 +20,9 @@ struct StoreSettings {
   /// Serve PyTorch 1.13 and 2.0 too. A client that does not begin with VALIDATE is taken for one of
   /// those.
   bool accept_old_dialect = false;
-  /// Gets one line for every client that was closed because it broke the protocol; called on the
-  /// store's thread. Empty: the line goes to spdlog, as a warning.
-  std::function<void(const std::string&)> on_refusal;
+  /// Gets one line for every client that was closed because it broke the protocol, and one when no
+  /// more clients can be accepted; called on the store's thread. Empty: the lines go to spdlog.
+  std::function<void(const std::string&)> on_warning;
 };
 
 }  // namespace ddprun::rdzv

@@ -168,7 +168,7 @@ TEST_CASE("requests over the store's limits are not sent") {
 
 TEST_CASE("a request that the store does not like ends the connection") {
   StoreSettings quiet;
-  quiet.on_refusal = [](const std::string&) {};
+  quiet.on_warning = [](const std::string&) {};
   StoreServer server(listener(), quiet);
   StoreClient client = client_of(server);
   REQUIRE(client.set("x", "abc", soon()));

@@ -38,13 +38,13 @@ StoreListener listener(const std::string& host = "127.0.0.1") {
   return std::move(*made);
 }
 
-/// A server whose refusals are kept instead of logged.
+/// A server whose warnings are kept instead of logged.
 struct Served {
   explicit Served(StoreSettings settings = {}, const std::string& host = "127.0.0.1")
       : server(listener(host), with_log(std::move(settings))) {}
 
   StoreSettings with_log(StoreSettings settings) {
-    settings.on_refusal = [this](const std::string& line) {
+    settings.on_warning = [this](const std::string& line) {
       const std::lock_guard lock(mutex);
       lines.push_back(line);
     };
@@ -55,7 +55,7 @@ struct Served {
     REQUIRE(connected.has_value());
     return std::move(*connected);
   }
-  std::vector<std::string> refusals() {
+  std::vector<std::string> warnings() {
     const std::lock_guard lock(mutex);
     return lines;
   }
@@ -203,7 +203,7 @@ TEST_CASE("rude clients are closed with one line each, and nobody else notices")
   // it is done.
   CHECK(good.get("k", soon()).value() == "v");
   CHECK(served.server.refused_clients() == rude.size());
-  const auto lines = served.refusals();
+  const auto lines = served.warnings();
   REQUIRE(lines.size() == rude.size());
   for (const std::string& line : lines) CHECK(line.find("store: closed client 127.0.0.1:") == 0);
   CHECK(lines[5].find("request code 19") != std::string::npos);
@@ -266,7 +266,7 @@ TEST_CASE("a client that never reads is not read either, and costs no other a th
   CHECK(good.add("n", 0, soon()));
   greedy.reset();
   CHECK(good.add("n", 0, soon()));
-  CHECK(served.refusals().empty());
+  CHECK(served.warnings().empty());
 }
 
 TEST_CASE("a paused client that reads again gets every reply, once and in order") {
@@ -352,6 +352,8 @@ TEST_CASE("with no descriptor left, clients wait in the kernel's queue until one
   REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(waited);
   CHECK(to_hex(echo) == "08000000");
+  REQUIRE(served.warnings().size() == 1);
+  CHECK(served.warnings()[0].find("ulimit -n") != std::string::npos);
 }
 
 TEST_CASE("destroying the server closes its clients and frees the port") {
