@@ -1,6 +1,7 @@
 #include "launcher/program.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -57,6 +58,11 @@ class Resolver {
   LaunchError not_executable(const std::string& file, const std::string& what) const;
   LaunchError not_found() const;
   LaunchError folder() const;
+
+  /// Where an installation keeps the bundled programs, as people would write it.
+  [[nodiscard]] std::string libexec_folder() const {
+    return std::filesystem::path(request_.executable_folder).parent_path() / "libexec/ddprun";
+  }
 
   const ProgramRequest& request_;
   const Environment& environment_;
@@ -128,8 +134,7 @@ std::optional<ProgramChoice> Resolver::bundled() const {
     return std::nullopt;
   }
   // libexec first: in an installed tree the folder of ddprun holds everybody's programs.
-  for (const auto& folder :
-       {join(request_.executable_folder, "../libexec/ddprun"), request_.executable_folder}) {
+  for (const auto& folder : {libexec_folder(), request_.executable_folder}) {
     const std::string file = join(folder, request_.program);
     if (is_program(files_.look(file))) {
       return directly(ProgramChoice::Kind::bundled, file,
@@ -223,8 +228,7 @@ LaunchError Resolver::not_found() const {
   }
   if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), name) != kBundledPrograms.end()) {
     return {kExitNotFound, message + ": it comes with ddprun, but is neither in " +
-                               join(request_.executable_folder, "../libexec/ddprun") + " nor in " +
-                               request_.executable_folder +
+                               libexec_folder() + " nor in " + request_.executable_folder +
                                "; install ddprun again, or give a path"};
   }
   std::vector<std::string> candidates;

@@ -112,8 +112,8 @@ TEST_CASE("a bare name is a bundled program first, in libexec or beside ddprun")
   CHECK(chosen(Asked("train"), files).kind == Kind::bundled);
   CHECK(chosen(Asked("train"), files).file == "/opt/ddprun/bin/train");
   CHECK(chosen(Asked("train"), files).argv == Words{"train", "--x", "1"});
-  files.program("/opt/ddprun/bin/../libexec/ddprun/train");
-  CHECK(chosen(Asked("train"), files).file == "/opt/ddprun/bin/../libexec/ddprun/train");
+  files.program("/opt/ddprun/libexec/ddprun/train");
+  CHECK(chosen(Asked("train"), files).file == "/opt/ddprun/libexec/ddprun/train");
   CHECK(chosen(Asked("train").without_python(), files).kind == Kind::bundled);
 }
 
@@ -122,7 +122,7 @@ TEST_CASE(
   const auto error = refused(Asked("train"), machine());
   CHECK(error.exit_code == 127);
   CHECK_THAT(error.message,
-             Contains("/opt/ddprun/bin/../libexec/ddprun nor in /opt/ddprun/bin; install"));
+             Contains("/opt/ddprun/libexec/ddprun nor in /opt/ddprun/bin; install"));
 }
 
 TEST_CASE("only programs that come with ddprun are looked for beside it") {
