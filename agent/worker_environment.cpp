@@ -69,13 +69,15 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
 
 std::vector<std::string> merge_environment(const std::vector<std::string>& inherited,
                                            const EnvironmentPairs& set) {
+  // Done for every worker of every round: a search, not a scan, for each inherited name.
+  std::vector<std::string_view> names;
+  names.reserve(set.size());
+  for (const auto& [name, value] : set) names.push_back(name);
+  std::sort(names.begin(), names.end());
   std::vector<std::string> merged;
   merged.reserve(inherited.size() + set.size());
   for (const std::string& entry : inherited) {
-    const std::string_view name = name_of(entry);
-    const bool replaced = std::any_of(set.begin(), set.end(),
-                                      [name](const auto& pair) { return pair.first == name; });
-    if (!replaced) merged.push_back(entry);
+    if (!std::binary_search(names.begin(), names.end(), name_of(entry))) merged.push_back(entry);
   }
   for (const auto& [name, value] : set) merged.push_back(name + "=" + value);
   return merged;

@@ -126,7 +126,8 @@ class Warden {
       code = kExitInternal;
     }
     std::error_code ignored_error;
-    if (!settings_.run_directory.empty())
+    // Mostly empty, and then one system call does.
+    if (!settings_.run_directory.empty() && rmdir(settings_.run_directory.c_str()) != 0)
       std::filesystem::remove_all(settings_.run_directory, ignored_error);
     return code;
   }
