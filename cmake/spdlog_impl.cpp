@@ -1,5 +1,5 @@
-// spdlog's own sources, compiled once (SPDLOG_COMPILED_LIB): header-only, it costs every file that logs many seconds
-// under the sanitizers, and the packaged library is a shared one.
+// spdlog's own sources, compiled once (SPDLOG_COMPILED_LIB): header-only, it costs every file that
+// logs many seconds under the sanitizers, and the packaged library is a shared one.
 #include <spdlog/common-inl.h>
 #include <spdlog/details/backtracer-inl.h>
 #include <spdlog/details/log_msg-inl.h>

@@ -9,14 +9,20 @@ class Category final : public boost::system::error_category {
 
   std::string message(int code) const override {
     switch (static_cast<Errc>(code)) {
-      case Errc::malformed: return "bytes that the protocol does not allow here";
-      case Errc::too_large: return "a length or count over its limit";
-      case Errc::timed_out: return "the deadline passed";
-      case Errc::peer_closed: return "the other side closed the connection";
-      case Errc::version_mismatch: return "no protocol version in common";
+      case Errc::malformed:
+        return "bytes that the protocol does not allow here";
+      case Errc::too_large:
+        return "a length or count over its limit";
+      case Errc::timed_out:
+        return "the deadline passed";
+      case Errc::peer_closed:
+        return "the other side closed the connection";
+      case Errc::version_mismatch:
+        return "no protocol version in common";
       case Errc::old_dialect:
         return "the server does not answer PING (a store of PyTorch before 2.5, or not a store)";
-      case Errc::not_a_number: return "the value under this key is not a decimal number";
+      case Errc::not_a_number:
+        return "the value under this key is not a decimal number";
     }
     return "unknown error";
   }

@@ -1,9 +1,9 @@
 #include "proto/version.hpp"
 
-#include <boost/version.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <spdlog/version.h>
+#include <boost/version.hpp>
+#include <nlohmann/json.hpp>
 
 #include "proto/build_info.hpp"  // generated, see proto/CMakeLists.txt
 

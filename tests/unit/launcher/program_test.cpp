@@ -121,8 +121,7 @@ TEST_CASE(
     "a bundled program that is missing is an incomplete installation, said with the folders") {
   const auto error = refused(Asked("train"), machine());
   CHECK(error.exit_code == 127);
-  CHECK_THAT(error.message,
-             Contains("/opt/ddprun/libexec/ddprun nor in /opt/ddprun/bin; install"));
+  CHECK_THAT(error.message, Contains("/opt/ddprun/libexec/ddprun nor in /opt/ddprun/bin; install"));
 }
 
 TEST_CASE("only programs that come with ddprun are looked for beside it") {
