@@ -328,6 +328,9 @@ TEST_CASE("clients that come and go leave no descriptor behind") {
   CHECK(open_descriptors() == before);
 }
 
+// UBSan opens a pipe when it meets a class for the first time, so it cannot do without descriptors.
+// The release build runs this file too.
+#ifndef __SANITIZE_ADDRESS__
 TEST_CASE("with no descriptor left, clients wait in the kernel's queue until one is free") {
   Served served;
   StoreClient good = served.client();
@@ -355,6 +358,7 @@ TEST_CASE("with no descriptor left, clients wait in the kernel's queue until one
   REQUIRE(served.warnings().size() == 1);
   CHECK(served.warnings()[0].find("ulimit -n") != std::string::npos);
 }
+#endif
 
 TEST_CASE("destroying the server closes its clients and frees the port") {
   auto served = std::make_unique<Served>();
