@@ -1,10 +1,14 @@
 #include "rendezvous/client/resolve.hpp"
 
-#include <algorithm>
+#include <pthread.h>
+#include <signal.h>
+
 #include <cerrno>
+#include <condition_variable>
 #include <mutex>
+#include <system_error>
+#include <thread>
 #include <utility>
-#include <vector>
 
 #include "proto/error.hpp"
 
@@ -17,89 +21,83 @@ class Category final : public boost::system::error_category {
   std::string message(int code) const override { return gai_strerror(code); }
 };
 
-ErrorCode lookup_error(int code) {
-  static const Category category;
-  if (code == EAI_SYSTEM) return {errno, boost::system::system_category()};
-  return {code, category};
+/// What getaddrinfo said.
+struct Answer {
+  int code = 0;
+  int system_error = 0;  ///< where the code is EAI_SYSTEM
+  Addresses addresses{nullptr, &freeaddrinfo};
+};
+
+Answer ask(const std::string& host, std::uint16_t port, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  Answer answer;
+  answer.code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  answer.system_error = errno;
+  if (answer.code == 0) answer.addresses.reset(found);
+  return answer;
 }
 
-/// One look-up on a thread of the C library.
+Result<Addresses> result_of(Answer answer) {
+  static const Category category;
+  if (answer.code == 0) return std::move(answer.addresses);
+  if (answer.code == EAI_SYSTEM) {
+    return ErrorCode(answer.system_error, boost::system::system_category());
+  }
+  return ErrorCode(answer.code, category);
+}
+
+/// One look-up on a thread of its own, which shares this with the one that waits.
 struct Lookup {
-  std::string host;
-  std::string port;
-  addrinfo hints{};
-  gaicb request{};
+  std::mutex mutex;
+  std::condition_variable answered;
+  bool done = false;
+  Answer answer;
 };
 
-/// Look-ups that were not done at their deadline. The C library still writes to them, so they stay
-/// until they are done; the list itself is never destroyed, for that may be after `main`.
-class GivenUp {
- public:
-  static GivenUp& list() {
-    static GivenUp& only = *std::make_unique<GivenUp>().release();
-    return only;
+/// A look-up can be neither interrupted nor given a deadline, so its thread is left alone when the
+/// deadline passes: it ends with the resolver's own time-outs, and touches nothing but the Lookup.
+/// Gives the error where no thread can be started.
+ErrorCode start(const std::shared_ptr<Lookup>& lookup, const std::string& host,
+                std::uint16_t port) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the threads that handle them
+  ErrorCode failure;
+  try {
+    std::thread([lookup, host, port] {
+      Answer answer = ask(host, port, 0);
+      const std::lock_guard lock(lookup->mutex);
+      lookup->answer = std::move(answer);
+      lookup->done = true;
+      lookup->answered.notify_one();
+    }).detach();
+  } catch (const std::system_error& error) {
+    failure = ErrorCode(error.code().value(), boost::system::system_category());
   }
-  void add(std::unique_ptr<Lookup> lookup) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(lookups_, [](const std::unique_ptr<Lookup>& old) {
-      if (gai_error(&old->request) == EAI_INPROGRESS) return false;
-      if (old->request.ar_result != nullptr) freeaddrinfo(old->request.ar_result);
-      return true;
-    });
-    lookups_.push_back(std::move(lookup));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Lookup>> lookups_;
-};
-
-timespec until(std::chrono::steady_clock::time_point deadline) {
-  const auto left = std::max(deadline - std::chrono::steady_clock::now(),
-                             std::chrono::steady_clock::duration::zero());
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  return {seconds.count(), std::chrono::nanoseconds(left - seconds).count()};
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return failure;
 }
 
 }  // namespace
 
 Result<Addresses> resolve(const std::string& host, std::uint16_t port,
                           std::chrono::steady_clock::time_point deadline) {
-  auto lookup = std::make_unique<Lookup>();
-  lookup->host = host;
-  lookup->port = std::to_string(port);
-  lookup->hints.ai_socktype = SOCK_STREAM;
-  lookup->hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), lookup->port.c_str(), &lookup->hints, &found) == 0) {
-    return Addresses(found, &freeaddrinfo);
+  // Numeric addresses, the usual case, need no resolver.
+  if (Answer numeric = ask(host, port, AI_NUMERICHOST); numeric.code == 0) {
+    return result_of(std::move(numeric));
   }
-
-  lookup->hints.ai_flags = AI_NUMERICSERV;
-  lookup->request.ar_name = lookup->host.c_str();
-  lookup->request.ar_service = lookup->port.c_str();
-  lookup->request.ar_request = &lookup->hints;
-  gaicb* request = &lookup->request;
-  if (const int failed = getaddrinfo_a(GAI_NOWAIT, &request, 1, nullptr))
-    return lookup_error(failed);
-  int state = gai_error(request);
-  while (state == EAI_INPROGRESS) {
-    const timespec left = until(deadline);
-    if (left.tv_sec == 0 && left.tv_nsec == 0) {
-      if (gai_cancel(request) == EAI_NOTCANCELED) {
-        GivenUp::list().add(std::move(lookup));
-      } else if (request->ar_result != nullptr) {
-        freeaddrinfo(request->ar_result);  // it was done at this very moment
-      }
-      return make_error_code(proto::Errc::timed_out);
-    }
-    const gaicb* const waited = request;
-    gai_suspend(&waited, 1, &left);
-    state = gai_error(request);
+  if (deadline <= std::chrono::steady_clock::now()) return make_error_code(proto::Errc::timed_out);
+  const auto lookup = std::make_shared<Lookup>();
+  if (const ErrorCode failed = start(lookup, host, port)) return failed;
+  std::unique_lock lock(lookup->mutex);
+  if (!lookup->answered.wait_until(lock, deadline, [&] { return lookup->done; })) {
+    return make_error_code(proto::Errc::timed_out);
   }
-  if (state != 0) return lookup_error(state);
-  return Addresses(request->ar_result, &freeaddrinfo);
+  return result_of(std::move(lookup->answer));
 }
 
 }  // namespace ddprun::rdzv

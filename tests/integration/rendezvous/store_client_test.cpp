@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "proto/error.hpp"
+#include "rendezvous/client/resolve.hpp"
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/store/store_server.hpp"
 #include "tests/support/hex.hpp"
@@ -109,6 +110,42 @@ TEST_CASE("host names are resolved") {
   auto client = StoreClient::connect("localhost", server.port(), soon());
   REQUIRE(client.has_value());
   CHECK(client->add("n", 1, soon()).value() == 1);
+}
+
+TEST_CASE("a look-up that is not answered by its deadline is given up") {
+  const auto late = resolve("localhost", 80, Clock::now() - 1s);
+  REQUIRE_FALSE(late.has_value());
+  CHECK(late.error() == Errc::timed_out);
+}
+
+TEST_CASE("a host that cannot be has the resolver's own error") {
+  const auto none = resolve(std::string(300, 'x'), 80, soon());  // longer than any name
+  REQUIRE_FALSE(none.has_value());
+  CHECK(none.error() != Errc::timed_out);
+  CHECK(std::string(none.error().category().name()) == "getaddrinfo");
+  CHECK_FALSE(none.error().message().empty());
+}
+
+TEST_CASE("a numeric address needs no resolver and hence no time") {
+  for (const char* host : {"127.0.0.1", "::1"}) {
+    const auto found = resolve(host, 80, Clock::now() - 1s);
+    REQUIRE(found.has_value());
+    CHECK(found.value() != nullptr);
+  }
+}
+
+TEST_CASE("look-ups of several threads do not meet") {
+  std::vector<std::thread> threads;
+  std::atomic<int> answered{0};
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      const auto deadline = i % 2 == 0 ? soon() : Clock::now();
+      const auto found = resolve("localhost", 80, deadline);
+      if (found.has_value() || found.error() == Errc::timed_out) ++answered;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(answered == 8);
 }
 
 TEST_CASE("a wait that times out is cancelled, and the connection stays usable") {
