@@ -34,14 +34,19 @@ std::string explain(const Refusal& refusal) {
       return "nothing was wrong";
     case Why::not_validated:
       return "the first bytes are not a store client's (a port scanner, a browser, or PyTorch "
-             "before 2.1)";
+             "before 2.1 where that is not accepted)";
     case Why::wrong_magic:
       return "VALIDATE has a wrong magic number, so this is not a store client";
     case Why::validated_twice:
       return "VALIDATE came a second time";
     case Why::unknown_code:
+      if (refusal.limit != kLastCode) {
+        return fmt::format("request code {} does not exist in PyTorch 1.13's dialect",
+                           refusal.found);
+      }
       return fmt::format(
-          "request code {} is not known: the client's PyTorch is newer than this store, or broken",
+          "request code {} is not known: worker's PyTorch is newer than this ddprun: "
+          "--worker-store=rank0",
           refusal.found);
     case Why::key_too_long:
       return over("a key length of");
@@ -58,6 +63,17 @@ std::string explain(const Refusal& refusal) {
     case Why::request_while_waiting:
       return "a request while its WAIT is open: the client's wait timed out, its replies would be "
              "out of step";
+    case Why::watch_key:
+      return "WATCH_KEY, which only C++ programs of PyTorch 1.13 can send, is not served";
+    case Why::handshake_too_late:
+      return fmt::format("it sent no whole request within {:g} s",
+                         static_cast<double>(refusal.limit) / 1000);
+    case Why::other_user:
+      return fmt::format(
+          "it belongs to uid {}, and this store to uid {}: --store-allow-uid={} lets it in",
+          refusal.found, refusal.limit, refusal.found);
+    case Why::left_unchecked:
+      return "it had closed its end before its user could be seen, so its requests were not served";
   }
   return "unknown refusal";
 }
@@ -128,21 +144,12 @@ ParseStatus RequestParser::next(std::string_view bytes, const Limits& limits, Re
   }
   if (dialect_ == Dialect::must_validate || dialect_ == Dialect::undecided) {
     const ParseStatus status = handshake(bytes, request);
-    if (dialect_ != Dialect::old) return status;
+    if (dialect_ != Dialect::old_first) return status;
   }
-
-  const auto code = static_cast<std::uint8_t>(bytes.front());
   request = Request{};
-  if (dialect_ == Dialect::old) {
-    if (code >= kOldCodes.size() || code == kOldWatchKey)
-      return refuse({Refusal::Why::unknown_code, code, 0});
-    request.code = kOldCodes[code];
-    request.old_dialect = true;
-  } else {
-    if (code == 0) return refuse({Refusal::Why::validated_twice, 0, 0});
-    if (code > kLastCode) return refuse({Refusal::Why::unknown_code, code, kLastCode});
-    request.code = static_cast<Code>(code);
-  }
+  const bool old = dialect_ != Dialect::today;
+  const ParseStatus known = old ? old_code(bytes, limits, request) : today_code(bytes, request);
+  if (known != ParseStatus::complete) return known;
 
   Cursor cursor(bytes, limits, elements_end_ != 0 ? elements_end_ : 1);
   if (!arguments(cursor, request)) {
@@ -154,7 +161,42 @@ ParseStatus RequestParser::next(std::string_view bytes, const Limits& limits, Re
   elements_done_ = 0;
   elements_end_ = 0;
   bytes_needed_ = 1;
+  if (old) dialect_ = Dialect::old;
   return ParseStatus::complete;
+}
+
+/// What the first byte of a request means; complete if it is a known code.
+ParseStatus RequestParser::today_code(std::string_view bytes, Request& request) {
+  const auto byte = static_cast<std::uint8_t>(bytes.front());
+  if (byte == 0) return refuse({Refusal::Why::validated_twice, 0, 0});
+  if (byte > kLastCode) return refuse({Refusal::Why::unknown_code, byte, kLastCode});
+  request.code = static_cast<Code>(byte);
+  return ParseStatus::complete;
+}
+
+ParseStatus RequestParser::old_code(std::string_view bytes, const Limits& limits,
+                                    Request& request) {
+  const auto byte = static_cast<std::uint8_t>(bytes.front());
+  const bool first = dialect_ == Dialect::old_first;
+  if (byte == kOldWatchKey) return refuse({Refusal::Why::watch_key, 0, 0});
+  if (byte >= kOldCodes.size()) {
+    if (first) return refuse({Refusal::Why::not_validated, 0, 0});
+    return refuse({Refusal::Why::unknown_code, byte, kOldCodes.size() - 1});
+  }
+  request.code = kOldCodes[byte];
+  request.old_dialect = true;
+  if (!first || request.code != Code::set) return ParseStatus::complete;
+  // A SET begins as VALIDATE does. Its key is short, and never empty in PyTorch, so a magic number
+  // that is wrong shows before the length is there whole.
+  std::uint32_t magic = 0;
+  const std::size_t there = std::min(bytes.size() - 1, sizeof magic);
+  std::memcpy(&magic, bytes.data() + 1, there);
+  if (magic > limits.key_bytes_max || (magic == 0 && there == sizeof magic)) {
+    return refuse({Refusal::Why::wrong_magic, 0, 0});
+  }
+  if (there == sizeof magic) return ParseStatus::complete;
+  bytes_needed_ = bytes.size() + 1;  // so that the cuts of the network make no difference
+  return ParseStatus::incomplete;
 }
 
 /// The first request of a connection: VALIDATE, refused at its first wrong byte, or the sign of the
@@ -166,15 +208,14 @@ ParseStatus RequestParser::handshake(std::string_view bytes, Request& request) {
       bytes.begin();
   if (wrong < static_cast<std::ptrdiff_t>(length)) {
     if (dialect_ == Dialect::undecided) {
-      dialect_ = Dialect::old;
+      dialect_ = Dialect::old_first;
       return ParseStatus::incomplete;  // looked at again by the caller, in that dialect
     }
     return refuse({wrong == 0 ? Refusal::Why::not_validated : Refusal::Why::wrong_magic, 0, 0});
   }
   if (length < kHandshake.size()) {
-    bytes_needed_ = kHandshake.size();
     // A wrong byte is to be seen when it comes, so every further byte is worth a look.
-    if (dialect_ == Dialect::must_validate) bytes_needed_ = length + 1;
+    bytes_needed_ = length + 1;
     return ParseStatus::incomplete;
   }
   dialect_ = Dialect::today;

@@ -130,7 +130,12 @@ struct Refusal {
     not_a_number,           ///< ADD or BARRIER on a value that is not decimal text
     too_many_waits,         ///< `found` keys waited for, over `limit`
     request_while_waiting,  ///< old dialect: its client never does that unless its wait timed out
+    watch_key,              ///< old dialect: a request that no Python program can send
+    handshake_too_late,     ///< no whole request within `limit` milliseconds
+    other_user,             ///< belongs to the uid `found`; the store is the uid `limit`'s
+    left_unchecked,         ///< closed its end before its user could be seen
   };
+  static constexpr std::size_t kReasons = static_cast<std::size_t>(Why::left_unchecked) + 1;
   Why why = Why::none;
   std::uint64_t found = 0;
   std::uint64_t limit = 0;
@@ -164,12 +169,18 @@ class RequestParser {
   [[nodiscard]] std::size_t bytes_needed() const { return bytes_needed_; }
   /// After `refused`.
   [[nodiscard]] const Refusal& refusal() const { return refusal_; }
+  /// The first request was whole: VALIDATE, or any of the old dialect.
+  [[nodiscard]] bool greeted() const { return dialect_ == Dialect::today || old_dialect(); }
+  [[nodiscard]] bool old_dialect() const { return dialect_ == Dialect::old; }
 
  private:
-  enum class Dialect : std::uint8_t { must_validate, undecided, today, old };
+  /// `old_first`: the old dialect, of which no request was whole yet.
+  enum class Dialect : std::uint8_t { must_validate, undecided, today, old_first, old };
   class Cursor;
 
   ParseStatus handshake(std::string_view bytes, Request& request);
+  ParseStatus today_code(std::string_view bytes, Request& request);
+  ParseStatus old_code(std::string_view bytes, const Limits& limits, Request& request);
   bool arguments(Cursor& cursor, Request& request);
   bool list(Cursor& cursor, std::uint64_t elements_each, Request& request);
   ParseStatus refuse(Refusal refusal);

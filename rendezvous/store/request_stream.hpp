@@ -49,6 +49,9 @@ class RequestStream {
   }
 
   [[nodiscard]] const proto::c10d::Refusal& refusal() const { return parser_.refusal(); }
+  /// The first request was whole, and what dialect it was in.
+  [[nodiscard]] bool greeted() const { return parser_.greeted(); }
+  [[nodiscard]] bool old_dialect() const { return parser_.old_dialect(); }
   /// Bytes held for requests that are not served yet.
   [[nodiscard]] std::size_t kept_bytes() const { return kept_ ? kept_->size() : 0; }
 

@@ -1,41 +1,30 @@
 #include "rendezvous/store/store_loop.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <boost/system/system_error.hpp>
 
 #include "proto/assert.hpp"
-#include "rendezvous/store/peer_name.hpp"
 
 namespace ddprun::rdzv {
 namespace {
 
 constexpr std::size_t kReadBytes = 256 * 1024;
 constexpr std::size_t kEventsMax = 256;
-constexpr std::size_t kAcceptsMax =
-    256;  ///< in one go, so that a storm of connects delays nobody for long
 constexpr std::size_t kPiecesMax = 64;  ///< of one send
-constexpr int kAcceptRetryMs = 100;     ///< while the process has no descriptor left
-
-constexpr std::uint64_t kListenerEvent = ~0ULL;
-constexpr std::uint64_t kStopEvent = ~0ULL - 1;
+/// Newcomers whose deadlines are this close are looked at together.
+constexpr std::chrono::milliseconds kDeadlineSlack{250};
 
 [[noreturn]] void fail(const char* what) {
   throw boost::system::system_error(errno, boost::system::system_category(), what);
 }
-
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 /// Sends as much as the socket takes. False: the client is gone.
 bool send_from(ReplyBuffer& replies, int fd) {
@@ -51,7 +40,7 @@ bool send_from(ReplyBuffer& replies, int fd) {
       message.msg_iovlen = filled;
       sent = sendmsg(fd, &message, MSG_NOSIGNAL);
     }
-    if (sent < 0) return would_block(errno);
+    if (sent < 0) return errno == EAGAIN || errno == EINTR;
     replies.consume(static_cast<std::size_t>(sent));
   }
   return true;
@@ -65,7 +54,9 @@ StoreLoop::StoreLoop(UniqueFd listener, StoreSettings settings)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       core_(settings_.waited_keys_max),
-      read_buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)) {
+      read_buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)),
+      warnings_(kWarningKinds) {
+  if (settings_.check_uid) peer_users_.emplace(settings_.allowed_uids);
   if (!epoll_ || !stop_) fail("the store needs two descriptors");
   if (!control(EPOLL_CTL_ADD, listener_.get(), EPOLLIN, kListenerEvent) ||
       !control(EPOLL_CTL_ADD, stop_.get(), EPOLLIN, kStopEvent)) {
@@ -73,7 +64,23 @@ StoreLoop::StoreLoop(UniqueFd listener, StoreSettings settings)
   }
 }
 
-StoreLoop::~StoreLoop() = default;
+StoreLoop::~StoreLoop() {
+  for (const std::string& line : warnings_.reports(Clock::time_point::max())) warn(line);
+  if (!settings_.reset_on_close) return;
+  const linger hard{1, 0};
+  for (const Connection& connection : connections_) {
+    if (connection.fd) {
+      setsockopt(connection.fd.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    }
+  }
+}
+
+StoreCounters StoreLoop::counters() const {
+  const auto value = [](const std::atomic<std::uint64_t>& counter) {
+    return counter.load(std::memory_order_relaxed);
+  };
+  return {value(clients_), value(refused_clients_), value(newer_clients_), value(other_users_)};
+}
 
 void StoreLoop::stop() {
   const std::uint64_t one = 1;
@@ -91,10 +98,9 @@ bool StoreLoop::control(int operation, int fd, std::uint32_t events, std::uint64
 void StoreLoop::run() {
   std::array<epoll_event, kEventsMax> events;
   while (true) {
-    const int count =
-        epoll_wait(epoll_.get(), events.data(), kEventsMax, accepting_ ? -1 : kAcceptRetryMs);
+    const int limit_ms = wait_limit_ms();
+    const int count = epoll_wait(epoll_.get(), events.data(), kEventsMax, limit_ms);
     DDPRUN_ASSERT(count >= 0 || errno == EINTR, "the store's own descriptors are open");
-    if (count == 0) resume_accepting();
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.u64 == kStopEvent) return;
@@ -105,57 +111,32 @@ void StoreLoop::run() {
       }
     }
     // Only now: a later event of the batch may still be for a connection that was closed before.
+    if (limit_ms >= 0) do_what_is_due();
     free_.insert(free_.end(), closed_.begin(), closed_.end());
-    if (!closed_.empty() && !accepting_) resume_accepting();
+    if (!closed_.empty()) resume_accepting();
     closed_.clear();
   }
 }
 
-void StoreLoop::accept_clients() {
-  for (std::size_t i = 0; i < kAcceptsMax; ++i) {
-    UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd) {
-      add_client(std::move(fd));
-      continue;
-    }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-      return pause_accepting(errno);
-    if (would_block(errno)) return;
-    // Anything else is about the one connection that was taken off the queue, such as ECONNABORTED.
+/// An idle store waits for ever: nothing wakes it but its clients.
+int StoreLoop::wait_limit_ms() const {
+  if (newcomers_.empty() && accepting_ != Accepting::no_descriptor && !warnings_.holding()) {
+    return -1;
   }
+  const Clock::time_point now = Clock::now();
+  Clock::time_point due = Clock::time_point::max();
+  if (!newcomers_.empty()) due = newcomers_.front().handshake_deadline + kDeadlineSlack;
+  if (accepting_ == Accepting::no_descriptor) due = std::min(due, accept_retry_);
+  if (const auto report = warnings_.due()) due = std::min(due, *report);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(due - now).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000'000));
 }
 
-void StoreLoop::add_client(UniqueFd fd) {
-  const int on = 1;  // a reply of one byte must not wait for another
-  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ConnectionId id = static_cast<ConnectionId>(connections_.size());
-  if (free_.empty()) {
-    connections_.emplace_back();
-  } else {
-    id = free_.back();
-    free_.pop_back();
-  }
-  if (!control(EPOLL_CTL_ADD, fd.get(), EPOLLIN, id)) {
-    free_.push_back(id);
-    return;
-  }
-  connections_[id] = {std::move(fd), false, EPOLLIN, RequestStream(settings_.accept_old_dialect),
-                      nullptr};
-}
-
-/// No descriptor is left: clients stay in the kernel's queue, and the loop does not spin on them.
-void StoreLoop::pause_accepting(int error) {
-  if (!accepting_) return;
-  accepting_ = false;
-  control(EPOLL_CTL_MOD, listener_.get(), 0, kListenerEvent);
-  warn(fmt::format(
-      "store: cannot accept clients: {}; they wait until a descriptor is free (see `ulimit -n`)",
-      std::strerror(error)));
-}
-
-void StoreLoop::resume_accepting() {
-  if (accepting_) return;
-  accepting_ = control(EPOLL_CTL_MOD, listener_.get(), EPOLLIN, kListenerEvent);
+void StoreLoop::do_what_is_due() {
+  const Clock::time_point now = Clock::now();
+  close_late_newcomers(now);
+  for (const std::string& line : warnings_.reports(now)) warn(line);
+  if (accepting_ == Accepting::no_descriptor && accept_retry_ <= now) resume_accepting();
 }
 
 void StoreLoop::handle(ConnectionId id, std::uint32_t events) {
@@ -183,6 +164,7 @@ void StoreLoop::read(ConnectionId id) {
 /// than the limit it is the others' turn, and this client's next one when it has read them.
 void StoreLoop::serve(ConnectionId id, std::string_view bytes) {
   Connection& connection = connections_[id];
+  if (!connection.checked && !may_use(id)) return;
   proto::c10d::Refusal refusal;
   const auto serve_request = [&](const proto::c10d::Request& request) {
     refusal = core_.apply(id, request, replies(connection), released_);
@@ -191,6 +173,7 @@ void StoreLoop::serve(ConnectionId id, std::string_view bytes) {
   };
   const RequestStream::State state = connection.input.take(bytes, settings_.request, serve_request);
   if (state == RequestStream::State::refused) refusal = connection.input.refusal();
+  if (connection.newcomer && connection.input.greeted()) greeted(connection);
   if (!send_replies(connection)) {
     replies_.clear();
     close(id);
@@ -254,31 +237,16 @@ void StoreLoop::watch(ConnectionId id) {
   control(EPOLL_CTL_MOD, connection.fd.get(), wanted, id);
 }
 
-void StoreLoop::refuse(ConnectionId id, const proto::c10d::Refusal& refusal) {
-  refused_clients_.fetch_add(1, std::memory_order_relaxed);
-  const std::string line =
-      fmt::format("store: closed client {}: {}", peer_name(connections_[id].fd.get()),
-                  proto::c10d::explain(refusal));
-  close(id);
-  warn(line);
-}
-
-void StoreLoop::warn(const std::string& line) {
-  if (settings_.on_warning) {
-    settings_.on_warning(line);
-  } else {
-    spdlog::warn(line);
-  }
-}
-
 void StoreLoop::close(ConnectionId id) {
   Connection& connection = connections_[id];
   // Explicitly, because a worker that is being forked at this moment holds the socket until it
   // execs, and epoll would go on reporting it under a number that is in use again.
   control(EPOLL_CTL_DEL, connection.fd.get(), 0, 0);
   core_.disconnect(id);
+  connection.newcomers.unlink();
   connection = Connection{};
   closed_.push_back(id);
+  --open_clients_;
 }
 
 }  // namespace ddprun::rdzv

@@ -4,19 +4,27 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <boost/intrusive/list.hpp>
+
 #include "proto/c10d.hpp"
 #include "proto/unique_handle.hpp"
+#include "rendezvous/store/peer_users.hpp"
 #include "rendezvous/store/reply_buffer.hpp"
 #include "rendezvous/store/request_stream.hpp"
 #include "rendezvous/store/store_core.hpp"
+#include "rendezvous/store/store_counters.hpp"
 #include "rendezvous/store/store_settings.hpp"
+#include "rendezvous/store/warning_limiter.hpp"
 
 namespace ddprun::rdzv {
 
@@ -27,7 +35,7 @@ class StoreLoop {
   StoreLoop(UniqueFd listener, StoreSettings settings);
   StoreLoop(const StoreLoop&) = delete;
   StoreLoop& operator=(const StoreLoop&) = delete;
-  /// Closes the listener and every connection.
+  /// Closes the listener, and closes or resets every connection.
   ~StoreLoop();
 
   /// Serves until `stop`.
@@ -35,23 +43,53 @@ class StoreLoop {
   /// From any thread: makes `run` return soon.
   void stop();
   /// From any thread.
-  [[nodiscard]] std::uint64_t refused_clients() const {
-    return refused_clients_.load(std::memory_order_relaxed);
-  }
+  [[nodiscard]] StoreCounters counters() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  /// What epoll reports for the two that are no clients.
+  static constexpr std::uint64_t kListenerEvent = ~0ULL;
+  static constexpr std::uint64_t kStopEvent = ~0ULL - 1;
+  /// Kinds of warnings: the reasons to refuse a client, and this one behind them.
+  static constexpr std::size_t kAcceptWarning = proto::c10d::Refusal::kReasons;
+  static constexpr std::size_t kWarningKinds = kAcceptWarning + 1;
+
+  static bool would_block(int error) {
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+  }
+
   /// All that the loop holds for one client: no buffer, unless something is incomplete or unsent.
   struct Connection {
+    ConnectionId id = 0;
     UniqueFd fd;                ///< none: the slot is free
     bool paused = false;        ///< nothing is read or served until `backlog` has been sent
+    bool newcomer = true;       ///< its first request was not whole yet
+    bool checked = false;       ///< its user may use this store
     std::uint32_t watched = 0;  ///< the events that epoll reports
     RequestStream input;
     std::unique_ptr<ReplyBuffer> backlog;  ///< replies that the socket did not take
+    Clock::time_point handshake_deadline;
+    boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>
+        newcomers;
+  };
+  /// Those with a deadline for their first request, the earliest first.
+  using Newcomers = boost::intrusive::list<
+      Connection,
+      boost::intrusive::member_hook<Connection, decltype(Connection::newcomers),
+                                    &Connection::newcomers>,
+      boost::intrusive::constant_time_size<false>>;
+  enum class Accepting {
+    on,
+    no_descriptor,  ///< tried again every now and then, and whenever a client leaves
+    full,           ///< until a client leaves
   };
 
+  [[nodiscard]] int wait_limit_ms() const;
+  void do_what_is_due();
   void accept_clients();
-  void add_client(UniqueFd fd);
-  void pause_accepting(int error);
+  void add_client(UniqueFd fd, Clock::time_point now);
+  void pause_accepting(Accepting why, const char* reason);
   void resume_accepting();
 
   void handle(ConnectionId id, std::uint32_t events);
@@ -64,6 +102,9 @@ class StoreLoop {
   bool send_replies(Connection& connection);
   void send_backlog(ConnectionId id);
   void watch(ConnectionId id);
+  bool may_use(ConnectionId id);
+  void greeted(Connection& connection);
+  void close_late_newcomers(Clock::time_point now);
   void refuse(ConnectionId id, const proto::c10d::Refusal& refusal);
   void warn(const std::string& line);
   void close(ConnectionId id);
@@ -73,7 +114,11 @@ class StoreLoop {
   UniqueFd listener_;
   UniqueFd epoll_;
   UniqueFd stop_;
-  bool accepting_ = true;
+  Accepting accepting_ = Accepting::on;
+  Clock::time_point accept_retry_;  ///< while `accepting_` is `no_descriptor`
+  bool pause_said_ = false;         ///< no client has come in since
+  std::optional<PeerUsers> peer_users_;
+  bool users_unknown_said_ = false;
 
   StoreCore core_;
   std::deque<Connection>
@@ -84,7 +129,15 @@ class StoreLoop {
   std::unique_ptr<char[]> read_buffer_;  ///< shared by all connections
   ReplyBuffer replies_;                  ///< to the connection at hand, if it has no backlog
   std::vector<ConnectionId> released_;
+  std::size_t open_clients_ = 0;
+  bool old_dialect_seen_ = false;
+  WarningLimiter warnings_;
+  Newcomers newcomers_;  ///< links between connections_, hence behind them
+
+  std::atomic<std::uint64_t> clients_{0};
   std::atomic<std::uint64_t> refused_clients_{0};
+  std::atomic<std::uint64_t> newer_clients_{0};
+  std::atomic<std::uint64_t> other_users_{0};
 };
 
 }  // namespace ddprun::rdzv

@@ -53,6 +53,6 @@ StoreServer::~StoreServer() = default;
 
 const std::string& StoreServer::addr() const { return impl_->addr_; }
 std::uint16_t StoreServer::port() const { return impl_->port_; }
-std::uint64_t StoreServer::refused_clients() const { return impl_->loop_.refused_clients(); }
+StoreCounters StoreServer::counters() const { return impl_->loop_.counters(); }
 
 }  // namespace ddprun::rdzv

@@ -8,6 +8,7 @@
 
 #include "proto/result.hpp"
 #include "proto/unique_handle.hpp"
+#include "rendezvous/store/store_counters.hpp"
 #include "rendezvous/store/store_settings.hpp"
 
 namespace ddprun::rdzv {
@@ -25,7 +26,9 @@ Result<StoreListener> listen_store(const std::string& host, std::uint16_t port);
 
 /// Serves one store until destroyed. The thread is started by the constructor and joined by the
 /// destructor, which closes every connection; neither waits for a client. Clients that break the
-/// protocol are closed with one log line and hurt nobody else.
+/// protocol are closed with one log line and hurt nobody else. With
+/// StoreSettings::reset_on_close the port is free at once and no client of this server lingers on
+/// it.
 class StoreServer {
  public:
   explicit StoreServer(StoreListener listener, StoreSettings settings = {});
@@ -35,8 +38,9 @@ class StoreServer {
 
   [[nodiscard]] const std::string& addr() const;
   [[nodiscard]] std::uint16_t port() const;
-  /// Clients that were closed because they broke the protocol. From any thread.
-  [[nodiscard]] std::uint64_t refused_clients() const;
+  /// From any thread.
+  [[nodiscard]] StoreCounters counters() const;
+  [[nodiscard]] std::uint64_t refused_clients() const { return counters().refused_clients; }
 
  private:
   class Impl;

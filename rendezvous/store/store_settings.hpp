@@ -1,9 +1,13 @@
 // The limits of a store, by name. The defaults are what every program of ours uses.
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "proto/c10d.hpp"
 
@@ -17,11 +21,31 @@ struct StoreSettings {
   /// Replies that a client has not read. Above it, that client's further requests stay unread until
   /// all are sent.
   std::uint64_t reply_backlog_bytes_max = 1024 * 1024;
+  /// Clients that are connected at the same time. More of them wait in the kernel's queue until one
+  /// leaves, as they do when the process has no descriptor left.
+  std::uint64_t connections_max = 1'000'000;
+  /// A client whose first request is not there whole by then is closed; 0: never. A silent one is
+  /// left alone if PyTorch 1.13 uses this store, since each of its clients keeps a second
+  /// connection that says nothing.
+  std::chrono::milliseconds handshake_timeout{60'000};
+
   /// Serve PyTorch 1.13 and 2.0 too. A client that does not begin with VALIDATE is taken for one of
   /// those.
-  bool accept_old_dialect = false;
+  bool accept_old_dialect = true;
+
+  /// Ask the kernel who owns the other end of a loopback connection, and close those of other users
+  /// than our own, root, and `allowed_uids`. Where the kernel does not tell, all are served, with
+  /// one warning.
+  bool check_uid = true;
+  std::vector<uid_t> allowed_uids;
+
+  /// The end of the server resets its connections instead of closing them in order: their clients
+  /// notice at once and nothing lingers on the port.
+  bool reset_on_close = false;
+
   /// Gets one line for every client that was closed because it broke the protocol, and one when no
-  /// more clients can be accepted; called on the store's thread. Empty: the lines go to spdlog.
+  /// more clients can be accepted; called on the store's thread. Lines that repeat are held back
+  /// and counted. Empty: the lines go to spdlog.
   std::function<void(const std::string&)> on_warning;
 };
 

@@ -17,6 +17,7 @@
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/store/store_server.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
+#include "tests/integration/rendezvous/served.hpp"
 #include "tests/support/hex.hpp"
 
 using namespace ddprun::rdzv;
@@ -26,52 +27,6 @@ using ddprun::UniqueFd;
 using ddprun::proto::c10d::RequestWriter;
 
 namespace {
-
-const std::string kHello = from_hex("00cef7853c");
-const std::string kStop(1, '\0');
-
-Clock::time_point soon() { return Clock::now() + 20s; }
-
-StoreListener listener(const std::string& host = "127.0.0.1") {
-  auto made = listen_store(host, 0);
-  REQUIRE(made.has_value());
-  return std::move(*made);
-}
-
-/// A server whose warnings are kept instead of logged.
-struct Served {
-  explicit Served(StoreSettings settings = {}, const std::string& host = "127.0.0.1")
-      : server(listener(host), with_log(std::move(settings))) {}
-
-  StoreSettings with_log(StoreSettings settings) {
-    settings.on_warning = [this](const std::string& line) {
-      const std::lock_guard lock(mutex);
-      lines.push_back(line);
-    };
-    return settings;
-  }
-  StoreClient client() {
-    auto connected = StoreClient::connect(server.addr(), server.port(), soon());
-    REQUIRE(connected.has_value());
-    return std::move(*connected);
-  }
-  std::vector<std::string> warnings() {
-    const std::lock_guard lock(mutex);
-    return lines;
-  }
-
-  std::mutex mutex;
-  std::vector<std::string> lines;
-  StoreServer server;
-};
-
-template <class Write>
-std::string request(Write&& write) {
-  std::string bytes;
-  RequestWriter writer(bytes);
-  write(writer);
-  return bytes;
-}
 
 std::size_t open_descriptors() {
   std::size_t count = 0;

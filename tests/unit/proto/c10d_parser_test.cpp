@@ -225,16 +225,55 @@ TEST_CASE("the old dialect is known by what is not VALIDATE") {
 }
 
 TEST_CASE("the old dialect has no codes beyond its own") {
-  for (const char* hex : {"07", "09", "0c", "47"}) {
+  const auto refused = [](const std::string& hex, bool first) {
     RequestParser parser(true);
     Request request;
+    if (!first) REQUIRE(parser.next(from_hex("06"), {}, request) == ParseStatus::complete);
+    CHECK(parser.greeted() == !first);
     REQUIRE(parser.next(from_hex(hex), {}, request) == ParseStatus::refused);
-    CHECK(parser.refusal().why == Refusal::Why::unknown_code);
+    return parser.refusal().why;
+  };
+  for (const char* hex : {"09", "0c", "47"}) {
+    CHECK(refused(hex, true) == Refusal::Why::not_validated);
+    CHECK(refused(hex, false) == Refusal::Why::unknown_code);
+  }
+  CHECK(refused("07", true) == Refusal::Why::watch_key);
+  CHECK(refused("07", false) == Refusal::Why::watch_key);
+}
+
+TEST_CASE("a magic number that is wrong shows where both dialects are spoken") {
+  for (const char* hex :
+       {"0000000000", "00cff7853c", "00cef7853d", "00cefe", "0001200000", "000000000000000000"}) {
+    INFO(hex);
+    const std::string bytes = from_hex(hex);
+    RequestParser parser(true);
+    Request request;
+    REQUIRE(parser.next(bytes, {}, request) == ParseStatus::refused);
+    CHECK(parser.refusal().why == Refusal::Why::wrong_magic);
+    CHECK_FALSE(parser.greeted());
+  }
+}
+
+TEST_CASE("half a handshake is waited for in either dialect") {
+  for (const char* hex : {"00", "00ce", "00cef7", "00cef785", "0002", "000200", "00020000",
+                          "0002000000", "00020000000000"}) {
+    INFO(hex);
+    RequestParser parser(true);
+    Request request;
+    CHECK(parser.next(from_hex(hex), {}, request) == ParseStatus::incomplete);
+    CHECK_FALSE(parser.greeted());
   }
 }
 
 TEST_CASE("a refusal is explained with the number that was wrong") {
-  CHECK(explain({Refusal::Why::unknown_code, 19, 18}).find("19") != std::string::npos);
+  CHECK(explain({Refusal::Why::unknown_code, 19, 18}) ==
+        "request code 19 is not known: worker's PyTorch is newer than this ddprun: "
+        "--worker-store=rank0");
+  CHECK(explain({Refusal::Why::unknown_code, 9, 8}).find("1.13") != std::string::npos);
+  CHECK(explain({Refusal::Why::handshake_too_late, 0, 1500}) ==
+        "it sent no whole request within 1.5 s");
+  CHECK(explain({Refusal::Why::other_user, 1001, 1000}).find("--store-allow-uid=1001") !=
+        std::string::npos);
   CHECK(explain({Refusal::Why::key_too_long, 8193, 8192}) ==
         "a key length of 8193 is over the limit of 8192");
 }

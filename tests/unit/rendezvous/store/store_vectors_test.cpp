@@ -93,8 +93,10 @@ void replay(PureStore& store, const std::vector<Step>& steps, bool byte_by_byte)
   CHECK(store.closed(0) == Why::none);
 }
 
-Why refused(const std::string& hex) {
-  PureStore store;
+Why refused(const std::string& hex, bool accept_old_dialect = false) {
+  ddprun::rdzv::StoreSettings settings;
+  settings.accept_old_dialect = accept_old_dialect;
+  PureStore store(settings);
   store.send(0, from_hex(hex));
   CHECK(store.received(0).empty());
   return store.closed(0);
@@ -135,18 +137,33 @@ TEST_CASE("LIST_KEYS gives every raw key") {
 
 TEST_CASE("what breaks the protocol closes the connection without a byte") {
   const std::string hello = "00cef7853c";
-  CHECK(refused("0000000000") == Why::wrong_magic);
-  CHECK(refused("00cff7853c") == Why::wrong_magic);
-  CHECK(refused("07") == Why::not_validated);
-  CHECK(refused(hello + "13") == Why::unknown_code);
-  CHECK(refused(hello + "ff") == Why::unknown_code);
-  CHECK(refused(hello + hello) == Why::validated_twice);
-  CHECK(refused(hello + "010120000000000000") == Why::key_too_long);
-  CHECK(refused(hello + "01ffffffffffffffff") == Why::key_too_long);
-  CHECK(refused(hello + "0102000000000000002f6b0100800000000000") == Why::value_too_long);
-  CHECK(refused(hello + "050100020000000000") == Why::list_too_long);
+  const bool old = GENERATE(false, true);
+  CHECK(refused("0000000000", old) == Why::wrong_magic);
+  CHECK(refused("00cff7853c", old) == Why::wrong_magic);
+  CHECK(refused("07", old) == (old ? Why::watch_key : Why::not_validated));
+  CHECK(refused("47455420", old) == Why::not_validated);
+  CHECK(refused(hello + "13", old) == Why::unknown_code);
+  CHECK(refused(hello + "ff", old) == Why::unknown_code);
+  CHECK(refused(hello + hello, old) == Why::validated_twice);
+  CHECK(refused(hello + "010120000000000000", old) == Why::key_too_long);
+  CHECK(refused(hello + "01ffffffffffffffff", old) == Why::key_too_long);
+  CHECK(refused(hello + "0102000000000000002f6b0100800000000000", old) == Why::value_too_long);
+  CHECK(refused(hello + "050100020000000000", old) == Why::list_too_long);
   CHECK(refused(hello + "0102000000000000002f780300000000000000616263" +
-                "0402000000000000002f780100000000000000") == Why::not_a_number);
+                    "0402000000000000002f780100000000000000",
+                old) == Why::not_a_number);
+}
+
+TEST_CASE("both dialects meet in one store that tells them apart by their first bytes") {
+  PureStore store;
+  store.connect(0);
+  store.send(0, from_hex("0102000000000000002f6b010000000000000076"));
+  store.send(1, from_hex("0202000000000000002f6b"));
+  CHECK(to_hex(store.received(1)) == "010000000000000076");
+  store.send(1, from_hex("05010000000000000002000000000000002f77"));
+  CHECK(store.received(1).empty());
+  store.send(0, from_hex("0102000000000000002f77010000000000000078"));
+  CHECK(to_hex(store.received(1)) == "00");
 }
 
 TEST_CASE("the exchanges of PyTorch 1.13 are answered where that dialect is accepted") {

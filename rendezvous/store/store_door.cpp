@@ -1,0 +1,167 @@
+// The door of StoreLoop: who comes in, who is sent away, and what the log says about that.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "rendezvous/store/peer_name.hpp"
+#include "rendezvous/store/store_loop.hpp"
+
+namespace ddprun::rdzv {
+namespace {
+
+constexpr std::size_t kAcceptsMax =
+    256;  ///< in one go, so that a storm of connects delays nobody for long
+constexpr std::chrono::milliseconds kAcceptRetry{
+    100};  ///< while the process has no descriptor left
+
+}  // namespace
+
+void StoreLoop::accept_clients() {
+  const Clock::time_point now = Clock::now();
+  for (std::size_t i = 0; i < kAcceptsMax; ++i) {
+    if (open_clients_ >= settings_.connections_max) {
+      if (i > 0) return;  // nobody may be there; epoll says so if somebody is
+      return pause_accepting(Accepting::full, "the store's limit of clients is reached");
+    }
+    UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd) {
+      add_client(std::move(fd), now);
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      return pause_accepting(Accepting::no_descriptor, std::strerror(errno));
+    }
+    if (would_block(errno)) return;
+    // Anything else is about the one connection that was taken off the queue, such as ECONNABORTED.
+  }
+}
+
+void StoreLoop::add_client(UniqueFd fd, Clock::time_point now) {
+  const int on = 1;  // a reply of one byte must not wait for another
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ConnectionId id = static_cast<ConnectionId>(connections_.size());
+  if (free_.empty()) {
+    connections_.emplace_back();
+  } else {
+    id = free_.back();
+    free_.pop_back();
+  }
+  if (!control(EPOLL_CTL_ADD, fd.get(), EPOLLIN, id)) {
+    free_.push_back(id);
+    return;
+  }
+  Connection& connection = connections_[id];
+  connection.id = id;
+  connection.fd = std::move(fd);
+  connection.checked = !peer_users_;
+  connection.watched = EPOLLIN;
+  connection.input = RequestStream(settings_.accept_old_dialect);
+  if (settings_.handshake_timeout.count() > 0) {
+    connection.handshake_deadline = now + settings_.handshake_timeout;
+    newcomers_.push_back(connection);
+  }
+  ++open_clients_;
+  pause_said_ = false;
+  clients_.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// Clients stay in the kernel's queue, and the loop does not spin on them.
+void StoreLoop::pause_accepting(Accepting why, const char* reason) {
+  if (accepting_ != Accepting::on) return;
+  accepting_ = why;
+  accept_retry_ = Clock::now() + kAcceptRetry;
+  control(EPOLL_CTL_MOD, listener_.get(), 0, kListenerEvent);
+  if (std::exchange(pause_said_, true)) return;
+  if (!warnings_.admit(kAcceptWarning, Clock::now())) return;
+  const std::string line =
+      fmt::format("store: cannot accept clients: {}; they wait until {}", reason,
+                  why == Accepting::full ? "one leaves" : "a descriptor is free (see `ulimit -n`)");
+  warnings_.remember(kAcceptWarning, line);
+  warn(line);
+}
+
+void StoreLoop::resume_accepting() {
+  if (accepting_ == Accepting::on) return;
+  if (control(EPOLL_CTL_MOD, listener_.get(), EPOLLIN, kListenerEvent)) {
+    accepting_ = Accepting::on;
+  }
+}
+
+/// Before the first bytes of a client are served: whose is it? False: it was closed.
+bool StoreLoop::may_use(ConnectionId id) {
+  Connection& connection = connections_[id];
+  connection.checked = true;
+  const PeerUsers::Peer peer = peer_users_->ask(connection.fd.get());
+  switch (peer.answer) {
+    case PeerUsers::Answer::allowed:
+      return true;
+    case PeerUsers::Answer::other:
+      other_users_.fetch_add(1, std::memory_order_relaxed);
+      refuse(id, {proto::c10d::Refusal::Why::other_user, peer.uid, geteuid()});
+      return false;
+    case PeerUsers::Answer::gone:
+      refuse(id, {proto::c10d::Refusal::Why::left_unchecked, 0, 0});
+      return false;
+    case PeerUsers::Answer::unknown:
+      break;
+  }
+  if (!std::exchange(users_unknown_said_, true)) {
+    warn(
+        fmt::format("store: the kernel does not tell whose clients these are ({}): every user of "
+                    "this machine can use the store",
+                    peer.failure));
+  }
+  return true;
+}
+
+void StoreLoop::greeted(Connection& connection) {
+  connection.newcomer = false;
+  connection.newcomers.unlink();
+  old_dialect_seen_ = old_dialect_seen_ || connection.input.old_dialect();
+}
+
+void StoreLoop::close_late_newcomers(Clock::time_point now) {
+  while (!newcomers_.empty() && newcomers_.front().handshake_deadline <= now) {
+    Connection& connection = newcomers_.front();
+    connection.newcomers.unlink();
+    const bool silent = connection.input.kept_bytes() == 0;
+    if (silent && old_dialect_seen_) continue;  // the second connection of a PyTorch 1.13
+    refuse(connection.id, {proto::c10d::Refusal::Why::handshake_too_late, 0,
+                           static_cast<std::uint64_t>(settings_.handshake_timeout.count())});
+  }
+}
+
+void StoreLoop::refuse(ConnectionId id, const proto::c10d::Refusal& refusal) {
+  using Why = proto::c10d::Refusal::Why;
+  refused_clients_.fetch_add(1, std::memory_order_relaxed);
+  if (refusal.why == Why::unknown_code && refusal.limit == proto::c10d::kLastCode) {
+    newer_clients_.fetch_add(1, std::memory_order_relaxed);
+  }
+  const auto kind = static_cast<std::size_t>(refusal.why);
+  if (!warnings_.admit(kind, Clock::now())) return close(id);
+  const std::string line =
+      fmt::format("store: closed client {}: {}", peer_name(connections_[id].fd.get()),
+                  proto::c10d::explain(refusal));
+  close(id);
+  warnings_.remember(kind, line);
+  warn(line);
+}
+
+void StoreLoop::warn(const std::string& line) {
+  if (settings_.on_warning) {
+    settings_.on_warning(line);
+  } else {
+    spdlog::warn(line);
+  }
+}
+
+}  // namespace ddprun::rdzv

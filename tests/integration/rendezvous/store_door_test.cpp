@@ -1,0 +1,278 @@
+// Who may come into a store and who is sent away: users, limits, newcomers that say nothing.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/rendezvous/raw_client.hpp"
+#include "tests/integration/rendezvous/served.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace ddprun::rdzv;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using ddprun::UniqueFd;
+
+namespace {
+
+constexpr uid_t kStranger = 65534;
+
+std::string ping(std::uint32_t nonce) {
+  return request([&](auto& w) { w.ping(nonce); });
+}
+/// A request of PyTorch 1.13: ADD "init/" 1.
+const std::string kOldHello = from_hex("030500000000000000696e69742f0100000000000000");
+
+/// What a process of user `uid` reads when it sends `bytes` to the store: up to four bytes.
+std::string received_by_user(uid_t uid, std::uint16_t port, const std::string& bytes) {
+  int pipe_ends[2];
+  REQUIRE(pipe2(pipe_ends, O_CLOEXEC) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    // Only system calls: the server's thread may have held any lock.
+    sockaddr_in addr{};
+    addr.sin_family = AF_INET;
+    addr.sin_port = htons(port);
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (setresuid(uid, uid, uid) != 0) _exit(2);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, reinterpret_cast<sockaddr*>(&addr), sizeof addr) != 0) _exit(3);
+    send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    char reply[4];
+    const ssize_t length = recv(fd, reply, sizeof reply, MSG_WAITALL);
+    if (length > 0) [[maybe_unused]]
+      const ssize_t written = write(pipe_ends[1], reply, static_cast<std::size_t>(length));
+    _exit(0);
+  }
+  close(pipe_ends[1]);
+  char reply[4];
+  const ssize_t length = read(pipe_ends[0], reply, sizeof reply);
+  close(pipe_ends[0]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  REQUIRE(WEXITSTATUS(status) == 0);
+  return {reply, static_cast<std::size_t>(length > 0 ? length : 0)};
+}
+
+void need_root() {
+  if (geteuid() != 0) skip("only root can be another user");
+}
+
+}  // namespace
+
+TEST_CASE("a client of another user is closed and named before anything of it is served") {
+  need_root();
+  Served served;
+  StoreClient own = served.client();
+  CHECK(received_by_user(kStranger, served.server.port(),
+                         kHello + request([](auto& w) { w.set("/k", "stolen"); }) + ping(7))
+            .empty());
+  CHECK_FALSE(own.check(std::vector<std::string>{"k"}, soon()).value());
+  CHECK(served.server.counters().other_users == 1);
+  REQUIRE(served.warnings().size() == 1);
+  CHECK(served.warnings()[0].find("it belongs to uid 65534, and this store to uid 0: "
+                                  "--store-allow-uid=65534 lets it in") != std::string::npos);
+}
+
+TEST_CASE("a client of another user is served where that is allowed or nobody asks") {
+  need_root();
+  StoreSettings settings;
+  const bool allowed = GENERATE(true, false);
+  if (allowed) {
+    settings.allowed_uids = {12345, kStranger};
+  } else {
+    settings.check_uid = false;
+  }
+  Served served(settings);
+  CHECK(to_hex(received_by_user(kStranger, served.server.port(), kHello + ping(7))) == "07000000");
+  CHECK(served.warnings().empty());
+}
+
+TEST_CASE("another user is known behind an address of the other family too") {
+  need_root();
+  StoreListener made = [] {
+    auto both = listen_store("::", 0);
+    if (!both) skip("no IPv6 here: " + both.error().message());
+    return std::move(*both);
+  }();
+  StoreSettings settings;
+  settings.on_warning = [](const std::string&) {};
+  StoreServer server(std::move(made), settings);
+  CHECK(received_by_user(kStranger, server.port(), kHello + ping(7)).empty());
+  CHECK(server.counters().other_users == 1);
+  CHECK(to_hex(received_by_user(0, server.port(), kHello + ping(7))) == "07000000");
+}
+
+TEST_CASE("a client that has left before its user was seen is not served") {
+  StoreListener made = listener();
+  {
+    // The server is not there yet, so nobody can look before this client has gone.
+    RawClient hasty(made.port);
+    hasty.send(kHello + request([](auto& w) { w.set("/k", "v"); }));
+  }
+  std::vector<std::string> lines;
+  StoreSettings settings;
+  settings.on_warning = [&](const std::string& line) { lines.push_back(line); };
+  {
+    StoreServer server(std::move(made), settings);
+    auto client = StoreClient::connect(server.addr(), server.port(), soon());
+    REQUIRE(client.has_value());
+    CHECK(client->key_count(soon()).value() == 0);
+    CHECK(server.counters().refused_clients == 1);
+    CHECK(server.counters().clients == 2);
+  }
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("had closed its end") != std::string::npos);
+}
+
+TEST_CASE("a client that never says hello is closed at the deadline") {
+  StoreSettings settings;
+  settings.handshake_timeout = 30ms;
+  Served served(settings);
+  StoreClient good = served.client();
+  RawClient silent(served.server.port());
+  RawClient half(served.server.port());
+  half.send(kHello.substr(0, 3));
+  CHECK(silent.closed());
+  CHECK(half.closed());
+  CHECK(good.key_count(soon()).value() == 0);
+  CHECK(served.server.refused_clients() == 2);
+  for (const std::string& line : served.warnings())
+    CHECK(line.find("it sent no whole request within 0.03 s") != std::string::npos);
+  // Whoever has said hello may be silent for as long as it likes.
+  std::this_thread::sleep_for(400ms);
+  CHECK(good.key_count(soon()).value() == 0);
+}
+
+TEST_CASE("the silent second connection of PyTorch 1.13 is left alone") {
+  StoreSettings settings;
+  settings.handshake_timeout = 30ms;
+  Served served(settings);
+  RawClient first(served.server.port());
+  RawClient second(served.server.port());
+  RawClient half(served.server.port());
+  first.send(kOldHello);
+  CHECK(to_hex(first.receive(8)) == "0100000000000000");
+  half.send(kOldHello.substr(0, 5));
+  CHECK(half.closed());  // older than none of the others, so they were looked at as well
+  CHECK(second.silent());
+  second.send(kOldHello);
+  CHECK(to_hex(second.receive(8)) == "0200000000000000");
+}
+
+TEST_CASE("no more clients than the limit are served at a time, and the others wait") {
+  StoreSettings settings;
+  settings.connections_max = 2;
+  Served served(settings);
+  auto first = std::make_unique<RawClient>(served.server.port());
+  RawClient second(served.server.port());
+  first->send(kHello + ping(1));
+  REQUIRE(first->receive(4).size() == 4);
+  second.send(kHello + ping(2));
+  REQUIRE(second.receive(4).size() == 4);
+  CHECK(served.warnings().empty());
+  RawClient third(served.server.port());
+  third.send(kHello + ping(3));
+  second.send(ping(4));
+  REQUIRE(second.receive(4).size() == 4);
+  second.send(ping(5));
+  REQUIRE(second.receive(4).size() == 4);
+  CHECK(third.silent());
+  REQUIRE(served.warnings().size() == 1);
+  CHECK(served.warnings()[0].find("limit of clients") != std::string::npos);
+  first.reset();
+  CHECK(to_hex(third.receive(4)) == "03000000");
+}
+
+TEST_CASE("a flood of bad clients is a few lines and a number") {
+  std::vector<std::string> lines;
+  StoreSettings settings;
+  settings.on_warning = [&](const std::string& line) { lines.push_back(line); };
+  {
+    StoreServer server(listener(), settings);
+    for (int i = 0; i < 200; ++i) {
+      RawClient client(server.port());
+      client.send("GET / HTTP/1.1\r\n");
+      REQUIRE(client.closed());
+    }
+    RawClient newer(server.port());
+    newer.send(kHello + from_hex("13"));
+    REQUIRE(newer.closed());
+  }
+  REQUIRE(lines.size() >= 12);
+  CHECK(lines.size() < 40);  // a slow machine may see a second period
+  CHECK(lines.back().find("more like it: store: closed client") != std::string::npos);
+  std::size_t named = 0;
+  for (const std::string& line : lines)
+    named += line.find("request code 19") != std::string::npos ? 1 : 0;
+  CHECK(named == 1);
+}
+
+TEST_CASE("a worker whose PyTorch is too new is counted apart") {
+  Served served;
+  RawClient newer(served.server.port());
+  newer.send(kHello + from_hex("2a"));
+  CHECK(newer.closed());
+  RawClient scanner(served.server.port());
+  scanner.send("GET / HTTP/1.1\r\n\r\n");
+  CHECK(scanner.closed());
+  StoreClient good = served.client();
+  CHECK(good.key_count(soon()).value() == 0);
+  CHECK(served.server.counters().newer_clients == 1);
+  CHECK(served.server.counters().refused_clients == 2);
+}
+
+TEST_CASE("with reset_on_close clients are reset and the port is free at once") {
+  StoreSettings settings;
+  settings.reset_on_close = GENERATE(true, false);
+  auto served = std::make_unique<Served>(settings);
+  const std::uint16_t port = served->server.port();
+  const UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in addr{};
+  addr.sin_family = AF_INET;
+  addr.sin_port = htons(port);
+  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(client.get(), reinterpret_cast<sockaddr*>(&addr), sizeof addr) == 0);
+  const std::string hello = kHello + ping(1);
+  REQUIRE(send(client.get(), hello.data(), hello.size(), 0) == 10);
+  char reply[4];
+  REQUIRE(recv(client.get(), reply, sizeof reply, MSG_WAITALL) == 4);
+  served.reset();
+  const ssize_t length = recv(client.get(), reply, sizeof reply, 0);
+  if (settings.reset_on_close) {
+    CHECK(length == -1);
+    CHECK(errno == ECONNRESET);
+  } else {
+    CHECK(length == 0);
+  }
+  CHECK(listen_store("127.0.0.1", port).has_value());
+}
+
+TEST_CASE("an idle store is not woken") {
+  Served served;
+  StoreClient idle = served.client();
+  REQUIRE(idle.key_count(soon()).value() == 0);
+  // The thread of the store is the only other one of this process.
+  const auto switches = [] {
+    rusage own{};
+    rusage all{};
+    getrusage(RUSAGE_THREAD, &own);
+    getrusage(RUSAGE_SELF, &all);
+    return all.ru_nvcsw - own.ru_nvcsw;
+  };
+  std::this_thread::sleep_for(50ms);
+  const long before = switches();
+  std::this_thread::sleep_for(1s);
+  CHECK(switches() == before);
+}
