@@ -9,13 +9,23 @@
 
 #include <spdlog/common.h>
 
+#include "agent/placement/cpu_set.hpp"
+
 namespace ddprun::agent {
 
-/// How a worker's output stream reaches us.
+/// Where a worker's output stream goes.
 enum class StreamMode {
   inherit,  ///< the worker has our own descriptor
   pty,      ///< a pseudo-terminal; lines are prefixed
   pipe,     ///< a pipe; lines are prefixed
+  file,     ///< its log file, which the worker writes itself
+  null,     ///< /dev/null
+};
+
+struct StreamSettings {
+  StreamMode mode = StreamMode::inherit;
+  bool to_console = true;  ///< pty and pipe: lines are shown
+  bool to_file = false;    ///< pipe: its bytes also go to its log file
 };
 
 /// Which workers get our standard input; the others get /dev/null.
@@ -24,6 +34,10 @@ enum class StdinMode { rank0, all, none };
 struct WorkerSettings {
   std::vector<std::string> argv;                    ///< `${local_rank}` replaced
   std::optional<std::string> cuda_visible_devices;  ///< none: the variable stays as it is
+  std::optional<int> omp_threads;                   ///< OMP_NUM_THREADS; none: stays as it is
+  StreamSettings standard_output;
+  StreamSettings standard_error;
+  CpuSet cpus;  ///< where it may run; empty: where we may
 };
 
 struct AgentConfig {
@@ -40,11 +54,18 @@ struct AgentConfig {
   std::string master_addr;        ///< what workers are told
   std::uint16_t master_port = 0;  ///< 0: the kernel chooses
 
-  StreamMode standard_output = StreamMode::inherit;
-  StreamMode standard_error = StreamMode::inherit;
-  StdinMode standard_input = StdinMode::rank0;
+  bool agent_store = true;           ///< false: the worker of rank 0 serves the store itself
+  bool store_any_uid = false;        ///< every user of this machine may use the store
+  std::vector<unsigned> store_uids;  ///< those who may, beside us and root
 
-  bool set_omp_num_threads = false;    ///< OMP_NUM_THREADS=1
+  StdinMode standard_input = StdinMode::rank0;
+  std::string prefix_template = "[rank${rank}] ";  ///< before a line; see line_prefix
+  std::string log_folder;                          ///< of this run; empty: no log files
+  std::vector<std::string> stdout_filters;         ///< lines for filtered_stdout.log
+  std::vector<std::string> stderr_filters;
+
+  std::vector<int> stop_signals;       ///< that end the job
+  bool virtual_local_rank = false;     ///< LOCAL_RANK is 0 everywhere
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1
   std::string run_directory;           ///< for error files; empty: none could be made
   spdlog::level::level_enum log_level = spdlog::level::warn;

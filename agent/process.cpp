@@ -37,7 +37,20 @@ struct ChildPlan {
   const UserState* user;
   char oom_score[8];
   std::size_t oom_score_length;
+  const unsigned long* cpus;  // null: as the parent
+  std::size_t cpus_bytes;
   int error;
+  bool error_of_affinity;
+};
+
+// Tells sched_setaffinity's errno from execve's.
+class AffinityCategory : public boost::system::error_category {
+ public:
+  const char* name() const noexcept override { return "cpu affinity"; }
+  std::string message(int value) const override {
+    const char* hint = value == EINVAL ? " (none of them is online and in its cpuset)" : "";
+    return "its CPUs cannot be set: " + boost::system::system_category().message(value) + hint;
+  }
 };
 
 // Descriptors must not collide with 0, 1, 2 while they are moved there.
@@ -74,6 +87,13 @@ struct ChildPlan {
   if (oom_score >= 0) {
     [[maybe_unused]] const auto written = write(oom_score, plan->oom_score, plan->oom_score_length);
     close(oom_score);
+  }
+  // The system call: the wrapper of the C library wants a mask of its own type.
+  if (plan->cpus != nullptr &&
+      syscall(SYS_sched_setaffinity, 0, plan->cpus_bytes, plan->cpus) != 0) {
+    plan->error = errno;
+    plan->error_of_affinity = true;
+    syscall(SYS_exit, 127);
   }
   if (place_descriptors(plan)) {
     syscall(SYS_close_range, 3U, ~0U,
@@ -141,6 +161,7 @@ UserState UserState::take() {
 Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user) {
   const std::vector<char*> argv = c_strings(request.argv);
   const std::vector<char*> environment = c_strings(request.environment);
+  const std::vector<unsigned long> cpus = affinity_mask(request.cpus);
   static const ChildStack stack;  // one thread spawns, one child at a time stands on it
   if (!stack.ok()) return last_error();
 
@@ -153,6 +174,8 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
   plan.fds[2] = request.stderr_fd;
   plan.parent = getpid();
   plan.user = &user;
+  plan.cpus = cpus.empty() ? nullptr : cpus.data();
+  plan.cpus_bytes = cpus.size() * sizeof cpus[0];
   const int score = std::min(1000, own_oom_score_adjustment() + kOomScoreAdjustment);
   plan.oom_score_length = static_cast<std::size_t>(
       std::to_chars(plan.oom_score, plan.oom_score + sizeof plan.oom_score, score).ptr -
@@ -169,6 +192,8 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
   if (pid < 0) return ErrorCode(clone_error, boost::system::system_category());
   if (plan.error != 0) {
     waitpid(pid, nullptr, 0);
+    static const AffinityCategory affinity_category;
+    if (plan.error_of_affinity) return ErrorCode(plan.error, affinity_category);
     return ErrorCode(plan.error, boost::system::system_category());
   }
   SpawnedProcess process;

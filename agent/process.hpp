@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/placement/cpu_set.hpp"
 #include "proto/membership_messages.hpp"
 #include "proto/result.hpp"
 #include "proto/unique_handle.hpp"
@@ -38,6 +39,7 @@ struct SpawnRequest {
   int stdin_fd = 0;
   int stdout_fd = 1;
   int stderr_fd = 2;
+  CpuSet cpus;  ///< where it may run; empty: where the calling thread may
 };
 
 struct SpawnedProcess {
@@ -47,7 +49,8 @@ struct SpawnedProcess {
 
 /// Starts a process in a session of its own that dies (SIGKILL) with the calling thread, with the
 /// descriptors 0, 1, 2 and no other, and the user's signal mask, dispositions and limits. Returns
-/// once the program runs. Errors: the errno of execve or of the clone; nothing is left then.
+/// once the program runs. Errors: the errno of execve or of the clone, or that of
+/// sched_setaffinity, whose message says so; nothing is left then.
 Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user);
 
 /// How a process ended, and what it used.

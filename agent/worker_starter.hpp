@@ -1,6 +1,7 @@
 // Starts one worker of a round: its streams, its environment, its process.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ class WorkerStarter {
   WorkerStarter(const AgentConfig& config, const UserState& user);
 
   /// Starts the worker and adds our ends of its streams to `sources`. `job_socket` is for its
-  /// environment; empty: none. Errors: the errno of execve or of the clone; then nothing was added.
+  /// environment; empty: none. Errors: those of spawn; then nothing was added.
   Result<SpawnedProcess> start(const proto::Round& round, int local_rank,
                                const std::string& job_socket, std::vector<OutputSource>& sources);
 
@@ -29,12 +30,16 @@ class WorkerStarter {
     UniqueFd workers;   // owns it, unless it is our own stream
     OutputSource ours;  // without a descriptor when it is our own stream
   };
-  WorkerStream make_stream(StreamMode mode, int fd, const proto::Round& round,
+  WorkerStream make_stream(const StreamSettings& settings, int fd, const proto::Round& round,
                            int local_rank) const;
+  WorkerStream log_file_stream(int fd, const proto::Round& round, int local_rank) const;
+  void add_files(OutputSource& source, const proto::Round& round) const;
 
   const AgentConfig& config_;
   const UserState& user_;
   std::vector<std::string> inherited_environment_;
+  std::shared_ptr<const std::vector<std::string>> stdout_filters_;
+  std::shared_ptr<const std::vector<std::string>> stderr_filters_;
   UniqueFd null_;
 };
 

@@ -108,6 +108,31 @@ TEST_CASE("workers get the user's dispositions, mask and limits, not ours") {
   CHECK(text == "64\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001000\n");
 }
 
+TEST_CASE("a process runs on the CPUs that it was given and nowhere else") {
+  const auto user = agent::UserState::take();
+  auto wanted = request({"/bin/grep", "Cpus_allowed_list", "/proc/self/status"});
+  const auto allowed = agent::allowed_cpus();
+  REQUIRE(allowed.has_value());
+  CHECK(output_of(wanted, user) == "Cpus_allowed_list:\t" + agent::format_cpus(*allowed) + "\n");
+  for (const int cpu : {allowed->front(), allowed->back()}) {
+    wanted.cpus = {cpu};
+    CHECK(output_of(wanted, user) == "Cpus_allowed_list:\t" + std::to_string(cpu) + "\n");
+  }
+  // Ours has stayed as it was.
+  CHECK(agent::allowed_cpus().value() == *allowed);
+}
+
+TEST_CASE("a process whose CPUs do not exist is not started, and the message says why") {
+  const auto user = agent::UserState::take();
+  auto wanted = request({"/bin/true"});
+  wanted.cpus = {agent::kCpuNumberMax};
+  const auto process = agent::spawn(wanted, user);
+  REQUIRE(process.has_error());
+  CHECK(process.error().value() == EINVAL);
+  CHECK(process.error().message().starts_with("its CPUs cannot be set: "));
+  CHECK_FALSE(agent::has_children());
+}
+
 TEST_CASE("descriptors can be placed in any order") {
   const auto user = agent::UserState::take();
   auto wanted = request({"/bin/sh", "-c", "echo out; echo err >&2"});

@@ -1,0 +1,245 @@
+#include "agent/placement/placement.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+namespace ddprun::agent {
+namespace {
+
+struct NamedBinding {
+  NumaBinding mode;
+  std::string_view name;
+};
+
+constexpr NamedBinding kBindings[] = {
+    {NumaBinding::node, "node"},
+    {NumaBinding::socket, "socket"},
+    {NumaBinding::exclusive, "exclusive"},
+    {NumaBinding::core_complex, "core-complex"},
+};
+
+std::string option_text(NumaBinding mode) {
+  return "--numa-binding=" + std::string(numa_binding_name(mode));
+}
+
+/// What sits on a NUMA node and wants CPUs: a GPU, or a worker where there are none.
+struct Tenant {
+  std::string name;  ///< for messages
+  int node = 0;
+};
+
+using Tenants = std::vector<Tenant>;
+
+std::vector<CpuPlace> allowed_places(const MachineTopology& topology) {
+  std::vector<CpuPlace> places;
+  std::copy_if(topology.cpus.begin(), topology.cpus.end(), std::back_inserter(places),
+               [](const CpuPlace& place) { return place.allowed; });
+  return places;
+}
+
+CpuSet numbers_of(const std::vector<CpuPlace>& places) {
+  CpuSet cpus;
+  for (const CpuPlace& place : places) cpus.push_back(place.cpu);
+  return cpus;
+}
+
+/// In groups of equal `key`, ordered by their lowest CPU.
+std::vector<CpuSet> grouped(const std::vector<CpuPlace>& places, int CpuPlace::*key) {
+  std::vector<CpuSet> groups;
+  std::map<int, std::size_t> group_of_key;
+  for (const CpuPlace& place : places) {
+    const auto [entry, is_new] = group_of_key.try_emplace(place.*key, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[entry->second].push_back(place.cpu);
+  }
+  return groups;
+}
+
+class PlacementRules {
+ public:
+  PlacementRules(const MachineTopology& topology, NumaBinding mode, bool with_gpus)
+      : topology_(topology),
+        allowed_(allowed_places(topology)),
+        mode_(mode),
+        tenants_are_(with_gpus ? "GPUs" : "workers") {}
+
+  Placed<CpuSet> set_for(const Tenants& tenants, std::size_t number) const {
+    const int node = tenants[number].node;
+    const std::vector<CpuPlace> places =
+        mode_ == NumaBinding::socket ? of_package(node) : of_node(node);
+    if (places.empty()) return nothing_for(tenants[number]);
+    const auto share = [&](const Tenant& tenant) { return tenant.node == node; };
+    const auto own = tenants.begin() + static_cast<std::ptrdiff_t>(number);
+    const auto before = static_cast<std::size_t>(std::count_if(tenants.begin(), own, share));
+    if (mode_ == NumaBinding::exclusive) {
+      const auto sharers =
+          static_cast<std::size_t>(std::count_if(tenants.begin(), tenants.end(), share));
+      return exclusive_share(places, before, sharers, node);
+    }
+    if (mode_ == NumaBinding::core_complex) return core_complex(places, before);
+    return numbers_of(places);
+  }
+
+ private:
+  std::vector<CpuPlace> of_node(int node) const {
+    std::vector<CpuPlace> places;
+    std::copy_if(allowed_.begin(), allowed_.end(), std::back_inserter(places),
+                 [&](const CpuPlace& place) { return place.node == node; });
+    return places;
+  }
+
+  std::vector<CpuPlace> of_package(int node) const {
+    // The node's package is known by any of its CPUs, also by one that is not ours.
+    const auto member = std::find_if(topology_.cpus.begin(), topology_.cpus.end(),
+                                     [&](const CpuPlace& place) { return place.node == node; });
+    if (member == topology_.cpus.end()) return {};
+    std::set<int> nodes;
+    for (const CpuPlace& place : topology_.cpus) {
+      if (place.package == member->package) nodes.insert(place.node);
+    }
+    std::vector<CpuPlace> places;
+    std::copy_if(allowed_.begin(), allowed_.end(), std::back_inserter(places),
+                 [&](const CpuPlace& place) { return nodes.count(place.node) != 0; });
+    return places;
+  }
+
+  Placed<CpuSet> exclusive_share(const std::vector<CpuPlace>& places, std::size_t number,
+                                 std::size_t sharers, int node) const {
+    const std::vector<CpuSet> cores = grouped(places, &CpuPlace::core);
+    if (cores.size() < sharers) {
+      return PlacementError(option_text(mode_) + ": NUMA node " + std::to_string(node) + " has " +
+                            std::to_string(sharers) + " " + tenants_are_ + ", but only " +
+                            std::to_string(cores.size()) +
+                            " physical cores that this process may use (CPUs " +
+                            format_cpus(numbers_of(places)) +
+                            ")\nuse --numa-binding=node, or give the job more CPUs (taskset, "
+                            "cpuset, --cpus-per-task)");
+    }
+    const std::size_t each = cores.size() / sharers;
+    const std::size_t one_more = cores.size() % sharers;
+    const std::size_t begin = number * each + std::min(number, one_more);
+    const std::size_t end = begin + each + (number < one_more ? 1 : 0);
+    CpuSet share;
+    for (std::size_t core = begin; core < end; ++core)
+      share.insert(share.end(), cores[core].begin(), cores[core].end());
+    std::sort(share.begin(), share.end());
+    return share;
+  }
+
+  static CpuSet core_complex(const std::vector<CpuPlace>& places, std::size_t number) {
+    std::vector<CpuSet> complexes = grouped(places, &CpuPlace::cache);
+    // Stable: equal sizes keep the order of their lowest CPUs.
+    std::stable_sort(complexes.begin(), complexes.end(),
+                     [](const CpuSet& a, const CpuSet& b) { return a.size() > b.size(); });
+    return complexes[number % complexes.size()];
+  }
+
+  PlacementError nothing_for(const Tenant& tenant) const {
+    const std::string ours = format_cpus(numbers_of(allowed_));
+    return PlacementError(option_text(mode_) + ": " + tenant.name + " is on NUMA node " +
+                          std::to_string(tenant.node) +
+                          ", which has no CPU that this process may use (it may use " +
+                          (ours.empty() ? "none that is online" : ours) +
+                          ")\ngive the job CPUs of that node (taskset, cpuset, scheduler), use "
+                          "other GPUs (--gpus), or leave --numa-binding out");
+  }
+
+  const MachineTopology& topology_;
+  std::vector<CpuPlace> allowed_;
+  NumaBinding mode_;
+  std::string tenants_are_;
+};
+
+/// The only NUMA node with CPUs, if it is the only one.
+std::optional<int> only_node(const MachineTopology& topology) {
+  if (topology.cpus.empty()) return 0;
+  const int node = topology.cpus.front().node;
+  const bool all = std::all_of(topology.cpus.begin(), topology.cpus.end(),
+                               [&](const CpuPlace& place) { return place.node == node; });
+  return all ? std::optional<int>(node) : std::nullopt;
+}
+
+Placed<Tenants> gpu_tenants(const MachineTopology& topology, NumaBinding mode,
+                            const std::vector<std::string>& gpus) {
+  Tenants tenants;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const std::string name =
+        "GPU " + std::to_string(i) + (gpus[i].empty() ? "" : " (" + gpus[i] + ")");
+    const auto known = topology.pci_nodes.find(gpus[i]);
+    if (known != topology.pci_nodes.end()) {
+      tenants.push_back({name, known->second});
+    } else if (const auto only = only_node(topology)) {
+      tenants.push_back({name, *only});
+    } else {
+      return PlacementError(
+          option_text(mode) + ": the NUMA node of " + name + " is not known" +
+          (gpus[i].empty() ? ", because its PCI address is not" : " to /sys/bus/pci/devices") +
+          "\nleave --numa-binding out, or bind workers by a wrapper (numactl)");
+    }
+  }
+  return tenants;
+}
+
+/// Without GPUs each worker stands where its part of all physical cores begins, so nodes get
+/// workers by their sizes, and never more than they have cores while there are cores for all.
+Tenants worker_tenants(const MachineTopology& topology, int local_workers) {
+  std::map<int, std::vector<CpuPlace>> nodes;
+  for (const CpuPlace& place : allowed_places(topology)) nodes[place.node].push_back(place);
+  std::vector<int> node_of_core;
+  for (const auto& [node, places] : nodes)
+    node_of_core.insert(node_of_core.end(), grouped(places, &CpuPlace::core).size(), node);
+  Tenants tenants;
+  const auto workers = static_cast<std::size_t>(local_workers);
+  for (std::size_t i = 0; i < workers; ++i) {
+    const int node = node_of_core.empty() ? 0 : node_of_core[i * node_of_core.size() / workers];
+    tenants.push_back({"local rank " + std::to_string(i), node});
+  }
+  return tenants;
+}
+
+}  // namespace
+
+std::string_view numa_binding_name(NumaBinding mode) {
+  for (const NamedBinding& binding : kBindings) {
+    if (binding.mode == mode) return binding.name;
+  }
+  return "";
+}
+
+std::optional<NumaBinding> numa_binding_named(std::string_view name) {
+  for (const NamedBinding& binding : kBindings) {
+    if (binding.name == name) return binding.mode;
+  }
+  return std::nullopt;
+}
+
+Placed<std::vector<CpuSet>> place_workers(const MachineTopology& topology, NumaBinding mode,
+                                          int local_workers, const std::vector<std::string>& gpus) {
+  const std::size_t workers = static_cast<std::size_t>(std::max(0, local_workers));
+  if (!gpus.empty() && workers > gpus.size()) {
+    return PlacementError(option_text(mode) + ": local rank i runs beside GPU i, but there are " +
+                          std::to_string(workers) + " workers and " + std::to_string(gpus.size()) +
+                          " GPUs\nstart a worker for each GPU (--nproc-per-node=gpu), or make it "
+                          "a CPU job (--gpus=none)");
+  }
+  Tenants tenants;
+  if (gpus.empty()) {
+    tenants = worker_tenants(topology, local_workers);
+  } else {
+    auto found = gpu_tenants(topology, mode, gpus);
+    if (!found) return found.error();
+    tenants = std::move(*found);
+  }
+  const PlacementRules rules(topology, mode, !gpus.empty());
+  std::vector<CpuSet> sets;
+  for (std::size_t i = 0; i < workers; ++i) {
+    auto set = rules.set_for(tenants, i);
+    if (!set) return set.error();
+    sets.push_back(std::move(*set));
+  }
+  return sets;
+}
+
+}  // namespace ddprun::agent

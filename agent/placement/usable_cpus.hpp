@@ -1,0 +1,40 @@
+// How many CPUs this process can really use, and how many threads each worker should start.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/placement/cpu_set.hpp"
+
+namespace ddprun::agent {
+
+/// Where the limits of our own cgroup on CPU time stand.
+struct CpuCgroup {
+  std::string mount_point;  ///< /sys/fs/cgroup
+  std::string path;         ///< of our cgroup below it: empty, or /a/b
+  bool unified = true;      ///< version 2: cpu.max; else version 1: cpu.cfs_quota_us
+};
+
+/// The hierarchies that may limit CPU time, from the texts of /proc/self/cgroup and
+/// /proc/self/mountinfo. Pure; a text that is garbage gives none.
+std::vector<CpuCgroup> cpu_cgroups(std::string_view cgroup_text, std::string_view mountinfo_text);
+
+/// How many CPUs' time our cgroups grant, the least of all levels: 2.5 is two and a half. None: no
+/// limit, or none that can be read. `root` stands before every path.
+std::optional<double> cgroup_cpu_quota(const std::string& root = "");
+
+/// The CPUs that a job can keep busy: those allowed, and of the quota the whole ones, because a
+/// thread more makes the kernel stop all of them at the end of each period. At least 1.
+int usable_cpus(const CpuSet& allowed, std::optional<double> quota);
+
+/// Threads for each of equal workers; at least 1.
+int omp_threads(int usable, int local_workers);
+
+/// Threads for each worker with a set of its own: its logical CPUs, those that it shares with n
+/// workers counted as 1/n, less in proportion where `usable` is below the CPUs of all sets; at
+/// least 1.
+std::vector<int> omp_threads(int usable, const std::vector<CpuSet>& sets);
+
+}  // namespace ddprun::agent
