@@ -21,7 +21,7 @@ PROVIDES = {
     "libboost1.81-dev": "boost/version.hpp",
 }
 PLAIN_TOOLS = ["bash", "cat", "dirname", "find", "grep", "head", "ln", "mkdir", "mktemp", "readlink", "rm", "sed", "sort",
-               "tail", "touch", "env", "true"]
+               "tail", "timeout", "touch", "env", "true"]
 
 FAKE_APT_GET = """#!/usr/bin/env bash
 echo "apt-get $*" >>"$FAKE_MACHINE/calls"
@@ -36,6 +36,7 @@ case "$*" in
     done ;;
   update*) [[ ! -e $FAKE_MACHINE/offline ]] ;;
   download*) touch "${packages[@]/%/.deb}" ;;
+  *--download-only*) [[ ! -e $FAKE_MACHINE/broken_mirror ]] ;;
   install*)
     for package in "${packages[@]}"; do "$FAKE_MACHINE/provide" "$package" "$DDPRUN_SYSTEM_ROOT"; done ;;
 esac
@@ -61,6 +62,7 @@ esac
 PROVIDE = """#!/usr/bin/env bash
 case "$1" in
 %s
+  python3-torch) touch "$FAKE_MACHINE/torch" ;;
   g++) printf '#!/bin/sh\\necho 12.2.0\\n' >"$FAKE_MACHINE/bin/g++"; chmod +x "$FAKE_MACHINE/bin/g++" ;;
 esac
 exit 0
@@ -89,8 +91,11 @@ class Machine:
         self.program("provide", PROVIDE % "\n".join(cases), self.folder)
         self.program("g++", "#!/bin/sh\necho 12.2.0\n")
         self.program("cmake", "#!/bin/sh\necho cmake version 3.25.1\n")
-        for name in ("ninja", "git", "python3"):
+        for name in ("ninja", "git"):
             self.program(name, "#!/bin/sh\n")
+        self.program("python3", '#!/bin/sh\n[ -e "$FAKE_MACHINE/torch" ]\n')
+        (self.folder / "torch").touch()
+        self.room(50_000_000)
         self.user(0)
         (self.folder / "default_boost").write_text("1.74.0.3\n")
         (self.folder / "boost_packages").write_text("libboost1.81-dev\nlibboost1.74-dev\nlibboost1.81-doc\n")
@@ -106,6 +111,10 @@ class Machine:
 
     def user(self, uid):
         self.program("id", f"#!/bin/sh\necho {uid}\n")
+
+    def room(self, kib):
+        self.program("df", f"#!/bin/sh\necho Filesystem 1024-blocks Used Available Capacity Mounted on\n"
+                           f"echo '/dev/sda1  90000000 4000 {kib}  34% /'\n")
 
     def has(self, package):
         subprocess.run([self.folder / "provide", package, self.root], check=True, env=self.environment())
@@ -304,6 +313,70 @@ class InstallDeps(unittest.TestCase):
         self.machine.lacks_program("python3")
         self.succeeds()
         self.assertIn(" python3", self.fails("--tests"))
+
+    def without_torch(self, **environment):
+        """The script succeeds without having installed torch; gives the one line that says so."""
+        (self.machine.folder / "torch").unlink(missing_ok=True)
+        done = self.succeeds("--tests", **environment)
+        self.assertFalse((self.machine.folder / "torch").exists())
+        lines = [line for line in done.stderr.splitlines() if "will be skipped" in line]
+        self.assertEqual(len(lines), 1, done.stderr)
+        return lines[0]
+
+    def test_pytorch_is_installed_for_the_tests_only_and_once(self):
+        (self.machine.folder / "torch").unlink()
+        self.succeeds()
+        self.assertEqual(self.machine.calls(), [])
+        self.succeeds("--tests")
+        install = self.machine.installs()[-1]
+        for word in ("--no-remove", "--no-install-recommends", "python3-torch"):
+            self.assertIn(word, install)
+        (self.machine.folder / "calls").unlink()
+        self.succeeds("--tests")
+        self.assertEqual(self.machine.calls(), [])
+
+    def test_pytorch_is_installed_after_what_the_build_needs(self):
+        (self.machine.folder / "torch").unlink()
+        self.machine.lacks("zlib1g-dev")
+        self.succeeds("--tests")
+        self.assertIn("zlib1g-dev", self.machine.installs()[0])
+        self.assertIn("python3-torch", self.machine.installs()[-1])
+        self.assertEqual(sum(call.startswith("apt-get update") for call in self.machine.calls()), 1)
+
+    def test_a_distribution_without_pytorch_gets_a_line_and_no_failure(self):
+        (self.machine.folder / "unknown" / "python3-torch").touch()
+        self.assertIn("Unable to locate package python3-torch", self.without_torch())
+
+    def test_pytorch_that_would_remove_something_is_left_out_with_a_line(self):
+        self.machine.plan("python3-torch", "Remv libprotobuf23 [3.12.4-1]", "Inst python3-torch (1.13.1)")
+        self.assertIn("Remv libprotobuf23", self.without_torch())
+        self.assertEqual(self.machine.installs(), [])
+
+    def test_pytorch_without_room_for_it_is_left_out_with_a_line(self):
+        self.machine.room(900_000)
+        self.assertIn("900 MB free", self.without_torch())
+        self.assertEqual(self.machine.installs(), [])
+
+    def test_pytorch_that_cannot_be_downloaded_is_left_out_with_a_line(self):
+        (self.machine.folder / "broken_mirror").touch()
+        self.assertIn("not downloaded", self.without_torch())
+
+    def test_a_user_who_may_not_install_pytorch_is_told_the_command(self):
+        self.machine.user(1000)
+        self.assertIn("apt-get install --no-remove --no-install-recommends python3-torch", self.without_torch())
+        self.assertEqual(self.machine.installs(), [])
+
+    def test_pytorch_needs_apt_and_a_network_but_the_build_does_not(self):
+        (self.machine.folder / "offline").touch()
+        self.assertIn("apt-get update failed", self.without_torch())
+        self.machine.lacks_program("apt-get")
+        self.assertIn("no apt-get", self.without_torch())
+
+    def test_who_brings_or_does_not_want_pytorch_is_left_alone(self):
+        (self.machine.folder / "torch").unlink()
+        for environment in ({"DDPRUN_TEST_PYTHON": "/opt/python"}, {"DDPRUN_TEST_TORCH": "no"}):
+            self.assertEqual(self.succeeds("--tests", **environment).stderr, "")
+        self.assertEqual(self.machine.calls(), [])
 
     def test_a_machine_without_apt_is_told_what_is_missing(self):
         self.machine.lacks_program("apt-get")
