@@ -6,12 +6,25 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <fstream>
 #include <memory>
 #include <optional>
 
 namespace ddprun::agent {
 namespace {
+
+/// A PCI address with four digits of domain, unless it needs more, in lower case.
+std::string sysfs_spelling(std::string address) {
+  constexpr std::size_t kDomainDigits = 4;
+  std::transform(address.begin(), address.end(), address.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  auto digits = address.find(':');
+  for (; digits != std::string::npos && digits > kDomainDigits && address[0] == '0'; --digits)
+    address.erase(0, 1);
+  return address;
+}
 
 /// The few calls of NVML that we need, looked up by name: its header is not needed to build.
 class Nvml {
@@ -23,6 +36,13 @@ class Nvml {
   using Device = void*;
   static constexpr int kSuccess = 0;
   static constexpr unsigned kUuidBytes = 96;  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+
+  /// nvmlPciInfo_t, as nvmlDeviceGetPciInfo_v3 fills it.
+  struct PciInfo {
+    char short_address[16];
+    unsigned numbers[5];  // domain, bus, device, and two ids
+    char address[32];     // 00000000:41:00.0
+  };
 
   template <class Function>
   static bool load(void* library, const char* name, Function*& function) {
@@ -50,6 +70,8 @@ std::optional<std::vector<Gpu>> Nvml::list(const std::string& library, std::stri
     why = "lacks a function";
     return std::nullopt;
   }
+  int (*get_pci)(Device, PciInfo*) = nullptr;
+  load(handle.get(), "nvmlDeviceGetPciInfo_v3", get_pci);  // we can do without
   if (const int code = init(); code != kSuccess) {
     why = "nvmlInit failed with code " + std::to_string(code);
     return std::nullopt;
@@ -64,7 +86,10 @@ std::optional<std::vector<Gpu>> Nvml::list(const std::string& library, std::stri
     std::array<char, kUuidBytes> uuid{};
     if (get_uuid(device, uuid.data(), kUuidBytes) != kSuccess) uuid[0] = '\0';
     uuid.back() = '\0';
-    gpus.push_back({static_cast<int>(gpus.size()), uuid.data()});
+    PciInfo pci{};
+    if (get_pci == nullptr || get_pci(device, &pci) != kSuccess) pci.address[0] = '\0';
+    pci.address[sizeof pci.address - 1] = '\0';
+    gpus.push_back({static_cast<int>(gpus.size()), uuid.data(), sysfs_spelling(pci.address)});
   }
   shutdown();
   if (counted != kSuccess) {
@@ -93,7 +118,7 @@ std::vector<Gpu> from_proc(const std::string& folder) {
   constexpr std::string_view kUuidLine = "GPU UUID:";
   std::vector<Gpu> gpus;
   for (const auto& name : names_in(folder)) {
-    Gpu gpu{static_cast<int>(gpus.size()), ""};
+    Gpu gpu{static_cast<int>(gpus.size()), "", sysfs_spelling(name)};
     std::ifstream information(folder + "/" + name + "/information");
     for (std::string line; std::getline(information, line);) {
       if (!line.starts_with(kUuidLine)) continue;
@@ -158,6 +183,20 @@ GpuDiscovery discover_gpus(const GpuPlaces& places) {
   }
   say(places.dev + "/nvidia[0-9]+: none");
   return found;
+}
+
+std::string pci_address_of(const GpuDiscovery& discovered, const std::string& entry) {
+  const std::vector<Gpu>& gpus = discovered.gpus;
+  if (gpus.size() == 1) return gpus.front().pci_address;  // a MIG instance's too
+  std::size_t index = 0;
+  const char* end = entry.data() + entry.size();
+  const auto parsed = std::from_chars(entry.data(), end, index);
+  if (parsed.ec == std::errc() && parsed.ptr == end)
+    return index < gpus.size() ? gpus[index].pci_address : std::string();
+  if (!entry.starts_with("GPU-")) return {};
+  const auto found = std::find_if(gpus.begin(), gpus.end(),
+                                  [&](const Gpu& gpu) { return gpu.uuid.starts_with(entry); });
+  return found == gpus.end() ? std::string() : found->pci_address;
 }
 
 }  // namespace ddprun::agent

@@ -8,8 +8,9 @@
 namespace ddprun::agent {
 
 struct Gpu {
-  int index = 0;     ///< as NVML counts, which is PCI order
-  std::string uuid;  ///< `GPU-...`; empty when the source does not tell
+  int index = 0;                 ///< as NVML counts, which is PCI order
+  std::string uuid;              ///< `GPU-...`; empty when the source does not tell
+  std::string pci_address = {};  ///< as sysfs spells it, `0000:41:00.0`; empty likewise
 };
 
 struct GpuDiscovery {
@@ -32,5 +33,9 @@ bool gpus_likely(const GpuPlaces& places = {});
 /// Looks in all places in order; the first that knows of a GPU wins. Never fails: a machine without
 /// GPUs has none.
 GpuDiscovery discover_gpus(const GpuPlaces& places = {});
+
+/// The PCI address of the GPU that one entry of CUDA_VISIBLE_DEVICES names (`0`, `GPU-1b2c...`,
+/// `MIG-...`). Empty when the source does not tell, and for a MIG instance beside several GPUs.
+std::string pci_address_of(const GpuDiscovery& discovered, const std::string& entry);
 
 }  // namespace ddprun::agent

@@ -20,9 +20,9 @@ std::string stub_nvml() {
 }
 
 /// Folders as the driver makes them, without any GPU.
-class Machine {
+class SimulatedMachine {
  public:
-  Machine() {
+  SimulatedMachine() {
     std::filesystem::create_directories(dir_ / "dev");
     places.nvml.clear();
     places.proc = (dir_ / "driver").string();
@@ -30,19 +30,19 @@ class Machine {
     ::unsetenv("STUB_NVML_GPUS");
     ::unsetenv("STUB_NVML_FAILS");
   }
-  Machine& with_nvml(const char* gpus, const char* failing_call = "") {
+  SimulatedMachine& with_nvml(const char* gpus, const char* failing_call = "") {
     places.nvml = stub_nvml();
     ::setenv("STUB_NVML_GPUS", gpus, 1);
     ::setenv("STUB_NVML_FAILS", failing_call, 1);
     return *this;
   }
-  Machine& with_proc(const std::string& pci, const std::string& information) {
+  SimulatedMachine& with_proc(const std::string& pci, const std::string& information) {
     const auto folder = dir_ / "driver" / "gpus" / pci;
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "information") << information;
     return *this;
   }
-  Machine& with_device_file(const std::string& name) {
+  SimulatedMachine& with_device_file(const std::string& name) {
     std::ofstream(dir_ / "dev" / name).flush();
     return *this;
   }
@@ -56,7 +56,7 @@ class Machine {
 }  // namespace
 
 TEST_CASE("a machine without driver has no GPU, and what was looked for is told") {
-  Machine machine;
+  SimulatedMachine machine;
   machine.places.nvml = "libddprun-no-such-library.so.1";
   CHECK_FALSE(gpus_likely(machine.places));
   const auto found = discover_gpus(machine.places);
@@ -68,7 +68,7 @@ TEST_CASE("a machine without driver has no GPU, and what was looked for is told"
 }
 
 TEST_CASE("NVML gives GPUs with their UUIDs and is left shut down") {
-  Machine machine;
+  SimulatedMachine machine;
   machine.with_nvml("3");
   for (int repetition = 0; repetition < 2;
        ++repetition) {  // the stub counts only when opened exactly once
@@ -76,12 +76,32 @@ TEST_CASE("NVML gives GPUs with their UUIDs and is left shut down") {
     REQUIRE(found.gpus.size() == 3);
     CHECK(found.gpus[2].index == 2);
     CHECK(found.gpus[2].uuid == "GPU-2");
+    CHECK(found.gpus[2].pci_address == "0000:1c:00.0");
     CHECK(found.source == "NVML");
   }
 }
 
+TEST_CASE("a GPU whose PCI address NVML does not tell is counted all the same") {
+  SimulatedMachine machine;
+  machine.with_nvml("1", "pci");
+  const auto found = discover_gpus(machine.places);
+  REQUIRE(found.gpus.size() == 1);
+  CHECK(found.gpus[0].pci_address.empty());
+}
+
+TEST_CASE("an entry of CUDA_VISIBLE_DEVICES leads to its GPU's PCI address") {
+  GpuDiscovery found;
+  found.gpus = {{0, "GPU-aa1", "0000:01:00.0"}, {1, "GPU-bb2", "0000:02:00.0"}};
+  CHECK(pci_address_of(found, "1") == "0000:02:00.0");
+  CHECK(pci_address_of(found, "GPU-b") == "0000:02:00.0");
+  for (const char* entry : {"2", "-1", "", "1x", "GPU-c", "MIG-1/2/3", "99999999999999999999"})
+    CHECK(pci_address_of(found, entry).empty());
+  found.gpus.pop_back();
+  CHECK(pci_address_of(found, "MIG-1/2/3") == "0000:01:00.0");
+}
+
 TEST_CASE("a GPU whose handle NVML refuses is not counted") {
-  Machine machine;
+  SimulatedMachine machine;
   machine.with_nvml("3", "handle");
   const auto found = discover_gpus(machine.places);
   REQUIRE(found.gpus.size() == 2);
@@ -90,7 +110,7 @@ TEST_CASE("a GPU whose handle NVML refuses is not counted") {
 }
 
 TEST_CASE("a GPU without UUID is counted all the same") {
-  Machine machine;
+  SimulatedMachine machine;
   machine.with_nvml("1", "uuid");
   const auto found = discover_gpus(machine.places);
   REQUIRE(found.gpus.size() == 1);
@@ -98,14 +118,14 @@ TEST_CASE("a GPU without UUID is counted all the same") {
 }
 
 TEST_CASE("NVML's word that there is no GPU is final") {
-  Machine machine;
+  SimulatedMachine machine;
   machine.with_nvml("0").with_device_file("nvidia0");
   CHECK(discover_gpus(machine.places).gpus.empty());
 }
 
 TEST_CASE("where NVML fails the driver's folders count") {
   for (const char* call : {"init", "count"}) {
-    Machine machine;
+    SimulatedMachine machine;
     machine.with_nvml("3", call)
         .with_proc("0000:41:00.0", "Model: \t NVIDIA H200\nGPU UUID: \t GPU-second\n")
         .with_proc("0000:01:00.0", "GPU UUID: \t GPU-first\nDevice Minor: 0\n")
@@ -113,6 +133,7 @@ TEST_CASE("where NVML fails the driver's folders count") {
     const auto found = discover_gpus(machine.places);
     REQUIRE(found.gpus.size() == 3);
     CHECK(found.gpus[0].uuid == "GPU-first");
+    CHECK(found.gpus[1].pci_address == "0000:41:00.0");
     CHECK(found.gpus[1].uuid == "GPU-second");
     CHECK(found.gpus[2].uuid.empty());
     CHECK_THAT(found.source, Contains("/driver/gpus"));
@@ -120,13 +141,13 @@ TEST_CASE("where NVML fails the driver's folders count") {
 }
 
 TEST_CASE("a library that is not NVML is passed over") {
-  Machine machine;
+  SimulatedMachine machine;
   machine.places.nvml = "libc.so.6";
   CHECK_THAT(discover_gpus(machine.places).looked_for, Contains("libc.so.6: lacks a function"));
 }
 
 TEST_CASE("without the driver's folders its device files are counted, and no others") {
-  Machine machine;
+  SimulatedMachine machine;
   for (const std::string name :
        {"nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "nvidia", "null"}) {
     machine.with_device_file(name);
@@ -137,7 +158,7 @@ TEST_CASE("without the driver's folders its device files are counted, and no oth
 }
 
 TEST_CASE("GPUs are likely where the driver's folder or its control file is") {
-  Machine with_folder, with_file, with_neither;
+  SimulatedMachine with_folder, with_file, with_neither;
   with_folder.with_proc("0000:01:00.0", "");
   with_file.with_device_file("nvidiactl");
   with_neither.with_device_file("null");

@@ -44,6 +44,14 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   return 0;
 }
 
+int nvmlDeviceGetPciInfo_v3(void* device, void* info) {
+  if (fails("pci")) return kUnknownError;
+  // The long spelling stands last, after 16 bytes of the short one and five numbers.
+  std::snprintf(static_cast<char*>(info) + 36, 32, "00000000:%02X:00.0",
+                static_cast<unsigned>(static_cast<char*>(device) - devices) + 0x1a);
+  return 0;
+}
+
 int nvmlDeviceGetUUID(void* device, char* uuid, unsigned length) {
   if (fails("uuid")) return kUnknownError;
   std::snprintf(uuid, length, "GPU-%d", static_cast<int>(static_cast<char*>(device) - devices));
