@@ -17,7 +17,9 @@ iovec piece(const std::string& bytes, std::size_t begin, std::size_t end) {
 }  // namespace
 
 void ReplyBuffer::append_value(const SharedValue& value) {
-  if (value->size() < kSharedValueBytesMin) {
+  const std::size_t shared_min =
+      bytes_.size() < kLargeReplyBytes ? kSharedValueBytesMin : kSharedValueBytesMinInLarge;
+  if (value->size() < shared_min) {
     append_bytes(*value);
     return;
   }

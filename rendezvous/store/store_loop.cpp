@@ -19,6 +19,9 @@ namespace {
 constexpr std::size_t kReadBytes = 256 * 1024;
 constexpr std::size_t kEventsMax = 256;
 constexpr std::size_t kPiecesMax = 64;  ///< of one send
+/// To one client before it is the others' turn: a reader that is as fast as we are, with a reply of
+/// gigabytes, must not be the only one served.
+constexpr std::size_t kSendBytesMax = 4 * 1024 * 1024;
 /// Newcomers whose deadlines are this close are looked at together.
 constexpr std::chrono::milliseconds kDeadlineSlack{250};
 
@@ -26,9 +29,10 @@ constexpr std::chrono::milliseconds kDeadlineSlack{250};
   throw boost::system::system_error(errno, boost::system::system_category(), what);
 }
 
-/// Sends as much as the socket takes. False: the client is gone.
+/// Sends as much as the socket takes, or as is one client's turn. False: the client is gone.
 bool send_from(ReplyBuffer& replies, int fd) {
-  while (!replies.empty()) {
+  std::size_t turn = 0;
+  while (!replies.empty() && turn < kSendBytesMax) {
     std::array<iovec, kPiecesMax> pieces;
     const std::size_t filled = replies.gather(pieces);
     ssize_t sent = 0;
@@ -42,6 +46,7 @@ bool send_from(ReplyBuffer& replies, int fd) {
     }
     if (sent < 0) return errno == EAGAIN || errno == EINTR;
     replies.consume(static_cast<std::size_t>(sent));
+    turn += static_cast<std::size_t>(sent);
   }
   return true;
 }

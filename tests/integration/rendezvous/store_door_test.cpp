@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "rendezvous/store/port_owner.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/served.hpp"
 #include "tests/support/skip.hpp"
@@ -257,6 +259,42 @@ TEST_CASE("with reset_on_close clients are reset and the port is free at once") 
     CHECK(length == 0);
   }
   CHECK(listen_store("127.0.0.1", port).has_value());
+}
+
+TEST_CASE("a reply of a terabyte to a fast reader leaves the others their turns") {
+  Served served;
+  StoreClient good = served.client();
+  REQUIRE(good.set("large", std::string(8 << 20, 'x'), soon()));
+  REQUIRE(good.key_count(soon()).value() == 1);
+  RawClient greedy(served.server.port());
+  greedy.send(kHello +
+              request([](auto& w) { w.multi_get(std::vector<std::string>(131072, "/large")); }));
+  std::atomic<bool> enough{false};
+  std::thread reader([&] {
+    while (!enough) greedy.receive(1 << 20);
+  });
+  for (int i = 0; i < 100; ++i) CHECK(good.add("n", 1, soon()).value() == i + 1);
+  enough = true;
+  reader.join();
+}
+
+TEST_CASE("a million keys in one WAIT is refused before they come") {
+  Served served;
+  RawClient client(served.server.port());
+  client.send(kHello + from_hex("06") + from_hex("40420f0000000000"));
+  CHECK(client.closed());
+  CHECK(served.client().key_count(soon()).value() == 0);  // the line comes behind the close
+  REQUIRE(served.warnings().size() == 1);
+  CHECK(served.warnings()[0].find("a list length of 1000000 is over the limit of 131072") !=
+        std::string::npos);
+}
+
+TEST_CASE("the owner of a port that is taken is named") {
+  const StoreListener taken = listener();
+  const auto owner = port_owner(taken.port);
+  REQUIRE(owner.has_value());
+  CHECK(owner->find("test_store_server") != std::string::npos);
+  CHECK(owner->find(", pid " + std::to_string(getpid())) != std::string::npos);
 }
 
 TEST_CASE("an idle store is not woken") {

@@ -73,3 +73,20 @@ TEST_CASE("replies leave in order whatever a socket takes at a time") {
     CHECK(taken == expected);
   }
 }
+
+TEST_CASE("one value named many times in a reply is not copied as often") {
+  const auto value = std::make_shared<std::string>(4000, 'v');
+  ReplyBuffer replies;
+  for (int i = 0; i < 1000; ++i) replies.append_value(value);
+  CHECK(replies.size() == 1000 * 4008);
+  CHECK(value.use_count() > 900);  // shared by all but the first, which were small
+  const std::string bytes = drain(replies);
+  REQUIRE(bytes.size() == 1000 * 4008);
+  bool whole = true;
+  for (std::size_t i = 0; i < 1000; ++i) {
+    whole = whole && bytes.compare(i * 4008, 8, number(4000)) == 0 &&
+            bytes.compare(i * 4008 + 8, 4000, *value) == 0;
+  }
+  CHECK(whole);
+  CHECK(value.use_count() == 1);
+}
