@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kAcceptRetry{
 void StoreLoop::accept_clients() {
   const Clock::time_point now = Clock::now();
   for (std::size_t i = 0; i < kAcceptsMax; ++i) {
-    if (open_clients_ >= settings_.connections_max) {
+    if (open_clients_.load(std::memory_order_relaxed) >= settings_.connections_max) {
       if (i > 0) return;  // nobody may be there; epoll says so if somebody is
       return pause_accepting(Accepting::full, "the store's limit of clients is reached");
     }
@@ -69,7 +69,7 @@ void StoreLoop::add_client(UniqueFd fd, Clock::time_point now) {
     connection.handshake_deadline = now + settings_.handshake_timeout;
     newcomers_.push_back(connection);
   }
-  ++open_clients_;
+  open_clients_.fetch_add(1, std::memory_order_relaxed);
   pause_said_ = false;
   clients_.fetch_add(1, std::memory_order_relaxed);
 }

@@ -84,7 +84,8 @@ StoreCounters StoreLoop::counters() const {
   const auto value = [](const std::atomic<std::uint64_t>& counter) {
     return counter.load(std::memory_order_relaxed);
   };
-  return {value(clients_), value(refused_clients_), value(newer_clients_), value(other_users_)};
+  return {value(clients_), value(open_clients_), value(refused_clients_), value(newer_clients_),
+          value(other_users_)};
 }
 
 void StoreLoop::stop() {
@@ -251,7 +252,7 @@ void StoreLoop::close(ConnectionId id) {
   connection.newcomers.unlink();
   connection = Connection{};
   closed_.push_back(id);
-  --open_clients_;
+  open_clients_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace ddprun::rdzv

@@ -129,12 +129,12 @@ class StoreLoop {
   std::unique_ptr<char[]> read_buffer_;  ///< shared by all connections
   ReplyBuffer replies_;                  ///< to the connection at hand, if it has no backlog
   std::vector<ConnectionId> released_;
-  std::size_t open_clients_ = 0;
   bool old_dialect_seen_ = false;
   WarningLimiter warnings_;
   Newcomers newcomers_;  ///< links between connections_, hence behind them
 
   std::atomic<std::uint64_t> clients_{0};
+  std::atomic<std::uint64_t> open_clients_{0};
   std::atomic<std::uint64_t> refused_clients_{0};
   std::atomic<std::uint64_t> newer_clients_{0};
   std::atomic<std::uint64_t> other_users_{0};

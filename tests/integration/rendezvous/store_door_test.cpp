@@ -232,6 +232,8 @@ TEST_CASE("a worker whose PyTorch is too new is counted apart") {
   StoreClient good = served.client();
   CHECK(good.key_count(soon()).value() == 0);
   CHECK(served.server.counters().newer_clients == 1);
+  CHECK(served.server.counters().clients == 3);
+  CHECK(served.server.counters().open_clients == 1);
   CHECK(served.server.counters().refused_clients == 2);
 }
 
