@@ -20,11 +20,14 @@
 #include "agent/job_signals.hpp"
 #include "agent/job_socket.hpp"
 #include "agent/own_log.hpp"
+#include "agent/port_reservation.hpp"
+#include "agent/streams/log_files.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "agent/worker_starter.hpp"
 #include "proto/assert.hpp"
 #include "proto/words.hpp"
 #include "rendezvous/membership/membership.hpp"
+#include "rendezvous/store/port_owner.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {
@@ -67,15 +70,16 @@ class Agent {
         link_(std::move(link)),
         membership_(settings(config), Clock::now()),
         starter_(config, user),
-        signals_(context_, {[this](const SignalRecord& record) {
-                              on_signal(record);
-                              pump();
-                            },
-                            [this] {
-                              reap_strangers();
-                              pump();
-                            },
-                            [this] { die_with_warden(); }}),
+        signals_(context_, config.stop_signals,
+                 {[this](const SignalRecord& record) {
+                    on_signal(record);
+                    pump();
+                  },
+                  [this] {
+                    reap_strangers();
+                    pump();
+                  },
+                  [this] { die_with_warden(); }}),
         grace_timer_(context_),
         membership_timer_(context_) {}
 
@@ -102,13 +106,14 @@ class Agent {
   void handle(proto::Stop& stop);
   void handle(proto::Finished& finished);
 
-  void listen();
+  void prepare_meeting_point();
   void join();
   void offer_store(RoundState& state);
   void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
   void apply(GroupActions actions);
   void signal_workers(int signal);
   void end_round();
+  void look_at_culprit(int local_rank);
   void notice(const std::string& line);
   std::string status() const;
 
@@ -124,7 +129,8 @@ class Agent {
   asio::steady_timer membership_timer_;
   std::optional<JobSocket> socket_;
 
-  std::optional<rdzv::StoreListener> listener_;  // for the next round
+  std::optional<std::uint16_t> meeting_port_;    // of the next round
+  std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
   std::optional<RoundState> round_;
   std::optional<WorkerOutput> output_;
 
@@ -260,28 +266,44 @@ void Agent::pump() {
   }
 }
 
-void Agent::listen() {
-  if (listener_) return;
+/// Where the next round's workers will meet: our listening socket, or a port for rank 0's.
+void Agent::prepare_meeting_point() {
+  if (meeting_port_) return;
+  if (!config_.agent_store) {
+    const auto port = config_.master_port != 0 ? Result<std::uint16_t>(config_.master_port)
+                                               : reserve_port(config_.store_host);
+    if (port) {
+      meeting_port_ = *port;
+    } else {
+      say(proto::Leave{0, fmt::format("there is no free port on {}: {}", config_.store_host,
+                                      port.error().message())});
+    }
+    return;
+  }
   auto listener = rdzv::listen_store(config_.store_host, config_.master_port);
   if (listener) {
+    meeting_port_ = listener->port;
     listener_.emplace(std::move(*listener));
     return;
   }
+  const auto owner = listener.error().value() == EADDRINUSE ? rdzv::port_owner(config_.master_port)
+                                                            : std::optional<std::string>();
   say(proto::Leave{
-      0, fmt::format(
-             "no store can listen on {}:{}: {}; choose another --master-port (0: any free one)",
-             config_.store_host, config_.master_port, listener.error().message())});
+      0, fmt::format("no store can listen on {} port {}: {}{}; choose another --master-port (0: "
+                     "any free one)",
+                     config_.store_host, config_.master_port, listener.error().message(),
+                     owner ? fmt::format(" ({} has it)", *owner) : "")});
 }
 
 void Agent::join() {
-  listen();
-  if (!listener_) return;
+  prepare_meeting_point();
+  if (!meeting_port_) return;
   proto::Join join;
   join.local_world_size = static_cast<int>(config_.workers.size());
   join.role = config_.role;
   join.node_name = config_.node_name;
   join.store_addr = config_.master_addr;
-  join.store_port = listener_->port;
+  join.store_port = *meeting_port_;
   say(join);
 }
 
@@ -307,12 +329,18 @@ void Agent::handle(proto::Round& round) {
 }
 
 void Agent::offer_store(RoundState& state) {
+  meeting_port_.reset();
+  if (!listener_) return;
   state.listening.emplace(context_, listener_->fd.release());
   state.listening->async_wait(kReadable, [this, listener = std::make_shared<rdzv::StoreListener>(
                                                     std::move(*listener_))](ErrorCode ec) {
     if (ec) return;
+    rdzv::StoreSettings settings;
+    settings.check_uid = !config_.store_any_uid;
+    settings.allowed_uids.assign(config_.store_uids.begin(), config_.store_uids.end());
+    settings.reset_on_close = true;  // what is left of the old group must not wait for answers
     listener->fd.reset(round_->listening->release());
-    round_->store.emplace(std::move(*listener));
+    round_->store.emplace(std::move(*listener), std::move(settings));
   });
   listener_.reset();
 }
@@ -347,7 +375,8 @@ void Agent::handle(proto::Stop& stop) {
     link_.ends_within(config_.grace_period +
                       std::chrono::milliseconds(kKillLimit + kOutputLimit + kWardenMargin));
   } else if (config_.master_port == 0) {
-    listen();  // before the old group is gone: the new port cannot be taken by it, or meet its keys
+    prepare_meeting_point();  // before the old group is gone: the new port cannot be taken by it,
+                              // or meet its keys
   }
   state.stop = std::move(stop);
   apply(state.group.stop(stop_signal_, Clock::now()));
@@ -394,6 +423,7 @@ void Agent::end_round() {
   grace_timer_.cancel();
   if (has_children()) result_.leftovers = !kill_all_children(Clock::now() + kKillLimit);
   state.listening.reset();
+  if (state.store) result_.newer_store_clients = state.store->counters().newer_clients > 0;
   state.store.reset();
   say(proto::Stopped{state.round.number});
   if (!state.stop->final && !leaving_) join();
@@ -405,6 +435,7 @@ void Agent::handle(proto::Finished& finished) {
     result_.round = round_->round.number;
     result_.first_rank = round_->round.first_rank;
     result_.workers = round_->group.workers();
+    if (round_->store) result_.newer_store_clients = round_->store->counters().newer_clients > 0;
   }
   if (output_) {
     const auto limit = Clock::now() + kOutputLimit;
@@ -412,12 +443,23 @@ void Agent::handle(proto::Finished& finished) {
     output_->flush(limit);
     result_.dropped_bytes = output_->dropped_bytes();
     if (finished.culprit && finished.culprit_agent == kOwnId) {
-      result_.culprit_output_seen = config_.standard_error != StreamMode::inherit;
       result_.culprit_lines = output_->last_lines(result_.round, finished.culprit->local_rank);
     }
   }
+  if (round_ && finished.culprit && finished.culprit_agent == kOwnId)
+    look_at_culprit(finished.culprit->local_rank);
   result_.finished = std::move(finished);
   context_.stop();
+}
+
+/// What its stderr says, where we can see it.
+void Agent::look_at_culprit(int local_rank) {
+  const StreamMode mode = config_.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
+  result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
+  if (mode != StreamMode::file) return;
+  result_.culprit_lines =
+      last_lines_of(stream_file(config_.log_folder, round_->round.restart_count, local_rank, true),
+                    kTailLines, kTailLineBytesMax);
 }
 
 // ---- words ----

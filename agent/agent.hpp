@@ -25,6 +25,7 @@ struct AgentResult {
   std::vector<std::string>
       culprit_lines;                 ///< the end of the culprit's stderr, where it went through us
   bool culprit_output_seen = false;  ///< false: its stderr was our own, so there are no lines
+  bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
   std::uint64_t dropped_bytes = 0;
   bool leftovers = false;  ///< processes that could not be killed remain
 };

@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr auto kReadable = asio::posix::descriptor_base::wait_read;
+constexpr auto kPipeReadable = asio::posix::descriptor_base::wait_read;
 
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -30,15 +30,21 @@ bool ignored(int signal) {
 
 }  // namespace
 
-JobSignals::JobSignals(asio::io_context& context, Handlers handlers)
-    : handlers_(std::move(handlers)), signalfd_(context), pipe_(context), warden_(context) {}
+JobSignals::JobSignals(asio::io_context& context, const std::vector<int>& stop_signals,
+                       Handlers handlers)
+    : stop_signals_(stop_signals),
+      handlers_(std::move(handlers)),
+      signalfd_(context),
+      pipe_(context),
+      warden_(context) {}
 
 void JobSignals::start(WardenLink& link) {
   sigset_t caught;
   sigemptyset(&caught);
-  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGCHLD}) {
+  for (const int signal : stop_signals_) {
     if (!ignored(signal)) sigaddset(&caught, signal);  // nohup: ignored stays ignored
   }
+  sigaddset(&caught, SIGCHLD);
   sigaddset(&caught, warden_died_signal());
   signalfd_.assign(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
   watch_signalfd();
@@ -47,7 +53,7 @@ void JobSignals::start(WardenLink& link) {
   const long pidfd = syscall(SYS_pidfd_open, link.warden(), 0);
   if (pidfd >= 0) {
     warden_.assign(static_cast<int>(pidfd));
-    warden_.async_wait(kReadable, [this](ErrorCode ec) {
+    warden_.async_wait(kPipeReadable, [this](ErrorCode ec) {
       if (!ec) handlers_.warden_died();
     });
   }
@@ -58,7 +64,7 @@ void JobSignals::start(WardenLink& link) {
 }
 
 void JobSignals::watch_signalfd() {
-  signalfd_.async_wait(kReadable, [this](ErrorCode ec) {
+  signalfd_.async_wait(kPipeReadable, [this](ErrorCode ec) {
     if (ec) return;
     signalfd_siginfo info{};
     while (read(signalfd_.native_handle(), &info, sizeof info) == sizeof info) {
@@ -76,7 +82,7 @@ void JobSignals::watch_signalfd() {
 }
 
 void JobSignals::watch_pipe() {
-  pipe_.async_wait(kReadable, [this](ErrorCode ec) {
+  pipe_.async_wait(kPipeReadable, [this](ErrorCode ec) {
     if (ec) return;
     SignalRecord record;
     // Its end is the warden's, of which the pidfd tells.

@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
+#include <vector>
 
 #include "agent/warden_link.hpp"
 
@@ -19,7 +20,9 @@ class JobSignals {
     std::function<void()> warden_died;
   };
 
-  JobSignals(boost::asio::io_context& context, Handlers handlers);
+  /// `stop_signals` are those that end the job.
+  JobSignals(boost::asio::io_context& context, const std::vector<int>& stop_signals,
+             Handlers handlers);
 
   /// Begins to watch. All signals must be blocked; those that were ignored when we started stay so.
   void start(WardenLink& link);
@@ -28,6 +31,7 @@ class JobSignals {
   void watch_signalfd();
   void watch_pipe();
 
+  const std::vector<int>& stop_signals_;
   Handlers handlers_;
   boost::asio::posix::stream_descriptor signalfd_;
   boost::asio::posix::stream_descriptor pipe_;    // of SignalRecords

@@ -1,11 +1,15 @@
 #include "agent/worker_environment.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "agent/streams/log_files.hpp"
 #include "proto/environment_names.hpp"
+#include "proto/substitute.hpp"
+#include "proto/words.hpp"
 
 namespace ddprun::agent {
 
@@ -22,12 +26,36 @@ bool has(const std::vector<std::string>& inherited, std::string_view name) {
                      [name](const std::string& entry) { return name_of(entry) == name; });
 }
 
+/// `SIGTERM,SIGINT`
+std::string signal_names(const std::vector<int>& signals) {
+  std::string names;
+  for (const int signal : signals) {
+    if (!names.empty()) names += ',';
+    names += proto::signal_name(signal);
+  }
+  return names;
+}
+
 }  // namespace
 
-std::string error_file(const AgentConfig& config, proto::RoundNumber round, int local_rank) {
+std::string error_file(const AgentConfig& config, const proto::Round& round, int local_rank) {
+  if (!config.log_folder.empty())
+    return worker_folder(config.log_folder, round.restart_count, local_rank) + "/error.json";
   if (config.run_directory.empty()) return {};
-  return fmt::format("{}/round_{}_local_rank_{}_error.json", config.run_directory, round,
+  return fmt::format("{}/round_{}_local_rank_{}_error.json", config.run_directory, round.number,
                      local_rank);
+}
+
+std::string line_prefix(const AgentConfig& config, const proto::Round& round, int local_rank) {
+  const std::string rank = std::to_string(round.first_rank + local_rank);
+  const std::string local = std::to_string(local_rank);
+  const std::string number = std::to_string(round.number);
+  const std::array<proto::Substitution, 5> names = {{{"rank", rank},
+                                                     {"local_rank", local},
+                                                     {"role_name", config.role},
+                                                     {"hostname", config.node_name},
+                                                     {"round", number}}};
+  return proto::substitute(config.prefix_template, names);
 }
 
 EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round,
@@ -36,7 +64,7 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
   const WorkerSettings& worker = config.workers.at(static_cast<std::size_t>(local_rank));
   const auto number = [](auto value) { return fmt::format("{}", value); };
   EnvironmentPairs set{
-      {env::kLocalRank, number(local_rank)},
+      {env::kLocalRank, number(config.virtual_local_rank ? 0 : local_rank)},
       {env::kRank, number(round.first_rank + local_rank)},
       {env::kGroupRank, number(round.group_rank)},
       {env::kRoleRank, number(round.first_role_rank + local_rank)},
@@ -50,16 +78,14 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
       {env::kRestartCount, number(round.restart_count)},
       {env::kMaxRestarts, number(round.max_restarts)},
       {env::kRunId, config.run_id},
-      {env::kUseAgentStore, "True"},
-      {env::kErrorFile, error_file(config, round.number, local_rank)},
+      {env::kUseAgentStore, config.agent_store ? "True" : "False"},
+      {env::kErrorFile, error_file(config, round, local_rank)},
       {env::kRound, number(round.number)},
   };
   if (!has(inherited, env::kNcclAsyncErrorHandling))
     set.emplace_back(env::kNcclAsyncErrorHandling, "1");
-  if (!has(inherited, env::kSignalsToHandle)) {
-    set.emplace_back(env::kSignalsToHandle, "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
-  }
-  if (config.set_omp_num_threads) set.emplace_back(env::kOmpNumThreads, "1");
+  set.emplace_back(env::kSignalsToHandle, signal_names(config.stop_signals));
+  if (worker.omp_threads) set.emplace_back(env::kOmpNumThreads, number(*worker.omp_threads));
   if (config.set_python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
   if (worker.cuda_visible_devices)
     set.emplace_back(env::kCudaVisibleDevices, *worker.cuda_visible_devices);

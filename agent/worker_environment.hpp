@@ -24,7 +24,12 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
 std::vector<std::string> merge_environment(const std::vector<std::string>& inherited,
                                            const EnvironmentPairs& set);
 
-/// Where a worker of a round may leave its error.json; empty without a run directory.
-std::string error_file(const AgentConfig& config, proto::RoundNumber round, int local_rank);
+/// Where a worker of a round may leave its error.json: in the log folder, else the run directory;
+/// empty without both.
+std::string error_file(const AgentConfig& config, const proto::Round& round, int local_rank);
+
+/// What stands before a worker's lines: the template with `${rank}`, `${local_rank}`,
+/// `${role_name}`, `${hostname}` and `${round}` replaced.
+std::string line_prefix(const AgentConfig& config, const proto::Round& round, int local_rank);
 
 }  // namespace ddprun::agent

@@ -11,8 +11,16 @@ agent::StreamMode stream_mode(StreamTransport transport) {
       return agent::StreamMode::pty;
     case StreamTransport::pipe:
       return agent::StreamMode::pipe;
+    case StreamTransport::file:
+      return agent::StreamMode::file;
+    case StreamTransport::null:
+      return agent::StreamMode::null;
   }
   return agent::StreamMode::inherit;
+}
+
+agent::StreamSettings stream_settings(const StreamPlan& plan) {
+  return {stream_mode(plan.transport), plan.to_console, plan.to_file};
 }
 
 agent::StdinMode stdin_mode(StdinMode mode) {
@@ -60,6 +68,10 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
       settings.argv[i] = substitute_local_rank(settings.argv[i], worker.local_rank);
     }
     settings.cuda_visible_devices = worker.cuda_visible_devices;
+    settings.omp_threads = worker.omp_threads;
+    settings.cpus = worker.cpus;
+    settings.standard_output = stream_settings(worker.standard_output);
+    settings.standard_error = stream_settings(worker.standard_error);
     config.workers.push_back(std::move(settings));
   }
   config.max_restarts = plan.max_restarts;
@@ -67,10 +79,16 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
   config.store_host = plan.store_host;
   config.master_addr = plan.master_addr;
   config.master_port = plan.master_port;
-  config.standard_output = stream_mode(plan.streams.standard_output);
-  config.standard_error = stream_mode(plan.streams.standard_error);
-  config.standard_input = stdin_mode(plan.streams.standard_input);
-  config.set_omp_num_threads = plan.set_omp_num_threads;
+  config.agent_store = plan.options.worker_store == WorkerStore::agent;
+  config.store_any_uid = plan.options.store_users.any;
+  config.store_uids.assign(plan.options.store_users.uids.begin(),
+                           plan.options.store_users.uids.end());
+  config.standard_input = stdin_mode(plan.standard_input);
+  config.prefix_template = plan.logs.prefix_template;
+  config.stdout_filters = plan.options.logs.stdout_filters;
+  config.stderr_filters = plan.options.logs.stderr_filters;
+  config.stop_signals = plan.options.stop_signals;
+  config.virtual_local_rank = plan.options.virtual_local_rank;
   config.set_python_unbuffered = plan.set_python_unbuffered;
   config.log_level = log_level(plan.options.log_level);
   return config;

@@ -37,8 +37,28 @@ std::string_view name_of(StreamTransport transport) {
       return "pty";
     case StreamTransport::pipe:
       return "pipe";
+    case StreamTransport::file:
+      return "file";
+    case StreamTransport::null:
+      return "null";
   }
   return "";
+}
+
+/// Where a stream goes, for people: `pipe, shown and to stdout.log`.
+std::string stream_text(const StreamPlan& stream, std::string_view file) {
+  std::string text(name_of(stream.transport));
+  if (stream.transport == StreamTransport::file) return fmt::format("{} only", file);
+  if (stream.to_file) text += fmt::format(", {}to {}", stream.to_console ? "shown and " : "", file);
+  return text;
+}
+
+/// What a log file is called before there is a folder for it.
+std::string log_folder_text(const LaunchPlan& plan) {
+  if (!plan.logs.wanted) return "none";
+  const std::string base = plan.logs.base.empty() ? "TMPDIR" : plan.logs.base;
+  return fmt::format("{}/{}{}_(random)/attempt_(restarts)/(local rank)/", base,
+                     plan.logs.base.empty() ? "ddprun_" : "", plan.run_id);
 }
 
 std::string_view name_of(StdinMode mode) {
@@ -75,10 +95,41 @@ std::string worker_line(const LaunchPlan& plan, const WorkerPlan& worker) {
   std::string line = fmt::format("  rank {} (local rank {})", worker.local_rank, worker.local_rank);
   if (worker.cuda_visible_devices)
     line += fmt::format("  CUDA_VISIBLE_DEVICES={}", *worker.cuda_visible_devices);
+  if (worker.omp_threads) line += fmt::format("  OMP_NUM_THREADS={}", *worker.omp_threads);
+  if (!worker.cpus.empty()) line += fmt::format("  CPUs {}", agent::format_cpus(worker.cpus));
   // Only where the macro makes a difference, else the lines repeat the command.
   const auto argv = argv_of(plan, worker.local_rank);
   if (argv != plan.program.argv) line += "  " + shell_quoted(argv);
   return line + "\n";
+}
+
+/// One line for each stream where all workers agree, else one for each worker.
+std::string streams_text(const LaunchPlan& plan) {
+  const auto lines = [&](std::string_view title, std::string_view file,
+                         StreamPlan WorkerPlan::*stream) {
+    std::string text;
+    std::string previous;
+    bool same = true;
+    for (const auto& worker : plan.workers) {
+      const std::string shown = stream_text(worker.*stream, file);
+      same = same && (previous.empty() || previous == shown);
+      previous = shown;
+      text += fmt::format("{:<12} local rank {}: {}\n", title, worker.local_rank, shown);
+    }
+    return same ? fmt::format("{:<12} {}\n", title, previous) : text;
+  };
+  return lines("stdout", "stdout.log", &WorkerPlan::standard_output) +
+         lines("stderr", "stderr.log", &WorkerPlan::standard_error);
+}
+
+std::string_view name_of(WorkerStore store) {
+  return store == WorkerStore::agent ? "ddprun" : "the worker of rank 0";
+}
+
+Json stream_json(const StreamPlan& stream) {
+  return {{"transport", name_of(stream.transport)},
+          {"to_console", stream.to_console},
+          {"to_file", stream.to_file}};
 }
 
 }  // namespace
@@ -111,11 +162,12 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("workers      {}\n", plan.workers.size());
   for (const auto& worker : plan.workers) text += worker_line(plan, worker);
   text += fmt::format("GPUs         {}\n", devices_text(plan));
-  text += fmt::format("stdout       {}\n", name_of(plan.streams.standard_output));
-  text += fmt::format("stderr       {}\n", name_of(plan.streams.standard_error));
-  text += fmt::format("stdin        {}\n", name_of(plan.streams.standard_input));
+  text += streams_text(plan);
+  text += fmt::format("stdin        {}\n", name_of(plan.standard_input));
+  text += fmt::format("logs         {}\n", log_folder_text(plan));
   text += fmt::format("run id       {}\n", plan.run_id);
-  text += fmt::format("store        {}, {}\n", plan.master_addr, port);
+  text += fmt::format("store        {}, {}, served by {}\n", plan.master_addr, port,
+                      name_of(plan.options.worker_store));
   text += fmt::format("restarts     at most {}\n", plan.max_restarts);
   text += fmt::format("grace period {} s\n", seconds(plan.grace_period));
   text += fmt::format("containment  {}\n", plan.containment);
@@ -134,6 +186,10 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
     Json entry = {{"rank", worker.local_rank}, {"local_rank", worker.local_rank}};
     entry["cuda_visible_devices"] =
         worker.cuda_visible_devices ? Json(*worker.cuda_visible_devices) : Json(nullptr);
+    entry["omp_threads"] = worker.omp_threads ? Json(*worker.omp_threads) : Json(nullptr);
+    entry["cpus"] = worker.cpus;
+    entry["stdout"] = stream_json(worker.standard_output);
+    entry["stderr"] = stream_json(worker.standard_error);
     entry["argv"] = argv_of(plan, worker.local_rank);
     workers.push_back(std::move(entry));
   }
@@ -152,13 +208,15 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["gpus"] = {{"chosen", plan.devices.chosen},
                   {"source", plan.devices.source},
                   {"cpu_job", plan.devices.cpu_job}};
-  json["streams"] = {{"stdout", name_of(plan.streams.standard_output)},
-                     {"stderr", name_of(plan.streams.standard_error)},
-                     {"stdin", name_of(plan.streams.standard_input)}};
+  json["stdin"] = name_of(plan.standard_input);
+  json["logs"] = {{"wanted", plan.logs.wanted}, {"base", plan.logs.base}};
   json["run_id"] = plan.run_id;
   json["role"] = plan.role;
   json["store"] = {
-      {"master_addr", plan.master_addr}, {"host", plan.store_host}, {"port", plan.master_port}};
+      {"master_addr", plan.master_addr},
+      {"host", plan.store_host},
+      {"port", plan.master_port},
+      {"served_by", plan.options.worker_store == WorkerStore::agent ? "agent" : "rank0"}};
   json["max_restarts"] = plan.max_restarts;
   json["grace_period_seconds"] = seconds(plan.grace_period);
   json["containment"] = plan.containment;

@@ -15,6 +15,7 @@
 #include "launcher/dry_run.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/help.hpp"
+#include "launcher/log_folder.hpp"
 #include "launcher/man_page.hpp"
 #include "launcher/options.hpp"
 #include "launcher/plan.hpp"
@@ -77,12 +78,18 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
 }
 
 int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
+  const auto log_folder = launcher::make_log_folder(plan);
+  if (!log_folder) return fail(log_folder.error());
+  if (plan.logs.wanted && plan.logs.base.empty())
+    std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n", log_folder->c_str());
   launcher::WardenSettings settings;
   settings.grace_period = plan.grace_period;
+  settings.stop_signals = plan.options.stop_signals;
   settings.run_directory = make_run_directory();
   return launcher::run_warden(settings, [&](agent::WardenLink link) {
     agent::AgentConfig config = launcher::agent_config(plan, host_name());
     config.run_directory = settings.run_directory;
+    config.log_folder = *log_folder;
     agent::run_agent(config, user, std::move(link), [](const agent::AgentResult& result) {
       const std::string text = launcher::report(result);
       std::fwrite(text.data(), 1, text.size(), stderr);

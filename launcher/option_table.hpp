@@ -25,10 +25,11 @@ enum class ValueType {
 /// Headings of the help, in this order.
 enum class OptionGroup { workers, program, gpus, streams, failures, rendezvous, ourselves };
 
-/// One option. Spellings are derived from `name`: `--master-addr` and `--master_addr`.
+/// One option. Spellings are derived from the names: `--master-addr` and `--master_addr`.
 struct OptionRow {
   std::string_view name;              ///< dash form, without the leading dashes
   char short_name = '\0';             ///< `m` for -m
+  std::string_view aliases = {};      ///< other names of it, `a|b`, of torchrun or other launchers
   std::string_view environment = {};  ///< variable that gives the default; empty: none
   ValueType type = ValueType::flag;
   std::string_view choices = {};  ///< `a|b|c`
@@ -49,8 +50,12 @@ std::span<const OptionRow> option_table();
 
 std::string_view group_title(OptionGroup group);
 
-/// `--master-addr`, `--master_addr`, then `-m` where there is a short one.
+/// `--master-addr`, `--master_addr`, the same for its aliases, then `-m` where there is a short
+/// one.
 std::vector<std::string> spellings(const OptionRow& row);
+
+/// `a|b` taken apart.
+std::vector<std::string_view> words_of(std::string_view list);
 
 /// `choices` taken apart.
 std::vector<std::string_view> choices_of(const OptionRow& row);

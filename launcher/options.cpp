@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/option_value.hpp"
+#include "launcher/signal_names.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr long long kMaxRestartsMax = 1'000'000'000;
 constexpr long long kProcessesMax = 65'536;
 constexpr long long kPortMax = 65'535;
+constexpr long long kOmpThreadsMax = 65'536;
 
 /// Place of a choice's text in the row, which lists them in the enumeration's order.
 template <class Enum>
@@ -55,6 +57,10 @@ Outcome<bool> check_nodes(const ParsedCommandLine& parsed) {
   if (*most != 1)
     return usage_error(spelling +
                        ": several nodes: not in this version; leave it out or use --nnodes=1");
+  if (parsed.integer("node-rank").value_or(0) != 0) {
+    return usage_error(parsed.value("node-rank").spelling +
+                       ": a job of one node has only node rank 0; leave it out");
+  }
   return true;
 }
 
@@ -121,6 +127,116 @@ LogLevel log_level(const ParsedCommandLine& parsed, const Environment& environme
   return found == kNames.end() ? LogLevel::warn : found->second;
 }
 
+Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
+  OmpThreads threads;
+  if (!parsed.given("omp-threads")) return threads;
+  if (parsed.text("omp-threads") == "auto") {
+    threads.kind = OmpThreads::Kind::automatic;
+    return threads;
+  }
+  const auto number = limited(parsed, "omp-threads", kOmpThreadsMax);
+  if (!number) return number.error();
+  threads.kind = OmpThreads::Kind::number;
+  threads.number = *number;
+  return threads;
+}
+
+Outcome<StoreUsers> store_users(const ParsedCommandLine& parsed) {
+  StoreUsers users;
+  const std::string text = parsed.text("store-allow-uid");
+  users.any = text == "any";
+  if (!users.any && !text.empty()) users.uids = parse_indexes(text).value_or(std::vector<int>{});
+  return users;
+}
+
+Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environment& environment) {
+  LogOptions logs;
+  logs.folder = parsed.text("log-dir");
+  auto redirects = parse_stream_map(parsed.text("redirects"), parsed.value("redirects").spelling);
+  if (!redirects) return redirects.error();
+  logs.redirects = std::move(*redirects);
+  auto tee = parse_stream_map(parsed.text("tee"), parsed.value("tee").spelling);
+  if (!tee) return tee.error();
+  logs.tee = std::move(*tee);
+  if (const std::string ranks = parsed.text("local-ranks-filter"); !ranks.empty()) {
+    logs.console_ranks = parse_indexes(ranks);
+    if (!logs.console_ranks) {
+      return usage_error(parsed.value("local-ranks-filter").spelling +
+                         ": expected local ranks with commas between them, none twice, as in 0,1");
+    }
+  }
+  logs.prefix_template = parsed.text("log-line-prefix-template");
+  if (logs.prefix_template.empty()) {
+    logs.prefix_template =
+        lookup(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE").value_or("");
+  }
+  logs.stdout_filters = parse_texts(parsed.text("duplicate-stdout-filters"));
+  logs.stderr_filters = parse_texts(parsed.text("duplicate-stderr-filters"));
+  return logs;
+}
+
+/// Everything about signals and how long is waited behind them.
+Outcome<bool> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
+                            LaunchOptions& options) {
+  options.grace_period = parsed.seconds("grace-period").value_or(options.grace_period);
+  if (!parsed.given("grace-period")) {
+    // torchrun's second variable for the same thing.
+    if (const auto variable = lookup(environment, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")) {
+      const auto seconds = parse_seconds(*variable);
+      if (!seconds) {
+        return usage_error("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=" + *variable +
+                           ": expected a number of seconds, 0 or more");
+      }
+      options.grace_period = *seconds;
+    }
+  }
+  auto signals =
+      parse_signals(parsed.text("signals-to-handle"), parsed.value("signals-to-handle").spelling);
+  options.notes.insert(options.notes.end(), signals.notes.begin(), signals.notes.end());
+  if (signals.signals.empty()) {
+    return usage_error(parsed.value("signals-to-handle").spelling +
+                       ": no signal is left that could end the job; the usual ones are "
+                       "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  }
+  options.stop_signals = std::move(signals.signals);
+  return true;
+}
+
+Outcome<bool> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  options.standalone = parsed.flag("standalone");
+  options.master_addr = parsed.text("master-addr");
+  options.local_addr = parsed.text("local-addr");
+  if (parsed.given("master-port")) {
+    const auto port = limited(parsed, "master-port", kPortMax);
+    if (!port) return port.error();
+    options.master_port = static_cast<std::uint16_t>(*port);
+  }
+  // torchrun's own default is the text `none`, and scripts pass it on.
+  const std::string id = parsed.text("rdzv-id");
+  if (!id.empty() && id != "none") options.run_id = id;
+
+  options.rdzv_backend = parsed.text("rdzv-backend");
+  const std::vector<std::string> backends{"static", "c10d", "etcd", "etcd-v2"};
+  if (std::find(backends.begin(), backends.end(), options.rdzv_backend) == backends.end()) {
+    return usage_error(parsed.value("rdzv-backend").spelling + ": expected " + enumerate(backends));
+  }
+  if (const std::string endpoint = parsed.text("rdzv-endpoint"); !endpoint.empty()) {
+    auto taken = parse_endpoint(endpoint, parsed.value("rdzv-endpoint").spelling);
+    if (!taken) return taken.error();
+    options.rdzv_endpoint = std::move(*taken);
+  }
+  auto conf = parse_rdzv_conf(parsed.text("rdzv-conf"));
+  if (!conf) return conf.error();
+  options.notes.insert(options.notes.end(), conf->notes.begin(), conf->notes.end());
+  options.rdzv_conf = std::move(*conf);
+
+  options.worker_store = choice<WorkerStore>(parsed, "worker-store");
+  auto users = store_users(parsed);
+  if (!users) return users.error();
+  options.store_users = std::move(*users);
+  return true;
+}
+
 Outcome<bool> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
   if (!parsed.program) {
     return usage_error(
@@ -136,6 +252,9 @@ Outcome<bool> take_program(const ParsedCommandLine& parsed, LaunchOptions& optio
     return usage_error(
         "--module (-m) and --no-python exclude each other: a module runs under Python; leave one "
         "out");
+  }
+  if (options.run_path && options.module) {
+    return usage_error("--run-path and --module (-m) exclude each other; leave one out");
   }
   options.program = *parsed.program;
   options.arguments = parsed.arguments;
@@ -158,29 +277,35 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   options.processes = *processes;
   options.role = parsed.text("role");
 
+  const auto threads = omp_threads(parsed);
+  if (!threads) return threads.error();
+  options.omp_threads = *threads;
+  if (parsed.given("numa-binding"))
+    options.numa_binding = choice<NumaBinding>(parsed, "numa-binding");
+
   options.module = parsed.flag("module");
   options.no_python = parsed.flag("no-python");
+  options.run_path = parsed.flag("run-path");
+  options.local_rank_argument = parsed.flag("use-env")
+                                    ? LocalRankArgument::none
+                                    : choice<LocalRankArgument>(parsed, "local-rank-argument");
 
   options.gpus = gpu_selection(parsed);
-  options.gpu_visibility = choice<GpuVisibility>(parsed, "gpu-visibility");
+  options.virtual_local_rank = parsed.flag("virtual-local-rank");
+  options.gpu_visibility = options.virtual_local_rank
+                               ? GpuVisibility::own
+                               : choice<GpuVisibility>(parsed, "gpu-visibility");
   if (parsed.given("output")) options.output = choice<OutputMode>(parsed, "output");
   options.standard_input = choice<StdinMode>(parsed, "stdin");
+  auto logs = log_options(parsed, environment);
+  if (!logs) return logs.error();
+  options.logs = std::move(*logs);
 
   const auto restarts = limited(parsed, "max-restarts", kMaxRestartsMax);
   if (!restarts) return restarts.error();
   options.max_restarts = *restarts;
-  options.grace_period = parsed.seconds("grace-period").value_or(options.grace_period);
-
-  options.standalone = parsed.flag("standalone");
-  options.master_addr = parsed.text("master-addr");
-  if (parsed.given("master-port")) {
-    const auto port = limited(parsed, "master-port", kPortMax);
-    if (!port) return port.error();
-    options.master_port = static_cast<std::uint16_t>(*port);
-  }
-  // torchrun's own default is the text `none`, and scripts pass it on.
-  const std::string id = parsed.text("rdzv-id");
-  if (!id.empty() && id != "none") options.run_id = id;
+  if (const auto taken = take_stopping(parsed, environment, options); !taken) return taken.error();
+  if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();
   options.log_level = log_level(parsed, environment);
 
   if (const auto program = take_program(parsed, options); !program) return program.error();

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "launcher/launch_error.hpp"
+#include "launcher/log_options.hpp"
 #include "launcher/parser.hpp"
+#include "launcher/rdzv_conf.hpp"
 
 namespace ddprun::launcher {
 
@@ -35,29 +37,59 @@ enum class GpuVisibility { all, own };
 enum class OutputMode { prefix, raw, pty, pipe };
 enum class StdinMode { rank0, all, none };
 enum class LogLevel { trace, debug, info, warn, error, off };
+enum class NumaBinding { node, socket, exclusive, core_complex };
+/// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
+enum class LocalRankArgument { automatic, dash, underscore, none };
+enum class WorkerStore { agent, rank0 };
+
+/// --omp-threads.
+struct OmpThreads {
+  enum class Kind { as_torchrun, automatic, number } kind = Kind::as_torchrun;
+  int number = 1;  ///< only for Kind::number
+};
+
+/// Which other users may use the store; our own uid and root always may.
+struct StoreUsers {
+  bool any = false;
+  std::vector<int> uids;
+};
 
 struct LaunchOptions {
   Request request = Request::run;
   std::string completion_shell;  ///< bash, zsh or fish, for Request::completion
 
   ProcessCount processes;
+  OmpThreads omp_threads;
+  std::optional<NumaBinding> numa_binding;
   int max_restarts = 0;
+  std::string role = "default";
+
   bool standalone = false;
   std::string master_addr;                   ///< empty: not given
   std::optional<std::uint16_t> master_port;  ///< empty: not given
   std::optional<std::string> run_id;         ///< empty: not given
-  std::string role = "default";
+  std::string local_addr;                    ///< empty: not given
+  std::string rdzv_backend = "static";
+  std::optional<RdzvEndpoint> rdzv_endpoint;  ///< empty: not given
+  RdzvConf rdzv_conf;
+  WorkerStore worker_store = WorkerStore::agent;
+  StoreUsers store_users;
 
   bool module = false;     ///< PROGRAM is a Python module
   bool no_python = false;  ///< never run PROGRAM under Python
+  bool run_path = false;   ///< PROGRAM is a Python file, whatever its name
+  LocalRankArgument local_rank_argument = LocalRankArgument::automatic;
   std::string program;
   std::vector<std::string> arguments;  ///< untouched: never looked at
 
   GpuSelection gpus;
   GpuVisibility gpu_visibility = GpuVisibility::all;
+  bool virtual_local_rank = false;   ///< LOCAL_RANK is 0 everywhere; gpu_visibility is own then
   std::optional<OutputMode> output;  ///< empty: chosen by the number of workers
   StdinMode standard_input = StdinMode::rank0;
+  LogOptions logs;
   std::chrono::milliseconds grace_period{30'000};
+  std::vector<int> stop_signals;  ///< those that end the job; never empty
   LogLevel log_level = LogLevel::warn;
 
   /// Lines to print once on our stderr before anything starts: options without effect, empty

@@ -148,8 +148,13 @@ Outcome<std::size_t> CommandLineParser::find_long(const std::string& spelling) c
   const std::string name = dashed(std::string_view(spelling).substr(2));
   std::vector<std::size_t> begins;
   for (std::size_t i = 0; i < table_.size(); ++i) {
+    bool prefix = table_[i].name.starts_with(name);
     if (table_[i].name == name) return i;
-    if (!name.empty() && table_[i].name.starts_with(name)) begins.push_back(i);
+    for (const auto alias : words_of(table_[i].aliases)) {
+      if (alias == name) return i;
+      prefix = prefix || alias.starts_with(name);
+    }
+    if (!name.empty() && prefix) begins.push_back(i);
   }
   if (begins.size() == 1) return begins.front();
   if (begins.empty()) return unknown(spelling);
@@ -221,7 +226,10 @@ CommandLineParser::Step CommandLineParser::missing_value(const OptionRow& row,
 
 LaunchError CommandLineParser::unknown(const std::string& spelling) const {
   std::vector<std::string> known;
-  for (const auto& row : table_) known.emplace_back(row.name);
+  for (const auto& row : table_) {
+    known.emplace_back(row.name);
+    for (const auto alias : words_of(row.aliases)) known.emplace_back(alias);
+  }
   const auto first = spelling.find_first_not_of('-');
   const auto name = first == std::string::npos ? std::string() : dashed(spelling.substr(first));
   const auto meant = nearest(name.substr(0, name.find('=')), known);

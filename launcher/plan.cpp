@@ -1,25 +1,19 @@
 #include "launcher/plan.hpp"
 
-#include <arpa/inet.h>
-
+#include <algorithm>
 #include <utility>
 
+#include "launcher/local_rank_argument.hpp"
+#include "launcher/plan_parts.hpp"
 #include "proto/environment_names.hpp"
 
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::string_view kLoopback = "127.0.0.1";
-
-bool is_numeric_address(const std::string& host) {
-  in6_addr address;  // large enough for both families
-  return ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
-         ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
-}
-
 struct WorkersAndDevices {
   int workers = 1;
   DevicesPlan devices;
+  std::vector<std::string> gpu_addresses;  // of the chosen GPUs, on the PCI bus
 };
 
 /// Why so many workers can't have a GPU each; asked only where there are GPUs.
@@ -51,6 +45,10 @@ Outcome<WorkersAndDevices> workers_and_devices(
   auto devices = plan_devices(discovered, cuda_visible_devices, options.gpus);
   if (!devices) return devices.error();
   result.devices = std::move(*devices);
+  if (options.numa_binding) {
+    for (const std::string& entry : result.devices.chosen)
+      result.gpu_addresses.push_back(agent::pci_address_of(discovered, entry));
+  }
 
   const auto gpus = static_cast<int>(result.devices.chosen.size());
   if (processes.kind == Kind::gpu && gpus == 0) {
@@ -73,79 +71,26 @@ Outcome<WorkersAndDevices> workers_and_devices(
   return result;
 }
 
-StreamsPlan plan_streams(const LaunchOptions& options, int workers, const Probes& probes) {
-  StreamsPlan streams;
-  streams.standard_input = options.standard_input;
-  const auto mode = options.output.value_or(workers == 1 ? OutputMode::raw : OutputMode::prefix);
-  const auto transport = [mode](bool terminal) {
-    switch (mode) {
-      case OutputMode::raw:
-        return StreamTransport::inherit;
-      case OutputMode::pty:
-        return StreamTransport::pty;
-      case OutputMode::pipe:
-        return StreamTransport::pipe;
-      case OutputMode::prefix:
-        break;
-    }
-    return terminal ? StreamTransport::pty : StreamTransport::pipe;
-  };
-  streams.standard_output = transport(probes.stdout_is_terminal);
-  streams.standard_error = transport(probes.stderr_is_terminal);
-  return streams;
+/// Python holds back what it writes to anything but a terminal, and lines would come too late.
+bool wants_unbuffered_python(const Environment& environment, const LaunchPlan& plan) {
+  if (lookup(environment, proto::env::kPythonUnbuffered)) return false;
+  return std::any_of(plan.workers.begin(), plan.workers.end(), [](const WorkerPlan& worker) {
+    return worker.standard_output.transport == StreamTransport::pipe ||
+           worker.standard_error.transport == StreamTransport::pipe;
+  });
 }
 
-Outcome<bool> plan_meeting_point(const LaunchOptions& options, const Probes& probes,
-                                 LaunchPlan& plan) {
-  plan.run_id = options.run_id.value_or("");
-  plan.master_port = options.master_port.value_or(0);
-  plan.master_addr = options.master_addr;
-  if (options.standalone) {
-    // torchrun's rule; people use the flag so that two jobs on one machine never meet.
-    std::vector<std::string> ignored;
-    if (options.run_id) ignored.push_back("--rdzv-id");
-    if (!options.master_addr.empty()) ignored.push_back("--master-addr");
-    if (options.master_port) ignored.push_back("--master-port");
-    for (const auto& name : ignored)
-      plan.notes.push_back(name + " is ignored because of --standalone");
-    plan.run_id.clear();
-    plan.master_port = 0;
-    plan.master_addr.clear();
+/// CUDA_VISIBLE_DEVICES of a worker. torchrun gives its worker i the number i under
+/// --virtual-local-rank, whether or not there is such a GPU.
+std::optional<std::string> visible_devices(const LaunchOptions& options, const LaunchPlan& plan,
+                                           const std::optional<std::string>& inherited,
+                                           int local_rank) {
+  if (options.virtual_local_rank && !plan.devices.cpu_job && plan.devices.chosen.empty() &&
+      !inherited) {
+    return std::to_string(local_rank);
   }
-  if (plan.run_id.empty()) plan.run_id = probes.new_run_id();
-
-  std::string& host = plan.master_addr;
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
-  if (host.empty()) host = kLoopback;
-  if (is_numeric_address(host)) {
-    plan.store_host = host;
-  } else if (host == "localhost") {
-    plan.store_host = kLoopback;
-  } else {
-    const auto address = probes.resolve_host(host);
-    if (!address) {
-      return usage_error("--master-addr=" + host +
-                         " does not resolve to an address; on one machine leave it out");
-    }
-    plan.store_host = *address;
-  }
-  return true;
-}
-
-void plan_variables(const Environment& environment, LaunchPlan& plan) {
-  // torchrun's rule: an existing value, even an empty one, is left alone.
-  plan.set_omp_num_threads =
-      plan.workers.size() > 1 && !lookup(environment, proto::env::kOmpNumThreads).has_value();
-  if (plan.set_omp_num_threads) {
-    plan.notes.push_back("OMP_NUM_THREADS is not set: every worker gets 1, so that " +
-                         std::to_string(plan.workers.size()) +
-                         " workers share the machine; set it to tune");
-  }
-  const bool piped = plan.streams.standard_output == StreamTransport::pipe ||
-                     plan.streams.standard_error == StreamTransport::pipe;
-  plan.set_python_unbuffered =
-      piped && !lookup(environment, proto::env::kPythonUnbuffered).has_value();
+  return worker_cuda_visible_devices(plan.devices, inherited, options.gpus, options.gpu_visibility,
+                                     local_rank);
 }
 
 }  // namespace
@@ -163,10 +108,16 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& e
                                .arguments = options.arguments,
                                .module = options.module,
                                .no_python = options.no_python,
+                               .python = options.run_path,
                                .executable_folder = probes.executable_folder};
   auto program = resolve_program(request, environment, *probes.files);
   if (!program) return program.error();
   plan.program = std::move(*program);
+  if (auto note = add_local_rank_argument(plan.program, options.arguments.size(),
+                                          options.local_rank_argument, *probes.files);
+      !note.empty()) {
+    plan.notes.push_back(std::move(note));
+  }
 
   const auto cuda_visible_devices = lookup(environment, proto::env::kCudaVisibleDevices);
   auto group = workers_and_devices(options, cuda_visible_devices, probes);
@@ -174,13 +125,16 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& e
   plan.devices = std::move(group->devices);
   plan.notes.insert(plan.notes.end(), plan.devices.notes.begin(), plan.devices.notes.end());
   for (int rank = 0; rank < group->workers; ++rank) {
-    plan.workers.push_back(
-        {rank, worker_cuda_visible_devices(plan.devices, cuda_visible_devices, options.gpus,
-                                           options.gpu_visibility, rank)});
+    WorkerPlan worker;
+    worker.local_rank = rank;
+    worker.cuda_visible_devices = visible_devices(options, plan, cuda_visible_devices, rank);
+    plan.workers.push_back(std::move(worker));
   }
-  plan.streams = plan_streams(options, group->workers, probes);
+  plan_streams(options, probes, plan);
   if (const auto met = plan_meeting_point(options, probes, plan); !met) return met.error();
-  plan_variables(environment, plan);
+  const auto placed = plan_cpus(options, environment, probes, group->gpu_addresses, plan);
+  if (!placed) return placed.error();
+  plan.set_python_unbuffered = wants_unbuffered_python(environment, plan);
   return plan;
 }
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "agent/devices/devices.hpp"
+#include "agent/placement/cpu_set.hpp"
+#include "agent/placement/topology.hpp"
 #include "launcher/devices_plan.hpp"
 #include "launcher/environment.hpp"
 #include "launcher/launch_error.hpp"
@@ -18,22 +20,34 @@
 
 namespace ddprun::launcher {
 
-/// How one of a worker's output streams reaches us.
+/// Where one of a worker's output streams goes.
 enum class StreamTransport {
   inherit,  ///< the worker has our own descriptor
   pty,      ///< a pseudo-terminal, lines prefixed
   pipe,     ///< a pipe, lines prefixed
+  file,     ///< a log file, nothing of it is shown
+  null,     ///< /dev/null
 };
 
-struct StreamsPlan {
-  StreamTransport standard_output = StreamTransport::inherit;
-  StreamTransport standard_error = StreamTransport::inherit;
-  StdinMode standard_input = StdinMode::rank0;  ///< who gets our stdin; the others get /dev/null
+struct StreamPlan {
+  StreamTransport transport = StreamTransport::inherit;
+  bool to_console = true;  ///< pty and pipe: lines are shown
+  bool to_file = false;    ///< pipe: what is written also goes to the log file
 };
 
 struct WorkerPlan {
   int local_rank = 0;
   std::optional<std::string> cuda_visible_devices;  ///< empty: leave the variable as it is
+  std::optional<int> omp_threads;                   ///< empty: leave OMP_NUM_THREADS as it is
+  agent::CpuSet cpus;                               ///< where it may run; empty: where we may
+  StreamPlan standard_output;
+  StreamPlan standard_error;
+};
+
+struct LogsPlan {
+  bool wanted = false;          ///< a run has a folder of its own for files
+  std::string base;             ///< where that folder is made; empty: in TMPDIR, else /tmp
+  std::string prefix_template;  ///< see agent/streams/line_prefix.hpp
 };
 
 struct LaunchPlan {
@@ -41,7 +55,8 @@ struct LaunchPlan {
   ProgramChoice program;            ///< argv before substitute_local_rank
   std::vector<WorkerPlan> workers;  ///< one for each local rank, in order; never empty
   DevicesPlan devices;
-  StreamsPlan streams;
+  StdinMode standard_input = StdinMode::rank0;  ///< who gets our stdin; the others get /dev/null
+  LogsPlan logs;
 
   std::string run_id;
   std::string role;
@@ -51,8 +66,6 @@ struct LaunchPlan {
   int max_restarts = 0;
   std::chrono::milliseconds grace_period{30'000};
 
-  bool set_omp_num_threads =
-      false;  ///< OMP_NUM_THREADS=1 for the workers: several of them, and the variable is absent
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1: their output is not a terminal's
   std::string containment = "tree";
 
@@ -66,9 +79,13 @@ struct Probes {
   std::function<bool()> gpus_likely;
   std::function<agent::GpuDiscovery()> discover_gpus;
   std::function<int()> logical_cpus;
+  std::function<int()> usable_cpus;  ///< by affinity and cgroup quota, at least 1
+  /// Where the CPUs and these GPUs (PCI addresses) are.
+  std::function<agent::MachineTopology(const std::vector<std::string>& pci_addresses)> topology;
   std::function<std::string()> new_run_id;  ///< a random UUID4
-  /// A host name's numeric address; empty when it does not resolve.
-  std::function<std::optional<std::string>(const std::string&)> resolve_host;
+  /// A host name's numeric address; empty when it did not resolve within the limit.
+  std::function<std::optional<std::string>(const std::string&, std::chrono::milliseconds)>
+      resolve_host;
   std::string executable_folder;  ///< of ddprun itself
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;

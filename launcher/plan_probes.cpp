@@ -8,7 +8,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <thread>
 
+#include "agent/placement/usable_cpus.hpp"
 #include "launcher/plan.hpp"
 
 namespace ddprun::launcher {
@@ -34,18 +37,40 @@ std::string random_uuid() {
   return text;
 }
 
-std::optional<std::string> resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0 || found == nullptr)
-    return std::nullopt;
+std::optional<std::string> numeric_address(const addrinfo& found) {
   std::array<char, 128> text{};
-  const int failed = ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(),
+  const int failed = ::getnameinfo(found.ai_addr, found.ai_addrlen, text.data(), text.size(),
                                    nullptr, 0, NI_NUMERICHOST);
-  ::freeaddrinfo(found);
   if (failed != 0) return std::nullopt;
   return std::string(text.data());
+}
+
+/// Asks again each second until the limit: the name of a pod often appears after its containers
+/// run. Says what it waits for, once for each answer.
+std::optional<std::string> resolve(const std::string& host, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  int said = 0;
+  while (true) {
+    addrinfo* found = nullptr;
+    const int failed = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+    if (failed == 0 && found != nullptr) {
+      const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
+      return numeric_address(*found);
+    }
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (left <= std::chrono::seconds(0)) return std::nullopt;
+    if (failed != said) {
+      const auto seconds = std::chrono::ceil<std::chrono::seconds>(left).count();
+      std::fprintf(
+          stderr,
+          "ddprun: waiting for the name %s (%s); giving up in %lld s (--rdzv-conf=timeout)\n",
+          host.c_str(), ::gai_strerror(failed), static_cast<long long>(seconds));
+      said = failed;
+    }
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, std::chrono::seconds(1)));
+  }
 }
 
 std::string folder_of_this_program() {
@@ -65,6 +90,14 @@ Probes machine_probes() {
   // As Python's os.cpu_count(), which torchrun asks: affinity and cgroup quotas don't count.
   probes.logical_cpus = [] {
     return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  };
+  probes.usable_cpus = [] {
+    const auto allowed = agent::allowed_cpus();
+    return agent::usable_cpus(allowed ? *allowed : agent::CpuSet{}, agent::cgroup_cpu_quota());
+  };
+  probes.topology = [](const std::vector<std::string>& pci_addresses) {
+    const auto allowed = agent::allowed_cpus();
+    return agent::read_topology(allowed ? *allowed : agent::CpuSet{}, pci_addresses);
   };
   probes.new_run_id = random_uuid;
   probes.resolve_host = resolve;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "launcher/suggest.hpp"
+#include "proto/substitute.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -47,6 +48,7 @@ class Resolver {
   Outcome<ProgramChoice> run() const;
 
  private:
+  Outcome<ProgramChoice> forced_python() const;
   Outcome<ProgramChoice> with_slash() const;
   Outcome<ProgramChoice> bare() const;
   std::optional<ProgramChoice> bundled() const;
@@ -72,8 +74,18 @@ class Resolver {
 Outcome<ProgramChoice> Resolver::run() const {
   if (request_.module)
     return under_python(ProgramChoice::Kind::python_module, "a Python module, because of -m");
+  if (request_.python) return forced_python();
   if (request_.program.find('/') != std::string::npos) return with_slash();
   return bare();
+}
+
+Outcome<ProgramChoice> Resolver::forced_python() const {
+  FileInfo info = files_.look(request_.program);
+  if (info.kind == FileInfo::Kind::absent)
+    info = files_.look(substitute_local_rank(request_.program, 0));
+  if (info.kind == FileInfo::Kind::absent) return not_found();
+  if (info.kind == FileInfo::Kind::folder) return folder();
+  return under_python(ProgramChoice::Kind::python_script, "a Python file, because of --run-path");
 }
 
 Outcome<ProgramChoice> Resolver::with_slash() const {
@@ -256,9 +268,6 @@ LaunchError Resolver::not_found() const {
                              "current folder, nor on PATH"};
 }
 
-bool is_name_start(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_name_part(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
-
 }  // namespace
 
 Outcome<ProgramChoice> resolve_program(const ProgramRequest& request,
@@ -267,32 +276,10 @@ Outcome<ProgramChoice> resolve_program(const ProgramRequest& request,
 }
 
 std::string substitute_local_rank(std::string_view argument, int local_rank) {
-  constexpr std::string_view kName = "local_rank";
-  constexpr std::string_view kBraced = "{local_rank}";
-  std::string result;
-  std::size_t i = 0;
-  while (i < argument.size()) {
-    if (argument[i] != '$') {
-      result += argument[i++];
-      continue;
-    }
-    const std::string_view rest = argument.substr(i + 1);
-    if (rest.starts_with('$')) {
-      result += '$';
-      i += 2;
-    } else if (rest.starts_with(kBraced)) {
-      result += std::to_string(local_rank);
-      i += 1 + kBraced.size();
-    } else if (rest.starts_with(kName) &&
-               (rest.size() == kName.size() || !is_name_part(rest[kName.size()]))) {
-      result += std::to_string(local_rank);
-      i += 1 + kName.size();
-    } else {
-      result += '$';  // stays, with the name behind it
-      ++i;
-    }
-  }
-  return result;
+  if (argument.find('$') == std::string_view::npos) return std::string(argument);
+  const std::string number = std::to_string(local_rank);
+  const proto::Substitution substitution{"local_rank", number};
+  return proto::substitute(argument, {&substitution, 1});
 }
 
 }  // namespace ddprun::launcher

@@ -26,6 +26,9 @@ class FileProbe {
  public:
   virtual ~FileProbe() = default;
   [[nodiscard]] virtual FileInfo look(const std::string& path) const = 0;
+  /// The beginning of a regular file; empty when it can't be read.
+  [[nodiscard]] virtual std::string contents(const std::string& path,
+                                             std::size_t bytes_max) const = 0;
   /// Names of a folder's entries, for suggestions; empty when it can't be read.
   [[nodiscard]] virtual std::vector<std::string> names_in(const std::string& folder) const = 0;
 };
@@ -33,6 +36,7 @@ class FileProbe {
 class RealFileProbe : public FileProbe {
  public:
   [[nodiscard]] FileInfo look(const std::string& path) const override;
+  [[nodiscard]] std::string contents(const std::string& path, std::size_t bytes_max) const override;
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const override;
 };
 
@@ -57,6 +61,7 @@ struct ProgramRequest {
   std::vector<std::string> arguments;
   bool module = false;
   bool no_python = false;
+  bool python = false;            ///< a Python file, whatever its name
   std::string executable_folder;  ///< where ddprun itself lies
 };
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "launcher/program.hpp"
@@ -17,13 +16,17 @@ namespace {
 constexpr std::size_t kFirstBytesMax = 256;
 constexpr std::size_t kNamesMax = 10'000;  // suggestions are not worth more
 
-std::string first_bytes(const std::string& path) {
+/// One read: of a regular file that is all there is, up to the limit.
+std::string first_bytes(const std::string& path, std::size_t bytes_max) {
   // O_NONBLOCK: the file may have become a FIFO since it was looked at.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return {};
-  std::array<char, kFirstBytesMax> bytes;
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  std::string bytes(std::min(bytes_max, static_cast<std::size_t>(status.st_size)), '\0');
   const ssize_t count = ::read(fd.get(), bytes.data(), bytes.size());
-  return count > 0 ? std::string(bytes.data(), static_cast<std::size_t>(count)) : std::string();
+  bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return bytes;
 }
 
 }  // namespace
@@ -37,11 +40,15 @@ FileInfo RealFileProbe::look(const std::string& path) const {
   } else if (S_ISREG(status.st_mode)) {
     info.kind = FileInfo::Kind::regular;
     info.executable = ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
-    if (!info.executable) info.first_bytes = first_bytes(path);
+    if (!info.executable) info.first_bytes = first_bytes(path, kFirstBytesMax);
   } else {
     info.kind = FileInfo::Kind::other;
   }
   return info;
+}
+
+std::string RealFileProbe::contents(const std::string& path, std::size_t bytes_max) const {
+  return first_bytes(path, bytes_max);
 }
 
 std::vector<std::string> RealFileProbe::names_in(const std::string& folder) const {

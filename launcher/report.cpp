@@ -1,5 +1,7 @@
 #include "launcher/report.hpp"
 
+#include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -53,6 +55,26 @@ std::string others_text(const agent::AgentResult& result) {
   return text;
 }
 
+bool any_line_has(const std::vector<std::string>& lines, std::string_view words) {
+  return std::any_of(lines.begin(), lines.end(), [words](const std::string& line) {
+    return line.find(words) != std::string::npos;
+  });
+}
+
+/// What to try next, for failures that are about the store and not about the program.
+std::string hints(const agent::AgentResult& result) {
+  std::string text;
+  if (result.newer_store_clients) {
+    text += "ddprun: hint: the workers' PyTorch is newer than this ddprun: --worker-store=rank0\n";
+  }
+  if (any_line_has(result.culprit_lines, "built without libuv") ||
+      any_line_has(result.culprit_lines, "build without libuv")) {
+    text +=
+        "ddprun: hint: this PyTorch has no libuv: set USE_LIBUV=0 and use --worker-store=rank0\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 int exit_code(const agent::AgentResult& result) {
@@ -84,7 +106,7 @@ std::string report(const agent::AgentResult& result) {
       break;
   }
   if (!finished.culprit) return text + fmt::format("ddprun: {}\n", finished.reason);
-  text += culprit_text(result) + others_text(result);
+  text += culprit_text(result) + hints(result) + others_text(result);
   if (finished.max_restarts > 0) {
     text += fmt::format("ddprun: {} of {} restarts used\n", finished.restart_count,
                         finished.max_restarts);

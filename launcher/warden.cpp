@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -41,17 +42,30 @@ bool ignored(int signal) {
 }
 
 // What the warden waits for. Signals that were ignored when we started stay so (nohup).
-sigset_t watched_signals() {
+sigset_t watched_signals(const std::vector<int>& stop_signals) {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGTSTP}) {
+  for (const int signal : stop_signals) {
     if (!ignored(signal)) sigaddset(&set, signal);
   }
+  if (!ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
   for (const int signal :
        {SIGCHLD, SIGCONT, agent::workers_paused_signal(), agent::ends_within_signal()}) {
     sigaddset(&set, signal);
   }
   return set;
+}
+
+// Signals that usually end a program, and that --signals-to-handle leaves out, end the warden; the
+// agent then kills everything.
+void restore_others(const std::vector<int>& stop_signals) {
+  sigset_t others;
+  sigemptyset(&others);
+  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
+    if (std::find(stop_signals.begin(), stop_signals.end(), signal) == stop_signals.end())
+      sigaddset(&others, signal);
+  }
+  sigprocmask(SIG_UNBLOCK, &others, nullptr);
 }
 
 class Warden {
@@ -146,7 +160,7 @@ int run_warden(const WardenSettings& settings,
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  const sigset_t watched = watched_signals();
+  const sigset_t watched = watched_signals(settings.stop_signals);
 
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
@@ -175,6 +189,7 @@ int run_warden(const WardenSettings& settings,
   agent_end.reset();
   fcntl(warden_end.get(), F_SETFL, O_NONBLOCK);  // never blocked by a stuck agent
   prctl(PR_SET_NAME, "warden");
+  restore_others(settings.stop_signals);
   return Warden(settings, agent, std::move(warden_end)).run(watched);
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "agent/process.hpp"
 #include "agent/warden_link.hpp"
@@ -14,7 +15,8 @@ namespace ddprun::launcher {
 
 struct WardenSettings {
   std::chrono::milliseconds grace_period{30'000};
-  std::string run_directory;  ///< removed at the end; empty: there is none
+  std::vector<int> stop_signals;  ///< that end the job; the usual others keep their default action
+  std::string run_directory;      ///< removed at the end; empty: there is none
 };
 
 /// Forks the agent, in which `agent_main` runs and gives the exit code, and stays as its warden

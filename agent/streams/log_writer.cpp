@@ -11,8 +11,9 @@ namespace ddprun::agent {
 namespace {
 
 // Blocks. The descriptor is inherited, so it is never made non-blocking; where somebody else made
-// it so, poll waits.
-void write_all(int fd, std::string_view bytes) {
+// it so, poll waits. Returns how many bytes were not taken: nobody reads any more (EPIPE), or the
+// disk is full. The job goes on.
+std::size_t write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n >= 0) {
@@ -21,9 +22,10 @@ void write_all(int fd, std::string_view bytes) {
       pollfd entry{fd, POLLOUT, 0};
       poll(&entry, 1, -1);
     } else if (errno != EINTR) {
-      return;  // nobody reads any more (EPIPE), or the disk is full: the job goes on
+      break;
     }
   }
+  return bytes.size();
 }
 
 }  // namespace
@@ -45,7 +47,7 @@ LogWriter::~LogWriter() {
   }
 }
 
-bool LogWriter::write(int fd, std::string bytes) {
+bool LogWriter::write(const LogTarget& target, std::string bytes) {
   if (!thread_.joinable()) thread_ = std::thread(run, state_);
   {
     const std::lock_guard lock(state_->mutex);
@@ -53,16 +55,16 @@ bool LogWriter::write(int fd, std::string bytes) {
       state_->dropped += bytes.size();
       return false;
     }
-    if (state_->dropped > state_->dropped_said) {
+    if (state_->kind == Kind::console && state_->dropped > state_->dropped_said) {
       const std::string note =
           fmt::format("\nddprun: dropped {} bytes of output here: nobody read it fast enough\n",
                       state_->dropped - state_->dropped_said);
       state_->dropped_said = state_->dropped;
-      state_->queue.emplace_back(fd, note);
       state_->queued_bytes += note.size();
+      state_->queue.push_back({target, note});
     }
     state_->queued_bytes += bytes.size();
-    state_->queue.emplace_back(fd, std::move(bytes));
+    state_->queue.push_back({target, std::move(bytes)});
   }
   state_->wake.notify_one();
   return true;
@@ -84,14 +86,17 @@ void LogWriter::run(const std::shared_ptr<State>& state) {
   while (true) {
     state->wake.wait(lock, [&] { return state->stop || !state->queue.empty(); });
     if (state->queue.empty()) return;
-    const auto [fd, bytes] = std::move(state->queue.front());
+    Entry entry = std::move(state->queue.front());
     state->queue.pop_front();
     state->busy = true;
     lock.unlock();
-    write_all(fd, bytes);
+    const std::size_t size = entry.bytes.size();
+    const std::size_t lost = write_all(entry.target.fd, entry.bytes);
+    entry = {};  // may close the file
     lock.lock();
     state->busy = false;
-    state->queued_bytes -= bytes.size();
+    state->queued_bytes -= size;
+    if (state->kind == Kind::files) state->dropped += lost;
     if (state->queue.empty()) state->written.notify_all();
   }
 }

@@ -88,7 +88,8 @@ void WorkerOutput::flush(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, deadline, [this] { return new_lines_.empty(); });
   }
-  writer_.finish(deadline);
+  console_writer_.finish(deadline);
+  file_writer_.finish(deadline);
 }
 
 std::vector<std::string> WorkerOutput::last_lines(proto::RoundNumber round, int local_rank) const {
@@ -114,9 +115,7 @@ void WorkerOutput::run() {
         std::string out;
         stream->lines.flush(
             [&](std::string_view text, LineEnding ending) { show(*stream, text, ending, out); });
-        if (!out.empty())
-          writer_.write(stream->source.standard_error ? STDERR_FILENO : STDOUT_FILENO,
-                        std::move(out));
+        write_console(stream->source.standard_error, std::move(out));
       }
     }
     for (int i = 0; i < ready; ++i) {
@@ -161,7 +160,7 @@ void WorkerOutput::take_new() {
   for (const std::string& line : lines) {
     std::string out;
     console_for(true).add(kOurSource, {}, line, LineEnding::newline, out);
-    writer_.write(STDERR_FILENO, std::move(out));
+    write_console(true, std::move(out));
   }
   if (lines.empty()) return;
   const std::lock_guard lock(mutex_);
@@ -172,13 +171,32 @@ void WorkerOutput::take_new() {
 
 void WorkerOutput::show(Stream& stream, std::string_view text, LineEnding ending,
                         std::string& out) {
-  console_for(stream.source.standard_error).add(stream.id, stream.source.prefix, text, ending, out);
+  if (stream.source.to_console)
+    console_for(stream.source.standard_error)
+        .add(stream.id, stream.source.prefix, text, ending, out);
+  if (stream.source.filtered_file) filter(stream, text);
   if (!stream.source.standard_error || ending == LineEnding::carriage_return || text.empty())
     return;
   const std::lock_guard lock(mutex_);
   auto& tail = tails_[{stream.source.round, stream.source.local_rank}];
   if (tail.size() == kTailLines) tail.pop_front();
   tail.emplace_back(text.substr(0, kTailLineBytesMax));
+}
+
+void WorkerOutput::filter(const Stream& stream, std::string_view text) {
+  for (const std::string& wanted : *stream.source.filters) {
+    if (text.find(wanted) == std::string_view::npos) continue;
+    std::string line = stream.source.prefix;
+    line += text;
+    line += '\n';
+    file_writer_.write(stream.source.filtered_file, std::move(line));
+    return;
+  }
+}
+
+void WorkerOutput::write_console(bool standard_error, std::string text) {
+  if (text.empty()) return;
+  console_writer_.write({standard_error ? STDERR_FILENO : STDOUT_FILENO, nullptr}, std::move(text));
 }
 
 void WorkerOutput::read(Stream& stream) {
@@ -190,10 +208,13 @@ void WorkerOutput::read(Stream& stream) {
   const ssize_t n = ::read(stream.source.fd.get(), buffer.data(), buffer.size());
   // A pseudo-terminal whose last user is gone says EIO instead of 0.
   const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-  if (n > 0) stream.lines.feed({buffer.data(), static_cast<std::size_t>(n)}, sink);
+  if (n > 0) {
+    const std::string_view bytes(buffer.data(), static_cast<std::size_t>(n));
+    if (stream.source.file) file_writer_.write(stream.source.file, std::string(bytes));
+    stream.lines.feed(bytes, sink);
+  }
   if (ended) stream.lines.flush(sink);
-  if (!out.empty())
-    writer_.write(stream.source.standard_error ? STDERR_FILENO : STDOUT_FILENO, std::move(out));
+  write_console(stream.source.standard_error, std::move(out));
   if (ended) end(stream.source.fd.get());
 }
 

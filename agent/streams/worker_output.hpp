@@ -32,6 +32,10 @@ struct OutputSource {
   bool standard_error = false;
   bool terminal = false;  ///< a pseudo-terminal: unfinished lines are shown early
   std::string prefix;
+  bool to_console = true;   ///< lines are shown
+  LogTarget file;           ///< gets every byte as the worker wrote it
+  LogTarget filtered_file;  ///< gets the lines with one of `filters`, with their prefix
+  std::shared_ptr<const std::vector<std::string>> filters;  ///< needed with filtered_file
 };
 
 class WorkerOutput {
@@ -56,7 +60,10 @@ class WorkerOutput {
   /// The last lines of one worker's stderr; none for a worker whose stderr is not ours to read.
   std::vector<std::string> last_lines(proto::RoundNumber round, int local_rank) const;
 
-  [[nodiscard]] std::uint64_t dropped_bytes() const { return writer_.dropped_bytes(); }
+  /// Of console and files together.
+  [[nodiscard]] std::uint64_t dropped_bytes() const {
+    return console_writer_.dropped_bytes() + file_writer_.dropped_bytes();
+  }
 
  private:
   struct Stream;
@@ -64,11 +71,15 @@ class WorkerOutput {
   void take_new();
   void read(Stream& stream);
   void show(Stream& stream, std::string_view text, LineEnding ending, std::string& out);
+  void filter(const Stream& stream, std::string_view text);
+  void write_console(bool standard_error, std::string text);
   void end(int fd);
 
   using TailKey = std::pair<proto::RoundNumber, int>;
 
-  LogWriter writer_;
+  // Two, so that a reader of ours that has stopped does not keep lines from the files.
+  LogWriter console_writer_{LogWriter::Kind::console};
+  LogWriter file_writer_{LogWriter::Kind::files};
   Console shared_console_;
   Console stdout_console_;
   bool one_console_;  // stdout and stderr are the same terminal, file or pipe

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <map>
 
 using namespace ddprun;
@@ -14,6 +15,7 @@ agent::AgentConfig two_workers() {
   config.role = "trainer";
   config.workers.resize(2);
   config.run_directory = "/tmp/x";
+  config.stop_signals = {SIGTERM, SIGINT};
   return config;
 }
 
@@ -64,7 +66,7 @@ TEST_CASE("a worker gets torchrun's whole contract") {
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
       {"TORCHELASTIC_ERROR_FILE", "/tmp/x/round_3_local_rank_1_error.json"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
-      {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+      {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT"},
       {"DDPRUN_ROUND", "3"},
       {"DDPRUN_SOCKET", "@ddprun/0/run7"},
   };
@@ -81,11 +83,11 @@ TEST_CASE("OMP_NUM_THREADS, PYTHONUNBUFFERED and the devices are set only where 
   CHECK(of(config, second_node(), 0).count("OMP_NUM_THREADS") == 0);
   CHECK(of(config, second_node(), 0).count("PYTHONUNBUFFERED") == 0);
   CHECK(of(config, second_node(), 0).count("CUDA_VISIBLE_DEVICES") == 0);
-  config.set_omp_num_threads = true;
+  config.workers[1].omp_threads = 3;
   config.set_python_unbuffered = true;
   config.workers[1].cuda_visible_devices = "3";
   auto set = of(config, second_node(), 1);
-  CHECK(set["OMP_NUM_THREADS"] == "1");
+  CHECK(set["OMP_NUM_THREADS"] == "3");
   CHECK(set["PYTHONUNBUFFERED"] == "1");
   CHECK(set["CUDA_VISIBLE_DEVICES"] == "3");
 }
@@ -94,6 +96,43 @@ TEST_CASE("without a run directory there is no error file") {
   agent::AgentConfig config = two_workers();
   config.run_directory.clear();
   CHECK(of(config, second_node(), 0)["TORCHELASTIC_ERROR_FILE"].empty());
+}
+
+TEST_CASE("a log folder holds the error files too where torchrun puts them") {
+  agent::AgentConfig config = two_workers();
+  config.log_folder = "/logs/run7_ab12cd";
+  CHECK(of(config, second_node(), 1)["TORCHELASTIC_ERROR_FILE"] ==
+        "/logs/run7_ab12cd/attempt_2/1/error.json");
+}
+
+TEST_CASE("the signals that end the job replace an inherited list") {
+  const auto set = of(two_workers(), second_node(), 0, {"TORCHELASTIC_SIGNALS_TO_HANDLE=SIGHUP"});
+  CHECK(set.at("TORCHELASTIC_SIGNALS_TO_HANDLE") == "SIGTERM,SIGINT");
+}
+
+TEST_CASE("with virtual local ranks every worker is told 0") {
+  agent::AgentConfig config = two_workers();
+  config.virtual_local_rank = true;
+  const auto set = of(config, second_node(), 1);
+  CHECK(set.at("LOCAL_RANK") == "0");
+  CHECK(set.at("RANK") == "5");
+  CHECK(set.at("LOCAL_WORLD_SIZE") == "2");
+}
+
+TEST_CASE("a store of rank 0 is not said to be the agent's") {
+  agent::AgentConfig config = two_workers();
+  config.agent_store = false;
+  CHECK(of(config, second_node(), 0).at("TORCHELASTIC_USE_AGENT_STORE") == "False");
+}
+
+TEST_CASE("a line's prefix names whatever its template asks for") {
+  agent::AgentConfig config = two_workers();
+  config.node_name = "node3";
+  CHECK(agent::line_prefix(config, second_node(), 1) == "[rank5] ");
+  config.prefix_template = "[${role_name}${local_rank}]:";
+  CHECK(agent::line_prefix(config, second_node(), 1) == "[trainer1]:");
+  config.prefix_template = "$hostname/${round}/$$x ${time} $rank|";
+  CHECK(agent::line_prefix(config, second_node(), 0) == "node3/3/$x ${time} 4|");
 }
 
 TEST_CASE("merging replaces what is set and keeps all else in order") {

@@ -28,6 +28,9 @@ class FakeFiles : public FileProbe {
     const auto found = files_.find(without_dot(path));
     return found == files_.end() ? FileInfo{} : found->second;
   }
+  [[nodiscard]] std::string contents(const std::string& path, std::size_t) const override {
+    return look(path).first_bytes;
+  }
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const override {
     std::vector<std::string> names;
     const std::string prefix = folder == "." ? "" : without_dot(folder) + "/";

@@ -8,15 +8,15 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-LaunchOptions accepted(const std::vector<std::string>& arguments,
-                       const Environment& environment = {}) {
+LaunchOptions accepted_options(const std::vector<std::string>& arguments,
+                               const Environment& environment = {}) {
   const auto options = parse_launch_options(arguments, environment);
   if (!options) FAIL(options.error().message);
   return *options;
 }
 
-std::string refused(const std::vector<std::string>& arguments,
-                    const Environment& environment = {}) {
+std::string refused_options(const std::vector<std::string>& arguments,
+                            const Environment& environment = {}) {
   const auto options = parse_launch_options(arguments, environment);
   if (options) FAIL("was accepted");
   CHECK(options.error().exit_code == 2);
@@ -26,7 +26,7 @@ std::string refused(const std::vector<std::string>& arguments,
 }  // namespace
 
 TEST_CASE("without options one worker is started and nothing is restarted") {
-  const auto options = accepted({"train", "--lr", "1"});
+  const auto options = accepted_options({"train", "--lr", "1"});
   CHECK(options.request == Request::run);
   CHECK(options.processes.kind == ProcessCount::Kind::number);
   CHECK(options.processes.number == 1);
@@ -52,11 +52,11 @@ TEST_CASE("without options one worker is started and nothing is restarted") {
 }
 
 TEST_CASE("every option finds its typed field") {
-  const auto options =
-      accepted({"--nproc_per_node=4", "--nnodes=1:1", "--role=trainer", "--max-restarts=3",
-                "--standalone", "--master-addr=10.0.0.1", "--master-port=2950", "--rdzv-id=job7",
-                "--no-python", "--gpus=2,0", "--gpu-visibility=own", "--output=pty", "--stdin=none",
-                "--grace-period=0.5", "--log-level=debug", "./a.out"});
+  const auto options = accepted_options(
+      {"--nproc_per_node=4", "--nnodes=1:1", "--role=trainer", "--max-restarts=3", "--standalone",
+       "--master-addr=10.0.0.1", "--master-port=2950", "--rdzv-id=job7", "--no-python",
+       "--gpus=2,0", "--gpu-visibility=own", "--output=pty", "--stdin=none", "--grace-period=0.5",
+       "--log-level=debug", "./a.out"});
   CHECK(options.processes.given);
   CHECK(options.processes.number == 4);
   CHECK(options.role == "trainer");
@@ -74,29 +74,30 @@ TEST_CASE("every option finds its typed field") {
   CHECK(options.standard_input == StdinMode::none);
   CHECK(options.grace_period == std::chrono::milliseconds(500));
   CHECK(options.log_level == LogLevel::debug);
-  CHECK(accepted({"-m", "package.module"}).module);
+  CHECK(accepted_options({"-m", "package.module"}).module);
 }
 
 TEST_CASE("every choice of an option has its own typed value") {
-  CHECK(accepted({"--output=prefix", "p"}).output == OutputMode::prefix);
-  CHECK(accepted({"--output=raw", "p"}).output == OutputMode::raw);
-  CHECK(accepted({"--output=pipe", "p"}).output == OutputMode::pipe);
-  CHECK(accepted({"--stdin=rank0", "p"}).standard_input == StdinMode::rank0);
-  CHECK(accepted({"--stdin=all", "p"}).standard_input == StdinMode::all);
-  CHECK(accepted({"--gpu-visibility=all", "p"}).gpu_visibility == GpuVisibility::all);
-  CHECK(accepted({"--gpus=none", "p"}).gpus.kind == GpuSelection::Kind::none);
-  CHECK(accepted({"--gpus=all", "p"}).gpus.kind == GpuSelection::Kind::all);
-  CHECK(accepted({"--log-level=trace", "p"}).log_level == LogLevel::trace);
-  CHECK(accepted({"--log-level=info", "p"}).log_level == LogLevel::info);
-  CHECK(accepted({"--log-level=error", "p"}).log_level == LogLevel::error);
-  CHECK(accepted({"--log-level=off", "p"}).log_level == LogLevel::off);
-  CHECK(accepted({"--nproc-per-node=auto", "p"}).processes.kind == ProcessCount::Kind::automatic);
-  CHECK(accepted({"--nproc-per-node=cpu", "p"}).processes.kind == ProcessCount::Kind::cpu);
-  CHECK(accepted({"--nproc-per-node=gpu", "p"}).processes.kind == ProcessCount::Kind::gpu);
+  CHECK(accepted_options({"--output=prefix", "p"}).output == OutputMode::prefix);
+  CHECK(accepted_options({"--output=raw", "p"}).output == OutputMode::raw);
+  CHECK(accepted_options({"--output=pipe", "p"}).output == OutputMode::pipe);
+  CHECK(accepted_options({"--stdin=rank0", "p"}).standard_input == StdinMode::rank0);
+  CHECK(accepted_options({"--stdin=all", "p"}).standard_input == StdinMode::all);
+  CHECK(accepted_options({"--gpu-visibility=all", "p"}).gpu_visibility == GpuVisibility::all);
+  CHECK(accepted_options({"--gpus=none", "p"}).gpus.kind == GpuSelection::Kind::none);
+  CHECK(accepted_options({"--gpus=all", "p"}).gpus.kind == GpuSelection::Kind::all);
+  CHECK(accepted_options({"--log-level=trace", "p"}).log_level == LogLevel::trace);
+  CHECK(accepted_options({"--log-level=info", "p"}).log_level == LogLevel::info);
+  CHECK(accepted_options({"--log-level=error", "p"}).log_level == LogLevel::error);
+  CHECK(accepted_options({"--log-level=off", "p"}).log_level == LogLevel::off);
+  CHECK(accepted_options({"--nproc-per-node=auto", "p"}).processes.kind ==
+        ProcessCount::Kind::automatic);
+  CHECK(accepted_options({"--nproc-per-node=cpu", "p"}).processes.kind == ProcessCount::Kind::cpu);
+  CHECK(accepted_options({"--nproc-per-node=gpu", "p"}).processes.kind == ProcessCount::Kind::gpu);
 }
 
 TEST_CASE("torchrun's customary command line is understood") {
-  const auto options = accepted(
+  const auto options = accepted_options(
       {"--standalone", "--nnodes", "1", "--nproc_per_node", "2", "train.py", "--epochs", "3"});
   CHECK(options.standalone);
   CHECK(options.processes.number == 2);
@@ -104,83 +105,84 @@ TEST_CASE("torchrun's customary command line is understood") {
 }
 
 TEST_CASE("the abbreviation that torchrun calls ambiguous is the one option it can only be") {
-  CHECK(accepted({"--nproc=2", "p"}).processes.number == 2);
+  CHECK(accepted_options({"--nproc=2", "p"}).processes.number == 2);
 }
 
 TEST_CASE("requests that print something need no PROGRAM") {
-  CHECK(accepted({"--help"}).request == Request::help);
-  CHECK(accepted({"-h"}).request == Request::help);
-  CHECK(accepted({"--version"}).request == Request::version);
-  CHECK(accepted({"--man"}).request == Request::man_page);
-  CHECK(accepted({"--completion=zsh"}).request == Request::completion);
-  CHECK(accepted({"--completion=zsh"}).completion_shell == "zsh");
-  CHECK(accepted({"--nnodes=9", "--help"}).request == Request::help);
+  CHECK(accepted_options({"--help"}).request == Request::help);
+  CHECK(accepted_options({"-h"}).request == Request::help);
+  CHECK(accepted_options({"--version"}).request == Request::version);
+  CHECK(accepted_options({"--man"}).request == Request::man_page);
+  CHECK(accepted_options({"--completion=zsh"}).request == Request::completion);
+  CHECK(accepted_options({"--completion=zsh"}).completion_shell == "zsh");
+  CHECK(accepted_options({"--nnodes=9", "--help"}).request == Request::help);
 }
 
 TEST_CASE("a dry run is text unless it asks for JSON") {
-  CHECK(accepted({"--dry-run", "p"}).request == Request::dry_run);
-  CHECK(accepted({"--dry-run=json", "p"}).request == Request::dry_run_json);
-  CHECK(accepted({"--dry_run=text", "p"}).request == Request::dry_run);
+  CHECK(accepted_options({"--dry-run", "p"}).request == Request::dry_run);
+  CHECK(accepted_options({"--dry-run=json", "p"}).request == Request::dry_run_json);
+  CHECK(accepted_options({"--dry_run=text", "p"}).request == Request::dry_run);
 }
 
 TEST_CASE("a missing PROGRAM is refused with a short usage") {
-  CHECK_THAT(refused({}),
+  CHECK_THAT(refused_options({}),
              StartsWith("PROGRAM is missing\nUsage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]"));
-  CHECK_THAT(refused({"--nproc-per-node=2"}), StartsWith("PROGRAM is missing"));
-  CHECK_THAT(refused({"--dry-run"}), StartsWith("PROGRAM is missing"));
-  CHECK_THAT(refused({"--"}), StartsWith("PROGRAM is missing"));
-  CHECK_THAT(refused({""}), Contains("shell variable"));
+  CHECK_THAT(refused_options({"--nproc-per-node=2"}), StartsWith("PROGRAM is missing"));
+  CHECK_THAT(refused_options({"--dry-run"}), StartsWith("PROGRAM is missing"));
+  CHECK_THAT(refused_options({"--"}), StartsWith("PROGRAM is missing"));
+  CHECK_THAT(refused_options({""}), Contains("shell variable"));
 }
 
 TEST_CASE("several nodes are refused in this version, and nonsense as nonsense") {
   for (const std::string several : {"2", "1:2", "2:4"}) {
-    CHECK_THAT(refused({"--nnodes=" + several, "p"}),
+    CHECK_THAT(refused_options({"--nnodes=" + several, "p"}),
                Contains("several nodes: not in this version"));
   }
   for (const std::string bad : {"0", "-1", "x", "1:", ":1", "2:1", "1:1:1", ""}) {
-    CHECK_THAT(refused({"--nnodes=" + bad, "p"}), Contains("expected N or MIN:MAX"));
+    CHECK_THAT(refused_options({"--nnodes=" + bad, "p"}), Contains("expected N or MIN:MAX"));
   }
-  CHECK_THAT(refused({"p"}, {{"PET_NNODES", "2"}}), StartsWith("PET_NNODES=2: several nodes"));
-  CHECK(accepted({"--nnodes", "1", "p"}).program == "p");
+  CHECK_THAT(refused_options({"p"}, {{"PET_NNODES", "2"}}),
+             StartsWith("PET_NNODES=2: several nodes"));
+  CHECK(accepted_options({"--nnodes", "1", "p"}).program == "p");
 }
 
 TEST_CASE("an impossible number of workers is refused before anything is looked at") {
   for (const std::string bad : {"0", "-1", "two", "1.5", "", "gpus"}) {
-    CHECK_THAT(refused({"--nproc-per-node=" + bad, "p"}),
+    CHECK_THAT(refused_options({"--nproc-per-node=" + bad, "p"}),
                StartsWith("--nproc-per-node=" + bad +
                           ": expected a whole number, 1 or more, or auto, cpu or gpu"));
   }
-  CHECK_THAT(refused({"--nproc-per-node=100000", "p"}), Contains("at most 65536"));
-  CHECK_THAT(refused({"p"}, {{"PET_NPROC_PER_NODE", "0"}}),
+  CHECK_THAT(refused_options({"--nproc-per-node=100000", "p"}), Contains("at most 65536"));
+  CHECK_THAT(refused_options({"p"}, {{"PET_NPROC_PER_NODE", "0"}}),
              StartsWith("PET_NPROC_PER_NODE=0: expected"));
 }
 
 TEST_CASE("numbers out of their range are refused") {
-  CHECK_THAT(refused({"--master-port=65536", "p"}), Contains("at most 65535"));
-  CHECK_THAT(refused({"--master-port=-1", "p"}), Contains("0 or more"));
-  CHECK_THAT(refused({"--max-restarts=-1", "p"}), Contains("0 or more"));
-  CHECK_THAT(refused({"--max-restarts=9999999999", "p"}), Contains("at most"));
-  CHECK_THAT(refused({"--gpus=0,0", "p"}), Contains("each once"));
-  CHECK_THAT(refused({"--gpus=-1", "p"}), Contains("numbers from 0"));
-  CHECK_THAT(refused({"--gpus=0,", "p"}), Contains("numbers from 0"));
+  CHECK_THAT(refused_options({"--master-port=65536", "p"}), Contains("at most 65535"));
+  CHECK_THAT(refused_options({"--master-port=-1", "p"}), Contains("0 or more"));
+  CHECK_THAT(refused_options({"--max-restarts=-1", "p"}), Contains("0 or more"));
+  CHECK_THAT(refused_options({"--max-restarts=9999999999", "p"}), Contains("at most"));
+  CHECK_THAT(refused_options({"--gpus=0,0", "p"}), Contains("each once"));
+  CHECK_THAT(refused_options({"--gpus=-1", "p"}), Contains("numbers from 0"));
+  CHECK_THAT(refused_options({"--gpus=0,", "p"}), Contains("numbers from 0"));
 }
 
 TEST_CASE("a module can not be started without Python") {
-  CHECK_THAT(refused({"-m", "--no-python", "p"}), Contains("exclude each other"));
+  CHECK_THAT(refused_options({"-m", "--no-python", "p"}), Contains("exclude each other"));
 }
 
 TEST_CASE("torchrun's default run id, the text none, counts as not given") {
-  CHECK_FALSE(accepted({"--rdzv-id=none", "p"}).run_id.has_value());
-  CHECK_FALSE(accepted({"--rdzv-id=", "p"}).run_id.has_value());
-  CHECK(accepted({"p"}, {{"PET_RDZV_ID", "a"}}).run_id == "a");
+  CHECK_FALSE(accepted_options({"--rdzv-id=none", "p"}).run_id.has_value());
+  CHECK_FALSE(accepted_options({"--rdzv-id=", "p"}).run_id.has_value());
+  CHECK(accepted_options({"p"}, {{"PET_RDZV_ID", "a"}}).run_id == "a");
 }
 
 TEST_CASE("PET variables are defaults for their options") {
-  const auto options = accepted({"--max-restarts=1", "p"}, {{"PET_NPROC_PER_NODE", "3"},
-                                                            {"PET_MAX_RESTARTS", "9"},
-                                                            {"PET_STANDALONE", "1"},
-                                                            {"PET_MASTER_PORT", "1234"},
-                                                            {"PET_MODULE", "0"}});
+  const auto options = accepted_options({"--max-restarts=1", "p"}, {{"PET_NPROC_PER_NODE", "3"},
+                                                                    {"PET_MAX_RESTARTS", "9"},
+                                                                    {"PET_STANDALONE", "1"},
+                                                                    {"PET_MASTER_PORT", "1234"},
+                                                                    {"PET_MODULE", "0"}});
   CHECK(options.processes.number == 3);
   CHECK(options.max_restarts == 1);
   CHECK(options.standalone);
@@ -189,18 +191,19 @@ TEST_CASE("PET variables are defaults for their options") {
 }
 
 TEST_CASE("LOGLEVEL counts where --log-level is absent, by name or number, and never fails") {
-  CHECK(accepted({"p"}, {{"LOGLEVEL", "DEBUG"}}).log_level == LogLevel::debug);
-  CHECK(accepted({"p"}, {{"LOGLEVEL", "info"}}).log_level == LogLevel::info);
-  CHECK(accepted({"p"}, {{"LOGLEVEL", "20"}}).log_level == LogLevel::info);
-  CHECK(accepted({"p"}, {{"LOGLEVEL", "10"}}).log_level == LogLevel::debug);
-  CHECK(accepted({"p"}, {{"LOGLEVEL", "50"}}).log_level == LogLevel::error);
-  CHECK(accepted({"p"}, {{"LOGLEVEL", "chatty"}}).log_level == LogLevel::warn);
-  CHECK(accepted({"p"}, {{"LOGLEVEL", "0"}}).log_level == LogLevel::warn);
-  CHECK(accepted({"--log-level=off", "p"}, {{"LOGLEVEL", "DEBUG"}}).log_level == LogLevel::off);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "DEBUG"}}).log_level == LogLevel::debug);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "info"}}).log_level == LogLevel::info);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "20"}}).log_level == LogLevel::info);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "10"}}).log_level == LogLevel::debug);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "50"}}).log_level == LogLevel::error);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "chatty"}}).log_level == LogLevel::warn);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "0"}}).log_level == LogLevel::warn);
+  CHECK(accepted_options({"--log-level=off", "p"}, {{"LOGLEVEL", "DEBUG"}}).log_level ==
+        LogLevel::off);
 }
 
 TEST_CASE("torchrun's options without effect here are noted") {
-  const auto options = accepted({"--monitor-interval=0.1", "--start-method=fork", "p"});
+  const auto options = accepted_options({"--monitor-interval=0.1", "--start-method=fork", "p"});
   REQUIRE(options.notes.size() == 2);
   CHECK_THAT(options.notes[0], StartsWith("--monitor-interval=0.1 has no effect here"));
   CHECK_THAT(options.notes[1], StartsWith("--start-method=fork has no effect here"));

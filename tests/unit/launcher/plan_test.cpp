@@ -3,79 +3,12 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "tests/unit/launcher/fake_files.hpp"
+#include "tests/unit/launcher/planned.hpp"
 
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
-using ddprun::launcher::test::FakeFiles;
-using Words = std::vector<std::string>;
-
-namespace {
-
-/// A machine of which everything is known, and what was asked of it.
-struct Machine {
-  FakeFiles files;
-  Environment environment = {{"PATH", "/usr/bin"}};
-  int gpus = 0;
-  int cpus = 6;
-  bool terminals = false;
-  mutable int discoveries = 0;
-  mutable Words resolved;
-
-  Machine() { files.program("/usr/bin/python3").program("/usr/bin/true").text("t.py"); }
-  explicit Machine(int gpu_count) : Machine() { gpus = gpu_count; }
-  Machine& with(const std::string& name, const std::string& value) {
-    environment[name] = value;
-    return *this;
-  }
-
-  [[nodiscard]] Probes probes() const {
-    Probes result;
-    result.files = &files;
-    result.gpus_likely = [this] { return gpus > 0; };
-    result.discover_gpus = [this] {
-      ++discoveries;
-      ddprun::agent::GpuDiscovery found;
-      for (int i = 0; i < gpus; ++i) found.gpus.push_back({i, ""});
-      found.source = gpus > 0 ? "NVML" : "";
-      found.looked_for = "NVML";
-      return found;
-    };
-    result.logical_cpus = [this] { return cpus; };
-    result.new_run_id = [] { return "fresh-id"; };
-    result.resolve_host = [this](const std::string& host) -> std::optional<std::string> {
-      resolved.push_back(host);
-      if (host == "node1") return "10.0.0.1";
-      return std::nullopt;
-    };
-    result.stdout_is_terminal = terminals;
-    result.stderr_is_terminal = false;
-    return result;
-  }
-};
-
-Outcome<LaunchPlan> plan_of(Words arguments, const Machine& machine) {
-  arguments.insert(arguments.end(), {"true", "--own"});
-  const auto options = parse_launch_options(arguments, machine.environment);
-  if (!options) FAIL(options.error().message);
-  return make_plan(*options, machine.environment, machine.probes());
-}
-
-LaunchPlan planned(const Words& arguments, const Machine& machine = {}) {
-  const auto plan = plan_of(arguments, machine);
-  if (!plan) FAIL(plan.error().message);
-  return *plan;
-}
-
-std::string refused(const Words& arguments, const Machine& machine = {}) {
-  const auto plan = plan_of(arguments, machine);
-  if (plan) FAIL("was accepted");
-  CHECK(plan.error().exit_code == 2);
-  return plan.error().message;
-}
-
-}  // namespace
+using namespace ddprun::launcher::test;
 
 TEST_CASE("the plan holds program, arguments and limits as they were given") {
   const auto plan = planned({"--max-restarts=2", "--grace-period=1.5", "--role=r"});
@@ -126,11 +59,11 @@ TEST_CASE("gpu means one worker for each visible GPU") {
 }
 
 TEST_CASE("gpu without a GPU is refused with what was looked for") {
-  CHECK(refused({"--nproc-per-node=gpu"}) ==
+  CHECK(refused_plan({"--nproc-per-node=gpu"}) ==
         "--nproc-per-node=gpu: no GPU was found (looked for NVML); give a number, cpu or auto");
-  CHECK_THAT(refused({"--nproc-per-node=gpu"}, Machine(2).with("CUDA_VISIBLE_DEVICES", "")),
+  CHECK_THAT(refused_plan({"--nproc-per-node=gpu"}, Machine(2).with("CUDA_VISIBLE_DEVICES", "")),
              Contains("CUDA_VISIBLE_DEVICES= leaves no GPU visible"));
-  CHECK_THAT(refused({"--nproc-per-node=gpu", "--gpus=none"}, Machine(2)),
+  CHECK_THAT(refused_plan({"--nproc-per-node=gpu", "--gpus=none"}, Machine(2)),
              Contains("exclude each other"));
 }
 
@@ -143,7 +76,7 @@ TEST_CASE("auto means the GPUs where there are any, else the CPUs") {
 }
 
 TEST_CASE("more workers than GPUs is refused, with the CPU job as a remedy that works") {
-  CHECK(refused({"--nproc-per-node=3"}, Machine(2)) ==
+  CHECK(refused_plan({"--nproc-per-node=3"}, Machine(2)) ==
         "--nproc-per-node=3: more workers than GPUs (2 visible: 0,1); use --nproc-per-node=gpu, or "
         "--gpus=none for a CPU "
         "job");
@@ -158,7 +91,7 @@ TEST_CASE("more workers than GPUs is refused, with the CPU job as a remedy that 
 
 TEST_CASE("the word cpu may start more workers than GPUs, unless each shall own one") {
   CHECK(planned({"--nproc-per-node=cpu"}, Machine(2)).workers.size() == 6);
-  CHECK_THAT(refused({"--nproc-per-node=cpu", "--gpu-visibility=own"}, Machine(2)),
+  CHECK_THAT(refused_plan({"--nproc-per-node=cpu", "--gpu-visibility=own"}, Machine(2)),
              Contains("more workers than GPUs"));
 }
 
@@ -166,57 +99,34 @@ TEST_CASE("a list of GPUs asks for a worker on each unless a number is given") {
   CHECK(planned({"--gpus=0,2"}, Machine(4)).workers.size() == 2);
   CHECK(planned({"--gpus=0,2", "--nproc-per-node=1"}, Machine(4)).workers.size() == 1);
   CHECK(planned({"--gpus=all"}, Machine(4)).workers.size() == 1);
-  CHECK_THAT(refused({"--gpus=0,9"}, Machine(4)), Contains("names GPU 9"));
-  CHECK_THAT(refused({"--gpus=0"}, Machine(0)), Contains("no GPU was found"));
+  CHECK_THAT(refused_plan({"--gpus=0,9"}, Machine(4)), Contains("names GPU 9"));
+  CHECK_THAT(refused_plan({"--gpus=0"}, Machine(0)), Contains("no GPU was found"));
 }
 
-TEST_CASE("one worker inherits our streams") {
-  const auto streams = planned({}).streams;
-  CHECK(streams.standard_output == StreamTransport::inherit);
-  CHECK(streams.standard_error == StreamTransport::inherit);
-  CHECK(streams.standard_input == StdinMode::rank0);
+TEST_CASE("with the static backend an endpoint is where the workers meet, otherwise it is not") {
+  const auto plan = planned({"--rdzv-endpoint=10.0.0.7:4000"});
+  CHECK(plan.master_addr == "10.0.0.7");
+  CHECK(plan.master_port == 4000);
+  const auto dynamic = planned({"--rdzv-backend=c10d", "--rdzv-endpoint=10.0.0.7:4000"});
+  CHECK(dynamic.master_addr == "127.0.0.1");
+  CHECK(dynamic.master_port == 0);
+  CHECK(dynamic.notes.empty());
+  CHECK(planned({"--rdzv-backend=etcd"}).notes.size() == 1);
 }
 
-TEST_CASE("several workers get a terminal where ours is one and a pipe elsewhere") {
-  Machine machine;
-  machine.terminals = true;
-  const auto streams = planned({"--nproc-per-node=2"}, machine).streams;
-  CHECK(streams.standard_output == StreamTransport::pty);
-  CHECK(streams.standard_error == StreamTransport::pipe);
+TEST_CASE("the address of this machine stands in for a missing master address") {
+  CHECK(planned({"--local-addr=10.0.0.9"}).master_addr == "10.0.0.9");
+  CHECK(planned({"--local-addr=10.0.0.9", "--master-addr=10.0.0.8"}).master_addr == "10.0.0.8");
 }
 
-TEST_CASE("the output mode can be chosen for any number of workers") {
-  const auto output = [](const std::string& mode, const std::string& workers) {
-    return planned({"--output=" + mode, "--nproc-per-node=" + workers}).streams.standard_output;
-  };
-  for (const std::string workers : {"1", "2"}) {
-    CHECK(output("raw", workers) == StreamTransport::inherit);
-    CHECK(output("pty", workers) == StreamTransport::pty);
-    CHECK(output("pipe", workers) == StreamTransport::pipe);
-    CHECK(output("prefix", workers) == StreamTransport::pipe);
-  }
-}
-
-TEST_CASE(
-    "Python is told not to buffer where output goes into a pipe, unless the user has an opinion") {
-  CHECK(planned({"--nproc-per-node=2"}).set_python_unbuffered);
-  CHECK_FALSE(planned({}).set_python_unbuffered);
-  CHECK_FALSE(planned({"--output=pty", "--nproc-per-node=2"}).set_python_unbuffered);
-  CHECK_FALSE(planned({"--nproc-per-node=2"}, Machine().with("PYTHONUNBUFFERED", ""))
-                  .set_python_unbuffered);
-}
-
-TEST_CASE("several workers get one OMP thread each, said once, unless the variable is there") {
-  const auto plan = planned({"--nproc-per-node=2"});
-  CHECK(plan.set_omp_num_threads);
-  REQUIRE(plan.notes.size() == 1);
-  CHECK_THAT(plan.notes[0], StartsWith("OMP_NUM_THREADS is not set"));
-  CHECK_FALSE(planned({}).set_omp_num_threads);
-  CHECK(planned({}).notes.empty());
-  CHECK_FALSE(
-      planned({"--nproc-per-node=2"}, Machine().with("OMP_NUM_THREADS", "4")).set_omp_num_threads);
-  CHECK_FALSE(
-      planned({"--nproc-per-node=2"}, Machine().with("OMP_NUM_THREADS", "")).set_omp_num_threads);
+TEST_CASE("a name is waited for as long as the rendezvous may take, and not at all in a dry run") {
+  const Machine machine;
+  CHECK_THAT(refused_plan({"--master-addr=later"}, machine), Contains("does not resolve"));
+  CHECK(machine.limits.back() == std::chrono::seconds(60));
+  refused_plan({"--master-addr=later", "--rdzv-conf=join_timeout=5"}, machine);
+  CHECK(machine.limits.back() == std::chrono::seconds(5));
+  refused_plan({"--dry-run", "--master-addr=later"}, machine);
+  CHECK(machine.limits.back() == std::chrono::seconds(0));
 }
 
 TEST_CASE("without options the meeting point is loopback, a free port and a fresh run id") {
@@ -247,7 +157,7 @@ TEST_CASE("a host name stays for the workers and is resolved for the store") {
   CHECK(planned({"--master-addr=::1"}, machine).store_host == "::1");
   CHECK(planned({"--master-addr=[::1]"}, machine).master_addr == "::1");
   CHECK(machine.resolved == Words{"node1"});
-  CHECK_THAT(refused({"--master-addr=nowhere"}),
+  CHECK_THAT(refused_plan({"--master-addr=nowhere"}),
              Contains("--master-addr=nowhere does not resolve"));
 }
 
@@ -284,5 +194,5 @@ TEST_CASE("the real machine gives random version 4 UUIDs, CPUs and its own folde
   }
   CHECK(probes.logical_cpus() >= 1);
   CHECK(probes.files->look(probes.executable_folder).kind == FileInfo::Kind::folder);
-  CHECK(probes.resolve_host("127.0.0.1") == "127.0.0.1");
+  CHECK(probes.resolve_host("127.0.0.1", std::chrono::seconds(0)) == "127.0.0.1");
 }

@@ -43,8 +43,8 @@ ProgramChoice chosen(const ProgramRequest& request, const FakeFiles& files,
   return *choice;
 }
 
-LaunchError refused(const ProgramRequest& request, const FakeFiles& files,
-                    const Environment& environment = kEnvironment) {
+LaunchError refused_program(const ProgramRequest& request, const FakeFiles& files,
+                            const Environment& environment = kEnvironment) {
   const auto choice = resolve_program(request, environment, files);
   if (choice) FAIL("was accepted as " + choice->file);
   return choice.error();
@@ -86,7 +86,7 @@ TEST_CASE(
   const std::string elf = std::string("\x7f") + "ELF\x02\x01";
   for (const auto& bytes : {elf, std::string("#!/bin/sh\n# python\n")}) {
     for (const std::string name : {"./tool", "tool"}) {
-      const auto error = refused(Asked(name), machine().text("tool", bytes));
+      const auto error = refused_program(Asked(name), machine().text("tool", bytes));
       CHECK(error.exit_code == 126);
       CHECK_THAT(error.message, Contains("chmod +x ./tool"));
     }
@@ -95,7 +95,8 @@ TEST_CASE(
 
 TEST_CASE("with --no-python a file without the executable bit is refused") {
   for (const std::string name : {"./t.py", "./script", "script"}) {
-    const auto error = refused(Asked(name).without_python(), machine().text("t.py").text("script"));
+    const auto error =
+        refused_program(Asked(name).without_python(), machine().text("t.py").text("script"));
     CHECK(error.exit_code == 126);
     CHECK_THAT(error.message, Contains("chmod +x"));
   }
@@ -119,17 +120,19 @@ TEST_CASE("a bare name is a bundled program first, in libexec or beside ddprun")
 
 TEST_CASE(
     "a bundled program that is missing is an incomplete installation, said with the folders") {
-  const auto error = refused(Asked("train"), machine());
+  const auto error = refused_program(Asked("train"), machine());
   CHECK(error.exit_code == 127);
   CHECK_THAT(error.message, Contains("/opt/ddprun/libexec/ddprun nor in /opt/ddprun/bin; install"));
 }
 
 TEST_CASE("only programs that come with ddprun are looked for beside it") {
-  CHECK(refused(Asked("other"), machine().program("/opt/ddprun/bin/other")).exit_code == 127);
+  CHECK(refused_program(Asked("other"), machine().program("/opt/ddprun/bin/other")).exit_code ==
+        127);
 }
 
 TEST_CASE("a folder beside ddprun with the name of a bundled program is not taken for it") {
-  CHECK(refused(Asked("train"), machine().folder("/opt/ddprun/bin/train")).exit_code == 127);
+  CHECK(refused_program(Asked("train"), machine().folder("/opt/ddprun/bin/train")).exit_code ==
+        127);
 }
 
 TEST_CASE(
@@ -156,7 +159,7 @@ TEST_CASE("a bare name is found on PATH and keeps its name as argv 0") {
 TEST_CASE("folders and files without the executable bit on PATH are passed over") {
   const auto files = machine().folder("/usr/bin/tool").program("/bin/tool");
   CHECK(chosen(Asked("tool"), files).file == "/bin/tool");
-  CHECK(refused(Asked("tool2"), machine().text("/usr/bin/tool2")).exit_code == 127);
+  CHECK(refused_program(Asked("tool2"), machine().text("/usr/bin/tool2")).exit_code == 127);
 }
 
 TEST_CASE(
@@ -168,15 +171,15 @@ TEST_CASE(
 
 TEST_CASE("a folder never matches") {
   const auto error =
-      refused(Asked("./project"), machine().folder("project").text("project/__main__.py"));
+      refused_program(Asked("./project"), machine().folder("project").text("project/__main__.py"));
   CHECK(error.exit_code == 2);
   CHECK_THAT(error.message, Contains("is a folder") && Contains("__main__.py"));
-  CHECK(refused(Asked("project"), machine().folder("project")).exit_code == 2);
+  CHECK(refused_program(Asked("project"), machine().folder("project")).exit_code == 2);
   CHECK(chosen(Asked("ls"), machine().folder("ls")).file == "/bin/ls");
 }
 
 TEST_CASE("something that is neither file nor folder is refused") {
-  const auto error = refused(Asked("/dev/null"), machine().device("/dev/null"));
+  const auto error = refused_program(Asked("/dev/null"), machine().device("/dev/null"));
   CHECK(error.exit_code == 126);
   CHECK_THAT(error.message, Contains("neither a file nor a folder"));
 }
@@ -184,21 +187,21 @@ TEST_CASE("something that is neither file nor folder is refused") {
 TEST_CASE(
     "a bare name of an executable in the current folder is refused with the dot-slash as the "
     "remedy") {
-  const auto error = refused(Asked("a.out"), machine().program("a.out"));
+  const auto error = refused_program(Asked("a.out"), machine().program("a.out"));
   CHECK(error.exit_code == 127);
   CHECK_THAT(error.message, Contains("./a.out"));
 }
 
 TEST_CASE("a name that is not found exits 127 and the nearest one is suggested") {
-  CHECK_THAT(refused(Asked("trian"), machine()).message, Contains("did you mean train?"));
-  CHECK_THAT(refused(Asked("tarin.py"), machine().text("train.py")).message,
+  CHECK_THAT(refused_program(Asked("trian"), machine()).message, Contains("did you mean train?"));
+  CHECK_THAT(refused_program(Asked("tarin.py"), machine().text("train.py")).message,
              Contains("did you mean train.py?"));
-  CHECK_THAT(refused(Asked("./dir/tarin.py"), machine().text("./dir/train.py")).message,
+  CHECK_THAT(refused_program(Asked("./dir/tarin.py"), machine().text("./dir/train.py")).message,
              Contains("did you mean ./dir/train.py?"));
-  CHECK_THAT(refused(Asked("a.oud"), machine().program("a.out")).message,
+  CHECK_THAT(refused_program(Asked("a.oud"), machine().program("a.out")).message,
              Contains("did you mean ./a.out?"));
-  CHECK(refused(Asked("nothing-like-it"), machine()).exit_code == 127);
-  CHECK(refused(Asked("/nothing/like/it"), machine()).exit_code == 127);
+  CHECK(refused_program(Asked("nothing-like-it"), machine()).exit_code == 127);
+  CHECK(refused_program(Asked("/nothing/like/it"), machine()).exit_code == 127);
 }
 
 TEST_CASE("a module runs as python -u -m, whatever lies around") {
@@ -217,7 +220,7 @@ TEST_CASE("PYTHON_EXEC is the Python, as a path or as a name on PATH") {
   CHECK(chosen(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", ""}}).file ==
         "/usr/bin/python3");
   const auto error =
-      refused(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "/no/python"}});
+      refused_program(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "/no/python"}});
   CHECK(error.exit_code == 127);
   CHECK_THAT(error.message, Contains("PYTHON_EXEC=/no/python"));
 }
@@ -228,7 +231,7 @@ TEST_CASE("python3 is preferred to python, and none at all is an error that name
   CHECK(chosen(Asked("t.py"), files).file == "/bin/python");
   files.program("/bin/python3");
   CHECK(chosen(Asked("t.py"), files).file == "/bin/python3");
-  const auto error = refused(Asked("t.py"), FakeFiles().text("t.py"));
+  const auto error = refused_program(Asked("t.py"), FakeFiles().text("t.py"));
   CHECK(error.exit_code == 127);
   CHECK_THAT(error.message, Contains("python3") && Contains("PYTHON_EXEC"));
 }

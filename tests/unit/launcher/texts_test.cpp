@@ -33,10 +33,17 @@ LaunchPlan small_plan() {
                   .argv = {"/usr/bin/python3", "-u", "t.py", "it's", "${local_rank}"},
                   .python = "/usr/bin/python3",
                   .reason = "a Python file by its name"};
-  plan.workers = {{0, "0,1"}, {1, std::nullopt}};
+  plan.workers.resize(2);
+  plan.workers[0].cuda_visible_devices = "0,1";
+  plan.workers[1].local_rank = 1;
+  for (WorkerPlan& worker : plan.workers) {
+    worker.standard_output.transport = StreamTransport::pty;
+    worker.standard_error = {StreamTransport::pipe, true, true};
+  }
   plan.devices.chosen = {"0", "1"};
   plan.devices.source = "NVML";
-  plan.streams = {StreamTransport::pty, StreamTransport::pipe, StdinMode::none};
+  plan.standard_input = StdinMode::none;
+  plan.logs = {.wanted = true, .base = "/logs", .prefix_template = {}};
   plan.run_id = "id-7";
   plan.role = "default";
   plan.master_addr = "localhost";
@@ -133,16 +140,32 @@ TEST_CASE("the dry run shows choice, command, workers, devices, environment and 
         "  rank 0 (local rank 0)  CUDA_VISIBLE_DEVICES=0,1  /usr/bin/python3 -u t.py 'it'\\''s' "
         "0\n",
         "  rank 1 (local rank 1)  /usr/bin/python3 -u t.py 'it'\\''s' 1\n",
-        "GPUs         0,1 (NVML)\n", "stdout       pty\n", "stderr       pipe\n",
-        "stdin        none\n", "run id       id-7\n", "store        localhost, a free port\n",
+        "GPUs         0,1 (NVML)\n", "stdout       pty\n",
+        "stderr       pipe, shown and to stderr.log\n", "stdin        none\n",
+        "logs         /logs/id-7_(random)/attempt_(restarts)/(local rank)/\n",
+        "run id       id-7\n", "store        localhost, a free port, served by ddprun\n",
         "containment  tree\n", "  WORLD_SIZE=2\n", "note         a note\n"}) {
     CHECK_THAT(text, Contains(part));
   }
   auto plan = small_plan();
   plan.master_port = 29500;
   plan.devices = {.chosen = {}, .cpu_job = true, .source = {}, .notes = {}};
-  CHECK_THAT(dry_run_text(plan, {}),
-             Contains("localhost, port 29500\n") && Contains("GPUs         none, because of"));
+  CHECK_THAT(dry_run_text(plan, {}), Contains("localhost, port 29500, served by ddprun\n") &&
+                                         Contains("GPUs         none, because of"));
+}
+
+TEST_CASE("the dry run shows what differs between workers: CPUs, threads, streams") {
+  auto plan = small_plan();
+  plan.workers[0].cpus = {0, 1, 2, 5};
+  plan.workers[0].omp_threads = 4;
+  plan.workers[1].standard_output = {StreamTransport::file, false, true};
+  const std::string text = dry_run_text(plan, {});
+  CHECK_THAT(text, Contains("OMP_NUM_THREADS=4  CPUs 0-2,5"));
+  CHECK_THAT(text, Contains("stdout       local rank 0: pty\n"));
+  CHECK_THAT(text, Contains("stdout       local rank 1: stdout.log only\n"));
+  const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
+  CHECK(json["workers"][0]["cpus"] == std::vector<int>{0, 1, 2, 5});
+  CHECK(json["workers"][0]["omp_threads"] == 4);
 }
 
 TEST_CASE("the dry run does not pretend to know a port that the kernel will choose") {
@@ -161,7 +184,10 @@ TEST_CASE("the dry run as JSON says the same") {
   CHECK(json["workers"][0]["cuda_visible_devices"] == "0,1");
   CHECK(json["workers"][1]["cuda_visible_devices"].is_null());
   CHECK(json["gpus"]["chosen"] == std::vector<std::string>{"0", "1"});
-  CHECK(json["streams"]["stdout"] == "pty");
+  CHECK(json["workers"][0]["stdout"]["transport"] == "pty");
+  CHECK(json["workers"][1]["stderr"]["to_file"] == true);
+  CHECK(json["stdin"] == "none");
+  CHECK(json["logs"]["base"] == "/logs");
   CHECK(json["store"]["port"] == 0);
   CHECK(json["run_id"] == "id-7");
   CHECK(json["environment"]["RANK"] == "0");

@@ -15,12 +15,12 @@ using test::rough_floats;
 using test::same_bits;
 using test::tree_sum;
 
-constexpr std::size_t kFloats = 200;
+constexpr std::size_t kTreeFloats = 200;
 
 std::vector<std::vector<float>> make_shards(int count) {
   std::vector<std::vector<float>> shards;
   for (int shard = 0; shard < count; ++shard) {
-    shards.push_back(rough_floats(kFloats, static_cast<std::uint32_t>(shard)));
+    shards.push_back(rough_floats(kTreeFloats, static_cast<std::uint32_t>(shard)));
   }
   return shards;
 }
@@ -29,7 +29,7 @@ std::vector<std::vector<float>> make_shards(int count) {
 struct Fixture {
   Fixture(int shard_count, ShardRun its_run)
       : run(its_run), nodes(local_nodes(shard_count, its_run)) {
-    arenas.assign(nodes.size(), std::vector<float>(kFloats, -77.0F));
+    arenas.assign(nodes.size(), std::vector<float>(kTreeFloats, -77.0F));
     accumulator = std::make_unique<TreeAccumulator>(
         shard_count, run, std::vector<std::span<float>>(arenas.begin(), arenas.end()));
   }
@@ -88,7 +88,7 @@ TEST_CASE("shards computed one after another are summed in tree order, step afte
             REQUIRE(final == 0);  // nothing is final before the last shard has begun
             while (!writer.done()) final = writer.write(64);
           }
-          REQUIRE(final == kFloats);
+          REQUIRE(final == kTreeFloats);
           fixture.check_sums(shards);
         }
       }
@@ -147,7 +147,7 @@ TEST_CASE("lanes that advance in any order change no bit") {
       final = running[lane]->write(1 + random() % 90);
       if (running[lane]->done()) running.erase(running.begin() + static_cast<std::ptrdiff_t>(lane));
     }
-    REQUIRE(final == kFloats);
+    REQUIRE(final == kTreeFloats);
     fixture.check_sums(shards);
   }
 }
@@ -163,7 +163,7 @@ TEST_CASE("lanes on threads of their own change no bit") {
       for (int shard = next++; shard < count; shard = next++) {
         Writer writer(*fixture.accumulator, shard, shards[static_cast<std::size_t>(shard)]);
         while (!writer.done()) {
-          if (writer.write(17) == kFloats) reported = true;
+          if (writer.write(17) == kTreeFloats) reported = true;
         }
       }
     };

@@ -10,6 +10,7 @@
 #include "trainer/compute/cpu_executor.hpp"
 #include "trainer/compute/graph.hpp"
 #include "trainer/compute/initialize.hpp"
+#include "trainer/compute/model.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/error.hpp"
 
@@ -152,6 +153,34 @@ TEST_CASE(
   REQUIRE(overflows(Precision::fp16, 16777216));
   REQUIRE_FALSE(overflows(Precision::fp32, 16777216));
   REQUIRE_FALSE(overflows(Precision::bf16, 16777216));
+}
+
+TEST_CASE("an overflow in the forward pass is seen in the gradients, max-pooling or not") {
+  for (const float image : {65504.0F, -65504.0F}) {
+    const auto model = make_model("lenet", {8, 8, 1}, 3);
+    std::vector<float> parameters(model->arena_size());
+    std::vector<float> gradients(model->arena_size());
+    model->initialize(parameters, 1);
+    for (float& parameter : parameters) parameter *= 100;
+    test::Samples samples = test::noise(4, {8, 8, 1}, 3, 1);
+    for (float& pixel : samples.images) pixel *= image;
+    const float scale = 1024;
+    model->make_executor(4, Precision::fp16, 1)
+        ->train(samples.batch(), parameters, &scale, 1, gradients, [](std::size_t) {});
+    REQUIRE(std::any_of(gradients.begin(), gradients.end(), is_non_finite));
+  }
+}
+
+TEST_CASE("a nan in the images is seen in the loss") {
+  const auto model = make_model("lenet", {8, 8, 1}, 3);
+  std::vector<float> parameters(model->arena_size());
+  model->initialize(parameters, 1);
+  test::Samples samples = test::noise(1, {8, 8, 1}, 3, 1);
+  for (float& pixel : samples.images) pixel = std::numeric_limits<float>::quiet_NaN();
+  const BatchResult result =
+      model->make_executor(1, Precision::fp32, 1)->evaluate(samples.batch(), parameters);
+  REQUIRE(std::isnan(result.loss_sum));
+  REQUIRE(result.correct == 0);
 }
 
 TEST_CASE("fp16 loses small gradients without a loss scale and keeps them with one") {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "tests/unit/trainer/compute/reference_layers.hpp"
@@ -134,13 +135,38 @@ TEST_CASE("pooling agrees with the naive one, overlapping and padded windows inc
         const auto input = random_values(2 * in.count(), 1);
         const auto slope = random_values(2 * shape.output.count(), 4);
         const auto want = test::pool(kind, shape, input, slope);
-        const auto operation = make_pool(kind, shape);
+        const auto operation =
+            kind == LayerKind::max_pool ? make_max_pool(shape) : make_average_pool(shape);
         const Run got = run(*operation, shape, input, {}, {}, slope);
         require_close(got.output, want.output, "output");
         require_close(got.input_gradient, want.input_gradient, "input gradient");
       }
     }
   }
+}
+
+TEST_CASE("max-pooling passes a nan on, and the first of equals gets the gradient, as in PyTorch") {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kLow = -std::numeric_limits<float>::infinity();
+  // Three equal rows of six pixels, a 3 x 3 window: two outputs.
+  const OperationShape shape{1, {3, 6, 1}, {1, 2, 1}, {3, 3, 0}};
+  const auto rows = [](const std::vector<float>& row) {
+    std::vector<float> all;
+    for (int i = 0; i < 3; ++i) all.insert(all.end(), row.begin(), row.end());
+    return all;
+  };
+  const auto operation = make_max_pool(shape);
+  Run got = run(*operation, shape, rows({1, kNan, 3, 5, 5, 4}), {}, {}, {10, 20});
+  REQUIRE(std::isnan(got.output[0]));
+  REQUIRE(got.output[1] == 5.0F);
+  std::vector<float> want(18, 0.0F);
+  want[3] = 20;
+  want[13] = 10;  // the last of several nans: PyTorch's choice
+  REQUIRE(got.input_gradient == want);
+  got = run(*operation, shape, rows({kLow, kLow, kLow, kLow, -7, kLow}), {}, {}, {10, 20});
+  REQUIRE(got.output == std::vector<float>{kLow, -7});
+  REQUIRE(got.input_gradient[0] == 10.0F);
+  REQUIRE(got.input_gradient[4] == 20.0F);
 }
 
 TEST_CASE("ReLU, also in place") {

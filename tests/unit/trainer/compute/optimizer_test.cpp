@@ -56,7 +56,7 @@ std::vector<float> ten_steps(const OptimizerConfig& config, float rate, float sc
   return arena;
 }
 
-struct Recorded {
+struct RecordedStep {
   std::string name;
   OptimizerConfig config;
   float rate;
@@ -64,8 +64,8 @@ struct Recorded {
 };
 
 TEST_CASE("ten steps end where torch.optim 2.15 ends, with and without a loss scale") {
-  // Recorded from torch.optim with two parameter groups, the second with weight_decay=0.
-  const std::vector<Recorded> runs{
+  // RecordedStep from torch.optim with two parameter groups, the second with weight_decay=0.
+  const std::vector<RecordedStep> runs{
       {"SGD",
        {.weight_decay = 0.01, .momentum = 0},
        0.1F,
@@ -90,7 +90,7 @@ TEST_CASE("ten steps end where torch.optim 2.15 ends, with and without a loss sc
         .epsilon = 1e-3},
        0.01F,
        {0.960836589, -0.519607127, 0.263600558, 1.998927, 0.478301942, -0.98662591}}};
-  for (const Recorded& run : runs) {
+  for (const RecordedStep& run : runs) {
     for (const float scale : {1.0F, 65536.0F}) {
       INFO(run.name << ", loss scale " << scale);
       const std::vector<float> arena = ten_steps(run.config, run.rate, scale);

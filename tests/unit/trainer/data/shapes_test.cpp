@@ -11,7 +11,7 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr ImageShape kGrey{.height = 28, .width = 28, .channels = 1};
+constexpr ImageShape kGreyShape{.height = 28, .width = 28, .channels = 1};
 constexpr ImageShape kColour{.height = 32, .width = 32, .channels = 3};
 
 std::uint64_t hash_of(const ByteImages& images) {
@@ -22,21 +22,21 @@ std::uint64_t hash_of(const ByteImages& images) {
 }
 
 TEST_CASE("a sample is a pure function of seed and index") {
-  const ByteImages together = make_shapes(1, 100, 8, kGrey);
-  std::vector<std::uint8_t> alone(sample_size(kGrey));
-  const std::uint8_t label = draw_shape(1, 105, kGrey, alone);
+  const ByteImages together = make_shapes(1, 100, 8, kGreyShape);
+  std::vector<std::uint8_t> alone(sample_size(kGreyShape));
+  const std::uint8_t label = draw_shape(1, 105, kGreyShape, alone);
   CHECK(label == together.labels[5]);
   CHECK(std::equal(alone.begin(), alone.end(), together.pixels.begin() + 5 * 28 * 28));
-  CHECK(make_shapes(2, 100, 8, kGrey).pixels != together.pixels);
+  CHECK(make_shapes(2, 100, 8, kGreyShape).pixels != together.pixels);
 }
 
 TEST_CASE("the generated pictures have the same bytes on every machine") {
-  CHECK(hash_of(make_shapes(20, 0, 200, kGrey)) == 0xb618bfcf1ac95529ULL);
+  CHECK(hash_of(make_shapes(20, 0, 200, kGreyShape)) == 0xb618bfcf1ac95529ULL);
   CHECK(hash_of(make_shapes(20, 0, 200, kColour)) == 0x5c16ceec45608101ULL);
 }
 
 TEST_CASE("all ten kinds are about equally frequent") {
-  const ByteImages images = make_shapes(3, 0, 2000, kGrey);
+  const ByteImages images = make_shapes(3, 0, 2000, kGreyShape);
   std::array<int, kShapeKinds> counts{};
   for (const std::uint8_t label : images.labels) ++counts.at(label);
   CHECK(*std::min_element(counts.begin(), counts.end()) > 140);
@@ -44,7 +44,7 @@ TEST_CASE("all ten kinds are about equally frequent") {
 }
 
 TEST_CASE("the set's constants normalise its pixels") {
-  for (const ImageShape shape : {kGrey, kColour}) {
+  for (const ImageShape shape : {kGreyShape, kColour}) {
     const ByteImages images = make_shapes(20, 0, 2000, shape);
     const Normalization measured = measure_normalization(images);
     const Normalization constants = shapes_normalization(shape.channels);
@@ -56,11 +56,11 @@ TEST_CASE("the set's constants normalise its pixels") {
 }
 
 TEST_CASE("training and held-out samples of the generated set are different ones") {
-  const TrainAndTest sets = load_data("generated", kGrey);
+  const TrainAndTest sets = load_data("generated", kGreyShape);
   CHECK(sets.train->size() == kShapesTrainCount);
   CHECK(sets.test->size() == kShapesTestCount);
-  std::vector<float> first(sample_size(kGrey));
-  std::vector<float> held_out(sample_size(kGrey));
+  std::vector<float> first(sample_size(kGreyShape));
+  std::vector<float> held_out(sample_size(kGreyShape));
   sets.train->read(0, first);
   sets.test->read(0, held_out);
   CHECK(first != held_out);

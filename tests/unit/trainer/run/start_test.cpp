@@ -14,10 +14,10 @@ namespace {
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
 
-const DataFacts kData{.name = "shapes",
-                      .samples = 1000,
-                      .shape = {.height = 28, .width = 28, .channels = 1},
-                      .classes = 10};
+const DataFacts kStartData{.name = "shapes",
+                           .samples = 1000,
+                           .shape = {.height = 28, .width = 28, .channels = 1},
+                           .classes = 10};
 
 CheckpointLayout one_parameter() {
   CheckpointLayout layout;
@@ -31,7 +31,7 @@ CheckpointLayout one_parameter() {
   return layout;
 }
 
-struct Fixture {
+struct StartFixture {
   test::TempDir directory;
   CheckpointLayout layout = one_parameter();
   Options options;
@@ -41,7 +41,7 @@ struct Fixture {
   /// A checkpoint as a run with `made_by` in `environment` writes it.
   fs::path put(std::int64_t step, std::uint64_t sequence, const Options& made_by) {
     Snapshot snapshot(layout);
-    const TrainPlan plan = make_plan(made_by, environment, kData, std::nullopt);
+    const TrainPlan plan = make_plan(made_by, environment, kStartData, std::nullopt);
     snapshot.state = fresh_state(plan);
     snapshot.state.step = step;
     snapshot.state.sequence = sequence;
@@ -52,19 +52,19 @@ struct Fixture {
     return pending.publish(step, false);
   }
   StartingPoint find() {
-    return find_start(options, environment, kData, directory.path(), layout, report);
+    return find_start(options, environment, kStartData, directory.path(), layout, report);
   }
 };
 
 TEST_CASE("an empty directory is a fresh start, also with strict") {
-  Fixture fixture;
+  StartFixture fixture;
   CHECK_FALSE(fixture.find().snapshot);
   fixture.options.resume = Resume::strict;
   CHECK_FALSE(fixture.find().snapshot);
 }
 
 TEST_CASE("the newest checkpoint of this run is gone on from") {
-  Fixture fixture;
+  StartFixture fixture;
   fixture.put(10, 0, {});
   fixture.put(20, 1, {});
   const StartingPoint start = fixture.find();
@@ -75,7 +75,7 @@ TEST_CASE("the newest checkpoint of this run is gone on from") {
 }
 
 TEST_CASE("never starts afresh, above the sequence of what is there") {
-  Fixture fixture;
+  StartFixture fixture;
   fixture.put(10, 4, {});
   fixture.options.resume = Resume::never;
   CHECK_FALSE(fixture.find().snapshot);
@@ -86,7 +86,7 @@ TEST_CASE(
     "checkpoints of another batch, V, seed or number of threads are skipped, or refused by "
     "strict") {
   const auto other = GENERATE(0, 1, 2, 3);
-  Fixture fixture;
+  StartFixture fixture;
   fixture.put(10, 0, {});
   Options changed;
   if (other == 0) changed.batch = 32;
@@ -103,7 +103,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a damaged newest checkpoint is skipped, or refused by strict") {
-  Fixture fixture;
+  StartFixture fixture;
   fixture.put(10, 0, {});
   fs::resize_file(fixture.put(20, 1, {}) / kModelFile, 20);
   CHECK(fixture.find().snapshot->state.step == 10);
@@ -112,7 +112,7 @@ TEST_CASE("a damaged newest checkpoint is skipped, or refused by strict") {
 }
 
 TEST_CASE("V comes from the checkpoint, whatever the number of workers now") {
-  Fixture fixture;
+  StartFixture fixture;
   Options four;
   four.shards = 4;
   fixture.put(10, 0, four);
@@ -125,14 +125,14 @@ TEST_CASE("V comes from the checkpoint, whatever the number of workers now") {
 }
 
 TEST_CASE("other settings that fix no bits so far do not stop a run from going on") {
-  Fixture fixture;
+  StartFixture fixture;
   fixture.put(10, 0, {});
   fixture.options.learning_rate = 0.001;
   CHECK(fixture.find().snapshot);
 }
 
 TEST_CASE("what dead writers left is removed") {
-  Fixture fixture;
+  StartFixture fixture;
   fs::create_directory(fixture.directory / ".writing-abc");
   fixture.find();
   CHECK_FALSE(fs::exists(fixture.directory / ".writing-abc"));

@@ -1,0 +1,16 @@
+// A port for a worker to listen on: when the worker of rank 0 serves the store itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "proto/result.hpp"
+
+namespace ddprun::agent {
+
+/// A free TCP port of `host` (a numeric address) that the kernel gives to nobody else for about a
+/// minute, and that a listener with SO_REUSEADDR, as every PyTorch has, may still take: it is left
+/// in TIME_WAIT. Errors: the system's.
+Result<std::uint16_t> reserve_port(const std::string& host);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,79 @@
+#include "agent/streams/log_files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr off_t kTailBytes = 64 * 1024;
+
+ErrorCode system_error_now() { return {errno, boost::system::system_category()}; }
+
+bool make_folder(const std::string& path) {
+  return mkdir(path.c_str(), 0755) == 0 || errno == EEXIST;
+}
+
+}  // namespace
+
+std::string attempt_folder(const std::string& folder, int restart_count) {
+  return fmt::format("{}/attempt_{}", folder, restart_count);
+}
+
+std::string worker_folder(const std::string& folder, int restart_count, int local_rank) {
+  return fmt::format("{}/attempt_{}/{}", folder, restart_count, local_rank);
+}
+
+std::string stream_file(const std::string& folder, int restart_count, int local_rank,
+                        bool standard_error) {
+  return worker_folder(folder, restart_count, local_rank) +
+         (standard_error ? "/stderr.log" : "/stdout.log");
+}
+
+Result<void> make_worker_folder(const std::string& folder, int restart_count, int local_rank) {
+  if (!make_folder(attempt_folder(folder, restart_count)) ||
+      !make_folder(worker_folder(folder, restart_count, local_rank)))
+    return system_error_now();
+  return {};
+}
+
+Result<UniqueFd> open_log_file(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
+  if (!fd) return system_error_now();
+  return fd;
+}
+
+std::vector<std::string> last_lines_of(const std::string& path, std::size_t lines_max,
+                                       std::size_t line_bytes_max) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  const off_t begin = std::max<off_t>(0, status.st_size - kTailBytes);
+  std::string tail(static_cast<std::size_t>(status.st_size - begin), '\0');
+  const ssize_t count = pread(fd.get(), tail.data(), tail.size(), begin);
+  tail.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+
+  std::vector<std::string> lines;
+  std::string_view rest = tail;
+  while (!rest.empty() && lines.size() < lines_max) {
+    if (rest.ends_with('\n')) rest.remove_suffix(1);
+    const auto before = rest.rfind('\n');
+    const bool first = before == std::string_view::npos;
+    if (first && begin > 0 && !lines.empty()) break;  // its beginning is further up
+    std::string_view line = first ? rest : rest.substr(before + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line.substr(0, line_bytes_max));
+    rest = first ? std::string_view() : rest.substr(0, before + 1);
+  }
+  std::reverse(lines.begin(), lines.end());
+  return lines;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,63 @@
+#include "launcher/log_folder.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr std::size_t kRunIdBytesMax = 100;  // file names end at 255
+
+/// The run id as part of a file name.
+std::string file_name_of(const std::string& run_id) {
+  std::string name = run_id.substr(0, kRunIdBytesMax);
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name.starts_with('.') ? "_" + name : name;
+}
+
+LaunchError cannot(const std::string& folder, const std::string& why) {
+  return usage_error("--log-dir: cannot make a folder in " + folder + ": " + why);
+}
+
+/// Replaces the link at once; a name that is no link is left alone.
+void lead_latest_to(const std::filesystem::path& base, const std::filesystem::path& folder) {
+  std::error_code failed;
+  const auto link = base / "latest";
+  const auto status = std::filesystem::symlink_status(link, failed);
+  if (status.type() != std::filesystem::file_type::symlink &&
+      status.type() != std::filesystem::file_type::not_found)
+    return;
+  const auto fresh = base / (".latest_" + std::to_string(::getpid()));
+  std::filesystem::create_symlink(folder.filename(), fresh, failed);
+  if (!failed) std::filesystem::rename(fresh, link, failed);
+  if (failed) std::filesystem::remove(fresh, failed);
+}
+
+}  // namespace
+
+Outcome<std::string> make_log_folder(const LaunchPlan& plan) {
+  if (!plan.logs.wanted) return std::string();
+  const std::string name = file_name_of(plan.run_id) + "_XXXXXX";
+  if (plan.logs.base.empty()) {
+    const char* temporary = std::getenv("TMPDIR");
+    const std::string base = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+    std::string path = base + "/ddprun_" + name;
+    if (::mkdtemp(path.data()) == nullptr) return cannot(base, std::strerror(errno));
+    return path;
+  }
+  std::error_code failed;
+  const auto base = std::filesystem::absolute(plan.logs.base, failed);
+  if (!failed) std::filesystem::create_directories(base, failed);
+  if (failed) return cannot(plan.logs.base, failed.message());
+  std::string path = base / name;
+  if (::mkdtemp(path.data()) == nullptr) return cannot(plan.logs.base, std::strerror(errno));
+  lead_latest_to(base, path);
+  return path;
+}
+
+}  // namespace ddprun::launcher

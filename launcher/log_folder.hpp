@@ -1,0 +1,16 @@
+// The folder of one run for the workers' log and error files.
+#pragma once
+
+#include <string>
+
+#include "launcher/launch_error.hpp"
+#include "launcher/plan.hpp"
+
+namespace ddprun::launcher {
+
+/// Makes BASE/RUNID_RANDOM for the plan, private to this user, with BASE where it is not there, and
+/// lets BASE/latest lead to it; without a base it is TMPDIR/ddprun_RUNID_RANDOM. Empty when the
+/// plan wants no logs. Errors: the folder can't be made; the message names it.
+Outcome<std::string> make_log_folder(const LaunchPlan& plan);
+
+}  // namespace ddprun::launcher

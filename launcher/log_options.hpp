@@ -1,0 +1,48 @@
+// What the options about the workers' logs say: torchrun's small grammars. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/launch_error.hpp"
+
+namespace ddprun::launcher {
+
+/// Some of a worker's two output streams.
+struct StreamSet {
+  bool standard_output = false;
+  bool standard_error = false;
+  friend bool operator==(const StreamSet&, const StreamSet&) = default;
+};
+
+/// --redirects or --tee: which streams of which local rank.
+struct StreamMap {
+  StreamSet others;                  ///< of the ranks that are not in the map
+  std::map<int, StreamSet> by_rank;  ///< by local rank
+
+  [[nodiscard]] StreamSet of(int local_rank) const;
+  [[nodiscard]] bool empty() const;
+};
+
+/// `0` to `3` for all workers, or `RANK:0..3,RANK:0..3` with any local ranks, the last of equal
+/// ones counts. 1 is stdout, 2 stderr, 3 both. `spelling` is how the user wrote it, for the
+/// message.
+Outcome<StreamMap> parse_stream_map(std::string_view text, const std::string& spelling);
+
+/// Texts with commas between them; two commas are one comma in a text. Empty texts are left out.
+std::vector<std::string> parse_texts(std::string_view text);
+
+struct LogOptions {
+  std::string folder;  ///< empty: not given; /dev/null: no files wanted
+  StreamMap redirects;
+  StreamMap tee;
+  std::optional<std::vector<int>> console_ranks;  ///< local ranks; empty: all
+  std::string prefix_template;                    ///< empty: not given
+  std::vector<std::string> stdout_filters;
+  std::vector<std::string> stderr_filters;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,72 @@
+// Which CPUs a worker runs on, and with how many threads.
+#include "agent/placement/placement.hpp"
+#include "agent/placement/usable_cpus.hpp"
+#include "launcher/plan_parts.hpp"
+#include "proto/environment_names.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+agent::NumaBinding binding_of(NumaBinding binding) {
+  switch (binding) {
+    case NumaBinding::node:
+      return agent::NumaBinding::node;
+    case NumaBinding::socket:
+      return agent::NumaBinding::socket;
+    case NumaBinding::exclusive:
+      return agent::NumaBinding::exclusive;
+    case NumaBinding::core_complex:
+      return agent::NumaBinding::core_complex;
+  }
+  return agent::NumaBinding::node;
+}
+
+void plan_omp_threads(const LaunchOptions& options, const Environment& environment,
+                      const Probes& probes, LaunchPlan& plan) {
+  const auto workers = static_cast<int>(plan.workers.size());
+  switch (options.omp_threads.kind) {
+    case OmpThreads::Kind::number:
+      for (WorkerPlan& worker : plan.workers) worker.omp_threads = options.omp_threads.number;
+      return;
+    case OmpThreads::Kind::automatic: {
+      const int usable = probes.usable_cpus();
+      if (!options.numa_binding) {
+        for (WorkerPlan& worker : plan.workers)
+          worker.omp_threads = agent::omp_threads(usable, workers);
+        return;
+      }
+      std::vector<agent::CpuSet> sets;
+      for (const WorkerPlan& worker : plan.workers) sets.push_back(worker.cpus);
+      const std::vector<int> threads = agent::omp_threads(usable, sets);
+      for (std::size_t i = 0; i < plan.workers.size(); ++i)
+        plan.workers[i].omp_threads = threads.at(i);
+      return;
+    }
+    case OmpThreads::Kind::as_torchrun:
+      break;
+  }
+  // torchrun's rule: an existing value, even an empty one, is left alone.
+  if (workers == 1 || lookup(environment, proto::env::kOmpNumThreads)) return;
+  for (WorkerPlan& worker : plan.workers) worker.omp_threads = 1;
+  plan.notes.push_back("OMP_NUM_THREADS is not set: every worker gets 1, so that " +
+                       std::to_string(workers) +
+                       " workers share the machine; set it to tune, or --omp-threads=auto");
+}
+
+}  // namespace
+
+Outcome<bool> plan_cpus(const LaunchOptions& options, const Environment& environment,
+                        const Probes& probes, const std::vector<std::string>& gpus,
+                        LaunchPlan& plan) {
+  if (options.numa_binding) {
+    auto sets = agent::place_workers(probes.topology(gpus), binding_of(*options.numa_binding),
+                                     static_cast<int>(plan.workers.size()), gpus);
+    if (!sets) return usage_error("--numa-binding: " + sets.error().message);
+    for (std::size_t i = 0; i < plan.workers.size(); ++i)
+      plan.workers[i].cpus = std::move((*sets)[i]);
+  }
+  plan_omp_threads(options, environment, probes, plan);
+  return true;
+}
+
+}  // namespace ddprun::launcher

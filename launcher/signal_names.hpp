@@ -1,0 +1,20 @@
+// --signals-to-handle: names -> numbers. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher {
+
+struct SignalList {
+  std::vector<int> signals;  ///< each once, in the order given
+  std::vector<std::string>
+      notes;  ///< to print once: names that mean nothing, signals that cannot be handled
+};
+
+/// `SIGTERM,INT,15`: names with or without SIG, in any case, or numbers, with commas between them.
+/// As under torchrun what cannot be handled is said and left out.
+SignalList parse_signals(std::string_view text, const std::string& spelling);
+
+}  // namespace ddprun::launcher

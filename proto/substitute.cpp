@@ -1,0 +1,50 @@
+#include "proto/substitute.hpp"
+
+#include <algorithm>
+
+namespace ddprun::proto {
+namespace {
+
+bool is_name_start(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_name_part(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
+
+/// The name at the front of `text`; empty: none.
+std::string_view leading_name(std::string_view text) {
+  if (text.empty() || !is_name_start(text.front())) return {};
+  const auto end = std::find_if_not(text.begin(), text.end(), is_name_part);
+  return text.substr(0, static_cast<std::size_t>(end - text.begin()));
+}
+
+}  // namespace
+
+std::string substitute(std::string_view text, std::span<const Substitution> substitutions) {
+  std::string result;
+  while (!text.empty()) {
+    const auto dollar = text.find('$');
+    result += text.substr(0, dollar);
+    if (dollar == std::string_view::npos) break;
+    text.remove_prefix(dollar + 1);
+    if (text.starts_with('$')) {
+      result += '$';
+      text.remove_prefix(1);
+      continue;
+    }
+    const bool braced = text.starts_with('{');
+    const auto name = leading_name(text.substr(braced ? 1 : 0));
+    const std::size_t length = name.size() + (braced ? 2 : 0);
+    const bool whole =
+        !name.empty() && (!braced || (text.size() >= length && text[length - 1] == '}'));
+    const auto known =
+        std::find_if(substitutions.begin(), substitutions.end(),
+                     [&](const Substitution& entry) { return whole && entry.name == name; });
+    if (known == substitutions.end()) {
+      result += '$';  // stays, with what is behind it
+      continue;
+    }
+    result += known->value;
+    text.remove_prefix(length);
+  }
+  return result;
+}
+
+}  // namespace ddprun::proto

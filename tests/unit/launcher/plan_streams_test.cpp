@@ -1,0 +1,181 @@
+// What a worker is given: streams, log files, threads, CPUs, arguments.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/launcher/planned.hpp"
+
+using namespace ddprun::launcher;
+using namespace ddprun::launcher::test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+TEST_CASE("one worker inherits our streams") {
+  const auto plan = planned({});
+  CHECK(plan.workers[0].standard_output.transport == StreamTransport::inherit);
+  CHECK(plan.workers[0].standard_error.transport == StreamTransport::inherit);
+  CHECK(plan.standard_input == StdinMode::rank0);
+  CHECK_FALSE(plan.logs.wanted);
+}
+
+TEST_CASE("several workers get a terminal where ours is one and a pipe elsewhere") {
+  Machine machine;
+  machine.terminals = true;
+  for (const auto& worker : planned({"--nproc-per-node=2"}, machine).workers) {
+    CHECK(worker.standard_output.transport == StreamTransport::pty);
+    CHECK(worker.standard_error.transport == StreamTransport::pipe);
+  }
+}
+
+TEST_CASE("the output mode can be chosen for any number of workers") {
+  const auto output = [](const std::string& mode, const std::string& workers) {
+    return planned({"--output=" + mode, "--nproc-per-node=" + workers})
+        .workers[0]
+        .standard_output.transport;
+  };
+  for (const std::string workers : {"1", "2"}) {
+    CHECK(output("raw", workers) == StreamTransport::inherit);
+    CHECK(output("pty", workers) == StreamTransport::pty);
+    CHECK(output("pipe", workers) == StreamTransport::pipe);
+    CHECK(output("prefix", workers) == StreamTransport::pipe);
+  }
+}
+
+TEST_CASE(
+    "Python is told not to buffer where output goes into a pipe, unless the user has an opinion") {
+  CHECK(planned({"--nproc-per-node=2"}).set_python_unbuffered);
+  CHECK_FALSE(planned({}).set_python_unbuffered);
+  CHECK_FALSE(planned({"--output=pty", "--nproc-per-node=2"}).set_python_unbuffered);
+  CHECK_FALSE(planned({"--nproc-per-node=2"}, Machine().with("PYTHONUNBUFFERED", ""))
+                  .set_python_unbuffered);
+}
+
+TEST_CASE("several workers get one OMP thread each, said once, unless the variable is there") {
+  const auto plan = planned({"--nproc-per-node=2"});
+  CHECK(plan.workers[0].omp_threads == 1);
+  CHECK(plan.workers[1].omp_threads == 1);
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes[0], StartsWith("OMP_NUM_THREADS is not set"));
+  CHECK_FALSE(planned({}).workers[0].omp_threads.has_value());
+  CHECK(planned({}).notes.empty());
+  for (const std::string value : {"4", ""}) {
+    const auto kept = planned({"--nproc-per-node=2"}, Machine().with("OMP_NUM_THREADS", value));
+    CHECK_FALSE(kept.workers[0].omp_threads.has_value());
+    CHECK(kept.notes.empty());
+  }
+}
+
+TEST_CASE("a number of OMP threads is given to every worker whatever the variable says") {
+  const auto plan =
+      planned({"--nproc-per-node=2", "--omp-threads=3"}, Machine().with("OMP_NUM_THREADS", "9"));
+  CHECK(plan.workers[1].omp_threads == 3);
+  CHECK(plan.notes.empty());
+  CHECK(planned({"--omp-threads=3"}).workers[0].omp_threads == 3);
+}
+
+TEST_CASE("automatic OMP threads share the CPUs that the job may use") {
+  Machine machine;
+  machine.usable_cpus = 8;
+  CHECK(planned({"--nproc-per-node=2", "--omp-threads=auto"}, machine).workers[1].omp_threads == 4);
+  CHECK(planned({"--omp-threads=auto"}, machine).workers[0].omp_threads == 8);
+  CHECK(planned({"--nproc-per-node=9", "--omp-threads=auto"}, machine).workers[8].omp_threads == 1);
+}
+
+TEST_CASE("NUMA binding gives every worker the CPUs beside its GPU") {
+  Machine machine(2);
+  machine.usable_cpus = 4;
+  const auto plan =
+      planned({"--nproc-per-node=gpu", "--numa-binding=node", "--omp-threads=auto"}, machine);
+  REQUIRE(plan.workers.size() == 2);
+  CHECK(plan.workers[0].cpus == ddprun::agent::CpuSet{2, 3});
+  CHECK(plan.workers[1].cpus == ddprun::agent::CpuSet{0, 1});
+  CHECK(plan.workers[0].omp_threads == 2);
+  CHECK(planned({"--nproc-per-node=gpu"}, machine).workers[0].cpus.empty());
+}
+
+TEST_CASE("a NUMA binding that is not possible is a usage error that names the option") {
+  Machine machine;
+  machine.one_node = true;
+  CHECK_THAT(refused_plan({"--nproc-per-node=9", "--numa-binding=exclusive"}, machine),
+             StartsWith("--numa-binding: "));
+}
+
+TEST_CASE("redirected streams go to files and teed ones to files and here") {
+  const auto plan = planned({"--nproc-per-node=3", "--redirects=0:3", "--tee=1:1,2:2"});
+  const auto& workers = plan.workers;
+  CHECK(workers[0].standard_output.transport == StreamTransport::file);
+  CHECK(workers[0].standard_error.transport == StreamTransport::file);
+  CHECK(workers[1].standard_output.transport == StreamTransport::pipe);
+  CHECK(workers[1].standard_output.to_file);
+  CHECK(workers[1].standard_output.to_console);
+  CHECK_FALSE(workers[1].standard_error.to_file);
+  CHECK(workers[2].standard_error.to_file);
+  CHECK(plan.logs.wanted);
+  CHECK(plan.logs.base.empty());
+  CHECK(plan.logs.prefix_template == "[${role_name}${local_rank}]:");
+}
+
+TEST_CASE("a stream that is redirected and teed is teed") {
+  const auto stream = planned({"--redirects=3", "--tee=3"}).workers[0].standard_output;
+  CHECK(stream.transport == StreamTransport::pipe);
+  CHECK(stream.to_file);
+}
+
+TEST_CASE("ranks outside the filter are not shown but keep their files") {
+  const auto plan =
+      planned({"--nproc-per-node=3", "--tee=1:3", "--redirects=2:3", "--local-ranks-filter=0"});
+  CHECK(plan.workers[0].standard_output.transport == StreamTransport::pipe);
+  CHECK(plan.workers[0].standard_output.to_console);
+  CHECK(plan.workers[1].standard_output.to_file);
+  CHECK_FALSE(plan.workers[1].standard_output.to_console);
+  CHECK(plan.workers[2].standard_output.transport == StreamTransport::file);
+  CHECK(planned({"--local-ranks-filter=1"}).workers[0].standard_error.transport ==
+        StreamTransport::null);
+}
+
+TEST_CASE("the null device as log folder means no files and leaves the console as it is") {
+  const auto plan = planned({"--nproc-per-node=2", "--log-dir=/dev/null", "--redirects=3"});
+  CHECK_FALSE(plan.logs.wanted);
+  CHECK(plan.workers[0].standard_output.transport == StreamTransport::pipe);
+  CHECK_FALSE(plan.workers[0].standard_output.to_file);
+}
+
+TEST_CASE("a log folder alone is for the error files") {
+  const auto plan = planned({"--log-dir=/logs"});
+  CHECK(plan.logs.wanted);
+  CHECK(plan.logs.base == "/logs");
+  CHECK(plan.workers[0].standard_output.transport == StreamTransport::inherit);
+}
+
+TEST_CASE("a stream map that names ranks which are not here is said and harmless") {
+  const auto plan = planned({"--tee=7:3"});
+  REQUIRE(plan.notes.size() == 1);
+  CHECK_THAT(plan.notes[0], StartsWith("--tee names local rank 7"));
+}
+
+TEST_CASE("filters without a teed stream are said to see nothing") {
+  CHECK_THAT(planned({"--duplicate-stdout-filters=loss"}).notes.at(0), Contains("--tee=3"));
+  CHECK(planned({"--duplicate-stdout-filters=loss", "--tee=1"}).notes.empty());
+}
+
+TEST_CASE("a prefix template counts for teed and for plain lines") {
+  CHECK(planned({"--log-line-prefix-template=<${rank}>"}).logs.prefix_template == "<${rank}>");
+  CHECK(planned({"--tee=3"}, Machine().with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "$rank:"))
+            .logs.prefix_template == "$rank:");
+}
+
+TEST_CASE("virtual local ranks give each worker its own GPU, by number where none was found") {
+  const auto plan = planned({"--nproc-per-node=gpu", "--virtual-local-rank"}, Machine(2));
+  CHECK(plan.workers[1].cuda_visible_devices == "1");
+  const auto without = planned({"--nproc-per-node=2", "--virtual-local-rank"});
+  CHECK(without.workers[1].cuda_visible_devices == "1");
+}
+
+TEST_CASE("an old script gets its local rank as an argument and it is said") {
+  Machine machine;
+  machine.files.text("old.py", "p.add_argument('--local_rank', type=int)\n");
+  const auto options = parse_launch_options({"old.py", "--lr=1"}, machine.environment);
+  const auto plan = make_plan(*options, machine.environment, machine.probes());
+  REQUIRE(plan.has_value());
+  CHECK(plan->program.argv.back() == "--lr=1");
+  CHECK(plan->program.argv.at(plan->program.argv.size() - 2) == "--local_rank=${local_rank}");
+  CHECK_THAT(plan->notes.at(0), StartsWith("old.py declares --local_rank"));
+}

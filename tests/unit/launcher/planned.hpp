@@ -1,0 +1,96 @@
+// Plans for a machine in memory.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/plan.hpp"
+#include "tests/unit/launcher/fake_files.hpp"
+
+namespace ddprun::launcher::test {
+
+using Words = std::vector<std::string>;
+
+/// A machine of which everything is known, and what was asked of it.
+struct Machine {
+  FakeFiles files;
+  Environment environment = {{"PATH", "/usr/bin"}};
+  int gpus = 0;
+  int cpus = 6;
+  int usable_cpus = 5;
+  bool one_node = false;  // else CPUs 0 and 1 are in node 0, CPUs 2 and 3 in node 1
+  bool terminals = false;
+  mutable int discoveries = 0;
+  mutable Words resolved;
+  mutable std::vector<std::chrono::milliseconds> limits;
+
+  Machine() { files.program("/usr/bin/python3").program("/usr/bin/true").text("t.py"); }
+  explicit Machine(int gpu_count) : Machine() { gpus = gpu_count; }
+  Machine& with(const std::string& name, const std::string& value) {
+    environment[name] = value;
+    return *this;
+  }
+
+  [[nodiscard]] Probes probes() const {
+    Probes result;
+    result.files = &files;
+    result.gpus_likely = [this] { return gpus > 0; };
+    result.discover_gpus = [this] {
+      ++discoveries;
+      ddprun::agent::GpuDiscovery found;
+      for (int i = 0; i < gpus; ++i)
+        found.gpus.push_back({i, "", "0000:0" + std::to_string(i) + ":00.0"});
+      found.source = gpus > 0 ? "NVML" : "";
+      found.looked_for = "NVML";
+      return found;
+    };
+    result.logical_cpus = [this] { return cpus; };
+    result.usable_cpus = [this] { return usable_cpus; };
+    result.topology = [this](const Words& pci) {
+      // The first GPU is beside the second node.
+      ddprun::agent::MachineTopology topology;
+      for (int cpu = 0; cpu < 4; ++cpu) {
+        const int node = one_node ? 0 : cpu / 2;
+        topology.cpus.push_back(
+            {.cpu = cpu, .node = node, .package = node, .core = cpu, .cache = node});
+      }
+      int node = 1;
+      for (const auto& address : pci) topology.pci_nodes[address] = node--;
+      return topology;
+    };
+    result.new_run_id = [] { return "fresh-id"; };
+    result.resolve_host = [this](const std::string& host,
+                                 std::chrono::milliseconds limit) -> std::optional<std::string> {
+      resolved.push_back(host);
+      limits.push_back(limit);
+      if (host == "node1") return "10.0.0.1";
+      return std::nullopt;
+    };
+    result.stdout_is_terminal = terminals;
+    result.stderr_is_terminal = false;
+    return result;
+  }
+};
+
+inline Outcome<LaunchPlan> plan_of(Words arguments, const Machine& machine) {
+  arguments.insert(arguments.end(), {"true", "--own"});
+  const auto options = parse_launch_options(arguments, machine.environment);
+  if (!options) FAIL(options.error().message);
+  return make_plan(*options, machine.environment, machine.probes());
+}
+
+inline LaunchPlan planned(const Words& arguments, const Machine& machine = {}) {
+  const auto plan = plan_of(arguments, machine);
+  if (!plan) FAIL(plan.error().message);
+  return *plan;
+}
+
+inline std::string refused_plan(const Words& arguments, const Machine& machine = {}) {
+  const auto plan = plan_of(arguments, machine);
+  if (plan) FAIL("was accepted");
+  CHECK(plan.error().exit_code == 2);
+  return plan.error().message;
+}
+
+}  // namespace ddprun::launcher::test

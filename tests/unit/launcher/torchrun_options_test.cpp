@@ -1,0 +1,282 @@
+// The grammars of torchrun's options: endpoints, rendezvous settings, stream maps, signals, and the
+// local rank argument of torch.distributed.launch.
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "launcher/local_rank_argument.hpp"
+#include "launcher/log_options.hpp"
+#include "launcher/options.hpp"
+#include "launcher/rdzv_conf.hpp"
+#include "launcher/signal_names.hpp"
+#include "tests/unit/launcher/fake_files.hpp"
+
+using namespace ddprun::launcher;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+std::string conf_error(std::string_view text) {
+  const auto conf = parse_rdzv_conf(text);
+  if (conf) FAIL("was accepted: " << text);
+  return conf.error().message;
+}
+
+std::string endpoint_error(std::string_view text) {
+  const auto endpoint = parse_endpoint(text, "--rdzv-endpoint=" + std::string(text));
+  if (endpoint) FAIL("was accepted: " << text);
+  return endpoint.error().message;
+}
+
+LaunchOptions torchrun_options(const std::vector<std::string>& arguments,
+                               const Environment& environment = {}) {
+  const auto options = parse_launch_options(arguments, environment);
+  if (!options) FAIL(options.error().message);
+  return *options;
+}
+
+std::string torchrun_refusal(const std::vector<std::string>& arguments,
+                             const Environment& environment = {}) {
+  const auto options = parse_launch_options(arguments, environment);
+  if (options) FAIL("was accepted");
+  CHECK(options.error().exit_code == 2);
+  return options.error().message;
+}
+
+ProgramChoice python_script(std::vector<std::string> own) {
+  ProgramChoice choice;
+  choice.kind = ProgramChoice::Kind::python_script;
+  choice.argv = {"/usr/bin/python3", "-u", "t.py"};
+  choice.argv.insert(choice.argv.end(), own.begin(), own.end());
+  return choice;
+}
+
+}  // namespace
+
+TEST_CASE("rendezvous settings are split at commas and the first equals sign and trimmed") {
+  const auto conf = parse_rdzv_conf(" timeout = 60 ,is_host=0,store_type=a=b, timeout=90");
+  REQUIRE(conf.has_value());
+  CHECK(conf->value("timeout") == "90");
+  CHECK(conf->value("is_host") == "0");
+  CHECK(conf->value("store_type") == "a=b");
+  CHECK(conf->settings.size() == 3);
+  CHECK(conf->notes.empty());
+  CHECK_FALSE(conf->value("read_timeout").has_value());
+  CHECK(parse_rdzv_conf("")->settings.empty());
+  CHECK(parse_rdzv_conf("  ")->settings.empty());
+}
+
+TEST_CASE("a setting that nobody reads is one note with the nearest that somebody does") {
+  const auto conf = parse_rdzv_conf("jointimeout=5,join_timeot=6,colour=red,colour=blue");
+  REQUIRE(conf.has_value());
+  REQUIRE(conf->notes.size() == 3);
+  CHECK_THAT(conf->notes[0], Contains("jointimeout; did you mean join_timeout?"));
+  CHECK_THAT(conf->notes[1], Contains("did you mean join_timeout?"));
+  CHECK_THAT(conf->notes[2], Contains("colour; it is ignored"));
+}
+
+TEST_CASE("rendezvous settings without key or value or with a value of another kind are errors") {
+  for (const std::string text : {"timeout", "=5", "timeout=", "a=1,,b=2", "timeout=5,", ","}) {
+    INFO(text);
+    CHECK_THAT(conf_error(text), Contains("expected KEY=VALUE"));
+  }
+  CHECK_THAT(conf_error("timeout=soon"), Contains("timeout is a positive number"));
+  CHECK_THAT(conf_error("timeout=0"), Contains("positive"));
+  CHECK_THAT(conf_error("join_timeout=-1"), Contains("positive"));
+  CHECK_THAT(conf_error("is_host=maybe"), Contains("true or false"));
+  CHECK_THAT(conf_error("keep_alive_max_attempt=x"), Contains("a number"));
+}
+
+TEST_CASE("an endpoint is a host with or without a port in any family") {
+  const auto check = [](std::string_view text, const std::string& host,
+                        std::optional<std::uint16_t> port) {
+    INFO(text);
+    const auto endpoint = parse_endpoint(text, "x");
+    REQUIRE(endpoint.has_value());
+    CHECK(endpoint->host == host);
+    CHECK(endpoint->port == port);
+  };
+  check("node1", "node1", std::nullopt);
+  check("node1:29500", "node1", 29500);
+  check("my_host.example-1.com:0", "my_host.example-1.com", 0);
+  check("[::1]", "::1", std::nullopt);
+  check("[fe80::1%eth0]:65535", "fe80::1%eth0", 65535);
+  check("::1", "::1", std::nullopt);
+  check(" node1:1 ", "node1", 1);
+  check("", "localhost", std::nullopt);
+}
+
+TEST_CASE("an endpoint that is none says what is wrong with it") {
+  CHECK_THAT(endpoint_error("node1:"), Contains("no port"));
+  CHECK_THAT(endpoint_error("node1:65536"), Contains("no port"));
+  CHECK_THAT(endpoint_error("node1:123456"), Contains("no port"));
+  CHECK_THAT(endpoint_error("node1:-1"), Contains("no port"));
+  CHECK_THAT(endpoint_error(":29500"), Contains("host is missing"));
+  CHECK_THAT(endpoint_error("[::1"), Contains("not closed"));
+  CHECK_THAT(endpoint_error("[::1]29500"), Contains("no :PORT"));
+  CHECK_THAT(endpoint_error("http://x:1"), Contains("--rdzv-endpoint=http://x:1"));
+  CHECK_THAT(endpoint_error("a b"), Contains("no host name"));
+}
+
+TEST_CASE("a stream map is one digit for all or any local ranks with theirs") {
+  CHECK(parse_stream_map("0", "x")->empty());
+  CHECK(parse_stream_map("3", "x")->of(70) == StreamSet{true, true});
+  const auto map = parse_stream_map("0:1,12:2,0:3,4:0", "x");
+  REQUIRE(map.has_value());
+  CHECK(map->of(0) == StreamSet{true, true});
+  CHECK(map->of(12) == StreamSet{false, true});
+  CHECK(map->of(4) == StreamSet{});
+  CHECK(map->of(1) == StreamSet{});
+  CHECK_FALSE(map->empty());
+  CHECK(parse_stream_map("1:0", "x")->empty());
+}
+
+TEST_CASE("a stream map of another form is a usage error that shows the form") {
+  for (const std::string text :
+       {"", "4", "-1", "0:", ":1", "0:4", "0:1,", "a:1", "-1:1", "0:11", "0=1", "70000:1"}) {
+    INFO(text);
+    const auto map = parse_stream_map(text, "--tee=" + text);
+    REQUIRE_FALSE(map.has_value());
+    CHECK_THAT(map.error().message, StartsWith("--tee=" + text) && Contains("0:3,1:2"));
+  }
+}
+
+TEST_CASE("filter texts are split at single commas") {
+  CHECK(parse_texts("a,b c") == std::vector<std::string>{"a", "b c"});
+  CHECK(parse_texts("a,,b,c") == std::vector<std::string>{"a,b", "c"});
+  CHECK(parse_texts(",,") == std::vector<std::string>{","});
+  CHECK(parse_texts("").empty());
+  CHECK(parse_texts(",a,").size() == 1);
+}
+
+TEST_CASE("signals are named with or without SIG in any case or numbered") {
+  const auto list = parse_signals("SIGTERM,int, sigusr1 ,15,1", "x");
+  CHECK(list.signals == std::vector<int>{SIGTERM, SIGINT, SIGUSR1, SIGHUP});
+  CHECK(list.notes.empty());
+}
+
+TEST_CASE("signals that cannot be handled or do not exist are said and left out") {
+  const auto list = parse_signals("SIGKILL,SIGTERMM,SIGHUP,,99", "--signals-to-handle=...");
+  CHECK(list.signals == std::vector<int>{SIGHUP});
+  REQUIRE(list.notes.size() == 3);
+  CHECK_THAT(list.notes[0], Contains("SIGKILL cannot"));
+  CHECK_THAT(list.notes[1], Contains("did you mean SIGTERM?"));
+  CHECK_THAT(list.notes[2], Contains("no signal is named 99"));
+}
+
+TEST_CASE("an empty list of signals is refused because then nothing could end the job") {
+  CHECK_THAT(torchrun_refusal({"--signals-to-handle=SIGKILL", "p"}), Contains("no signal is left"));
+  CHECK(torchrun_options({"--signals-to-handle=TERM", "p"}).stop_signals ==
+        std::vector<int>{SIGTERM});
+  CHECK(torchrun_options({"p"}).stop_signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT});
+}
+
+TEST_CASE("the shutdown timeout is the grace period under all of its names") {
+  CHECK(torchrun_options({"--shutdown-timeout=7", "p"}).grace_period == std::chrono::seconds(7));
+  CHECK(torchrun_options({"--shutdown_timeout", "0", "p"}).grace_period.count() == 0);
+  CHECK(torchrun_options({"p"}, {{"PET_SHUTDOWN_TIMEOUT", "8"}}).grace_period ==
+        std::chrono::seconds(8));
+  CHECK(torchrun_options({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "9"}}).grace_period ==
+        std::chrono::seconds(9));
+  CHECK(torchrun_options({"--grace-period=1", "p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "9"}})
+            .grace_period == std::chrono::seconds(1));
+  CHECK_THAT(torchrun_refusal({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}),
+             StartsWith("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=soon"));
+}
+
+TEST_CASE("Paddle's names for the GPUs are understood") {
+  CHECK(torchrun_options({"--devices=0,1", "p"}).gpus.list == std::vector<int>{0, 1});
+  CHECK(torchrun_options({"--selected_gpus", "2", "p"}).gpus.list == std::vector<int>{2});
+}
+
+TEST_CASE("every option of torchrun is taken in both spellings with its typed field") {
+  const auto options = torchrun_options(
+      {"--rdzv_backend=c10d", "--rdzv-endpoint=[::1]:29400", "--rdzv_conf=timeout=5",
+       "--node_rank=0", "--local-addr=10.0.0.3", "--log_dir=/logs", "-r", "3", "-t0:1",
+       "--local_ranks_filter=0,2", "--duplicate-stdout-filters=a,,b", "--run-path",
+       "--duplicate_stderr_filters=c,d", "--numa-binding=core-complex", "--virtual_local_rank",
+       "--worker-store=rank0", "--store-allow-uid=1000,1001", "--omp-threads=4", "p"});
+  CHECK(options.rdzv_backend == "c10d");
+  CHECK(options.rdzv_endpoint->host == "::1");
+  CHECK(options.rdzv_conf.value("timeout") == "5");
+  CHECK(options.local_addr == "10.0.0.3");
+  CHECK(options.logs.folder == "/logs");
+  CHECK(options.logs.redirects.of(5) == StreamSet{true, true});
+  CHECK(options.logs.tee.of(0) == StreamSet{true, false});
+  CHECK(options.logs.console_ranks == std::vector<int>{0, 2});
+  CHECK(options.logs.stdout_filters == std::vector<std::string>{"a,b"});
+  CHECK(options.logs.stderr_filters == std::vector<std::string>{"c", "d"});
+  CHECK(options.run_path);
+  CHECK(options.numa_binding == NumaBinding::core_complex);
+  CHECK(options.virtual_local_rank);
+  CHECK(options.gpu_visibility == GpuVisibility::own);
+  CHECK(options.worker_store == WorkerStore::rank0);
+  CHECK(options.store_users.uids == std::vector<int>{1000, 1001});
+  CHECK(options.omp_threads.number == 4);
+  CHECK(options.notes.empty());
+}
+
+TEST_CASE("what torchrun's options exclude is refused with a remedy") {
+  CHECK_THAT(torchrun_refusal({"--node-rank=1", "p"}), Contains("only node rank 0"));
+  CHECK_THAT(torchrun_refusal({"--rdzv-backend=zookeeper", "p"}), Contains("static, c10d"));
+  CHECK_THAT(torchrun_refusal({"--run-path", "-m", "p"}), Contains("exclude each other"));
+  CHECK_THAT(torchrun_refusal({"--local-ranks-filter=0,x", "p"}), Contains("local ranks"));
+  CHECK_THAT(torchrun_refusal({"--redirects=9", "p"}), Contains("--redirects=9"));
+  CHECK_THAT(torchrun_refusal({"--rdzv-conf=x", "p"}), Contains("KEY=VALUE"));
+}
+
+TEST_CASE("plug-ins of Python are accepted with one note that says why they do nothing") {
+  const auto options = torchrun_options({"--logs-specs=mine", "--event-log-handler=console", "p"});
+  REQUIRE(options.notes.size() == 2);
+  CHECK_THAT(options.notes[0], Contains("no effect here"));
+}
+
+TEST_CASE("a script that declares a local rank option is recognized by its declaration only") {
+  const auto declared = [](std::string_view source) {
+    return declared_local_rank_option(source).value_or("");
+  };
+  CHECK(declared("parser.add_argument('--local_rank', type=int)") == "--local_rank");
+  CHECK(declared("parser.add_argument(\n    \"--local-rank\",\n    type=int)") == "--local-rank");
+  CHECK(declared("p.add_argument('-l', '--local_rank', default=-1)") == "--local_rank");
+  CHECK(declared("p.add_argument('--local-rank', '--local_rank')") == "--local-rank");
+  CHECK(declared("@click.option('--local_rank')\ndef main(): pass") == "--local_rank");
+  CHECK(declared("import torch\n").empty());
+  CHECK(declared("# parser.add_argument('--local_rank')").empty());
+  CHECK(declared("cmd = ['torchrun', '--local_rank', '3']").empty());
+  CHECK(declared("p.add_argument('--rank', help='not --local_rank')").empty());
+  CHECK(declared("p.add_argument('--rank', help='x'); run('--local_rank')").empty());
+  CHECK(declared("p.add_argument('--local_rank_of_host')").empty());
+  CHECK(declared("").empty());
+}
+
+TEST_CASE("a local rank argument goes before the script's own and never where one is given") {
+  test::FakeFiles files;
+  files.text("t.py", "p.add_argument('--local_rank')");
+  using enum LocalRankArgument;
+  const auto argv = [&](LocalRankArgument wanted, const std::vector<std::string>& own) {
+    ProgramChoice choice = python_script(own);
+    add_local_rank_argument(choice, own.size(), wanted, files);
+    return std::vector<std::string>(choice.argv.begin() + 3, choice.argv.end());
+  };
+  using Words = std::vector<std::string>;
+  CHECK(argv(automatic, {"--lr=1"}) == Words{"--local_rank=${local_rank}", "--lr=1"});
+  CHECK(argv(dash, {}) == Words{"--local-rank=${local_rank}"});
+  CHECK(argv(underscore, {}) == Words{"--local_rank=${local_rank}"});
+  CHECK(argv(none, {}).empty());
+  CHECK(argv(automatic, {"--local_rank=7"}) == Words{"--local_rank=7"});
+  CHECK(argv(dash, {"--local_rank", "7"}) == Words{"--local_rank", "7"});
+  CHECK(torchrun_options({"--use_env", "p"}).local_rank_argument == none);
+  CHECK(torchrun_options({"--local-rank-argument=dash", "p"}).local_rank_argument == dash);
+}
+
+TEST_CASE("only Python scripts are searched for a local rank option") {
+  test::FakeFiles files;
+  files.text("a.out", "p.add_argument('--local_rank')");
+  ProgramChoice choice;
+  choice.kind = ProgramChoice::Kind::file;
+  choice.argv = {"a.out"};
+  CHECK(add_local_rank_argument(choice, 0, LocalRankArgument::automatic, files).empty());
+  CHECK(choice.argv.size() == 1);
+  add_local_rank_argument(choice, 0, LocalRankArgument::dash, files);
+  CHECK(choice.argv.size() == 2);
+}
