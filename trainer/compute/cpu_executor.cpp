@@ -112,8 +112,10 @@ class CpuExecutor final : public Executor {
         node.operation = make_relu(shape);
         break;
       case LayerKind::max_pool:
+        node.operation = make_max_pool(shape);
+        break;
       case LayerKind::average_pool:
-        node.operation = make_pool(layer.kind, shape);
+        node.operation = make_average_pool(shape);
         break;
       case LayerKind::flatten:
         node.operation = make_flatten(shape);

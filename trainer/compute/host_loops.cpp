@@ -1,17 +1,7 @@
 #include "trainer/compute/host_loops.hpp"
 
 #include "trainer/compute/ops.hpp"
-
-// One compilation for each vector width, chosen when the program starts. The bits are the same in
-// all of them: there is no contraction, and a vector lane rounds as a scalar does. Sanitizers
-// cannot stand functions chosen that early.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    defined(__GNUC__) && !defined(__clang__)
-#define DDPRUN_VECTOR_CLONES \
-  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define DDPRUN_VECTOR_CLONES
-#endif
+#include "trainer/compute/vector_clones.hpp"
 
 namespace ddprun::trainer {
 

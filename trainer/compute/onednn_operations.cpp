@@ -1,5 +1,5 @@
-// Every call of oneDNN: convolution, linear and pooling layers, and the name of what runs them. Its
-// interfaces of 2.x and 3.x differ; both are handled here and nowhere else.
+// Every call of oneDNN: convolution, linear and average-pooling layers, and the name of what runs
+// them. Its interfaces of 2.x and 3.x differ; both are handled here and nowhere else.
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 #include <utility>
@@ -194,14 +194,12 @@ class WeightedLayer final : public Operation {
   std::unique_ptr<Relayout> weight_for_data_;
 };
 
-class PoolLayer final : public Operation {
+class AveragePoolLayer final : public Operation {
  public:
-  PoolLayer(LayerKind kind, const OperationShape& shape) {
+  explicit AveragePoolLayer(const OperationShape& shape) {
     const memory::desc input = activations(shape.batch, shape.input);
     const memory::desc output = activations(shape.batch, shape.output);
-    const auto algorithm = kind == LayerKind::max_pool
-                               ? dnnl::algorithm::pooling_max
-                               : dnnl::algorithm::pooling_avg_include_padding;  // PyTorch's default
+    const auto algorithm = dnnl::algorithm::pooling_avg_include_padding;  // PyTorch's default
     const memory::dims strides{shape.window.stride, shape.window.stride};
     const memory::dims size{shape.window.size, shape.window.size};
     const memory::dims dilation{0, 0};
@@ -216,13 +214,6 @@ class PoolLayer final : public Operation {
     forward_->declare(DNNL_ARG_DST, output);
     backward_->declare(DNNL_ARG_DIFF_DST, output);
     backward_->declare(DNNL_ARG_DIFF_SRC, input);
-    if (kind != LayerKind::max_pool) return;
-    // Where each maximum was: written forward, read backward.
-    workspace_ = FloatBuffer(forward.workspace_desc().get_size() / sizeof(float) + 1);
-    for (Kernel* kernel : {forward_.get(), backward_.get()}) {
-      kernel->declare(DNNL_ARG_WORKSPACE, forward.workspace_desc());
-      kernel->set(DNNL_ARG_WORKSPACE, workspace_.data());
-    }
   }
 
   void forward(const LayerMemory& memory) override {
@@ -239,7 +230,6 @@ class PoolLayer final : public Operation {
   }
 
  private:
-  FloatBuffer workspace_;
   std::unique_ptr<Kernel> forward_;
   std::unique_ptr<Kernel> backward_;
 };
@@ -294,8 +284,8 @@ std::unique_ptr<Operation> make_linear(const OperationShape& shape, bool needs_i
   return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
 }
 
-std::unique_ptr<Operation> make_pool(LayerKind kind, const OperationShape& shape) {
-  return std::make_unique<PoolLayer>(kind, shape);
+std::unique_ptr<Operation> make_average_pool(const OperationShape& shape) {
+  return std::make_unique<AveragePoolLayer>(shape);
 }
 
 std::string compute_description() {

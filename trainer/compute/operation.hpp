@@ -45,9 +45,10 @@ struct OperationShape {
 // Linked layers of oneDNN (onednn_operations.cpp).
 std::unique_ptr<Operation> make_convolution(const OperationShape& shape, bool needs_input_gradient);
 std::unique_ptr<Operation> make_linear(const OperationShape& shape, bool needs_input_gradient);
-std::unique_ptr<Operation> make_pool(LayerKind kind, const OperationShape& shape);
+std::unique_ptr<Operation> make_average_pool(const OperationShape& shape);
 
-// Element-wise layers (host_operations.cpp).
+// Layers in loops of our own (max_pool.cpp, host_operations.cpp).
+std::unique_ptr<Operation> make_max_pool(const OperationShape& shape);
 std::unique_ptr<Operation> make_relu(const OperationShape& shape);
 std::unique_ptr<Operation> make_flatten(const OperationShape& shape);
 std::unique_ptr<Operation> make_add(const OperationShape& shape);

@@ -1,0 +1,17 @@
+// Marks a function with hot loops: compiled once for each vector width, chosen when the program
+// starts.
+#pragma once
+
+// The bits are the same in every clone: contraction is off, and a vector lane rounds as a scalar
+// does. Sanitizers cannot stand functions that are chosen before they have started.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    defined(__GNUC__) && !defined(__clang__)
+#define DDPRUN_VECTOR_CLONES \
+  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define DDPRUN_VECTOR_CLONES
+#endif
+
+/// For what such a function calls in its loops: code that is not inlined stays behind in the
+/// narrowest version.
+#define DDPRUN_VECTOR_INLINE __attribute__((always_inline))
