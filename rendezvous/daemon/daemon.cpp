@@ -1,0 +1,158 @@
+#include "rendezvous/daemon/daemon.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proto/unique_handle.hpp"
+#include "proto/version.hpp"
+#include "rendezvous/daemon/line_queue.hpp"
+#include "rendezvous/daemon/listen.hpp"
+#include "rendezvous/store/store_server.hpp"
+
+namespace ddprun::rdzv {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// While stderr takes nothing, it is tried again so often.
+constexpr int kFlushRetryMs = 100;
+constexpr std::array<const char*, 3> kLevelNames = {"error", "warning", "info"};
+
+/// "2026-01-31T12:00:00.123Z"
+std::string time_text() {
+  const auto now =
+      std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     now.time_since_epoch().count() % 1000);
+}
+
+class DaemonLog {
+ public:
+  explicit DaemonLog(LogLevel level) : level_(level) {}
+  /// From any thread.
+  void say(LogLevel level, const std::string& line) {
+    if (level > level_) return;
+    lines.push(fmt::format("{} rdzvd {}: {}", time_text(),
+                           kLevelNames[static_cast<std::size_t>(level)], line));
+  }
+  LineQueue lines;
+
+ private:
+  LogLevel level_;
+};
+
+UniqueFd stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaddset(&signals, signal);  // nohup stays in force
+  }
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+/// Waits for a signal or for log lines, which it writes. True: a signal came.
+bool wait_for_signal(int signals, LineQueue& lines, std::chrono::milliseconds limit) {
+  const auto deadline = Clock::now() + limit;
+  while (true) {
+    const bool flushed = lines.flush(STDERR_FILENO);
+    std::array<pollfd, 2> ready{{{signals, POLLIN, 0}, {lines.descriptor(), POLLIN, 0}}};
+    std::int64_t left = -1;
+    if (limit.count() >= 0) {
+      left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      if (left <= 0) return false;
+    }
+    if (!flushed && (left < 0 || left > kFlushRetryMs)) left = kFlushRetryMs;
+    const int wait = static_cast<int>(std::min<std::int64_t>(left, 1'000'000'000));
+    if (poll(ready.data(), ready.size(), wait) > 0 && (ready[0].revents & POLLIN) != 0) return true;
+  }
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);  // where it fails, the store says when descriptors run out
+}
+
+/// The first line on stdout. A reader that is not there is no reason to stop.
+void announce(const std::string& address) {
+  const std::string line = address + "\n";
+  [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, line.data(), line.size());
+}
+
+void serve(StoreServer& server, const DaemonOptions& options, DaemonLog& log, int signals) {
+  const auto interval = options.stats_interval.count() > 0
+                            ? std::chrono::milliseconds(options.stats_interval)
+                            : std::chrono::milliseconds(-1);
+  std::string said;
+  while (!wait_for_signal(signals, log.lines, interval)) {
+    const StoreCounters now = server.counters();
+    const std::string line = fmt::format("{} clients now, {} since the start, {} refused",
+                                         now.open_clients, now.clients, now.refused_clients);
+    if (line != said) log.lines.push(fmt::format("{} rdzvd: {}", time_text(), line));
+    said = line;
+  }
+}
+
+}  // namespace
+
+int run_daemon(const DaemonOptions& options) {
+  signal(SIGPIPE, SIG_IGN);
+  const UniqueFd signals = stop_signals();
+  raise_descriptor_limit();
+  DaemonLog log(options.log_level);
+  ListenOutcome outcome = listen_at(
+      options.listen, Clock::now() + options.listen_timeout,
+      [&](const std::string& line) { log.say(LogLevel::warning, line); },
+      [&](std::chrono::milliseconds limit) {
+        return !wait_for_signal(signals.get(), log.lines, limit);
+      });
+  if (!outcome.listener) {
+    if (outcome.failure.empty()) return 0;  // stopped before it began
+    log.lines.push("rdzvd: " + outcome.failure);
+    log.lines.flush(STDERR_FILENO);
+    return kExitListen;
+  }
+  const Address bound{outcome.listener->addr, outcome.listener->port};
+  if (!is_loopback(bound.host)) {
+    log.say(LogLevel::warning,
+            fmt::format("listening on {}: the protocol has no authentication, so whoever can reach "
+                        "this port can read and change every key",
+                        to_string(bound)));
+  }
+  StoreSettings settings = options.store;
+  settings.on_warning = [&](const std::string& line) { log.say(LogLevel::warning, line); };
+  {
+    StoreServer server(std::move(*outcome.listener), std::move(settings));
+    announce(to_string(bound));
+    log.say(LogLevel::info, fmt::format("rdzvd {} listens on {}, pid {}", proto::version(),
+                                        to_string(bound), getpid()));
+    serve(server, options, log, signals.get());
+    log.say(LogLevel::info,
+            fmt::format("stopped by a signal after {} clients", server.counters().clients));
+  }
+  log.lines.flush(STDERR_FILENO);
+  return 0;
+}
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,200 @@
+// rdzvd as a program: what it prints, whom it serves, how it ends.
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "rendezvous/client/store_client.hpp"
+#include "rendezvous/daemon/address.hpp"
+#include "rendezvous/daemon/listen.hpp"
+#include "rendezvous/store/store_server.hpp"
+#include "tests/integration/rendezvous/raw_client.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace ddprun::rdzv;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Clock::time_point soon() { return Clock::now() + 20s; }
+
+Words command(const Words& options) {
+  Words words = {program("rdzvd")};
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+/// A running rdzvd whose first line has been read.
+struct Daemon {
+  explicit Daemon(const Words& options) : child(command(options)) {
+    REQUIRE(child.wait_for_output("\n"));
+    first_line = child.out().substr(0, child.out().find('\n'));
+    const auto address = parse_address(first_line, "");
+    REQUIRE(address.has_value());
+    host = address->host;
+    port = address->port;
+  }
+  StoreClient client() const {
+    auto connected = StoreClient::connect(host, port, soon());
+    REQUIRE(connected.has_value());
+    return std::move(*connected);
+  }
+  ChildResult stop(int signal = SIGTERM) {
+    child.signal(signal);
+    return child.wait();
+  }
+
+  Child child;
+  std::string first_line;
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+ListenOutcome listen_now(const Address& address, Clock::duration limit, Words& said) {
+  return listen_at(
+      address, Clock::now() + limit, [&](const std::string& line) { said.push_back(line); },
+      [](std::chrono::milliseconds) { return true; });
+}
+
+}  // namespace
+
+TEST_CASE("rdzvd says where it listens, serves, and ends with 0 when told to") {
+  const int signal = GENERATE(SIGTERM, SIGINT, SIGHUP);
+  Daemon daemon({"--listen=127.0.0.1:0"});
+  CHECK(daemon.first_line == "127.0.0.1:" + std::to_string(daemon.port));
+  CHECK(daemon.port != 0);
+  StoreClient one = daemon.client();
+  StoreClient other = daemon.client();
+  REQUIRE(one.set("k", "v", soon()));
+  CHECK(other.get("k", soon()).value() == "v");
+  const ChildResult result = daemon.stop(signal);
+  CHECK(result.status == 0);
+  CHECK(result.err.empty());
+  CHECK(result.out == daemon.first_line + "\n");
+  CHECK(one.key_count(soon()).has_error());
+}
+
+TEST_CASE("rdzvd listens on IPv6 and on host names") {
+  if (!listen_store("::1", 0)) skip("no IPv6 loopback here");
+  const std::string host = GENERATE("[::1]", "localhost");
+  Daemon daemon({"--listen=" + host + ":0"});
+  CHECK(is_loopback(daemon.host));
+  if (host == "[::1]") CHECK(daemon.first_line == "[::1]:" + std::to_string(daemon.port));
+  CHECK(daemon.client().add("n", 1, soon()).value() == 1);
+  CHECK(daemon.stop().status == 0);
+}
+
+TEST_CASE("rdzvd names the process that has its port") {
+  Daemon first({"--listen=127.0.0.1:0"});
+  const ChildResult second = run(command({"--listen=" + first.first_line}));
+  CHECK(second.status == 1);
+  CHECK(second.out.empty());
+  CHECK(contains(second.err, "cannot listen on " + first.first_line + ": the port is in use by "));
+  CHECK(contains(second.err, "pid " + std::to_string(first.child.pid())));
+  CHECK(first.stop().status == 0);
+}
+
+TEST_CASE("a port is free for the next rdzvd although clients of the last one are still there") {
+  Daemon first({"--listen=127.0.0.1:0"});
+  StoreClient stale = first.client();
+  REQUIRE(stale.set("old", "key", soon()));
+  REQUIRE(stale.key_count(soon()).value() == 1);
+  CHECK(first.stop().status == 0);
+  Daemon second({"--listen=" + first.first_line});
+  CHECK(second.port == first.port);
+  CHECK(second.client().key_count(soon()).value() == 0);
+  CHECK(second.stop().status == 0);
+}
+
+TEST_CASE("rdzvd says once that everybody can reach it") {
+  Daemon daemon({"--listen=0.0.0.0:0"});
+  const ChildResult result = daemon.stop();
+  CHECK(result.status == 0);
+  const std::string plain = "the protocol has no authentication";
+  REQUIRE(contains(result.err, plain));
+  CHECK(result.err.find(plain) == result.err.rfind(plain));
+}
+
+TEST_CASE("rdzvd logs a client that breaks the protocol and serves on") {
+  Daemon daemon({"--listen=127.0.0.1:0", "--log-level=info"});
+  {
+    RawClient browser(daemon.port);
+    browser.send("GET / HTTP/1.1\r\n\r\n");
+    CHECK(browser.closed());
+  }
+  CHECK(daemon.client().add("n", 1, soon()).value() == 1);
+  CHECK(daemon.child.wait_for([](const std::string&, const std::string& err) {
+    return contains(err, "store: closed client 127.0.0.1:");
+  }));
+  const ChildResult result = daemon.stop();
+  CHECK(result.status == 0);
+  CHECK(contains(result.err, "stopped by a signal after 2 clients"));
+}
+
+TEST_CASE("limits and users of rdzvd's options are in force") {
+  Daemon daemon({"--listen=127.0.0.1:0", "--max-key-bytes=10", "--allow-uid=any"});
+  StoreClient client = daemon.client();
+  REQUIRE(client.set("short", "v", soon()));
+  client.set("much longer than ten", "v", soon());
+  CHECK(client.key_count(soon()).has_error());
+  CHECK(daemon.client().key_count(soon()).value() == 1);
+  const ChildResult result = daemon.stop();
+  CHECK(result.status == 0);
+  CHECK(contains(result.err, "a key length of 21 is over the limit of 10"));
+}
+
+TEST_CASE("a host that never resolves is an error at the deadline, said once before") {
+  const ChildResult result =
+      run(command({"--listen=no-such-host.invalid:0", "--listen-timeout=0.6"}));
+  CHECK(result.status == 1);
+  const std::string reason = "cannot look up no-such-host.invalid: ";
+  REQUIRE(contains(result.err, reason));
+  CHECK(contains(result.err, "gave up at the deadline (--listen-timeout)"));
+}
+
+TEST_CASE("a signal ends rdzvd also while it waits for its host") {
+  Child child(command({"--listen=192.0.2.77:0", "--listen-timeout=60"}));
+  REQUIRE(child.wait_for(
+      [](const std::string&, const std::string& err) { return contains(err, "trying again"); }));
+  child.signal(SIGTERM);
+  const ChildResult result = child.wait();
+  CHECK(result.status == 0);
+  CHECK(result.out.empty());
+}
+
+TEST_CASE("reasons to wait are said once for each change") {
+  Words said;
+  const ListenOutcome outcome = listen_now({"192.0.2.77", 0}, 3s, said);
+  CHECK_FALSE(outcome.listener.has_value());
+  CHECK(contains(outcome.failure, "gave up"));
+  REQUIRE(said.size() == 1);
+  CHECK(contains(said[0], "cannot listen on 192.0.2.77:0"));
+}
+
+TEST_CASE("a closed stdout is no reason not to serve") {
+  ChildOptions options;
+  options.limit = 20s;
+  const ChildResult result =
+      run({"/bin/sh", "-c", "exec timeout --preserve-status 1 \"$0\" --listen=127.0.0.1:0 >&-",
+           program("rdzvd")},
+          options);
+  CHECK(result.status == 0);
+}
+
+TEST_CASE("wrong use of rdzvd ends with 2 and says how to go on") {
+  const ChildResult result = run(command({"--port=1"}));
+  CHECK(result.status == 2);
+  CHECK(contains(result.err, "rdzvd --help"));
+  CHECK(result.out.empty());
+}

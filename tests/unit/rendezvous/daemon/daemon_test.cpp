@@ -1,0 +1,211 @@
+// The parts of rdzvd that need no network: addresses, options and what is made of them, log lines.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "proto/unique_handle.hpp"
+#include "rendezvous/daemon/address.hpp"
+#include "rendezvous/daemon/line_queue.hpp"
+#include "rendezvous/daemon/options.hpp"
+
+using namespace ddprun::rdzv;
+using namespace std::chrono_literals;
+using ddprun::UniqueFd;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+DaemonOptions parsed(const Words& words) {
+  const auto result = parse_daemon_options(words);
+  if (const auto* exit = std::get_if<DaemonExit>(&result)) FAIL(exit->text);
+  return std::get<DaemonOptions>(result);
+}
+
+std::string refused(const Words& words) {
+  const auto result = parse_daemon_options(words);
+  REQUIRE(std::holds_alternative<DaemonExit>(result));
+  CHECK(std::get<DaemonExit>(result).code == kExitUsage);
+  return std::get<DaemonExit>(result).text;
+}
+
+std::string printed(const std::string& word) {
+  const auto result = parse_daemon_options({word});
+  REQUIRE(std::holds_alternative<DaemonExit>(result));
+  CHECK(std::get<DaemonExit>(result).code == 0);
+  return std::get<DaemonExit>(result).text;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Every long option that the help shows at the beginning of a line.
+Words options_in_help() {
+  Words names;
+  const std::string help = printed("--help");
+  for (std::size_t at = help.find("\n  -"); at != std::string::npos;
+       at = help.find("\n  -", at + 1)) {
+    const std::size_t begin = help.find("--", at);
+    names.push_back(help.substr(begin, help.find_first_of(" =\n", begin) - begin));
+  }
+  return names;
+}
+
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    out.reset(ends[0]);
+    in.reset(ends[1]);
+  }
+  std::string drain() {
+    std::string all;
+    char bytes[4096];
+    ssize_t length = 0;
+    while ((length = read(out.get(), bytes, sizeof bytes)) > 0)
+      all.append(bytes, static_cast<std::size_t>(length));
+    return all;
+  }
+  UniqueFd out;
+  UniqueFd in;
+};
+
+}  // namespace
+
+TEST_CASE("addresses are read in every form that people write") {
+  const char* here = "127.0.0.1";
+  CHECK(parse_address("10.0.0.1:80", here) == Address{"10.0.0.1", 80});
+  CHECK(parse_address("head-node:29400", here) == Address{"head-node", 29400});
+  CHECK(parse_address("[::1]:0", here) == Address{"::1", 0});
+  CHECK(parse_address("[fe80::1%eth0]:7", here) == Address{"fe80::1%eth0", 7});
+  CHECK(parse_address("29400", here) == Address{"127.0.0.1", 29400});
+}
+
+TEST_CASE("what is no address is refused") {
+  for (const std::string text :
+       {"", ":", "host", "host:", ":80", "host:port", "host:65536", "host:-1", "::1:80", "[::1]",
+        "[::1]:", "[]:80", "[host]:80", "1:2:3", "host:80 "}) {
+    INFO(text);
+    CHECK_FALSE(parse_address(text, "127.0.0.1").has_value());
+  }
+}
+
+TEST_CASE("an address is written as it is read") {
+  for (const std::string text : {"127.0.0.1:40311", "[::1]:40311", "host:1"}) {
+    CHECK(to_string(parse_address(text, "").value()) == text);
+  }
+  CHECK(is_loopback("127.0.0.1"));
+  CHECK(is_loopback("127.8.9.1"));
+  CHECK(is_loopback("::1"));
+  CHECK_FALSE(is_loopback("0.0.0.0"));
+  CHECK_FALSE(is_loopback("::"));
+  CHECK_FALSE(is_loopback("192.168.127.1"));
+}
+
+TEST_CASE("without options rdzvd serves its own user on loopback") {
+  const DaemonOptions options = parsed({});
+  CHECK(options.listen == Address{"127.0.0.1", 29400});
+  CHECK(options.log_level == LogLevel::warning);
+  CHECK(options.store.check_uid);
+  CHECK(options.store.accept_old_dialect);
+  CHECK(options.store.handshake_timeout == 60s);
+  CHECK(options.stats_interval == 0s);
+}
+
+TEST_CASE("options of rdzvd reach the settings of the store") {
+  const DaemonOptions options = parsed(
+      {"--listen", "[::1]:0", "--allow-uid=1001,root", "--allow_uid=1002", "--no-old-dialect",
+       "--max-clients=5", "--max-key-bytes=100", "--max-value-bytes=200", "--max-list-elements=7",
+       "--max-request-bytes=4000", "--max-waited-keys=8", "--max-unread-bytes=9",
+       "--handshake-timeout=0.5", "--listen-timeout=2", "--log-level=info", "--stats-interval=10"});
+  CHECK(options.listen == Address{"::1", 0});
+  CHECK(options.store.allowed_uids == std::vector<uid_t>{1001, 0, 1002});
+  CHECK(options.store.check_uid);
+  CHECK_FALSE(options.store.accept_old_dialect);
+  CHECK(options.store.connections_max == 5);
+  CHECK(options.store.request.key_bytes_max == 100);
+  CHECK(options.store.request.value_bytes_max == 200);
+  CHECK(options.store.request.list_elements_max == 7);
+  CHECK(options.store.request.request_bytes_max == 4000);
+  CHECK(options.store.waited_keys_max == 8);
+  CHECK(options.store.reply_backlog_bytes_max == 9);
+  CHECK(options.store.handshake_timeout == 500ms);
+  CHECK(options.listen_timeout == 2s);
+  CHECK(options.log_level == LogLevel::info);
+  CHECK(options.stats_interval == 10s);
+  CHECK_FALSE(parsed({"--allow-uid=any"}).store.check_uid);
+}
+
+TEST_CASE("wrong use of rdzvd is named in one line") {
+  CHECK(contains(refused({"--lisen=1"}), "unknown option --lisen "));
+  CHECK(contains(refused({"serve"}), "unexpected argument serve"));
+  CHECK(contains(refused({"--listen=host"}), "--listen=host: must be HOST:PORT"));
+  CHECK(contains(refused({"--max-clients=none"}), "must be a number from 1 to"));
+  CHECK(contains(refused({"--max-key-bytes=0"}), "must be a number from 1 to"));
+  CHECK(contains(refused({"--handshake-timeout=-1"}), "must be a number from 0 to"));
+  CHECK(contains(refused({"--log-level=loud"}), "must be one of error, warning, info"));
+  CHECK(contains(refused({"--allow-uid=no such user"}), "there is no user no such user"));
+  CHECK(contains(refused({"--max-value-bytes=300000000"}), "--max-request-bytes=268435456"));
+  CHECK(contains(refused({"--listen"}), "--listen"));
+  for (const Words& words : {Words{"--lisen=1"}, Words{"--listen"}, Words{"x", "y"}}) {
+    const std::string text = refused(words);
+    CHECK(text.find('\n') == text.size() - 1);
+  }
+}
+
+TEST_CASE("the man page and all completions name every option of the help") {
+  const Words names = options_in_help();
+  REQUIRE(names.size() >= 17);
+  const std::string man = printed("--man");
+  for (std::string name : names) {
+    INFO(name);
+    CHECK(contains(printed("--completion=bash"), name));
+    CHECK(contains(printed("--completion=zsh"), name));
+    CHECK(contains(printed("--completion=fish"), " -l " + name.substr(2)));
+    std::string in_roff;
+    for (const char c : name) in_roff += c == '-' ? "\\-" : std::string(1, c);
+    CHECK(contains(man, "\\fB" + in_roff + "\\fR"));
+  }
+}
+
+TEST_CASE("help and version are answers, not errors") {
+  CHECK(contains(printed("--version"), "rdzvd"));
+  CHECK(contains(printed("-h"), "--rdzv-endpoint=HOST:29400"));
+}
+
+TEST_CASE("log lines wait for a reader that has stopped, and what is too much is counted") {
+  LineQueue lines;
+  Pipe pipe;
+  fcntl(pipe.in.get(), F_SETPIPE_SZ, 4096);
+  for (std::size_t i = 0; i < LineQueue::kLinesMax + 50; ++i) lines.push(std::string(99, 'x'));
+  CHECK_FALSE(lines.flush(pipe.in.get()));
+  std::string all;
+  for (int i = 0; i < 1000; ++i) {
+    all += pipe.drain();
+    if (lines.flush(pipe.in.get())) break;
+  }
+  all += pipe.drain();
+  const std::string last = "rdzvd: dropped 50 lines that nobody read\n";
+  REQUIRE(all.size() == LineQueue::kLinesMax * 100 + last.size());
+  CHECK(all.ends_with(last));
+}
+
+TEST_CASE("a line that is too long is cut, and lines for a closed pipe are gone") {
+  LineQueue lines;
+  Pipe pipe;
+  lines.push(std::string(100000, 'y'));
+  CHECK(lines.flush(pipe.in.get()));
+  const std::string line = pipe.drain();
+  CHECK(line.size() == LineQueue::kLineBytesMax + 4);
+  CHECK(line.ends_with("y...\n"));
+  const UniqueFd nowhere(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  lines.push("lost");
+  CHECK(lines.flush(nowhere.get()));
+  CHECK(lines.flush(pipe.in.get()));
+  CHECK(pipe.drain().empty());
+}
