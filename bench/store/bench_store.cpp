@@ -40,13 +40,15 @@ Scenarios (--scenario, several or none for all):
   look-ups   3,000 clients from nine addresses under a resolver that never answers (root)
 
 Servers (--server): ours (StoreServer), floor (a raw one-thread epoll loop that moves as many
-bytes), rdzvd, libuv and legacy (PyTorch's, where a Python with torch is named), redis.
+bytes), rdzvd, libuv and legacy (PyTorch's, where a Python with torch is named), redis, and
+NAME=COMMAND for any other store of this protocol whose first line of output ends with its port.
 
 Examples:
   bench_store --quick
   chrt -f 50 bench_store --python /opt/venv/bin/python          everything, some ten minutes
   bench_store --scenario rates --server ours --server floor --request get --connections 50
   bench_store --scenario storms --ranks 512 --json
+  bench_store --server ours --server "before=/tmp/before/bin/bench_store --serve=ours"
 
 Figures move with the machine: compare servers within one run, by CPU per request. With two or more
 CPUs the server is pinned to the first and the generator to the others. The limit of open files is

@@ -58,7 +58,7 @@ void churn(const Settings& settings, Report& report, const ServerKind& kind, int
 }  // namespace
 
 void run_memory(const Settings& settings, Report& report) {
-  report.begin("memory", "private resident memory of the server process");
+  report.begin("memory", "private memory that the server process has written to");
   for (const ServerKind& kind : settings.servers) idle_memory(settings, report, kind);
   for (const ServerKind& kind : settings.servers) churn(settings, report, kind, 100);
 }

@@ -17,6 +17,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -132,6 +134,11 @@ std::vector<ServerKind> find_servers(const std::vector<std::string>& names,
                           "--appendonly", "no", "--daemonize", "no", "--maxclients", "60000"},
                          false});
       }
+    } else if (const std::size_t equals = name.find('='); equals != std::string::npos) {
+      std::istringstream words(name.substr(equals + 1));
+      found.push_back({name.substr(0, equals), Speech::c10d,
+                       std::vector<std::string>(std::istream_iterator<std::string>(words), {}),
+                       true});
     } else {
       throw std::runtime_error(fmt::format("no server is called {}", name));
     }
@@ -214,7 +221,7 @@ double Server::resident_bytes() const {
   double kilobytes = 0;
   while (file >> word) {
     double value = 0;
-    if ((word == "Private_Dirty:" || word == "Private_Clean:") && file >> value) kilobytes += value;
+    if (word == "Private_Dirty:" && file >> value) kilobytes += value;
   }
   return kilobytes * 1024;
 }

@@ -35,7 +35,7 @@ class Server {
  public:
   struct Surroundings {
     int cpu = -1;             ///< pinned to it; -1: not pinned
-    std::string resolv_conf;  ///< shown to it as /etc/resolv.conf; empty: the machine's own
+    std::string resolv_conf;  ///< shown to it as /etc/resolv.conf (root only); empty: the machine's
   };
   /// Throws std::runtime_error where it does not start within 60 s.
   Server(ServerKind kind, const Surroundings& surroundings);
@@ -48,7 +48,7 @@ class Server {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   /// CPU time of all its threads so far, user and kernel.
   [[nodiscard]] double cpu_seconds() const;
-  /// Resident memory now that is its own.
+  /// Memory that it has written to and holds now.
   [[nodiscard]] double resident_bytes() const;
   /// Returns when it has used no CPU time for 50 ms: it has done all that it was sent.
   void settle() const;
