@@ -1,4 +1,5 @@
 #include "tests/support/child.hpp"
+#include <sstream>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -163,6 +164,18 @@ std::vector<pid_t> processes_with(const std::string& entry) {
   }
   closedir(directory);
   return found;
+}
+
+pid_t parent_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  char state = 0;
+  pid_t parent = -1;
+  if (const auto at = text.rfind(')'); at != std::string::npos) {
+    std::istringstream(text.substr(at + 1)) >> state >> parent;
+  }
+  return parent;
 }
 
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit) {

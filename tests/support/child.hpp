@@ -71,6 +71,9 @@ std::string helper(const std::string& name);
 /// find what is left, wherever it has moved to.
 std::vector<pid_t> processes_with(const std::string& entry);
 
+/// The parent of a process; -1 when there is no such process.
+pid_t parent_of(pid_t pid);
+
 /// Polls until `condition` holds; false after the limit.
 bool eventually(const std::function<bool()>& condition,
                 std::chrono::milliseconds limit = std::chrono::seconds(10));

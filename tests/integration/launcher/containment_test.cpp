@@ -27,28 +27,16 @@ std::string name_of(pid_t pid) {
   return name;
 }
 
-pid_t parent_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  char state = 0;
-  pid_t parent = -1;
-  if (const auto at = text.rfind(')'); at != std::string::npos) {
-    std::istringstream(text.substr(at + 1)) >> state >> parent;
-  }
-  return parent;
-}
-
 /// Who shall die, among the processes of the job; -1: it is not there (yet).
 pid_t find(Victim victim, pid_t warden, const std::string& entry) {
   if (victim == Victim::warden) return warden;
   pid_t agent = -1;
   for (const pid_t pid : test::processes_with(entry)) {
-    if (pid != warden && parent_of(pid) == warden && name_of(pid) == "ddprun") agent = pid;
+    if (pid != warden && test::parent_of(pid) == warden && name_of(pid) == "ddprun") agent = pid;
   }
   if (victim == Victim::agent || agent < 0) return agent;
   for (const pid_t pid : test::processes_with(entry)) {
-    if (parent_of(pid) == agent && name_of(pid) == "job_worker") return pid;
+    if (test::parent_of(pid) == agent && name_of(pid) == "job_worker") return pid;
   }
   return -1;
 }

@@ -16,53 +16,15 @@
 
 #include "proto/frame.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/job.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
+using test::Job;
+using test::sorted_lines;
 
 namespace {
-
-/// Runs `ddprun OPTIONS job_worker ACTIONS` with a temporary directory of its own and a mark in the
-/// environment.
-class Job {
- public:
-  test::ChildResult run(std::vector<std::string> options, const std::vector<std::string>& actions,
-                        const std::string& input = "") {
-    test::ChildResult result = test::run(command(std::move(options), actions), settings(input));
-    CHECK(test::processes_with(mark_entry()).empty());    // nothing runs on
-    CHECK(std::filesystem::is_empty(directory_.path()));  // and no file is left
-    return result;
-  }
-  static std::vector<std::string> command(std::vector<std::string> options,
-                                          const std::vector<std::string>& actions) {
-    std::vector<std::string> words{test::program("ddprun")};
-    words.insert(words.end(), options.begin(), options.end());
-    words.push_back(test::helper("job_worker"));
-    words.insert(words.end(), actions.begin(), actions.end());
-    return words;
-  }
-  test::ChildOptions settings(const std::string& input = "") {
-    test::ChildOptions settings;
-    settings.environment = {
-        {"TMPDIR", directory_.path().string()}, {"TEST_MARK", mark_}, {"OMP_NUM_THREADS", "1"}};
-    settings.input = input;
-    return settings;
-  }
-  [[nodiscard]] std::string mark_entry() const { return "TEST_MARK=" + mark_; }
-
- private:
-  test::TempDir directory_;
-  std::string mark_ = test::unique_mark();
-};
-
-std::vector<std::string> sorted_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  std::sort(lines.begin(), lines.end());
-  return lines;
-}
 
 using Lines = std::vector<std::string>;
 
@@ -183,6 +145,7 @@ TEST_CASE("a port that is taken is said with its remedy before anything starts")
   CHECK(result.status == 69);
   CHECK(result.out.empty());
   CHECK(result.err.find("choose another --master-port") != std::string::npos);
+  CHECK(result.err.find("pid " + std::to_string(getpid()) + " has it") != std::string::npos);
 }
 
 TEST_CASE(

@@ -43,16 +43,6 @@ int count(const std::string& text, const std::string& word) {
   return n;
 }
 
-pid_t parent_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  char state = 0;
-  pid_t parent = -1;
-  std::istringstream(text.substr(text.rfind(')') + 1)) >> state >> parent;
-  return parent;
-}
-
 char state_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -63,7 +53,7 @@ char state_of(pid_t pid) {
 
 pid_t agent_of(pid_t warden, const std::string& mark) {
   for (const pid_t pid : test::processes_with("TEST_MARK=" + mark)) {
-    if (parent_of(pid) == warden) return pid;
+    if (test::parent_of(pid) == warden) return pid;
   }
   return -1;
 }
