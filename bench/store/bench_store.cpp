@@ -51,7 +51,9 @@ Examples:
   bench_store --server ours --server "before=/tmp/before/bin/bench_store --serve=ours"
 
 Figures move with the machine: compare servers within one run, by CPU per request. With two or more
-CPUs the server is pinned to the first and the generator to the others. The limit of open files is
+CPUs the server is pinned to the first and the generator to the others. For the steadiest CPU per
+request use --same-cpu under chrt -f: the two never run at once, the server finds one request of
+every client in its sockets each time it runs, and nothing but the server moves the figure. The limit of open files is
 raised as far as the hard one (ulimit -Hn) allows; what needs more is left out with a line.
 )";
 
@@ -64,18 +66,27 @@ std::uint32_t raise_open_files() {
   return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
 }
 
-/// The server's CPU is the first that we may use, the rest is ours. With one, -1.
-int share_out_cpus(unsigned& threads) {
+/// The server gets the first CPU that we may use. The generator gets the others, or with
+/// `same` that one too.
+void share_out_cpus(bench::Settings& settings, bool same) {
   cpu_set_t usable;
-  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return -1;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;
   const int count = CPU_COUNT(&usable);
-  if (threads == 0) threads = static_cast<unsigned>(std::clamp(count - 1, 1, 4));
-  if (count < 2) return -1;
-  int first = 0;
-  while (!CPU_ISSET(static_cast<std::size_t>(first), &usable)) ++first;
-  CPU_CLR(static_cast<std::size_t>(first), &usable);
+  if (settings.threads == 0)
+    settings.threads = same ? 1 : static_cast<unsigned>(std::clamp(count - 1, 1, 4));
+  std::size_t first = 0;
+  while (first < CPU_SETSIZE && !CPU_ISSET(first, &usable)) ++first;
+  if (same) {
+    CPU_ZERO(&usable);
+    CPU_SET(first, &usable);
+  } else if (count < 2) {
+    return;
+  } else {
+    CPU_CLR(first, &usable);
+    settings.spin = true;
+  }
   sched_setaffinity(0, sizeof usable, &usable);
-  return first;
+  settings.server_cpu = static_cast<int>(first);
 }
 
 std::string default_python() {
@@ -93,6 +104,7 @@ int main(int argc, char** argv) {
   std::string serve;
   bool quick = false;
   bool json = false;
+  bool same_cpu = false;
   bench::Settings settings;
   settings.threads = 0;
   int milliseconds = 0;
@@ -111,6 +123,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", settings.threads, "threads of the generator (0: CPUs - 1, up to 4)");
   app.add_option("--python", python, "an interpreter with torch (or DDPRUN_BENCH_PYTHON)")
       ->capture_default_str();
+  app.add_flag("--same-cpu", same_cpu, "generator and server take turns on one CPU");
   app.add_flag("--quick", quick, "fewer, smaller, shorter: under a minute");
   app.add_flag("--json", json, "one JSON object per line");
   app.add_option("--serve", serve, "be one of the servers (ours, floor)")->group("");
@@ -149,7 +162,7 @@ int main(int argc, char** argv) {
                        [&](const Scenario& scenario) { return scenario.name == wanted; }))
         throw std::runtime_error(fmt::format("no scenario is called {} (see --help)", wanted));
     }
-    settings.server_cpu = share_out_cpus(settings.threads);
+    share_out_cpus(settings, same_cpu);
     bench::Report report(json);
     for (const Scenario& scenario : kScenarios) {
       if (!scenarios.empty() &&

@@ -39,8 +39,9 @@ class SwarmPool {
            (swarms_.size() + 1) * clients_ + kOwnFiles > settings_.open_files_max) {
       swarms_.pop_front();
     }
-    auto& added = swarms_.emplace_back(
-        &server, SwarmGroup(swarm_options(server, clients_), settings_.threads));
+    SwarmOptions options = swarm_options(server, clients_);
+    options.spin = settings_.spin;
+    auto& added = swarms_.emplace_back(&server, SwarmGroup(options, settings_.threads));
     must_play(added.second, server, HelloScript(server.speech()), {});
     return added.second;
   }

@@ -27,6 +27,8 @@ struct Settings {
   int rounds = 5;
   unsigned threads = 1;  ///< of the generator
   int server_cpu = -1;
+  bool spin =
+      false;  ///< the generator has CPUs of its own and never sleeps while rates are measured
   std::uint32_t open_files_max = 0;  ///< that this process, and so every server, may have
 };
 

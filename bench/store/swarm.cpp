@@ -69,7 +69,7 @@ Played Swarm::play(const Script& script, const PlayLimits& limits) {
       start(started++);
     }
     if (running_ == 0) break;
-    const int count = epoll_wait(epoll_.get(), events.data(), kEventsMax, 1000);
+    const int count = epoll_wait(epoll_.get(), events.data(), kEventsMax, options_.spin ? 0 : 1000);
     for (int i = 0; i < count && played_.error.empty(); ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       on_event(event.data.u32, event.events);

@@ -32,7 +32,11 @@ struct SwarmOptions {
   /// Clients that may be connected and without their first reply. Below net.core.somaxconn (4096),
   /// so that no connect is lost and repeated a second later.
   std::uint32_t connecting_max = 2000;
-  bool floor = false;   ///< the server is the floor: messages get its header
+  bool floor = false;  ///< the server is the floor: messages get its header
+  /// The generator never sleeps. A sleeping one is woken by the server's send, which costs the
+  /// server about as much as a request, and only a server that is slower than the generator pays
+  /// that.
+  bool spin = false;
   bool abrupt = false;  ///< clients leave with a reset instead of a normal close
 };
 
