@@ -1,4 +1,4 @@
-#include "tests/fuzz/c10d_entry.hpp"
+#include "tests/fuzz/entries.hpp"
 
 #include <algorithm>
 #include <string_view>

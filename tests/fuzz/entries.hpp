@@ -1,0 +1,25 @@
+// What the fuzzers and the smoke test do with one input: each of these takes any bytes, and aborts
+// if a promise is broken.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ddprun::test {
+
+/// Feeds a pure store, whole and in pieces: the answers must not differ. The first two bytes choose
+/// how the rest is cut and which dialects are accepted.
+void fuzz_c10d(const std::uint8_t* data, std::size_t size);
+
+/// Frames of the control connections and the hello in them, whole and in pieces. The first byte
+/// chooses how the rest is cut.
+void fuzz_frame(const std::uint8_t* data, std::size_t size);
+
+/// --rdzv-conf and --rdzv-endpoint.
+void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size);
+
+/// ddprun's command line over the real table of options: words that end with a NUL byte; those that
+/// begin with `PET_` are environment variables, NAME=VALUE.
+void fuzz_command_line(const std::uint8_t* data, std::size_t size);
+
+}  // namespace ddprun::test

@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/environment.hpp"
+#include "launcher/option_table.hpp"
+#include "launcher/options.hpp"
+#include "launcher/parser.hpp"
+#include "launcher/rdzv_conf.hpp"
+#include "proto/assert.hpp"
+#include "tests/fuzz/entries.hpp"
+
+namespace ddprun::test {
+namespace {
+
+using namespace launcher;
+
+void check_error(const LaunchError& error) {
+  DDPRUN_ASSERT(error.exit_code == kExitUsage, "a wrong command line starts nothing");
+  DDPRUN_ASSERT(!error.message.empty() && error.message.back() != '\n', "an error has words");
+}
+
+}  // namespace
+
+void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto conf = parse_rdzv_conf(text);
+  if (conf) {
+    std::set<std::string_view> keys;
+    for (const auto& setting : conf->settings) {
+      DDPRUN_ASSERT(!setting.key.empty() && !setting.value.empty(), "settings are whole");
+      DDPRUN_ASSERT(keys.insert(setting.key).second, "each key is there once");
+      DDPRUN_ASSERT(conf->value(setting.key) == setting.value, "what is there is found");
+    }
+    DDPRUN_ASSERT(conf->settings.size() <=
+                      static_cast<std::size_t>(std::count(text.begin(), text.end(), ',')) + 1,
+                  "no setting comes from nowhere");
+  } else {
+    check_error(conf.error());
+  }
+  const auto endpoint = parse_endpoint(text, "--rdzv-endpoint");
+  if (endpoint) {
+    DDPRUN_ASSERT(!endpoint->host.empty(), "an endpoint has a host");
+  } else {
+    check_error(endpoint.error());
+  }
+}
+
+void fuzz_command_line(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  std::vector<std::string> words;
+  Environment environment;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\0', begin), text.size());
+    const std::string word(text.substr(begin, end - begin));
+    const std::size_t equals = word.find('=');
+    if (word.starts_with("PET_") && equals != std::string::npos) {
+      environment[word.substr(0, equals)] = word.substr(equals + 1);
+    } else {
+      words.push_back(word);
+    }
+    begin = end + 1;
+  }
+
+  const auto parsed = parse_command_line(option_table(), words, environment);
+  if (!parsed) return check_error(parsed.error());
+  const auto& behind = parsed->arguments;
+  DDPRUN_ASSERT(
+      behind.size() <= words.size() && std::equal(behind.rbegin(), behind.rend(), words.rbegin()),
+      "what stands behind PROGRAM is handed on as it is");
+  if (parsed->program) {
+    DDPRUN_ASSERT(std::find(words.begin(), words.end(), *parsed->program) != words.end(),
+                  "PROGRAM is a word of the command line");
+  }
+  const auto options = launch_options(*parsed, environment);
+  if (!options) check_error(options.error());
+}
+
+}  // namespace ddprun::test

@@ -1,0 +1,67 @@
+// The fuzzers' entries as a test: every input of their corpora, and seeded changes of them.
+// DDPRUN_FUZZ_RUNS is the number of changes where many more are wanted.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/option_table.hpp"
+#include "tests/fuzz/entries.hpp"
+#include "tests/fuzz/mutation.hpp"
+
+using namespace ddprun::test;
+
+namespace {
+
+using Entry = void (*)(const std::uint8_t*, std::size_t);
+
+void feed(Entry entry, const std::string& bytes) {
+  entry(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
+/// An entry aborts where a promise is broken, so to come back is to have passed.
+std::size_t replay(Entry entry, const std::string& folder, std::size_t runs,
+                   std::vector<std::string> more = {}) {
+  std::vector<std::string> inputs = corpus(std::string(DDPRUN_CORPORA "/") + folder);
+  REQUIRE(inputs.size() >= 8);
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  for (const std::string& input : inputs) feed(entry, input);
+  Mutator mutator(inputs, 20240501);
+  runs = run_length("DDPRUN_FUZZ_RUNS", runs);
+  for (std::size_t run = 0; run < runs; ++run) feed(entry, mutator.next());
+  return runs;
+}
+
+/// Words for the command line of which every spelling of every option is one.
+std::vector<std::string> spellings_of_all_options() {
+  std::vector<std::string> words;
+  for (const auto& row : ddprun::launcher::option_table()) {
+    for (const std::string& spelling : ddprun::launcher::spellings(row)) {
+      const std::string end("\0train\0", 7);
+      words.push_back(spelling + end);
+      words.push_back(spelling + "=1" + end);
+      for (const auto choice : ddprun::launcher::choices_of(row)) {
+        words.push_back(spelling + std::string(1, '\0') + std::string(choice) + end);
+      }
+    }
+    if (!row.environment.empty()) words.push_back(std::string(row.environment) + "=1");
+  }
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("any bytes keep every promise of the store and its parser in both dialects") {
+  CHECK(replay(fuzz_c10d, "c10d", 20000) > 0);
+}
+
+TEST_CASE("any bytes keep every promise of control frames and hellos") {
+  CHECK(replay(fuzz_frame, "frame", 20000) > 0);
+}
+
+TEST_CASE("any text keeps every promise of --rdzv-conf and --rdzv-endpoint") {
+  CHECK(replay(fuzz_rdzv_conf, "rdzv_conf", 20000) > 0);
+}
+
+TEST_CASE("any words keep every promise of the command line") {
+  CHECK(replay(fuzz_command_line, "command_line", 5000, spellings_of_all_options()) > 0);
+}
