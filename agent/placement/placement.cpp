@@ -20,10 +20,6 @@ constexpr NamedBinding kBindings[] = {
     {NumaBinding::core_complex, "core-complex"},
 };
 
-std::string option_text(NumaBinding mode) {
-  return "--numa-binding=" + std::string(numa_binding_name(mode));
-}
-
 /// What sits on a NUMA node and wants CPUs: a GPU, or a worker where there are none.
 struct Tenant {
   std::string name;  ///< for messages
@@ -109,13 +105,12 @@ class PlacementRules {
                                  std::size_t sharers, int node) const {
     const std::vector<CpuSet> cores = grouped(places, &CpuPlace::core);
     if (cores.size() < sharers) {
-      return PlacementError(option_text(mode_) + ": NUMA node " + std::to_string(node) + " has " +
-                            std::to_string(sharers) + " " + tenants_are_ + ", but only " +
-                            std::to_string(cores.size()) +
-                            " physical cores that this process may use (CPUs " +
-                            format_cpus(numbers_of(places)) +
-                            ")\nuse --numa-binding=node, or give the job more CPUs (taskset, "
-                            "cpuset, --cpus-per-task)");
+      return PlacementError(
+          "NUMA node " + std::to_string(node) + " has " + std::to_string(sharers) + " " +
+          tenants_are_ + ", but only " + std::to_string(cores.size()) +
+          " physical cores that this process may use (CPUs " + format_cpus(numbers_of(places)) +
+          ")\nuse --numa-binding=node, or give the job more CPUs (taskset, "
+          "cpuset, --cpus-per-task)");
     }
     const std::size_t each = cores.size() / sharers;
     const std::size_t one_more = cores.size() % sharers;
@@ -138,8 +133,7 @@ class PlacementRules {
 
   PlacementError nothing_for(const Tenant& tenant) const {
     const std::string ours = format_cpus(numbers_of(allowed_));
-    return PlacementError(option_text(mode_) + ": " + tenant.name + " is on NUMA node " +
-                          std::to_string(tenant.node) +
+    return PlacementError(tenant.name + " is on NUMA node " + std::to_string(tenant.node) +
                           ", which has no CPU that this process may use (it may use " +
                           (ours.empty() ? "none that is online" : ours) +
                           ")\ngive the job CPUs of that node (taskset, cpuset, scheduler), use "
@@ -161,8 +155,7 @@ std::optional<int> only_node(const MachineTopology& topology) {
   return all ? std::optional<int>(node) : std::nullopt;
 }
 
-Placed<Tenants> gpu_tenants(const MachineTopology& topology, NumaBinding mode,
-                            const std::vector<std::string>& gpus) {
+Placed<Tenants> gpu_tenants(const MachineTopology& topology, const std::vector<std::string>& gpus) {
   Tenants tenants;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const std::string name =
@@ -174,7 +167,7 @@ Placed<Tenants> gpu_tenants(const MachineTopology& topology, NumaBinding mode,
       tenants.push_back({name, *only});
     } else {
       return PlacementError(
-          option_text(mode) + ": the NUMA node of " + name + " is not known" +
+          "the NUMA node of " + name + " is not known" +
           (gpus[i].empty() ? ", because its PCI address is not" : " to /sys/bus/pci/devices") +
           "\nleave --numa-binding out, or bind workers by a wrapper (numactl)");
     }
@@ -219,7 +212,7 @@ Placed<std::vector<CpuSet>> place_workers(const MachineTopology& topology, NumaB
                                           int local_workers, const std::vector<std::string>& gpus) {
   const std::size_t workers = static_cast<std::size_t>(std::max(0, local_workers));
   if (!gpus.empty() && workers > gpus.size()) {
-    return PlacementError(option_text(mode) + ": local rank i runs beside GPU i, but there are " +
+    return PlacementError("local rank i runs beside GPU i, but there are " +
                           std::to_string(workers) + " workers and " + std::to_string(gpus.size()) +
                           " GPUs\nstart a worker for each GPU (--nproc-per-node=gpu), or make it "
                           "a CPU job (--gpus=none)");
@@ -228,7 +221,7 @@ Placed<std::vector<CpuSet>> place_workers(const MachineTopology& topology, NumaB
   if (gpus.empty()) {
     tenants = worker_tenants(topology, local_workers);
   } else {
-    auto found = gpu_tenants(topology, mode, gpus);
+    auto found = gpu_tenants(topology, gpus);
     if (!found) return found.error();
     tenants = std::move(*found);
   }

@@ -9,7 +9,7 @@
 
 namespace ddprun::agent {
 
-/// Without a newline at its end and without `ddprun:` at its beginning.
+/// Without a newline at its end, and without `ddprun:` or an option's name at its beginning.
 struct PlacementError {
   PlacementError() = default;
   explicit PlacementError(std::string text) : message(std::move(text)) {}
