@@ -1,0 +1,81 @@
+"""Restarts of PyTorch groups under ddprun: after failures, and after kill -9 at random moments."""
+
+import os
+import random
+import signal
+import time
+import unittest
+
+from harness import BIN, WORKERS, Started, TorchTest, run, with_each_torch
+
+STEPS = 60
+
+
+def wait_for(what, limit=60):
+    """Calls `what` until it gives something."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        if (found := what()) is not None:
+            return found
+        time.sleep(0.002)
+    raise AssertionError(f"waited {limit} s for {what.__name__}")
+
+
+class FailingGroup(TorchTest):
+    def check_failing_group(self, torch, restarts, *options):
+        result = self.ddprun(torch, ["--nproc-per-node=2", f"--max-restarts={restarts}", *options], "fails.py",
+                             limit=60 + 20 * restarts)
+        self.assertEqual(self.lines(result), [f"rank {rank} of 2: round {restarts}" for rank in range(2)], result)
+
+
+class Restarts(FailingGroup):
+    @with_each_torch
+    def test_a_group_of_which_a_worker_fails_meets_no_stale_keys_after_the_restart(self, torch):
+        self.check_failing_group(torch, 6)
+
+    def command(self, folder, max_restarts):
+        return [BIN / "ddprun", "--nproc-per-node=2", f"--max-restarts={max_restarts}", "--rdzv-id=a run with checkpoints",
+                WORKERS / "checkpoints.py", folder, STEPS]
+
+    def kill_at_random_moments(self, chance, folder, kills):
+        """Kills a worker of each of the first `kills` rounds: one while it starts, the others in training."""
+        for number in range(kills):
+            def start_of_the_round():
+                path = folder / f"{number}.{victim}.pid"
+                return int(path.read_text()) if path.exists() else None
+
+            def steps_done():
+                path = folder / "step"
+                step = int(path.read_text()) if path.exists() else 0
+                return step if step >= wanted else None
+
+            victim = chance.randrange(2)
+            wanted = 0 if number == 1 else chance.randrange(5, STEPS // 3) + STEPS // 3 * (number // 2)
+            pid = wait_for(start_of_the_round)
+            if wanted > 0:
+                wait_for(steps_done)
+            time.sleep(chance.uniform(0, 0.5 if wanted == 0 else 0.03))
+            os.kill(pid, signal.SIGKILL)
+
+    @with_each_torch
+    def test_a_script_with_checkpoints_survives_kills_and_ends_as_without_them(self, torch):
+        undisturbed, killed = self.folder / "undisturbed", self.folder / "killed"
+        undisturbed.mkdir()
+        killed.mkdir()
+        result = run(self.command(undisturbed, 0), torch.environment(), self.folder)
+        self.assertEqual(result.status, 0, result)
+        seed = random.randrange(1 << 30)
+        with self.subTest(f"seed {seed}"), Started(self.command(killed, 4), torch.environment(), self.folder) as job:
+            try:
+                self.kill_at_random_moments(random.Random(seed), killed, kills=3)
+            except (AssertionError, ProcessLookupError) as error:
+                self.fail(f"{error!r}: {job.wait(30)}")
+            result = job.wait(100)
+            self.assertEqual(result.status, 0, result)
+            self.assertEqual((killed / "result").read_text(), (undisturbed / "result").read_text())
+            self.assertTrue((killed / "3.0.pid").exists(), result)
+            self.assertFalse((killed / "4.0.pid").exists(), result)
+
+
+if __name__ == "__main__":
+    unittest.main()

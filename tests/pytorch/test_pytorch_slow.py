@@ -1,0 +1,35 @@
+"""Longer runs and rarer settings of what the other test_pytorch_*.py do."""
+
+import unittest
+
+from harness import with_each_torch
+from test_pytorch_groups import GroupTest
+from test_pytorch_restarts import FailingGroup
+
+
+class ManyRestarts(FailingGroup):
+    @with_each_torch
+    def test_a_hundred_restarts_of_a_gloo_group_meet_no_stale_keys(self, torch):
+        for _ in range(10):
+            self.check_failing_group(torch, 10)
+
+    @with_each_torch
+    def test_restarts_with_a_store_hosted_by_rank_0_meet_no_stale_keys(self, torch):
+        self.check_failing_group(torch, 5, "--worker-store=rank0")
+
+
+class Settings(GroupTest):
+    @with_each_torch
+    def test_settings_that_change_what_is_asked_of_the_store_work(self, torch):
+        for settings in ({"TORCH_DISTRIBUTED_DEBUG": "INFO"}, {"TORCH_DIST_INIT_BARRIER": "1"},
+                         {"GLOO_ENABLE_STORE_V2_API": "1"}, {"USE_LIBUV": "0"}):
+            with self.subTest(**settings):
+                self.check_ddp(torch, "env", sizes=(3,), **settings)
+
+    @with_each_torch
+    def test_groups_of_sixteen_workers_form(self, torch):
+        self.check_ddp(torch, "env", sizes=(16,))
+
+
+if __name__ == "__main__":
+    unittest.main()
