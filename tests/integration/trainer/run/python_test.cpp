@@ -2,6 +2,7 @@
 // torchrun starts `train`.
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <sstream>
 
 #include "tests/integration/trainer/run/worker_group.hpp"
 #include "tests/support/skip.hpp"
@@ -10,19 +11,28 @@ using namespace ddprun::test;
 
 namespace {
 
+/// The interpreters that DDPRUN_TEST_PYTHON names, separated by ':'; else the one on PATH.
+std::vector<std::string> interpreters() {
+  const char* named = std::getenv("DDPRUN_TEST_PYTHON");
+  std::istringstream names(named != nullptr ? named : "python3");
+  std::vector<std::string> found;
+  for (std::string name; std::getline(names, name, ':');) {
+    if (!name.empty()) found.push_back(name);
+  }
+  return found;
+}
+
 std::string python_with(const std::string& modules) {
-  const char* chosen = std::getenv("DDPRUN_TEST_PYTHON");
-  const std::string python = chosen != nullptr ? chosen : "python3";
   ChildOptions options;
   options.leave_stdin = true;
   const std::string code =
       "import " + modules +
       "\nimport sys, torch\nsys.exit([int(x) for x in torch.__version__.split('.')[:2]] < [2, 3])";
-  if (run({"/usr/bin/env", python, "-c", code}, options).status != 0) {
-    skip(python + " cannot import " + modules +
-         " with torch 2.3 or newer (DDPRUN_TEST_PYTHON names another Python)");
+  for (const std::string& python : interpreters()) {
+    if (run({"/usr/bin/env", python, "-c", code}, options).status == 0) return python;
   }
-  return python;
+  skip("no Python with " + modules +
+       " and torch 2.3 or newer (DDPRUN_TEST_PYTHON names interpreters)");
 }
 
 }  // namespace
