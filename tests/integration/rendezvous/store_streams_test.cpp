@@ -15,7 +15,8 @@
 #include "tests/integration/rendezvous/served.hpp"
 
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/allocator_interface.h>
+// Of sanitizer/allocator_interface.h, which not every compiler package has.
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 #endif
 
 using namespace ddprun::rdzv;
