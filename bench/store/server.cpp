@@ -153,7 +153,9 @@ int serve(const std::string& name) {
   std::printf("127.0.0.1:%u\n", listener->port);
   std::fflush(stdout);
   if (name == "floor") serve_floor(std::move(listener->fd));
-  const rdzv::StoreServer server(std::move(*listener));
+  rdzv::StoreSettings settings;
+  settings.clients_expected = 65'536;  // as far as the limit of open files allows
+  const rdzv::StoreServer server(std::move(*listener), std::move(settings));
   char byte = 0;
   while (read(0, &byte, 1) > 0) {
   }

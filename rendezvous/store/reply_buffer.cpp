@@ -47,6 +47,7 @@ std::size_t ReplyBuffer::gather(std::span<iovec> pieces) const {
 }
 
 void ReplyBuffer::consume(std::size_t length) {
+  if (shared_.empty() && length == bytes_.size() - sent_) return clear();
   while (length > 0) {
     const std::size_t small_end = shared_.empty() ? bytes_.size() : shared_.front().position;
     const std::size_t small = std::min(length, small_end - sent_);
@@ -73,7 +74,7 @@ void ReplyBuffer::consume(std::size_t length) {
 void ReplyBuffer::clear() {
   bytes_.clear();
   if (bytes_.capacity() > kKeptBytesMax) bytes_.shrink_to_fit();
-  shared_.clear();
+  if (!shared_.empty()) shared_.clear();
   sent_ = 0;
   shared_bytes_ = 0;
 }

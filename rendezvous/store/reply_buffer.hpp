@@ -42,6 +42,10 @@ class ReplyBuffer {
   /// Bytes that are still to be sent.
   [[nodiscard]] std::size_t size() const { return bytes_.size() - sent_ + shared_bytes_; }
 
+  /// All that is to be sent, if it lies in one piece; else nothing.
+  [[nodiscard]] std::string_view contiguous() const {
+    return shared_.empty() ? std::string_view(bytes_).substr(sent_) : std::string_view();
+  }
   /// Fills `pieces` with what is to be sent next, in order. Returns how many were filled; at least
   /// one unless empty.
   std::size_t gather(std::span<iovec> pieces) const;

@@ -68,8 +68,8 @@ class RequestStream {
     }
   }
 
-  proto::c10d::RequestParser parser_;
   std::unique_ptr<std::string> kept_;
+  proto::c10d::RequestParser parser_;
 };
 
 }  // namespace ddprun::rdzv

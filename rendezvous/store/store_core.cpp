@@ -45,11 +45,11 @@ Refusal StoreCore::apply(ConnectionId connection, const Request& request, ReplyB
       get(request.key, reply);
       break;
     case Code::add: {
-      NamePair& name = find_or_add(request.key);
+      NameEntry& name = names_.find_or_add(request.key);
       std::int64_t sum = 0;
-      if (!add(name.second, request.number, sum)) return {Refusal::Why::not_a_number, 0, 0};
+      if (!add(name, request.number, sum)) return {Refusal::Why::not_a_number, 0, 0};
       reply.append_i64(sum);
-      release_all(name.second, released);
+      release_all(name, released);
       break;
     }
     case Code::check:
@@ -86,8 +86,8 @@ Refusal StoreCore::apply(ConnectionId connection, const Request& request, ReplyB
       queue_pop(request.key, reply);
       break;
     case Code::queue_length: {
-      const NamePair* name = find(request.key);
-      reply.append_u64(name != nullptr && name->second.queue ? name->second.queue->size() : 0);
+      const NameEntry* name = names_.find(request.key);
+      reply.append_u64(name != nullptr && name->queue ? name->queue->size() : 0);
       break;
     }
     case Code::list_keys:
@@ -103,19 +103,8 @@ void StoreCore::disconnect(ConnectionId connection) {
   if (connection < connections_.size()) cancel_waits(connection);
 }
 
-StoreCore::NamePair* StoreCore::find(std::string_view key) {
-  const auto found = names_.find(key);
-  return found == names_.end() ? nullptr : &*found;
-}
-
-StoreCore::NamePair& StoreCore::find_or_add(std::string_view key) {
-  if (NamePair* name = find(key)) return *name;
-  return *names_.try_emplace(std::string(key)).first;
-}
-
-void StoreCore::drop_if_unused(NamePair& name) {
-  if (name.second.present() || !name.second.waiters.empty()) return;
-  names_.erase(names_.find(name.first));
+void StoreCore::drop_if_unused(NameEntry& name) {
+  if (!name.present() && name.waiters.empty()) names_.erase(name);
 }
 
 void StoreCore::store(Name& name, std::string_view bytes) {
@@ -148,64 +137,64 @@ bool StoreCore::add(Name& name, std::int64_t delta, std::int64_t& sum) {
 
 void StoreCore::set(std::string_view key, std::string_view value,
                     std::vector<ConnectionId>& released) {
-  NamePair& name = find_or_add(key);
-  store(name.second, value);
-  release_all(name.second, released);
+  NameEntry& name = names_.find_or_add(key);
+  store(name, value);
+  release_all(name, released);
 }
 
 void StoreCore::compare_set(const Request& request, ReplyBuffer& reply,
                             std::vector<ConnectionId>& released) {
-  NamePair* name = find(request.key);
-  const SharedValue current = name != nullptr ? name->second.value : nullptr;
+  NameEntry* name = names_.find(request.key);
+  const std::string* const current = name != nullptr ? name->value.get() : nullptr;
   if (current == nullptr && !request.value.empty()) {
     reply.append_bytes(
         request.value);  // the caller cannot tell that the key is missing; PyTorch does the same
     return;
   }
   if (current != nullptr && *current != request.value) {
-    reply.append_value(current);
+    reply.append_value(name->value);
     return;
   }
-  if (name == nullptr) name = &find_or_add(request.key);
-  store(name->second, request.desired);
-  reply.append_value(name->second.value);
-  release_all(name->second, released);
+  if (name == nullptr) name = &names_.find_or_add(request.key);
+  store(*name, request.desired);
+  reply.append_value(name->value);
+  release_all(*name, released);
 }
 
 void StoreCore::append(const Request& request, std::vector<ConnectionId>& released) {
-  NamePair& name = find_or_add(request.key);
-  SharedValue& value = name.second.value;
+  NameEntry& name = names_.find_or_add(request.key);
+  SharedValue& value = name.value;
   if (value == nullptr) {
-    store(name.second, request.value);
+    store(name, request.value);
   } else {
     if (value.use_count() > 1)
       value = std::make_shared<std::string>(*value);  // unsent replies hold the old one
     value->append(request.value);
   }
-  release_all(name.second, released);
+  release_all(name, released);
 }
 
 void StoreCore::get(std::string_view key, ReplyBuffer& reply) {
-  const NamePair* name = find(key);
-  if (name == nullptr || name->second.value == nullptr) {
+  const NameEntry* name = names_.find(key);
+  if (name == nullptr || name->value == nullptr) {
     reply.append_u64(0);
   } else {
-    reply.append_value(name->second.value);
+    reply.append_value(name->value);
   }
 }
 
 bool StoreCore::all_present(const List& keys) const {
   for (const std::string_view key : keys) {
-    const auto found = names_.find(key);
-    if (found == names_.end() || !found->second.present()) return false;
+    const NameEntry* name = names_.find(key);
+    if (name == nullptr || !name->present()) return false;
   }
   return true;
 }
 
 bool StoreCore::erase(std::string_view key) {
-  NamePair* name = find(key);
-  if (name == nullptr || name->second.value == nullptr) return false;
-  name->second.value.reset();
+  NameEntry* name = names_.find(key);
+  if (name == nullptr || name->value == nullptr) return false;
+  name->value.reset();
   --key_count_;
   drop_if_unused(*name);
   return true;
@@ -213,30 +202,30 @@ bool StoreCore::erase(std::string_view key) {
 
 void StoreCore::list_keys(ReplyBuffer& reply) const {
   reply.append_u64(key_count_);
-  for (const auto& [key, name] : names_) {
-    if (name.value != nullptr) reply.append_bytes(key);
-  }
+  names_.for_each([&](const NameEntry& name) {
+    if (name.value != nullptr) reply.append_bytes(name.name());
+  });
 }
 
 void StoreCore::queue_push(const Request& request, std::vector<ConnectionId>& released) {
-  Name& name = find_or_add(request.key).second;
+  Name& name = names_.find_or_add(request.key);
   if (!name.queue) name.queue = std::make_unique<std::deque<SharedValue>>();
   name.queue->push_back(std::make_shared<std::string>(request.value));
   release_first(name, released);
 }
 
 void StoreCore::queue_pop(std::string_view key, ReplyBuffer& reply) {
-  NamePair* name = find(key);
-  if (name == nullptr || !name->second.queue) {
+  NameEntry* name = names_.find(key);
+  if (name == nullptr || !name->queue) {
     reply.append_u64(0);
     return;
   }
-  std::deque<SharedValue>& queue = *name->second.queue;
+  std::deque<SharedValue>& queue = *name->queue;
   reply.append_u64(queue.size());  // the length before the pop
   reply.append_value(queue.front());
   queue.pop_front();
   if (queue.empty()) {
-    name->second.queue.reset();
+    name->queue.reset();
     drop_if_unused(*name);
   }
 }

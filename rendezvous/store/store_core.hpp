@@ -4,18 +4,16 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <boost/intrusive/list.hpp>
 
 #include "proto/c10d.hpp"
+#include "rendezvous/store/name_table.hpp"
 #include "rendezvous/store/reply_buffer.hpp"
 
 namespace ddprun::rdzv {
@@ -51,14 +49,15 @@ class StoreCore {
  private:
   struct Wait;
   struct Name;
-  using NamePair = std::pair<const std::string, Name>;
+  using Names = NameTable<Name>;
+  using NameEntry = Names::Entry;
 
   /// One name that one wait still needs; a link in that name's list, oldest first. Unlinks itself
   /// when destroyed.
   struct Interest : boost::intrusive::list_base_hook<
                         boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
     Wait* wait = nullptr;
-    NamePair* name = nullptr;
+    NameEntry* name = nullptr;
   };
   using Interests = boost::intrusive::list<Interest, boost::intrusive::constant_time_size<false>>;
 
@@ -82,17 +81,7 @@ class StoreCore {
     std::vector<std::unique_ptr<Wait>> waits;
     std::uint64_t waited_keys = 0;
   };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
-  using Names = std::unordered_map<std::string, Name, Hash, std::equal_to<>>;
-
-  NamePair* find(std::string_view key);
-  NamePair& find_or_add(std::string_view key);
-  void drop_if_unused(NamePair& name);
+  void drop_if_unused(NameEntry& name);
 
   void store(Name& name, std::string_view bytes);
   bool add(Name& name, std::int64_t delta, std::int64_t& sum);
@@ -112,7 +101,7 @@ class StoreCore {
   proto::c10d::Refusal barrier(ConnectionId connection, const proto::c10d::Request& request,
                                ReplyBuffer& reply, std::vector<ConnectionId>& released);
   [[nodiscard]] proto::c10d::Refusal refuse_wait(ConnectionId connection, std::uint64_t keys);
-  void open_wait(ConnectionId connection, std::span<NamePair* const> missing);
+  void open_wait(ConnectionId connection, std::span<NameEntry* const> missing);
   void close_wait(Wait& wait);
   void release_all(Name& name, std::vector<ConnectionId>& released);
   void release_first(Name& name, std::vector<ConnectionId>& released);
@@ -125,7 +114,7 @@ class StoreCore {
   std::uint64_t key_count_ = 0;
   std::uint64_t wait_count_ = 0;
   std::vector<Connection> connections_;
-  std::vector<NamePair*>
+  std::vector<NameEntry*>
       missing_;  ///< of the WAIT at hand; a member so that its memory is used again
 };
 

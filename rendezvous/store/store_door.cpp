@@ -1,12 +1,14 @@
 // The door of StoreLoop: who comes in, who is sent away, and what the log says about that.
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,9 +23,20 @@ namespace {
 constexpr std::size_t kAcceptsMax =
     256;  ///< in one go, so that a storm of connects delays nobody for long
 constexpr std::chrono::milliseconds kAcceptRetry{
-    100};  ///< while the process has no descriptor left
+    100};                                        ///< while the process has no descriptor left
+constexpr std::uint64_t kOtherDescriptors = 64;  ///< that a process has beside its clients
 
 }  // namespace
+
+void StoreLoop::expect_clients() {
+  rlimit open_files{};
+  if (settings_.clients_expected == 0 || getrlimit(RLIMIT_NOFILE, &open_files) != 0) return;
+  const std::uint64_t highest =
+      std::min<std::uint64_t>({settings_.clients_expected + kOtherDescriptors,
+                               open_files.rlim_cur - 1, std::numeric_limits<int>::max()});
+  // A descriptor of that number makes the table large enough; the table stays so when it is closed.
+  const UniqueFd reached(fcntl(epoll_.get(), F_DUPFD_CLOEXEC, static_cast<int>(highest)));
+}
 
 void StoreLoop::accept_clients() {
   const Clock::time_point now = Clock::now();
@@ -46,8 +59,6 @@ void StoreLoop::accept_clients() {
 }
 
 void StoreLoop::add_client(UniqueFd fd, Clock::time_point now) {
-  const int on = 1;  // a reply of one byte must not wait for another
-  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ConnectionId id = static_cast<ConnectionId>(connections_.size());
   if (free_.empty()) {
     connections_.emplace_back();
@@ -55,15 +66,15 @@ void StoreLoop::add_client(UniqueFd fd, Clock::time_point now) {
     id = free_.back();
     free_.pop_back();
   }
-  if (!control(EPOLL_CTL_ADD, fd.get(), EPOLLIN, id)) {
+  Connection& connection = connections_[id];
+  if (!control(EPOLL_CTL_ADD, fd.get(), kReadEvents, &connection)) {
     free_.push_back(id);
     return;
   }
-  Connection& connection = connections_[id];
   connection.id = id;
   connection.fd = std::move(fd);
   connection.checked = !peer_users_;
-  connection.watched = EPOLLIN;
+  connection.watched = kReadEvents;
   connection.input = RequestStream(settings_.accept_old_dialect);
   if (settings_.handshake_timeout.count() > 0) {
     connection.handshake_deadline = now + settings_.handshake_timeout;
@@ -79,7 +90,7 @@ void StoreLoop::pause_accepting(Accepting why, const char* reason) {
   if (accepting_ != Accepting::on) return;
   accepting_ = why;
   accept_retry_ = Clock::now() + kAcceptRetry;
-  control(EPOLL_CTL_MOD, listener_.get(), 0, kListenerEvent);
+  control(EPOLL_CTL_MOD, listener_.get(), 0, &listener_);
   if (std::exchange(pause_said_, true)) return;
   if (!warnings_.admit(kAcceptWarning, Clock::now())) return;
   const std::string line =
@@ -91,14 +102,13 @@ void StoreLoop::pause_accepting(Accepting why, const char* reason) {
 
 void StoreLoop::resume_accepting() {
   if (accepting_ == Accepting::on) return;
-  if (control(EPOLL_CTL_MOD, listener_.get(), EPOLLIN, kListenerEvent)) {
+  if (control(EPOLL_CTL_MOD, listener_.get(), EPOLLIN, &listener_)) {
     accepting_ = Accepting::on;
   }
 }
 
 /// Before the first bytes of a client are served: whose is it? False: it was closed.
-bool StoreLoop::may_use(ConnectionId id) {
-  Connection& connection = connections_[id];
+bool StoreLoop::may_use(Connection& connection) {
   connection.checked = true;
   const PeerUsers::Peer peer = peer_users_->ask(connection.fd.get());
   switch (peer.answer) {
@@ -106,10 +116,10 @@ bool StoreLoop::may_use(ConnectionId id) {
       return true;
     case PeerUsers::Answer::other:
       other_users_.fetch_add(1, std::memory_order_relaxed);
-      refuse(id, {proto::c10d::Refusal::Why::other_user, peer.uid, geteuid()});
+      refuse(connection, {proto::c10d::Refusal::Why::other_user, peer.uid, geteuid()});
       return false;
     case PeerUsers::Answer::gone:
-      refuse(id, {proto::c10d::Refusal::Why::left_unchecked, 0, 0});
+      refuse(connection, {proto::c10d::Refusal::Why::left_unchecked, 0, 0});
       return false;
     case PeerUsers::Answer::unknown:
       break;
@@ -135,23 +145,22 @@ void StoreLoop::close_late_newcomers(Clock::time_point now) {
     connection.newcomers.unlink();
     const bool silent = connection.input.kept_bytes() == 0;
     if (silent && old_dialect_seen_) continue;  // the second connection of a PyTorch 1.13
-    refuse(connection.id, {proto::c10d::Refusal::Why::handshake_too_late, 0,
-                           static_cast<std::uint64_t>(settings_.handshake_timeout.count())});
+    refuse(connection, {proto::c10d::Refusal::Why::handshake_too_late, 0,
+                        static_cast<std::uint64_t>(settings_.handshake_timeout.count())});
   }
 }
 
-void StoreLoop::refuse(ConnectionId id, const proto::c10d::Refusal& refusal) {
+void StoreLoop::refuse(Connection& connection, const proto::c10d::Refusal& refusal) {
   using Why = proto::c10d::Refusal::Why;
   refused_clients_.fetch_add(1, std::memory_order_relaxed);
   if (refusal.why == Why::unknown_code && refusal.limit == proto::c10d::kLastCode) {
     newer_clients_.fetch_add(1, std::memory_order_relaxed);
   }
   const auto kind = static_cast<std::size_t>(refusal.why);
-  if (!warnings_.admit(kind, Clock::now())) return close(id);
-  const std::string line =
-      fmt::format("store: closed client {}: {}", peer_name(connections_[id].fd.get()),
-                  proto::c10d::explain(refusal));
-  close(id);
+  if (!warnings_.admit(kind, Clock::now())) return close(connection);
+  const std::string line = fmt::format(
+      "store: closed client {}: {}", peer_name(connection.fd.get()), proto::c10d::explain(refusal));
+  close(connection);
   warnings_.remember(kind, line);
   warn(line);
 }

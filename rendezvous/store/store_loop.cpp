@@ -1,8 +1,12 @@
 #include "rendezvous/store/store_loop.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +29,15 @@ constexpr std::size_t kSendBytesMax = 4 * 1024 * 1024;
 /// Newcomers whose deadlines are this close are looked at together.
 constexpr std::chrono::milliseconds kDeadlineSlack{250};
 
+// Not through libc's recv and send: in a process with threads those are cancellation points, whose
+// bookkeeping is dearer than all that the store itself does for a request.
+ssize_t receive(int fd, char* buffer, std::size_t length) {
+  return syscall(SYS_recvfrom, fd, buffer, length, 0, nullptr, nullptr);
+}
+ssize_t send_bytes(int fd, const void* bytes, std::size_t length) {
+  return syscall(SYS_sendto, fd, bytes, length, MSG_NOSIGNAL, nullptr, 0);
+}
+
 [[noreturn]] void fail(const char* what) {
   throw boost::system::system_error(errno, boost::system::system_category(), what);
 }
@@ -33,12 +46,12 @@ constexpr std::chrono::milliseconds kDeadlineSlack{250};
 bool send_from(ReplyBuffer& replies, int fd) {
   std::size_t turn = 0;
   while (!replies.empty() && turn < kSendBytesMax) {
-    std::array<iovec, kPiecesMax> pieces;
-    const std::size_t filled = replies.gather(pieces);
     ssize_t sent = 0;
-    if (filled == 1) {  // nearly always, and send is the cheaper call
-      sent = send(fd, pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL);
+    if (const std::string_view bytes = replies.contiguous(); !bytes.empty()) {  // nearly always
+      sent = send_bytes(fd, bytes.data(), bytes.size());
     } else {
+      std::array<iovec, kPiecesMax> pieces;
+      const std::size_t filled = replies.gather(pieces);
       msghdr message{};
       message.msg_iov = pieces.data();
       message.msg_iovlen = filled;
@@ -63,10 +76,13 @@ StoreLoop::StoreLoop(UniqueFd listener, StoreSettings settings)
       warnings_(kWarningKinds) {
   if (settings_.check_uid) peer_users_.emplace(settings_.allowed_uids);
   if (!epoll_ || !stop_) fail("the store needs two descriptors");
-  if (!control(EPOLL_CTL_ADD, listener_.get(), EPOLLIN, kListenerEvent) ||
-      !control(EPOLL_CTL_ADD, stop_.get(), EPOLLIN, kStopEvent)) {
+  const int on = 1;  // a reply of one byte must not wait for another; clients' sockets inherit it
+  setsockopt(listener_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!control(EPOLL_CTL_ADD, listener_.get(), EPOLLIN, &listener_) ||
+      !control(EPOLL_CTL_ADD, stop_.get(), EPOLLIN, &stop_)) {
     fail("the store cannot watch its sockets");
   }
+  expect_clients();
 }
 
 StoreLoop::~StoreLoop() {
@@ -94,10 +110,18 @@ void StoreLoop::stop() {
   [[maybe_unused]] const auto written = ::write(stop_.get(), &one, sizeof one);
 }
 
-bool StoreLoop::control(int operation, int fd, std::uint32_t events, std::uint64_t data) {
+/// Edge-triggered as long as a client is simply read: epoll then looks at its socket once for each
+/// request and not a second time to see that nothing is left.
+std::uint32_t StoreLoop::events_of(const Connection& connection) {
+  if (connection.paused) return EPOLLOUT;
+  if (connection.backlog) return EPOLLIN | EPOLLOUT;
+  return kReadEvents;
+}
+
+bool StoreLoop::control(int operation, int fd, std::uint32_t events, void* data) {
   epoll_event event{};
   event.events = events;
-  event.data.u64 = data;
+  event.data.ptr = data;
   return epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
 }
 
@@ -109,11 +133,13 @@ void StoreLoop::run() {
     DDPRUN_ASSERT(count >= 0 || errno == EINTR, "the store's own descriptors are open");
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
-      if (event.data.u64 == kStopEvent) return;
-      if (event.data.u64 == kListenerEvent) {
+      // What is done for one client takes as long as fetching the next one's data from memory.
+      if (i + 1 < count) __builtin_prefetch(events[static_cast<std::size_t>(i) + 1].data.ptr);
+      if (event.data.ptr == &stop_) return;
+      if (event.data.ptr == &listener_) {
         accept_clients();
       } else {
-        handle(static_cast<ConnectionId>(event.data.u64), event.events);
+        handle(*static_cast<Connection*>(event.data.ptr), event.events);
       }
     }
     // Only now: a later event of the batch may still be for a connection that was closed before.
@@ -145,36 +171,37 @@ void StoreLoop::do_what_is_due() {
   if (accepting_ == Accepting::no_descriptor && accept_retry_ <= now) resume_accepting();
 }
 
-void StoreLoop::handle(ConnectionId id, std::uint32_t events) {
-  Connection& connection = connections_[id];
+void StoreLoop::handle(Connection& connection, std::uint32_t events) {
   if (!connection.fd) return;
-  if ((events & EPOLLOUT) != 0) send_backlog(id);
+  if ((events & EPOLLOUT) != 0) send_backlog(connection);
   if (!connection.fd || (events & ~EPOLLOUT) == 0) return;
   if (!connection.paused) {
-    read(id);
+    read(connection, (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
   } else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
-    close(id);
+    close(connection);
   }
 }
 
-void StoreLoop::read(ConnectionId id) {
-  const ssize_t length = recv(connections_[id].fd.get(), read_buffer_.get(), kReadBytes, 0);
-  if (length > 0) {
-    serve(id, {read_buffer_.get(), static_cast<std::size_t>(length)});
-  } else if (length == 0 || !would_block(errno)) {
-    close(id);
+void StoreLoop::read(Connection& connection, bool ended) {
+  const ssize_t length = receive(connection.fd.get(), read_buffer_.get(), kReadBytes);
+  if (length == 0 || (length < 0 && !would_block(errno))) return close(connection);
+  if (length < 0) return;
+  serve(connection, {read_buffer_.get(), static_cast<std::size_t>(length)});
+  // An edge is reported once. What may be left in the socket has to be reported again.
+  const bool all_read = static_cast<std::size_t>(length) < kReadBytes && !ended;
+  if (!all_read && connection.fd && connection.watched == kReadEvents) {
+    control(EPOLL_CTL_MOD, connection.fd.get(), kReadEvents, &connection);
   }
 }
 
 /// Serves the requests that are whole and sends their replies with one send. After replies of more
 /// than the limit it is the others' turn, and this client's next one when it has read them.
-void StoreLoop::serve(ConnectionId id, std::string_view bytes) {
-  Connection& connection = connections_[id];
-  if (!connection.checked && !may_use(id)) return;
+void StoreLoop::serve(Connection& connection, std::string_view bytes) {
+  if (!connection.checked && !may_use(connection)) return;
   proto::c10d::Refusal refusal;
   const auto serve_request = [&](const proto::c10d::Request& request) {
-    refusal = core_.apply(id, request, replies(connection), released_);
-    if (!released_.empty()) release(id);
+    refusal = core_.apply(connection.id, request, replies(connection), released_);
+    if (!released_.empty()) release(connection.id);
     return !refusal && replies(connection).size() <= settings_.reply_backlog_bytes_max;
   };
   const RequestStream::State state = connection.input.take(bytes, settings_.request, serve_request);
@@ -182,12 +209,12 @@ void StoreLoop::serve(ConnectionId id, std::string_view bytes) {
   if (connection.newcomer && connection.input.greeted()) greeted(connection);
   if (!send_replies(connection)) {
     replies_.clear();
-    close(id);
+    close(connection);
   } else if (refusal) {
-    refuse(id, refusal);
+    refuse(connection, refusal);
   } else {
     connection.paused = state == RequestStream::State::stopped;
-    watch(id);
+    watch(connection);
   }
 }
 
@@ -206,11 +233,10 @@ bool StoreLoop::send_replies(Connection& connection) {
 }
 
 /// The socket of a client that has a backlog or is paused has room.
-void StoreLoop::send_backlog(ConnectionId id) {
-  Connection& connection = connections_[id];
-  if (!send_replies(connection)) return close(id);
-  if (connection.backlog == nullptr && connection.paused) return serve(id, {});
-  watch(id);
+void StoreLoop::send_backlog(Connection& connection) {
+  if (!send_replies(connection)) return close(connection);
+  if (connection.backlog == nullptr && connection.paused) return serve(connection, {});
+  watch(connection);
 }
 
 /// Tells the clients whose waits are over. The requester's byte goes behind its own replies.
@@ -223,35 +249,32 @@ void StoreLoop::release(ConnectionId requester) {
       continue;
     }
     const std::uint8_t byte = proto::c10d::kStopWaiting;
-    if (send(connection.fd.get(), &byte, 1, MSG_NOSIGNAL) == 1) continue;
+    if (send_bytes(connection.fd.get(), &byte, 1) == 1) continue;
     if (!would_block(errno)) {
-      close(id);
+      close(connection);
       continue;
     }
     connection.backlog = std::make_unique<ReplyBuffer>();
     connection.backlog->append_u8(byte);
-    watch(id);
+    watch(connection);
   }
 }
 
-void StoreLoop::watch(ConnectionId id) {
-  Connection& connection = connections_[id];
-  std::uint32_t wanted = connection.paused ? EPOLLOUT : EPOLLIN;
-  if (connection.backlog) wanted |= EPOLLOUT;
+void StoreLoop::watch(Connection& connection) {
+  const std::uint32_t wanted = events_of(connection);
   if (wanted == connection.watched) return;
   connection.watched = wanted;
-  control(EPOLL_CTL_MOD, connection.fd.get(), wanted, id);
+  control(EPOLL_CTL_MOD, connection.fd.get(), wanted, &connection);
 }
 
-void StoreLoop::close(ConnectionId id) {
-  Connection& connection = connections_[id];
+void StoreLoop::close(Connection& connection) {
   // Explicitly, because a worker that is being forked at this moment holds the socket until it
   // execs, and epoll would go on reporting it under a number that is in use again.
   control(EPOLL_CTL_DEL, connection.fd.get(), 0, 0);
-  core_.disconnect(id);
+  core_.disconnect(connection.id);
   connection.newcomers.unlink();
+  closed_.push_back(connection.id);
   connection = Connection{};
-  closed_.push_back(id);
   open_clients_.fetch_sub(1, std::memory_order_relaxed);
 }
 

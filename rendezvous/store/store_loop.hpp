@@ -3,6 +3,8 @@
 // `docs/decisions/0003-store-on-raw-epoll.md`.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -48,27 +50,29 @@ class StoreLoop {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// What epoll reports for the two that are no clients.
-  static constexpr std::uint64_t kListenerEvent = ~0ULL;
-  static constexpr std::uint64_t kStopEvent = ~0ULL - 1;
   /// Kinds of warnings: the reasons to refuse a client, and this one behind them.
   static constexpr std::size_t kAcceptWarning = proto::c10d::Refusal::kReasons;
   static constexpr std::size_t kWarningKinds = kAcceptWarning + 1;
+
+  /// What epoll reports of a client that is neither paused nor behind with reading. RDHUP, because
+  /// an end behind bytes that were read is no edge of its own.
+  static constexpr std::uint32_t kReadEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
   static bool would_block(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
   }
 
   /// All that the loop holds for one client: no buffer, unless something is incomplete or unsent.
-  struct Connection {
+  /// What an ordinary request needs lies in the first cache line.
+  struct alignas(64) Connection {
     ConnectionId id = 0;
     UniqueFd fd;                ///< none: the slot is free
+    std::uint32_t watched = 0;  ///< the events that epoll reports
     bool paused = false;        ///< nothing is read or served until `backlog` has been sent
     bool newcomer = true;       ///< its first request was not whole yet
     bool checked = false;       ///< its user may use this store
-    std::uint32_t watched = 0;  ///< the events that epoll reports
-    RequestStream input;
     std::unique_ptr<ReplyBuffer> backlog;  ///< replies that the socket did not take
+    RequestStream input;
     Clock::time_point handshake_deadline;
     boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>
         newcomers;
@@ -87,28 +91,30 @@ class StoreLoop {
 
   [[nodiscard]] int wait_limit_ms() const;
   void do_what_is_due();
+  void expect_clients();
   void accept_clients();
   void add_client(UniqueFd fd, Clock::time_point now);
   void pause_accepting(Accepting why, const char* reason);
   void resume_accepting();
 
-  void handle(ConnectionId id, std::uint32_t events);
-  void read(ConnectionId id);
-  void serve(ConnectionId id, std::string_view bytes);
+  void handle(Connection& connection, std::uint32_t events);
+  void read(Connection& connection, bool ended);
+  void serve(Connection& connection, std::string_view bytes);
   void release(ConnectionId requester);
   ReplyBuffer& replies(Connection& connection) {
     return connection.backlog ? *connection.backlog : replies_;
   }
   bool send_replies(Connection& connection);
-  void send_backlog(ConnectionId id);
-  void watch(ConnectionId id);
-  bool may_use(ConnectionId id);
+  void send_backlog(Connection& connection);
+  void watch(Connection& connection);
+  bool may_use(Connection& connection);
   void greeted(Connection& connection);
   void close_late_newcomers(Clock::time_point now);
-  void refuse(ConnectionId id, const proto::c10d::Refusal& refusal);
+  void refuse(Connection& connection, const proto::c10d::Refusal& refusal);
   void warn(const std::string& line);
-  void close(ConnectionId id);
-  bool control(int operation, int fd, std::uint32_t events, std::uint64_t data);
+  void close(Connection& connection);
+  static std::uint32_t events_of(const Connection& connection);
+  bool control(int operation, int fd, std::uint32_t events, void* data);
 
   StoreSettings settings_;
   UniqueFd listener_;
