@@ -112,7 +112,7 @@ class Planner {
 Planned Planner::next() {
   Planned planned;
   RequestWriter writer(planned.bytes);
-  switch (below(14)) {
+  switch (below(16)) {
     case 0: {
       const std::string k = key(), v = value();
       writer.set(k, v);
@@ -237,6 +237,24 @@ Planned Planner::next() {
           if (queue.empty()) model.queues.erase(k);
         };
       }
+      break;
+    }
+    case 13: {
+      const auto nonce = static_cast<std::uint32_t>(below(1 << 30));
+      writer.ping(nonce);
+      planned.effect = [=](Model& model, std::size_t client) {
+        model.replies[client].append(reinterpret_cast<const char*>(&nonce), sizeof nonce);
+      };
+      break;
+    }
+    case 14: {
+      const std::string k = key();
+      writer.queue_length(k);
+      planned.effect = [=](Model& model, std::size_t client) {
+        const bool there = model.queues.contains(k);
+        model.replies[client] +=
+            number(there ? static_cast<std::int64_t>(model.queues[k].size()) : 0);
+      };
       break;
     }
     default: {
