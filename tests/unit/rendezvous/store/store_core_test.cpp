@@ -170,7 +170,7 @@ TEST_CASE("queues are first in, first out, apart from keys, and uncounted") {
   CHECK(client.get("/q") == vec("key"));
 }
 
-TEST_CASE("CHECK sees keys and non-empty queues; with no keys it is ready (Q9)") {
+TEST_CASE("CHECK sees keys and non-empty queues and is ready with no keys (Q9)") {
   PureStore store;
   Client client(store, 0);
   CHECK(client.check({}) == kStop);

@@ -70,7 +70,7 @@ TEST_CASE("a key that appears and is deleted again has arrived") {
   CHECK(waiter.received() == kStop);
 }
 
-TEST_CASE("requests behind an open WAIT are served; two open waits are two") {
+TEST_CASE("requests behind an open WAIT are served and two open waits are two") {
   PureStore store;
   Client waiter(store, 0);
   Client other(store, 1);
