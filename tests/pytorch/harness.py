@@ -61,6 +61,9 @@ class Torch:
         ours = {"PYTHON_EXEC": self.python, "GLOO_SOCKET_IFNAME": "lo", "PYTHONDONTWRITEBYTECODE": "1"}
         return kept | ours | ({} if self.has_libuv else {"USE_LIBUV": "0"}) | more
 
+    def ddprun(self, *arguments):
+        return [BIN / "ddprun", *([] if self.has_libuv else ["--worker-store=rank0"]), *arguments]
+
     def torchrun(self, *arguments):
         # 1.13's torchrun fails on Python 3.11 (Debian 12 has this pair) over the plain digit in its own default of
         # these options. This says the same: no redirection for any rank that there is.
@@ -165,14 +168,17 @@ def store_daemon(*options):
             raise AssertionError(f"the store complained:\n{result}")
 
 
-def with_each_torch(test):
+def with_each_torch(test, needs_torchrun=False):
     """Runs the test method once for each interpreter that has torch, each time with a new self.folder."""
 
     @functools.wraps(test)
     def run_all(self):
-        if not torches():
+        usable = [torch for torch in torches() if torch.has_libuv or not needs_torchrun]
+        if not usable and torches():
+            self.skipTest("no torchrun that works: torch was built without libuv")
+        if not usable:
             self.skipTest("no Python with torch: scripts/install-deps --tests, or name one by DDPRUN_TEST_PYTHON")
-        for torch in torches():
+        for torch in usable:
             with self.subTest(str(torch)), tempfile.TemporaryDirectory() as folder:
                 self.folder = pathlib.Path(folder)
                 test(self, torch)
@@ -181,14 +187,17 @@ def with_each_torch(test):
     return run_all
 
 
+def with_each_torchrun(test):
+    """The same for tests that run torchrun, which does not work where torch was built without libuv."""
+    return with_each_torch(test, needs_torchrun=True)
+
+
 class TorchTest(unittest.TestCase):
     maxDiff = None
 
     def ddprun(self, torch, options, script, *arguments, limit=100, **variables):
         """Runs `ddprun OPTIONS workers/SCRIPT ARGUMENTS`, expects success, and returns the result."""
-        store = [] if torch.has_libuv else ["--worker-store=rank0"]
-        command = [BIN / "ddprun", *store, *options, WORKERS / script, *arguments]
-        result = run(command, torch.environment(**variables), self.folder, limit)
+        result = run(torch.ddprun(*options, WORKERS / script, *arguments), torch.environment(**variables), self.folder, limit)
         self.assertEqual(result.status, 0, result)
         return result
 

@@ -9,7 +9,7 @@ import resource
 import signal
 import unittest
 
-from harness import BIN, WORKERS, TorchTest, run, with_each_torch
+from harness import BIN, WORKERS, TorchTest, run, with_each_torchrun
 
 SAME_ARGUMENTS = ["--max_restarts=2", "--role=trainer", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0",
                   "--rdzv_id=job", "--monitor_interval=0.1"]
@@ -77,7 +77,7 @@ def is_listed(listed, path, torchruns, ddpruns):
 
 
 class Environment(TorchTest):
-    def seen_by_workers(self, launcher, name, torch, workers, before=None):
+    def seen_by_workers(self, launcher, name, torch, workers, program=(WORKERS / "dump.py",), before=None):
         """Runs dump.py under the launcher; gives what each rank saw."""
         told = self.folder / name
         told.mkdir()
@@ -88,16 +88,15 @@ class Environment(TorchTest):
         environment["PATH"] = str(pathlib.Path(torch.python).parent) + ":" + environment["PATH"]
         (self.folder / "told").symlink_to(told)
         with open(work / "input", encoding="utf-8") as stdin, open(work / "output", "w", encoding="utf-8") as output:
-            result = run([*launcher, f"--nproc_per_node={workers}", *SAME_ARGUMENTS, WORKERS / "dump.py",
-                          *SCRIPT_ARGUMENTS], environment, work, stdin=stdin, stdout=output, stderr=output,
-                         preexec_fn=before)
+            result = run([*launcher, f"--nproc_per_node={workers}", *SAME_ARGUMENTS, *program, *SCRIPT_ARGUMENTS],
+                         environment, work, stdin=stdin, stdout=output, stderr=output, preexec_fn=before)
         (self.folder / "told").unlink()
         self.assertEqual(result.status, 0, f"{result}{(work / 'output').read_text()}")
         return [json.loads((told / f"{rank}.json").read_text()) for rank in range(workers)]
 
-    def compare(self, torch, workers, *options, more=(), before=None):
-        torchruns = self.seen_by_workers(torch.torchrun(), "torchrun", torch, workers, before)
-        ddpruns = self.seen_by_workers([BIN / "ddprun", *options], "ddprun", torch, workers, before)
+    def compare(self, torch, workers, *options, more=(), **settings):
+        torchruns = self.seen_by_workers(torch.torchrun(), "torchrun", torch, workers, **settings)
+        ddpruns = self.seen_by_workers([BIN / "ddprun", *options], "ddprun", torch, workers, **settings)
         listed = [*LISTED, *more, *(LISTED_FOR_1_13 if torch.release < (2, 0) else [])]
         unlisted = [(rank, *difference) for rank in range(workers)
                     for difference in differences(torchruns[rank], ddpruns[rank])
@@ -111,20 +110,26 @@ class Environment(TorchTest):
             what = re.sub(r"[\[(].*", "", path.split("/", 1)[-1])
             self.assertIn(what.strip(), page)
 
-    @with_each_torch
+    @with_each_torchrun
     def test_one_worker_sees_what_it_sees_under_torchrun(self, torch):
         ddpruns = self.compare(torch, 1)
         self.assertEqual(ddpruns[0]["argv"][1:], ["--lr", "0.1", "--nproc-per-node=9", "0", "0", "a b", ""])
 
-    @with_each_torch
+    @with_each_torchrun
     def test_two_workers_see_what_they_see_under_torchrun_but_for_their_streams(self, torch):
         self.compare(torch, 2, more=STREAMS)
 
-    @with_each_torch
+    @with_each_torchrun
     def test_with_raw_output_and_shared_stdin_not_even_the_streams_differ(self, torch):
         self.compare(torch, 2, "--output=raw", "--stdin=all")
 
-    @with_each_torch
+    @with_each_torchrun
+    def test_a_module_sees_what_it_sees_under_torchrun(self, torch):
+        (self.folder / "work" / "package").mkdir(parents=True)
+        (self.folder / "work" / "package" / "dump.py").symlink_to(WORKERS / "dump.py")
+        self.compare(torch, 1, program=["-m", "package.dump"])
+
+    @with_each_torchrun
     def test_unusual_limits_masks_and_priorities_reach_the_workers_as_under_torchrun(self, torch):
         def before():
             os.umask(0o027)

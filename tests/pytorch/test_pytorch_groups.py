@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness import BIN, WORKERS, TorchTest, run, with_each_torch
+from harness import WORKERS, TorchTest, run, with_each_torch
 
 
 class GroupTest(TorchTest):
@@ -35,7 +35,7 @@ class Groups(GroupTest):
     def test_a_script_that_wants_its_local_rank_as_an_argument_gets_it(self, torch):
         result = self.ddprun(torch, ["--nproc_per_node=2"], "old_script.py", "--lr", "0.1")
         self.assertEqual(self.lines(result), [f"local rank {rank} of 2: lr 0.1, sum 1" for rank in range(2)], result)
-        refused = run([BIN / "ddprun", "--nproc_per_node=2", "--use_env", WORKERS / "old_script.py", "--lr", "0.1"],
+        refused = run(torch.ddprun("--nproc_per_node=2", "--use_env", WORKERS / "old_script.py", "--lr", "0.1"),
                       torch.environment(), self.folder)
         self.assertNotEqual(refused.status, 0, refused)  # -1 is not its LOCAL_RANK
 

@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from harness import BIN, WORKERS, Started, TorchTest, run, with_each_torch
+from harness import WORKERS, Started, TorchTest, run, with_each_torch
 
 STEPS = 60
 
@@ -33,9 +33,9 @@ class Restarts(FailingGroup):
     def test_a_group_of_which_a_worker_fails_meets_no_stale_keys_after_the_restart(self, torch):
         self.check_failing_group(torch, 6)
 
-    def command(self, folder, max_restarts):
-        return [BIN / "ddprun", "--nproc-per-node=2", f"--max-restarts={max_restarts}", "--rdzv-id=a run with checkpoints",
-                WORKERS / "checkpoints.py", folder, STEPS]
+    def command(self, torch, folder, max_restarts):
+        return torch.ddprun("--nproc-per-node=2", f"--max-restarts={max_restarts}", "--rdzv-id=a run with checkpoints",
+                            WORKERS / "checkpoints.py", folder, STEPS)
 
     def kill_at_random_moments(self, chance, folder, kills):
         """Kills a worker of each of the first `kills` rounds: one while it starts, the others in training."""
@@ -62,10 +62,10 @@ class Restarts(FailingGroup):
         undisturbed, killed = self.folder / "undisturbed", self.folder / "killed"
         undisturbed.mkdir()
         killed.mkdir()
-        result = run(self.command(undisturbed, 0), torch.environment(), self.folder)
+        result = run(self.command(torch, undisturbed, 0), torch.environment(), self.folder)
         self.assertEqual(result.status, 0, result)
         seed = random.randrange(1 << 30)
-        with self.subTest(f"seed {seed}"), Started(self.command(killed, 4), torch.environment(), self.folder) as job:
+        with self.subTest(f"seed {seed}"), Started(self.command(torch, killed, 4), torch.environment(), self.folder) as job:
             try:
                 self.kill_at_random_moments(random.Random(seed), killed, kills=3)
             except (AssertionError, ProcessLookupError) as error:

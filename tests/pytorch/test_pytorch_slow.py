@@ -30,6 +30,11 @@ class Settings(GroupTest):
     def test_groups_of_sixteen_workers_form(self, torch):
         self.check_ddp(torch, "env", sizes=(16,))
 
+    @with_each_torch
+    def test_remote_procedure_calls_work(self, torch):
+        result = self.ddprun(torch, ["--nproc-per-node=3"], "remote_calls.py", TP_SOCKET_IFNAME="lo")
+        self.assertEqual(self.lines(result), [f"rank {rank} of 3: [{rank + 1}.0, {rank + 1}.0]" for rank in range(3)])
+
 
 if __name__ == "__main__":
     unittest.main()

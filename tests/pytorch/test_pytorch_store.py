@@ -5,7 +5,7 @@ import difflib
 import subprocess
 import unittest
 
-from harness import WORKERS, Started, TorchTest, run, store_daemon, with_each_torch
+from harness import WORKERS, Started, TorchTest, run, store_daemon, with_each_torch, with_each_torchrun
 
 
 @contextlib.contextmanager
@@ -34,7 +34,7 @@ class Store(TorchTest):
         self.assertGreater(len(expected), 40)
         self.assertEqual(told, expected, "\n".join(difflib.unified_diff(expected, told, "PyTorch's", "ours", n=0)))
 
-    @with_each_torch
+    @with_each_torchrun
     def test_two_torchrun_agents_meet_in_it_and_their_workers_form_a_group(self, torch):
         with store_daemon() as (host, port):
             agent = torch.torchrun("--nnodes=2", "--nproc_per_node=2", "--rdzv_backend=c10d", f"--rdzv_endpoint={host}:{port}",

@@ -39,7 +39,7 @@ dist.monitored_barrier(timeout=datetime.timedelta(seconds=30))
 
 data = TensorDataset(torch.arange(103))
 sampler = DistributedSampler(data, shuffle=True, seed=7)
-loader = DataLoader(data, batch_size=5, sampler=sampler)
+loader = DataLoader(data, batch_size=5, sampler=sampler, num_workers=1)
 orders = []
 for epoch in range(2):
     sampler.set_epoch(epoch)

@@ -47,6 +47,7 @@ def average_of_all_ranks(model, size, step):
     return total / size
 
 
+assert dist.is_torchelastic_launched()
 join(sys.argv[1])
 rank, size = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(rank)  # so the ranks differ until rank 0's parameters are broadcast
