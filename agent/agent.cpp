@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
@@ -17,11 +18,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include "agent/evidence/memory_kills.hpp"
 #include "agent/job_signals.hpp"
 #include "agent/job_socket.hpp"
 #include "agent/own_log.hpp"
 #include "agent/port_reservation.hpp"
-#include "agent/streams/log_files.hpp"
+#include "agent/round_failures.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "agent/worker_starter.hpp"
 #include "proto/assert.hpp"
@@ -39,9 +41,10 @@ namespace {
 
 constexpr auto kSameSignalWithin =
     100ms;  // one Ctrl-C may reach us twice: from the terminal and from a wrapper
-constexpr auto kKillLimit = 2s;     // for SIGKILL to take effect on everything
-constexpr auto kOutputLimit = 2s;   // for the last lines to reach a slow reader
-constexpr auto kWardenMargin = 1s;  // what the warden waits beyond our own limits
+constexpr auto kKillLimit = 2s;          // for SIGKILL to take effect on everything
+constexpr auto kOutputLimit = 2s;        // for the last lines to reach a slow reader
+constexpr auto kLastWordsLimit = 200ms;  // for what dead workers wrote to be read
+constexpr auto kWardenMargin = 1s;       // what the warden waits beyond our own limits
 
 constexpr auto kReadable = asio::posix::descriptor_base::wait_read;
 
@@ -54,6 +57,9 @@ struct RoundState {
 
   proto::Round round;
   WorkerGroup group;
+  Clock::time_point started_at = Clock::now();
+  std::chrono::system_clock::time_point wall_started_at = std::chrono::system_clock::now();
+  std::optional<std::uint64_t> memory_kills;  // counted when its workers were started
   // The store's thread starts with its first client: programs that need no store get none.
   std::optional<asio::posix::stream_descriptor> listening;
   std::optional<rdzv::StoreServer> store;
@@ -70,7 +76,7 @@ class Agent {
         link_(std::move(link)),
         membership_(settings(config), Clock::now()),
         starter_(config, user),
-        signals_(context_, config.stop_signals,
+        signals_(context_, wanted_signals(config),
                  {[this](const SignalRecord& record) {
                     on_signal(record);
                     pump();
@@ -88,8 +94,14 @@ class Agent {
  private:
   static rdzv::MembershipSettings settings(const AgentConfig& config) {
     rdzv::MembershipSettings settings;
-    settings.max_restarts = config.max_restarts;
+    settings.restart = config.restart;
     return settings;
+  }
+
+  static std::vector<int> wanted_signals(const AgentConfig& config) {
+    std::vector<int> signals = config.stop_signals;
+    signals.insert(signals.end(), config.forward_signals.begin(), config.forward_signals.end());
+    return signals;
   }
 
   // Events.
@@ -113,7 +125,8 @@ class Agent {
   void apply(GroupActions actions);
   void signal_workers(int signal);
   void end_round();
-  void look_at_culprit(int local_rank);
+  std::vector<proto::WorkerFailure> failures();
+  void summarize(const RoundState& state);
   void notice(const std::string& line);
   std::string status() const;
 
@@ -137,6 +150,7 @@ class Agent {
   int stop_signal_ = SIGTERM;  // what workers get at a stop
   std::optional<SignalRecord> last_signal_;
   bool leaving_ = false;
+  bool over_ = false;
   bool paused_ = false;
   AgentResult result_;
 };
@@ -177,6 +191,11 @@ void Agent::on_signal(const SignalRecord& record) {
   if (record.signal == SIGCONT) {
     if (paused_) signal_workers(SIGCONT);
     paused_ = false;
+    return;
+  }
+  const auto& forward = config_.forward_signals;
+  if (std::find(forward.begin(), forward.end(), record.signal) != forward.end()) {
+    signal_workers(record.signal);
     return;
   }
   const bool repeated = last_signal_ && last_signal_->signal == record.signal &&
@@ -309,6 +328,10 @@ void Agent::join() {
 
 void Agent::handle(proto::Round& round) {
   grace_timer_.cancel();
+  if (round.restart_count > 0) {
+    notice(fmt::format("{}; restarting the workers ({} of {} restarts)", round.reason,
+                       round.restart_count, round.max_restarts));
+  }
   const int workers = static_cast<int>(config_.workers.size());
   round_.emplace(std::move(round), workers, config_.grace_period);
   RoundState& state = *round_;
@@ -321,6 +344,7 @@ void Agent::handle(proto::Round& round) {
     start_worker(state, local_rank, sources);
   }
   offer_store(state);
+  state.memory_kills = memory_kill_count();
   if (!sources.empty()) {
     if (!output_) output_.emplace();
     output_->add(std::move(sources));
@@ -367,10 +391,6 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
 
 void Agent::handle(proto::Stop& stop) {
   RoundState& state = *round_;
-  if (!stop.final && !leaving_) {
-    notice(fmt::format("{}; restarting the workers ({} of {} restarts)", stop.reason,
-                       membership_.restart_count(), config_.max_restarts));
-  }
   if (stop.final || leaving_) {
     link_.ends_within(config_.grace_period +
                       std::chrono::milliseconds(kKillLimit + kOutputLimit + kWardenMargin));
@@ -425,41 +445,69 @@ void Agent::end_round() {
   state.listening.reset();
   if (state.store) result_.newer_store_clients = state.store->counters().newer_clients > 0;
   state.store.reset();
-  say(proto::Stopped{state.round.number});
-  if (!state.stop->final && !leaving_) join();
+  summarize(state);
+  proto::Stopped stopped;
+  stopped.round = state.round.number;
+  stopped.failures = failures();
+  say(std::move(stopped));
+  if (state.stop->final || leaving_) return;
+  join();
+  if (const auto deadline = membership_.deadline(); deadline && *deadline > Clock::now() + 1s)
+    notice(fmt::format("the next round begins in {}", proto::describe(*deadline - Clock::now())));
+}
+
+/// Of the round that has ended. What its workers wrote last may still be on its way to us.
+std::vector<proto::WorkerFailure> Agent::failures() {
+  const RoundState& state = *round_;
+  const auto& workers = state.group.workers();
+  const bool failed = std::any_of(workers.begin(), workers.end(), [](const WorkerRecord& worker) {
+    return !worker.error.empty() || (worker.exit && !worker.exit->success());
+  });
+  if (!failed) return {};
+  if (output_) output_->drain(Clock::now() + kLastWordsLimit);
+  const auto kills = memory_kill_count();
+  const bool memory_kill = kills && state.memory_kills && *kills > *state.memory_kills;
+  return failures_of({config_, state.round, workers, state.started_at, state.wall_started_at,
+                      stop_signal_, memory_kill, output_ ? &*output_ : nullptr});
+}
+
+void Agent::summarize(const RoundState& state) {
+  RoundSummary summary;
+  summary.number = state.round.number;
+  summary.restart_count = state.round.restart_count;
+  summary.started = state.wall_started_at;
+  summary.lasted = Clock::now() - state.started_at;
+  summary.end = state.stop ? state.stop->reason : "";
+  result_.rounds.push_back(std::move(summary));
 }
 
 void Agent::handle(proto::Finished& finished) {
+  if (over_) return;  // told twice: as a member, and as one who wanted to join again
+  over_ = true;
   if (round_) {
     if (has_children()) result_.leftovers = !kill_all_children(Clock::now() + kKillLimit);
+    if (!round_->cleaned_up) summarize(*round_);
     result_.round = round_->round.number;
     result_.first_rank = round_->round.first_rank;
+    result_.started = round_->wall_started_at;
     result_.workers = round_->group.workers();
     if (round_->store) result_.newer_store_clients = round_->store->counters().newer_clients > 0;
   }
+  result_.node_name = config_.node_name;
   if (output_) {
     const auto limit = Clock::now() + kOutputLimit;
     output_->drain(limit);
     output_->flush(limit);
     result_.dropped_bytes = output_->dropped_bytes();
-    if (finished.culprit && finished.culprit_agent == kOwnId) {
-      result_.culprit_lines = output_->last_lines(result_.round, finished.culprit->local_rank);
-    }
   }
-  if (round_ && finished.culprit && finished.culprit_agent == kOwnId)
-    look_at_culprit(finished.culprit->local_rank);
+  if (finished.verdict && finished.verdict->culprit.agent == kOwnId) {
+    const auto local_rank = static_cast<std::size_t>(finished.verdict->culprit.failure.local_rank);
+    const StreamMode mode = config_.workers[local_rank].standard_error.mode;
+    result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
+  }
+  if (!result_.rounds.empty()) result_.rounds.back().end = finished.reason;
   result_.finished = std::move(finished);
   context_.stop();
-}
-
-/// What its stderr says, where we can see it.
-void Agent::look_at_culprit(int local_rank) {
-  const StreamMode mode = config_.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
-  result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
-  if (mode != StreamMode::file) return;
-  result_.culprit_lines =
-      last_lines_of(stream_file(config_.log_folder, round_->round.restart_count, local_rank, true),
-                    kTailLines, kTailLineBytesMax);
 }
 
 // ---- words ----

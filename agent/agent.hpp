@@ -3,6 +3,7 @@
 // proto/membership_messages.hpp.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -16,15 +17,25 @@
 
 namespace ddprun::agent {
 
+/// One round of the job on this node, for the report.
+struct RoundSummary {
+  proto::RoundNumber number = 0;
+  int restart_count = 0;
+  std::chrono::system_clock::time_point started;
+  std::chrono::nanoseconds lasted{0};
+  std::string end;  ///< why it ended
+};
+
 /// How the job ended, for the report.
 struct AgentResult {
   proto::Finished finished;
   proto::RoundNumber round = 0;
-  int first_rank = 0;                 ///< of this node in the last round
+  std::string node_name;
+  std::chrono::system_clock::time_point started;  ///< of the last round
+  int first_rank = 0;                             ///< of this node in the last round
   std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
-  std::vector<std::string>
-      culprit_lines;                 ///< the end of the culprit's stderr, where it went through us
-  bool culprit_output_seen = false;  ///< false: its stderr was our own, so there are no lines
+  std::vector<RoundSummary> rounds;   ///< all of them, in order
+  bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
   std::uint64_t dropped_bytes = 0;
   bool leftovers = false;  ///< processes that could not be killed remain

@@ -10,6 +10,7 @@
 #include <spdlog/common.h>
 
 #include "agent/placement/cpu_set.hpp"
+#include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::agent {
 
@@ -47,7 +48,7 @@ struct AgentConfig {
 
   std::string file;                     ///< what to execute
   std::vector<WorkerSettings> workers;  ///< one for each local rank
-  int max_restarts = 0;
+  rdzv::RestartSettings restart;
   std::chrono::milliseconds grace_period{30'000};
 
   std::string store_host;         ///< numeric address on which the round's store listens
@@ -64,6 +65,7 @@ struct AgentConfig {
   std::vector<std::string> stdout_filters;         ///< lines for filtered_stdout.log
   std::vector<std::string> stderr_filters;
 
+  std::vector<int> forward_signals;    ///< that only workers get
   std::vector<int> stop_signals;       ///< that end the job
   bool virtual_local_rank = false;     ///< LOCAL_RANK is 0 everywhere
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1

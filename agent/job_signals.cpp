@@ -30,9 +30,8 @@ bool ignored(int signal) {
 
 }  // namespace
 
-JobSignals::JobSignals(asio::io_context& context, const std::vector<int>& stop_signals,
-                       Handlers handlers)
-    : stop_signals_(stop_signals),
+JobSignals::JobSignals(asio::io_context& context, std::vector<int> signals, Handlers handlers)
+    : signals_(std::move(signals)),
       handlers_(std::move(handlers)),
       signalfd_(context),
       pipe_(context),
@@ -41,7 +40,7 @@ JobSignals::JobSignals(asio::io_context& context, const std::vector<int>& stop_s
 void JobSignals::start(WardenLink& link) {
   sigset_t caught;
   sigemptyset(&caught);
-  for (const int signal : stop_signals_) {
+  for (const int signal : signals_) {
     if (!ignored(signal)) sigaddset(&caught, signal);  // nohup: ignored stays ignored
   }
   sigaddset(&caught, SIGCHLD);

@@ -20,9 +20,8 @@ class JobSignals {
     std::function<void()> warden_died;
   };
 
-  /// `stop_signals` are those that end the job.
-  JobSignals(boost::asio::io_context& context, const std::vector<int>& stop_signals,
-             Handlers handlers);
+  /// `signals` are those that the handler wants.
+  JobSignals(boost::asio::io_context& context, std::vector<int> signals, Handlers handlers);
 
   /// Begins to watch. All signals must be blocked; those that were ignored when we started stay so.
   void start(WardenLink& link);
@@ -31,7 +30,7 @@ class JobSignals {
   void watch_signalfd();
   void watch_pipe();
 
-  const std::vector<int>& stop_signals_;
+  const std::vector<int> signals_;
   Handlers handlers_;
   boost::asio::posix::stream_descriptor signalfd_;
   boost::asio::posix::stream_descriptor pipe_;    // of SignalRecords

@@ -6,14 +6,12 @@
 namespace ddprun::agent {
 
 WorkerGroup::WorkerGroup(int workers, Clock::duration grace_period)
-    : workers_(static_cast<std::size_t>(workers)),
-      started_at_(static_cast<std::size_t>(workers)),
-      grace_period_(grace_period),
-      live_(workers) {}
+    : workers_(static_cast<std::size_t>(workers)), grace_period_(grace_period), live_(workers) {}
 
 void WorkerGroup::started(int local_rank, int pid, Clock::time_point now) {
-  workers_[static_cast<std::size_t>(local_rank)].pid = pid;
-  started_at_[static_cast<std::size_t>(local_rank)] = now;
+  WorkerRecord& worker = workers_[static_cast<std::size_t>(local_rank)];
+  worker.pid = pid;
+  worker.started_at = now;
 }
 
 GroupActions WorkerGroup::not_started(int local_rank, const std::string& error) {
@@ -33,7 +31,8 @@ GroupActions WorkerGroup::not_started(int local_rank, const std::string& error) 
 GroupActions WorkerGroup::exited(int local_rank, proto::WorkerExit exit, Clock::time_point now) {
   WorkerRecord& worker = workers_[static_cast<std::size_t>(local_rank)];
   worker.exit = exit;
-  worker.ran_for = now - started_at_[static_cast<std::size_t>(local_rank)];
+  worker.ended_at = now;
+  worker.ran_for = now - worker.started_at;
   worker.stopped_by_us = stopping_;
   --live_;
   GroupActions actions;

@@ -26,6 +26,8 @@ struct GroupActions {
 struct WorkerRecord {
   int pid = 0;
   std::optional<proto::WorkerExit> exit;  ///< none: it runs
+  Clock::time_point started_at{};
+  Clock::time_point ended_at{};
   std::chrono::nanoseconds ran_for{0};
   bool stopped_by_us = false;  ///< it ended after we had begun to stop the group
   std::string error;           ///< why it could not be started
@@ -60,7 +62,6 @@ class WorkerGroup {
   GroupActions end_if_empty(GroupActions actions);
 
   std::vector<WorkerRecord> workers_;
-  std::vector<Clock::time_point> started_at_;
   Clock::duration grace_period_;
   int live_;  // not yet known to have ended
   bool stopping_ = false;

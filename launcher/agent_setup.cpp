@@ -55,6 +55,16 @@ spdlog::level::level_enum log_level(LogLevel level) {
 
 }  // namespace
 
+rdzv::RestartSettings restart_settings(const LaunchOptions& options) {
+  rdzv::RestartSettings settings;
+  settings.max_restarts = options.max_restarts;
+  settings.window = options.restart_window;
+  settings.back_off = options.restart_delay;
+  settings.minimum_uptime = options.minimum_uptime;
+  settings.no_restart_codes = options.no_restart_codes;
+  return settings;
+}
+
 agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_name) {
   agent::AgentConfig config;
   config.run_id = plan.run_id;
@@ -74,7 +84,7 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
     settings.standard_error = stream_settings(worker.standard_error);
     config.workers.push_back(std::move(settings));
   }
-  config.max_restarts = plan.max_restarts;
+  config.restart = restart_settings(plan.options);
   config.grace_period = plan.grace_period;
   config.store_host = plan.store_host;
   config.master_addr = plan.master_addr;
@@ -88,6 +98,7 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
   config.stdout_filters = plan.options.logs.stdout_filters;
   config.stderr_filters = plan.options.logs.stderr_filters;
   config.stop_signals = plan.options.stop_signals;
+  config.forward_signals = plan.options.forward_signals;
   config.virtual_local_rank = plan.options.virtual_local_rank;
   config.set_python_unbuffered = plan.set_python_unbuffered;
   config.log_level = log_level(plan.options.log_level);

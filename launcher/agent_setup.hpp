@@ -6,6 +6,9 @@
 
 namespace ddprun::launcher {
 
+/// The policy that the options ask for.
+rdzv::RestartSettings restart_settings(const LaunchOptions& options);
+
 /// The agent's configuration, but for the run directory, which is made last.
 agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_name);
 

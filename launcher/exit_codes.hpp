@@ -9,6 +9,7 @@ inline constexpr int kExitNoRound =
     69;  ///< no round could form: a port is taken, nobody joined in time
 inline constexpr int kExitInternal =
     70;  ///< ddprun itself failed: its agent was killed or is stuck
+inline constexpr int kExitLeftovers = 71;  ///< processes of the job could not be killed
 inline constexpr int kExitSignalBase =
     128;  ///< + n: a worker died of signal n, or ddprun was stopped by it
 

@@ -2,8 +2,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "launcher/options.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/report.hpp"
+#include "launcher/report_json.hpp"
 #include "launcher/warden.hpp"
 #include "proto/version.hpp"
 
@@ -69,12 +72,22 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
   const agent::AgentConfig config = launcher::agent_config(plan, host_name());
   proto::Round round;
   round.world_size = round.role_world_size = static_cast<int>(config.workers.size());
-  round.max_restarts = config.max_restarts;
+  round.max_restarts = config.restart.max_restarts;
   round.master_addr = config.master_addr;
   round.master_port = config.master_port;
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
   return agent::worker_environment(config, round, 0, "", inherited);
+}
+
+// The job's own exit code wins; a report that is lost is only said.
+void write_report(const launcher::LaunchPlan& plan, const std::string& json) {
+  std::FILE* file = std::fopen(plan.options.report_file.c_str(), "we");
+  bool written = file != nullptr && std::fwrite(json.data(), 1, json.size(), file) == json.size();
+  if (file != nullptr) written = std::fclose(file) == 0 && written;
+  if (written) return;
+  std::fprintf(stderr, "ddprun: THE REPORT COULD NOT BE WRITTEN: %s: %s\n",
+               plan.options.report_file.c_str(), std::strerror(errno));
 }
 
 int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
@@ -85,15 +98,19 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
   launcher::WardenSettings settings;
   settings.grace_period = plan.grace_period;
   settings.stop_signals = plan.options.stop_signals;
+  settings.forward_signals = plan.options.forward_signals;
   settings.run_directory = make_run_directory();
   return launcher::run_warden(settings, [&](agent::WardenLink link) {
     agent::AgentConfig config = launcher::agent_config(plan, host_name());
     config.run_directory = settings.run_directory;
     config.log_folder = *log_folder;
-    agent::run_agent(config, user, std::move(link), [](const agent::AgentResult& result) {
-      const std::string text = launcher::report(result);
+    agent::run_agent(config, user, std::move(link), [&](const agent::AgentResult& result) {
+      const int code = launcher::exit_code(result, plan.options.exit_code_rule);
+      const std::string text = launcher::report(result, code);
       std::fwrite(text.data(), 1, text.size(), stderr);
-      return launcher::exit_code(result);
+      if (!plan.options.report_file.empty())
+        write_report(plan, launcher::report_json(result, code, plan.run_id));
+      return code;
     });
   });
 }
@@ -116,6 +133,8 @@ int main(int argc, char** argv) {
       return print(launcher::man_page());
     case launcher::Request::completion:
       return print(launcher::completion_script(options->completion_shell));
+    case launcher::Request::explain_policy:
+      return print(rdzv::explain(launcher::restart_settings(*options)));
     case launcher::Request::run:
     case launcher::Request::dry_run:
     case launcher::Request::dry_run_json:

@@ -14,6 +14,7 @@ constexpr long long kMaxRestartsMax = 1'000'000'000;
 constexpr long long kProcessesMax = 65'536;
 constexpr long long kPortMax = 65'535;
 constexpr long long kOmpThreadsMax = 65'536;
+constexpr int kExitCodeMax = 255;
 
 /// Place of a choice's text in the row, which lists them in the enumeration's order.
 template <class Enum>
@@ -41,6 +42,7 @@ Request request_of(const ParsedCommandLine& parsed) {
   if (parsed.ended_by == "version") return Request::version;
   if (parsed.ended_by == "man") return Request::man_page;
   if (parsed.ended_by == "completion") return Request::completion;
+  if (parsed.flag("explain-policy")) return Request::explain_policy;
   if (!parsed.given("dry-run")) return Request::run;
   return parsed.text("dry-run") == "json" ? Request::dry_run_json : Request::dry_run;
 }
@@ -199,6 +201,39 @@ Outcome<bool> take_stopping(const ParsedCommandLine& parsed, const Environment& 
                        "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
   }
   options.stop_signals = std::move(signals.signals);
+  auto forward =
+      parse_signals(parsed.text("forward-signals"), parsed.value("forward-signals").spelling);
+  options.notes.insert(options.notes.end(), forward.notes.begin(), forward.notes.end());
+  for (const int signal : forward.signals) {
+    if (std::find(options.stop_signals.begin(), options.stop_signals.end(), signal) !=
+        options.stop_signals.end()) {
+      return usage_error(
+          parsed.value("forward-signals").spelling +
+          ": a signal cannot both end the job and only be passed on; leave it out of "
+          "--signals-to-handle (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)");
+    }
+  }
+  options.forward_signals = std::move(forward.signals);
+  return true;
+}
+
+Outcome<bool> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  const auto restarts = limited(parsed, "max-restarts", kMaxRestartsMax);
+  if (!restarts) return restarts.error();
+  options.max_restarts = *restarts;
+  options.restart_window = parsed.seconds("restart-window").value_or(options.restart_window);
+  options.restart_delay = parsed.seconds("restart-delay").value_or(options.restart_delay);
+  options.minimum_uptime = parsed.seconds("min-uptime").value_or(options.minimum_uptime);
+  if (const std::string codes = parsed.text("no-restart-on"); codes != "none") {
+    options.no_restart_codes = parse_indexes(codes).value_or(std::vector<int>{});
+    for (const int code : options.no_restart_codes) {
+      if (code < 1 || code > kExitCodeMax)
+        return usage_error(parsed.value("no-restart-on").spelling +
+                           ": exit codes of failures are 1 to 255");
+    }
+  }
+  options.exit_code_rule = choice<ExitCodeRule>(parsed, "exit-code");
+  options.report_file = parsed.text("report");
   return true;
 }
 
@@ -301,13 +336,12 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   if (!logs) return logs.error();
   options.logs = std::move(*logs);
 
-  const auto restarts = limited(parsed, "max-restarts", kMaxRestartsMax);
-  if (!restarts) return restarts.error();
-  options.max_restarts = *restarts;
+  if (const auto taken = take_restarts(parsed, options); !taken) return taken.error();
   if (const auto taken = take_stopping(parsed, environment, options); !taken) return taken.error();
   if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();
   options.log_level = log_level(parsed, environment);
 
+  if (options.request == Request::explain_policy && !parsed.program) return options;
   if (const auto program = take_program(parsed, options); !program) return program.error();
   return options;
 }

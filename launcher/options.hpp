@@ -16,7 +16,16 @@
 namespace ddprun::launcher {
 
 /// What the user asked for. Everything but `run` ends without starting a worker.
-enum class Request { run, dry_run, dry_run_json, help, version, man_page, completion };
+enum class Request {
+  run,
+  dry_run,
+  dry_run_json,
+  explain_policy,
+  help,
+  version,
+  man_page,
+  completion
+};
 
 /// --nproc-per-node before the machine was looked at.
 struct ProcessCount {
@@ -41,6 +50,8 @@ enum class NumaBinding { node, socket, exclusive, core_complex };
 /// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
 enum class LocalRankArgument { automatic, dash, underscore, none };
 enum class WorkerStore { agent, rank0 };
+/// What a failed job ends with: the culprit's own exit code, or 1.
+enum class ExitCodeRule { first, one };
 
 /// --omp-threads.
 struct OmpThreads {
@@ -62,6 +73,12 @@ struct LaunchOptions {
   OmpThreads omp_threads;
   std::optional<NumaBinding> numa_binding;
   int max_restarts = 0;
+  std::chrono::milliseconds restart_window{0};  ///< 0: the whole job
+  std::chrono::milliseconds restart_delay{0};
+  std::chrono::milliseconds minimum_uptime{0};
+  std::vector<int> no_restart_codes;
+  ExitCodeRule exit_code_rule = ExitCodeRule::first;
+  std::string report_file;  ///< empty: not given
   std::string role = "default";
 
   bool standalone = false;
@@ -89,7 +106,8 @@ struct LaunchOptions {
   StdinMode standard_input = StdinMode::rank0;
   LogOptions logs;
   std::chrono::milliseconds grace_period{30'000};
-  std::vector<int> stop_signals;  ///< those that end the job; never empty
+  std::vector<int> stop_signals;     ///< those that end the job; never empty
+  std::vector<int> forward_signals;  ///< those that only the workers get
   LogLevel log_level = LogLevel::warn;
 
   /// Lines to print once on our stderr before anything starts: options without effect, empty

@@ -1,6 +1,7 @@
 #include "launcher/report.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace ddprun::launcher {
 namespace {
 
 using Outcome_ = proto::Finished::Outcome;
+using proto::EvidenceKind;
 
 std::string ranks(const std::vector<int>& list) {
   std::string text = list.size() == 1 ? "rank " : "ranks ";
@@ -22,34 +24,89 @@ std::string ranks(const std::vector<int>& list) {
   return text;
 }
 
-std::string culprit_text(const agent::AgentResult& result) {
-  const proto::WorkerFailure& culprit = *result.finished.culprit;
-  std::string text = fmt::format("ddprun: culprit: rank {} (local rank {}, pid {}), {}\n",
-                                 result.finished.culprit_rank, culprit.local_rank, culprit.pid,
-                                 proto::describe(culprit));
-  if (!result.culprit_lines.empty()) {
-    text += "ddprun: the last lines of its stderr:\n";
-    for (const std::string& line : result.culprit_lines) text += "    " + line + "\n";
+/// What usually lies behind a signal; empty: nothing that its name does not say.
+std::string_view usual_cause(const proto::WorkerFailure& failure) {
+  if (!failure.exit.by_signal) return "";
+  switch (failure.exit.value) {
+    case SIGBUS:
+      return "SIGBUS is mostly a full /dev/shm (docker run --shm-size), or a file that was cut "
+             "while it was mapped";
+    case SIGILL:
+      return "SIGILL is mostly a program built for another CPU";
+    case SIGKILL:
+      return failure.evidence.kind == EvidenceKind::memory_kill
+                 ? ""
+                 : "SIGKILL did not come from ddprun: somebody's kill -9, or a container's limit";
+    default:
+      return "";
+  }
+}
+
+/// Why this one is the culprit.
+std::string evidence_text(const proto::Verdict& verdict) {
+  const proto::Evidence& evidence = verdict.culprit.failure.evidence;
+  std::string text;
+  switch (evidence.kind) {
+    case EvidenceKind::not_started:
+      return "";
+    case EvidenceKind::memory_kill:
+      text = "the kernel killed it for memory";
+      break;
+    case EvidenceKind::fatal_signal:
+      text = "a signal that only its own fault raises";
+      if (!evidence.text.empty()) text += ": " + evidence.text;
+      break;
+    case EvidenceKind::error_file:
+      text = "its error file: " + evidence.text;
+      break;
+    case EvidenceKind::exception_line:
+      text = "its stderr: " + (evidence.text.empty() ? "a traceback" : evidence.text);
+      break;
+    case EvidenceKind::own_exit:
+      if (verdict.victims.empty()) return "";
+      text = "it ended first";
+      break;
+    case EvidenceKind::late_exit:
+      text = "it failed while the others were stopped, and speaks of no lost peer";
+      break;
+  }
+  if (!evidence.victim_phrase.empty())
+    text += " (words of a victim, but nobody else is more suspect)";
+  return fmt::format("ddprun: evidence: {}\n", text);
+}
+
+std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  std::string text =
+      fmt::format("ddprun: culprit: rank {} (local rank {}, pid {}), {}\n", verdict.culprit.rank,
+                  culprit.local_rank, culprit.pid, proto::describe(culprit));
+  text += evidence_text(verdict);
+  if (const auto cause = usual_cause(culprit); !cause.empty())
+    text += fmt::format("ddprun: hint: {}\n", cause);
+  if (!culprit.last_lines.empty()) {
+    text += "ddprun: its last lines:\n";
+    for (const std::string& line : culprit.last_lines) text += "    " + line + "\n";
   } else if (result.culprit_output_seen && culprit.error.empty()) {
     text += "ddprun: it wrote nothing to stderr\n";
   }
   return text;
 }
 
-// The others: who failed too, who ended because of us.
-std::string others_text(const agent::AgentResult& result) {
-  std::vector<int> stopped;
+// The others: who failed because of it, who ended because of us.
+std::string others_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
   std::string text;
+  std::vector<int> failed{verdict.culprit.rank};
+  for (const proto::FailedWorker& victim : verdict.victims) {
+    failed.push_back(victim.rank);
+    const std::string& phrase = victim.failure.evidence.victim_phrase;
+    text += fmt::format("ddprun: victim: rank {}, {}{}\n", victim.rank,
+                        proto::describe(victim.failure), phrase.empty() ? "" : ": " + phrase);
+  }
+  std::vector<int> stopped;
   for (std::size_t i = 0; i < result.workers.size(); ++i) {
-    const agent::WorkerRecord& worker = result.workers[i];
     const int rank = result.first_rank + static_cast<int>(i);
-    if (rank == result.finished.culprit_rank || !worker.exit || !worker.error.empty()) continue;
-    if (worker.stopped_by_us) {
-      stopped.push_back(rank);
-    } else if (!worker.exit->success()) {
-      text += fmt::format("ddprun: rank {} {} too, after {}\n", rank, proto::describe(*worker.exit),
-                          proto::describe(worker.ran_for));
-    }
+    const bool known = std::find(failed.begin(), failed.end(), rank) != failed.end();
+    if (!known && result.workers[i].stopped_by_us) stopped.push_back(rank);
   }
   if (!stopped.empty()) text += fmt::format("ddprun: stopped because of it: {}\n", ranks(stopped));
   return text;
@@ -62,41 +119,53 @@ bool any_line_has(const std::vector<std::string>& lines, std::string_view words)
 }
 
 /// What to try next, for failures that are about the store and not about the program.
-std::string hints(const agent::AgentResult& result) {
+std::string store_hints(const agent::AgentResult& result, const proto::Verdict& verdict) {
   std::string text;
   if (result.newer_store_clients) {
     text += "ddprun: hint: the workers' PyTorch is newer than this ddprun: --worker-store=rank0\n";
   }
-  if (any_line_has(result.culprit_lines, "built without libuv") ||
-      any_line_has(result.culprit_lines, "build without libuv")) {
+  const auto& lines = verdict.culprit.failure.last_lines;
+  if (any_line_has(lines, "built without libuv") || any_line_has(lines, "build without libuv")) {
     text +=
         "ddprun: hint: this PyTorch has no libuv: set USE_LIBUV=0 and use --worker-store=rank0\n";
   }
   return text;
 }
 
-}  // namespace
-
-int exit_code(const agent::AgentResult& result) {
-  const proto::Finished& finished = result.finished;
-  switch (finished.outcome) {
-    case Outcome_::succeeded:
-      return result.leftovers ? kExitInternal : kExitSuccess;
-    case Outcome_::cancelled:
-      return kExitSignalBase + finished.signal;
-    case Outcome_::failed:
-      break;
-  }
-  if (!finished.culprit) return kExitNoRound;
-  if (!finished.culprit->error.empty()) return kExitNotExecutable;
-  const proto::WorkerExit& exit = finished.culprit->exit;
-  return exit.by_signal ? kExitSignalBase + exit.value : exit.value;
+std::string restarts_text(const proto::Finished& finished) {
+  if (finished.max_restarts == 0) return "ddprun: no restarts allowed (see --max-restarts)\n";
+  const std::string used =
+      fmt::format("{} of {} restarts used", finished.restart_count, finished.max_restarts);
+  if (finished.no_restart.empty() || finished.no_restart == used) return "ddprun: " + used + "\n";
+  return fmt::format("ddprun: not restarted: {} ({})\n", finished.no_restart, used);
 }
 
-std::string report(const agent::AgentResult& result) {
+}  // namespace
+
+int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
+  const proto::Finished& finished = result.finished;
+  if (finished.outcome == Outcome_::cancelled) return kExitSignalBase + finished.signal;
+  if (result.leftovers) return kExitLeftovers;
+  if (finished.outcome == Outcome_::succeeded) return kExitSuccess;
+  if (!finished.verdict) return kExitNoRound;
+  if (rule == ExitCodeRule::one) return 1;
+  const proto::WorkerFailure& culprit = finished.verdict->culprit.failure;
+  if (!culprit.error.empty()) return kExitNotExecutable;
+  // A culprit that we stopped while it was still failing has no code that speaks for it.
+  const bool by_us = culprit.evidence.kind == EvidenceKind::error_file ||
+                     culprit.evidence.kind == EvidenceKind::exception_line;
+  if (culprit.exit.success()) return 1;
+  if (!culprit.exit.by_signal) return culprit.exit.value;
+  if (by_us && (culprit.exit.value == SIGTERM || culprit.exit.value == SIGKILL)) return 1;
+  return kExitSignalBase + culprit.exit.value;
+}
+
+std::string report(const agent::AgentResult& result, int code) {
   const proto::Finished& finished = result.finished;
   std::string text;
   if (result.leftovers) text += "ddprun: some processes of the job could not be killed\n";
+  if (result.dropped_bytes > 0)
+    text += fmt::format("ddprun: dropped {} bytes of the workers' output\n", result.dropped_bytes);
   switch (finished.outcome) {
     case Outcome_::succeeded:
       return text;
@@ -105,15 +174,10 @@ std::string report(const agent::AgentResult& result) {
     case Outcome_::failed:
       break;
   }
-  if (!finished.culprit) return text + fmt::format("ddprun: {}\n", finished.reason);
-  text += culprit_text(result) + hints(result) + others_text(result);
-  if (finished.max_restarts > 0) {
-    text += fmt::format("ddprun: {} of {} restarts used\n", finished.restart_count,
-                        finished.max_restarts);
-  } else {
-    text += "ddprun: no restarts allowed (see --max-restarts)\n";
-  }
-  return text + fmt::format("ddprun: exit code {}\n", exit_code(result));
+  if (!finished.verdict) return text + fmt::format("ddprun: {}\n", finished.reason);
+  text += culprit_text(result, *finished.verdict) + store_hints(result, *finished.verdict) +
+          others_text(result, *finished.verdict) + restarts_text(finished);
+  return text + fmt::format("ddprun: exit code {}\n", code);
 }
 
 }  // namespace ddprun::launcher

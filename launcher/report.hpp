@@ -4,14 +4,15 @@
 #include <string>
 
 #include "agent/agent.hpp"
+#include "launcher/options.hpp"
 
 namespace ddprun::launcher {
 
 /// The exit code of the job, from docs/exit-codes.md.
-int exit_code(const agent::AgentResult& result);
+int exit_code(const agent::AgentResult& result, ExitCodeRule rule = ExitCodeRule::first);
 
 /// Some lines for stderr, each ended by a newline; empty for a success, about which nothing needs
-/// to be said.
-std::string report(const agent::AgentResult& result);
+/// to be said. `code` is the exit code.
+std::string report(const agent::AgentResult& result, int code);
 
 }  // namespace ddprun::launcher

@@ -41,12 +41,18 @@ bool ignored(int signal) {
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+bool contains(const std::vector<int>& signals, int signal) {
+  return std::find(signals.begin(), signals.end(), signal) != signals.end();
+}
+
 // What the warden waits for. Signals that were ignored when we started stay so (nohup).
-sigset_t watched_signals(const std::vector<int>& stop_signals) {
+sigset_t watched_signals(const WardenSettings& settings) {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : stop_signals) {
-    if (!ignored(signal)) sigaddset(&set, signal);
+  for (const auto* signals : {&settings.stop_signals, &settings.forward_signals}) {
+    for (const int signal : *signals) {
+      if (!ignored(signal)) sigaddset(&set, signal);
+    }
   }
   if (!ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
   for (const int signal :
@@ -58,11 +64,11 @@ sigset_t watched_signals(const std::vector<int>& stop_signals) {
 
 // Signals that usually end a program, and that --signals-to-handle leaves out, end the warden; the
 // agent then kills everything.
-void restore_others(const std::vector<int>& stop_signals) {
+void restore_others(const WardenSettings& settings) {
   sigset_t others;
   sigemptyset(&others);
   for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
-    if (std::find(stop_signals.begin(), stop_signals.end(), signal) == stop_signals.end())
+    if (!contains(settings.stop_signals, signal) && !contains(settings.forward_signals, signal))
       sigaddset(&others, signal);
   }
   sigprocmask(SIG_UNBLOCK, &others, nullptr);
@@ -107,7 +113,7 @@ class Warden {
       if (info.si_pid == agent_) end_by(Clock::now() + std::chrono::milliseconds(info.si_int));
       return;
     }
-    if (info.si_signo != SIGTSTP && info.si_signo != SIGCONT) {
+    if (contains(settings_.stop_signals, info.si_signo)) {
       end_by(Clock::now() + settings_.grace_period + kStuckMargin);
     }
     const agent::SignalRecord record{info.si_signo, info.si_code > 0 ? 0 : info.si_pid, now_ns()};
@@ -160,7 +166,7 @@ int run_warden(const WardenSettings& settings,
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  const sigset_t watched = watched_signals(settings.stop_signals);
+  const sigset_t watched = watched_signals(settings);
 
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
@@ -189,7 +195,7 @@ int run_warden(const WardenSettings& settings,
   agent_end.reset();
   fcntl(warden_end.get(), F_SETFL, O_NONBLOCK);  // never blocked by a stuck agent
   prctl(PR_SET_NAME, "warden");
-  restore_others(settings.stop_signals);
+  restore_others(settings);
   return Warden(settings, agent, std::move(warden_end)).run(watched);
 }
 

@@ -16,7 +16,8 @@ namespace ddprun::launcher {
 struct WardenSettings {
   std::chrono::milliseconds grace_period{30'000};
   std::vector<int> stop_signals;  ///< that end the job; the usual others keep their default action
-  std::string run_directory;      ///< removed at the end; empty: there is none
+  std::vector<int> forward_signals;  ///< that only the workers get
+  std::string run_directory;         ///< removed at the end; empty: there is none
 };
 
 /// Forks the agent, in which `agent_main` runs and gives the exit code, and stays as its warden

@@ -27,6 +27,24 @@ struct WorkerExit {
   friend bool operator==(const WorkerExit&, const WorkerExit&) = default;
 };
 
+/// What speaks for a worker being the culprit, the strongest first. See docs/report.md.
+enum class EvidenceKind {
+  not_started,     ///< the kernel would not execute it
+  memory_kill,     ///< the kernel killed it for memory
+  fatal_signal,    ///< a signal that only its own fault raises: SIGSEGV, SIGABRT, ...
+  error_file,      ///< it left an error file
+  exception_line,  ///< it wrote of an exception or a crash to stderr
+  own_exit,        ///< it ended by itself, other than by exit 0
+  late_exit,       ///< it did so after we had begun to stop the round
+};
+
+struct Evidence {
+  EvidenceKind kind = EvidenceKind::own_exit;
+  std::chrono::nanoseconds at{0};  ///< its earliest sign, since the start of the round on its node
+  std::string text;                ///< what it said: an exception's line, an error's message
+  std::string victim_phrase;       ///< not empty: words of somebody whose peer is gone
+};
+
 /// What one agent knows of one worker that failed. `local_rank` counts within the agent's node.
 struct WorkerFailure {
   int local_rank = 0;
@@ -35,6 +53,8 @@ struct WorkerFailure {
   std::chrono::nanoseconds ran_for{0};
   std::string error;                    ///< empty, or why the worker could not be started
   std::vector<std::string> last_lines;  ///< the end of its stderr, where we saw it
+  Evidence evidence;
+  bool stopped_by_us = false;  ///< it ended after we had begun to stop the round
 };
 
 // From an agent to the membership core
@@ -63,9 +83,11 @@ struct WorkerFailed {
 struct WorkersDone {
   RoundNumber round = 0;
 };
-/// Nothing of the round is left on this node.
+/// Nothing of the round is left on this node. Everybody who failed is in `failures`, with all that
+/// was seen of it; workers that only did as they were told are not.
 struct Stopped {
   RoundNumber round = 0;
+  std::vector<WorkerFailure> failures;
 };
 /// The agent goes away: it was told to stop (`signal`), or it cannot go on (`error`).
 struct Leave {
@@ -105,14 +127,24 @@ struct Stop {
   std::string reason;
   bool final = false;
 };
+/// A worker that failed, with its place in the job.
+struct FailedWorker {
+  AgentId agent;
+  int rank = -1;  ///< RANK in the round in which it failed
+  WorkerFailure failure;
+};
+/// Who failed a round, after all that is known of it.
+struct Verdict {
+  FailedWorker culprit;
+  std::vector<FailedWorker> victims;  ///< those who failed because of it, by rank
+};
 /// The job is over, for everybody.
 struct Finished {
   enum class Outcome { succeeded, failed, cancelled } outcome = Outcome::succeeded;
   std::string reason;
-  std::optional<AgentId> culprit_agent;
-  std::optional<WorkerFailure> culprit;
-  int culprit_rank = -1;  ///< RANK in the round in which it failed
-  int signal = 0;         ///< cancelled: the signal that asked for it
+  std::optional<Verdict> verdict;  ///< of the last round, where a worker failed it
+  std::string no_restart;  ///< failed: why it was not tried again; empty: no restart was asked for
+  int signal = 0;          ///< cancelled: the signal that asked for it
   int restart_count = 0;
   int max_restarts = 0;
 };

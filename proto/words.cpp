@@ -33,6 +33,10 @@ std::string describe(std::chrono::nanoseconds duration) {
 
 std::string describe(const WorkerFailure& failure) {
   if (!failure.error.empty()) return fmt::format("could not be started: {}", failure.error);
+  if (failure.stopped_by_us) {
+    return fmt::format("failed after {} and was stopped ({})", describe(failure.evidence.at),
+                       describe(failure.exit));
+  }
   return fmt::format("{} after {}", describe(failure.exit), describe(failure.ran_for));
 }
 

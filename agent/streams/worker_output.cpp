@@ -96,7 +96,13 @@ std::vector<std::string> WorkerOutput::last_lines(proto::RoundNumber round, int 
   const std::lock_guard lock(mutex_);
   const auto found = tails_.find({round, local_rank});
   if (found == tails_.end()) return {};
-  return {found->second.begin(), found->second.end()};
+  return {found->second.lines.begin(), found->second.lines.end()};
+}
+
+LineSigns WorkerOutput::signs(proto::RoundNumber round, int local_rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = tails_.find({round, local_rank});
+  return found == tails_.end() ? LineSigns() : found->second.signs;
 }
 
 void WorkerOutput::run() {
@@ -178,9 +184,10 @@ void WorkerOutput::show(Stream& stream, std::string_view text, LineEnding ending
   if (!stream.source.standard_error || ending == LineEnding::carriage_return || text.empty())
     return;
   const std::lock_guard lock(mutex_);
-  auto& tail = tails_[{stream.source.round, stream.source.local_rank}];
-  if (tail.size() == kTailLines) tail.pop_front();
-  tail.emplace_back(text.substr(0, kTailLineBytesMax));
+  Tail& tail = tails_[{stream.source.round, stream.source.local_rank}];
+  tail.signs.line(text.substr(0, kTailLineBytesMax), LineSigns::Clock::now);
+  if (tail.lines.size() == kTailLines) tail.lines.pop_front();
+  tail.lines.emplace_back(text.substr(0, kTailLineBytesMax));
 }
 
 void WorkerOutput::filter(const Stream& stream, std::string_view text) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/evidence/line_signs.hpp"
 #include "agent/streams/console.hpp"
 #include "agent/streams/line_assembler.hpp"
 #include "agent/streams/log_writer.hpp"
@@ -60,6 +61,9 @@ class WorkerOutput {
   /// The last lines of one worker's stderr; none for a worker whose stderr is not ours to read.
   std::vector<std::string> last_lines(proto::RoundNumber round, int local_rank) const;
 
+  /// What the same stderr said of an exception or a crash, and when.
+  LineSigns signs(proto::RoundNumber round, int local_rank) const;
+
   /// Of console and files together.
   [[nodiscard]] std::uint64_t dropped_bytes() const {
     return console_writer_.dropped_bytes() + file_writer_.dropped_bytes();
@@ -98,7 +102,11 @@ class WorkerOutput {
   std::vector<std::string> new_lines_;
   std::size_t open_ = 0;  // streams that have not ended, the new ones included
   bool stop_ = false;
-  std::map<TailKey, std::deque<std::string>> tails_;
+  struct Tail {
+    std::deque<std::string> lines;
+    LineSigns signs;
+  };
+  std::map<TailKey, Tail> tails_;  // of the stderr of the newest rounds
 
   std::thread thread_;
 };

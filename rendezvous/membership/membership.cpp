@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include <fmt/format.h>
 
 #include "proto/assert.hpp"
 #include "proto/words.hpp"
+#include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::rdzv {
 
@@ -25,32 +25,6 @@ std::string_view to_string(EventKind kind) {
   static constexpr std::array<std::string_view, kEventKinds> kNames{
       "join", "started", "worker_failed", "workers_done", "stopped", "leave", "lost", "deadline"};
   return kNames[static_cast<std::size_t>(kind)];
-}
-
-bool natural_less(std::string_view a, std::string_view b) {
-  const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
-  std::size_t i = 0;
-  std::size_t j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (digit(a[i]) && digit(b[j])) {
-      const auto number = [&](std::string_view text, std::size_t& at) {
-        while (at < text.size() && text[at] == '0') ++at;
-        const std::size_t first = at;
-        while (at < text.size() && digit(text[at])) ++at;
-        return text.substr(first, at - first);
-      };
-      const std::string_view x = number(a, i);
-      const std::string_view y = number(b, j);
-      if (x.size() != y.size()) return x.size() < y.size();
-      if (x != y) return x < y;
-    } else {
-      if (a[i] != b[j]) return a[i] < b[j];
-      ++i;
-      ++j;
-    }
-  }
-  if ((a.size() - i) != (b.size() - j)) return a.size() - i < b.size() - j;
-  return a < b;  // node01 and node1: still a strict order
 }
 
 namespace {
@@ -109,8 +83,8 @@ std::string_view Membership::response(JobState state, EventKind kind) {
 }
 
 Membership::Membership(MembershipSettings settings, Clock::time_point now)
-    : settings_(settings), forming_since_(now) {
-  DDPRUN_ASSERT(1 <= settings.min_nodes && settings.min_nodes <= settings.max_nodes,
+    : settings_(std::move(settings)), policy_(settings_.restart), forming_since_(now) {
+  DDPRUN_ASSERT(1 <= settings_.min_nodes && settings_.min_nodes <= settings_.max_nodes,
                 "1 <= min_nodes <= max_nodes");
 }
 
@@ -143,8 +117,10 @@ MembershipActions Membership::on(const MembershipEvent& event, Clock::time_point
 
 std::optional<Clock::time_point> Membership::deadline() const {
   if (state_ != JobState::forming) return std::nullopt;
-  const Clock::time_point give_up = forming_since_ + settings_.join_timeout;
-  return last_call_at_ ? std::min(*last_call_at_, give_up) : give_up;
+  Clock::time_point next = forming_since_ + settings_.join_timeout;
+  if (last_call_at_) next = std::min(next, *last_call_at_);
+  if (not_before_) next = std::min(next, *not_before_);
+  return next;
 }
 
 void Membership::ignore(Context&) {}
@@ -181,21 +157,12 @@ void Membership::fail_running(Context& context) {
   const auto found = members_.find(context.agent);
   if (found == members_.end() || !in_round(found->second) || failed.round + 1 != next_round_)
     return;
-  const int rank = found->second.first_rank + failed.failure.local_rank;
-  const std::string what = fmt::format("rank {} {}", rank, proto::describe(failed.failure));
-  if (restart_count_ < settings_.max_restarts && failed.failure.error.empty()) {
-    ++restart_count_;
-    stop_round(context, what, false);
-    return;
-  }
-  Finished finished;
-  finished.outcome = Finished::Outcome::failed;
-  finished.reason = what;
-  finished.culprit_agent = context.agent;
-  finished.culprit = failed.failure;
-  finished.culprit_rank = rank;
-  pending_ = std::move(finished);
-  stop_round(context, what, true);
+  add_failures(context.agent, found->second, {failed.failure});
+  // Who the culprit is, and whether there is another round, is decided when all have stopped and
+  // said what they saw. That there can't be one is known now.
+  stop_round(context,
+             fmt::format("rank {} {}", failed_.front().rank, proto::describe(failed.failure)),
+             !policy_.budget_left(context.now));
 }
 
 void Membership::done_running(Context& context) {
@@ -214,11 +181,12 @@ void Membership::stopped_stopping(Context& context) {
   const auto& stopped = std::get<proto::Stopped>(*context.message);
   if (found == members_.end() || !in_round(found->second) || stopped.round + 1 != next_round_)
     return;
+  if (!failed_.empty()) add_failures(context.agent, found->second, stopped.failures);
   if (found->second.leaving) {
     const proto::Leave leave = *found->second.leaving;
     members_.erase(found);
     if (members_.empty()) {
-      finish(context, final_ ? *pending_ : outcome_of(leave));
+      finish(context, final_ ? failed_outcome(judge(std::move(failed_)), "") : outcome_of(leave));
       context.actions.sends.push_back(
           {context.agent, *outcome_});  // no member any more, yet it waits for the end
       return;
@@ -284,7 +252,12 @@ void Membership::lost_round(Context& context) {
 }
 
 void Membership::deadline_forming(Context& context) {
-  if (last_call_at_ && context.now >= *last_call_at_ &&
+  if (not_before_ && context.now >= *not_before_) {
+    not_before_.reset();
+    try_form(context);
+    if (state_ != JobState::forming) return;
+  }
+  if (!not_before_ && last_call_at_ && context.now >= *last_call_at_ &&
       count(Member::Phase::waiting) >= settings_.min_nodes) {
     form(context);
     return;
@@ -301,86 +274,6 @@ void Membership::deadline_forming(Context& context) {
 
 void Membership::greet_late(Context& context) {
   context.actions.sends.push_back({context.agent, *outcome_});
-}
-
-void Membership::try_form(Context& context) {
-  const int waiting = count(Member::Phase::waiting);
-  if (waiting >= settings_.max_nodes) {
-    form(context);
-  } else if (waiting >= settings_.min_nodes && !last_call_at_) {
-    last_call_at_ = context.now + settings_.last_call;
-  }
-}
-
-std::vector<AgentId> Membership::ranked_waiting() const {
-  std::vector<AgentId> ids;
-  for (const auto& [id, member] : members_) {
-    if (member.phase == Member::Phase::waiting) ids.push_back(id);
-  }
-  // Who has had a rank keeps a place before newcomers; among newcomers a requested rank, then the
-  // node's name.
-  const auto key = [this](const AgentId& id) {
-    const Member& member = members_.at(id);
-    constexpr int kNone = 1 << 30;
-    const int requested = member.join.requested_group_rank.value_or(kNone);
-    const int sticky = member.last_group_rank >= 0 ? member.last_group_rank : kNone;
-    return std::pair(requested, sticky);
-  };
-  std::sort(ids.begin(), ids.end(), [&](const AgentId& a, const AgentId& b) {
-    const auto ka = key(a);
-    const auto kb = key(b);
-    if (ka != kb) return ka < kb;
-    const Member& ma = members_.at(a);
-    const Member& mb = members_.at(b);
-    if (natural_less(ma.join.node_name, mb.join.node_name)) return true;
-    if (natural_less(mb.join.node_name, ma.join.node_name)) return false;
-    return ma.order < mb.order;
-  });
-  if (static_cast<int>(ids.size()) > settings_.max_nodes) {
-    ids.resize(static_cast<std::size_t>(settings_.max_nodes));  // the rest are spares
-  }
-  return ids;
-}
-
-void Membership::form(Context& context) {
-  const std::vector<AgentId> ids = ranked_waiting();
-  int world_size = 0;
-  std::map<std::string, int> role_sizes;
-  for (const AgentId& id : ids) {
-    const proto::Join& join = members_.at(id).join;
-    world_size += join.local_world_size;
-    role_sizes[join.role] += join.local_world_size;
-  }
-  const proto::Join& first = members_.at(ids.front()).join;
-  int first_rank = 0;
-  std::map<std::string, int> role_ranks;
-  for (std::size_t group_rank = 0; group_rank < ids.size(); ++group_rank) {
-    Member& member = members_.at(ids[group_rank]);
-    member.phase = Member::Phase::active;
-    member.group_rank = member.last_group_rank = static_cast<int>(group_rank);
-    member.first_rank = first_rank;
-    proto::Round round;
-    round.number = next_round_;
-    round.reason = reason_;
-    round.group_rank = member.group_rank;
-    round.group_world_size = static_cast<int>(ids.size());
-    round.first_rank = first_rank;
-    round.world_size = world_size;
-    round.first_role_rank = role_ranks[member.join.role];
-    round.role_world_size = role_sizes[member.join.role];
-    round.restart_count = restart_count_;
-    round.max_restarts = settings_.max_restarts;
-    round.master_addr = first.store_addr;
-    round.master_port = first.store_port;
-    round.workers.assign(static_cast<std::size_t>(member.join.local_world_size),
-                         proto::WorkerDirective::replace);
-    first_rank += member.join.local_world_size;
-    role_ranks[member.join.role] += member.join.local_world_size;
-    context.actions.sends.push_back({ids[group_rank], std::move(round)});
-  }
-  ++next_round_;
-  last_call_at_.reset();
-  state_ = JobState::running;
 }
 
 void Membership::stop_round(Context& context, const std::string& reason, bool final) {
@@ -400,26 +293,57 @@ void Membership::stop_round(Context& context, const std::string& reason, bool fi
 
 void Membership::check_stopped(Context& context) {
   if (count(Member::Phase::active) + count(Member::Phase::done) > 0) return;
-  if (members_.empty() && !final_) {
+  if (!failed_.empty()) {
+    judge_round(context);
+  } else if (members_.empty()) {
     finish(context, outcome_of({0, "every node was lost"}));
-  } else if (final_) {
-    DDPRUN_ASSERT(pending_.has_value(), "a final stop leads to an outcome");
-    finish(context, *pending_);
   } else {
     start_forming(context);
   }
 }
 
-void Membership::start_forming(Context& context) {
-  state_ = JobState::forming;
-  forming_since_ = context.now;
-  last_call_at_.reset();
-  try_form(context);
+/// What is said last of a worker counts: at first only its end was known.
+void Membership::add_failures(const AgentId& agent, const Member& member,
+                              const std::vector<proto::WorkerFailure>& failures) {
+  for (const proto::WorkerFailure& failure : failures) {
+    proto::FailedWorker worker{agent, member.first_rank + failure.local_rank, failure};
+    const auto known =
+        std::find_if(failed_.begin(), failed_.end(),
+                     [&](const proto::FailedWorker& other) { return other.rank == worker.rank; });
+    if (known != failed_.end()) {
+      *known = std::move(worker);
+    } else {
+      failed_.push_back(std::move(worker));
+    }
+  }
+}
+
+void Membership::judge_round(Context& context) {
+  proto::Verdict verdict = judge(std::move(failed_));
+  failed_.clear();
+  const RestartDecision decision = policy_.decide(verdict.culprit.failure, context.now);
+  if (decision.restart && !members_.empty()) {
+    reason_ =
+        fmt::format("rank {} {}", verdict.culprit.rank, proto::describe(verdict.culprit.failure));
+    start_forming(context, std::chrono::duration_cast<Clock::duration>(decision.delay));
+  } else {
+    finish(context, failed_outcome(std::move(verdict), decision.reason));
+  }
+}
+
+Finished Membership::failed_outcome(proto::Verdict verdict, std::string no_restart) const {
+  Finished finished;
+  finished.outcome = Finished::Outcome::failed;
+  finished.reason =
+      fmt::format("rank {} {}", verdict.culprit.rank, proto::describe(verdict.culprit.failure));
+  finished.verdict = std::move(verdict);
+  finished.no_restart = std::move(no_restart);
+  return finished;
 }
 
 void Membership::finish(Context& context, Finished finished) {
-  finished.restart_count = restart_count_;
-  finished.max_restarts = settings_.max_restarts;
+  finished.restart_count = policy_.restart_count();
+  finished.max_restarts = settings_.restart.max_restarts;
   outcome_ = std::move(finished);
   reason_ = outcome_->reason;
   state_ = JobState::finished;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "proto/membership_messages.hpp"
+#include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::rdzv {
 
@@ -20,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 struct MembershipSettings {
   int min_nodes = 1;
   int max_nodes = 1;
-  int max_restarts = 0;  ///< restarts after failures, for the whole job
+  RestartSettings restart;                               ///< after failures, for the whole job
   Clock::duration last_call = std::chrono::seconds(30);  ///< extra wait once min_nodes have joined
   Clock::duration join_timeout =
       std::chrono::seconds(600);  ///< a round that has not formed by then ends the job
@@ -80,7 +81,7 @@ class Membership {
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
   [[nodiscard]] JobState state() const { return state_; }
   [[nodiscard]] proto::RoundNumber next_round() const { return next_round_; }
-  [[nodiscard]] int restart_count() const { return restart_count_; }
+  [[nodiscard]] int restart_count() const { return policy_.restart_count(); }
   /// Set once the state is finished.
   [[nodiscard]] const std::optional<proto::Finished>& outcome() const { return outcome_; }
 
@@ -132,7 +133,12 @@ class Membership {
   void form(Context& context);
   void stop_round(Context& context, const std::string& reason, bool final);
   void check_stopped(Context& context);
-  void start_forming(Context& context);
+  void add_failures(const proto::AgentId& agent, const Member& member,
+                    const std::vector<proto::WorkerFailure>& failures);
+  void judge_round(Context& context);
+  [[nodiscard]] proto::Finished failed_outcome(proto::Verdict verdict,
+                                               std::string no_restart) const;
+  void start_forming(Context& context, Clock::duration delay = {});
   void finish(Context& context, proto::Finished finished);
   [[nodiscard]] int count(Member::Phase phase) const;
   [[nodiscard]] bool in_round(const Member& member) const;
@@ -143,12 +149,13 @@ class Membership {
   std::map<proto::AgentId, Member> members_;
   std::uint64_t joins_ = 0;
   proto::RoundNumber next_round_ = 0;
-  int restart_count_ = 0;
+  RestartPolicy policy_;
   std::string reason_ = "first round";
   Clock::time_point forming_since_;
   std::optional<Clock::time_point> last_call_at_;
-  bool final_ = false;                      // stopping: the job ends once all have stopped
-  std::optional<proto::Finished> pending_;  // the outcome that a final stop leads to
+  std::optional<Clock::time_point> not_before_;  // forming: the back-off of a restart
+  bool final_ = false;                           // stopping: no restart can follow
+  std::vector<proto::FailedWorker> failed_;      // stopping: who failed; empty: it stops otherwise
   std::optional<proto::Finished> outcome_;
 };
 

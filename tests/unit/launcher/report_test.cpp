@@ -3,7 +3,10 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
+#include <nlohmann/json.hpp>
+
 #include "launcher/exit_codes.hpp"
+#include "launcher/report_json.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -26,7 +29,6 @@ agent::AgentResult failed(proto::WorkerExit exit) {
   result.workers = {ended({true, SIGTERM, false}, true), ended(exit),
                     ended({true, SIGTERM, false}, true)};
   result.finished.outcome = Ending::failed;
-  result.finished.culprit_rank = 1;
   result.finished.max_restarts = 2;
   result.finished.restart_count = 2;
   proto::WorkerFailure culprit;
@@ -34,25 +36,33 @@ agent::AgentResult failed(proto::WorkerExit exit) {
   culprit.pid = 4242;
   culprit.exit = exit;
   culprit.ran_for = 2500ms;
-  result.finished.culprit = culprit;
+  culprit.evidence.kind = proto::EvidenceKind::own_exit;
+  result.finished.verdict = proto::Verdict{{"local", 1, culprit}, {}};
   return result;
+}
+
+std::string said(const agent::AgentResult& result) {
+  return launcher::report(result, launcher::exit_code(result));
 }
 
 }  // namespace
 
 TEST_CASE("a success has no report and exit code 0") {
   agent::AgentResult result;
-  CHECK(launcher::report(result).empty());
+  CHECK(said(result).empty());
   CHECK(launcher::exit_code(result) == 0);
 }
 
 TEST_CASE("the report names the culprit, its last lines and who was stopped because of it") {
   agent::AgentResult result = failed({false, 3, false});
   result.culprit_output_seen = true;
-  result.culprit_lines = {"Traceback:", "ValueError: bad lr"};
-  CHECK(launcher::report(result) ==
+  auto& culprit = result.finished.verdict->culprit.failure;
+  culprit.last_lines = {"Traceback:", "ValueError: bad lr"};
+  culprit.evidence = {proto::EvidenceKind::exception_line, 2400ms, "ValueError: bad lr", ""};
+  CHECK(said(result) ==
         "ddprun: culprit: rank 1 (local rank 1, pid 4242), exited with code 3 after 2.5 s\n"
-        "ddprun: the last lines of its stderr:\n"
+        "ddprun: evidence: its stderr: ValueError: bad lr\n"
+        "ddprun: its last lines:\n"
         "    Traceback:\n"
         "    ValueError: bad lr\n"
         "ddprun: stopped because of it: ranks 0, 2\n"
@@ -63,32 +73,123 @@ TEST_CASE("the report names the culprit, its last lines and who was stopped beca
 
 TEST_CASE("a silent culprit is said to be silent, one whose stderr is not ours is not") {
   agent::AgentResult result = failed({false, 3, false});
-  CHECK(launcher::report(result).find("stderr") == std::string::npos);
+  CHECK(said(result).find("stderr") == std::string::npos);
   result.culprit_output_seen = true;
-  CHECK(launcher::report(result).find("it wrote nothing to stderr") != std::string::npos);
+  CHECK(said(result).find("it wrote nothing to stderr") != std::string::npos);
 }
 
-TEST_CASE("others that failed by themselves are named with how they ended") {
+TEST_CASE("victims are named with the words that made them victims") {
   agent::AgentResult result = failed({true, SIGSEGV, true});
-  result.workers[2] = ended({false, 9, false});
-  const std::string text = launcher::report(result);
+  proto::WorkerFailure victim;
+  victim.local_rank = 2;
+  victim.exit = {false, 9, false};
+  victim.ran_for = 2500ms;
+  victim.evidence = {proto::EvidenceKind::exception_line, 2s, "broken pipe", "broken pipe"};
+  result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::fatal_signal;
+  result.finished.verdict->victims = {{"local", 2, victim}};
+  const std::string text = said(result);
   CHECK(text.find("killed by SIGSEGV (signal 11, core dumped)") != std::string::npos);
-  CHECK(text.find("rank 2 exited with code 9 too, after 2.5 s") != std::string::npos);
+  CHECK(text.find("evidence: a signal that only its own fault raises\n") != std::string::npos);
+  CHECK(text.find("victim: rank 2, exited with code 9 after 2.5 s: broken pipe\n") !=
+        std::string::npos);
   CHECK(text.find("stopped because of it: rank 0\n") != std::string::npos);
   CHECK(launcher::exit_code(result) == 128 + SIGSEGV);
+}
+
+TEST_CASE("signals with a usual cause come with a hint") {
+  const auto hint = [](int signal) { return said(failed({true, signal, false})); };
+  CHECK(hint(SIGBUS).find("/dev/shm") != std::string::npos);
+  CHECK(hint(SIGILL).find("another CPU") != std::string::npos);
+  CHECK(hint(SIGKILL).find("did not come from ddprun") != std::string::npos);
+  CHECK(hint(SIGSEGV).find("hint") == std::string::npos);
+  agent::AgentResult result = failed({true, SIGKILL, false});
+  result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
+  CHECK(said(result).find("the kernel killed it for memory") != std::string::npos);
+  CHECK(said(result).find("did not come from") == std::string::npos);
+}
+
+TEST_CASE("a PyTorch without libuv and one that is too new get the option that helps") {
+  agent::AgentResult result = failed({false, 1, false});
+  result.finished.verdict->culprit.failure.last_lines = {
+      "torch.distributed.DistStoreError: use_libuv was requested but PyTorch was built without "
+      "libuv support"};
+  CHECK(said(result).find("set USE_LIBUV=0 and use --worker-store=rank0") != std::string::npos);
+  result = failed({false, 1, false});
+  result.newer_store_clients = true;
+  CHECK(said(result).find("newer than this ddprun: --worker-store=rank0") != std::string::npos);
+}
+
+TEST_CASE("a culprit that we had to stop while it failed ends the job with 1") {
+  agent::AgentResult result = failed({true, SIGTERM, false});
+  auto& culprit = result.finished.verdict->culprit.failure;
+  culprit.evidence = {proto::EvidenceKind::exception_line, 375ms, "ValueError: bad lr", ""};
+  culprit.stopped_by_us = true;
+  CHECK(launcher::exit_code(result) == 1);
+  CHECK(said(result).find("failed after 375 ms and was stopped (killed by SIGTERM") !=
+        std::string::npos);
+}
+
+TEST_CASE("the exit code can be 1 for every failure as torchrun's") {
+  CHECK(launcher::exit_code(failed({false, 3, false}), launcher::ExitCodeRule::one) == 1);
+  CHECK(launcher::exit_code(agent::AgentResult(), launcher::ExitCodeRule::one) == 0);
+}
+
+TEST_CASE("why a job was not restarted is said where restarts were left") {
+  agent::AgentResult result = failed({false, 127, false});
+  result.finished.restart_count = 0;
+  result.finished.no_restart = "exit code 127 is a program that was not found";
+  CHECK(said(result).find("not restarted: exit code 127 is a program that was not found "
+                          "(0 of 2 restarts used)\n") != std::string::npos);
+}
+
+TEST_CASE("dropped bytes are said even after a success") {
+  agent::AgentResult result;
+  result.dropped_bytes = 42;
+  CHECK(said(result) == "ddprun: dropped 42 bytes of the workers' output\n");
+}
+
+TEST_CASE("the report as JSON has the documented keys") {
+  agent::AgentResult result = failed({false, 3, false});
+  result.node_name = "node7";
+  result.started = std::chrono::system_clock::time_point(std::chrono::seconds(1'000'000'000));
+  result.dropped_bytes = 5;
+  result.rounds.push_back({0, 0, result.started, 2500ms, "rank 1 exited with code 3"});
+  auto& culprit = result.finished.verdict->culprit.failure;
+  culprit.evidence = {proto::EvidenceKind::error_file, 2400ms, "ValueError: \xff", ""};
+  proto::WorkerFailure victim;
+  victim.local_rank = 2;
+  victim.exit = {true, SIGABRT, false};
+  victim.evidence.victim_phrase = "remote process exited";
+  result.finished.verdict->victims = {{"local", 2, victim}};
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 3, "run7"));
+  CHECK(json["outcome"] == "failed");
+  CHECK(json["exit_code"] == 3);
+  CHECK(json["run_id"] == "run7");
+  CHECK(json["culprit"]["rank"] == 1);
+  CHECK(json["culprit"]["local_rank"] == 1);
+  CHECK(json["culprit"]["host"] == "node7");
+  CHECK(json["culprit"]["pid"] == 4242);
+  CHECK(json["culprit"]["exit_code"] == 3);
+  CHECK(json["culprit"]["evidence"] == "error_file");
+  CHECK(json["culprit"]["started"] == "2001-09-09T01:46:40.000Z");
+  CHECK(json["victims"][0]["signal"] == SIGABRT);
+  CHECK(json["victims"][0]["victim_phrase"] == "remote process exited");
+  CHECK(json["rounds"][0]["end"] == "rank 1 exited with code 3");
+  CHECK(json["dropped_bytes"] == 5);
+  CHECK(nlohmann::json::parse(launcher::report_json({}, 0, ""))["culprit"].is_null());
 }
 
 TEST_CASE("a job without restarts says where to ask for them") {
   agent::AgentResult result = failed({false, 1, false});
   result.finished.max_restarts = 0;
-  CHECK(launcher::report(result).find("see --max-restarts") != std::string::npos);
+  CHECK(said(result).find("see --max-restarts") != std::string::npos);
 }
 
 TEST_CASE("a worker that could not be started ends with 126") {
   agent::AgentResult result = failed({false, 127, false});
-  result.finished.culprit->error = "cannot execute ./a: Exec format error";
-  CHECK(launcher::report(result).find(
-            "could not be started: cannot execute ./a: Exec format error") != std::string::npos);
+  result.finished.verdict->culprit.failure.error = "cannot execute ./a: Exec format error";
+  CHECK(said(result).find("could not be started: cannot execute ./a: Exec format error") !=
+        std::string::npos);
   CHECK(launcher::exit_code(result) == 126);
 }
 
@@ -97,17 +198,17 @@ TEST_CASE("a job that was stopped, or that never formed a round, says why") {
   result.finished.outcome = Ending::cancelled;
   result.finished.signal = SIGINT;
   result.finished.reason = "stopped by SIGINT";
-  CHECK(launcher::report(result) == "ddprun: stopped by SIGINT\n");
+  CHECK(said(result) == "ddprun: stopped by SIGINT\n");
   CHECK(launcher::exit_code(result) == 130);
   result.finished.outcome = Ending::failed;
   result.finished.reason = "no store can listen";
-  CHECK(launcher::report(result) == "ddprun: no store can listen\n");
+  CHECK(said(result) == "ddprun: no store can listen\n");
   CHECK(launcher::exit_code(result) == launcher::kExitNoRound);
 }
 
 TEST_CASE("processes that could not be killed are an error even after a success") {
   agent::AgentResult result;
   result.leftovers = true;
-  CHECK(launcher::exit_code(result) == launcher::kExitInternal);
-  CHECK_FALSE(launcher::report(result).empty());
+  CHECK(launcher::exit_code(result) == launcher::kExitLeftovers);
+  CHECK_FALSE(said(result).empty());
 }

@@ -35,7 +35,7 @@ class Script {
     say(agent, proto::WorkerFailed{round(agent).number, failure});
   }
   void done(const std::string& agent) { say(agent, proto::WorkersDone{round(agent).number}); }
-  void stopped(const std::string& agent) { say(agent, proto::Stopped{round(agent).number}); }
+  void stopped(const std::string& agent) { say(agent, proto::Stopped{round(agent).number, {}}); }
   void lose(const std::string& agent) { take(membership.on(rdzv::AgentLost{agent}, now)); }
   void pass(rdzv::Clock::duration time) {
     now += time;
@@ -82,7 +82,7 @@ rdzv::MembershipSettings nodes(int min, int max, int max_restarts = 0) {
   rdzv::MembershipSettings settings;
   settings.min_nodes = min;
   settings.max_nodes = max;
-  settings.max_restarts = max_restarts;
+  settings.restart.max_restarts = max_restarts;
   return settings;
 }
 
@@ -132,9 +132,9 @@ TEST_CASE("three agents form, fail, re-form and end") {
     CHECK_FALSE(job.stop(agent).final);
     CHECK(job.stop(agent).reason == "rank 2 killed by SIGKILL (signal 9) after 2.5 s");
   }
-  // Victims fail too: the reason and the budget stay as they are.
+  // Victims fail too: that is no news. The budget is touched when all have stopped.
   job.fail("node1", 0, {false, 1, false});
-  CHECK(job.membership.restart_count() == 1);
+  CHECK(job.membership.restart_count() == 0);
 
   job.stopped("node10");
   job.join("node10", 2);
@@ -143,6 +143,7 @@ TEST_CASE("three agents form, fail, re-form and end") {
   CHECK(job.membership.state() == JobState::stopping);
   job.stopped("node2");
   CHECK(job.membership.state() == JobState::forming);
+  CHECK(job.membership.restart_count() == 1);
   job.join("node2", 3);
   REQUIRE(job.membership.state() == JobState::running);
   CHECK(job.round("node2").number == 1);
@@ -175,9 +176,11 @@ TEST_CASE("a failure with no restart left ends the job and names the culprit") {
   REQUIRE(job.membership.state() == JobState::finished);
   const proto::Finished& end = job.finished("a");
   CHECK(end.outcome == proto::Finished::Outcome::failed);
-  CHECK(end.culprit_rank == 3);
-  CHECK(end.culprit_agent == "b");
-  CHECK(end.culprit->exit == proto::WorkerExit{false, 3, false});
+  REQUIRE(end.verdict.has_value());
+  CHECK(end.verdict->culprit.rank == 3);
+  CHECK(end.verdict->culprit.agent == "b");
+  CHECK(end.verdict->culprit.failure.exit == proto::WorkerExit{false, 3, false});
+  CHECK(end.verdict->victims.empty());
 }
 
 TEST_CASE("the restart budget is counted once for the job and then used up") {
@@ -204,8 +207,62 @@ TEST_CASE("a worker that cannot be started is not tried again") {
   proto::WorkerFailure failure;
   failure.error = "No such file or directory";
   job.say("a", proto::WorkerFailed{0, failure});
-  CHECK(job.stop("a").final);
+  job.stopped("a");
   CHECK(job.membership.restart_count() == 0);
+  CHECK(job.finished("a").no_restart.find("cannot be started") != std::string::npos);
+}
+
+TEST_CASE("the culprit is judged when all have stopped and said what they saw") {
+  Script job(nodes(2, 2, 1));
+  job.join("a", 2);
+  job.join("b", 2);
+  job.fail("a", 1, {false, 1, false});  // dies first, of its peer's end
+  proto::WorkerFailure victim;
+  victim.local_rank = 1;
+  victim.exit = {false, 1, false};
+  victim.evidence = {proto::EvidenceKind::exception_line, 20ms, "Connection reset by peer",
+                     "connection reset by peer"};
+  proto::WorkerFailure culprit;
+  culprit.exit = {true, 15, false};
+  culprit.evidence = {proto::EvidenceKind::exception_line, 10ms, "ValueError: bad lr", ""};
+  job.say("a", proto::Stopped{0, {victim}});
+  CHECK(job.membership.state() == JobState::stopping);
+  job.say("b", proto::Stopped{0, {culprit}});
+  job.join("a", 2);
+  job.join("b", 2);
+  REQUIRE(job.membership.state() == JobState::running);
+  CHECK(job.round("a").reason.starts_with("rank 2 "));
+  CHECK(job.membership.restart_count() == 1);
+}
+
+TEST_CASE("a cause that cannot heal ends the job although restarts are left") {
+  Script job(nodes(1, 1, 5));
+  job.join("a", 2);
+  job.fail("a", 0, {false, 127, false});
+  CHECK_FALSE(job.stop("a").final);
+  job.stopped("a");
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").no_restart.find("127") != std::string::npos);
+}
+
+TEST_CASE("a restart with a back-off waits for it, and no longer") {
+  rdzv::MembershipSettings settings = nodes(1, 1, 5);
+  settings.restart.back_off = 4s;
+  Script job(settings);
+  job.join("a", 1);
+  job.fail("a", 0);
+  job.stopped("a");
+  job.join("a", 1);
+  CHECK(job.round("a").number == 1);  // the first comes at once
+  job.fail("a", 0);
+  job.stopped("a");
+  job.join("a", 1);
+  CHECK(job.membership.state() == JobState::forming);
+  REQUIRE(job.membership.deadline().has_value());
+  CHECK(*job.membership.deadline() - job.now >= 3s);
+  CHECK(*job.membership.deadline() - job.now <= 4s);
+  job.pass(4s);
+  CHECK(job.round("a").number == 2);
 }
 
 TEST_CASE("an agent stopped by a signal ends the job of one member as cancelled") {
@@ -253,7 +310,7 @@ TEST_CASE("a signal during the last stop of a failed job leaves the failure as t
   job.say("a", proto::Leave{15, ""});
   job.stopped("a");
   CHECK(job.finished("a").outcome == proto::Finished::Outcome::failed);
-  CHECK(job.finished("a").culprit_rank == 1);
+  CHECK(job.finished("a").verdict->culprit.rank == 1);
 }
 
 TEST_CASE("the survivors of a lost node re-form without using up a restart") {
@@ -325,7 +382,7 @@ TEST_CASE("messages about an old round are ignored") {
   job.join("a", 2);
   job.say("a", proto::WorkersDone{0});
   job.say("a", proto::WorkerFailed{0, {}});
-  job.say("a", proto::Stopped{0});
+  job.say("a", proto::Stopped{0, {}});
   CHECK(job.membership.state() == JobState::running);
   CHECK(job.membership.restart_count() == 1);
 }
@@ -382,7 +439,7 @@ TEST_CASE("any history of events keeps the invariants, and ends when the agents 
           job.say(agent, proto::WorkersDone{round});
           break;
         case 5:
-          job.say(agent, proto::Stopped{round});
+          job.say(agent, proto::Stopped{round, {}});
           break;
         case 6:
           random() % 2 ? job.lose(agent) : job.say(agent, proto::Leave{15, ""});

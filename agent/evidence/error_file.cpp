@@ -1,0 +1,83 @@
+#include "agent/evidence/error_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "proto/unique_handle.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::size_t kCallstackLinesMax = 200;
+
+std::string text_of(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty() && lines.size() < kCallstackLinesMax) {
+    const auto end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::optional<ErrorFile> parse_error_file(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  const auto message = json.find("message");
+  if (message == json.end()) return std::nullopt;
+  ErrorFile error;
+  if (message->is_string()) {
+    error.message = message->get<std::string>();
+  } else if (message->is_object()) {
+    error.message = text_of(*message, "message");
+    const auto extra = message->find("extraInfo");
+    if (extra != message->end() && extra->is_object())
+      error.callstack = lines_of(text_of(*extra, "py_callstack"));
+  } else {
+    return std::nullopt;
+  }
+  return error;
+}
+
+std::optional<FoundErrorFile> read_error_file(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  // O_NONBLOCK: it may be a FIFO, and nobody may ever write to it.
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status {};
+  if (!fd || fstat(fd.get(), &status) != 0) return std::nullopt;
+  FoundErrorFile found;
+  found.written = std::chrono::system_clock::time_point(
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(
+          std::chrono::seconds(status.st_mtim.tv_sec) +
+          std::chrono::nanoseconds(status.st_mtim.tv_nsec)));
+  if (!S_ISREG(status.st_mode)) {
+    found.problem = "it is no regular file";
+    return found;
+  }
+  if (static_cast<std::size_t>(status.st_size) > kErrorFileBytesMax) {
+    found.problem = "it is larger than 1 MiB";
+    return found;
+  }
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  const ssize_t count = read(fd.get(), text.data(), text.size());
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  auto parsed = parse_error_file(text);
+  if (parsed) {
+    found.error = std::move(*parsed);
+  } else {
+    found.problem = "it holds no error as torchrun's workers write it";
+  }
+  return found;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,70 @@
+#include "agent/evidence/evidence.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include "agent/evidence/line_signs.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+using proto::EvidenceKind;
+
+/// Signals that a program raises by a fault of its own.
+bool is_fault(int signal) {
+  constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP, SIGXFSZ};
+  return std::find(std::begin(kFaults), std::end(kFaults), signal) != std::end(kFaults);
+}
+
+/// What a worker's end says by itself; none: nothing that speaks against it.
+std::optional<EvidenceKind> kind_of_end(const WorkerObservation& seen) {
+  if (!seen.not_started.empty()) return EvidenceKind::not_started;
+  if (!seen.exit || seen.exit->success()) return std::nullopt;
+  const proto::WorkerExit& exit = *seen.exit;
+  if (exit.by_signal && exit.value == SIGKILL && seen.memory_kill) return EvidenceKind::memory_kill;
+  if (exit.by_signal && is_fault(exit.value)) return EvidenceKind::fatal_signal;
+  if (!seen.stopped_by_us) return EvidenceKind::own_exit;
+  // Death by our own signal, or the exit code by which a handler or a shell says the same.
+  const bool obeyed = exit.by_signal
+                          ? exit.value == seen.stop_signal || exit.value == SIGKILL
+                          : exit.value == 128 + seen.stop_signal || exit.value == 128 + SIGKILL;
+  return obeyed ? std::nullopt : std::optional(EvidenceKind::late_exit);
+}
+
+}  // namespace
+
+std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
+  const auto end = kind_of_end(seen);
+  // A worker that was stopped while it still wrote of its exception failed all the same; one that
+  // goes on to succeed did not.
+  const bool succeeded = seen.exit && seen.exit->success();
+  if (succeeded && !seen.stopped_by_us) return std::nullopt;
+  if (!end && !seen.exception_at && !seen.error_file_at) return std::nullopt;
+  if (succeeded && !seen.error_file_at) return std::nullopt;
+
+  proto::Evidence evidence;
+  evidence.at = seen.ended_at;
+  evidence.kind = end.value_or(EvidenceKind::late_exit);
+  const bool strong = end && *end <= EvidenceKind::fatal_signal;
+  // An exception comes to stderr first and to the error file when it has gone all the way up.
+  if (seen.exception_at) {
+    evidence.at = std::min(evidence.at, *seen.exception_at);
+    if (!strong) evidence.kind = EvidenceKind::exception_line;
+    evidence.text = seen.exception_message;
+  }
+  if (seen.error_file_at) {
+    evidence.at = std::min(evidence.at, *seen.error_file_at);
+    if (!strong) evidence.kind = EvidenceKind::error_file;
+    evidence.text = seen.error_file_message;
+  }
+  if (!seen.not_started.empty()) {
+    evidence.at = std::chrono::nanoseconds(0);
+    evidence.text = seen.not_started;
+  }
+  // A kill for memory, or what could not be started, is never somebody else's fault.
+  if (evidence.kind > EvidenceKind::memory_kill)
+    evidence.victim_phrase = std::string(victim_phrase(evidence.text));
+  return evidence;
+}
+
+}  // namespace ddprun::agent

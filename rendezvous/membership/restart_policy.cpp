@@ -1,0 +1,144 @@
+#include "rendezvous/membership/restart_policy.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "proto/words.hpp"
+
+namespace ddprun::rdzv {
+namespace {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitNotExecutable = 126;
+constexpr int kExitNotFound = 127;
+
+// A round that lasted this long ends a row of failures, where no minimum uptime is given.
+constexpr std::chrono::seconds kLasted{60};
+
+/// Why a worker with this exit code fails again whenever it is started; empty: it may not.
+std::string why_never(int code, const std::vector<int>& asked_for) {
+  switch (code) {
+    case kExitUsage:
+      return "exit code 2 is a wrong command line, which stays wrong";
+    case kExitNotExecutable:
+      return "exit code 126 is a program that cannot be executed";
+    case kExitNotFound:
+      return "exit code 127 is a program that was not found";
+    case kExitNeverRestart:
+      return fmt::format("exit code {} asks for no restart", kExitNeverRestart);
+    default:
+      break;
+  }
+  if (std::find(asked_for.begin(), asked_for.end(), code) == asked_for.end()) return "";
+  return fmt::format("exit code {} is in --no-restart-on", code);
+}
+
+/// A number from 0 to 1 that looks random and is the same for the same restart: jitter that a test
+/// can expect, and that differs between the restarts of a job.
+double spread(std::uint64_t seed) {
+  seed = (seed + 0x9E3779B97F4A7C15ULL) * 0xBF58476D1CE4E5B9ULL;
+  seed ^= seed >> 31U;
+  return static_cast<double>(seed >> 11U) / static_cast<double>(1ULL << 53U);
+}
+
+}  // namespace
+
+int RestartPolicy::used(Clock::time_point now) const {
+  if (settings_.window.count() == 0) return restart_count();
+  return static_cast<int>(
+      std::count_if(restarts_.begin(), restarts_.end(),
+                    [&](Clock::time_point at) { return now - at < settings_.window; }));
+}
+
+bool RestartPolicy::budget_left(Clock::time_point now) const {
+  return used(now) < settings_.max_restarts;
+}
+
+std::string RestartPolicy::hopeless(const proto::WorkerFailure& culprit) const {
+  if (!culprit.error.empty()) return "a program that cannot be started is not tried again";
+  if (culprit.exit.by_signal) return "";
+  return why_never(culprit.exit.value, settings_.no_restart_codes);
+}
+
+/// Nothing before the first of a row, then the back-off doubles; a quarter of it is jitter.
+std::chrono::nanoseconds RestartPolicy::next_delay() const {
+  if (in_a_row_ == 0 || settings_.back_off.count() == 0) return std::chrono::nanoseconds(0);
+  double delay = static_cast<double>(settings_.back_off.count());
+  const auto most = static_cast<double>(settings_.back_off_max.count());
+  for (int i = 1; i < in_a_row_ && delay < most; ++i) delay *= 2;
+  delay =
+      std::min(delay, most) * (0.75 + 0.25 * spread(static_cast<std::uint64_t>(restart_count())));
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(delay));
+}
+
+RestartDecision RestartPolicy::decide(const proto::WorkerFailure& culprit, Clock::time_point now) {
+  RestartDecision decision;
+  const auto lasted = settings_.minimum_uptime.count() > 0 ? settings_.minimum_uptime
+                                                           : std::chrono::nanoseconds(kLasted);
+  const bool was_short = culprit.ran_for < lasted;
+  short_rounds_ = was_short ? short_rounds_ + 1 : 0;
+  if (!was_short) in_a_row_ = 0;
+
+  if (settings_.max_restarts == 0) return decision;
+  decision.reason = hopeless(culprit);
+  if (decision.reason.empty() && settings_.minimum_uptime.count() > 0 &&
+      short_rounds_ >= settings_.crash_loop_rounds) {
+    decision.reason = fmt::format("crash loop: {} rounds in a row ended within {}", short_rounds_,
+                                  proto::describe(settings_.minimum_uptime));
+  }
+  if (decision.reason.empty() && !budget_left(now)) {
+    decision.reason = settings_.window.count() == 0
+                          ? fmt::format("{} of {} restarts used", used(now), settings_.max_restarts)
+                          : fmt::format("{} of {} restarts used within {}", used(now),
+                                        settings_.max_restarts, proto::describe(settings_.window));
+  }
+  if (!decision.reason.empty()) return decision;
+  decision.restart = true;
+  decision.delay = next_delay();
+  restarts_.push_back(now);
+  ++in_a_row_;
+  return decision;
+}
+
+std::string explain(const RestartSettings& settings) {
+  std::string text;
+  const auto line = [&text](std::string_view cause, const std::string& what) {
+    text += fmt::format("{:<34} {}\n", cause, what);
+  };
+  const bool any = settings.max_restarts > 0;
+  const std::string ends = "ends the job";
+  std::string again = ends + ": no restarts are allowed (--max-restarts)";
+  if (any) {
+    again =
+        fmt::format("restarts the group, at most {} times{}", settings.max_restarts,
+                    settings.window.count() > 0 ? " within any " + proto::describe(settings.window)
+                                                : " in the whole job");
+  }
+  line("a worker is killed by a signal", again);
+  line("a worker exits with another code", again);
+  for (const int code : {kExitUsage, kExitNotExecutable, kExitNotFound, kExitNeverRestart})
+    line(fmt::format("a worker exits with code {}", code), ends + ": " + why_never(code, {}));
+  for (const int code : settings.no_restart_codes)
+    line(fmt::format("a worker exits with code {}", code),
+         ends + ": " + why_never(code, settings.no_restart_codes));
+  line("PROGRAM cannot be started", ends);
+  line("all workers exit with code 0", ends + " as a success");
+  line("a stop signal comes", "stops the workers within the grace period and ends the job");
+  if (!any) return text;
+  line("before the first restart", "no wait");
+  line("before the next ones in a row",
+       settings.back_off.count() == 0
+           ? "no wait (--restart-delay)"
+           : fmt::format("{}, doubled each time up to {}, less up to a quarter",
+                         proto::describe(settings.back_off),
+                         proto::describe(settings.back_off_max)));
+  line(fmt::format("{} short rounds in a row", settings.crash_loop_rounds),
+       settings.minimum_uptime.count() == 0
+           ? "nothing: no round is too short (--min-uptime)"
+           : fmt::format("ends the job: each lasted less than {}",
+                         proto::describe(settings.minimum_uptime)));
+  return text;
+}
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,66 @@
+// Whether a failed round is tried again, and when. Pure: a function of the settings, the history
+// and the cause.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/membership_messages.hpp"
+
+namespace ddprun::rdzv {
+
+/// A worker that exits with it is never restarted: `worker/` gives it a name.
+inline constexpr int kExitNeverRestart = 113;
+
+struct RestartSettings {
+  int max_restarts = 0;                  ///< in the window, or in the whole job without one
+  std::chrono::nanoseconds window{0};    ///< 0: the whole job
+  std::chrono::nanoseconds back_off{0};  ///< before the second restart in a row; doubles; 0: none
+  std::chrono::nanoseconds back_off_max = std::chrono::seconds(60);
+  /// A round that failed sooner made no progress; `crash_loop_rounds` such rounds in a row end the
+  /// job. 0: rounds are never too short.
+  std::chrono::nanoseconds minimum_uptime{0};
+  int crash_loop_rounds = 3;
+  std::vector<int> no_restart_codes;  ///< exit codes that end the job, beside those that always do
+};
+
+struct RestartDecision {
+  bool restart = false;
+  std::chrono::nanoseconds delay{0};  ///< before the next round may form
+  std::string reason;  ///< why not; empty when it is, or when no restart was asked for
+};
+
+class RestartPolicy {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit RestartPolicy(RestartSettings settings) : settings_(std::move(settings)) {}
+
+  /// Whether any failure at this time could be followed by a restart.
+  [[nodiscard]] bool budget_left(Clock::time_point now) const;
+
+  /// Decides about a round that failed because of `culprit`, and counts the restart if there is
+  /// one.
+  RestartDecision decide(const proto::WorkerFailure& culprit, Clock::time_point now);
+
+  /// Restarts so far, in the whole job.
+  [[nodiscard]] int restart_count() const { return static_cast<int>(restarts_.size()); }
+  [[nodiscard]] const RestartSettings& settings() const { return settings_; }
+
+ private:
+  [[nodiscard]] std::string hopeless(const proto::WorkerFailure& culprit) const;
+  [[nodiscard]] int used(Clock::time_point now) const;
+  [[nodiscard]] std::chrono::nanoseconds next_delay() const;
+
+  RestartSettings settings_;
+  std::vector<Clock::time_point> restarts_;
+  int short_rounds_ = 0;  // in a row
+  int in_a_row_ = 0;      // restarts since the last round that lasted
+};
+
+/// What the policy makes of each kind of cause, for people: the text of --explain-policy.
+std::string explain(const RestartSettings& settings);
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,209 @@
+// What lines, error files and ends say of a worker.
+#include "agent/evidence/evidence.hpp"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+#include <random>
+
+#include "agent/evidence/error_file.hpp"
+#include "agent/evidence/line_signs.hpp"
+#include "agent/evidence/memory_kills.hpp"
+#include "tests/support/temp_dir.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using namespace ddprun::agent;
+using proto::EvidenceKind;
+
+namespace {
+
+/// What stays after these lines; each comes a second after the one before.
+LineSigns after(const std::vector<std::string>& lines) {
+  LineSigns signs;
+  auto now = LineSigns::Clock::time_point(0s);
+  for (const std::string& line : lines) {
+    now += 1s;
+    signs.line(line, [now] { return now; });
+  }
+  return signs;
+}
+
+WorkerObservation ended(proto::WorkerExit exit, bool stopped_by_us = false) {
+  WorkerObservation seen;
+  seen.exit = exit;
+  seen.ended_at = 5s;
+  seen.stopped_by_us = stopped_by_us;
+  seen.stop_signal = SIGTERM;
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("a traceback begins when its first line comes and says what went wrong at its end") {
+  const LineSigns signs =
+      after({"step 1", "Traceback (most recent call last):", "  File \"t.py\", line 3, in <module>",
+             "ValueError: bad lr", "During handling of the above exception", "KeyError: 'x'"});
+  CHECK(signs.first_at() == LineSigns::Clock::time_point(2s));
+  CHECK(signs.message() == "ValueError: bad lr");
+}
+
+TEST_CASE("PyTorch's rank before a line of a traceback is no part of it") {
+  const LineSigns signs = after({"[rank13]: Traceback (most recent call last):",
+                                 "[rank13]: torch.OutOfMemoryError: CUDA out of memory."});
+  CHECK(signs.message() == "torch.OutOfMemoryError: CUDA out of memory.");
+}
+
+TEST_CASE("crashes of C++, glibc, sanitizers and Python's own are recognized") {
+  for (const std::string line :
+       {"  what():  bad alloc", "Fatal Python error: Segmentation fault", "free(): invalid pointer",
+        "train: a.cpp:12: void f(): Assertion `x > 0' failed.", "Error: no data",
+        "thread 'main' panicked at src/main.rs:2:5:", "AssertionError",
+        "my.pkg.OddException: why"}) {
+    INFO(line);
+    CHECK_FALSE(after({line}).message().empty());
+  }
+  CHECK(after({"terminate called after throwing an instance of 'std::runtime_error'"}).first_at());
+}
+
+TEST_CASE("what a healthy program says is no sign") {
+  for (const std::string line :
+       {"", "loss 0.3", "warning: Error rate 3 %", "TestError handling works", "0Error: x",
+        "  ValueError: indented", "[rank0] ok", "[rankx]: ValueError: no rank", "UserWarning: slow",
+        "I1121 error_rate=0.2"}) {
+    INFO(line);
+    CHECK_FALSE(after({line}).first_at().has_value());
+  }
+}
+
+TEST_CASE("words of a victim are found in any case and others are not") {
+  for (const std::string text :
+       {"RuntimeError: [gloo/pair.cc:534] Connection closed by peer [127.0.0.1]:1",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+        "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a "
+        "network error",
+        "BrokenPipeError: [Errno 32] Broken pipe", "DistStoreError: wait timeout after 300000ms",
+        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)"}) {
+    INFO(text);
+    CHECK_FALSE(victim_phrase(text).empty());
+  }
+  CHECK(victim_phrase("ValueError: bad lr").empty());
+  CHECK(victim_phrase("").empty());
+}
+
+TEST_CASE("an error file of torch's record decorator gives message and traceback") {
+  const auto error = parse_error_file(
+      R"({"message": {"message": "ValueError: bad lr", "extraInfo": {"py_callstack":
+          "Traceback:\n  line\nValueError: bad lr\n", "timestamp": "1767225600"}}})");
+  REQUIRE(error.has_value());
+  CHECK(error->message == "ValueError: bad lr");
+  CHECK(error->callstack == std::vector<std::string>{"Traceback:", "  line", "ValueError: bad lr"});
+  CHECK(parse_error_file(R"({"message": "plain", "timestamp": 3})")->message == "plain");
+  CHECK(parse_error_file(R"({"message": {}})")->message.empty());
+}
+
+TEST_CASE("what is no error file is none and never an exception") {
+  for (const std::string text :
+       {"", "{", "[]", "null", "{}", "{\"message\": 3}", "{\"message\": [1]}", "\xff\xfe",
+        "{\"message\": {\"message\": 5, \"extraInfo\": []}"}) {
+    INFO(text);
+    CHECK_FALSE(parse_error_file(text).has_value());
+  }
+  std::mt19937 random(7);
+  const std::string whole =
+      R"({"message": {"message": "m", "extraInfo": {"py_callstack": "a\nb", "timestamp": "1"}}})";
+  for (int i = 0; i < 5000; ++i) {
+    std::string text = whole;
+    for (int change = 0; change < 3; ++change)
+      text[random() % text.size()] = static_cast<char>(random());
+    text.resize(random() % (text.size() + 1));
+    parse_error_file(text);
+  }
+  CHECK_FALSE(parse_error_file(std::string(100'000, '[')).has_value());
+}
+
+TEST_CASE("an error file that cannot be one says why and a missing one is nothing") {
+  const test::TempDir folder;
+  CHECK_FALSE(read_error_file("").has_value());
+  CHECK_FALSE(read_error_file((folder / "absent").string()).has_value());
+  std::ofstream(folder / "large") << std::string(kErrorFileBytesMax + 1, ' ');
+  CHECK(read_error_file((folder / "large").string())->problem.find("larger") != std::string::npos);
+  std::ofstream(folder / "garbage") << "oops";
+  CHECK_FALSE(read_error_file((folder / "garbage").string())->problem.empty());
+  CHECK_FALSE(read_error_file(folder.path().string())->problem.empty());
+  std::ofstream(folder / "good") << R"({"message": "m"})";
+  CHECK(read_error_file((folder / "good").string())->error.message == "m");
+}
+
+TEST_CASE("who succeeded or did as it was told has no evidence against it") {
+  CHECK_FALSE(evidence_of(ended({false, 0, false})).has_value());
+  CHECK_FALSE(evidence_of(ended({false, 0, false}, true)).has_value());
+  CHECK_FALSE(evidence_of(ended({true, SIGTERM, false}, true)).has_value());
+  CHECK_FALSE(evidence_of(ended({true, SIGKILL, false}, true)).has_value());
+  CHECK_FALSE(evidence_of(ended({false, 143, false}, true)).has_value());
+  WorkerObservation caught = ended({false, 0, false});
+  caught.exception_at = 1s;
+  CHECK_FALSE(evidence_of(caught).has_value());
+}
+
+TEST_CASE("an end by itself is evidence from the strongest to the weakest") {
+  const auto kind = [](const WorkerObservation& seen) { return evidence_of(seen)->kind; };
+  CHECK(kind(ended({true, SIGSEGV, false})) == EvidenceKind::fatal_signal);
+  CHECK(kind(ended({true, SIGABRT, false}, true)) == EvidenceKind::fatal_signal);
+  CHECK(kind(ended({true, SIGKILL, false})) == EvidenceKind::own_exit);
+  CHECK(kind(ended({false, 1, false})) == EvidenceKind::own_exit);
+  CHECK(kind(ended({false, 1, false}, true)) == EvidenceKind::late_exit);
+  WorkerObservation killed = ended({true, SIGKILL, false});
+  killed.memory_kill = true;
+  CHECK(kind(killed) == EvidenceKind::memory_kill);
+  WorkerObservation absent = ended({false, 127, false});
+  absent.not_started = "No such file or directory";
+  CHECK(kind(absent) == EvidenceKind::not_started);
+}
+
+TEST_CASE("the earliest sign of a worker counts and the best words are kept") {
+  WorkerObservation seen = ended({false, 1, false});
+  seen.exception_at = 3s;
+  seen.exception_message = "ValueError: bad lr";
+  auto evidence = evidence_of(seen);
+  CHECK(evidence->kind == EvidenceKind::exception_line);
+  CHECK(evidence->at == 3s);
+  seen.error_file_at = 4s;
+  seen.error_file_message = "from the file";
+  evidence = evidence_of(seen);
+  CHECK(evidence->kind == EvidenceKind::error_file);
+  CHECK(evidence->at == 3s);
+  CHECK(evidence->text == "from the file");
+}
+
+TEST_CASE("a worker that was stopped in the middle of its exception failed all the same") {
+  WorkerObservation seen = ended({true, SIGTERM, false}, true);
+  seen.exception_at = 2s;
+  seen.exception_message = "ValueError: bad lr";
+  REQUIRE(evidence_of(seen).has_value());
+  CHECK(evidence_of(seen)->at == 2s);
+}
+
+TEST_CASE("a fatal signal after the words of a victim is a victim's") {
+  WorkerObservation seen = ended({true, SIGABRT, false});
+  seen.exception_at = 4s;
+  seen.exception_message = "  what():  NCCL error: remote process exited";
+  CHECK(evidence_of(seen)->kind == EvidenceKind::fatal_signal);
+  CHECK(evidence_of(seen)->victim_phrase == "remote process exited");
+}
+
+TEST_CASE("the kernel's counters of kills for memory are read from the cgroup first") {
+  CHECK(counter_in("low 0\noom 1\noom_kill 3\n", "oom_kill") == 3U);
+  CHECK_FALSE(counter_in("oom_kill", "oom_kill").has_value());
+  CHECK_FALSE(counter_in("oom_kill x", "oom_kill").has_value());
+  const test::TempDir root;
+  std::filesystem::create_directories(root / "proc/self");
+  CHECK_FALSE(memory_kill_count(root.path().string()).has_value());
+  std::ofstream(root / "proc/vmstat") << "nr_free 5\noom_kill 7\n";
+  CHECK(memory_kill_count(root.path().string()) == 7U);
+  std::ofstream(root / "proc/self/cgroup") << "12:cpu:/x\n0::/job/a\n";
+  CHECK(memory_kill_count(root.path().string()) == 7U);
+  std::filesystem::create_directories(root / "sys/fs/cgroup/job/a");
+  std::ofstream(root / "sys/fs/cgroup/job/a/memory.events") << "oom 2\noom_kill 2\n";
+  CHECK(memory_kill_count(root.path().string()) == 2U);
+}

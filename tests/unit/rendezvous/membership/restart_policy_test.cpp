@@ -1,0 +1,141 @@
+// Whether a failed round is tried again: the policy's table, and what --explain-policy says of it.
+#include "rendezvous/membership/restart_policy.hpp"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using Catch::Matchers::Contains;
+using rdzv::RestartPolicy;
+using rdzv::RestartSettings;
+
+namespace {
+
+const RestartPolicy::Clock::time_point kStart{1h};
+
+proto::WorkerFailure exits(int code, std::chrono::nanoseconds ran_for = 10s) {
+  proto::WorkerFailure failure;
+  failure.exit = {false, code, false};
+  failure.ran_for = ran_for;
+  return failure;
+}
+
+proto::WorkerFailure dies_of(int signal) {
+  proto::WorkerFailure failure;
+  failure.exit = {true, signal, false};
+  failure.ran_for = 10s;
+  return failure;
+}
+
+RestartSettings at_most(int restarts) {
+  RestartSettings settings;
+  settings.max_restarts = restarts;
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("without restarts nothing is restarted and nothing has to be explained") {
+  RestartPolicy policy(at_most(0));
+  CHECK_FALSE(policy.budget_left(kStart));
+  const auto decision = policy.decide(exits(1), kStart);
+  CHECK_FALSE(decision.restart);
+  CHECK(decision.reason.empty());
+}
+
+TEST_CASE("the budget counts restarts of the whole job and its end is said") {
+  RestartPolicy policy(at_most(2));
+  CHECK(policy.decide(exits(1), kStart).restart);
+  CHECK(policy.decide(dies_of(SIGKILL), kStart + 1s).restart);
+  CHECK(policy.restart_count() == 2);
+  CHECK_FALSE(policy.budget_left(kStart + 1h));
+  const auto decision = policy.decide(exits(1), kStart + 1h);
+  CHECK_FALSE(decision.restart);
+  CHECK(decision.reason == "2 of 2 restarts used");
+}
+
+TEST_CASE("with a window old restarts are forgiven") {
+  RestartSettings settings = at_most(1);
+  settings.window = 60s;
+  RestartPolicy policy(settings);
+  CHECK(policy.decide(exits(1), kStart).restart);
+  CHECK_FALSE(policy.decide(exits(1), kStart + 59s).restart);
+  CHECK(policy.budget_left(kStart + 60s));
+  CHECK(policy.decide(exits(1), kStart + 60s).restart);
+  CHECK(policy.restart_count() == 2);
+  CHECK_THAT(policy.decide(exits(1), kStart + 61s).reason, Contains("within 1 min 0 s"));
+}
+
+TEST_CASE("causes that cannot heal are never retried") {
+  RestartSettings settings = at_most(9);
+  settings.no_restart_codes = {40, 41};
+  for (const int code : {2, 126, 127, rdzv::kExitNeverRestart, 40, 41}) {
+    INFO(code);
+    RestartPolicy policy(settings);
+    const auto decision = policy.decide(exits(code), kStart);
+    CHECK_FALSE(decision.restart);
+    CHECK_THAT(decision.reason, Contains(std::to_string(code)));
+    CHECK(policy.restart_count() == 0);
+  }
+  RestartPolicy policy(settings);
+  CHECK(policy.decide(exits(42), kStart).restart);
+  // The number of a signal is no exit code.
+  CHECK(policy.decide(dies_of(2), kStart).restart);
+  proto::WorkerFailure absent = exits(1);
+  absent.error = "No such file or directory";
+  CHECK_THAT(policy.decide(absent, kStart).reason, Contains("cannot be started"));
+}
+
+TEST_CASE("the first restart comes at once and later ones in a row after a doubling back-off") {
+  RestartSettings settings = at_most(20);
+  settings.back_off = 4s;
+  settings.back_off_max = 10s;
+  RestartPolicy policy(settings);
+  CHECK(policy.decide(exits(1), kStart).delay == 0s);
+  const auto within = [&](std::chrono::nanoseconds most) {
+    const auto delay = policy.decide(exits(1), kStart).delay;
+    CHECK(delay <= most);
+    CHECK(delay >= most * 3 / 4);
+  };
+  within(4s);
+  within(8s);
+  within(10s);
+  within(10s);
+  // A round that lasted ends the row.
+  CHECK(policy.decide(exits(1, 2min), kStart).delay == 0s);
+}
+
+TEST_CASE("rounds that end before the minimum uptime are a crash loop after some") {
+  RestartSettings settings = at_most(20);
+  settings.minimum_uptime = 5s;
+  RestartPolicy policy(settings);
+  CHECK(policy.decide(exits(1, 1s), kStart).restart);
+  CHECK(policy.decide(exits(1, 1s), kStart).restart);
+  SECTION("the third in a row ends the job") {
+    const auto decision = policy.decide(exits(1, 1s), kStart);
+    CHECK_FALSE(decision.restart);
+    CHECK_THAT(decision.reason, Contains("crash loop: 3 rounds in a row ended within 5.0 s"));
+  }
+  SECTION("one that lasted begins a new row") {
+    CHECK(policy.decide(exits(1, 6s), kStart).restart);
+    CHECK(policy.decide(exits(1, 1s), kStart).restart);
+    CHECK(policy.decide(exits(1, 1s), kStart).restart);
+  }
+}
+
+TEST_CASE("the policy explains itself for every cause") {
+  RestartSettings settings = at_most(3);
+  settings.window = 1h;
+  settings.back_off = 2s;
+  settings.minimum_uptime = 10s;
+  settings.no_restart_codes = {77};
+  const std::string text = rdzv::explain(settings);
+  for (const std::string part :
+       {"killed by a signal", "at most 3 times within any 1 h 0 min", "exits with code 2 ",
+        "exits with code 126", "exits with code 127", "exits with code 113", "exits with code 77",
+        "--no-restart-on", "2.0 s, doubled each time", "less than 10.0 s", "a stop signal comes"}) {
+    CHECK_THAT(text, Contains(part));
+  }
+  CHECK_THAT(rdzv::explain({}), Contains("no restarts are allowed"));
+}
