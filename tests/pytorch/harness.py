@@ -59,6 +59,8 @@ class Torch:
         kept = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
         # gloo looks up this machine's name to choose an address, and not every machine can.
         ours = {"PYTHON_EXEC": self.python, "GLOO_SOCKET_IFNAME": "lo", "PYTHONDONTWRITEBYTECODE": "1"}
+        # A ddprun built with AddressSanitizer would set its own limit of core files, and so the workers', to 0.
+        ours["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":disable_coredump=0"
         return kept | ours | ({} if self.has_libuv else {"USE_LIBUV": "0"}) | more
 
     def ddprun(self, *arguments):

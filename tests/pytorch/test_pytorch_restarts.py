@@ -56,11 +56,13 @@ class Restarts(FailingGroup):
                 wait_for(steps_done)
             time.sleep(chance.uniform(0, 0.5 if wanted == 0 else 0.03))
             os.kill(pid, signal.SIGKILL)
+        (folder / "may end").touch()
 
     @with_each_torch
     def test_a_script_with_checkpoints_survives_kills_and_ends_as_without_them(self, torch):
         undisturbed, killed = self.folder / "undisturbed", self.folder / "killed"
         undisturbed.mkdir()
+        (undisturbed / "may end").touch()
         killed.mkdir()
         result = run(self.command(torch, undisturbed, 0), torch.environment(), self.folder)
         self.assertEqual(result.status, 0, result)

@@ -1,6 +1,6 @@
 """Trains with checkpoints and goes on from the newest after a restart, told by torchrun's variables. Writes into the
 folder that its argument names: ROUND.RANK.pid when a worker starts, step (the newest done), result (a hash of the
-parameters and how many rounds there were)."""
+parameters). The last step waits for a file, so that who wants to kill it is never too late."""
 
 import datetime
 import hashlib
@@ -54,6 +54,8 @@ def main():
         dist.barrier()
     assert restarts > 0 or done == 0
     for step in range(done + 1, steps + 1):
+        while step == steps and not (folder / "may end").exists():
+            time.sleep(0.005)
         source = torch.Generator().manual_seed(step * 100 + rank)
         inputs = torch.randn(16, 10, generator=source)
         optimizer.zero_grad()

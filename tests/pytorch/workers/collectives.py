@@ -56,7 +56,7 @@ if rank != 1:
         dist.monitored_barrier(timeout=datetime.timedelta(seconds=1 if rank == 0 else 20))
     except RuntimeError as error:
         if rank == 0:
-            assert "1" in str(error) and "monitoredBarrier" in str(error), error
+            assert "Rank 1 failed to pass monitoredBarrier" in str(error), error
     else:
         raise AssertionError("monitored_barrier passed without rank 1")
 else:
