@@ -1,5 +1,7 @@
 #include "agent/round_failures.hpp"
 
+#include <algorithm>
+
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/evidence.hpp"
 #include "agent/streams/log_files.hpp"
@@ -7,6 +9,9 @@
 
 namespace ddprun::agent {
 namespace {
+
+// The kernel stamps files by a clock that is up to a tick behind.
+constexpr std::chrono::milliseconds kFileClock{20};
 
 /// What one worker said before it ended.
 struct LastWords {
@@ -50,8 +55,10 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     if (const auto at = words.signs.first_at()) seen.exception_at = *at - ended.started_at;
     seen.exception_message = words.signs.message();
     const auto file = read_error_file(error_file(ended.config, ended.round, local_rank));
-    if (file && file->problem.empty() && file->written >= ended.wall_started_at) {
-      seen.error_file_at = file->written - ended.wall_started_at;
+    if (file && file->problem.empty() && file->written + kFileClock >= ended.wall_started_at) {
+      seen.error_file_at =
+          std::max(std::chrono::nanoseconds(0),
+                   std::chrono::nanoseconds(file->written - ended.wall_started_at));
       seen.error_file_message = file->error.message;
       if (words.lines.empty()) words.lines = file->error.callstack;
     }

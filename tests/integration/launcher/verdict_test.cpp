@@ -1,0 +1,194 @@
+// A labelled corpus of failures, with real processes: the culprit and what decided it.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/job.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+/// What each of three workers does, as a line of a shell, and who has to be found guilty of it. In
+/// an argument of a worker `$$$$` is `$$`, by the macro of torchrun.
+struct Failure {
+  const char* name;
+  const char* rank0;
+  const char* rank1;
+  const char* rank2;
+  int culprit;
+  const char* evidence;
+};
+
+constexpr const char* kWaits = "sleep 20";
+constexpr const char* kSucceeds = "exit 0";
+// Python tears down slowly: its message is there long before its end.
+constexpr const char* kSlowValueError =
+    "echo 'Traceback (most recent call last):' >&2; echo 'ValueError: bad lr' >&2; sleep 0.4; "
+    "exit 1";
+constexpr const char* kEarlyVictim =
+    "sleep 0.15; echo 'ConnectionResetError: [Errno 104] Connection reset by peer' >&2; exit 1";
+
+#define ERROR_FILE(message) "echo '{\"message\": \"" message "\"}' > $TORCHELASTIC_ERROR_FILE; "
+
+const Failure kEnds[] = {
+    {"exits with 1", kWaits, "exit 1", kWaits, 1, "own_exit"},
+    {"exits with 255", kWaits, kWaits, "exit 255", 2, "own_exit"},
+    {"exits with 3 after work", "sleep 0.1; exit 3", kWaits, kWaits, 0, "own_exit"},
+    {"exits while another has succeeded", kSucceeds, "sleep 0.1; exit 4", kWaits, 1, "own_exit"},
+    {"is killed from outside", kWaits, "kill -9 $$$$", kWaits, 1, "own_exit"},
+    {"is terminated from outside", "kill -15 $$$$", kWaits, kWaits, 0, "own_exit"},
+    {"is interrupted from outside", kWaits, kWaits, "kill -2 $$$$; sleep 1", 2, "own_exit"},
+    {"hangs up", kWaits, "kill -1 $$$$", kWaits, 1, "own_exit"},
+    {"segfaults", kWaits, "kill -SEGV $$$$", kWaits, 1, "fatal_signal"},
+    {"aborts", "kill -ABRT $$$$", kWaits, kWaits, 0, "fatal_signal"},
+    {"meets a bus error", kWaits, kWaits, "kill -BUS $$$$", 2, "fatal_signal"},
+    {"meets an illegal instruction", kWaits, "kill -ILL $$$$", kWaits, 1, "fatal_signal"},
+    {"divides by zero", kWaits, "kill -FPE $$$$", kWaits, 1, "fatal_signal"},
+    {"exceeds a file size", kWaits, "kill -XFSZ $$$$", kWaits, 1, "fatal_signal"},
+    {"fails first of two", "sleep 0.3; exit 5", "exit 6", kWaits, 1, "own_exit"},
+    {"fails last in rank order", "sleep 0.3; exit 5", kWaits, "exit 6", 2, "own_exit"},
+};
+
+const Failure kWords[] = {
+    {"raises in Python", kWaits,
+     "echo 'Traceback (most recent call last):' >&2; echo "
+     "'ValueError: bad lr' >&2; exit 1",
+     kWaits, 1, "exception_line"},
+    {"raises under PyTorch's prefix", kWaits, kWaits,
+     "echo '[rank2]: Traceback (most recent call "
+     "last):' >&2; echo '[rank2]: RuntimeError: shape' >&2; exit 1",
+     2, "exception_line"},
+    {"throws in C++",
+     "echo 'terminate called after throwing' >&2; echo '  what():  bad' >&2; kill "
+     "-ABRT $$$$",
+     kWaits, kWaits, 0, "fatal_signal"},
+    {"fails an assertion", kWaits,
+     "echo \"t: a.cc:1: int f(): Assertion \\`x' failed.\" >&2; kill "
+     "-ABRT $$$$",
+     kWaits, 1, "fatal_signal"},
+    {"runs out of GPU memory", kWaits, kWaits,
+     "echo 'torch.OutOfMemoryError: CUDA out of memory' "
+     ">&2; exit 1",
+     2, "exception_line"},
+    {"leaves an error file", kWaits, ERROR_FILE("KeyError: 7") "exit 1", kWaits, 1, "error_file"},
+    {"leaves an error file beside words",
+     ERROR_FILE("KeyError: 7") "echo 'KeyError: 7' >&2; exit 1", kWaits, kWaits, 0, "error_file"},
+    {"leaves garbage as an error file", kWaits, "echo '{{{' > $TORCHELASTIC_ERROR_FILE; exit 9",
+     kWaits, 1, "own_exit"},
+    {"leaves a folder as an error file", kWaits, "mkdir $TORCHELASTIC_ERROR_FILE; exit 9", kWaits,
+     1, "own_exit"},
+    {"speaks of an exception and succeeds", "echo 'ValueError: caught' >&2; exit 0",
+     "sleep 0.1; exit 3", kWaits, 1, "own_exit"},
+    {"is the only one and speaks as a victim", kWaits,
+     "echo 'ConnectionRefusedError: x' >&2; exit 1", kWaits, 1, "exception_line"},
+    {"prints binary garbage", kWaits, "head -c 3000 /dev/urandom >&2; exit 7", kWaits, 1,
+     "own_exit"},
+};
+
+const Failure kVictimsFirst[] = {
+    {"raises slowly beside one victim", kEarlyVictim, kSlowValueError, kWaits, 1, "exception_line"},
+    {"raises slowly beside two victims", kEarlyVictim, kEarlyVictim, kSlowValueError, 2,
+     "exception_line"},
+    {"raises slowly under PyTorch's prefix",
+     "echo '[rank0]: Traceback (most recent call last):' "
+     ">&2; echo '[rank0]: ValueError: x' >&2; sleep 0.4; exit 1",
+     kEarlyVictim, kWaits, 0, "exception_line"},
+    {"exits with 3 after its victim", kEarlyVictim, "trap '' TERM; sleep 0.4; exit 3", kWaits, 1,
+     "late_exit"},
+    {"aborts after its victim", kEarlyVictim, kWaits, "trap '' TERM; sleep 0.4; kill -ABRT $$$$", 2,
+     "fatal_signal"},
+    {"segfaults after its victim", "trap '' TERM; sleep 0.4; kill -SEGV $$$$", kEarlyVictim, kWaits,
+     0, "fatal_signal"},
+    {"writes its error file and tears down slowly", kEarlyVictim,
+     ERROR_FILE("ValueError: late") "sleep 0.4; exit 1", kWaits, 1, "error_file"},
+    {"loses a gloo peer too late",
+     "sleep 0.15; echo 'RuntimeError: [gloo/pair.cc:534] Connection "
+     "closed by peer' >&2; exit 1",
+     kSlowValueError, kWaits, 1, "exception_line"},
+    {"loses an NCCL peer too late",
+     "sleep 0.15; echo 'DistBackendError: NCCL error: remote process "
+     "exited or there was a network error' >&2; kill -ABRT $$$$",
+     kWaits, kSlowValueError, 2, "exception_line"},
+    {"breaks a pipe too late", kSlowValueError,
+     "sleep 0.15; echo 'BrokenPipeError: [Errno 32] Broken pipe' >&2; exit 1", kWaits, 0,
+     "exception_line"},
+    {"is waited for in a store",
+     "sleep 0.15; echo 'DistStoreError: wait timeout after 1000ms' >&2; "
+     "exit 1",
+     kWaits, kSlowValueError, 2, "exception_line"},
+    {"is a victim with an error file",
+     ERROR_FILE("ConnectionResetError: [Errno 104] Connection reset "
+                "by peer") "exit 1",
+     kSlowValueError, kWaits, 1, "exception_line"},
+};
+
+nlohmann::json verdict_of(const Failure& failure) {
+  const test::TempDir folder;
+  const std::string file = (folder / "report.json").string();
+  const std::string script = std::string("case $RANK in 0) ") + failure.rank0 + ";; 1) " +
+                             failure.rank1 + ";; 2) " + failure.rank2 + ";; esac";
+  test::Job job;
+  const auto result = test::run({test::program("ddprun"), "--nproc-per-node=3", "--report=" + file,
+                                 "--grace-period=2", "/bin/sh", "-c", script},
+                                job.settings());
+  CHECK(result.status != 0);
+  CHECK(result.err.find("ddprun: culprit: rank " + std::to_string(failure.culprit) + " ") !=
+        std::string::npos);
+  std::ifstream stream(file);
+  return nlohmann::json::parse(std::string(std::istreambuf_iterator<char>(stream), {}));
+}
+
+template <std::size_t N>
+void check(const Failure (&failures)[N]) {
+  for (const Failure& failure : failures) {
+    INFO("the culprit " << failure.name);
+    const auto report = verdict_of(failure);
+    INFO(report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+    CHECK(report["outcome"] == "failed");
+    CHECK(report["culprit"]["rank"] == failure.culprit);
+    CHECK(report["culprit"]["evidence"] == failure.evidence);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a worker that ends badly by itself is the culprit") { check(kEnds); }
+
+TEST_CASE("what the culprit says of its end decides") { check(kWords); }
+
+TEST_CASE("a culprit that dies after its victims is found all the same") { check(kVictimsFirst); }
+
+TEST_CASE("a report that cannot be written is loud and changes no exit code") {
+  test::Job job;
+  const auto result = job.run({"--report=/proc/none/x"}, {"exit", "5"});
+  CHECK(result.status == 5);
+  CHECK(result.err.find("THE REPORT COULD NOT BE WRITTEN: /proc/none/x") != std::string::npos);
+}
+
+TEST_CASE("a success is reported as one with its rounds") {
+  const test::TempDir folder;
+  test::Job job;
+  const auto result = job.run({"--report=" + (folder / "r.json").string(), "--max-restarts=2"},
+                              {"round", "0", "exit", "1"});
+  CHECK(result.status == 0);
+  std::ifstream stream(folder / "r.json");
+  const auto report = nlohmann::json::parse(stream);
+  CHECK(report["outcome"] == "succeeded");
+  CHECK(report["culprit"].is_null());
+  REQUIRE(report["rounds"].size() == 2);
+  CHECK(report["rounds"][0]["end"].get<std::string>().starts_with("rank 0 exited with code 1"));
+  CHECK(report["restart_count"] == 1);
+}
+
+TEST_CASE("torchrun's exit code and causes that are never retried can be asked for") {
+  test::Job job;
+  CHECK(job.run({"--exit-code=one"}, {"exit", "5"}).status == 1);
+  const auto result = job.run({"--max-restarts=3", "--no-restart-on=5"}, {"exit", "5"});
+  CHECK(result.status == 5);
+  CHECK(result.err.find("not restarted: exit code 5 is in --no-restart-on") != std::string::npos);
+  CHECK(job.run({"--explain-policy", "--max-restarts=3"}, {}).out.find("at most 3 times") !=
+        std::string::npos);
+}
