@@ -141,6 +141,7 @@ int run_daemon(const DaemonOptions& options) {
                         to_string(bound)));
   }
   StoreSettings settings = options.store;
+  settings.clients_expected = std::min<std::uint64_t>(settings.connections_max, 65'536);
   settings.on_warning = [&](const std::string& line) { log.say(LogLevel::warning, line); };
   {
     StoreServer server(std::move(*outcome.listener), std::move(settings));

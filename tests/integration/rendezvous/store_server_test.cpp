@@ -341,3 +341,36 @@ TEST_CASE("clients that came before the server are served when it starts") {
   StoreServer server(std::move(made));
   CHECK(to_hex(early.receive(4)) == "07000000");
 }
+
+TEST_CASE("a last request and the end behind it are both seen when they come together") {
+  StoreListener made = listener();
+  {
+    RawClient hasty(made.port);
+    hasty.send(kHello + request([](auto& w) { w.set("/last", "words"); }));
+  }
+  StoreSettings settings;
+  settings.check_uid = false;  // the kernel no longer knows whose it was
+  StoreServer server(std::move(made), settings);
+  auto reader = StoreClient::connect(server.addr(), server.port(), soon());
+  REQUIRE(reader.has_value());
+  CHECK(reader->get("last", soon()).value() == "words");
+  const auto until = soon();
+  while (server.counters().open_clients > 1 && Clock::now() < until) {
+    REQUIRE(reader->add("n", 1, soon()));
+  }
+  CHECK(server.counters().open_clients == 1);
+}
+
+TEST_CASE("requests that fill the server's read buffer to its last byte are all served") {
+  Served served;
+  RawClient client(served.server.port());
+  client.send(kHello);
+  // One read takes 256 KiB; whether a read was full to the byte is up to the kernel, so many sizes.
+  const std::string ping = request([](auto& w) { w.ping(7); });
+  for (const std::size_t bytes : {256U * 1024U, 512U * 1024U, 1024U * 1024U}) {
+    const std::string framing = request([](auto& w) { w.set("/k", ""); });
+    const std::string value(bytes - framing.size() - ping.size(), 'v');
+    REQUIRE(client.send(request([&](auto& w) { w.set("/k", value); }) + ping));
+    REQUIRE(client.receive(4).size() == 4);
+  }
+}
