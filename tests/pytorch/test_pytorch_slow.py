@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness import with_each_torch
+from harness import WORKERS, TorchTest, run, with_each_torch
 from test_pytorch_groups import GroupTest
 from test_pytorch_restarts import FailingGroup
 
@@ -16,6 +16,19 @@ class ManyRestarts(FailingGroup):
     @with_each_torch
     def test_restarts_with_a_store_hosted_by_rank_0_meet_no_stale_keys(self, torch):
         self.check_failing_group(torch, 5, "--worker-store=rank0")
+
+
+class Verdicts(TorchTest):
+    @with_each_torch
+    def test_the_rank_that_broke_is_named_also_when_it_ends_last(self, torch):
+        cases = {"exception": 1, "exception and slow end": 1, "exit code": 7, "segmentation fault": 139, "kill": 137}
+        for number, (how, code) in enumerate(cases.items()):
+            with self.subTest(how):
+                rank = number % 3
+                result = run(torch.ddprun("--nproc-per-node=3", WORKERS / "breaks.py", how, rank), torch.environment(),
+                             self.folder)
+                self.assertEqual(result.status, code, result)
+                self.assertIn(f"ddprun: culprit: rank {rank} ", result.err)
 
 
 class Settings(GroupTest):
