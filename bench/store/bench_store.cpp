@@ -45,7 +45,7 @@ NAME=COMMAND for any other store of this protocol whose first line of output end
 
 Examples:
   bench_store --quick
-  chrt -f 50 bench_store --python /opt/venv/bin/python          everything, some ten minutes
+  chrt -f 50 bench_store --same-cpu --python /opt/venv/bin/python      everything, twenty minutes
   bench_store --scenario rates --server ours --server floor --request get --connections 50
   bench_store --scenario storms --ranks 512 --json
   bench_store --server ours --server "before=/tmp/before/bin/bench_store --serve=ours"
@@ -150,8 +150,8 @@ int main(int argc, char** argv) {
   or_else(settings.connections, std::vector<std::uint32_t>{1, 50, 1000, 10'000});
   or_else(settings.ranks, std::vector<std::uint32_t>{8, 64, 512, 1024, 4096});
   or_else(settings.crowds, std::vector<std::uint32_t>{1000, 5000, 10'000, 19'000, 50'000});
-  settings.measure = std::chrono::milliseconds(milliseconds > 0 ? milliseconds : quick ? 100 : 250);
-  settings.rounds = rounds > 0 ? rounds : quick ? 3 : 5;
+  settings.measure = std::chrono::milliseconds(milliseconds > 0 ? milliseconds : quick ? 20 : 50);
+  settings.rounds = rounds > 0 ? rounds : quick ? 5 : 9;
 
   settings.open_files_max = raise_open_files();
   try {

@@ -9,7 +9,7 @@
 namespace ddprun::bench {
 namespace {
 
-constexpr int kWidthMin = 9;
+constexpr int kWidthMin = 11;
 
 std::string text_of(const Report::Value& value, bool json) {
   if (const auto* text = std::get_if<std::string>(&value))
