@@ -24,10 +24,10 @@ struct StoreSettings {
   /// Clients that are connected at the same time. More of them wait in the kernel's queue until one
   /// leaves, as they do when the process has no descriptor left.
   std::uint64_t connections_max = 1'000'000;
-  /// Clients for which the process's descriptor table gets room before the first one comes; 0: none.
-  /// Without it the table doubles when it is full, and in a process with several threads the kernel
-  /// lets every doubling wait for all CPUs: 10 to 20 ms each, in the middle of a storm of connects.
-  /// Cheap where the server is made before the process has other threads.
+  /// Clients for which the process's descriptor table gets room before the first one comes; 0:
+  /// none. Without it the table doubles when it is full, and in a process with several threads the
+  /// kernel lets every doubling wait for all CPUs: 10 to 20 ms each, in the middle of a storm of
+  /// connects. Cheap where the server is made before the process has other threads.
   std::uint64_t clients_expected = 0;
   /// A client whose first request is not there whole by then is closed; 0: never. A silent one is
   /// left alone if PyTorch 1.13 uses this store, since each of its clients keeps a second
