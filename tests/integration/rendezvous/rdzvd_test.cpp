@@ -183,13 +183,13 @@ TEST_CASE("reasons to wait are said once for each change") {
 }
 
 TEST_CASE("a closed stdout is no reason not to serve") {
-  ChildOptions options;
-  options.limit = 20s;
-  const ChildResult result =
-      run({"/bin/sh", "-c", "exec timeout --preserve-status 1 \"$0\" --listen=127.0.0.1:0 >&-",
-           program("rdzvd")},
-          options);
-  CHECK(result.status == 0);
+  Child child(
+      {"/bin/sh", "-c", "exec \"$0\" --listen=127.0.0.1:0 --log-level=info >&-", program("rdzvd")});
+  REQUIRE(child.wait_for([](const std::string&, const std::string& err) {
+    return contains(err, "listens on 127.0.0.1:");
+  }));
+  child.signal(SIGTERM);
+  CHECK(child.wait().status == 0);
 }
 
 TEST_CASE("wrong use of rdzvd ends with 2 and says how to go on") {
