@@ -1,0 +1,148 @@
+// The control thread of the agent process: one job, its rounds, and what comes in from all sides.
+// Internal to agent/: agent.cpp has the events and the membership side, agent_round.cpp what
+// happens to a round.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/agent.hpp"
+#include "agent/job_signals.hpp"
+#include "agent/job_socket.hpp"
+#include "agent/streams/worker_output.hpp"
+#include "agent/worker_group.hpp"
+#include "agent/worker_starter.hpp"
+#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/store/store_server.hpp"
+
+namespace ddprun::agent {
+
+namespace asio = boost::asio;
+
+/// For SIGKILL to take effect on everything.
+inline constexpr std::chrono::seconds kKillLimit{2};
+/// For the last lines to reach a slow reader.
+inline constexpr std::chrono::seconds kOutputLimit{2};
+
+inline constexpr auto kReadable = asio::posix::descriptor_base::wait_read;
+
+/// Our name towards the membership core of one node.
+inline const proto::AgentId kOwnId = "local";
+
+/// One round on this node: made and destroyed as a whole.
+struct RoundState {
+  RoundState(proto::Round numbers, int workers, Clock::duration grace_period)
+      : round(std::move(numbers)), group(workers, grace_period) {}
+
+  proto::Round round;
+  WorkerGroup group;
+  Clock::time_point started_at = Clock::now();
+  std::chrono::system_clock::time_point wall_started_at = std::chrono::system_clock::now();
+  // The store's thread starts with its first client: programs that need no store get none.
+  std::optional<asio::posix::stream_descriptor> listening;
+  std::optional<rdzv::StoreServer> store;
+  // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
+  std::vector<std::optional<asio::posix::stream_descriptor>> exits;
+  std::optional<proto::Stop> stop;  // told to end
+  bool cleaned_up = false;
+};
+
+class Agent {
+ public:
+  Agent(const AgentConfig& config, const UserState& user, WardenLink link)
+      : config_(config),
+        link_(std::move(link)),
+        membership_(settings(config), Clock::now()),
+        starter_(config, user),
+        signals_(context_, wanted_signals(config),
+                 {[this](const SignalRecord& record) {
+                    on_signal(record);
+                    pump();
+                  },
+                  [this] {
+                    reap_strangers();
+                    pump();
+                  },
+                  [this] { die_with_warden(); }}),
+        grace_timer_(context_),
+        membership_timer_(context_),
+        memory_timer_(context_) {}
+
+  const AgentResult& run();
+
+ private:
+  static rdzv::MembershipSettings settings(const AgentConfig& config) {
+    rdzv::MembershipSettings settings;
+    settings.restart = config.restart;
+    return settings;
+  }
+
+  static std::vector<int> wanted_signals(const AgentConfig& config) {
+    std::vector<int> signals = config.stop_signals;
+    signals.insert(signals.end(), config.forward_signals.begin(), config.forward_signals.end());
+    return signals;
+  }
+
+  // Events.
+  void on_signal(const SignalRecord& record);
+  void on_worker_exit(std::size_t local_rank);
+  void reap_strangers();
+  [[noreturn]] void die_with_warden();
+
+  // Towards the membership core and back. `say` only queues; `pump` handles what came back, one
+  // message at a time.
+  void say(proto::AgentMessage message);
+  void pump();
+  void handle(proto::Round& round);
+  void handle(proto::Stop& stop);
+  void handle(proto::Finished& finished);
+
+  void prepare_meeting_point();
+  void join();
+  void offer_store(RoundState& state);
+  void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
+  void apply(GroupActions actions);
+  void signal_workers(int signal);
+  void end_round();
+  std::vector<proto::WorkerFailure> failures();
+  void count_memory_kills();
+  void summarize(const RoundState& state);
+  void notice(const std::string& line);
+  std::string status() const;
+
+  const AgentConfig& config_;
+  WardenLink link_;
+  asio::io_context context_{1};
+  rdzv::Membership membership_;
+  std::deque<proto::MembershipMessage> inbox_;
+
+  WorkerStarter starter_;
+  JobSignals signals_;
+  asio::steady_timer grace_timer_;
+  asio::steady_timer membership_timer_;
+  asio::steady_timer memory_timer_;
+  std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked
+  std::optional<JobSocket> socket_;
+
+  std::optional<std::uint16_t> meeting_port_;    // of the next round
+  std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
+  std::optional<RoundState> round_;
+  std::optional<WorkerOutput> output_;
+
+  int stop_signal_ = SIGTERM;  // what workers get at a stop
+  std::optional<SignalRecord> last_signal_;
+  bool leaving_ = false;
+  bool over_ = false;
+  bool paused_ = false;
+  AgentResult result_;
+};
+
+}  // namespace ddprun::agent
