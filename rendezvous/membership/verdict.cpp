@@ -14,7 +14,7 @@ using proto::FailedWorker;
 std::string_view to_string(EvidenceKind kind) {
   static constexpr std::array<std::string_view, 7> kNames{
       "not_started",    "memory_kill", "fatal_signal", "error_file",
-      "exception_line", "own_exit",        "late_exit"};
+      "exception_line", "own_exit",    "late_exit"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 

@@ -148,7 +148,8 @@ TEST_CASE("a new run starts fresh by default, and its restarted workers go on") 
   CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/job_7/"));
 }
 
-TEST_CASE("a disk that is full costs a warning; without any checkpoint the run does not succeed") {
+TEST_CASE(
+    "a disk that is full costs a warning and without any checkpoint the run does not succeed") {
   const SmallData data;
   const TempDir directory;
   const std::string base = undisturbed(data);

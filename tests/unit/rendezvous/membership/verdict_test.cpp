@@ -43,9 +43,11 @@ TEST_CASE("evidence that only a culprit shows beats any time") {
 
 TEST_CASE("the words of a victim lower it below everybody else") {
   CHECK(culprit({seen(0, exception_line, 1ms, "broken pipe"), seen(1, own_exit, 9ms)}) == 1);
-  CHECK(culprit({seen(0, fatal_signal, 1ms, "remote process exited"), seen(1, own_exit, 9ms)}) == 1);
+  CHECK(culprit({seen(0, fatal_signal, 1ms, "remote process exited"), seen(1, own_exit, 9ms)}) ==
+        1);
   CHECK(culprit({seen(0, own_exit, 1ms, "broken pipe"), seen(1, late_exit, 9ms)}) == 1);
-  CHECK(culprit({seen(0, own_exit, 2ms, "broken pipe"), seen(1, own_exit, 1ms, "broken pipe")}) == 1);
+  CHECK(culprit({seen(0, own_exit, 2ms, "broken pipe"), seen(1, own_exit, 1ms, "broken pipe")}) ==
+        1);
 }
 
 TEST_CASE("who ended after the stop is the culprit only of those") {
@@ -54,7 +56,8 @@ TEST_CASE("who ended after the stop is the culprit only of those") {
 }
 
 TEST_CASE("everybody else who failed is a victim, in order of ranks") {
-  const auto verdict = rdzv::judge({seen(2, own_exit, 3ms), seen(5, own_exit, 1ms), seen(0, own_exit, 2ms)});
+  const auto verdict =
+      rdzv::judge({seen(2, own_exit, 3ms), seen(5, own_exit, 1ms), seen(0, own_exit, 2ms)});
   CHECK(verdict.culprit.rank == 5);
   REQUIRE(verdict.victims.size() == 2);
   CHECK(verdict.victims[0].rank == 0);

@@ -81,7 +81,8 @@ TEST_CASE("a run stopped early by --max-steps keeps its schedule") {
   CHECK(make_plan(options, workers(1), kData, std::nullopt).last_step == plan.total_steps);
 }
 
-TEST_CASE("what fixes the bits of a result is part of a run's identity; what may change is not") {
+TEST_CASE(
+    "what fixes the bits of a result is part of a run's identity and what may change is not") {
   const Options options;
   const RunConfig base = make_plan(options, workers(1), kData, std::nullopt).config;
   const auto difference = [&](const Options& other) {
