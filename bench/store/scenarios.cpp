@@ -38,6 +38,8 @@ SwarmOptions swarm_options(const Server& server, std::uint32_t clients) {
   options.clients = clients;
   options.floor = server.speech() == Speech::floor;
   options.abrupt = true;
+  // Beyond half of an address's ports the kernel searches long for a free one at every connect.
+  options.source_addresses = 1 + clients / 10'001;
   // Redis asks for a queue of 511, whatever the kernel would give.
   if (server.speech() == Speech::redis) options.connecting_max = 400;
   return options;
