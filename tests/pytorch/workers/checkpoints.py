@@ -72,6 +72,8 @@ def main():
         for parameter in model.parameters():
             digest.update(parameter.detach().numpy().tobytes())
         write("result", digest.hexdigest())
+    del model, optimizer
+    dist.destroy_process_group()
 
 
 main()

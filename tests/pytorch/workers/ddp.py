@@ -68,5 +68,6 @@ everyones = [torch.empty_like(mine) for _ in range(size)]
 dist.all_gather(everyones, mine)
 assert all(torch.equal(mine, other) for other in everyones)
 dist.barrier()
+del parallel, optimizer  # it holds the group, whose threads would else live until the interpreter ends, with luck
 dist.destroy_process_group()
 print(f"rank {rank} of {size}: equal parameters, averaged gradients", flush=True)
