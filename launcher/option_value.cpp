@@ -11,13 +11,6 @@ namespace {
 
 constexpr double kSecondsMax = 1e9;
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\n\r\f\v";
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) {
@@ -48,6 +41,13 @@ LaunchError wrong_word(const OptionRow& row, std::string_view text, const std::s
 }
 
 }  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n\r\f\v";
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
 
 std::string enumerate(const std::vector<std::string>& words) {
   std::string text;

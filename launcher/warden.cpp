@@ -56,7 +56,7 @@ sigset_t watched_signals(const WardenSettings& settings) {
   }
   if (!ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
   for (const int signal :
-       {SIGCHLD, SIGCONT, agent::workers_paused_signal(), agent::ends_within_signal()}) {
+       {SIGCHLD, SIGCONT, SIGWINCH, agent::workers_paused_signal(), agent::ends_within_signal()}) {
     sigaddset(&set, signal);
   }
   return set;
