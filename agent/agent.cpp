@@ -1,6 +1,7 @@
 #include "agent/agent.hpp"
 
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +66,14 @@ void Agent::on_signal(const SignalRecord& record) {
   if (record.signal == SIGCONT) {
     if (paused_) signal_workers(SIGCONT);
     paused_ = false;
+    return;
+  }
+  if (record.signal == SIGWINCH) {
+    winsize size{};
+    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ||
+                       ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    if (output_ && known) output_->resize(size);
+    signal_workers(SIGWINCH);
     return;
   }
   const auto& forward = config_.forward_signals;

@@ -73,6 +73,7 @@ class Agent {
                   },
                   [this] { die_with_warden(); }}),
         grace_timer_(context_),
+        countdown_timer_(context_),
         membership_timer_(context_),
         memory_timer_(context_) {}
 
@@ -114,6 +115,7 @@ class Agent {
   void end_round();
   std::vector<proto::WorkerFailure> failures();
   void count_memory_kills();
+  void count_down();
   void summarize(const RoundState& state);
   void notice(const std::string& line);
   std::string status() const;
@@ -127,6 +129,7 @@ class Agent {
   WorkerStarter starter_;
   JobSignals signals_;
   asio::steady_timer grace_timer_;
+  asio::steady_timer countdown_timer_;
   asio::steady_timer membership_timer_;
   asio::steady_timer memory_timer_;
   std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked

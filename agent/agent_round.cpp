@@ -20,6 +20,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kMemoryCountAfter = 50ms;
+constexpr auto kCountDownEvery = 5s;
 constexpr auto kLastWordsLimit = 200ms;  // for what dead workers wrote to be read
 constexpr auto kWardenMargin = 1s;       // what the warden waits beyond our own limits
 
@@ -120,12 +121,31 @@ void Agent::apply(GroupActions actions) {
       pump();
     });
   }
+  if (leaving_ && state.group.deadline() && !state.group.ended()) count_down();
   for (proto::WorkerFailure& failure : actions.failures) {
     if (failure.pid > 0) kill(-failure.pid, SIGKILL);  // what it left in its session holds its GPU
     say(proto::WorkerFailed{state.round.number, std::move(failure)});
   }
   if (actions.all_done) say(proto::WorkersDone{state.round.number});
   if (state.group.ended() && state.stop) end_round();
+}
+
+/// Somebody waits for the job to end: says how long that may still take.
+void Agent::count_down() {
+  countdown_timer_.expires_after(kCountDownEvery);
+  countdown_timer_.async_wait([this](ErrorCode ec) {
+    if (ec || !round_ || !round_->group.deadline()) return;
+    const auto left =
+        std::chrono::ceil<std::chrono::seconds>(*round_->group.deadline() - Clock::now());
+    if (left <= 0s) return;
+    const auto& workers = round_->group.workers();
+    const auto running = std::count_if(workers.begin(), workers.end(), [](const auto& worker) {
+      return worker.pid > 0 && !worker.exit;
+    });
+    notice(fmt::format("waiting for {} of {} workers; SIGKILL in {} s", running, workers.size(),
+                       left.count()));
+    count_down();
+  });
 }
 
 void Agent::signal_workers(int signal) {
@@ -140,6 +160,7 @@ void Agent::end_round() {
   if (state.cleaned_up) return;
   state.cleaned_up = true;
   grace_timer_.cancel();
+  countdown_timer_.cancel();
   if (has_children()) result_.leftovers = !kill_all_children(Clock::now() + kKillLimit);
   state.listening.reset();
   if (state.store) result_.newer_store_clients = state.store->counters().newer_clients > 0;

@@ -78,6 +78,14 @@ void WorkerOutput::say(std::string line) {
   eventfd_write(wake_.get(), 1);
 }
 
+void WorkerOutput::resize(const winsize& size) {
+  {
+    const std::lock_guard lock(mutex_);
+    new_size_ = size;
+  }
+  eventfd_write(wake_.get(), 1);
+}
+
 void WorkerOutput::drain(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline, [this] { return open_ == 0 && new_lines_.empty(); });
@@ -142,9 +150,11 @@ void WorkerOutput::run() {
 void WorkerOutput::take_new() {
   std::vector<OutputSource> sources;
   std::vector<std::string> lines;
+  std::optional<winsize> size;
   {
     const std::lock_guard lock(mutex_);
     sources.swap(new_sources_);
+    size.swap(new_size_);
     lines = new_lines_;
     // A report is about the newest round, or the one before it.
     if (!sources.empty() && sources.front().round > 0) {
@@ -162,6 +172,11 @@ void WorkerOutput::take_new() {
     DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0,
                   "a stream goes into epoll");
     streams_[fd] = std::move(stream);
+  }
+  if (size) {
+    for (const auto& [fd, stream] : streams_) {
+      if (stream->source.terminal) ioctl(fd, TIOCSWINSZ, &*size);
+    }
   }
   for (const std::string& line : lines) {
     std::string out;

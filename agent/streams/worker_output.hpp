@@ -2,12 +2,15 @@
 // last ones of stderr.
 #pragma once
 
+#include <sys/ioctl.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +53,9 @@ class WorkerOutput {
 
   /// A line of ours on stderr, between the workers' lines.
   void say(std::string line);
+
+  /// The user's terminal has this size now: the workers' pseudo-terminals follow.
+  void resize(const winsize& size);
 
   /// Waits until every stream has ended, or the deadline has passed. Streams end when the last
   /// process that holds them does.
@@ -100,6 +106,7 @@ class WorkerOutput {
   std::condition_variable changed_;
   std::vector<OutputSource> new_sources_;
   std::vector<std::string> new_lines_;
+  std::optional<winsize> new_size_;
   std::size_t open_ = 0;  // streams that have not ended, the new ones included
   bool stop_ = false;
   struct Tail {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,6 +122,10 @@ class OnTerminal {
     read_some();
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
+  void resize(unsigned short rows, unsigned short columns) const {
+    const winsize size{rows, columns, 0, 0};
+    REQUIRE(ioctl(master_, TIOCSWINSZ, &size) == 0);
+  }
   [[nodiscard]] pid_t pid() const { return pid_; }
   std::string shown;
 
@@ -182,6 +187,31 @@ TEST_CASE("workers under a terminal see a terminal") {
                       mark);
   CHECK(terminal.wait() == 0);
   CHECK(count(terminal.shown, "] tty") == 2);
+}
+
+TEST_CASE("workers' terminals follow the size of ours") {
+  const std::string mark = test::unique_mark();
+  OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",
+                       "echo ready; while [ \"$(stty size <&2)\" != '33 111' ]; do sleep 0.02; "
+                       "done; echo resized"},
+                      mark);
+  REQUIRE(terminal.wait_for("[rank0] ready"));
+  REQUIRE(terminal.wait_for("[rank1] ready"));
+  terminal.resize(33, 111);
+  CHECK(terminal.wait() == 0);
+  CHECK(count(terminal.shown, "] resized") == 2);
+}
+
+TEST_CASE("while workers take their time to stop it is said for how long they still may") {
+  const std::string mark = test::unique_mark();
+  OnTerminal terminal(job({"--nproc-per-node=2", "--grace-period=6"},
+                          {"signals", "print", "ready", "rank", "0", "sleep", "60"}),
+                      mark);
+  REQUIRE(terminal.wait_for("[rank0] ready"));
+  REQUIRE(terminal.wait_for("[rank1] ready"));
+  terminal.type("\x03");
+  CHECK(terminal.wait_for("waiting for 1 of 2 workers; SIGKILL in 1 s"));
+  CHECK(terminal.wait() == 130);
 }
 
 TEST_CASE("Ctrl-Z stops the workers and then ddprun, and fg continues both") {
