@@ -21,7 +21,8 @@ std::string file_name_of(const std::string& run_id) {
 }
 
 LaunchError cannot(const std::string& folder, const std::string& why) {
-  return usage_error("--log-dir: cannot make a folder in " + folder + ": " + why);
+  return usage_error("--log-dir: cannot make a folder in " + folder + ": " + why +
+                     "; give --log-dir a folder that you can write to");
 }
 
 /// Replaces the link at once; a name that is no link is left alone.

@@ -76,7 +76,7 @@ bool is_exception_line(std::string_view line) {
 
 /// glibc's assert: `train: loss.cpp:12: float f(): Assertion `x > 0' failed.`; Rust's panic.
 bool is_assertion(std::string_view line) {
-  return (line.find(": Assertion `") != std::string_view::npos && line.ends_with("failed.")) ||
+  return (line.ends_with("failed.") && line.find(": Assertion `") != std::string_view::npos) ||
          (line.starts_with("thread '") && line.find("' panicked at") != std::string_view::npos);
 }
 

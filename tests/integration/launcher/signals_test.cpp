@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "tests/support/child.hpp"
+#include "tests/support/job.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace ddprun;
@@ -21,11 +22,7 @@ namespace {
 
 std::vector<std::string> job(std::vector<std::string> options,
                              const std::vector<std::string>& actions) {
-  std::vector<std::string> words{test::program("ddprun")};
-  words.insert(words.end(), options.begin(), options.end());
-  words.push_back(test::helper("job_worker"));
-  words.insert(words.end(), actions.begin(), actions.end());
-  return words;
+  return test::Job::command(std::move(options), actions);
 }
 
 test::ChildOptions marked(const std::string& mark) {
@@ -270,6 +267,35 @@ TEST_CASE("a signal to the agent itself ends the job as one to ddprun does") {
   REQUIRE(agent > 0);
   kill(agent, SIGTERM);
   CHECK(child.wait().status == 128 + SIGTERM);
+  CHECK(nothing_left(mark));
+}
+
+TEST_CASE("a forwarded signal reaches the workers and ends nothing") {
+  const std::string mark = test::unique_mark();
+  test::Child child(
+      {test::program("ddprun"), "--nproc-per-node=2", "--forward-signals=USR1", "/bin/sh", "-c",
+       "trap 'echo got it; exit 0' USR1; echo ready; while :; do sleep 0.02; done"},
+      marked(mark));
+  REQUIRE(child.wait_for_output("[rank0] ready"));
+  REQUIRE(child.wait_for_output("[rank1] ready"));
+  child.signal(SIGUSR1);
+  const auto result = child.wait();
+  CHECK(result.status == 0);
+  CHECK(count(result.out, "] got it") == 2);
+  CHECK(nothing_left(mark));
+}
+
+TEST_CASE("a signal that is not to be handled ends ddprun itself and with it the job") {
+  const std::string mark = test::unique_mark();
+  test::Child child(job({"--nproc-per-node=2", "--signals-to-handle=SIGTERM"},
+                        {"signals", "print", "ready", "sleep", "60"}),
+                    marked(mark));
+  REQUIRE(child.wait_for_output("[rank0] ready"));
+  REQUIRE(child.wait_for_output("[rank1] ready"));
+  child.signal(SIGINT);
+  const auto result = child.wait();
+  CHECK(result.status == 128 + SIGINT);
+  CHECK(result.out.find("got signal") == std::string::npos);
   CHECK(nothing_left(mark));
 }
 
