@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/placement/placement.hpp"
 #include "launcher/launch_error.hpp"
 #include "launcher/log_options.hpp"
 #include "launcher/parser.hpp"
@@ -46,7 +47,7 @@ enum class GpuVisibility { all, own };
 enum class OutputMode { prefix, raw, pty, pipe };
 enum class StdinMode { rank0, all, none };
 enum class LogLevel { trace, debug, info, warn, error, off };
-enum class NumaBinding { node, socket, exclusive, core_complex };
+using agent::NumaBinding;
 /// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
 enum class LocalRankArgument { automatic, dash, underscore, none };
 enum class WorkerStore { agent, rank0 };

@@ -7,20 +7,6 @@
 namespace ddprun::launcher {
 namespace {
 
-agent::NumaBinding binding_of(NumaBinding binding) {
-  switch (binding) {
-    case NumaBinding::node:
-      return agent::NumaBinding::node;
-    case NumaBinding::socket:
-      return agent::NumaBinding::socket;
-    case NumaBinding::exclusive:
-      return agent::NumaBinding::exclusive;
-    case NumaBinding::core_complex:
-      return agent::NumaBinding::core_complex;
-  }
-  return agent::NumaBinding::node;
-}
-
 void plan_omp_threads(const LaunchOptions& options, const Environment& environment,
                       const Probes& probes, LaunchPlan& plan) {
   const auto workers = static_cast<int>(plan.workers.size());
@@ -59,7 +45,7 @@ Outcome<bool> plan_cpus(const LaunchOptions& options, const Environment& environ
                         const Probes& probes, const std::vector<std::string>& gpus,
                         LaunchPlan& plan) {
   if (options.numa_binding) {
-    auto sets = agent::place_workers(probes.topology(gpus), binding_of(*options.numa_binding),
+    auto sets = agent::place_workers(probes.topology(gpus), *options.numa_binding,
                                      static_cast<int>(plan.workers.size()), gpus);
     if (!sets) return usage_error("--numa-binding: " + sets.error().message);
     for (std::size_t i = 0; i < plan.workers.size(); ++i)
