@@ -99,7 +99,8 @@ void Agent::on_signal(const SignalRecord& record) {
     say(proto::Leave{record.signal, ""});
   } else if (round_) {
     notice(fmt::format("{} again: killing the workers now", name));
-    apply(round_->group.kill_now());
+    apply(round_->group.kill_now(Clock::now()));
+    take(round_->leftovers.kill_now());
   }
 }
 
@@ -136,7 +137,7 @@ void Agent::on_worker_exit(std::size_t local_rank) {
 }
 
 void Agent::die_with_warden() {
-  kill_all_children(Clock::now() + kKillLimit);
+  kill_everything(config_.kill_timeout);
   std::error_code ignored;
   if (!config_.run_directory.empty()) std::filesystem::remove_all(config_.run_directory, ignored);
   _exit(128 + SIGKILL);
@@ -213,8 +214,8 @@ void Agent::handle(proto::Finished& finished) {
   if (over_) return;  // told twice: as a member, and as one who wanted to join again
   over_ = true;
   if (round_) {
-    if (has_children()) result_.leftovers = !kill_all_children(Clock::now() + kKillLimit);
-    if (!round_->cleaned_up) summarize(*round_);
+    if (has_children() && result_.leftovers.empty()) kill_leftovers();
+    if (!round_->reported) summarize(*round_);
     result_.round = round_->round.number;
     result_.first_rank = round_->round.first_rank;
     result_.started = round_->wall_started_at;
@@ -222,6 +223,7 @@ void Agent::handle(proto::Finished& finished) {
     if (round_->store) result_.newer_store_clients = round_->store->counters().newer_clients > 0;
   }
   result_.node_name = config_.node_name;
+  result_.containment = config_.containment;
   if (output_) {
     const auto limit = Clock::now() + kOutputLimit;
     output_->drain(limit);

@@ -31,6 +31,7 @@ struct AgentResult {
   proto::Finished finished;
   proto::RoundNumber round = 0;
   std::string node_name;
+  ContainmentLevel containment = ContainmentLevel::tree;
   std::chrono::system_clock::time_point started;  ///< of the last round
   int first_rank = 0;                             ///< of this node in the last round
   std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
@@ -38,7 +39,7 @@ struct AgentResult {
   bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
   std::uint64_t dropped_bytes = 0;
-  bool leftovers = false;  ///< processes that could not be killed remain
+  std::vector<std::string> leftovers;  ///< processes that could not be killed: who, and why
 };
 
 /// Runs the job of one node (the one-member membership included) until it is over and nothing of it

@@ -15,6 +15,8 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/agent.hpp"
+#include "agent/containment/clearing.hpp"
+#include "agent/containment/leftovers.hpp"
 #include "agent/job_signals.hpp"
 #include "agent/job_socket.hpp"
 #include "agent/streams/worker_output.hpp"
@@ -27,8 +29,6 @@ namespace ddprun::agent {
 
 namespace asio = boost::asio;
 
-/// For SIGKILL to take effect on everything.
-inline constexpr std::chrono::seconds kKillLimit{2};
 /// For the last lines to reach a slow reader.
 inline constexpr std::chrono::seconds kOutputLimit{2};
 
@@ -39,8 +39,8 @@ inline const proto::AgentId kOwnId = "local";
 
 /// One round on this node: made and destroyed as a whole.
 struct RoundState {
-  RoundState(proto::Round numbers, int workers, Clock::duration grace_period)
-      : round(std::move(numbers)), group(workers, grace_period) {}
+  RoundState(proto::Round numbers, WorkerGroup workers)
+      : round(std::move(numbers)), group(std::move(workers)) {}
 
   proto::Round round;
   WorkerGroup group;
@@ -51,8 +51,11 @@ struct RoundState {
   std::optional<rdzv::StoreServer> store;
   // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
-  std::optional<proto::Stop> stop;  // told to end
-  bool cleaned_up = false;
+  std::optional<proto::Stop> stop;                 // told to end
+  std::optional<Clock::time_point> patience_ends;  // of a stop that the user asked for
+  Leftovers leftovers;
+  bool stuck = false;     // some workers do not die of SIGKILL
+  bool reported = false;  // to the membership core, after a stop
 };
 
 class Agent {
@@ -61,7 +64,7 @@ class Agent {
       : config_(config),
         link_(std::move(link)),
         membership_(settings(config), Clock::now()),
-        starter_(config, user),
+        starter_(config, user, link_.cgroup() != nullptr ? link_.cgroup()->folder_fd() : -1),
         signals_(context_, wanted_signals(config),
                  {[this](const SignalRecord& record) {
                     on_signal(record);
@@ -69,10 +72,12 @@ class Agent {
                   },
                   [this] {
                     reap_strangers();
+                    look_for_leftovers();
                     pump();
                   },
                   [this] { die_with_warden(); }}),
         grace_timer_(context_),
+        leftovers_timer_(context_),
         countdown_timer_(context_),
         membership_timer_(context_),
         memory_timer_(context_) {}
@@ -112,7 +117,16 @@ class Agent {
   void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
   void apply(GroupActions actions);
   void signal_workers(int signal);
-  void end_round();
+  // The end of a round, in this order (agent_end.cpp): its workers have ended, what they left is
+  // gone, the membership core is told.
+  void clear_round();
+  void look_for_leftovers();
+  void take(Leftovers::Step step);
+  void name_leftovers();
+  void kill_leftovers();
+  void round_is_clear();
+  void report_round();
+  std::vector<ProcessEntry> kill_everything(Clock::duration limit);
   std::vector<proto::WorkerFailure> failures();
   void count_memory_kills();
   void count_down();
@@ -129,6 +143,7 @@ class Agent {
   WorkerStarter starter_;
   JobSignals signals_;
   asio::steady_timer grace_timer_;
+  asio::steady_timer leftovers_timer_;
   asio::steady_timer countdown_timer_;
   asio::steady_timer membership_timer_;
   asio::steady_timer memory_timer_;

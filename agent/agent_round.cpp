@@ -9,7 +9,6 @@
 
 #include "agent/agent_job.hpp"
 #include "agent/evidence/memory_kills.hpp"
-#include "agent/round_failures.hpp"
 #include "proto/assert.hpp"
 #include "proto/words.hpp"
 
@@ -21,8 +20,7 @@ namespace {
 
 constexpr auto kMemoryCountAfter = 50ms;
 constexpr auto kCountDownEvery = 5s;
-constexpr auto kLastWordsLimit = 200ms;  // for what dead workers wrote to be read
-constexpr auto kWardenMargin = 1s;       // what the warden waits beyond our own limits
+constexpr auto kWardenMargin = 1s;  // what the warden waits beyond our own limits
 
 }  // namespace
 
@@ -33,7 +31,8 @@ void Agent::handle(proto::Round& round) {
                        round.restart_count, round.max_restarts));
   }
   const int workers = static_cast<int>(config_.workers.size());
-  round_.emplace(std::move(round), workers, config_.grace_period);
+  round_.emplace(std::move(round),
+                 WorkerGroup(workers, config_.grace_period, config_.kill_timeout));
   RoundState& state = *round_;
   state.exits.resize(static_cast<std::size_t>(workers));
   std::vector<OutputSource> sources;
@@ -92,13 +91,14 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
 void Agent::handle(proto::Stop& stop) {
   RoundState& state = *round_;
   if (stop.final || leaving_) {
-    link_.ends_within(config_.grace_period +
-                      std::chrono::milliseconds(kKillLimit + kOutputLimit + kWardenMargin));
+    link_.ends_within(config_.grace_period + config_.kill_timeout +
+                      std::chrono::milliseconds(kOutputLimit + kWardenMargin));
   } else if (config_.master_port == 0) {
     prepare_meeting_point();  // before the old group is gone: the new port cannot be taken by it,
                               // or meet its keys
   }
   state.stop = std::move(stop);
+  if (leaving_) state.patience_ends = Clock::now() + config_.grace_period;
   apply(state.group.stop(stop_signal_, Clock::now()));
 }
 
@@ -113,6 +113,7 @@ void Agent::apply(GroupActions actions) {
     grace_timer_.async_wait([this](ErrorCode ec) {
       if (ec || !round_) return;
       const auto late = round_->group.deadline_passed(Clock::now());
+      if (late.stuck) round_->stuck = true;
       if (late.signal != 0) {
         notice(fmt::format("workers still run after the grace period of {} s: killing them",
                            static_cast<double>(config_.grace_period.count()) / 1000.0));
@@ -121,13 +122,13 @@ void Agent::apply(GroupActions actions) {
       pump();
     });
   }
-  if (leaving_ && state.group.deadline() && !state.group.ended()) count_down();
+  const bool waiting = state.group.deadline() && !state.group.ended();
+  if (waiting && (leaving_ || state.group.killed())) count_down();
   for (proto::WorkerFailure& failure : actions.failures) {
     if (failure.pid > 0) kill(-failure.pid, SIGKILL);  // what it left in its session holds its GPU
     say(proto::WorkerFailed{state.round.number, std::move(failure)});
   }
-  if (actions.all_done) say(proto::WorkersDone{state.round.number});
-  if (state.group.ended() && state.stop) end_round();
+  if (state.group.ended() && (actions.all_done || state.stop)) clear_round();
 }
 
 /// Somebody waits for the job to end: says how long that may still take.
@@ -139,6 +140,12 @@ void Agent::count_down() {
         std::chrono::ceil<std::chrono::seconds>(*round_->group.deadline() - Clock::now());
     if (left <= 0s) return;
     const auto& workers = round_->group.workers();
+    if (round_->group.killed()) {
+      for (const ProcessEntry& process : live_children())
+        notice(fmt::format("SIGKILL has not ended {} yet; giving up in {} s",
+                           describe_stuck(process), left.count()));
+      return;
+    }
     const auto running = std::count_if(workers.begin(), workers.end(), [](const auto& worker) {
       return worker.pid > 0 && !worker.exit;
     });
@@ -155,59 +162,12 @@ void Agent::signal_workers(int signal) {
   }
 }
 
-void Agent::end_round() {
-  RoundState& state = *round_;
-  if (state.cleaned_up) return;
-  state.cleaned_up = true;
-  grace_timer_.cancel();
-  countdown_timer_.cancel();
-  if (has_children()) result_.leftovers = !kill_all_children(Clock::now() + kKillLimit);
-  state.listening.reset();
-  if (state.store) result_.newer_store_clients = state.store->counters().newer_clients > 0;
-  state.store.reset();
-  summarize(state);
-  proto::Stopped stopped;
-  stopped.round = state.round.number;
-  stopped.failures = failures();
-  say(std::move(stopped));
-  if (state.stop->final || leaving_) return;
-  join();
-  if (const auto deadline = membership_.deadline(); deadline && *deadline > Clock::now() + 1s)
-    notice(fmt::format("the next round begins in {}", proto::describe(*deadline - Clock::now())));
-}
-
-/// Of the round that has ended. What its workers wrote last may still be on its way to us.
-std::vector<proto::WorkerFailure> Agent::failures() {
-  const RoundState& state = *round_;
-  const auto& workers = state.group.workers();
-  const bool failed = std::any_of(workers.begin(), workers.end(), [](const WorkerRecord& worker) {
-    return !worker.error.empty() || (worker.exit && !worker.exit->success());
-  });
-  if (!failed) return {};
-  if (output_) output_->drain(Clock::now() + kLastWordsLimit);
-  const auto before = memory_kills_;
-  memory_kills_ = memory_kill_count();
-  const bool memory_kill = before && memory_kills_ && *memory_kills_ > *before;
-  return failures_of({config_, state.round, workers, state.started_at, state.wall_started_at,
-                      stop_signal_, memory_kill, output_ ? &*output_ : nullptr});
-}
-
 /// A start is too short for that, and nobody fills a machine's memory in so little time.
 void Agent::count_memory_kills() {
   memory_timer_.expires_after(kMemoryCountAfter);
   memory_timer_.async_wait([this](ErrorCode ec) {
     if (!ec && !memory_kills_) memory_kills_ = memory_kill_count();
   });
-}
-
-void Agent::summarize(const RoundState& state) {
-  RoundSummary summary;
-  summary.number = state.round.number;
-  summary.restart_count = state.round.restart_count;
-  summary.started = state.wall_started_at;
-  summary.lasted = Clock::now() - state.started_at;
-  summary.end = state.stop ? state.stop->reason : "";
-  result_.rounds.push_back(std::move(summary));
 }
 
 }  // namespace ddprun::agent

@@ -9,6 +9,7 @@
 
 #include <spdlog/common.h>
 
+#include "agent/containment/level.hpp"
 #include "agent/placement/cpu_set.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 
@@ -50,6 +51,8 @@ struct AgentConfig {
   std::vector<WorkerSettings> workers;  ///< one for each local rank
   rdzv::RestartSettings restart;
   std::chrono::milliseconds grace_period{30'000};
+  std::chrono::milliseconds kill_timeout{10'000};         ///< for SIGKILL to take effect
+  ContainmentLevel containment = ContainmentLevel::tree;  ///< which the warden has arranged
 
   std::string store_host;         ///< numeric address on which the round's store listens
   std::string master_addr;        ///< what workers are told

@@ -1,9 +1,10 @@
 #include "agent/job_signals.hpp"
 
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 
@@ -15,7 +16,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr auto kPipeReadable = asio::posix::descriptor_base::wait_read;
+constexpr auto kSignalReadable = asio::posix::descriptor_base::wait_read;
 
 std::int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -34,10 +35,13 @@ JobSignals::JobSignals(asio::io_context& context, std::vector<int> signals, Hand
     : signals_(std::move(signals)),
       handlers_(std::move(handlers)),
       signalfd_(context),
-      pipe_(context),
       warden_(context) {}
 
-void JobSignals::start(WardenLink& link) {
+JobSignals::~JobSignals() {
+  if (warden_.is_open()) warden_.release();
+}
+
+void JobSignals::start(const WardenLink& link) {
   sigset_t caught;
   sigemptyset(&caught);
   for (const int signal : signals_) {
@@ -48,22 +52,14 @@ void JobSignals::start(WardenLink& link) {
   signalfd_.assign(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
   watch_signalfd();
 
-  // The parent-death signal can be lost to a warden that died before it was armed; a pidfd cannot.
-  const long pidfd = syscall(SYS_pidfd_open, link.warden(), 0);
-  if (pidfd >= 0) {
-    warden_.assign(static_cast<int>(pidfd));
-    warden_.async_wait(kPipeReadable, [this](ErrorCode ec) {
-      if (!ec) handlers_.warden_died();
-    });
-  }
-  if (getppid() != link.warden()) handlers_.warden_died();
-
-  pipe_.assign(link.take_signals().release());
-  watch_pipe();
+  // The parent-death signal can be lost to a warden that died before it was armed; the end of its
+  // socket cannot.
+  warden_.assign(link.socket());
+  watch_warden();
 }
 
 void JobSignals::watch_signalfd() {
-  signalfd_.async_wait(kPipeReadable, [this](ErrorCode ec) {
+  signalfd_.async_wait(kSignalReadable, [this](ErrorCode ec) {
     if (ec) return;
     signalfd_siginfo info{};
     while (read(signalfd_.native_handle(), &info, sizeof info) == sizeof info) {
@@ -80,14 +76,17 @@ void JobSignals::watch_signalfd() {
   });
 }
 
-void JobSignals::watch_pipe() {
-  pipe_.async_wait(kPipeReadable, [this](ErrorCode ec) {
+void JobSignals::watch_warden() {
+  warden_.async_wait(kSignalReadable, [this](ErrorCode ec) {
     if (ec) return;
     SignalRecord record;
-    // Its end is the warden's, of which the pidfd tells.
-    if (read(pipe_.native_handle(), &record, sizeof record) != sizeof record) return;
-    handlers_.signal(record);
-    watch_pipe();
+    const ssize_t count = recv(warden_.native_handle(), &record, sizeof record, MSG_DONTWAIT);
+    if (count == sizeof record) {
+      handlers_.signal(record);
+    } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+      handlers_.warden_died();
+    }
+    watch_warden();
   });
 }
 

@@ -1,5 +1,5 @@
-// Where signals and the warden's end reach the agent: a signalfd (so that the sender is known), the
-// warden's pipe, and a pidfd on the warden. Says what happened; decides nothing.
+// Where signals and the warden's end reach the agent: a signalfd (so that the sender is known) and
+// the warden's socket. Says what happened; decides nothing.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,19 +22,21 @@ class JobSignals {
 
   /// `signals` are those that the handler wants.
   JobSignals(boost::asio::io_context& context, std::vector<int> signals, Handlers handlers);
+  ~JobSignals();
+  JobSignals(const JobSignals&) = delete;
+  JobSignals& operator=(const JobSignals&) = delete;
 
   /// Begins to watch. All signals must be blocked; those that were ignored when we started stay so.
-  void start(WardenLink& link);
+  void start(const WardenLink& link);
 
  private:
   void watch_signalfd();
-  void watch_pipe();
+  void watch_warden();
 
   const std::vector<int> signals_;
   Handlers handlers_;
   boost::asio::posix::stream_descriptor signalfd_;
-  boost::asio::posix::stream_descriptor pipe_;    // of SignalRecords
-  boost::asio::posix::stream_descriptor warden_;  // pidfd
+  boost::asio::posix::stream_descriptor warden_;  // the socket; the link owns it
 };
 
 }  // namespace ddprun::agent

@@ -1,7 +1,7 @@
 #include "agent/process.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -10,13 +10,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 
 namespace ddprun::agent {
 namespace {
@@ -26,8 +22,7 @@ constexpr int kOomScoreAdjustment =
 constexpr std::size_t kChildStackBytes = 64 * 1024;
 
 // All that the child needs, prepared by the parent: between clone and exec it may only make system
-// calls. The child shares our memory (CLONE_VM), so it reports the errno of exec by writing it
-// here.
+// calls.
 struct ChildPlan {
   const char* file;
   char* const* argv;
@@ -39,8 +34,12 @@ struct ChildPlan {
   std::size_t oom_score_length;
   const unsigned long* cpus;  // null: as the parent
   std::size_t cpus_bytes;
-  int error;
-  bool error_of_affinity;
+  // Where the child says what failed: ours, because it shares our memory, or shared pages.
+  struct Failure {
+    int error;
+    bool of_affinity;
+  };
+  Failure* failure;
 };
 
 // Tells sched_setaffinity's errno from execve's.
@@ -91,8 +90,8 @@ class AffinityCategory : public boost::system::error_category {
   // The system call: the wrapper of the C library wants a mask of its own type.
   if (plan->cpus != nullptr &&
       syscall(SYS_sched_setaffinity, 0, plan->cpus_bytes, plan->cpus) != 0) {
-    plan->error = errno;
-    plan->error_of_affinity = true;
+    plan->failure->error = errno;
+    plan->failure->of_affinity = true;
     syscall(SYS_exit, 127);
   }
   if (place_descriptors(plan)) {
@@ -101,7 +100,7 @@ class AffinityCategory : public boost::system::error_category {
     sigprocmask(SIG_SETMASK, &plan->user->mask, nullptr);
     execve(plan->file, plan->argv, plan->environment);
   }
-  plan->error = errno;
+  plan->failure->error = errno;
   syscall(SYS_exit, 127);
   return 127;
 }
@@ -142,6 +141,23 @@ class ChildStack {
   void* base_;
 };
 
+// Starts the child in a cgroup. clone3 with our memory shared would return twice on one stack, so
+// this child has a copy of our memory, and shares only the page in which it says what failed.
+pid_t clone_into_cgroup(ChildPlan* plan, int cgroup) {
+  static void* const shared = mmap(nullptr, sizeof(ChildPlan::Failure), PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return -1;
+  plan->failure = static_cast<ChildPlan::Failure*>(shared);
+  *plan->failure = {};
+  clone_args arguments{};
+  arguments.flags = CLONE_VFORK | CLONE_INTO_CGROUP;
+  arguments.exit_signal = SIGCHLD;
+  arguments.cgroup = static_cast<std::uint64_t>(cgroup);
+  const long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
+  if (pid == 0) child_main(plan);
+  return static_cast<pid_t>(pid);
+}
+
 ErrorCode last_error() { return {errno, boost::system::system_category()}; }
 
 }  // namespace
@@ -165,7 +181,9 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
   static const ChildStack stack;  // one thread spawns, one child at a time stands on it
   if (!stack.ok()) return last_error();
 
+  ChildPlan::Failure failure{};
   ChildPlan plan{};
+  plan.failure = &failure;
   plan.file = request.file.c_str();
   plan.argv = argv.data();
   plan.environment = environment.data();
@@ -186,15 +204,17 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = clone(child_main, stack.top(), CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+  const pid_t pid = request.cgroup >= 0
+                        ? clone_into_cgroup(&plan, request.cgroup)
+                        : clone(child_main, stack.top(), CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
   const int clone_error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return ErrorCode(clone_error, boost::system::system_category());
-  if (plan.error != 0) {
+  if (plan.failure->error != 0) {
     waitpid(pid, nullptr, 0);
     static const AffinityCategory affinity_category;
-    if (plan.error_of_affinity) return ErrorCode(plan.error, affinity_category);
-    return ErrorCode(plan.error, boost::system::system_category());
+    if (plan.failure->of_affinity) return ErrorCode(plan.failure->error, affinity_category);
+    return ErrorCode(plan.failure->error, boost::system::system_category());
   }
   SpawnedProcess process;
   process.pid = pid;
@@ -216,90 +236,6 @@ std::optional<ReapedProcess> reap(pid_t pid) {
   reaped.exit.value = info.si_status;
   reaped.exit.core_dumped = info.si_code == CLD_DUMPED;
   return reaped;
-}
-
-bool has_children() {
-  siginfo_t info{};
-  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
-
-namespace {
-
-// Reads a small file of /proc; empty when the process is gone.
-std::string read_proc(const char* directory, const char* name) {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%s/%s", directory, name);
-  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
-  if (!fd) return {};
-  std::array<char, 4096> buffer{};
-  const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
-  return n > 0 ? std::string(buffer.data(), static_cast<std::size_t>(n)) : std::string();
-}
-
-// The process's pid in its own pid namespace: the last number of the NSpid line.
-pid_t innermost_pid(const std::string& status) {
-  const std::size_t line = status.find("NSpid:");
-  if (line == std::string::npos) return -1;
-  const std::string text = status.substr(line, status.find('\n', line) - line);
-  return std::atoi(text.c_str() + text.find_last_of(" \t") + 1);
-}
-
-}  // namespace
-
-std::vector<pid_t> live_children() {
-  std::vector<pid_t> children;
-  char link[32];
-  const ssize_t length = readlink("/proc/self", link, sizeof link - 1);
-  if (length <= 0) return children;
-  link[length] = '\0';
-  // In `unshare -pf` without a new /proc the numbers in /proc are the outer namespace's.
-  const pid_t self = std::atoi(link);
-  const bool translate = self != getpid();
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc"), closedir);
-  if (!directory) return children;
-  while (const dirent* entry = readdir(directory.get())) {
-    pid_t pid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
-    const std::string stat = read_proc(entry->d_name, "stat");
-    const std::size_t after_name = stat.rfind(')');  // the name itself may contain ')'
-    char state = 0;
-    int parent = 0;
-    if (after_name == std::string::npos ||
-        std::sscanf(stat.c_str() + after_name + 1, " %c %d", &state, &parent) != 2 ||
-        parent != self || state == 'Z' || state == 'X') {
-      continue;
-    }
-    if (translate) pid = innermost_pid(read_proc(entry->d_name, "status"));
-    if (pid > 0) children.push_back(pid);
-  }
-  return children;
-}
-
-bool kill_all_children(std::chrono::steady_clock::time_point deadline) {
-  sigset_t child_signal;
-  sigemptyset(&child_signal);
-  sigaddset(&child_signal, SIGCHLD);
-  // The init of a pid namespace owns all of it, and needs no /proc to say so.
-  const bool owns_namespace = getpid() == 1;
-  while (true) {
-    siginfo_t info{};
-    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0) info.si_pid = 0;
-    if (!has_children()) return true;
-    if (owns_namespace) {
-      kill(-1, SIGKILL);
-    } else {
-      for (const pid_t child : live_children()) kill(child, SIGKILL);
-    }
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= deadline) return false;
-    // A killed child tells by SIGCHLD; its own children become ours at the same moment. The upper
-    // bound is for a child that was born after the walk through /proc.
-    const auto wait =
-        std::min<std::chrono::nanoseconds>(deadline - now, std::chrono::milliseconds(5));
-    const timespec pause{0, static_cast<long>(wait.count())};
-    sigtimedwait(&child_signal, nullptr, &pause);
-  }
 }
 
 }  // namespace ddprun::agent

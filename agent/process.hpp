@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include <chrono>
 #include <csignal>
 #include <optional>
 #include <string>
@@ -39,7 +38,8 @@ struct SpawnRequest {
   int stdin_fd = 0;
   int stdout_fd = 1;
   int stderr_fd = 2;
-  CpuSet cpus;  ///< where it may run; empty: where the calling thread may
+  CpuSet cpus;      ///< where it may run; empty: where the calling thread may
+  int cgroup = -1;  ///< folder of the cgroup it is born in; -1: ours
 };
 
 struct SpawnedProcess {
@@ -61,18 +61,5 @@ struct ReapedProcess {
 
 /// Takes the exit of a child that may have ended. None: it runs. Never waits.
 std::optional<ReapedProcess> reap(pid_t pid);
-
-/// SIGKILLs all children of this process and reaps them, and then their children, which become ours
-/// because we are a subreaper, until nobody is left or `deadline` has passed. True: nobody is left.
-/// Blocks; SIGCHLD must be blocked in the calling thread. For the ends of rounds and of the job
-/// only.
-bool kill_all_children(std::chrono::steady_clock::time_point deadline);
-
-/// True when this process has any child, dead or alive.
-bool has_children();
-
-/// The live children of this process, by a walk through /proc, which may be that of an outer pid
-/// namespace.
-std::vector<pid_t> live_children();
 
 }  // namespace ddprun::agent

@@ -1,31 +1,36 @@
-// What the warden (the first process) and the agent (its child) say to each other.
-//
-//   warden -> agent: a pipe of SignalRecords: what the user or the scheduler sent to the job
-//   agent -> warden: real-time signals with a number, because the warden sleeps in sigtimedwait and
-//   has no other ear
+// What the warden (the first process) and the agent (its child) say to each other, on one socket
+// of whole messages. Its end tells each that the other is gone.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 
+#include "agent/containment/job_cgroup.hpp"
 #include "proto/unique_handle.hpp"
 
 namespace ddprun::agent {
 
-/// One signal that reached the job. Written whole (far below PIPE_BUF).
+/// Warden -> agent: one signal that reached the job.
 struct SignalRecord {
   std::int32_t signal = 0;
   std::int32_t sender = 0;  ///< pid; 0: the kernel, for the terminal
   std::int64_t monotonic_ns = 0;
 };
 
-/// The workers are stopped (Ctrl-Z): the warden stops itself.
-inline int workers_paused_signal() { return SIGRTMIN + 1; }
-/// The job will be over within `si_int` milliseconds; the warden ends it otherwise.
-inline int ends_within_signal() { return SIGRTMIN + 2; }
+/// Agent -> warden.
+struct WardenNote {
+  enum class Kind : std::int32_t {
+    workers_paused,  ///< the workers are stopped (Ctrl-Z): the warden stops itself
+    ends_within,     ///< the job will be over within so many milliseconds, else the warden ends it
+  };
+  Kind kind = Kind::workers_paused;
+  std::int32_t milliseconds = 0;
+};
+
 /// The agent gets this when the warden dies. Caught, never SIGKILL: the agent has children of its
 /// own to kill first.
 inline int warden_died_signal() { return SIGRTMIN + 4; }
@@ -33,26 +38,26 @@ inline int warden_died_signal() { return SIGRTMIN + 4; }
 /// The agent's side.
 class WardenLink {
  public:
-  WardenLink(pid_t warden, UniqueFd signals) : warden_(warden), signals_(std::move(signals)) {}
+  /// `cgroup` is the warden's; null: the workers have none of their own.
+  WardenLink(UniqueFd socket, const JobCgroup* cgroup)
+      : socket_(std::move(socket)), cgroup_(cgroup) {}
 
-  [[nodiscard]] pid_t warden() const { return warden_; }
-  /// SignalRecords arrive here.
-  [[nodiscard]] UniqueFd take_signals() { return std::move(signals_); }
+  /// SignalRecords arrive here; it stays ours.
+  [[nodiscard]] int socket() const { return socket_.get(); }
+  [[nodiscard]] const JobCgroup* cgroup() const { return cgroup_; }
 
-  void workers_paused() const { tell(workers_paused_signal(), 0); }
+  void workers_paused() const { tell({WardenNote::Kind::workers_paused, 0}); }
   void ends_within(std::chrono::milliseconds limit) const {
-    tell(ends_within_signal(), static_cast<int>(limit.count()));
+    tell({WardenNote::Kind::ends_within, static_cast<std::int32_t>(limit.count())});
   }
 
  private:
-  void tell(int signal, int value) const {
-    sigval number{};
-    number.sival_int = value;
-    sigqueue(warden_, signal, number);
+  void tell(const WardenNote& note) const {
+    [[maybe_unused]] const auto sent = send(socket(), &note, sizeof note, MSG_NOSIGNAL);
   }
 
-  pid_t warden_;
-  UniqueFd signals_;
+  UniqueFd socket_;
+  const JobCgroup* cgroup_;
 };
 
 }  // namespace ddprun::agent

@@ -5,8 +5,11 @@
 
 namespace ddprun::agent {
 
-WorkerGroup::WorkerGroup(int workers, Clock::duration grace_period)
-    : workers_(static_cast<std::size_t>(workers)), grace_period_(grace_period), live_(workers) {}
+WorkerGroup::WorkerGroup(int workers, Clock::duration grace_period, Clock::duration kill_timeout)
+    : workers_(static_cast<std::size_t>(workers)),
+      grace_period_(grace_period),
+      kill_timeout_(kill_timeout),
+      live_(workers) {}
 
 void WorkerGroup::started(int local_rank, int pid, Clock::time_point now) {
   WorkerRecord& worker = workers_[static_cast<std::size_t>(local_rank)];
@@ -30,13 +33,14 @@ GroupActions WorkerGroup::not_started(int local_rank, const std::string& error) 
 
 GroupActions WorkerGroup::exited(int local_rank, proto::WorkerExit exit, Clock::time_point now) {
   WorkerRecord& worker = workers_[static_cast<std::size_t>(local_rank)];
+  if (worker.exit) return {};  // it was given up, and has died after all
   worker.exit = exit;
   worker.ended_at = now;
   worker.ran_for = now - worker.started_at;
-  worker.stopped_by_us = stopping_;
+  worker.stopped_by_us = stopping();
   --live_;
   GroupActions actions;
-  if (!exit.success() && !stopping_) {
+  if (!exit.success() && !stopping()) {
     proto::WorkerFailure failure;
     failure.local_rank = local_rank;
     failure.pid = worker.pid;
@@ -52,40 +56,52 @@ GroupActions WorkerGroup::end_if_empty(GroupActions actions) {
   actions.ended = true;
   deadline_.reset();
   actions.all_done =
-      !stopping_ && std::all_of(workers_.begin(), workers_.end(),
-                                [](const WorkerRecord& worker) { return worker.exit->success(); });
+      !stopping() && std::all_of(workers_.begin(), workers_.end(),
+                                 [](const WorkerRecord& worker) { return worker.exit->success(); });
   return actions;
 }
 
 GroupActions WorkerGroup::stop(int signal, Clock::time_point now) {
   GroupActions actions;
   if (live_ == 0) {
-    stopping_ = true;
+    phase_ = Phase::stopping;
     actions.ended = true;
     return actions;
   }
-  if (stopping_) return actions;
-  stopping_ = true;
-  if (grace_period_ <= Clock::duration::zero()) {
-    actions.signal = SIGKILL;
-  } else {
-    actions.signal = signal;
-    deadline_ = now + grace_period_;
-  }
+  if (stopping()) return actions;
+  if (grace_period_ <= Clock::duration::zero()) return kill_now(now);
+  phase_ = Phase::stopping;
+  actions.signal = signal;
+  deadline_ = now + grace_period_;
   return actions;
 }
 
-GroupActions WorkerGroup::kill_now() {
+GroupActions WorkerGroup::kill_now(Clock::time_point now) {
   GroupActions actions;
-  stopping_ = true;
-  deadline_.reset();
-  if (live_ > 0) actions.signal = SIGKILL;
+  if (live_ == 0) return actions;
+  actions.signal = SIGKILL;
+  if (!killed()) deadline_ = now + kill_timeout_;
+  phase_ = Phase::killed;
   return actions;
 }
 
 GroupActions WorkerGroup::deadline_passed(Clock::time_point now) {
   if (!deadline_ || now < *deadline_) return {};
-  return kill_now();
+  return killed() ? give_up(now) : kill_now(now);
+}
+
+GroupActions WorkerGroup::give_up(Clock::time_point now) {
+  GroupActions actions;
+  for (WorkerRecord& worker : workers_) {
+    if (worker.exit || worker.pid <= 0) continue;
+    worker.exit = proto::WorkerExit{true, SIGKILL, false};
+    worker.ended_at = now;
+    worker.ran_for = now - worker.started_at;
+    worker.stopped_by_us = true;
+  }
+  live_ = 0;
+  actions.stuck = true;
+  return end_if_empty(std::move(actions));
 }
 
 }  // namespace ddprun::agent

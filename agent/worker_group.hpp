@@ -20,6 +20,7 @@ struct GroupActions {
       failures;           ///< tell the membership core: each is a worker that failed by itself
   bool all_done = false;  ///< tell it: every worker ended with exit code 0
   bool ended = false;     ///< no worker is left; what they left behind can go
+  bool stuck = false;     ///< some do not die of SIGKILL; they count as ended
 };
 
 /// The end of one worker, for the report.
@@ -35,8 +36,9 @@ struct WorkerRecord {
 
 class WorkerGroup {
  public:
-  /// `grace_period`: from the stop signal to SIGKILL; 0: SIGKILL at once.
-  WorkerGroup(int workers, Clock::duration grace_period);
+  /// `grace_period`: from the stop signal to SIGKILL; 0: SIGKILL at once. `kill_timeout`: how long
+  /// that may take to end a worker.
+  WorkerGroup(int workers, Clock::duration grace_period, Clock::duration kill_timeout);
 
   /// A worker runs.
   void started(int local_rank, int pid, Clock::time_point now);
@@ -48,23 +50,28 @@ class WorkerGroup {
   /// happens.
   GroupActions stop(int signal, Clock::time_point now);
   /// SIGKILL now: the second Ctrl-C.
-  GroupActions kill_now();
+  GroupActions kill_now(Clock::time_point now);
   /// To be called when `deadline()` has passed.
   GroupActions deadline_passed(Clock::time_point now);
 
-  /// When the grace period ends; none: nothing is waited for.
+  /// When the grace period or, after SIGKILL, its time-out ends; none: nothing is waited for.
   [[nodiscard]] std::optional<Clock::time_point> deadline() const { return deadline_; }
   [[nodiscard]] bool ended() const { return live_ == 0; }
-  [[nodiscard]] bool stopping() const { return stopping_; }
+  [[nodiscard]] bool stopping() const { return phase_ != Phase::running; }
+  [[nodiscard]] bool killed() const { return phase_ == Phase::killed; }
   [[nodiscard]] const std::vector<WorkerRecord>& workers() const { return workers_; }
 
  private:
   GroupActions end_if_empty(GroupActions actions);
+  GroupActions give_up(Clock::time_point now);
 
   std::vector<WorkerRecord> workers_;
+  enum class Phase { running, stopping, killed };
+
   Clock::duration grace_period_;
+  Clock::duration kill_timeout_;
   int live_;  // not yet known to have ended
-  bool stopping_ = false;
+  Phase phase_ = Phase::running;
   std::optional<Clock::time_point> deadline_;
 };
 

@@ -10,9 +10,10 @@
 
 namespace ddprun::agent {
 
-WorkerStarter::WorkerStarter(const AgentConfig& config, const UserState& user)
+WorkerStarter::WorkerStarter(const AgentConfig& config, const UserState& user, int cgroup)
     : config_(config),
       user_(user),
+      cgroup_(cgroup),
       stdout_filters_(std::make_shared<const std::vector<std::string>>(config.stdout_filters)),
       stderr_filters_(std::make_shared<const std::vector<std::string>>(config.stderr_filters)),
       null_(open("/dev/null", O_RDWR | O_CLOEXEC)) {
@@ -103,6 +104,7 @@ Result<SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local
   request.file = config_.file;
   request.argv = settings.argv;
   request.cpus = settings.cpus;
+  request.cgroup = cgroup_;
   request.environment = merge_environment(
       inherited_environment_,
       worker_environment(config_, round, local_rank, job_socket, inherited_environment_));

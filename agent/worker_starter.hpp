@@ -16,8 +16,9 @@ namespace ddprun::agent {
 
 class WorkerStarter {
  public:
-  /// Takes a copy of our environment. Both references must outlive the starter.
-  WorkerStarter(const AgentConfig& config, const UserState& user);
+  /// Takes a copy of our environment. Both references must outlive the starter. `cgroup` as in
+  /// SpawnRequest.
+  WorkerStarter(const AgentConfig& config, const UserState& user, int cgroup);
 
   /// Starts the worker and adds our ends of its streams to `sources`. `job_socket` is for its
   /// environment; empty: none. Errors: those of spawn; then nothing was added.
@@ -37,6 +38,7 @@ class WorkerStarter {
 
   const AgentConfig& config_;
   const UserState& user_;
+  const int cgroup_;
   std::vector<std::string> inherited_environment_;
   std::shared_ptr<const std::vector<std::string>> stdout_filters_;
   std::shared_ptr<const std::vector<std::string>> stderr_filters_;

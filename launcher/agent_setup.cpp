@@ -86,6 +86,8 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
   }
   config.restart = restart_settings(plan.options);
   config.grace_period = plan.grace_period;
+  config.kill_timeout = plan.options.kill_timeout;
+  config.containment = plan.containment;
   config.store_host = plan.store_host;
   config.master_addr = plan.master_addr;
   config.master_port = plan.master_port;

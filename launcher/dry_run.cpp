@@ -170,7 +170,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
                       name_of(plan.options.worker_store));
   text += fmt::format("restarts     at most {}\n", plan.max_restarts);
   text += fmt::format("grace period {} s\n", seconds(plan.grace_period));
-  text += fmt::format("containment  {}\n", plan.containment);
+  text += fmt::format("containment  {}\n", to_string(plan.containment));
   text += "environment of rank 0, beside what is inherited\n";
   for (const auto& [name, value] : environment) {
     const bool later = plan.master_port == 0 && name == proto::env::kMasterPort;
@@ -219,7 +219,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
       {"served_by", plan.options.worker_store == WorkerStore::agent ? "agent" : "rank0"}};
   json["max_restarts"] = plan.max_restarts;
   json["grace_period_seconds"] = seconds(plan.grace_period);
-  json["containment"] = plan.containment;
+  json["containment"] = std::string(to_string(plan.containment));
   json["environment"] = std::move(variables);
   json["notes"] = plan.notes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -96,7 +96,9 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
   if (plan.logs.wanted && plan.logs.base.empty())
     std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n", log_folder->c_str());
   launcher::WardenSettings settings;
+  settings.containment = plan.containment;
   settings.grace_period = plan.grace_period;
+  settings.kill_timeout = plan.options.kill_timeout;
   settings.stop_signals = plan.options.stop_signals;
   settings.forward_signals = plan.options.forward_signals;
   settings.run_directory = make_run_directory();

@@ -88,6 +88,27 @@ inline constexpr std::array kRunRows = {
         .default_value = "30",
     },
     OptionRow{
+        .name = "kill-timeout",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Time that SIGKILL may take to end a process",
+        .more = "Freeing much pinned memory takes a while. Then the process is named, with what it "
+                "waits for, and ddprun ends with exit code 71.",
+        .default_value = "10",
+    },
+    OptionRow{
+        .name = "contain",
+        .type = ValueType::choice,
+        .choices = "auto|tree|cgroup|pidns",
+        .group = OptionGroup::failures,
+        .help = "How surely nothing outlives the job",
+        .more = "tree: by parents and children. cgroup: the workers have a cgroup (v2) of their "
+                "own. pidns: all of it in a pid namespace. auto: cgroup where ours is delegated "
+                "to us, else tree. See docs/containment.md.",
+        .default_value = "auto",
+    },
+    OptionRow{
         .name = "signals-to-handle",
         .environment = "PET_SIGNALS_TO_HANDLE",
         .type = ValueType::text,

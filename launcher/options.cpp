@@ -181,6 +181,7 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
 Outcome<bool> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
                             LaunchOptions& options) {
   options.grace_period = parsed.seconds("grace-period").value_or(options.grace_period);
+  options.kill_timeout = parsed.seconds("kill-timeout").value_or(options.kill_timeout);
   if (!parsed.given("grace-period")) {
     // torchrun's second variable for the same thing.
     if (const auto variable = lookup(environment, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")) {
@@ -266,6 +267,7 @@ Outcome<bool> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
   options.rdzv_conf = std::move(*conf);
 
   options.worker_store = choice<WorkerStore>(parsed, "worker-store");
+  options.containment = choice<Containment>(parsed, "contain");
   auto users = store_users(parsed);
   if (!users) return users.error();
   options.store_users = std::move(*users);

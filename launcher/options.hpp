@@ -51,6 +51,9 @@ using agent::NumaBinding;
 /// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
 enum class LocalRankArgument { automatic, dash, underscore, none };
 enum class WorkerStore { agent, rank0 };
+
+/// --contain, in the order of its choices.
+enum class Containment { automatic, tree, cgroup, pidns };
 /// What a failed job ends with: the culprit's own exit code, or 1.
 enum class ExitCodeRule { first, one };
 
@@ -91,6 +94,7 @@ struct LaunchOptions {
   std::optional<RdzvEndpoint> rdzv_endpoint;  ///< empty: not given
   RdzvConf rdzv_conf;
   WorkerStore worker_store = WorkerStore::agent;
+  Containment containment = Containment::automatic;
   StoreUsers store_users;
 
   bool module = false;     ///< PROGRAM is a Python module
@@ -107,6 +111,7 @@ struct LaunchOptions {
   StdinMode standard_input = StdinMode::rank0;
   LogOptions logs;
   std::chrono::milliseconds grace_period{30'000};
+  std::chrono::milliseconds kill_timeout{10'000};
   std::vector<int> stop_signals;     ///< those that end the job; never empty
   std::vector<int> forward_signals;  ///< those that only the workers get
   LogLevel log_level = LogLevel::warn;

@@ -131,6 +131,8 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& e
     plan.workers.push_back(std::move(worker));
   }
   plan_streams(options, probes, plan);
+  if (const auto contained = plan_containment(options, probes, plan); !contained)
+    return contained.error();
   if (const auto met = plan_meeting_point(options, probes, plan); !met) return met.error();
   const auto placed = plan_cpus(options, environment, probes, group->gpu_addresses, plan);
   if (!placed) return placed.error();

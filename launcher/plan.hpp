@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/containment/level.hpp"
 #include "agent/devices/devices.hpp"
 #include "agent/placement/cpu_set.hpp"
 #include "agent/placement/topology.hpp"
@@ -67,7 +68,7 @@ struct LaunchPlan {
   std::chrono::milliseconds grace_period{30'000};
 
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1: their output is not a terminal's
-  std::string containment = "tree";
+  agent::ContainmentLevel containment = agent::ContainmentLevel::tree;
 
   /// Lines to print once on stderr before anything starts, in this order.
   std::vector<std::string> notes;
@@ -83,6 +84,8 @@ struct Probes {
   /// Where the CPUs and these GPUs (PCI addresses) are.
   std::function<agent::MachineTopology(const std::vector<std::string>& pci_addresses)> topology;
   std::function<std::string()> new_run_id;  ///< a random UUID4
+  std::function<bool()> cgroup_possible;    ///< we may make a cgroup below ours
+  std::function<bool()> cgroup_delegated;   ///< and ours was given to us for that
   /// A host name's numeric address; empty when it did not resolve within the limit.
   std::function<std::optional<std::string>(const std::string&, std::chrono::milliseconds)>
       resolve_host;

@@ -8,6 +8,10 @@ namespace ddprun::launcher {
 /// Streams and log files of every worker; the workers must be there.
 void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan);
 
+/// The level of containment, or why it can't be had.
+Outcome<bool> plan_containment(const LaunchOptions& options, const Probes& probes,
+                               LaunchPlan& plan);
+
 /// Run id, MASTER_ADDR, MASTER_PORT and where the store listens.
 Outcome<bool> plan_meeting_point(const LaunchOptions& options, const Probes& probes,
                                  LaunchPlan& plan);

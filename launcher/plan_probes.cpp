@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "agent/containment/job_cgroup.hpp"
 #include "agent/placement/usable_cpus.hpp"
 #include "launcher/plan.hpp"
 
@@ -99,6 +100,8 @@ Probes machine_probes() {
     const auto allowed = agent::allowed_cpus();
     return agent::read_topology(allowed ? *allowed : agent::CpuSet{}, pci_addresses);
   };
+  probes.cgroup_possible = [] { return agent::JobCgroup::possible(); };
+  probes.cgroup_delegated = [] { return agent::JobCgroup::delegated(); };
   probes.new_run_id = random_uuid;
   probes.resolve_host = resolve;
   probes.executable_folder = folder_of_this_program();

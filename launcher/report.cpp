@@ -144,8 +144,8 @@ std::string restarts_text(const proto::Finished& finished) {
 
 int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   const proto::Finished& finished = result.finished;
+  if (!result.leftovers.empty()) return kExitLeftovers;
   if (finished.outcome == Outcome_::cancelled) return kExitSignalBase + finished.signal;
-  if (result.leftovers) return kExitLeftovers;
   if (finished.outcome == Outcome_::succeeded) return kExitSuccess;
   if (!finished.verdict) return kExitNoRound;
   if (rule == ExitCodeRule::one) return 1;
@@ -163,7 +163,8 @@ int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
 std::string report(const agent::AgentResult& result, int code) {
   const proto::Finished& finished = result.finished;
   std::string text;
-  if (result.leftovers) text += "ddprun: some processes of the job could not be killed\n";
+  for (const std::string& process : result.leftovers)
+    text += fmt::format("ddprun: could not be killed: {}\n", process);
   if (result.dropped_bytes > 0)
     text += fmt::format("ddprun: dropped {} bytes of the workers' output\n", result.dropped_bytes);
   switch (finished.outcome) {

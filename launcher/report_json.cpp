@@ -99,6 +99,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code,
   json["max_restarts"] = finished.max_restarts;
   json["not_restarted"] = finished.no_restart;
   json["dropped_bytes"] = result.dropped_bytes;
+  json["containment"] = std::string(agent::to_string(result.containment));
   json["leftovers"] = result.leftovers;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

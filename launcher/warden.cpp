@@ -1,7 +1,10 @@
 #include "launcher/warden.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,10 +12,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
+#include "agent/containment/clearing.hpp"
+#include "agent/containment/pid_namespace.hpp"
 #include "launcher/exit_codes.hpp"
+#include "launcher/launch_error.hpp"
 #include "proto/words.hpp"
 
 namespace ddprun::launcher {
@@ -21,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kKillLimit = 2s;  // for SIGKILL to take effect on all that the agent left
+constexpr auto kCgroupLimit = 1s;
 constexpr auto kStuckMargin =
     5s;  // what an agent may take beyond the grace period before it counts as stuck
 
@@ -55,10 +62,7 @@ sigset_t watched_signals(const WardenSettings& settings) {
     }
   }
   if (!ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
-  for (const int signal :
-       {SIGCHLD, SIGCONT, SIGWINCH, agent::workers_paused_signal(), agent::ends_within_signal()}) {
-    sigaddset(&set, signal);
-  }
+  for (const int signal : {SIGCHLD, SIGCONT, SIGWINCH}) sigaddset(&set, signal);
   return set;
 }
 
@@ -76,13 +80,16 @@ void restore_others(const WardenSettings& settings) {
 
 class Warden {
  public:
-  Warden(const WardenSettings& settings, pid_t agent, UniqueFd signals)
-      : settings_(settings), agent_(agent), signals_(std::move(signals)) {}
+  Warden(const WardenSettings& settings, pid_t agent, UniqueFd link,
+         std::optional<agent::GuardedCgroup> cgroup)
+      : settings_(settings), agent_(agent), link_(std::move(link)), cgroup_(std::move(cgroup)) {}
 
   int run(const sigset_t& watched) {
+    signals_.reset(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
     while (true) {
-      siginfo_t info{};
-      if (wait(watched, info) > 0) handle(info);
+      wait();
+      take_signals();
+      take_notes();
       if (const auto code = agent_exit()) return finish(*code);
       if (deadline_ && Clock::now() >= *deadline_) {
         say("the agent (pid " + std::to_string(agent_) +
@@ -94,32 +101,50 @@ class Warden {
   }
 
  private:
-  int wait(const sigset_t& watched, siginfo_t& info) const {
-    if (!deadline_) return sigwaitinfo(&watched, &info);
-    const auto left = std::max<std::chrono::nanoseconds>(*deadline_ - Clock::now(), 0ns);
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-    const timespec limit{seconds.count(), static_cast<long>((left - seconds).count())};
-    return sigtimedwait(&watched, &info, &limit);
+  void wait() const {
+    pollfd ears[] = {{signals_.get(), POLLIN, 0}, {link_.get(), POLLIN, 0}};
+    if (agent_said_all_) ears[1].fd = -1;
+    timespec left{};
+    if (deadline_) {
+      const auto until = std::max<std::chrono::nanoseconds>(*deadline_ - Clock::now(), 0ns);
+      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
+      left = {seconds.count(), static_cast<long>((until - seconds).count())};
+    }
+    ppoll(ears, 2, deadline_ ? &left : nullptr, nullptr);
   }
 
-  void handle(const siginfo_t& info) {
-    if (info.si_signo == SIGCHLD) return;
-    if (info.si_signo == agent::workers_paused_signal()) {
-      // The shell sees us stop; the agent goes on guarding. `fg` sends SIGCONT.
-      if (info.si_pid == agent_) raise(SIGSTOP);
-      return;
+  void take_signals() {
+    signalfd_siginfo info{};
+    while (read(signals_.get(), &info, sizeof info) == sizeof info) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGCHLD) continue;
+      if (contains(settings_.stop_signals, signal))
+        end_by(Clock::now() + settings_.grace_period + settings_.kill_timeout + kStuckMargin);
+      const agent::SignalRecord record{
+          signal, info.ssi_code > 0 ? 0 : static_cast<std::int32_t>(info.ssi_pid), now_ns()};
+      // A full socket means that the agent has not read for hundreds of signals; the deadline then
+      // does its work.
+      [[maybe_unused]] const auto sent =
+          send(link_.get(), &record, sizeof record, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    if (info.si_signo == agent::ends_within_signal()) {
-      if (info.si_pid == agent_) end_by(Clock::now() + std::chrono::milliseconds(info.si_int));
-      return;
+  }
+
+  void take_notes() {
+    agent::WardenNote note;
+    while (!agent_said_all_) {
+      const ssize_t count = recv(link_.get(), &note, sizeof note, MSG_DONTWAIT);
+      agent_said_all_ = count == 0;
+      if (count != sizeof note) return;
+      switch (note.kind) {
+        case agent::WardenNote::Kind::workers_paused:
+          // The shell sees us stop; the agent goes on guarding. `fg` sends SIGCONT.
+          raise(SIGSTOP);
+          break;
+        case agent::WardenNote::Kind::ends_within:
+          end_by(Clock::now() + std::chrono::milliseconds(note.milliseconds));
+          break;
+      }
     }
-    if (contains(settings_.stop_signals, info.si_signo)) {
-      end_by(Clock::now() + settings_.grace_period + kStuckMargin);
-    }
-    const agent::SignalRecord record{info.si_signo, info.si_code > 0 ? 0 : info.si_pid, now_ns()};
-    // A full pipe means that the agent has not read for thousands of signals; the deadline then
-    // does its work.
-    [[maybe_unused]] const auto written = write(signals_.get(), &record, sizeof record);
   }
 
   void end_by(Clock::time_point deadline) {
@@ -141,10 +166,16 @@ class Warden {
   }
 
   int finish(int code) {
-    if (!agent::kill_all_children(Clock::now() + kKillLimit)) {
-      say("processes of the job could not be killed");
-      code = kExitInternal;
+    if (cgroup_) cgroup_->kill();
+    // What the agent itself could not kill, and has reported, gets no second chance.
+    const auto limit = code == kExitLeftovers ? 0ms : settings_.kill_timeout;
+    const auto left = agent::kill_all_children(Clock::now() + limit);
+    if (code != kExitLeftovers) {
+      for (const agent::ProcessEntry& process : left)
+        say("could not be killed: " + agent::describe_stuck(process));
+      if (!left.empty()) code = kExitLeftovers;
     }
+    if (cgroup_) remove_cgroup();
     std::error_code ignored_error;
     // Mostly empty, and then one system call does.
     if (!settings_.run_directory.empty() && rmdir(settings_.run_directory.c_str()) != 0)
@@ -152,11 +183,69 @@ class Warden {
     return code;
   }
 
+  // Processes that were reaped may be counted in it for a moment.
+  void remove_cgroup() const {
+    const auto limit = Clock::now() + kCgroupLimit;
+    while (!cgroup_->cgroup().remove() && Clock::now() < limit) {
+      const timespec pause{0, 1'000'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+
   const WardenSettings& settings_;
   pid_t agent_;
+  UniqueFd link_;
+  std::optional<agent::GuardedCgroup> cgroup_;
   UniqueFd signals_;
+  bool agent_said_all_ = false;
   std::optional<Clock::time_point> deadline_;
 };
+
+/// What has to be there before the agent is; false: it could not be made, which was said.
+bool prepare(agent::ContainmentLevel level, std::optional<agent::GuardedCgroup>& cgroup) {
+  switch (level) {
+    case agent::ContainmentLevel::tree:
+      return true;
+    case agent::ContainmentLevel::pidns:
+      if (const auto opened = agent::open_pid_namespace(); !opened) {
+        say("cannot make a pid namespace: " + opened.error().message());
+        say(agent::kPidNamespaceHint);
+        return false;
+      }
+      return true;
+    case agent::ContainmentLevel::cgroup:
+      break;
+  }
+  auto made = agent::GuardedCgroup::make();
+  if (made) {
+    cgroup.emplace(std::move(*made));
+    return true;
+  }
+  say("cannot make a cgroup for the workers: " + made.error().message());
+  return false;
+}
+
+[[noreturn]] void become_agent(const WardenSettings& settings, pid_t warden, UniqueFd link,
+                               const agent::JobCgroup* cgroup,
+                               const std::function<void(agent::WardenLink)>& agent_main) {
+  const bool init = settings.containment == agent::ContainmentLevel::pidns;
+  prctl(PR_SET_PDEATHSIG, agent::warden_died_signal());
+  // It may have died before the line above. From inside a pid namespace parents are not seen; there
+  // the end of the link tells.
+  if (!init && getppid() != warden) _exit(kExitInternal);
+  if (init) {
+    if (const auto mounted = agent::mount_own_proc(); !mounted) {
+      say("cannot mount /proc in the pid namespace: " + mounted.error().message());
+      say(agent::kPidNamespaceHint);
+      _exit(kExitUsage);
+    }
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // not inherited
+  setpgid(0, 0);                     // the terminal's signals are for the warden alone
+  for (const int signal : {SIGPIPE, SIGTTOU, SIGTTIN}) std::signal(signal, SIG_IGN);
+  agent_main(agent::WardenLink(std::move(link), cgroup));
+  _exit(kExitInternal);  // never reached: the agent ends its process itself
+}
 
 }  // namespace
 
@@ -168,14 +257,16 @@ int run_warden(const WardenSettings& settings,
   sigprocmask(SIG_SETMASK, &all, nullptr);
   const sigset_t watched = watched_signals(settings);
 
-  int pipe_ends[2];
-  if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
-    say(std::string("cannot make a pipe: ") + std::strerror(errno));
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::optional<agent::GuardedCgroup> cgroup;
+  if (!prepare(settings.containment, cgroup)) return kExitUsage;
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    say(std::string("cannot make a socket: ") + std::strerror(errno));
     return kExitInternal;
   }
-  UniqueFd agent_end(pipe_ends[0]);
-  UniqueFd warden_end(pipe_ends[1]);
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  UniqueFd agents_end(ends[0]);
+  UniqueFd wardens_end(ends[1]);
   const pid_t warden = getpid();
   const pid_t agent = fork();
   if (agent < 0) {
@@ -183,20 +274,14 @@ int run_warden(const WardenSettings& settings,
     return kExitInternal;
   }
   if (agent == 0) {
-    warden_end.reset();
-    prctl(PR_SET_PDEATHSIG, agent::warden_died_signal());
-    if (getppid() != warden) _exit(kExitInternal);  // it died before the line above
-    prctl(PR_SET_CHILD_SUBREAPER, 1);               // not inherited
-    setpgid(0, 0);  // the terminal's signals are for the warden alone
-    for (const int signal : {SIGPIPE, SIGTTOU, SIGTTIN}) std::signal(signal, SIG_IGN);
-    agent_main(agent::WardenLink(warden, std::move(agent_end)));
-    _exit(kExitInternal);  // never reached: the agent ends its process itself
+    wardens_end.reset();
+    become_agent(settings, warden, std::move(agents_end), cgroup ? &cgroup->cgroup() : nullptr,
+                 agent_main);
   }
-  agent_end.reset();
-  fcntl(warden_end.get(), F_SETFL, O_NONBLOCK);  // never blocked by a stuck agent
+  agents_end.reset();
   prctl(PR_SET_NAME, "warden");
   restore_others(settings);
-  return Warden(settings, agent, std::move(warden_end)).run(watched);
+  return Warden(settings, agent, std::move(wardens_end), std::move(cgroup)).run(watched);
 }
 
 }  // namespace ddprun::launcher

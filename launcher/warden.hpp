@@ -1,5 +1,5 @@
 // The first process: starts the agent as its child, passes the job's signals on, and outlives it to
-// clean up. No threads, no Asio; it sleeps in sigtimedwait. Its name is not `ddprun`, so that a
+// clean up. No threads, no Asio; it sleeps in poll. Its name is not `ddprun`, so that a
 // kill by name leaves one of the two.
 #pragma once
 
@@ -8,13 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "agent/process.hpp"
+#include "agent/containment/level.hpp"
 #include "agent/warden_link.hpp"
 
 namespace ddprun::launcher {
 
 struct WardenSettings {
+  agent::ContainmentLevel containment = agent::ContainmentLevel::tree;
   std::chrono::milliseconds grace_period{30'000};
+  std::chrono::milliseconds kill_timeout{10'000};  ///< for SIGKILL to take effect
   std::vector<int> stop_signals;  ///< that end the job; the usual others keep their default action
   std::vector<int> forward_signals;  ///< that only the workers get
   std::string run_directory;         ///< removed at the end; empty: there is none

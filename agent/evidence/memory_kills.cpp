@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "agent/placement/small_file.hpp"
+#include "agent/proc_files/small_file.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -3,23 +3,11 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "agent/placement/cpu_set.hpp"
 
 namespace ddprun::agent {
-
-/// Where the limits of our own cgroup on CPU time stand.
-struct CpuCgroup {
-  std::string mount_point;  ///< /sys/fs/cgroup
-  std::string path;         ///< of our cgroup below it: empty, or /a/b
-  bool unified = true;      ///< version 2: cpu.max; else version 1: cpu.cfs_quota_us
-};
-
-/// The hierarchies that may limit CPU time, from the texts of /proc/self/cgroup and
-/// /proc/self/mountinfo. Pure; a text that is garbage gives none.
-std::vector<CpuCgroup> cpu_cgroups(std::string_view cgroup_text, std::string_view mountinfo_text);
 
 /// How many CPUs' time our cgroups grant, the least of all levels: 2.5 is two and a half. None: no
 /// limit, or none that can be read. `root` stands before every path.

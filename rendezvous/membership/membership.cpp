@@ -187,7 +187,10 @@ void Membership::stopped_stopping(Context& context) {
     const proto::Leave leave = *found->second.leaving;
     members_.erase(found);
     if (members_.empty()) {
-      finish(context, final_ ? failed_outcome(judge(std::move(failed_)), "") : outcome_of(leave));
+      // A worker failed, and then this node could not go on: the worker's failure is the story.
+      const bool failed = final_ || (!failed_.empty() && leave.signal == 0);
+      finish(context, failed ? failed_outcome(judge(std::move(failed_)), final_ ? "" : leave.error)
+                             : outcome_of(leave));
       context.actions.sends.push_back(
           {context.agent, *outcome_});  // no member any more, yet it waits for the end
       return;

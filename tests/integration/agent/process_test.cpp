@@ -12,6 +12,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "agent/containment/clearing.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "tests/support/child.hpp"
 
@@ -170,8 +171,8 @@ TEST_CASE("killing all children reaches those that left their session and ignore
     auto process = agent::spawn(wanted, user);
     pollfd entry{pipe->ours.get(), POLLIN, 0};
     poll(&entry, 1, 10'000);
-    const bool all = agent::kill_all_children(std::chrono::steady_clock::now() + 10s);
-    _exit(all && !agent::has_children() ? 0 : 1);
+    const auto left = agent::kill_all_children(std::chrono::steady_clock::now() + 10s);
+    _exit(left.empty() && !agent::has_children() ? 0 : 1);
   }
   int status = -1;
   REQUIRE(waitpid(pid, &status, 0) == pid);

@@ -1,5 +1,5 @@
-// Nobody survives: SIGKILL of the warden, the agent or a worker at random instants, with workers
-// that double-fork, make sessions of their own and ignore SIGTERM.
+// Nobody survives: SIGKILL of the warden, the agent, both or a worker at random instants, at every
+// level, with workers that double-fork, make sessions of their own, ignore SIGTERM or are stopped.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/support/child.hpp"
+#include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun;
@@ -18,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-enum class Victim { warden, agent, worker };
+enum class Victim { warden, agent, both, worker };
 
 std::string name_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
@@ -27,26 +28,38 @@ std::string name_of(pid_t pid) {
   return name;
 }
 
-/// Who shall die, among the processes of the job; -1: it is not there (yet).
+/// The agent, or the first worker; -1: it is not there (yet).
 pid_t find(Victim victim, pid_t warden, const std::string& entry) {
   if (victim == Victim::warden) return warden;
   pid_t agent = -1;
   for (const pid_t pid : test::processes_with(entry)) {
     if (pid != warden && test::parent_of(pid) == warden && name_of(pid) == "ddprun") agent = pid;
   }
-  if (victim == Victim::agent || agent < 0) return agent;
+  if (victim != Victim::worker || agent < 0) return agent;
   for (const pid_t pid : test::processes_with(entry)) {
     if (test::parent_of(pid) == agent && name_of(pid) == "job_worker") return pid;
   }
   return -1;
 }
 
-/// A job of two workers that leave detached processes behind and ignore SIGTERM.
-struct Job {
-  Job()
-      : child({test::program("ddprun"), "--nproc-per-node=2", "--grace-period=0.01",
-               test::helper("job_worker"), "ignore-term", "daemon", "daemon", "sleep", "60"},
-              settings()) {}
+/// A job of two workers that leave detached processes behind, ignore SIGTERM, and may be stopped.
+struct KilledJob {
+  KilledJob(const std::string& level, bool stopped) : child(command(level, stopped), settings()) {}
+  static std::vector<std::string> command(const std::string& level, bool stopped) {
+    std::vector<std::string> words{test::program("ddprun"),
+                                   "--contain=" + level,
+                                   "--nproc-per-node=2",
+                                   "--grace-period=0.01",
+                                   test::helper("job_worker"),
+                                   "ignore-term",
+                                   "daemon",
+                                   "daemon"};
+    const std::vector<std::string> end =
+        stopped ? std::vector<std::string>{"kill", std::to_string(SIGSTOP)}
+                : std::vector<std::string>{"sleep", "60"};
+    words.insert(words.end(), end.begin(), end.end());
+    return words;
+  }
   test::ChildOptions settings() {
     test::ChildOptions settings;
     settings.environment = {
@@ -59,11 +72,19 @@ struct Job {
   test::Child child;
 };
 
+/// Ends the test where this level can't be had.
+void need(const std::string& level) {
+  const auto tried =
+      test::run({test::program("ddprun"), "--contain=" + level, "--no-python", "/bin/true"});
+  if (tried.status != 0) test::skip("no --contain=" + level + " here: " + tried.err);
+}
+
 /// How long a job takes here until both workers and their four detached processes run.
-std::chrono::nanoseconds settling_time() {
+std::chrono::nanoseconds settling_time(const std::string& level) {
   const auto begin = std::chrono::steady_clock::now();
-  Job job;
-  REQUIRE(test::eventually([&] { return test::processes_with(job.entry).size() == 8; }));
+  KilledJob job(level, false);
+  const std::size_t all = level == "cgroup" ? 9 : 8;  // the guard
+  REQUIRE(test::eventually([&] { return test::processes_with(job.entry).size() == all; }));
   const auto time = std::chrono::steady_clock::now() - begin;
   job.child.signal(SIGTERM);
   job.child.wait();
@@ -72,21 +93,20 @@ std::chrono::nanoseconds settling_time() {
 
 // Kills at DDPRUN_INSTANTS random instants from the first system calls of ddprun to workers that
 // have settled; gives how many kills met their victim.
-int kill_at_random_instants(Victim victim, unsigned seed) {
+int kill_at_random_instants(const std::string& level, Victim victim, unsigned seed) {
+  need(level);
   std::mt19937 random(seed);
-  const auto longest = static_cast<unsigned>(settling_time() / 1us * 3 / 2);
+  const auto longest = static_cast<unsigned>(settling_time(level) / 1us * 3 / 2);
   int killed = 0;
   std::chrono::nanoseconds slowest{0};
   for (int instant = 0; instant < DDPRUN_INSTANTS; ++instant) {
-    CAPTURE(seed, instant);
-    Job job;
+    CAPTURE(level, seed, instant);
+    KilledJob job(level, instant % 4 == 3);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % longest));
     const pid_t pid = find(victim, job.child.pid(), job.entry);
-    if (pid > 0 && kill(pid, SIGKILL) == 0) {
-      ++killed;
-    } else {
-      job.child.signal(SIGKILL);  // too early for it: the warden, then
-    }
+    // Too early for it: the warden, then.
+    if (victim == Victim::both || pid <= 0) job.child.signal(SIGKILL);
+    if (pid > 0 && kill(pid, SIGKILL) == 0) ++killed;
     const auto begin = std::chrono::steady_clock::now();
     const bool gone = test::eventually([&] { return test::processes_with(job.entry).empty(); });
     slowest = std::max<std::chrono::nanoseconds>(slowest, std::chrono::steady_clock::now() - begin);
@@ -94,20 +114,72 @@ int kill_at_random_instants(Victim victim, unsigned seed) {
     for (const pid_t survivor : test::processes_with(job.entry)) kill(survivor, SIGKILL);
     job.child.wait();
   }
-  std::cout << "killed " << killed << " of " << DDPRUN_INSTANTS
+  std::cout << level << ": killed " << killed << " of " << DDPRUN_INSTANTS
             << "; the last process was gone after at most "
             << std::chrono::duration_cast<std::chrono::milliseconds>(slowest).count() << " ms\n";
   return killed;
 }
 
+void kill_both_and_look_for_workers(const std::string& level) {
+  need(level);
+  test::TempDir directory;
+  const std::string mark = test::unique_mark();
+  test::ChildOptions settings;
+  settings.environment = {{"TEST_MARK", mark}, {"TMPDIR", directory.path().string()}};
+  test::Child child({test::program("ddprun"), "--contain=" + level, "--nproc-per-node=2",
+                     test::helper("job_worker"), "print", "here", "sleep", "60"},
+                    settings);
+  REQUIRE(child.wait_for_output("[rank0] here"));
+  REQUIRE(child.wait_for_output("[rank1] here"));
+  const pid_t agent = find(Victim::agent, child.pid(), "TEST_MARK=" + mark);
+  REQUIRE(agent > 0);
+  child.signal(SIGKILL);
+  kill(agent, SIGKILL);
+  CHECK(test::eventually([&] { return test::processes_with("TEST_MARK=" + mark).empty(); }));
+  child.wait();
+}
+
 }  // namespace
 
-TEST_CASE("nobody survives a killed warden") {
-  CHECK(kill_at_random_instants(Victim::warden, 1) > 0);
+TEST_CASE("nobody survives a killed warden at level tree") {
+  CHECK(kill_at_random_instants("tree", Victim::warden, 1) > 0);
 }
-TEST_CASE("nobody survives a killed agent") {
-  CHECK(kill_at_random_instants(Victim::agent, 2) > 0);
+TEST_CASE("nobody survives a killed warden at level cgroup") {
+  CHECK(kill_at_random_instants("cgroup", Victim::warden, 2) > 0);
 }
-TEST_CASE("nobody of the round survives a killed worker") {
-  CHECK(kill_at_random_instants(Victim::worker, 3) > 0);
+TEST_CASE("nobody survives a killed warden at level pidns") {
+  CHECK(kill_at_random_instants("pidns", Victim::warden, 3) > 0);
+}
+TEST_CASE("nobody survives a killed agent at level tree") {
+  CHECK(kill_at_random_instants("tree", Victim::agent, 4) > 0);
+}
+TEST_CASE("nobody survives a killed agent at level cgroup") {
+  CHECK(kill_at_random_instants("cgroup", Victim::agent, 5) > 0);
+}
+TEST_CASE("nobody survives a killed agent at level pidns") {
+  CHECK(kill_at_random_instants("pidns", Victim::agent, 6) > 0);
+}
+TEST_CASE("nobody of the round survives a killed worker at level tree") {
+  CHECK(kill_at_random_instants("tree", Victim::worker, 7) > 0);
+}
+TEST_CASE("nobody of the round survives a killed worker at level cgroup") {
+  CHECK(kill_at_random_instants("cgroup", Victim::worker, 8) > 0);
+}
+TEST_CASE("nobody of the round survives a killed worker at level pidns") {
+  CHECK(kill_at_random_instants("pidns", Victim::worker, 9) > 0);
+}
+TEST_CASE("nobody survives a warden and an agent killed at one instant at level cgroup") {
+  CHECK(kill_at_random_instants("cgroup", Victim::both, 10) > 0);
+}
+TEST_CASE("nobody survives a warden and an agent killed at one instant at level pidns") {
+  CHECK(kill_at_random_instants("pidns", Victim::both, 11) > 0);
+}
+TEST_CASE("workers die with a warden and an agent killed at one instant at level tree") {
+  kill_both_and_look_for_workers("tree");
+}
+TEST_CASE("workers die with a warden and an agent killed at one instant at level cgroup") {
+  kill_both_and_look_for_workers("cgroup");
+}
+TEST_CASE("workers die with a warden and an agent killed at one instant at level pidns") {
+  kill_both_and_look_for_workers("pidns");
 }

@@ -120,8 +120,8 @@ const Failure kVictimsFirst[] = {
      "exit 1",
      kWaits, kSlowValueError, 2, "exception_line"},
     {"is a victim with an error file",
-     ERROR_FILE("ConnectionResetError: [Errno 104] Connection reset "
-                "by peer") "exit 1",
+     "sleep 0.15; " ERROR_FILE("ConnectionResetError: [Errno 104] Connection reset "
+                               "by peer") "exit 1",
      kSlowValueError, kWaits, 1, "exception_line"},
 };
 

@@ -7,6 +7,7 @@
 #include "agent/placement/placement.hpp"
 #include "agent/placement/topology.hpp"
 #include "agent/placement/usable_cpus.hpp"
+#include "agent/proc_files/cgroup_places.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun::agent;
@@ -270,8 +271,9 @@ TEST_CASE("the quota of cgroup version 1 stands in the folder of its cpu control
 
 TEST_CASE("the path of a cgroup is taken from where its mount begins") {
   const auto places = [](const std::string& path, const std::string& mount_root) {
-    const auto found = cpu_cgroups(
-        "0::" + path + "\n", "31 23 0:28 " + mount_root + " /c\\040g rw - cgroup2 cgroup rw\n");
+    const auto found =
+        cgroup_places("cpu", "0::" + path + "\n",
+                      "31 23 0:28 " + mount_root + " /c\\040g rw - cgroup2 cgroup rw\n");
     REQUIRE(found.size() == 1);
     CHECK(found[0].unified);
     return found[0].mount_point + found[0].path;
@@ -286,9 +288,9 @@ TEST_CASE("the path of a cgroup is taken from where its mount begins") {
 }
 
 TEST_CASE("of several mounts the one that shows our cgroup counts") {
-  const auto found = cpu_cgroups("0::/a/b\n",
-                                 "31 23 0:28 /x /first rw - cgroup2 cgroup rw\n"
-                                 "32 23 0:28 /a /second rw - cgroup2 cgroup rw\n");
+  const auto found = cgroup_places("cpu", "0::/a/b\n",
+                                   "31 23 0:28 /x /first rw - cgroup2 cgroup rw\n"
+                                   "32 23 0:28 /a /second rw - cgroup2 cgroup rw\n");
   REQUIRE(found.size() == 1);
   CHECK(found[0].mount_point == "/second");
   CHECK(found[0].path == "/b");
@@ -323,10 +325,10 @@ TEST_CASE("garbage at the place of cgroup and mountinfo gives no hierarchy or a 
         if (text.empty()) text = " ";
       }
     }
-    for (const CpuCgroup& found : cpu_cgroups(texts[0], texts[1]))
+    for (const CgroupPlace& found : cgroup_places("cpu", texts[0], texts[1]))
       CHECK((found.path.empty() || found.path.front() == '/'));
   }
-  CHECK(cpu_cgroups("", "").empty());
-  CHECK(cpu_cgroups(cgroup, "").empty());
-  CHECK(cpu_cgroups("0:/\n:\n", mountinfo).empty());
+  CHECK(cgroup_places("cpu", "", "").empty());
+  CHECK(cgroup_places("cpu", cgroup, "").empty());
+  CHECK(cgroup_places("cpu", "0:/\n:\n", mountinfo).empty());
 }

@@ -16,7 +16,7 @@ constexpr proto::WorkerExit kKilled{true, SIGKILL, false};
 constexpr proto::WorkerExit kTerminated{true, SIGTERM, false};
 
 WorkerGroup group_of(int workers, agent::Clock::duration grace = 10s) {
-  WorkerGroup group(workers, grace);
+  WorkerGroup group(workers, grace, 5s);
   for (int i = 0; i < workers; ++i) group.started(i, 100 + i, kStart);
   return group;
 }
@@ -61,13 +61,14 @@ TEST_CASE("a stop sends its signal, then SIGKILL when the grace period is over")
   CHECK(group.deadline_passed(kStart + 9s).signal == 0);
   CHECK(group.stop(SIGTERM, kStart + 5s).signal == 0);  // once is enough
   CHECK(group.deadline_passed(kStart + 10s).signal == SIGKILL);
-  CHECK_FALSE(group.deadline().has_value());
+  CHECK(group.killed());
+  CHECK(group.deadline() == kStart + 15s);
 }
 
 TEST_CASE("with no grace period a stop is SIGKILL") {
   WorkerGroup group = group_of(1, 0s);
   CHECK(group.stop(SIGTERM, kStart).signal == SIGKILL);
-  CHECK_FALSE(group.deadline().has_value());
+  CHECK(group.deadline() == kStart + 5s);
 }
 
 TEST_CASE("workers that we stop are no failures") {
@@ -100,7 +101,7 @@ TEST_CASE("a group of which nobody is left ends at once when it is stopped") {
 }
 
 TEST_CASE("a worker that cannot be started is a failure that says why") {
-  WorkerGroup group(2, 10s);
+  WorkerGroup group(2, 10s, 5s);
   group.started(0, 100, kStart);
   const auto actions = group.not_started(1, "no such file");
   REQUIRE(actions.failures.size() == 1);
@@ -112,9 +113,28 @@ TEST_CASE("a worker that cannot be started is a failure that says why") {
 TEST_CASE("a second stop by the user kills at once") {
   WorkerGroup group = group_of(2);
   group.stop(SIGINT, kStart);
-  CHECK(group.kill_now().signal == SIGKILL);
-  CHECK_FALSE(group.deadline().has_value());
+  CHECK(group.kill_now(kStart).signal == SIGKILL);
+  CHECK(group.deadline() == kStart + 5s);
+  CHECK(group.kill_now(kStart + 1s).signal == SIGKILL);  // again does no harm, nor wait longer
+  CHECK(group.deadline() == kStart + 5s);
   group.exited(0, kKilled, kStart);
   group.exited(1, kKilled, kStart);
-  CHECK(group.kill_now().signal == 0);
+  CHECK(group.kill_now(kStart).signal == 0);
+}
+
+TEST_CASE("workers that do not die of SIGKILL are given up and count as ended") {
+  WorkerGroup group = group_of(2);
+  group.stop(SIGTERM, kStart);
+  group.deadline_passed(kStart + 10s);
+  group.exited(0, kKilled, kStart + 11s);
+  CHECK_FALSE(group.deadline_passed(kStart + 14s).stuck);
+  const auto actions = group.deadline_passed(kStart + 15s);
+  CHECK(actions.stuck);
+  CHECK(actions.ended);
+  CHECK(actions.failures.empty());
+  CHECK_FALSE(actions.all_done);
+  CHECK(group.workers()[1].stopped_by_us);
+  CHECK_FALSE(group.deadline().has_value());
+  // It may still die later; that is no event any more.
+  CHECK_FALSE(group.exited(1, kKilled, kStart + 20s).ended);
 }

@@ -10,6 +10,21 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using namespace ddprun::launcher::test;
 
+TEST_CASE("a cgroup is used where ours is delegated or where it is asked for") {
+  using ddprun::agent::ContainmentLevel;
+  Machine machine;
+  const auto level_of = [&](const Words& words) { return planned(words, machine).containment; };
+  CHECK(level_of({}) == ContainmentLevel::tree);
+  CHECK(level_of({"--contain=pidns"}) == ContainmentLevel::pidns);
+  CHECK(refused_plan({"--contain=cgroup"}, machine).find("Delegate=yes") != std::string::npos);
+  machine.cgroup_possible = true;
+  CHECK(level_of({}) == ContainmentLevel::tree);
+  CHECK(level_of({"--contain=cgroup"}) == ContainmentLevel::cgroup);
+  machine.cgroup_delegated = true;
+  CHECK(level_of({}) == ContainmentLevel::cgroup);
+  CHECK(level_of({"--contain=tree"}) == ContainmentLevel::tree);
+}
+
 TEST_CASE("the plan holds program, arguments and limits as they were given") {
   const auto plan = planned({"--max-restarts=2", "--grace-period=1.5", "--role=r"});
   CHECK(plan.program.file == "/usr/bin/true");
@@ -17,7 +32,7 @@ TEST_CASE("the plan holds program, arguments and limits as they were given") {
   CHECK(plan.max_restarts == 2);
   CHECK(plan.grace_period == std::chrono::milliseconds(1500));
   CHECK(plan.role == "r");
-  CHECK(plan.containment == "tree");
+  CHECK(plan.containment == ddprun::agent::ContainmentLevel::tree);
   CHECK(plan.workers.size() == 1);
 }
 

@@ -21,6 +21,8 @@ struct Machine {
   int usable_cpus = 5;
   bool one_node = false;  // else CPUs 0 and 1 are in node 0, CPUs 2 and 3 in node 1
   bool terminals = false;
+  bool cgroup_possible = false;
+  bool cgroup_delegated = false;
   mutable int discoveries = 0;
   mutable Words resolved;
   mutable std::vector<std::chrono::milliseconds> limits;
@@ -45,6 +47,8 @@ struct Machine {
       found.looked_for = "NVML";
       return found;
     };
+    result.cgroup_possible = [this] { return cgroup_possible; };
+    result.cgroup_delegated = [this] { return cgroup_delegated; };
     result.logical_cpus = [this] { return cpus; };
     result.usable_cpus = [this] { return usable_cpus; };
     result.topology = [this](const Words& pci) {

@@ -1,4 +1,4 @@
-#include "agent/placement/small_file.hpp"
+#include "agent/proc_files/small_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

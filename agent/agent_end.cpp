@@ -1,0 +1,164 @@
+// The end of a round on this node: its workers have ended, what they left behind ends too, the
+// membership core is told.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "agent/agent_job.hpp"
+#include "agent/evidence/memory_kills.hpp"
+#include "agent/round_failures.hpp"
+#include "proto/words.hpp"
+
+namespace ddprun::agent {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kLastWordsLimit = 200ms;  // for what dead workers wrote to be read
+constexpr std::size_t kLeftoversNamed = 8;
+
+}  // namespace
+
+/// All workers of the round have ended. What they have left is told to end where the workers ended
+/// well or the user stopped them; what a failed round leaves is in the way of the next one.
+void Agent::clear_round() {
+  RoundState& state = *round_;
+  if (state.leftovers.over()) return round_is_clear();
+  if (state.leftovers.begun()) return;
+  reap_strangers();
+  std::optional<Clock::duration> patience;
+  if (state.patience_ends) {
+    patience = *state.patience_ends - Clock::now();
+  } else if (!state.stop) {
+    patience = config_.grace_period;
+  }
+  take(state.leftovers.begin(has_children(), patience, Clock::now()));
+}
+
+void Agent::look_for_leftovers() {
+  if (round_ && round_->leftovers.waiting() && !has_children()) take(round_->leftovers.gone());
+}
+
+void Agent::take(Leftovers::Step step) {
+  leftovers_timer_.cancel();
+  switch (step) {
+    case Leftovers::Step::nothing:
+      break;
+    case Leftovers::Step::terminate:
+      name_leftovers();
+      break;
+    case Leftovers::Step::kill:
+      kill_leftovers();
+      return round_is_clear();
+    case Leftovers::Step::over:
+      return round_is_clear();
+  }
+  const auto deadline = round_->leftovers.deadline();
+  if (!deadline) return;
+  leftovers_timer_.expires_at(*deadline);
+  leftovers_timer_.async_wait([this](ErrorCode ec) {
+    if (ec || !round_) return;
+    look_for_leftovers();
+    if (round_->leftovers.waiting()) take(round_->leftovers.deadline_passed(Clock::now()));
+    pump();
+  });
+}
+
+void Agent::name_leftovers() {
+  const auto left = live_descendants();
+  std::string names;
+  for (std::size_t i = 0; i < left.size() && i < kLeftoversNamed; ++i)
+    names += (i > 0 ? ", " : "") + name_of(left[i]);
+  if (left.size() > kLeftoversNamed)
+    names += fmt::format(" and {} more", left.size() - kLeftoversNamed);
+  const auto patience = round_->leftovers.patience();
+  if (!left.empty()) {
+    notice(fmt::format("the workers have ended and left {} behind: SIGTERM; SIGKILL follows in {}",
+                       names, proto::describe(patience)));
+  }
+  for (const ProcessEntry& process : left) {
+    signal_process(process, SIGTERM);
+    signal_process(process, SIGCONT);  // a stopped process cannot act on it
+  }
+}
+
+void Agent::kill_leftovers() {
+  if (spdlog::should_log(spdlog::level::info)) {
+    for (const ProcessEntry& process : live_descendants())
+      spdlog::info("round={} left behind: {}: SIGKILL", round_->round.number, name_of(process));
+  }
+  const auto limit = round_->stuck ? Clock::duration::zero() : config_.kill_timeout;
+  for (const ProcessEntry& process : kill_everything(limit))
+    result_.leftovers.push_back(describe_stuck(process));
+}
+
+std::vector<ProcessEntry> Agent::kill_everything(Clock::duration limit) {
+  if (link_.cgroup() != nullptr) link_.cgroup()->kill();
+  return kill_all_children(Clock::now() + limit);
+}
+
+/// Nothing of the round is left, or only what cannot be killed.
+void Agent::round_is_clear() {
+  RoundState& state = *round_;
+  if (state.stop) {
+    report_round();
+  } else {
+    say(proto::WorkersDone{state.round.number});
+  }
+}
+
+void Agent::report_round() {
+  RoundState& state = *round_;
+  if (state.reported) return;
+  state.reported = true;
+  grace_timer_.cancel();
+  countdown_timer_.cancel();
+  state.listening.reset();
+  if (state.store) result_.newer_store_clients = state.store->counters().newer_clients > 0;
+  state.store.reset();
+  summarize(state);
+  // What is left may hold the GPUs' memory and the round's files: no other round beside it.
+  const bool stuck = !result_.leftovers.empty();
+  if (stuck) say(proto::Leave{0, "processes of the last round could not be killed"});
+  proto::Stopped stopped;
+  stopped.round = state.round.number;
+  stopped.failures = failures();
+  say(std::move(stopped));
+  if (state.stop->final || leaving_ || stuck) return;
+  join();
+  if (const auto deadline = membership_.deadline(); deadline && *deadline > Clock::now() + 1s)
+    notice(fmt::format("the next round begins in {}", proto::describe(*deadline - Clock::now())));
+}
+
+/// Of the round that has ended. What its workers wrote last may still be on its way to us.
+std::vector<proto::WorkerFailure> Agent::failures() {
+  const RoundState& state = *round_;
+  const auto& workers = state.group.workers();
+  const bool failed = std::any_of(workers.begin(), workers.end(), [](const WorkerRecord& worker) {
+    return !worker.error.empty() || (worker.exit && !worker.exit->success());
+  });
+  if (!failed) return {};
+  if (output_) output_->drain(Clock::now() + kLastWordsLimit);
+  const auto before = memory_kills_;
+  memory_kills_ = memory_kill_count();
+  const bool memory_kill = before && memory_kills_ && *memory_kills_ > *before;
+  return failures_of({config_, state.round, workers, state.started_at, state.wall_started_at,
+                      stop_signal_, memory_kill, output_ ? &*output_ : nullptr});
+}
+
+void Agent::summarize(const RoundState& state) {
+  RoundSummary summary;
+  summary.number = state.round.number;
+  summary.restart_count = state.round.restart_count;
+  summary.started = state.wall_started_at;
+  summary.lasted = Clock::now() - state.started_at;
+  summary.end = state.stop ? state.stop->reason : "";
+  result_.rounds.push_back(std::move(summary));
+}
+
+}  // namespace ddprun::agent

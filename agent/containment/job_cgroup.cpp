@@ -1,0 +1,128 @@
+#include "agent/containment/job_cgroup.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "agent/proc_files/cgroup_places.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr long kCgroup2Magic = 0x63677270;  // CGROUP2_SUPER_MAGIC
+constexpr auto kGuardLimit = 10s;           // then it gives up, too
+constexpr auto kGuardLooksEvery = 2ms;
+
+ErrorCode cgroup_error() { return {errno, boost::system::system_category()}; }
+
+[[noreturn]] void guard_main(const JobCgroup& cgroup, int life) {
+  setsid();  // a signal to the job's process group is not for it
+  prctl(PR_SET_NAME, "guard");
+  char nothing = 0;
+  while (read(life, &nothing, 1) < 0 && errno == EINTR) {
+  }
+  const auto deadline = std::chrono::steady_clock::now() + kGuardLimit;
+  while (std::chrono::steady_clock::now() < deadline) {
+    cgroup.kill();
+    if (cgroup.remove()) break;
+    std::this_thread::sleep_for(kGuardLooksEvery);
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+std::string JobCgroup::parent_folder(const std::string& root) {
+  for (const CgroupPlace& place : own_cgroups("", root)) {
+    if (!place.unified) continue;
+    std::string folder = root + place.mount_point + place.path;
+    // The root of the hierarchy has no cgroup.kill of its own, though those below it do.
+    struct stat status {};
+    const bool kills = stat((folder + "/cgroup.kill").c_str(), &status) == 0 ||
+                       stat((folder + "/cgroup.type").c_str(), &status) != 0;
+    return kills ? folder : "";
+  }
+  return "";
+}
+
+bool JobCgroup::possible() {
+  const std::string parent = parent_folder();
+  return !parent.empty() && access(parent.c_str(), W_OK) == 0 &&
+         access((parent + "/cgroup.procs").c_str(), W_OK) == 0;
+}
+
+bool JobCgroup::delegated() {
+  // Asked at every start: on most machines the first question answers it.
+  struct statfs file_system {};
+  if (statfs("/sys/fs/cgroup", &file_system) != 0 || file_system.f_type != kCgroup2Magic)
+    return false;
+  const std::string parent = parent_folder();
+  struct stat status {};
+  if (parent.empty() || stat(parent.c_str(), &status) != 0 || !possible()) return false;
+  char mark = '0';
+  for (const char* name : {"user.delegate", "trusted.delegate"}) {
+    if (getxattr(parent.c_str(), name, &mark, 1) == 1 && mark == '1') return true;
+  }
+  return geteuid() != 0 && status.st_uid == geteuid();
+}
+
+JobCgroup::JobCgroup(const std::string& parent) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  folder_ = parent + "/ddprun-" + std::to_string(getpid()) + "-" + std::to_string(now);
+}
+
+Result<void> JobCgroup::make() {
+  if (mkdir(folder_.c_str(), 0755) != 0) return cgroup_error();
+  folder_fd_.reset(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status {};
+  if (folder_fd_ && fstatat(folder_fd(), "cgroup.kill", &status, 0) == 0) return {};
+  const ErrorCode error = cgroup_error();
+  rmdir(folder_.c_str());
+  return error;
+}
+
+void JobCgroup::kill() const {
+  const UniqueFd file(open((folder_ + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file) return;
+  [[maybe_unused]] const auto written = write(file.get(), "1", 1);
+}
+
+bool JobCgroup::remove() const { return rmdir(folder_.c_str()) == 0 || errno == ENOENT; }
+
+Result<GuardedCgroup> GuardedCgroup::make() {
+  GuardedCgroup made{JobCgroup(JobCgroup::parent_folder())};
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return cgroup_error();
+  UniqueFd reading(ends[0]);
+  made.life_.reset(ends[1]);
+  made.guard_ = fork();
+  if (made.guard_ < 0) return cgroup_error();
+  if (made.guard_ == 0) {
+    made.life_.reset();
+    guard_main(made.cgroup_, reading.get());
+  }
+  if (const auto done = made.cgroup_.make(); !done) {
+    made.kill();
+    return done.error();
+  }
+  return made;
+}
+
+void GuardedCgroup::kill() const {
+  cgroup_.kill();
+  ::kill(guard_, SIGKILL);
+  waitpid(guard_, nullptr, 0);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,67 @@
+// The cgroup (version 2) that a job's workers are born in, so that one write kills all of them,
+// also those that became another user.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "proto/result.hpp"
+#include "proto/unique_handle.hpp"
+
+namespace ddprun::agent {
+
+class JobCgroup {
+ public:
+  /// Where ours would be made. Empty: no cgroup of version 2 is mounted, or the kernel is older
+  /// than 5.14 and cannot kill one. `root` stands before every path.
+  static std::string parent_folder(const std::string& root = "");
+
+  /// Whether we may make one there.
+  static bool possible();
+
+  /// Whether that folder was given to us to make cgroups in: the machine has version 2 alone, and
+  /// systemd has marked the folder as delegated or it belongs to us who are not root.
+  static bool delegated();
+
+  /// Names one, which is not there yet.
+  explicit JobCgroup(const std::string& parent);
+  /// Makes it. Errors: the system's.
+  Result<void> make();
+
+  /// For clone3's CLONE_INTO_CGROUP.
+  [[nodiscard]] int folder_fd() const { return folder_fd_.get(); }
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+
+  /// SIGKILL for all processes in it, at one instant. Does not wait.
+  void kill() const;
+  /// False: something is in it still.
+  bool remove() const;
+
+ private:
+  std::string folder_;
+  UniqueFd folder_fd_;
+};
+
+/// A cgroup with its guard: a process that sleeps until neither the warden nor the agent lives,
+/// then kills what is in the cgroup and removes it.
+class GuardedCgroup {
+ public:
+  /// Starts the guard, then makes the cgroup, so that at no instant it is without one. Called by
+  /// the warden, with all signals blocked and no other thread, before the agent is forked: the
+  /// agent inherits what keeps the guard asleep. Errors: the system's; nothing is left then.
+  static Result<GuardedCgroup> make();
+
+  [[nodiscard]] const JobCgroup& cgroup() const { return cgroup_; }
+  /// Everything in it is killed and the guard is gone; the folder is still there.
+  void kill() const;
+
+ private:
+  explicit GuardedCgroup(JobCgroup cgroup) : cgroup_(std::move(cgroup)) {}
+
+  JobCgroup cgroup_;
+  pid_t guard_ = -1;
+  UniqueFd life_;  // the writing end of the pipe that the guard reads
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,34 @@
+#include "agent/containment/leftovers.hpp"
+
+namespace ddprun::agent {
+
+Leftovers::Step Leftovers::end(Step step) {
+  phase_ = Phase::over;
+  deadline_.reset();
+  return step;
+}
+
+Leftovers::Step Leftovers::begin(bool any, std::optional<Clock::duration> patience,
+                                 Clock::time_point now) {
+  if (begun()) return Step::nothing;
+  if (!any) return end(Step::over);
+  if (!patience || *patience <= Clock::duration::zero()) return end(Step::kill);
+  phase_ = Phase::settling;
+  patience_ = *patience;
+  deadline_ = now + kSettle;
+  return Step::nothing;
+}
+
+Leftovers::Step Leftovers::gone() { return waiting() ? end(Step::over) : Step::nothing; }
+
+Leftovers::Step Leftovers::kill_now() { return waiting() ? end(Step::kill) : Step::nothing; }
+
+Leftovers::Step Leftovers::deadline_passed(Clock::time_point now) {
+  if (!deadline_ || now < *deadline_) return Step::nothing;
+  if (phase_ == Phase::told) return end(Step::kill);
+  phase_ = Phase::told;
+  deadline_ = now + patience_;
+  return Step::terminate;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,52 @@
+// What workers leave behind when they have ended: told to end, given time, killed. Pure; the agent
+// does it.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace ddprun::agent {
+
+class Leftovers {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Processes that a worker has started often end by themselves a moment after it (Python's
+  /// resource tracker): nothing is said of those.
+  static constexpr std::chrono::milliseconds kSettle{200};
+
+  /// What to do now.
+  enum class Step {
+    nothing,    ///< wait for `gone` or the deadline
+    terminate,  ///< name them and send SIGTERM
+    kill,       ///< SIGKILL, and the round is over
+    over,       ///< nobody is left: the round is over
+  };
+
+  /// The workers have ended. `any`: something of them is left. `patience`: how long it may take to
+  /// end after SIGTERM; none: no time at all, because the round failed.
+  Step begin(bool any, std::optional<Clock::duration> patience, Clock::time_point now);
+  /// Nothing is left.
+  Step gone();
+  /// The user is out of patience.
+  Step kill_now();
+  /// To be called when `deadline()` has passed.
+  Step deadline_passed(Clock::time_point now);
+
+  [[nodiscard]] std::optional<Clock::time_point> deadline() const { return deadline_; }
+  [[nodiscard]] Clock::duration patience() const { return patience_; }
+  [[nodiscard]] bool begun() const { return phase_ != Phase::before; }
+  [[nodiscard]] bool waiting() const { return phase_ == Phase::settling || phase_ == Phase::told; }
+  [[nodiscard]] bool over() const { return phase_ == Phase::over; }
+
+ private:
+  enum class Phase { before, settling, told, over };
+
+  Step end(Step step);
+
+  Phase phase_ = Phase::before;
+  Clock::duration patience_{0};
+  std::optional<Clock::time_point> deadline_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,40 @@
+// Which processes there are below one of ours, what they are called and what they wait for.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+struct ProcessEntry {
+  pid_t pid = -1;
+  pid_t parent = -1;
+  char state = '?';    ///< as in /proc/PID/stat: R, S, D, T, Z, ...
+  std::string name;    ///< comm, at most 15 bytes
+  pid_t in_proc = -1;  ///< its pid in /proc, which in a container may be that of another namespace
+};
+
+/// One line of /proc/PID/stat; an entry with pid -1 when it is not one. Pure.
+ProcessEntry parse_stat(const std::string& line);
+
+/// Those below `root`, which is not among them, parents before their children. Pure.
+std::vector<ProcessEntry> descendants_of(const std::vector<ProcessEntry>& all, pid_t root);
+
+/// The live children of this process, and all below it, parents first, in the numbers of our own
+/// pid namespace. Not atomic: who is born or dies meanwhile may be missing.
+std::vector<ProcessEntry> live_children();
+std::vector<ProcessEntry> live_descendants();
+
+/// Sends a signal to a process that is still what `entry` says. False: it is not, or may not be
+/// signalled. Needs no guess about a pid that was used again where the kernel has pidfds (5.3).
+bool signal_process(const ProcessEntry& entry, int signal);
+
+/// `pid 77 (python3)`
+std::string name_of(const ProcessEntry& entry);
+
+/// Why it may not die: `pid 77 (python3), state D (waits in the kernel, in __refrigerator)`.
+std::string describe_stuck(const ProcessEntry& entry);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,276 @@
+// The end of a job is bounded: what workers leave behind is told to end, named and killed; workers
+// that ignore SIGTERM or are stopped; processes that cannot be killed at all.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/support/child.hpp"
+#include "tests/support/job.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool has(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+/// A cgroup of the freezer of version 1, in which not even SIGKILL ends a process. Thawed and
+/// removed at the end.
+class Freezer {
+ public:
+  Freezer() {
+    // Some machines mount it elsewhere, most have none: then nothing here can be unkillable.
+    folder_ = "/sys/fs/cgroup/freezer/ddprun_test_" + test::unique_mark();
+    if (mkdir(folder_.c_str(), 0755) != 0)
+      test::skip("no freezer of cgroup version 1 at /sys/fs/cgroup/freezer that we may use");
+  }
+  ~Freezer() {
+    write("freezer.state", "THAWED");
+    test::eventually([&] { return rmdir(folder_.c_str()) == 0; });
+  }
+  Freezer(const Freezer&) = delete;
+  Freezer& operator=(const Freezer&) = delete;
+
+  void freeze(pid_t pid) const {
+    write("cgroup.procs", std::to_string(pid));
+    write("freezer.state", "FROZEN");
+    REQUIRE(test::eventually([&] {
+      std::ifstream file(folder_ + "/freezer.state");
+      std::string state;
+      std::getline(file, state);
+      return state == "FROZEN";
+    }));
+  }
+  void thaw() const { write("freezer.state", "THAWED"); }
+
+ private:
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ + "/" + name) << text << std::flush;
+  }
+  std::string folder_;
+};
+
+/// The processes of a job by name.
+std::vector<pid_t> called(const std::string& name, const std::string& entry) {
+  std::vector<pid_t> found;
+  for (const pid_t pid : test::processes_with(entry)) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+    std::string actual;
+    std::getline(file, actual);
+    if (actual == name) found.push_back(pid);
+  }
+  return found;
+}
+
+/// `ddprun OPTIONS /bin/sh FILE`, the text of FILE being `script`.
+class ShellJob {
+ public:
+  explicit ShellJob(const std::string& script) { std::ofstream(file()) << script; }
+  std::vector<std::string> command(std::vector<std::string> options) {
+    options.insert(options.begin(), test::program("ddprun"));
+    for (const std::string& word : {std::string("--no-python"), std::string("/bin/sh"), file()})
+      options.push_back(word);
+    return options;
+  }
+  test::ChildResult run(const std::vector<std::string>& options) {
+    auto result = test::run(command(options), job.settings());
+    CHECK(test::processes_with(job.mark_entry()).empty());
+    return result;
+  }
+  [[nodiscard]] std::string place(const std::string& name) const {
+    return (directory_.path() / name).string();
+  }
+  test::Job job;
+
+ private:
+  [[nodiscard]] std::string file() const { return place("worker.sh"); }
+  test::TempDir directory_;
+};
+
+}  // namespace
+
+TEST_CASE("what workers leave after a normal end gets SIGTERM first and is named") {
+  ShellJob job(
+      "(trap 'echo told; exit' TERM; echo ready; while :; do sleep 0.01; done) &\n"
+      "exit 0\n");
+  const auto result = job.run({"--grace-period=20"});
+  CHECK(result.status == 0);
+  CHECK(has(result.out, "told"));
+  CHECK(has(result.err, "the workers have ended and left pid "));
+  CHECK(has(result.err, "(sh)"));
+  CHECK(has(result.err, "SIGTERM; SIGKILL follows in 20"));
+}
+
+TEST_CASE("what ignores that SIGTERM is killed after the grace period") {
+  for (const std::string level : {"tree", "pidns", "cgroup"}) {
+    test::Job job;
+    CAPTURE(level);
+    const auto tried =
+        test::run({test::program("ddprun"), "--contain=" + level, "--no-python", "/bin/true"});
+    if (tried.status != 0) test::skip("no --contain=" + level + " here: " + tried.err);
+    const auto result =
+        job.run({"--contain=" + level, "--nproc-per-node=2", "--grace-period=0.3"}, {"daemon"});
+    CHECK(result.status == 0);
+    CHECK(has(result.err, "(job_worker), pid "));
+    CHECK(has(result.err, "SIGKILL follows in 300 ms"));
+  }
+}
+
+TEST_CASE("a process that ends by itself soon after its worker is no news") {
+  ShellJob job("(sleep 0.02; echo done) &\nexit 0\n");
+  const auto result = job.run({});
+  CHECK(result.status == 0);
+  CHECK(result.err.empty());
+  CHECK(has(result.out, "done"));
+}
+
+TEST_CASE("a second signal kills what is left at once") {
+  test::Job job;
+  test::Child child(test::Job::command({"--grace-period=60"}, {"daemon"}), job.settings());
+  REQUIRE(child.wait_for(
+      [](const std::string&, const std::string& err) { return has(err, "left pid "); }));
+  child.signal(SIGTERM);
+  REQUIRE(test::eventually([&] {
+    child.signal(SIGINT);
+    std::this_thread::sleep_for(150ms);
+    return test::processes_with(job.mark_entry()).empty();
+  }));
+  CHECK(child.wait().status != 0);
+}
+
+TEST_CASE("a new round begins when nothing of the old one is left") {
+  test::TempDir directory;
+  const std::string pid_file = (directory.path() / "pid").string();
+  // Round 0 leaves a process in a session of its own that ignores SIGTERM; round 1 looks for it.
+  ShellJob job("if [ $DDPRUN_ROUND = 1 ]; then kill -0 $(cat " + pid_file +
+               ") 2>/dev/null && echo alive || echo gone; exit 0; fi\n"
+               "setsid sh -c \"trap '' TERM; echo \\$\\$ >" +
+               pid_file + "; exec sleep 60\" &\n" + "while [ ! -s " + pid_file +
+               " ]; do sleep 0.01; done\nexit 3\n");
+  const auto result = job.run({"--max-restarts=1"});
+  CHECK(result.status == 0);
+  CHECK(has(result.out, "gone"));
+  CHECK_FALSE(has(result.out, "alive"));
+}
+
+TEST_CASE("stopped workers and workers that ignore SIGTERM end with the grace period") {
+  for (int i = 0; i < DDPRUN_ENDINGS; ++i) {
+    CAPTURE(i);
+    test::Job job;
+    const bool stopped = i % 2 == 0;
+    const auto actions =
+        stopped ? std::vector<std::string>{"ignore-term",           "print", "here", "kill",
+                                           std::to_string(SIGSTOP), "sleep", "60"}
+                : std::vector<std::string>{"ignore-term", "print", "here", "sleep", "60"};
+    test::Child child(test::Job::command({"--grace-period=0.1", "--nproc-per-node=2"}, actions),
+                      job.settings());
+    REQUIRE(child.wait_for_output("[rank0] here"));
+    REQUIRE(child.wait_for_output("[rank1] here"));
+    const auto begin = std::chrono::steady_clock::now();
+    child.signal(SIGTERM);
+    CHECK(child.wait().status == 128 + SIGTERM);
+    const auto took = std::chrono::steady_clock::now() - begin;
+    // The promise is the grace period and a second; the limit here is only against a hang.
+    CHECK(took < 20s);
+    if (took > 1100ms)
+      std::printf("ending %d took %lld ms\n", i, static_cast<long long>(took / 1ms));
+    CHECK(test::processes_with(job.mark_entry()).empty());
+  }
+}
+
+TEST_CASE("a worker that cannot be killed is named and the job ends all the same") {
+  Freezer freezer;
+  test::Job job;
+  test::TempDir reports;
+  const std::string report = (reports.path() / "report.json").string();
+  test::Child child(
+      test::Job::command({"--grace-period=0.1", "--kill-timeout=0.5", "--report=" + report},
+                         {"print", "here", "sleep", "60"}),
+      job.settings());
+  REQUIRE(child.wait_for_output("here"));
+  const auto workers = called("job_worker", job.mark_entry());
+  REQUIRE(workers.size() == 1);
+  freezer.freeze(workers.front());
+  child.signal(SIGTERM);
+  const auto result = child.wait();
+  CHECK(result.status == 71);
+  CHECK(has(result.err, "could not be killed: pid " + std::to_string(workers.front()) +
+                            " (job_worker), state D (waits in the kernel"));
+  std::ifstream file(report);
+  const auto json = nlohmann::json::parse(file);
+  CHECK(json["exit_code"] == 71);
+  REQUIRE(json["leftovers"].size() == 1);
+  CHECK(has(json["leftovers"][0], "(job_worker), state D"));
+  freezer.thaw();
+  CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
+}
+
+TEST_CASE("no new round begins beside a process that cannot be killed") {
+  Freezer freezer;
+  test::TempDir directory;
+  const std::string gate = (directory.path() / "gate").string();
+  ShellJob job("echo here\n[ $RANK = 1 ] && exec sleep 60\nwhile [ ! -e " + gate +
+               " ]; do sleep 0.01; done\nexit 3\n");
+  test::Child child(job.command({"--grace-period=0.1", "--kill-timeout=0.5", "--max-restarts=3",
+                                 "--nproc-per-node=2"}),
+                    job.job.settings());
+  REQUIRE(child.wait_for_output("[rank0] here"));
+  REQUIRE(child.wait_for_output("[rank1] here"));
+  std::vector<pid_t> stuck;
+  REQUIRE(test::eventually([&] {
+    stuck = called("sleep", job.job.mark_entry());
+    std::erase_if(stuck, [&](pid_t pid) {
+      std::ifstream words("/proc/" + std::to_string(pid) + "/cmdline");
+      std::string text((std::istreambuf_iterator<char>(words)), std::istreambuf_iterator<char>());
+      return !has(text, "60");
+    });
+    return stuck.size() == 1;
+  }));
+  freezer.freeze(stuck.front());
+  std::ofstream(gate) << "open";
+  const auto result = child.wait();
+  CHECK(result.status == 71);
+  CHECK(has(result.err, "culprit: rank 0"));
+  CHECK(has(result.err, "exited with code 3"));
+  CHECK(has(result.err, "not restarted: processes of the last round could not be killed"));
+  CHECK_FALSE(has(result.err, "restarting the workers"));
+  freezer.thaw();
+  CHECK(test::eventually([&] { return test::processes_with(job.job.mark_entry()).empty(); }));
+}
+
+TEST_CASE("an agent that is stuck in the kernel does not keep the warden from ending the job") {
+  Freezer freezer;
+  test::Job job;
+  test::Child child(
+      test::Job::command({"--grace-period=0.1", "--kill-timeout=0.5", "--nproc-per-node=2"},
+                         {"print", "here", "sleep", "60"}),
+      job.settings());
+  REQUIRE(child.wait_for_output("[rank0] here"));
+  REQUIRE(child.wait_for_output("[rank1] here"));
+  pid_t agent = -1;
+  for (const pid_t pid : called("ddprun", job.mark_entry())) {
+    if (pid != child.pid()) agent = pid;
+  }
+  REQUIRE(agent > 0);
+  freezer.freeze(agent);
+  child.signal(SIGTERM);
+  const auto result = child.wait();
+  CHECK(result.status == 71);
+  CHECK(
+      has(result.err, "the agent (pid " + std::to_string(agent) + ") did not end the job in time"));
+  CHECK(
+      has(result.err, "could not be killed: pid " + std::to_string(agent) + " (ddprun), state D"));
+  CHECK(called("job_worker", job.mark_entry()).empty());  // though their parent is stuck
+  freezer.thaw();
+  CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
+}

@@ -1,0 +1,160 @@
+// What is left behind and for how long, and who is below whom: the pure parts of containment, and
+// the end of everything with a kill that fails.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "agent/containment/clearing.hpp"
+#include "agent/containment/leftovers.hpp"
+#include "agent/containment/process_tree.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using agent::Leftovers;
+using agent::ProcessEntry;
+using Step = agent::Leftovers::Step;
+
+namespace {
+
+const Leftovers::Clock::time_point kEnd{1h};
+
+std::vector<pid_t> pids(const std::vector<ProcessEntry>& entries) {
+  std::vector<pid_t> list;
+  for (const ProcessEntry& entry : entries) list.push_back(entry.pid);
+  return list;
+}
+
+ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", pid}; }
+
+}  // namespace
+
+TEST_CASE("a round of which nothing is left is over at once") {
+  Leftovers left;
+  CHECK_FALSE(left.begun());
+  CHECK(left.begin(false, 10s, kEnd) == Step::over);
+  CHECK(left.over());
+  CHECK_FALSE(left.deadline().has_value());
+  CHECK(left.begin(true, 10s, kEnd) == Step::nothing);  // it stays over
+}
+
+TEST_CASE("what is left first has a moment then gets SIGTERM then SIGKILL") {
+  Leftovers left;
+  CHECK(left.begin(true, 10s, kEnd) == Step::nothing);
+  CHECK(left.waiting());
+  CHECK(left.deadline() == kEnd + Leftovers::kSettle);
+  CHECK(left.deadline_passed(kEnd) == Step::nothing);
+  const auto told = kEnd + Leftovers::kSettle;
+  CHECK(left.deadline_passed(told) == Step::terminate);
+  CHECK(left.deadline() == told + 10s);
+  CHECK(left.patience() == 10s);
+  CHECK(left.deadline_passed(told + 9s) == Step::nothing);
+  CHECK(left.deadline_passed(told + 10s) == Step::kill);
+  CHECK(left.over());
+}
+
+TEST_CASE("what goes by itself ends the round whenever it does") {
+  Leftovers early;
+  early.begin(true, 10s, kEnd);
+  CHECK(early.gone() == Step::over);
+  CHECK(early.gone() == Step::nothing);
+  Leftovers late;
+  late.begin(true, 10s, kEnd);
+  late.deadline_passed(kEnd + 1s);
+  CHECK(late.gone() == Step::over);
+  CHECK_FALSE(late.deadline().has_value());
+}
+
+TEST_CASE("without patience what is left is killed at once") {
+  for (const std::optional<Leftovers::Clock::duration> patience :
+       {std::optional<Leftovers::Clock::duration>(), {0s}, {-1s}}) {
+    Leftovers left;
+    CHECK(left.begin(true, patience, kEnd) == Step::kill);
+    CHECK(left.over());
+  }
+}
+
+TEST_CASE("a user without patience has it killed in every phase") {
+  Leftovers before;
+  CHECK(before.kill_now() == Step::nothing);
+  Leftovers settling;
+  settling.begin(true, 10s, kEnd);
+  CHECK(settling.kill_now() == Step::kill);
+  CHECK(settling.kill_now() == Step::nothing);
+  Leftovers told;
+  told.begin(true, 10s, kEnd);
+  told.deadline_passed(kEnd + 1s);
+  CHECK(told.kill_now() == Step::kill);
+}
+
+TEST_CASE("a line of proc stat is read whatever the name contains") {
+  const auto plain = agent::parse_stat("77 (python3) S 12 77 77 0 -1");
+  CHECK(plain.pid == 77);
+  CHECK(plain.parent == 12);
+  CHECK(plain.state == 'S');
+  CHECK(plain.name == "python3");
+  const auto odd = agent::parse_stat("5 (a) R 1 (b)) D 3 5 5");
+  CHECK(odd.parent == 3);
+  CHECK(odd.state == 'D');
+  CHECK(odd.name == "a) R 1 (b)");
+  for (const char* garbage : {"", "77", "77 (", ")(", "77 (x)", "77 (x) S", "77 (x) S x"})
+    CHECK(agent::parse_stat(garbage).pid == -1);
+}
+
+TEST_CASE("descendants come parents first and circles end") {
+  const std::vector<ProcessEntry> all = {entry(1, 0),  entry(30, 20), entry(20, 10), entry(10, 1),
+                                         entry(11, 1), entry(40, 41), entry(41, 40), entry(50, 50)};
+  CHECK(pids(agent::descendants_of(all, 10)) == std::vector<pid_t>{20, 30});
+  CHECK(pids(agent::descendants_of(all, 1)) == std::vector<pid_t>{10, 11, 20, 30});
+  CHECK(pids(agent::descendants_of(all, 40)) == std::vector<pid_t>{41});
+  CHECK(agent::descendants_of(all, 50).empty());
+  CHECK(agent::descendants_of({}, 1).empty());
+}
+
+TEST_CASE("our own children are found and named") {
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  const auto all = agent::live_children();
+  const auto found = std::find_if(
+      all.begin(), all.end(), [child](const ProcessEntry& entry) { return entry.pid == child; });
+  REQUIRE(found != all.end());
+  CHECK(found->parent == getpid());
+  CHECK(agent::name_of(*found).starts_with("pid " + std::to_string(child) + " ("));
+  CHECK(agent::describe_stuck(*found).find("), state ") != std::string::npos);
+  CHECK(agent::signal_process(*found, SIGKILL));
+  CHECK(waitpid(child, nullptr, 0) == child);
+}
+
+TEST_CASE("nobody is signalled who is not whom we meant") {
+  // Our parent is not below us, and its parent is not who this entry says.
+  ProcessEntry stranger{getppid(), 1'000'000, 'S', "nobody", getppid()};
+  CHECK_FALSE(agent::signal_process(stranger, 0));
+  CHECK_FALSE(agent::signal_process({1'999'999'999, 5, 'S', "none", 1'999'999'999}, 0));
+}
+
+TEST_CASE("who cannot be killed is told when the deadline has passed") {
+  sigset_t chld;
+  sigset_t before;
+  sigemptyset(&chld);
+  sigaddset(&chld, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &chld, &before);
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  const auto now = std::chrono::steady_clock::now();
+  // A kill that does nothing, as for a process that became another user.
+  const auto left = agent::kill_all_children(now + 30ms, [](pid_t, int) { return -1; });
+  REQUIRE(left.size() == 1);
+  CHECK(left.front().pid == child);
+  CHECK(agent::has_children());
+  CHECK(agent::kill_all_children(std::chrono::steady_clock::now() + 10s).empty());
+  CHECK_FALSE(agent::has_children());
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
