@@ -35,7 +35,8 @@ struct AgentResult {
   std::chrono::system_clock::time_point started;  ///< of the last round
   int first_rank = 0;                             ///< of this node in the last round
   std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
-  std::vector<RoundSummary> rounds;   ///< all of them, in order
+  std::vector<RoundSummary> rounds;   ///< in order; of very many the first and the last ones
+  int rounds_left_out = 0;            ///< between them
   bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
   std::uint64_t dropped_bytes = 0;

@@ -21,6 +21,8 @@ namespace {
 
 constexpr auto kLastWordsLimit = 200ms;  // for what dead workers wrote to be read
 constexpr std::size_t kLeftoversNamed = 8;
+constexpr std::size_t kFirstRoundsKept = 10;
+constexpr std::size_t kLastRoundsKept = 90;
 
 }  // namespace
 
@@ -158,6 +160,11 @@ void Agent::summarize(const RoundState& state) {
   summary.started = state.wall_started_at;
   summary.lasted = Clock::now() - state.started_at;
   summary.end = state.stop ? state.stop->reason : "";
+  // A job that is restarted for weeks must not grow.
+  if (result_.rounds.size() == kFirstRoundsKept + kLastRoundsKept) {
+    result_.rounds.erase(result_.rounds.begin() + kFirstRoundsKept);
+    ++result_.rounds_left_out;
+  }
   result_.rounds.push_back(std::move(summary));
 }
 

@@ -95,6 +95,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code,
                               {"lasted_seconds", in_seconds(round.lasted)},
                               {"end", round.end}});
   }
+  json["rounds_left_out"] = result.rounds_left_out;
   json["restart_count"] = finished.restart_count;
   json["max_restarts"] = finished.max_restarts;
   json["not_restarted"] = finished.no_restart;
