@@ -187,6 +187,11 @@ bool eventually(const std::function<bool()>& condition, std::chrono::millisecond
   return true;
 }
 
+std::pair<std::string, std::string> no_leak_check() {
+  const char* given = std::getenv("ASAN_OPTIONS");
+  return {"ASAN_OPTIONS", std::string(given != nullptr ? given : "") + ":detect_leaks=0"};
+}
+
 std::string unique_mark() {
   static int next = 0;
   return "mark_" + std::to_string(getpid()) + "_" + std::to_string(next++);

@@ -78,6 +78,10 @@ pid_t parent_of(pid_t pid);
 bool eventually(const std::function<bool()>& condition,
                 std::chrono::milliseconds limit = std::chrono::seconds(10));
 
+/// For programs whose end is the end of a pid namespace: the leak checker of AddressSanitizer,
+/// which forks at the end, cannot do so any more.
+std::pair<std::string, std::string> no_leak_check();
+
 /// A value that no other test uses.
 std::string unique_mark();
 

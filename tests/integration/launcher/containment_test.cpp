@@ -62,8 +62,10 @@ struct KilledJob {
   }
   test::ChildOptions settings() {
     test::ChildOptions settings;
-    settings.environment = {
-        {"TEST_MARK", mark}, {"TMPDIR", directory.path().string()}, {"OMP_NUM_THREADS", "1"}};
+    settings.environment = {{"TEST_MARK", mark},
+                            {"TMPDIR", directory.path().string()},
+                            {"OMP_NUM_THREADS", "1"},
+                            test::no_leak_check()};
     return settings;
   }
   test::TempDir directory;
@@ -74,8 +76,10 @@ struct KilledJob {
 
 /// Ends the test where this level can't be had.
 void need(const std::string& level) {
-  const auto tried =
-      test::run({test::program("ddprun"), "--contain=" + level, "--no-python", "/bin/true"});
+  test::ChildOptions settings;
+  settings.environment = {test::no_leak_check()};
+  const auto tried = test::run(
+      {test::program("ddprun"), "--contain=" + level, "--no-python", "/bin/true"}, settings);
   if (tried.status != 0) test::skip("no --contain=" + level + " here: " + tried.err);
 }
 
@@ -125,7 +129,8 @@ void kill_both_and_look_for_workers(const std::string& level) {
   test::TempDir directory;
   const std::string mark = test::unique_mark();
   test::ChildOptions settings;
-  settings.environment = {{"TEST_MARK", mark}, {"TMPDIR", directory.path().string()}};
+  settings.environment = {
+      {"TEST_MARK", mark}, {"TMPDIR", directory.path().string()}, test::no_leak_check()};
   test::Child child({test::program("ddprun"), "--contain=" + level, "--nproc-per-node=2",
                      test::helper("job_worker"), "print", "here", "sleep", "60"},
                     settings);

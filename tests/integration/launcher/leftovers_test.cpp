@@ -113,16 +113,21 @@ TEST_CASE("what workers leave after a normal end gets SIGTERM first and is named
 
 TEST_CASE("what ignores that SIGTERM is killed after the grace period") {
   for (const std::string level : {"tree", "pidns", "cgroup"}) {
-    test::Job job;
     CAPTURE(level);
-    const auto tried =
-        test::run({test::program("ddprun"), "--contain=" + level, "--no-python", "/bin/true"});
+    test::Job job;
+    auto settings = job.settings();
+    settings.environment.push_back(test::no_leak_check());
+    const auto tried = test::run(
+        {test::program("ddprun"), "--contain=" + level, "--no-python", "/bin/true"}, settings);
     if (tried.status != 0) test::skip("no --contain=" + level + " here: " + tried.err);
-    const auto result =
-        job.run({"--contain=" + level, "--nproc-per-node=2", "--grace-period=0.3"}, {"daemon"});
+    const auto result = test::run(
+        test::Job::command({"--contain=" + level, "--nproc-per-node=2", "--grace-period=0.3"},
+                           {"daemon"}),
+        settings);
     CHECK(result.status == 0);
     CHECK(has(result.err, "(job_worker), pid "));
     CHECK(has(result.err, "SIGKILL follows in 300 ms"));
+    CHECK(test::processes_with(job.mark_entry()).empty());
   }
 }
 
