@@ -141,18 +141,28 @@ class ChildStack {
   void* base_;
 };
 
-// Starts the child in a cgroup. clone3 with our memory shared would return twice on one stack, so
-// this child has a copy of our memory, and shares only the page in which it says what failed.
-pid_t clone_into_cgroup(ChildPlan* plan, int cgroup) {
+// ThreadSanitizer keeps its books in the memory of the process: a child that shares it spoils them.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kShareMemory = false;
+#else
+constexpr bool kShareMemory = true;
+#endif
+
+// Starts the child with a copy of our memory, in a cgroup if there is one: clone3 with our memory
+// shared would return twice on one stack. Only the page in which it says what failed is shared.
+pid_t clone_with_copy(ChildPlan* plan, int cgroup) {
   static void* const shared = mmap(nullptr, sizeof(ChildPlan::Failure), PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return -1;
   plan->failure = static_cast<ChildPlan::Failure*>(shared);
   *plan->failure = {};
   clone_args arguments{};
-  arguments.flags = CLONE_VFORK | CLONE_INTO_CGROUP;
+  arguments.flags = CLONE_VFORK;
   arguments.exit_signal = SIGCHLD;
-  arguments.cgroup = static_cast<std::uint64_t>(cgroup);
+  if (cgroup >= 0) {
+    arguments.flags |= CLONE_INTO_CGROUP;
+    arguments.cgroup = static_cast<std::uint64_t>(cgroup);
+  }
   const long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
   if (pid == 0) child_main(plan);
   return static_cast<pid_t>(pid);
@@ -204,9 +214,9 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = request.cgroup >= 0
-                        ? clone_into_cgroup(&plan, request.cgroup)
-                        : clone(child_main, stack.top(), CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+  const pid_t pid = kShareMemory && request.cgroup < 0
+                        ? clone(child_main, stack.top(), CLONE_VM | CLONE_VFORK | SIGCHLD, &plan)
+                        : clone_with_copy(&plan, request.cgroup);
   const int clone_error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return ErrorCode(clone_error, boost::system::system_category());
