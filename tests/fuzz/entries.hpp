@@ -18,6 +18,9 @@ void fuzz_frame(const std::uint8_t* data, std::size_t size);
 /// --rdzv-conf and --rdzv-endpoint.
 void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size);
 
+/// A worker's progress page, and as the output of a debugger.
+void fuzz_progress_page(const std::uint8_t* data, std::size_t size);
+
 /// ddprun's command line over the real table of options: words that end with a NUL byte; those that
 /// begin with `PET_` are environment variables, NAME=VALUE.
 void fuzz_command_line(const std::uint8_t* data, std::size_t size);

@@ -62,6 +62,10 @@ TEST_CASE("any text keeps every promise of --rdzv-conf and --rdzv-endpoint") {
   CHECK(replay(fuzz_rdzv_conf, "rdzv_conf", 20000) > 0);
 }
 
+TEST_CASE("any bytes keep every promise of progress pages and the output of debuggers") {
+  CHECK(replay(fuzz_progress_page, "progress_page", 20000) > 0);
+}
+
 TEST_CASE("any words keep every promise of the command line") {
   CHECK(replay(fuzz_command_line, "command_line", 5000, spellings_of_all_options()) > 0);
 }

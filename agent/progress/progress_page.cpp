@@ -1,0 +1,86 @@
+#include "agent/progress/progress_page.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "proto/unique_handle.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::string_view kMagic = "ddprun";
+constexpr std::uint16_t kVersion = 1;
+constexpr std::uint32_t kNotWatched = 1;
+
+constexpr std::size_t kVersionAt = 6;
+constexpr std::size_t kStepAt = 8;
+constexpr std::size_t kTimeAt = 16;
+constexpr std::size_t kPhaseAt = 24;
+constexpr std::size_t kPlaceAt = 48;
+constexpr std::size_t kFlagsAt = 52;
+
+template <class Number>
+Number number_at(std::string_view bytes, std::size_t offset) {
+  Number number{};
+  std::memcpy(&number, bytes.data() + offset, sizeof number);
+  return number;
+}
+
+std::string phase_of(std::string_view bytes) {
+  std::string phase(bytes.substr(0, bytes.find('\0')));
+  std::replace_if(
+      phase.begin(), phase.end(), [](char c) { return c < ' ' || c > '~' || c == '"'; }, '?');
+  return phase;
+}
+
+PageReading no_page(std::string problem) { return {std::nullopt, std::move(problem)}; }
+
+}  // namespace
+
+PageReading parse_progress_page(std::string_view bytes) {
+  if (std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == '\0'; })) return {};
+  if (bytes.size() < kProgressPageBytes)
+    return no_page(fmt::format("it has {} of {} bytes", bytes.size(), kProgressPageBytes));
+  // The first update writes magic and version last: until then there is no page.
+  const auto version = number_at<std::uint16_t>(bytes, kVersionAt);
+  const auto begun = bytes.substr(0, std::min(bytes.find('\0'), kMagic.size()));
+  if (version == 0 && kMagic.starts_with(begun)) return {};
+  if (!bytes.starts_with(kMagic)) return no_page("it does not begin with `ddprun`");
+  if (version != kVersion)
+    return no_page(fmt::format("its version is {}, this ddprun reads {}", version, kVersion));
+  ProgressPage page;
+  page.step = number_at<std::uint64_t>(bytes, kStepAt);
+  page.time_ns = number_at<std::uint64_t>(bytes, kTimeAt);
+  page.phase = phase_of(bytes.substr(kPhaseAt, kPhaseBytesMax));
+  page.place = number_at<std::uint32_t>(bytes, kPlaceAt);
+  page.watched = (number_at<std::uint32_t>(bytes, kFlagsAt) & kNotWatched) == 0;
+  return {page, ""};
+}
+
+PageReading read_progress_page(const std::string& path) {
+  if (path.empty()) return {};
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) {
+    if (errno == ENOENT) return {};
+    return no_page(std::string("it cannot be opened: ") + std::strerror(errno));
+  }
+  std::array<char, kProgressPageBytes> bytes;
+  const ssize_t count = pread(fd.get(), bytes.data(), bytes.size(), 0);
+  if (count < 0) return no_page(std::string("it cannot be read: ") + std::strerror(errno));
+  return parse_progress_page({bytes.data(), static_cast<std::size_t>(count)});
+}
+
+std::string place_words(std::uint64_t step, const std::string& phase) {
+  if (phase.empty()) return fmt::format("step {}", step);
+  return fmt::format("step {} in phase \"{}\"", step, phase);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,40 @@
+// The page by which a worker says how far it is: read, never mapped (a worker may cut it), and
+// never trusted. Layout: docs/progress.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::agent {
+
+inline constexpr std::size_t kProgressPageBytes = 64;
+inline constexpr std::size_t kPhaseBytesMax = 24;
+
+struct ProgressPage {
+  std::uint64_t step = 0;
+  std::uint64_t time_ns = 0;  ///< by the worker's own words
+  std::string phase;          ///< printable ASCII; other bytes have become '?'
+  std::uint32_t place = 0;    ///< number of the update within its step
+  bool watched = true;        ///< false: the worker asks not to be watched now
+
+  friend bool operator==(const ProgressPage&, const ProgressPage&) = default;
+};
+
+/// Both empty: nothing has been written yet.
+struct PageReading {
+  std::optional<ProgressPage> page;
+  std::string problem;  ///< why it is no page
+};
+
+/// The first bytes of a page file, at most kProgressPageBytes of them. Pure; takes any bytes.
+PageReading parse_progress_page(std::string_view bytes);
+
+/// A file that is not there, or an empty path, is a page that was not written. Never waits.
+PageReading read_progress_page(const std::string& path);
+
+/// `step 5 in phase "forward"`
+std::string place_words(std::uint64_t step, const std::string& phase);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,83 @@
+// Who makes no progress: what is seen of the workers' pages at each look, and how much time that
+// counts between looks -> the worker that hangs. Pure: no clock, no file.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "agent/progress/progress_page.hpp"
+
+namespace ddprun::agent {
+
+/// How often to look where something may take `timeout`: often enough to be late by a quarter of
+/// it, and never more than that, or once a second.
+std::chrono::nanoseconds look_period(std::chrono::nanoseconds timeout);
+
+/// How much of the time between two looks counts as silence: none of it while the job is paused,
+/// and never more than two periods, so that a stopped machine or an agent that was not let run
+/// makes nobody hang.
+class LookClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  LookClock(std::chrono::nanoseconds period, Clock::time_point now) : period_(period), last_(now) {}
+
+  void pause() { paused_ = touched_ = true; }
+  void resume() { paused_ = false; }
+  /// Since the look before.
+  std::chrono::nanoseconds counted(Clock::time_point now);
+
+ private:
+  std::chrono::nanoseconds period_;
+  Clock::time_point last_;
+  bool paused_ = false;
+  bool touched_ = false;  // by a pause, since the last look
+};
+
+/// One worker at one look.
+struct Sighting {
+  bool running = false;
+  std::optional<ProgressPage> page;  ///< none: not written, or no page
+};
+
+struct SilentWorker {
+  int local_rank = 0;
+  ProgressPage page;
+  std::chrono::nanoseconds silent_for{0};
+};
+
+struct Hang {
+  SilentWorker culprit;
+  std::vector<SilentWorker> others;  ///< who are silent too, by rank
+};
+
+class ProgressWatch {
+ public:
+  ProgressWatch(int workers, std::chrono::nanoseconds timeout)
+      : timeout_(timeout), workers_(static_cast<std::size_t>(workers)) {}
+
+  /// `sightings` has one entry for each local rank; `elapsed` is what counts since the look before.
+  ///
+  /// A worker is judged from its first page on, while it runs and wants to be watched. It hangs
+  /// when its page has not changed for the time-out. Those that wait for it fall silent a little
+  /// later or sooner, so judgement waits until all are silent, at most a quarter of the time-out
+  /// longer. The culprit is whoever is furthest behind: the lowest step, then the lowest place
+  /// within it, then the longest silence.
+  std::optional<Hang> look(const std::vector<Sighting>& sightings,
+                           std::chrono::nanoseconds elapsed);
+
+  /// What was seen of this worker does not count.
+  void forget(int local_rank);
+
+ private:
+  struct Watched {
+    std::optional<ProgressPage> page;  // none: it is not judged
+    std::chrono::nanoseconds silent_for{0};
+  };
+
+  std::chrono::nanoseconds timeout_;
+  std::vector<Watched> workers_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,80 @@
+#include "agent/progress/stack_methods.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace ddprun::agent {
+namespace {
+
+bool is_python(const std::string& executable) {
+  const std::string name = executable.substr(executable.rfind('/') + 1);
+  return name.starts_with("python") || name.starts_with("pypy");
+}
+
+bool is_thread(const std::string& line) { return line.starts_with("Thread "); }
+
+bool is_about_debugger(std::string_view line) {
+  constexpr std::string_view kBeginnings[] = {"[New LWP",          "[New Thread",
+                                              "[Thread debugging", "Using host libthread_db",
+                                              "warning: Error",    "[Inferior "};
+  return line.empty() ||
+         std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                     [line](std::string_view beginning) { return line.starts_with(beginning); });
+}
+
+}  // namespace
+
+std::vector<StackMethod> stack_methods(const std::string& executable, int pid,
+                                       const StackPrograms& programs) {
+  const std::string number = std::to_string(pid);
+  std::vector<StackMethod> methods;
+  if (is_python(executable) && !programs.py_spy.empty())
+    methods.push_back({"py-spy", {programs.py_spy, "dump", "--pid", number}});
+  if (!programs.gdb.empty()) {
+    methods.push_back({"gdb",
+                       {programs.gdb, "-p", number, "-batch", "-nx", "-iex",
+                        "set debuginfod enabled off", "-ex", "thread apply all bt 64"}});
+  }
+  return methods;
+}
+
+std::vector<std::string> stack_lines(std::string_view output) {
+  std::vector<std::string> lines;
+  while (!output.empty() && lines.size() < kStackLinesMax) {
+    const std::size_t end = std::min(output.find('\n'), output.size());
+    std::string line(output.substr(0, end));
+    output.remove_prefix(std::min(end + 1, output.size()));
+    if (is_about_debugger(line)) continue;
+    std::replace_if(
+        line.begin(), line.end(),
+        [](char c) { return (static_cast<unsigned char>(c) < 32 && c != '\t') || c == 127; }, '?');
+    lines.push_back(std::move(line));
+  }
+  // What comes before the first thread is the program speaking of what it does.
+  const auto first = std::find_if(lines.begin(), lines.end(),
+                                  [](const std::string& line) { return is_thread(line); });
+  if (first != lines.end()) lines.erase(lines.begin(), first);
+  return lines;
+}
+
+bool has_frames(const std::vector<std::string>& lines) {
+  // Both begin a thread's frames with a line that begins so.
+  return std::any_of(lines.begin(), lines.end(), is_thread);
+}
+
+std::string find_program(const std::string& name, std::string_view path) {
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find(':'), path.size());
+    const std::string candidate = std::string(path.substr(0, end)) + "/" + name;
+    path.remove_prefix(std::min(end + 1, path.size()));
+    // A relative folder depends on where we are: no place for what runs beside a job.
+    if (candidate.front() == '/' && candidate != "/" + name &&
+        access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
+  }
+  return {};
+}
+
+}  // namespace ddprun::agent

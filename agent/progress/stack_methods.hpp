@@ -1,0 +1,39 @@
+// By which programs the stacks of a process can be seen, and what of their output is worth keeping.
+// Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::agent {
+
+inline constexpr std::size_t kStackLinesMax = 2000;
+
+/// Where the programs are; empty: not here.
+struct StackPrograms {
+  std::string py_spy;
+  std::string gdb;
+};
+
+struct StackMethod {
+  std::string name;  ///< `py-spy`, `gdb`
+  std::vector<std::string> argv;
+};
+
+/// In the order in which they are to be tried: py-spy for Python, which a debugger shows as an
+/// interpreter's loop, then gdb. `executable` is what the process runs, with its path.
+std::vector<StackMethod> stack_methods(const std::string& executable, int pid,
+                                       const StackPrograms& programs);
+
+/// The lines of a program's output, without what is only about the program itself. Control
+/// characters have become '?'.
+std::vector<std::string> stack_lines(std::string_view output);
+
+/// Whether there is any frame of a stack in it.
+bool has_frames(const std::vector<std::string>& lines);
+
+/// The program `name` in one of the folders of `path`, a list as in PATH; empty: in none.
+std::string find_program(const std::string& name, std::string_view path);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,69 @@
+#include "agent/progress/thread_states.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "agent/proc_files/small_file.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+/// The first line, without what a terminal would act on: a thread chooses its own name.
+std::string first_line(const std::string& path) {
+  const auto text = read_small_file(path);
+  if (!text) return {};
+  std::string line = text->substr(0, text->find('\n'));
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c < ' ' || c == 127; }, '?');
+  return line;
+}
+
+/// What stands behind `State:`, as `S (sleeping)`.
+std::string state_in(const std::string& status) {
+  constexpr std::string_view kName = "State:\t";
+  const std::size_t at = status.find(kName);
+  if (at == std::string::npos) return "unknown state";
+  const std::size_t begin = at + kName.size();
+  return status.substr(begin, status.find('\n', begin) - begin);
+}
+
+std::string thread_line(int thread, const std::string& folder) {
+  const std::string status = read_small_file(folder + "/status").value_or("");
+  std::string line =
+      fmt::format("thread {} ({}): {}", thread, first_line(folder + "/comm"), state_in(status));
+  const std::string channel = first_line(folder + "/wchan");
+  if (!channel.empty() && channel != "0") line += ", waits in " + channel;
+  const std::string call = first_line(folder + "/syscall");
+  if (!call.empty() && call != "running" && !call.starts_with("-1"))
+    line += ", system call " + call.substr(0, call.find(' '));
+  return line;
+}
+
+}  // namespace
+
+std::vector<std::string> thread_states(int pid, const std::string& proc) {
+  const std::string tasks = fmt::format("{}/{}/task", proc, pid);
+  std::vector<int> threads;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(tasks, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    int thread = 0;
+    const char* last = name.data() + name.size();
+    if (std::from_chars(name.data(), last, thread).ptr == last) threads.push_back(thread);
+  }
+  std::sort(threads.begin(), threads.end());
+  const std::size_t more =
+      threads.size() > kThreadsShownMax ? threads.size() - kThreadsShownMax : 0;
+  threads.resize(threads.size() - more);
+  std::vector<std::string> lines;
+  for (const int thread : threads)
+    lines.push_back(thread_line(thread, fmt::format("{}/{}", tasks, thread)));
+  if (more > 0) lines.push_back(fmt::format("... and {} more threads", more));
+  return lines;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,15 @@
+// What a process's threads do, as far as /proc says: what remains where no debugger is there.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+inline constexpr std::size_t kThreadsShownMax = 256;
+
+/// A line for each thread: `thread 4711 (train): S (sleeping), waits in futex_wait_queue, system
+/// call 202`. Empty: the process is gone. `proc` is /proc but in tests.
+std::vector<std::string> thread_states(int pid, const std::string& proc = "/proc");
+
+}  // namespace ddprun::agent

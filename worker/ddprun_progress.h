@@ -1,0 +1,117 @@
+/* Lets a worker tell ddprun how far it is: one page of shared memory, described in
+ * docs/progress.md. Nothing but this file is needed, in C99 (with POSIX: -std=gnu99, or
+ * -D_POSIX_C_SOURCE=200809L) and in C++. Linux only.
+ *
+ *     ddprun_progress progress;
+ *     ddprun_progress_open(&progress);
+ *     for (step = 0; step < steps; ++step) {
+ *       ddprun_progress_update(&progress, step, "forward");
+ *       ...
+ *     }
+ *     ddprun_progress_close(&progress);
+ *
+ * One thread writes. An update is a look at the clock and a few stores: no system call. */
+#ifndef DDPRUN_PROGRESS_H
+#define DDPRUN_PROGRESS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The page, as docs/progress.md has it. Native byte order: both sides run on one machine. */
+struct ddprun_progress_page {
+  char magic[6];    /* "ddprun", without a NUL */
+  uint16_t version; /* 1 */
+  uint64_t step;
+  uint64_t time_ns;  /* CLOCK_MONOTONIC at this update */
+  uint64_t phase[3]; /* 24 bytes of text, the rest of them 0 */
+  uint32_t place;    /* number of the update within its step, from 0 */
+  uint32_t flags;    /* 1: do not watch me now */
+  uint64_t reserved;
+};
+
+typedef struct ddprun_progress {
+  volatile struct ddprun_progress_page* page; /* NULL: nobody reads it, and updates do nothing */
+} ddprun_progress;
+
+/* Makes the page that the environment variable DDPRUN_PROGRESS_FILE names. Returns 0, or an errno;
+ * ENOENT: there is no such variable, so nobody reads. After an error updates are allowed and do
+ * nothing. ddprun judges nobody before the first update. Also lets the debuggers that ddprun starts
+ * look at this process, where the kernel allows that to parents only. */
+static inline int ddprun_progress_open(ddprun_progress* progress) {
+  const char* path = getenv("DDPRUN_PROGRESS_FILE");
+  void* memory;
+  int fd;
+  int error = 0;
+  progress->page = NULL;
+  if (path == NULL || path[0] == '\0') return ENOENT;
+  fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return errno;
+  if (ftruncate(fd, (off_t)sizeof(struct ddprun_progress_page)) != 0) {
+    error = errno;
+    close(fd);
+    return error;
+  }
+  memory =
+      mmap(NULL, sizeof(struct ddprun_progress_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) error = errno;
+  close(fd);
+  if (error != 0) return error;
+  progress->page = (volatile struct ddprun_progress_page*)memory;
+#ifdef PR_SET_PTRACER
+  prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0UL, 0UL,
+        0UL); /* without Yama: EINVAL, and no need for it */
+#endif
+  return 0;
+}
+
+/* Says that this worker is at `step`, in `phase` (text of up to 24 bytes, may be NULL). */
+static inline void ddprun_progress_update(ddprun_progress* progress, uint64_t step,
+                                          const char* phase) {
+  volatile struct ddprun_progress_page* page = progress->page;
+  struct timespec now;
+  union {
+    char text[24];
+    uint64_t words[3];
+  } name = {{0}};
+  size_t i;
+  if (page == NULL) return;
+  for (i = 0; phase != NULL && i < sizeof name.text && phase[i] != '\0'; ++i)
+    name.text[i] = phase[i];
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  page->place = page->version == 1 && page->step == step ? page->place + 1 : 0;
+  page->step = step;
+  for (i = 0; i < 3; ++i) page->phase[i] = name.words[i];
+  page->flags = 0;
+  page->time_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+  if (page->version == 1) return;
+  for (i = 0; i < sizeof page->magic; ++i) page->magic[i] = "ddprun"[i];
+  page->version = 1;
+}
+
+/* From here on this worker is not watched any more; its step stays known. For the end, and for what
+ * may take any time. The next ddprun_progress_update after a new ddprun_progress_open lets it be
+ * watched again. */
+static inline void ddprun_progress_close(ddprun_progress* progress) {
+  if (progress->page == NULL) return;
+  progress->page->flags = 1;
+  munmap((void*)progress->page, sizeof(struct ddprun_progress_page));
+  progress->page = NULL;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
