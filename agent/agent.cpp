@@ -60,12 +60,14 @@ void Agent::on_signal(const SignalRecord& record) {
     // Ctrl-Z: the workers first; the warden, which the shell looks at, when they are.
     signal_workers(SIGSTOP);
     paused_ = true;
+    watch_.pause();
     link_.workers_paused();
     return;
   }
   if (record.signal == SIGCONT) {
     if (paused_) signal_workers(SIGCONT);
     paused_ = false;
+    watch_.resume();
     return;
   }
   if (record.signal == SIGWINCH) {
@@ -121,7 +123,7 @@ void Agent::reap_strangers() {
       }
     }
     if (worker && !round_->group.ended()) return;  // its pidfd is ready too; we come back after it
-    if (!worker) reap(info.si_pid);
+    if (!worker && !watch_.child_ended(info.si_pid)) reap(info.si_pid);
   }
 }
 

@@ -26,12 +26,25 @@ constexpr std::size_t kLastRoundsKept = 90;
 
 }  // namespace
 
+/// A worker that hangs failed, though it runs: the core stops the round for it.
+void Agent::on_hang(FoundHang found) {
+  RoundState& state = *round_;
+  if (state.group.stopping()) return;
+  state.hang = std::move(found);
+  const auto& worker =
+      state.group.workers()[static_cast<std::size_t>(state.hang->hang.culprit.local_rank)];
+  say(proto::WorkerFailed{state.round.number,
+                          failure_of(*state.hang, worker, state.started_at, Clock::now())});
+  pump();
+}
+
 /// All workers of the round have ended. What they have left is told to end where the workers ended
 /// well or the user stopped them; what a failed round leaves is in the way of the next one.
 void Agent::clear_round() {
   RoundState& state = *round_;
   if (state.leftovers.over()) return round_is_clear();
   if (state.leftovers.begun()) return;
+  watch_.stop();  // a helper of ours is nothing that workers left
   reap_strangers();
   std::optional<Clock::duration> patience;
   if (state.patience_ends) {
@@ -129,7 +142,7 @@ void Agent::report_round() {
   if (stuck) say(proto::Leave{0, "processes of the last round could not be killed"});
   proto::Stopped stopped;
   stopped.round = state.round.number;
-  stopped.failures = failures();
+  tell_failures(stopped);
   say(std::move(stopped));
   if (state.stop->final || leaving_ || stuck) return;
   join();
@@ -138,19 +151,23 @@ void Agent::report_round() {
 }
 
 /// Of the round that has ended. What its workers wrote last may still be on its way to us.
-std::vector<proto::WorkerFailure> Agent::failures() {
+void Agent::tell_failures(proto::Stopped& stopped) {
   const RoundState& state = *round_;
   const auto& workers = state.group.workers();
-  const bool failed = std::any_of(workers.begin(), workers.end(), [](const WorkerRecord& worker) {
-    return !worker.error.empty() || (worker.exit && !worker.exit->success());
-  });
-  if (!failed) return {};
+  const bool failed =
+      state.hang || std::any_of(workers.begin(), workers.end(), [](const WorkerRecord& worker) {
+        return !worker.error.empty() || (worker.exit && !worker.exit->success());
+      });
+  if (!failed) return;
   if (output_) output_->drain(Clock::now() + kLastWordsLimit);
   const auto before = memory_kills_;
   memory_kills_ = memory_kill_count();
   const bool memory_kill = before && memory_kills_ && *memory_kills_ > *before;
-  return failures_of({config_, state.round, workers, state.started_at, state.wall_started_at,
-                      stop_signal_, memory_kill, output_ ? &*output_ : nullptr});
+  const auto pages = take_progress_pages(config_, state.round);
+  stopped.furthest_step = furthest_step(pages);
+  stopped.failures = failures_of(
+      {config_, state.round, workers, state.started_at, state.wall_started_at, stop_signal_,
+       memory_kill, output_ ? &*output_ : nullptr, pages, state.hang ? &*state.hang : nullptr});
 }
 
 void Agent::summarize(const RoundState& state) {

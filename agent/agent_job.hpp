@@ -19,6 +19,7 @@
 #include "agent/containment/leftovers.hpp"
 #include "agent/job_signals.hpp"
 #include "agent/job_socket.hpp"
+#include "agent/progress/round_watch.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "agent/worker_group.hpp"
 #include "agent/worker_starter.hpp"
@@ -53,6 +54,7 @@ struct RoundState {
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
   std::optional<proto::Stop> stop;                 // told to end
   std::optional<Clock::time_point> patience_ends;  // of a stop that the user asked for
+  std::optional<FoundHang> hang;                   // for which we asked for its end
   Leftovers leftovers;
   bool stuck = false;     // some workers do not die of SIGKILL
   bool reported = false;  // to the membership core, after a stop
@@ -76,6 +78,9 @@ class Agent {
                     pump();
                   },
                   [this] { die_with_warden(); }}),
+        watch_(context_, config, user,
+               {[this](const std::string& line) { notice(line); },
+                [this](FoundHang found) { on_hang(std::move(found)); }}),
         grace_timer_(context_),
         leftovers_timer_(context_),
         countdown_timer_(context_),
@@ -100,6 +105,7 @@ class Agent {
   // Events.
   void on_signal(const SignalRecord& record);
   void on_worker_exit(std::size_t local_rank);
+  void on_hang(FoundHang found);
   void reap_strangers();
   [[noreturn]] void die_with_warden();
 
@@ -127,7 +133,7 @@ class Agent {
   void round_is_clear();
   void report_round();
   std::vector<ProcessEntry> kill_everything(Clock::duration limit);
-  std::vector<proto::WorkerFailure> failures();
+  void tell_failures(proto::Stopped& stopped);
   void count_memory_kills();
   void count_down();
   void summarize(const RoundState& state);
@@ -142,6 +148,7 @@ class Agent {
 
   WorkerStarter starter_;
   JobSignals signals_;
+  RoundWatch watch_;
   asio::steady_timer grace_timer_;
   asio::steady_timer leftovers_timer_;
   asio::steady_timer countdown_timer_;

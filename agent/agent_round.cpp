@@ -44,6 +44,7 @@ void Agent::handle(proto::Round& round) {
   }
   offer_store(state);
   if (!memory_kills_) count_memory_kills();
+  watch_.begin(state.round, state.group, sources);
   if (!sources.empty()) {
     if (!output_) output_.emplace();
     output_->add(std::move(sources));
@@ -90,6 +91,7 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
 
 void Agent::handle(proto::Stop& stop) {
   RoundState& state = *round_;
+  watch_.stop();
   if (stop.final || leaving_) {
     link_.ends_within(config_.grace_period + config_.kill_timeout +
                       std::chrono::milliseconds(kOutputLimit + kWardenMargin));

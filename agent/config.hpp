@@ -72,7 +72,9 @@ struct AgentConfig {
   std::vector<int> stop_signals;       ///< that end the job
   bool virtual_local_rank = false;     ///< LOCAL_RANK is 0 everywhere
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1
-  std::string run_directory;           ///< for error files; empty: none could be made
+  std::string run_directory;  ///< for error files and progress pages; empty: none could be made
+  std::chrono::milliseconds progress_timeout{0};  ///< silence that counts as a hang; 0: none does
+  std::chrono::milliseconds log_timeout{0};  ///< without output that is worth a line; 0: none is
   spdlog::level::level_enum log_level = spdlog::level::warn;
 };
 

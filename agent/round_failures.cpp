@@ -1,11 +1,16 @@
 #include "agent/round_failures.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/evidence.hpp"
 #include "agent/streams/log_files.hpp"
 #include "agent/worker_environment.hpp"
+#include "proto/words.hpp"
 
 namespace ddprun::agent {
 namespace {
@@ -37,7 +42,50 @@ LastWords last_words(const EndedRound& ended, int local_rank) {
   return words;
 }
 
+std::string hang_message(const SilentWorker& worker) {
+  return fmt::format("at {}, silent for {}", place_words(worker.page.step, worker.page.phase),
+                     proto::describe(worker.silent_for));
+}
+
+std::chrono::nanoseconds hung_at(const FoundHang& found, Clock::time_point round_started_at) {
+  return std::max(std::chrono::nanoseconds(0),
+                  std::chrono::nanoseconds(found.since - round_started_at));
+}
+
 }  // namespace
+
+ProgressPages take_progress_pages(const AgentConfig& config, const proto::Round& round) {
+  ProgressPages pages(config.workers.size());
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    const std::string path = progress_file(config, round, static_cast<int>(i));
+    PageReading reading = read_progress_page(path);
+    if (reading.page || !reading.problem.empty()) unlink(path.c_str());
+    pages[i] = std::move(reading.page);
+  }
+  return pages;
+}
+
+std::optional<std::uint64_t> furthest_step(const ProgressPages& pages) {
+  std::optional<std::uint64_t> furthest;
+  for (const auto& page : pages) {
+    if (page) furthest = std::max(furthest.value_or(0), page->step);
+  }
+  return furthest;
+}
+
+proto::WorkerFailure failure_of(const FoundHang& found, const WorkerRecord& worker,
+                                Clock::time_point round_started_at, Clock::time_point now) {
+  const SilentWorker& culprit = found.hang.culprit;
+  proto::WorkerFailure failure;
+  failure.local_rank = culprit.local_rank;
+  failure.pid = worker.pid;
+  failure.ran_for = now - worker.started_at;
+  failure.evidence = {proto::EvidenceKind::hang, hung_at(found, round_started_at),
+                      hang_message(culprit), ""};
+  failure.progress = {culprit.page.step, culprit.page.phase};
+  failure.stacks = found.stacks;
+  return failure;
+}
 
 std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
   std::vector<proto::WorkerFailure> failures;
@@ -62,6 +110,11 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
       seen.error_file_message = file->error.message;
       if (words.lines.empty()) words.lines = file->error.callstack;
     }
+    const bool hung = ended.hang != nullptr && ended.hang->hang.culprit.local_rank == local_rank;
+    if (hung) {
+      seen.hung_at = hung_at(*ended.hang, ended.started_at);
+      seen.hang_message = hang_message(ended.hang->hang.culprit);
+    }
     const auto evidence = evidence_of(seen);
     if (!evidence) continue;
     proto::WorkerFailure failure;
@@ -73,6 +126,12 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     failure.last_lines = std::move(words.lines);
     failure.evidence = *evidence;
     failure.stopped_by_us = worker.stopped_by_us;
+    if (const auto& page = ended.pages[i]) failure.progress = {page->step, page->phase};
+    if (hung) {  // what it wrote while it was stopped is no progress
+      const ProgressPage& page = ended.hang->hang.culprit.page;
+      failure.progress = {page.step, page.phase};
+      failure.stacks = ended.hang->stacks;
+    }
     failures.push_back(std::move(failure));
   }
   return failures;

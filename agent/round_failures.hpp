@@ -2,14 +2,31 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "agent/config.hpp"
+#include "agent/progress/progress_page.hpp"
+#include "agent/progress/round_watch.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "agent/worker_group.hpp"
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {
+
+/// By local rank; none: it wrote no page.
+using ProgressPages = std::vector<std::optional<ProgressPage>>;
+
+/// Reads the pages of a round's workers and removes the files: the next round begins without.
+ProgressPages take_progress_pages(const AgentConfig& config, const proto::Round& round);
+
+/// None: nobody wrote a page.
+std::optional<std::uint64_t> furthest_step(const ProgressPages& pages);
+
+/// What is known of a worker that hangs while it still runs.
+proto::WorkerFailure failure_of(const FoundHang& found, const WorkerRecord& worker,
+                                Clock::time_point round_started_at, Clock::time_point now);
 
 /// What is known of a round whose workers have all ended. Everything is borrowed.
 struct EndedRound {
@@ -21,6 +38,8 @@ struct EndedRound {
   int stop_signal = 0;         ///< with which they were stopped
   bool memory_kill = false;    ///< the kernel killed for memory since the round began
   const WorkerOutput* output;  ///< null: nothing of it went through us
+  const ProgressPages& pages;
+  const FoundHang* hang;  ///< null: nobody hung
 };
 
 /// Workers that did not fail, or that ended because they were told to, are not in it. Reads error

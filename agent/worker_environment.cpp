@@ -46,6 +46,12 @@ std::string error_file(const AgentConfig& config, const proto::Round& round, int
                      local_rank);
 }
 
+std::string progress_file(const AgentConfig& config, const proto::Round& round, int local_rank) {
+  if (config.run_directory.empty()) return {};
+  return fmt::format("{}/round_{}_local_rank_{}_progress", config.run_directory, round.number,
+                     local_rank);
+}
+
 std::string line_prefix(const AgentConfig& config, const proto::Round& round, int local_rank) {
   const std::string rank = std::to_string(round.first_rank + local_rank);
   const std::string local = std::to_string(local_rank);
@@ -81,6 +87,7 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
       {env::kUseAgentStore, config.agent_store ? "True" : "False"},
       {env::kErrorFile, error_file(config, round, local_rank)},
       {env::kRound, number(round.number)},
+      {env::kProgressFile, progress_file(config, round, local_rank)},
   };
   if (!has(inherited, env::kNcclAsyncErrorHandling))
     set.emplace_back(env::kNcclAsyncErrorHandling, "1");

@@ -88,6 +88,8 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
   config.grace_period = plan.grace_period;
   config.kill_timeout = plan.options.kill_timeout;
   config.containment = plan.containment;
+  config.progress_timeout = plan.options.progress_timeout;
+  config.log_timeout = plan.options.log_timeout;
   config.store_host = plan.store_host;
   config.master_addr = plan.master_addr;
   config.master_port = plan.master_port;

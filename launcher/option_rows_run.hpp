@@ -76,6 +76,29 @@ inline constexpr std::array kRunRows = {
         .help = "Write how the job ended to FILE, as JSON",
     },
     OptionRow{
+        .name = "progress-timeout",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "A worker that reports no progress for so long hangs, which is a failure",
+        .more = "Only workers that report progress are watched, from their first report on: train "
+                "does, others through the file that DDPRUN_PROGRESS_FILE names (docs/progress.md). "
+                "The stacks of the one furthest behind are put into the report. It has to be "
+                "longer than anything a healthy worker does in one go. 0: nobody is watched.",
+        .default_value = "0",
+    },
+    OptionRow{
+        .name = "log-timeout",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Say so when a worker has printed nothing for so long",
+        .more = "For programs that only print. It is said once for each silence, and nothing is "
+                "stopped. Only what passes through ddprun is seen: not with one worker or "
+                "--output=raw, nor what --redirects sends to files. 0: nothing is said.",
+        .default_value = "0",
+    },
+    OptionRow{
         .name = "grace-period",
         .aliases = "shutdown-timeout",
         .environment = "PET_SHUTDOWN_TIMEOUT",

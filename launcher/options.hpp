@@ -82,7 +82,9 @@ struct LaunchOptions {
   std::chrono::milliseconds minimum_uptime{0};
   std::vector<int> no_restart_codes;
   ExitCodeRule exit_code_rule = ExitCodeRule::first;
-  std::string report_file;  ///< empty: not given
+  std::string report_file;                        ///< empty: not given
+  std::chrono::milliseconds progress_timeout{0};  ///< 0: nobody is watched
+  std::chrono::milliseconds log_timeout{0};       ///< 0: nobody is watched
   std::string role = "default";
 
   bool standalone = false;

@@ -17,6 +17,8 @@ namespace {
 using Outcome_ = proto::Finished::Outcome;
 using proto::EvidenceKind;
 
+constexpr std::size_t kStackLinesShown = 30;
+
 std::string ranks(const std::vector<int>& list) {
   std::string text = list.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < list.size(); ++i)
@@ -34,7 +36,7 @@ std::string_view usual_cause(const proto::WorkerFailure& failure) {
     case SIGILL:
       return "SIGILL is mostly a program built for another CPU";
     case SIGKILL:
-      return failure.evidence.kind == EvidenceKind::memory_kill
+      return failure.evidence.kind == EvidenceKind::memory_kill || failure.stopped_by_us
                  ? ""
                  : "SIGKILL did not come from ddprun: somebody's kill -9, or a container's limit";
     default:
@@ -56,6 +58,9 @@ std::string evidence_text(const proto::Verdict& verdict) {
       text = "a signal that only its own fault raises";
       if (!evidence.text.empty()) text += ": " + evidence.text;
       break;
+    case EvidenceKind::hang:
+      return fmt::format("ddprun: evidence: hang: rank {} {}\n", verdict.culprit.rank,
+                         evidence.text);
     case EvidenceKind::error_file:
       text = "its error file: " + evidence.text;
       break;
@@ -75,6 +80,19 @@ std::string evidence_text(const proto::Verdict& verdict) {
   return fmt::format("ddprun: evidence: {}\n", text);
 }
 
+/// The head of a culprit's stacks: of all its threads they fill screens.
+std::string stacks_text(const proto::WorkerFailure& culprit) {
+  if (culprit.stacks.empty()) return "";
+  const std::size_t shown = std::min(culprit.stacks.size(), kStackLinesShown);
+  std::string text = "ddprun: its stacks, " + culprit.stacks.front() + "\n";
+  for (std::size_t i = 1; i < shown; ++i) text += "    " + culprit.stacks[i] + "\n";
+  if (shown < culprit.stacks.size()) {
+    text += fmt::format("    ... and {} more lines, which --report=FILE has\n",
+                        culprit.stacks.size() - shown);
+  }
+  return text;
+}
+
 std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
   std::string text =
@@ -89,7 +107,7 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
   } else if (result.culprit_output_seen && culprit.error.empty()) {
     text += "ddprun: it wrote nothing to stderr\n";
   }
-  return text;
+  return text + stacks_text(culprit);
 }
 
 // The others: who failed because of it, who ended because of us.
@@ -153,7 +171,8 @@ int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   if (!culprit.error.empty()) return kExitNotExecutable;
   // A culprit that we stopped while it was still failing has no code that speaks for it.
   const bool by_us = culprit.evidence.kind == EvidenceKind::error_file ||
-                     culprit.evidence.kind == EvidenceKind::exception_line;
+                     culprit.evidence.kind == EvidenceKind::exception_line ||
+                     culprit.evidence.kind == EvidenceKind::hang;
   if (culprit.exit.success()) return 1;
   if (!culprit.exit.by_signal) return culprit.exit.value;
   if (by_us && (culprit.exit.value == SIGTERM || culprit.exit.value == SIGKILL)) return 1;

@@ -54,7 +54,12 @@ Json worker_json(const proto::FailedWorker& worker, const agent::AgentResult& re
   json["first_sign_seconds"] = in_seconds(failure.evidence.at);
   if (!failure.evidence.victim_phrase.empty())
     json["victim_phrase"] = failure.evidence.victim_phrase;
+  if (failure.progress) {
+    json["step"] = failure.progress->step;
+    json["phase"] = failure.progress->phase;
+  }
   json["last_lines"] = failure.last_lines;
+  if (!failure.stacks.empty()) json["stacks"] = failure.stacks;
   return json;
 }
 

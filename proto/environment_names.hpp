@@ -31,5 +31,7 @@ inline constexpr const char* kPythonExec = "PYTHON_EXEC";
 inline constexpr const char* kRound = "DDPRUN_ROUND";  ///< number of the round, from 0
 inline constexpr const char* kJobSocket =
     "DDPRUN_SOCKET";  ///< abstract socket of the agent: `@ddprun/UID/RUNID`
+inline constexpr const char* kProgressFile =
+    "DDPRUN_PROGRESS_FILE";  ///< where the worker may make its progress page
 
 }  // namespace ddprun::proto::env

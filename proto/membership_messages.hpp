@@ -32,6 +32,7 @@ enum class EvidenceKind {
   not_started,     ///< the kernel would not execute it
   memory_kill,     ///< the kernel killed it for memory
   fatal_signal,    ///< a signal that only its own fault raises: SIGSEGV, SIGABRT, ...
+  hang,            ///< it made no progress while those who wait for it were further
   error_file,      ///< it left an error file
   exception_line,  ///< it wrote of an exception or a crash to stderr
   own_exit,        ///< it ended by itself, other than by exit 0
@@ -45,6 +46,12 @@ struct Evidence {
   std::string victim_phrase;       ///< not empty: words of somebody whose peer is gone
 };
 
+/// How far a worker was, by its progress page.
+struct WorkerProgress {
+  std::uint64_t step = 0;
+  std::string phase;  ///< empty: it named none
+};
+
 /// What one agent knows of one worker that failed. `local_rank` counts within the agent's node.
 struct WorkerFailure {
   int local_rank = 0;
@@ -54,7 +61,9 @@ struct WorkerFailure {
   std::string error;                    ///< empty, or why the worker could not be started
   std::vector<std::string> last_lines;  ///< the end of its stderr, where we saw it
   Evidence evidence;
-  bool stopped_by_us = false;  ///< it ended after we had begun to stop the round
+  bool stopped_by_us = false;              ///< it ended after we had begun to stop the round
+  std::optional<WorkerProgress> progress;  ///< where it said how far it is
+  std::vector<std::string> stacks;         ///< hang: of its threads, in lines
 };
 
 // From an agent to the membership core
@@ -88,6 +97,8 @@ struct WorkersDone {
 struct Stopped {
   RoundNumber round = 0;
   std::vector<WorkerFailure> failures;
+  /// Of all its workers that said how far they were; none: nobody did.
+  std::optional<std::uint64_t> furthest_step = std::nullopt;
 };
 /// The agent goes away: it was told to stop (`signal`), or it cannot go on (`error`).
 struct Leave {

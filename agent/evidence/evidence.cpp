@@ -34,6 +34,9 @@ std::optional<EvidenceKind> kind_of_end(const WorkerObservation& seen) {
 }  // namespace
 
 std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
+  // However it ended: it did so because of us.
+  if (seen.hung_at)
+    return proto::Evidence{EvidenceKind::hang, *seen.hung_at, seen.hang_message, ""};
   const auto end = kind_of_end(seen);
   // A worker that was stopped while it still wrote of its exception failed all the same; one that
   // goes on to succeed did not.

@@ -23,6 +23,9 @@ struct WorkerObservation {
   std::string exception_message;
   std::optional<std::chrono::nanoseconds> error_file_at;  ///< when its error file was written
   std::string error_file_message;
+  std::optional<std::chrono::nanoseconds> hung_at;  ///< its last progress, where it was found to
+                                                    ///< hang
+  std::string hang_message;
 };
 
 /// None: the worker did not fail; it succeeded, or did as it was told.

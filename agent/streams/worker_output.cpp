@@ -232,6 +232,7 @@ void WorkerOutput::read(Stream& stream) {
   const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
   if (n > 0) {
     const std::string_view bytes(buffer.data(), static_cast<std::size_t>(n));
+    if (stream.source.bytes_read) *stream.source.bytes_read += bytes.size();
     if (stream.source.file) file_writer_.write(stream.source.file, std::string(bytes));
     stream.lines.feed(bytes, sink);
   }

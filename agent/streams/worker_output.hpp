@@ -4,6 +4,7 @@
 
 #include <sys/ioctl.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -40,6 +41,7 @@ struct OutputSource {
   LogTarget file;           ///< gets every byte as the worker wrote it
   LogTarget filtered_file;  ///< gets the lines with one of `filters`, with their prefix
   std::shared_ptr<const std::vector<std::string>> filters;  ///< needed with filtered_file
+  std::shared_ptr<std::atomic<std::uint64_t>> bytes_read;   ///< kept up to date; null: not counted
 };
 
 class WorkerOutput {

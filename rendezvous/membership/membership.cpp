@@ -183,6 +183,8 @@ void Membership::stopped_stopping(Context& context) {
   if (found == members_.end() || !in_round(found->second) || stopped.round + 1 != next_round_)
     return;
   if (!failed_.empty()) add_failures(context.agent, found->second, stopped.failures);
+  if (stopped.furthest_step)
+    furthest_step_ = std::max(furthest_step_.value_or(0), *stopped.furthest_step);
   if (found->second.leaving) {
     const proto::Leave leave = *found->second.leaving;
     members_.erase(found);
@@ -282,6 +284,7 @@ void Membership::greet_late(Context& context) {
 
 void Membership::stop_round(Context& context, const std::string& reason, bool final) {
   reason_ = reason;
+  furthest_step_.reset();
   final_ = final;
   state_ = JobState::stopping;
   for (const auto& [id, member] : members_) {
@@ -325,7 +328,8 @@ void Membership::add_failures(const AgentId& agent, const Member& member,
 void Membership::judge_round(Context& context) {
   proto::Verdict verdict = judge(std::move(failed_));
   failed_.clear();
-  const RestartDecision decision = policy_.decide(verdict.culprit.failure, context.now);
+  const RestartDecision decision =
+      policy_.decide(verdict.culprit.failure, furthest_step_, context.now);
   if (decision.restart && !members_.empty()) {
     reason_ =
         fmt::format("rank {} {}", verdict.culprit.rank, proto::describe(verdict.culprit.failure));

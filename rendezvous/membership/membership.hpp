@@ -154,6 +154,7 @@ class Membership {
   Clock::time_point forming_since_;
   std::optional<Clock::time_point> last_call_at_;
   std::optional<Clock::time_point> not_before_;  // forming: the back-off of a restart
+  std::optional<std::uint64_t> furthest_step_;   // stopping: of those who have stopped
   bool final_ = false;                           // stopping: no restart can follow
   std::vector<proto::FailedWorker> failed_;      // stopping: who failed; empty: it stops otherwise
   std::optional<proto::Finished> outcome_;

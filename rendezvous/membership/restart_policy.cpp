@@ -42,6 +42,12 @@ double spread(std::uint64_t seed) {
   return static_cast<double>(seed >> 11U) / static_cast<double>(1ULL << 53U);
 }
 
+/// A kill from outside says nothing about the program, which may have been killed before it had
+/// regained what it had.
+bool killed_from_outside(const proto::WorkerFailure& culprit) {
+  return culprit.exit.by_signal && culprit.evidence.kind == proto::EvidenceKind::own_exit;
+}
+
 }  // namespace
 
 int RestartPolicy::used(Clock::time_point now) const {
@@ -72,21 +78,43 @@ std::chrono::nanoseconds RestartPolicy::next_delay() const {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(delay));
 }
 
-RestartDecision RestartPolicy::decide(const proto::WorkerFailure& culprit, Clock::time_point now) {
-  RestartDecision decision;
+void RestartPolicy::count_round(const proto::WorkerFailure& culprit,
+                                std::optional<std::uint64_t> furthest_step) {
   const auto lasted = settings_.minimum_uptime.count() > 0 ? settings_.minimum_uptime
                                                            : std::chrono::nanoseconds(kLasted);
   const bool was_short = culprit.ran_for < lasted;
   short_rounds_ = was_short ? short_rounds_ + 1 : 0;
   if (!was_short) in_a_row_ = 0;
 
+  if (!furthest_step) {
+    stuck_rounds_ = 0;
+    return;
+  }
+  // A round that goes on from a checkpoint repeats steps: only what is new is progress.
+  const bool further = !furthest_step_ || *furthest_step > *furthest_step_;
+  if (further) furthest_step_ = furthest_step;
+  if (further) stuck_rounds_ = 0;
+  if (!killed_from_outside(culprit)) ++stuck_rounds_;
+}
+
+std::string RestartPolicy::crash_loop() const {
+  if (settings_.minimum_uptime.count() > 0 && short_rounds_ >= settings_.crash_loop_rounds) {
+    return fmt::format("crash loop: {} rounds in a row ended within {}", short_rounds_,
+                       proto::describe(settings_.minimum_uptime));
+  }
+  if (stuck_rounds_ < settings_.crash_loop_rounds) return "";
+  return fmt::format("crash loop: no progress in {} rounds: none got beyond step {}", stuck_rounds_,
+                     *furthest_step_);
+}
+
+RestartDecision RestartPolicy::decide(const proto::WorkerFailure& culprit,
+                                      std::optional<std::uint64_t> furthest_step,
+                                      Clock::time_point now) {
+  RestartDecision decision;
+  count_round(culprit, furthest_step);
   if (settings_.max_restarts == 0) return decision;
   decision.reason = hopeless(culprit);
-  if (decision.reason.empty() && settings_.minimum_uptime.count() > 0 &&
-      short_rounds_ >= settings_.crash_loop_rounds) {
-    decision.reason = fmt::format("crash loop: {} rounds in a row ended within {}", short_rounds_,
-                                  proto::describe(settings_.minimum_uptime));
-  }
+  if (decision.reason.empty()) decision.reason = crash_loop();
   if (decision.reason.empty() && !budget_left(now)) {
     decision.reason = settings_.window.count() == 0
                           ? fmt::format("{} of {} restarts used", used(now), settings_.max_restarts)
@@ -104,7 +132,7 @@ RestartDecision RestartPolicy::decide(const proto::WorkerFailure& culprit, Clock
 std::string explain(const RestartSettings& settings) {
   std::string text;
   const auto line = [&text](std::string_view cause, const std::string& what) {
-    text += fmt::format("{:<34} {}\n", cause, what);
+    text += fmt::format("{:<36} {}\n", cause, what);
   };
   const bool any = settings.max_restarts > 0;
   const std::string ends = "ends the job";
@@ -117,6 +145,7 @@ std::string explain(const RestartSettings& settings) {
   }
   line("a worker is killed by a signal", again);
   line("a worker exits with another code", again);
+  line("a worker hangs (--progress-timeout)", again);
   for (const int code : {kExitUsage, kExitNotExecutable, kExitNotFound, kExitNeverRestart})
     line(fmt::format("a worker exits with code {}", code), ends + ": " + why_never(code, {}));
   for (const int code : settings.no_restart_codes)
@@ -138,6 +167,8 @@ std::string explain(const RestartSettings& settings) {
            ? "nothing: no round is too short (--min-uptime)"
            : fmt::format("ends the job: each lasted less than {}",
                          proto::describe(settings.minimum_uptime)));
+  line(fmt::format("{} rounds in a row, no new step", settings.crash_loop_rounds),
+       "ends the job, where workers say their step (DDPRUN_PROGRESS_FILE)");
   return text;
 }
 

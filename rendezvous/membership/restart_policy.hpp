@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,10 @@ struct RestartSettings {
   std::chrono::nanoseconds window{0};    ///< 0: the whole job
   std::chrono::nanoseconds back_off{0};  ///< before the second restart in a row; doubles; 0: none
   std::chrono::nanoseconds back_off_max = std::chrono::seconds(60);
-  /// A round that failed sooner made no progress; `crash_loop_rounds` such rounds in a row end the
-  /// job. 0: rounds are never too short.
+  /// A round that failed sooner made no progress. 0: rounds are never too short.
   std::chrono::nanoseconds minimum_uptime{0};
+  /// So many rounds in a row that made no progress end the job: they were too short, or their
+  /// workers said how far they were and it was no further than before.
   int crash_loop_rounds = 3;
   std::vector<int> no_restart_codes;  ///< exit codes that end the job, beside those that always do
 };
@@ -42,22 +44,27 @@ class RestartPolicy {
   [[nodiscard]] bool budget_left(Clock::time_point now) const;
 
   /// Decides about a round that failed because of `culprit`, and counts the restart if there is
-  /// one.
-  RestartDecision decide(const proto::WorkerFailure& culprit, Clock::time_point now);
+  /// one. `furthest_step`: of its workers; none: they did not say.
+  RestartDecision decide(const proto::WorkerFailure& culprit,
+                         std::optional<std::uint64_t> furthest_step, Clock::time_point now);
 
   /// Restarts so far, in the whole job.
   [[nodiscard]] int restart_count() const { return static_cast<int>(restarts_.size()); }
   [[nodiscard]] const RestartSettings& settings() const { return settings_; }
 
  private:
+  void count_round(const proto::WorkerFailure& culprit, std::optional<std::uint64_t> furthest_step);
   [[nodiscard]] std::string hopeless(const proto::WorkerFailure& culprit) const;
+  [[nodiscard]] std::string crash_loop() const;
   [[nodiscard]] int used(Clock::time_point now) const;
   [[nodiscard]] std::chrono::nanoseconds next_delay() const;
 
   RestartSettings settings_;
   std::vector<Clock::time_point> restarts_;
   int short_rounds_ = 0;  // in a row
-  int in_a_row_ = 0;      // restarts since the last round that lasted
+  int stuck_rounds_ = 0;  // in a row: got no further than the rounds before, the first one included
+  std::optional<std::uint64_t> furthest_step_;  // of all rounds
+  int in_a_row_ = 0;                            // restarts since the last round that lasted
 };
 
 /// What the policy makes of each kind of cause, for people: the text of --explain-policy.

@@ -12,9 +12,9 @@ using proto::EvidenceKind;
 using proto::FailedWorker;
 
 std::string_view to_string(EvidenceKind kind) {
-  static constexpr std::array<std::string_view, 7> kNames{
-      "not_started",    "memory_kill", "fatal_signal", "error_file",
-      "exception_line", "own_exit",    "late_exit"};
+  static constexpr std::array<std::string_view, 8> kNames{
+      "not_started", "memory_kill",    "fatal_signal", "hang",
+      "error_file",  "exception_line", "own_exit",     "late_exit"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
@@ -23,7 +23,7 @@ namespace {
 /// Smaller: more of a culprit.
 auto guilt(const FailedWorker& worker) {
   const proto::Evidence& evidence = worker.failure.evidence;
-  const bool strong = evidence.kind <= EvidenceKind::fatal_signal;
+  const bool strong = evidence.kind <= EvidenceKind::hang;
   const bool late = evidence.kind == EvidenceKind::late_exit;
   return std::tuple(!evidence.victim_phrase.empty(),
                     strong ? 0

@@ -11,9 +11,9 @@ namespace ddprun::rdzv {
 /// The culprit and its victims. `failed` has at least one entry.
 ///
 /// First come those without a victim's phrase; among them those with evidence that only a culprit
-/// shows (not started, killed for memory, a fatal signal); then whose first sign is the earliest;
-/// workers that ended only after the stop come last. Of equals the one with the lower rank. A
-/// victim's phrase never acquits the only one.
+/// shows (not started, killed for memory, a fatal signal, a hang); then whose first sign is the
+/// earliest; workers that ended only after the stop come last. Of equals the one with the lower
+/// rank. A victim's phrase never acquits the only one.
 proto::Verdict judge(std::vector<proto::FailedWorker> failed);
 
 /// What the verdict rests on, as JSON and people read it: `memory_kill`, `exception_line`, ...

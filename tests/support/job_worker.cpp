@@ -10,6 +10,8 @@
 //   kill SIGNAL       itself                    stdin            copy stdin to stdout
 //   rank N            do the rest only as this RANK              round N    ... only in this
 //   DDPRUN_ROUND flood BYTES       lines of 100 bytes on stdout
+//   progress STEP PHASE            writes its progress page
+//   page TEXT         makes TEXT its page           close-page   asks not to be watched any more
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,6 +22,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "worker/ddprun_progress.h"
 
 namespace {
 
@@ -62,6 +66,21 @@ std::string descriptors() {
   }
   closedir(directory);
   return text;
+}
+
+ddprun_progress& progress_page() {
+  static ddprun_progress progress{nullptr};
+  if (progress.page == nullptr && ddprun_progress_open(&progress) != 0) {
+    say(2, "job_worker: no progress page");
+    _exit(2);
+  }
+  return progress;
+}
+
+void write_page(const std::string& text) {
+  const int fd = open(std::getenv("DDPRUN_PROGRESS_FILE"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(2);
+  close(fd);
 }
 
 bool is(const char* name, const char* value) {
@@ -111,6 +130,14 @@ int main(int argc, char** argv) {
       if (!is("RANK", next().c_str())) return 0;
     } else if (action == "round") {
       if (!is("DDPRUN_ROUND", next().c_str())) return 0;
+    } else if (action == "progress") {
+      const std::string step = next();
+      ddprun_progress_update(&progress_page(), std::strtoull(step.c_str(), nullptr, 10),
+                             next().c_str());
+    } else if (action == "page") {
+      write_page(next());
+    } else if (action == "close-page") {
+      ddprun_progress_close(&progress_page());
     } else if (action == "flood") {
       const long lines = std::atol(next().c_str()) / 100;
       const std::string text(99, 'x');

@@ -184,6 +184,19 @@ TEST_CASE("a worker that was stopped in the middle of its exception failed all t
   CHECK(evidence_of(seen)->at == 2s);
 }
 
+TEST_CASE("a worker that was found to hang hung however it ended") {
+  for (const auto& end : {ended({true, SIGTERM, false}, true), ended({false, 0, false}, true),
+                          ended({true, SIGABRT, false})}) {
+    WorkerObservation seen = end;
+    seen.hung_at = 2s;
+    seen.hang_message = "at step 5, silent for 3.0 s";
+    const auto evidence = evidence_of(seen);
+    CHECK(evidence->kind == EvidenceKind::hang);
+    CHECK(evidence->at == 2s);
+    CHECK(evidence->text == "at step 5, silent for 3.0 s");
+  }
+}
+
 TEST_CASE("a fatal signal after the words of a victim is a victim's") {
   WorkerObservation seen = ended({true, SIGABRT, false});
   seen.exception_at = 4s;

@@ -68,6 +68,7 @@ TEST_CASE("a worker gets torchrun's whole contract") {
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT"},
       {"DDPRUN_ROUND", "3"},
+      {"DDPRUN_PROGRESS_FILE", "/tmp/x/round_3_local_rank_1_progress"},
       {"DDPRUN_SOCKET", "@ddprun/0/run7"},
   };
   CHECK(of(two_workers(), second_node(), 1) == expected);

@@ -47,6 +47,8 @@ TEST_CASE("without options one worker is started and nothing is restarted") {
   CHECK_FALSE(options.output.has_value());
   CHECK(options.standard_input == StdinMode::rank0);
   CHECK(options.grace_period == std::chrono::seconds(30));
+  CHECK(options.progress_timeout == std::chrono::seconds(0));
+  CHECK(options.log_timeout == std::chrono::seconds(0));
   CHECK(options.log_level == LogLevel::warn);
   CHECK(options.notes.empty());
 }
@@ -56,7 +58,7 @@ TEST_CASE("every option finds its typed field") {
       {"--nproc_per_node=4", "--nnodes=1:1", "--role=trainer", "--max-restarts=3", "--standalone",
        "--master-addr=10.0.0.1", "--master-port=2950", "--rdzv-id=job7", "--no-python",
        "--gpus=2,0", "--gpu-visibility=own", "--output=pty", "--stdin=none", "--grace-period=0.5",
-       "--log-level=debug", "./a.out"});
+       "--progress-timeout=2m", "--log-timeout=0.25", "--log-level=debug", "./a.out"});
   CHECK(options.processes.given);
   CHECK(options.processes.number == 4);
   CHECK(options.role == "trainer");
@@ -73,6 +75,8 @@ TEST_CASE("every option finds its typed field") {
   CHECK(options.output == OutputMode::pty);
   CHECK(options.standard_input == StdinMode::none);
   CHECK(options.grace_period == std::chrono::milliseconds(500));
+  CHECK(options.progress_timeout == std::chrono::minutes(2));
+  CHECK(options.log_timeout == std::chrono::milliseconds(250));
   CHECK(options.log_level == LogLevel::debug);
   CHECK(accepted_options({"-m", "package.module"}).module);
 }

@@ -71,6 +71,33 @@ TEST_CASE("the report names the culprit, its last lines and who was stopped beca
   CHECK(launcher::exit_code(result) == 3);
 }
 
+TEST_CASE("a hang is reported with step and phase and the head of the stacks") {
+  agent::AgentResult result = failed({true, SIGKILL, false});
+  auto& culprit = result.finished.verdict->culprit.failure;
+  culprit.stopped_by_us = true;
+  culprit.evidence = {proto::EvidenceKind::hang, 2s,
+                      "at step 5 in phase \"forward\", silent for 30 s", ""};
+  culprit.progress = {5, "forward"};
+  culprit.stacks = {"by gdb:", "Thread 1:", "#0  poll ()"};
+  CHECK(said(result) ==
+        "ddprun: culprit: rank 1 (local rank 1, pid 4242), hung after 2.0 s and was stopped "
+        "(killed by SIGKILL (signal 9))\n"
+        "ddprun: evidence: hang: rank 1 at step 5 in phase \"forward\", silent for 30 s\n"
+        "ddprun: its stacks, by gdb:\n"
+        "    Thread 1:\n"
+        "    #0  poll ()\n"
+        "ddprun: stopped because of it: ranks 0, 2\n"
+        "ddprun: 2 of 2 restarts used\n"
+        "ddprun: exit code 1\n");
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 1, "run"));
+  CHECK(json["culprit"]["evidence"] == "hang");
+  CHECK(json["culprit"]["step"] == 5);
+  CHECK(json["culprit"]["phase"] == "forward");
+  CHECK(json["culprit"]["stacks"].size() == 3);
+  culprit.stacks.resize(500, "#1");
+  CHECK(said(result).find("... and 470 more lines, which --report=FILE has") != std::string::npos);
+}
+
 TEST_CASE("a silent culprit is said to be silent, one whose stderr is not ours is not") {
   agent::AgentResult result = failed({false, 3, false});
   CHECK(said(result).find("stderr") == std::string::npos);

@@ -245,6 +245,21 @@ TEST_CASE("a cause that cannot heal ends the job although restarts are left") {
   CHECK(job.finished("a").no_restart.find("127") != std::string::npos);
 }
 
+TEST_CASE("a job whose rounds get no further on any node ends although restarts are left") {
+  Script job(nodes(2, 2, 9));
+  for (const std::uint64_t step : {7U, 7U, 6U}) {
+    job.join("a", 1);
+    job.join("b", 1);
+    const auto round = job.round("a").number;
+    job.fail("b", 0, {false, 1, false});
+    job.say("a", proto::Stopped{round, {}, step});
+    job.say("b", proto::Stopped{round, {}, step - 1});
+  }
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").no_restart ==
+        "crash loop: no progress in 3 rounds: none got beyond step 7");
+}
+
 TEST_CASE("a restart with a back-off waits for it, and no longer") {
   rdzv::MembershipSettings settings = nodes(1, 1, 5);
   settings.restart.back_off = 4s;

@@ -36,7 +36,7 @@ TEST_CASE("the earliest sign decides between those who failed by themselves") {
 }
 
 TEST_CASE("evidence that only a culprit shows beats any time") {
-  for (const auto kind : {not_started, memory_kill, fatal_signal})
+  for (const auto kind : {not_started, memory_kill, fatal_signal, hang})
     CHECK(culprit({seen(0, own_exit, 1ms), seen(1, kind, 9ms)}) == 1);
   CHECK(culprit({seen(0, fatal_signal, 5ms), seen(1, memory_kill, 9ms)}) == 0);
 }
@@ -66,5 +66,6 @@ TEST_CASE("everybody else who failed is a victim, in order of ranks") {
 
 TEST_CASE("every kind of evidence has a name") {
   CHECK(rdzv::to_string(not_started) == "not_started");
+  CHECK(rdzv::to_string(hang) == "hang");
   CHECK(rdzv::to_string(late_exit) == "late_exit");
 }

@@ -1,0 +1,63 @@
+// A program that looks at a worker for us (gdb, py-spy): started like a worker, read without
+// blocking, killed at its deadline. Why not by Boost.Process: docs/decisions/0006.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/process.hpp"
+
+namespace ddprun::agent {
+
+/// More output than this is read and thrown away.
+inline constexpr std::size_t kHelperOutputMax = 64 * 1024;
+
+struct HelperResult {
+  std::string output;    ///< stdout and stderr
+  bool in_time = false;  ///< it ended by itself
+  std::string problem;   ///< not empty: it could not be started
+};
+
+class HelperProgram {
+ public:
+  using Done = std::function<void(HelperResult)>;
+
+  HelperProgram(boost::asio::io_context& context, const UserState& user);
+
+  /// Starts argv[0], a path, with our environment; at most one at a time. `done` is called once,
+  /// from the context, after its end or at the deadline, when it is killed.
+  void start(const std::vector<std::string>& argv, std::chrono::nanoseconds limit, Done done);
+
+  /// Kills what runs; `done` is not called.
+  void stop();
+
+  /// A child has ended: true where it was this one, and then its exit has been taken. To be asked
+  /// by whoever reaps children.
+  bool child_ended(pid_t pid);
+
+ private:
+  void read_when_ready();
+  void read_all();
+  void finish(bool in_time, std::string problem = "");
+  void kill_session();
+
+  boost::asio::io_context& context_;
+  const UserState& user_;
+  boost::asio::posix::stream_descriptor output_;
+  boost::asio::steady_timer deadline_;
+  std::uint64_t number_ = 0;  // of the start; handlers of an older one do nothing
+  pid_t pid_ = 0;             // 0: nothing runs
+  HelperResult result_;
+  Done done_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,169 @@
+#include "agent/progress/round_watch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "agent/progress/thread_states.hpp"
+#include "agent/worker_environment.hpp"
+#include "proto/words.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::size_t kOtherThreadsShown = 3;  // of a worker that is silent beside the culprit
+
+}  // namespace
+
+RoundWatch::RoundWatch(boost::asio::io_context& context, const AgentConfig& config,
+                       const UserState& user, Handlers handlers)
+    : config_(config), handlers_(std::move(handlers)), timer_(context), stacks_(context, user) {}
+
+void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
+                       std::vector<OutputSource>& sources) {
+  const bool pages = config_.progress_timeout > nanoseconds(0) && !config_.run_directory.empty();
+  const bool output = config_.log_timeout > nanoseconds(0);
+  if (!pages && !output) return;
+  stop();
+  round_ = &round;
+  group_ = &group;
+  const int workers = static_cast<int>(group.workers().size());
+  period_ = nanoseconds::max();
+  if (pages) {
+    progress_.emplace(workers, config_.progress_timeout);
+    period_ = std::min(period_, look_period(config_.progress_timeout));
+  }
+  if (output) {
+    output_.emplace(workers, config_.log_timeout);
+    period_ = std::min(period_, look_period(config_.log_timeout));
+    count_output(sources);
+  }
+  clock_.emplace(period_, Clock::now());
+  wait();
+}
+
+void RoundWatch::stop() {
+  ++number_;
+  timer_.cancel();
+  stacks_.stop();
+  taking_stacks_ = false;
+  clock_.reset();
+  progress_.reset();
+  output_.reset();
+}
+
+void RoundWatch::pause() {
+  if (clock_) clock_->pause();
+}
+
+void RoundWatch::resume() {
+  if (clock_) clock_->resume();
+}
+
+void RoundWatch::count_output(std::vector<OutputSource>& sources) {
+  printed_.assign(group_->workers().size(), nullptr);
+  for (OutputSource& source : sources) {
+    Count& count = printed_[static_cast<std::size_t>(source.local_rank)];
+    if (!count) count = std::make_shared<std::atomic<std::uint64_t>>(0);
+    source.bytes_read = count;
+  }
+  const auto unseen = std::find(printed_.begin(), printed_.end(), nullptr);
+  if (unseen == printed_.end() || said_unseen_) return;
+  said_unseen_ = true;
+  handlers_.notice(
+      fmt::format("--log-timeout cannot see rank {}: what it prints does not pass through ddprun "
+                  "(--output=prefix or --tee=3 lets it)",
+                  rank(static_cast<int>(unseen - printed_.begin()))));
+}
+
+void RoundWatch::wait() {
+  timer_.expires_after(period_);
+  timer_.async_wait([this, number = number_](ErrorCode ec) {
+    if (ec || number != number_) return;
+    look();
+    if (number == number_) wait();
+  });
+}
+
+void RoundWatch::look() {
+  const nanoseconds elapsed = clock_->counted(Clock::now());
+  if (output_) look_at_output(elapsed);
+  if (progress_ && !taking_stacks_) look_at_pages(elapsed);
+}
+
+bool RoundWatch::running(int local_rank) const {
+  const WorkerRecord& worker = group_->workers()[static_cast<std::size_t>(local_rank)];
+  return worker.pid > 0 && !worker.exit;
+}
+
+std::optional<ProgressPage> RoundWatch::read_page(int local_rank) {
+  PageReading reading = read_progress_page(progress_file(config_, *round_, local_rank));
+  if (!reading.problem.empty() && !said_page_problem_) {
+    said_page_problem_ = true;
+    spdlog::warn("the progress page of rank {} is ignored: {} (see docs/progress.md)",
+                 rank(local_rank), reading.problem);
+  }
+  return reading.page;
+}
+
+void RoundWatch::look_at_output(nanoseconds elapsed) {
+  std::vector<std::optional<std::uint64_t>> printed(printed_.size());
+  for (std::size_t i = 0; i < printed.size(); ++i) {
+    if (printed_[i] && running(static_cast<int>(i))) printed[i] = printed_[i]->load();
+  }
+  for (const QuietWorker& quiet : output_->look(printed, elapsed)) {
+    handlers_.notice(fmt::format("rank {} has printed nothing for {} (--log-timeout)",
+                                 rank(quiet.local_rank), proto::describe(quiet.quiet_for)));
+  }
+}
+
+void RoundWatch::look_at_pages(nanoseconds elapsed) {
+  std::vector<Sighting> sightings(group_->workers().size());
+  for (std::size_t i = 0; i < sightings.size(); ++i) {
+    const int local_rank = static_cast<int>(i);
+    sightings[i].running = running(local_rank);
+    if (sightings[i].running) sightings[i].page = read_page(local_rank);
+  }
+  if (auto hang = progress_->look(sightings, elapsed)) judge(std::move(*hang));
+}
+
+void RoundWatch::judge(Hang hang) {
+  const SilentWorker& culprit = hang.culprit;
+  FoundHang found;
+  found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(culprit.silent_for);
+  handlers_.notice(
+      fmt::format("rank {} hangs: at {}, silent for {}; looking at its stacks, for at most {} s",
+                  rank(culprit.local_rank), place_words(culprit.page.step, culprit.page.phase),
+                  proto::describe(culprit.silent_for), kStacksLimit.count()));
+  std::vector<std::string> others;
+  for (const SilentWorker& other : hang.others) {
+    others.push_back(fmt::format("rank {}, silent too, at {}:", rank(other.local_rank),
+                                 place_words(other.page.step, other.page.phase)));
+    auto threads = thread_states(group_->workers()[static_cast<std::size_t>(other.local_rank)].pid);
+    threads.resize(std::min(threads.size(), kOtherThreadsShown));
+    for (const std::string& thread : threads) others.push_back("  " + thread);
+  }
+  const int pid = group_->workers()[static_cast<std::size_t>(culprit.local_rank)].pid;
+  found.hang = std::move(hang);
+  taking_stacks_ = true;
+  stacks_.take(pid, [this, found = std::move(found),
+                     others = std::move(others)](std::vector<std::string> lines) mutable {
+    taking_stacks_ = false;
+    const int local_rank = found.hang.culprit.local_rank;
+    if (!running(local_rank)) return;  // its end is the news now
+    if (read_page(local_rank) != found.hang.culprit.page) {
+      handlers_.notice(fmt::format("rank {} goes on after all", rank(local_rank)));
+      progress_->forget(local_rank);
+      return;
+    }
+    found.stacks = std::move(lines);
+    found.stacks.insert(found.stacks.end(), others.begin(), others.end());
+    handlers_.hung(std::move(found));
+  });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,90 @@
+// Watches the workers of a round for --progress-timeout and --log-timeout: the timer, the reading
+// and the stacks around ProgressWatch and OutputWatch. Without these options it does nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/config.hpp"
+#include "agent/progress/output_watch.hpp"
+#include "agent/progress/progress_watch.hpp"
+#include "agent/progress/stack_taker.hpp"
+#include "agent/streams/worker_output.hpp"
+#include "agent/worker_group.hpp"
+
+namespace ddprun::agent {
+
+/// A worker that hangs, with all that could be seen of it.
+struct FoundHang {
+  Hang hang;
+  Clock::time_point since;  ///< its last sign of progress
+  std::vector<std::string> stacks;
+};
+
+class RoundWatch {
+ public:
+  struct Handlers {
+    std::function<void(const std::string&)> notice;  ///< a line for the user
+    std::function<void(FoundHang)> hung;             ///< may be followed by stop(), not by begin()
+  };
+
+  RoundWatch(boost::asio::io_context& context, const AgentConfig& config, const UserState& user,
+             Handlers handlers);
+
+  /// The workers of a round have been started. Round and group are borrowed until stop(); the
+  /// sources, which are about to be read, are made to count what comes from them.
+  void begin(const proto::Round& round, const WorkerGroup& group,
+             std::vector<OutputSource>& sources);
+
+  /// Nothing is watched any more, and no helper program is left.
+  void stop();
+
+  /// The workers are stopped by Ctrl-Z, or go on.
+  void pause();
+  void resume();
+
+  /// As HelperProgram's.
+  bool child_ended(pid_t pid) { return stacks_.child_ended(pid); }
+
+ private:
+  using Count = std::shared_ptr<std::atomic<std::uint64_t>>;
+
+  void count_output(std::vector<OutputSource>& sources);
+  void wait();
+  void look();
+  void look_at_pages(std::chrono::nanoseconds elapsed);
+  void look_at_output(std::chrono::nanoseconds elapsed);
+  std::optional<ProgressPage> read_page(int local_rank);
+  void judge(Hang hang);
+  [[nodiscard]] bool running(int local_rank) const;
+  [[nodiscard]] int rank(int local_rank) const { return round_->first_rank + local_rank; }
+
+  const AgentConfig& config_;
+  Handlers handlers_;
+  boost::asio::steady_timer timer_;
+  StackTaker stacks_;
+  std::uint64_t number_ = 0;  // of begin and stop; handlers of an older one do nothing
+  std::chrono::nanoseconds period_{0};
+
+  // Of the round that is watched.
+  const proto::Round* round_ = nullptr;
+  const WorkerGroup* group_ = nullptr;
+  std::optional<LookClock> clock_;
+  std::optional<ProgressWatch> progress_;
+  std::optional<OutputWatch> output_;
+  std::vector<Count> printed_;  // by local rank; null: what it prints is not seen
+  bool taking_stacks_ = false;
+
+  bool said_page_problem_ = false;
+  bool said_unseen_ = false;
+};
+
+}  // namespace ddprun::agent

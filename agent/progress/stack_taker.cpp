@@ -1,0 +1,78 @@
+#include "agent/progress/stack_taker.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "agent/progress/thread_states.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+std::string executable_of(int pid) {
+  std::array<char, 4096> path;
+  const ssize_t length =
+      readlink(fmt::format("/proc/{}/exe", pid).c_str(), path.data(), path.size());
+  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : std::string();
+}
+
+}  // namespace
+
+void StackTaker::take(int pid, Done done) {
+  stop();
+  pid_ = pid;
+  done_ = std::move(done);
+  notes_.clear();
+  deadline_ = std::chrono::steady_clock::now() + kStacksLimit;
+  const char* path = std::getenv("PATH");
+  const std::string_view folders = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
+  methods_ = stack_methods(executable_of(pid), pid,
+                           {find_program("py-spy", folders), find_program("gdb", folders)});
+  try_next();
+}
+
+void StackTaker::stop() {
+  helper_.stop();
+  done_ = nullptr;
+}
+
+void StackTaker::try_next() {
+  const auto left = deadline_ - std::chrono::steady_clock::now();
+  if (methods_.empty() || left <= std::chrono::seconds(0)) {
+    std::vector<std::string> lines{"from /proc, where no debugger could look:"};
+    lines.insert(lines.end(), notes_.begin(), notes_.end());
+    for (std::string& line : thread_states(pid_)) lines.push_back(std::move(line));
+    return std::exchange(done_, nullptr)(std::move(lines));
+  }
+  const StackMethod method = std::move(methods_.front());
+  methods_.erase(methods_.begin());
+  helper_.start(method.argv, left,
+                [this, method](const HelperResult& result) { tried(method, result); });
+}
+
+void StackTaker::tried(const StackMethod& method, const HelperResult& result) {
+  std::vector<std::string> lines = stack_lines(result.output);
+  if (has_frames(lines)) {
+    lines.insert(lines.begin(), fmt::format("by {}:", method.name));
+    if (!result.in_time)
+      lines.push_back(fmt::format("({} did not come to an end within {} s)", method.name,
+                                  kStacksLimit.count()));
+    if (!result.in_time) kill(-pid_, SIGCONT);
+    return std::exchange(done_, nullptr)(std::move(lines));
+  }
+  std::string why = result.problem;
+  if (why.empty() && !result.in_time) {
+    why = fmt::format("not within {} s", kStacksLimit.count());
+    kill(-pid_, SIGCONT);  // a debugger that is killed may leave it stopped
+  }
+  if (why.empty()) why = lines.empty() ? "no output" : lines.back();
+  notes_.push_back(fmt::format("({}: {})", method.name, why));
+  try_next();
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,46 @@
+// The stacks of a worker that hangs: by py-spy or gdb where they are, else by what /proc knows.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/progress/helper_program.hpp"
+#include "agent/progress/stack_methods.hpp"
+
+namespace ddprun::agent {
+
+/// For all programs together.
+inline constexpr std::chrono::seconds kStacksLimit{10};
+
+class StackTaker {
+ public:
+  /// Lines; the first one says by what they were taken.
+  using Done = std::function<void(std::vector<std::string>)>;
+
+  StackTaker(boost::asio::io_context& context, const UserState& user) : helper_(context, user) {}
+
+  /// `done` is called once, from the context, at the latest when kStacksLimit is over. The worker
+  /// is stopped meanwhile; afterwards it runs on.
+  void take(int pid, Done done);
+
+  /// `done` is not called any more; no program is left.
+  void stop();
+
+  /// As HelperProgram's.
+  bool child_ended(pid_t pid) { return helper_.child_ended(pid); }
+
+ private:
+  void try_next();
+  void tried(const StackMethod& method, const HelperResult& result);
+
+  HelperProgram helper_;
+  int pid_ = 0;
+  std::vector<StackMethod> methods_;  // still to be tried
+  std::vector<std::string> notes_;    // why others gave nothing
+  std::chrono::steady_clock::time_point deadline_;
+  Done done_;
+};
+
+}  // namespace ddprun::agent
