@@ -79,12 +79,14 @@ bool TrainLoop::step() {
   step_state.learning_rate = static_cast<float>(learning_rate(parts_.plan.schedule, state.step));
   const bool inject = parts_.options.inject_overflow_at == state.step;
 
+  progress_.at(state.step, "compute");
   reducer_.begin_step();
   mine_.sums += computer_.train(*parts_.sets.train, order_, static_cast<std::size_t>(state.block),
                                 parts_.plan.shards, run_, parts_.parameters,
                                 {.first_shard = inject ? &kInfinity : &step_state.scaler.scale,
                                  .others = &step_state.scaler.scale},
                                 reducer_);
+  progress_.at(state.step, "all-reduce");
   const CommResult result = reducer_.finish_step(deadline());
   if (!result.ok()) return lost(result);
 
@@ -127,6 +129,7 @@ bool TrainLoop::exchange(const Shared& mine) {
 
 bool TrainLoop::share() {
   TrainingState& state = parts_.state;
+  progress_.at(state.step, "share metrics");
   mine_.steps_to_next = choose_steps_to_next();
   if (!exchange(mine_)) return false;
   MetricSums sums;
@@ -163,6 +166,7 @@ bool TrainLoop::share() {
   }
   // At the end of an epoch the state is saved when it is evaluated.
   if (state.block < parts_.plan.steps_per_epoch) {
+    progress_.at(state.step, "checkpoint");
     parts_.keeper->offer(state, parts_.parameters, parts_.optimizer, false, now);
   }
   return true;
@@ -193,6 +197,7 @@ void TrainLoop::report_interval(const MetricSums& sums, double exposed_share, Ti
 }
 
 bool TrainLoop::evaluate(MetricSums& total) {
+  progress_.at(parts_.state.step, "evaluate");
   Shared mine;
   mine.sums = computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
                                  parts_.communicator.world_size(), parts_.parameters);
@@ -241,6 +246,7 @@ bool TrainLoop::end_epoch() {
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
   parts_.report.epoch(summary, parts_.options.epochs);
+  progress_.at(state.step, "checkpoint");
   parts_.keeper->offer(state, parts_.parameters, parts_.optimizer, best, now);
   return true;
 }
@@ -267,6 +273,7 @@ int TrainLoop::finish() {
     if (parts_.keeper != nullptr) parts_.report.epoch(outcome.epochs.back(), parts_.options.epochs);
   }
   if (parts_.keeper == nullptr) return kExitSuccess;
+  progress_.at(state.step, "last checkpoint");
   const bool written = parts_.keeper->finish(state, parts_.parameters, parts_.optimizer);
   outcome.checkpoint = parts_.keeper->newest();
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());

@@ -15,6 +15,7 @@
 #include "trainer/data/load.hpp"
 #include "trainer/run/checkpoint_keeper.hpp"
 #include "trainer/run/plan.hpp"
+#include "trainer/run/progress.hpp"
 #include "trainer/run/report.hpp"
 #include "trainer/run/shard_computer.hpp"
 
@@ -68,6 +69,7 @@ class TrainLoop {
   [[nodiscard]] Time deadline() const { return Clock::now() + parts_.options.comm_timeout; }
 
   TrainParts parts_;
+  Progress progress_;
   Reducer reducer_;
   ShardComputer computer_;
   EpochOrder order_;
