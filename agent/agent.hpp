@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ struct RoundSummary {
   int restart_count = 0;
   std::chrono::system_clock::time_point started;
   std::chrono::nanoseconds lasted{0};
-  std::string end;  ///< why it ended
+  std::string end;                             ///< why it ended
+  /// Where it failed and its workers said theirs.
+  std::optional<std::uint64_t> furthest_step = std::nullopt;
 };
 
 /// How the job ended, for the report.

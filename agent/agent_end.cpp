@@ -143,6 +143,7 @@ void Agent::report_round() {
   proto::Stopped stopped;
   stopped.round = state.round.number;
   tell_failures(stopped);
+  result_.rounds.back().furthest_step = stopped.furthest_step;
   say(std::move(stopped));
   if (state.stop->final || leaving_ || stuck) return;
   join();

@@ -18,6 +18,7 @@ using Outcome_ = proto::Finished::Outcome;
 using proto::EvidenceKind;
 
 constexpr std::size_t kStackLinesShown = 30;
+constexpr std::size_t kStackLineBytesShown = 160;
 
 std::string ranks(const std::vector<int>& list) {
   std::string text = list.size() == 1 ? "rank " : "ranks ";
@@ -85,7 +86,8 @@ std::string stacks_text(const proto::WorkerFailure& culprit) {
   if (culprit.stacks.empty()) return "";
   const std::size_t shown = std::min(culprit.stacks.size(), kStackLinesShown);
   std::string text = "ddprun: its stacks, " + culprit.stacks.front() + "\n";
-  for (std::size_t i = 1; i < shown; ++i) text += "    " + culprit.stacks[i] + "\n";
+  for (std::size_t i = 1; i < shown; ++i)
+    text += "    " + culprit.stacks[i].substr(0, kStackLineBytesShown) + "\n";
   if (shown < culprit.stacks.size()) {
     text += fmt::format("    ... and {} more lines, which --report=FILE has\n",
                         culprit.stacks.size() - shown);

@@ -97,8 +97,9 @@ std::string report_json(const agent::AgentResult& result, int exit_code,
     json["rounds"].push_back({{"number", round.number},
                               {"restart_count", round.restart_count},
                               {"started", utc(round.started)},
-                              {"lasted_seconds", in_seconds(round.lasted)},
-                              {"end", round.end}});
+                              {"lasted_seconds", in_seconds(round.lasted)}});
+    if (round.furthest_step) json["rounds"].back()["furthest_step"] = *round.furthest_step;
+    json["rounds"].back()["end"] = round.end;
   }
   json["rounds_left_out"] = result.rounds_left_out;
   json["restart_count"] = finished.restart_count;

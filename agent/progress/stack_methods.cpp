@@ -32,9 +32,12 @@ std::vector<StackMethod> stack_methods(const std::string& executable, int pid,
   if (is_python(executable) && !programs.py_spy.empty())
     methods.push_back({"py-spy", {programs.py_spy, "dump", "--pid", number}});
   if (!programs.gdb.empty()) {
-    methods.push_back({"gdb",
-                       {programs.gdb, "-p", number, "-batch", "-nx", "-iex",
-                        "set debuginfod enabled off", "-ex", "thread apply all bt 64"}});
+    // Names, not values: who waits for whom is read from the functions. The first thread first.
+    methods.push_back(
+        {"gdb",
+         {programs.gdb, "-p", number, "-batch", "-nx", "-iex", "set debuginfod enabled off", "-ex",
+          "set width 0", "-ex", "set print frame-arguments presence", "-ex",
+          "set print entry-values no", "-ex", "thread apply all -ascending bt 64"}});
   }
   return methods;
 }

@@ -125,15 +125,30 @@ const Failure kVictimsFirst[] = {
      kSlowValueError, kWaits, 1, "exception_line"},
 };
 
+// With a page of progress each; those who wait have gone further than the one they wait for.
+const Failure kHangs[] = {
+    {"hangs where the others wait for it", "exec $W progress 5 forward progress 5 reduce sleep 20",
+     "exec $W progress 5 forward progress 5 reduce sleep 20", "exec $W progress 5 forward sleep 20",
+     2, "hang"},
+    {"hangs a step behind", "exec $W progress 4 reduce sleep 20",
+     "exec $W progress 5 forward sleep 20", "exec $W progress 5 forward sleep 20", 0, "hang"},
+    {"hangs alone and its victim speaks when it is stopped",
+     "trap 'echo \"RuntimeError: Connection closed by peer\" >&2; exit 1' TERM; sleep 20 & wait",
+     "exec $W ignore-term progress 5 load sleep 20", kWaits, 1, "hang"},
+};
+
 nlohmann::json verdict_of(const Failure& failure) {
   const test::TempDir folder;
   const std::string file = (folder / "report.json").string();
   const std::string script = std::string("case $RANK in 0) ") + failure.rank0 + ";; 1) " +
                              failure.rank1 + ";; 2) " + failure.rank2 + ";; esac";
   test::Job job;
-  const auto result = test::run({test::program("ddprun"), "--nproc-per-node=3", "--report=" + file,
-                                 "--grace-period=2", "/bin/sh", "-c", script},
-                                job.settings());
+  auto settings = job.settings();
+  settings.environment.emplace_back("W", test::helper("job_worker"));
+  const auto result =
+      test::run({test::program("ddprun"), "--nproc-per-node=3", "--report=" + file,
+                 "--grace-period=2", "--progress-timeout=0.8", "/bin/sh", "-c", script},
+                settings);
   CHECK(result.status != 0);
   CHECK(result.err.find("ddprun: culprit: rank " + std::to_string(failure.culprit) + " ") !=
         std::string::npos);
@@ -160,6 +175,8 @@ TEST_CASE("a worker that ends badly by itself is the culprit") { check(kEnds); }
 TEST_CASE("what the culprit says of its end decides") { check(kWords); }
 
 TEST_CASE("a culprit that dies after its victims is found all the same") { check(kVictimsFirst); }
+
+TEST_CASE("a culprit that hangs is told from those who wait for it") { check(kHangs); }
 
 TEST_CASE("a report that cannot be written is loud and changes no exit code") {
   test::Job job;

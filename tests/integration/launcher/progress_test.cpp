@@ -1,0 +1,273 @@
+// Workers that make no progress, with real processes. Time-outs are fractions of a second; what is
+// healthy is so by steps that come much faster.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/job.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace ddprun;
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct ProgressResult {
+  test::ChildResult job;
+  nlohmann::json report;
+};
+
+/// Runs `script` in a shell as every worker; $W is job_worker.
+ProgressResult run_script(std::vector<std::string> options, const std::string& script,
+                          const std::string& path = "") {
+  const test::TempDir folder;
+  const std::string file = (folder / "report.json").string();
+  std::vector<std::string> words{test::program("ddprun"), "--report=" + file, "--grace-period=2"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), {"/bin/sh", "-c", script});
+  test::Job job;
+  auto settings = job.settings();
+  settings.environment.emplace_back("W", test::helper("job_worker"));
+  if (!path.empty()) settings.environment.emplace_back("PATH", path);
+  ProgressResult result{test::run(words, settings), {}};
+  CHECK(test::processes_with(job.mark_entry()).empty());
+  std::ifstream stream(file);
+  result.report = nlohmann::json::parse(std::string(std::istreambuf_iterator<char>(stream), {}));
+  return result;
+}
+
+/// Rank 1 stays in the forward pass of step 7; rank 0 waits for it, and did so first.
+constexpr const char* kOneHangs =
+    "case $RANK in "
+    "0) exec $W progress 7 forward progress 7 all-reduce sleep 60;; "
+    "1) exec $W progress 6 all-reduce sleep 0.1 progress 7 forward sleep 60;; esac";
+
+/// A program that takes the place of a debugger, in a folder of its own.
+std::string stand_in(const test::TempDir& folder, const std::string& name,
+                     const std::string& script) {
+  const auto path = folder / name;
+  std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return folder.path().string();
+}
+
+std::string all_stacks(const nlohmann::json& report) {
+  std::string text;
+  for (const auto& line : report["culprit"]["stacks"]) text += line.get<std::string>() + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a worker that makes no progress is named with its step and phase and silence") {
+  const auto [job, report] =
+      run_script({"--nproc-per-node=2", "--progress-timeout=0.5"}, kOneHangs, "/nowhere");
+  CHECK(job.status == 1);
+  CHECK_THAT(job.err, Contains("ddprun: culprit: rank 1 (local rank 1, pid "));
+  CHECK_THAT(job.err, Contains("ddprun: evidence: hang: rank 1 at step 7 in phase \"forward\", "
+                               "silent for "));
+  CHECK_THAT(job.err, Contains("ddprun: stopped because of it: rank 0"));
+  CHECK(report["culprit"]["rank"] == 1);
+  CHECK(report["culprit"]["evidence"] == "hang");
+  CHECK(report["culprit"]["step"] == 7);
+  CHECK(report["culprit"]["phase"] == "forward");
+  // Without a debugger in PATH.
+  CHECK_THAT(all_stacks(report),
+             Contains("from /proc") && Contains("thread ") &&
+                 Contains("rank 0, silent too, at step 7 in phase \"all-reduce\""));
+}
+
+TEST_CASE("after a hang the group is started again and may succeed") {
+  const auto [job, report] = run_script(
+      {"--nproc-per-node=2", "--progress-timeout=0.5", "--max-restarts=1"},
+      std::string("test $DDPRUN_ROUND = 0 || exec $W progress 9 done close-page; ") + kOneHangs,
+      "/nowhere");
+  CHECK(job.status == 0);
+  CHECK(report["outcome"] == "succeeded");
+  REQUIRE(report["rounds"].size() == 2);
+  CHECK_THAT(report["rounds"][0]["end"].get<std::string>(),
+             Contains("rank 1 hangs: at step 7 in phase"));
+}
+
+TEST_CASE("a hang that ignores the stop signal is killed and still a hang") {
+  const auto [job, report] = run_script({"--progress-timeout=0.4", "--grace-period=0.2"},
+                                        "exec $W ignore-term progress 3 load sleep 60", "/nowhere");
+  CHECK(job.status == 1);
+  CHECK(report["culprit"]["evidence"] == "hang");
+  CHECK(report["culprit"]["signal"] == SIGKILL);
+}
+
+TEST_CASE("the stacks of a hung worker come from gdb where it is") {
+  if (access("/usr/bin/gdb", X_OK) != 0) test::skip("no gdb here");
+  const auto [job, report] =
+      run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60");
+  const std::string stacks = all_stacks(report);
+  // A kernel that lets nobody be traced: then gdb says so.
+  if (stacks.find("(gdb: ") != std::string::npos) test::skip("gdb may not look: " + stacks);
+  CHECK_THAT(stacks, Contains("by gdb:") && Contains("#0 ") && Contains("main ("));
+  CHECK_THAT(job.err, Contains("ddprun: its stacks, by gdb:\n    Thread 1 "));
+}
+
+TEST_CASE("a Python worker is looked at by py-spy and what fails is said") {
+  if (access("/usr/bin/python3", X_OK) != 0) test::skip("no /usr/bin/python3 here");
+  const test::TempDir folder;
+  std::ofstream(folder / "hangs.py")
+      << "import os, struct, time\n"
+         "with open(os.environ['DDPRUN_PROGRESS_FILE'], 'wb') as page:\n"
+         "    page.write(struct.pack('=6sHQQ24s16x', b'ddprun', 1, 4, 0, b'load'))\n"
+         "time.sleep(60)\n";
+  const std::string script = "exec /usr/bin/python3 " + (folder / "hangs.py").string();
+  std::string path =
+      stand_in(folder, "py-spy",
+               "echo Process $3; echo 'Thread 1 (idle): \"MainThread\"'; echo '    f (t.py:3)'");
+  auto found = run_script({"--progress-timeout=0.4"}, script, path);
+  CHECK_THAT(all_stacks(found.report),
+             Contains("by py-spy:\nThread 1 (idle)") && Contains("f (t.py:3)"));
+  CHECK(found.report["culprit"]["step"] == 4);
+  path = stand_in(folder, "py-spy", "echo 'Error: Permission denied' >&2; exit 1");
+  found = run_script({"--progress-timeout=0.4"}, script, path);
+  CHECK_THAT(all_stacks(found.report),
+             Contains("from /proc") && Contains("(py-spy: Error: Permission denied)"));
+}
+
+TEST_CASE("a job that is stopped while stacks are taken ends at once and leaves no helper") {
+  const test::TempDir folder;
+  const std::string path = stand_in(folder, "gdb", "kill -INT $PPID; exec /bin/sleep 60");
+  // The helper's parent is the agent, which takes signals as ddprun itself does.
+  const auto [job, report] =
+      run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60", path);
+  CHECK(job.status == 128 + SIGINT);
+  CHECK(report["outcome"] == "cancelled");
+}
+
+TEST_CASE("a worker that goes on while its stacks are taken is not stopped") {
+  const test::TempDir folder;
+  const std::string path = stand_in(folder, "gdb", "kill -USR1 $2; /bin/sleep 1; echo 'Thread 1'");
+  const auto [job, report] =
+      run_script({"--progress-timeout=0.4"},
+                 "trap 'exec $W progress 4 x progress 5 y close-page sleep 2' USR1; "
+                 "$W progress 3 load; while :; do /bin/sleep 0.1; done",
+                 path);
+  CHECK(job.status == 0);
+  CHECK_THAT(job.err, Contains("rank 0 goes on after all"));
+}
+
+TEST_CASE("who moves and who wrote no page and who asked not to be watched are not judged") {
+  const auto [job, report] = run_script(
+      {"--nproc-per-node=3", "--progress-timeout=0.6"},
+      "case $RANK in "
+      "0) exec $W progress 1 a sleep 0.1 progress 1 a sleep 0.1 progress 2 a sleep 0.1 progress 3 "
+      "a "
+      "sleep 0.1 progress 4 a sleep 0.1 progress 5 a sleep 0.1 progress 6 a sleep 0.1 progress 7 a "
+      "sleep 0.1 progress 8 a sleep 0.1 progress 9 a sleep 0.1 progress 10 a sleep 0.1;; "
+      "1) exec $W sleep 1.5;; "
+      "2) exec $W progress 1 a close-page sleep 1.5;; esac");
+  CHECK(job.status == 0);
+  CHECK(report["outcome"] == "succeeded");
+  CHECK(job.err.empty());
+}
+
+TEST_CASE("a page that is garbage or cut is ignored with one warning") {
+  for (const std::string page : {"page garbage", "progress 3 load page x", "page ''"}) {
+    INFO(page);
+    const auto [job, report] = run_script({"--nproc-per-node=2", "--progress-timeout=0.3"},
+                                          "exec $W " + page + " sleep 1.5");
+    CHECK(job.status == 0);
+    const auto warnings = test::sorted_lines(job.err);
+    CHECK(warnings.size() == (page == "page ''" ? 0U : 1U));
+    if (!warnings.empty()) {
+      CHECK_THAT(warnings[0], Contains("the progress page of rank ") && Contains(" is ignored: "));
+    }
+  }
+}
+
+TEST_CASE("a folder or a pipe in place of a page is ignored too") {
+  for (const std::string make : {"mkdir $DDPRUN_PROGRESS_FILE", "mkfifo $DDPRUN_PROGRESS_FILE"}) {
+    INFO(make);
+    const auto [job, report] =
+        run_script({"--progress-timeout=0.3"}, "PATH=/bin:/usr/bin; " + make + "; exec $W sleep 1");
+    CHECK(job.status == 0);
+    CHECK_THAT(job.err, Contains("is ignored"));
+  }
+}
+
+TEST_CASE("a job that is paused by Ctrl-Z does not hang") {
+  test::Job job;
+  auto settings = job.settings();
+  test::Child child(test::Job::command({"--progress-timeout=0.5"},
+                                       {"progress", "1", "a", "print", "ready", "sleep", "0.2",
+                                        "progress", "2", "b", "close-page", "print", "done"}),
+                    settings);
+  REQUIRE(child.wait_for_output("ready"));
+  kill(child.pid(), SIGTSTP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  kill(child.pid(), SIGCONT);
+  const auto result = child.wait();
+  CHECK(result.status == 0);
+  CHECK(result.err.empty());
+}
+
+TEST_CASE("who prints nothing is named once and nothing is stopped") {
+  const auto [job, report] =
+      run_script({"--nproc-per-node=2", "--log-timeout=0.8"},
+                 "test $RANK = 0 || exec $W sleep 2.4; "
+                 "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo step $i; /bin/sleep 0.2; done");
+  CHECK(job.status == 0);
+  const auto lines = test::sorted_lines(job.err);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Contains("ddprun: rank 1 has printed nothing for "));
+}
+
+TEST_CASE("--log-timeout says once whom it cannot see") {
+  const auto [job, report] =
+      run_script({"--log-timeout=0.2", "--max-restarts=1"}, "exit $((1 - DDPRUN_ROUND))");
+  CHECK(job.status == 0);
+  const auto first = job.err.find("--log-timeout cannot see rank 0");
+  CHECK(first != std::string::npos);
+  CHECK(job.err.find("--log-timeout cannot see", first + 1) == std::string::npos);
+}
+
+TEST_CASE("rounds that fail at the same step again and again end the job") {
+  const auto [job, report] =
+      run_script({"--max-restarts=9"}, "$W progress $((5 - DDPRUN_ROUND)) load; exit 1");
+  CHECK(job.status == 1);
+  CHECK_THAT(job.err, Contains("not restarted: crash loop: no progress in 3 rounds: none got "
+                               "beyond step 5 (2 of 9 restarts used)"));
+  REQUIRE(report["rounds"].size() == 3);
+  CHECK(report["rounds"][1]["furthest_step"] == 4);
+  CHECK(report["culprit"]["step"] == 3);
+}
+
+TEST_CASE("a C program reports its progress by the header") {
+  CHECK(run_script({}, "exec " + test::helper("progress_worker") + " alone").job.status == 0);
+  const auto [job, report] = run_script({}, "exec " + test::helper("progress_worker"));
+  CHECK(job.status == 20);
+  CHECK(report["culprit"]["step"] == 2);
+  CHECK(report["culprit"]["phase"] == "a phase of more than twe");
+}
+
+TEST_CASE("the five lines of Python in the documentation report progress") {
+  if (access("/usr/bin/python3", X_OK) != 0) test::skip("no /usr/bin/python3 here");
+  std::ifstream stream(DDPRUN_SOURCE "/docs/progress.md");
+  const std::string page(std::istreambuf_iterator<char>(stream), {});
+  const std::string fence = "```python\n";
+  const auto begin = page.find(fence) + fence.size();
+  REQUIRE(begin > fence.size());
+  const std::string example = page.substr(begin, page.find("```", begin) - begin);
+  CHECK(std::count(example.begin(), example.end(), '\n') == 5);
+  const test::TempDir folder;
+  std::ofstream(folder / "example.py")
+      << example << "for step in range(4):\n    progress(step, 'forward')\nraise SystemExit(21)\n";
+  const auto [job, report] = run_script(
+      {"--progress-timeout=5"}, "exec /usr/bin/python3 " + (folder / "example.py").string());
+  CHECK(job.status == 21);
+  CHECK(report["culprit"]["step"] == 3);
+  CHECK(report["culprit"]["phase"] == "forward");
+}
