@@ -68,6 +68,4 @@ std::optional<Hang> ProgressWatch::look(const std::vector<Sighting>& sightings,
   return hang;
 }
 
-void ProgressWatch::forget(int local_rank) { workers_[static_cast<std::size_t>(local_rank)] = {}; }
-
 }  // namespace ddprun::agent

@@ -27,6 +27,8 @@ void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
                        std::vector<OutputSource>& sources) {
   const bool pages = config_.progress_timeout > nanoseconds(0) && !config_.run_directory.empty();
   const bool output = config_.log_timeout > nanoseconds(0);
+  if (config_.progress_timeout > nanoseconds(0) && !pages && !std::exchange(said_no_folder_, true))
+    handlers_.notice("--progress-timeout has no effect: no folder for the pages could be made");
   if (!pages && !output) return;
   stop();
   round_ = &round;
@@ -123,47 +125,63 @@ void RoundWatch::look_at_output(nanoseconds elapsed) {
 
 void RoundWatch::look_at_pages(nanoseconds elapsed) {
   std::vector<Sighting> sightings(group_->workers().size());
+  bool any_page = false;
   for (std::size_t i = 0; i < sightings.size(); ++i) {
     const int local_rank = static_cast<int>(i);
     sightings[i].running = running(local_rank);
     if (sightings[i].running) sightings[i].page = read_page(local_rank);
+    any_page = any_page || sightings[i].page;
+  }
+  without_pages_ = any_page ? nanoseconds(0) : without_pages_ + elapsed;
+  if (any_page || said_page_problem_) said_without_pages_ = true;  // they know how
+  if (without_pages_ >= config_.progress_timeout && !std::exchange(said_without_pages_, true)) {
+    handlers_.notice(
+        "--progress-timeout watches nobody yet: no worker has written a progress page "
+        "(docs/progress.md)");
   }
   if (auto hang = progress_->look(sightings, elapsed)) judge(std::move(*hang));
 }
 
 void RoundWatch::judge(Hang hang) {
   const SilentWorker& culprit = hang.culprit;
+  const int pid = group_->workers()[static_cast<std::size_t>(culprit.local_rank)].pid;
+  const std::string what = fmt::format(
+      "rank {} hangs: at {}, silent for {}", rank(culprit.local_rank),
+      place_words(culprit.page.step, culprit.page.phase), proto::describe(culprit.silent_for));
+  if (const int tracer = tracer_of(pid); tracer != 0) {
+    handlers_.notice(fmt::format("{}; process {} debugs it, so it is left alone", what, tracer));
+    progress_->forget();
+    return;
+  }
+  handlers_.notice(
+      fmt::format("{}; looking at its stacks, for at most {} s", what, kStacksLimit.count()));
   FoundHang found;
   found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(culprit.silent_for);
-  handlers_.notice(
-      fmt::format("rank {} hangs: at {}, silent for {}; looking at its stacks, for at most {} s",
-                  rank(culprit.local_rank), place_words(culprit.page.step, culprit.page.phase),
-                  proto::describe(culprit.silent_for), kStacksLimit.count()));
-  std::vector<std::string> others;
-  for (const SilentWorker& other : hang.others) {
-    others.push_back(fmt::format("rank {}, silent too, at {}:", rank(other.local_rank),
-                                 place_words(other.page.step, other.page.phase)));
-    auto threads = thread_states(group_->workers()[static_cast<std::size_t>(other.local_rank)].pid);
-    threads.resize(std::min(threads.size(), kOtherThreadsShown));
-    for (const std::string& thread : threads) others.push_back("  " + thread);
-  }
-  const int pid = group_->workers()[static_cast<std::size_t>(culprit.local_rank)].pid;
   found.hang = std::move(hang);
   taking_stacks_ = true;
-  stacks_.take(pid, [this, found = std::move(found),
-                     others = std::move(others)](std::vector<std::string> lines) mutable {
-    taking_stacks_ = false;
-    const int local_rank = found.hang.culprit.local_rank;
-    if (!running(local_rank)) return;  // its end is the news now
-    if (read_page(local_rank) != found.hang.culprit.page) {
-      handlers_.notice(fmt::format("rank {} goes on after all", rank(local_rank)));
-      progress_->forget(local_rank);
-      return;
-    }
+  stacks_.take(pid, [this, found = std::move(found)](std::vector<std::string> lines) mutable {
     found.stacks = std::move(lines);
-    found.stacks.insert(found.stacks.end(), others.begin(), others.end());
-    handlers_.hung(std::move(found));
+    stacks_taken(std::move(found));
   });
+}
+
+void RoundWatch::stacks_taken(FoundHang found) {
+  taking_stacks_ = false;
+  const SilentWorker& culprit = found.hang.culprit;
+  if (!running(culprit.local_rank)) return;  // its end is the news now
+  if (read_page(culprit.local_rank) != culprit.page) {
+    handlers_.notice(fmt::format("rank {} goes on after all", rank(culprit.local_rank)));
+    progress_->forget();
+    return;
+  }
+  for (const SilentWorker& other : found.hang.others) {
+    found.stacks.push_back(fmt::format("rank {}, silent too, at {}:", rank(other.local_rank),
+                                       place_words(other.page.step, other.page.phase)));
+    auto threads = thread_states(group_->workers()[static_cast<std::size_t>(other.local_rank)].pid);
+    threads.resize(std::min(threads.size(), kOtherThreadsShown));
+    for (const std::string& thread : threads) found.stacks.push_back("  " + thread);
+  }
+  handlers_.hung(std::move(found));
 }
 
 }  // namespace ddprun::agent

@@ -64,6 +64,7 @@ class RoundWatch {
   void look_at_output(std::chrono::nanoseconds elapsed);
   std::optional<ProgressPage> read_page(int local_rank);
   void judge(Hang hang);
+  void stacks_taken(FoundHang found);
   [[nodiscard]] bool running(int local_rank) const;
   [[nodiscard]] int rank(int local_rank) const { return round_->first_rank + local_rank; }
 
@@ -83,8 +84,12 @@ class RoundWatch {
   std::vector<Count> printed_;  // by local rank; null: what it prints is not seen
   bool taking_stacks_ = false;
 
+  // Of the job.
+  std::chrono::nanoseconds without_pages_{0};  // all workers
   bool said_page_problem_ = false;
+  bool said_without_pages_ = false;
   bool said_unseen_ = false;
+  bool said_no_folder_ = false;
 };
 
 }  // namespace ddprun::agent

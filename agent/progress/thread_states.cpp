@@ -21,19 +21,19 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-/// What stands behind `State:`, as `S (sleeping)`.
-std::string state_in(const std::string& status) {
-  constexpr std::string_view kName = "State:\t";
-  const std::size_t at = status.find(kName);
-  if (at == std::string::npos) return "unknown state";
-  const std::size_t begin = at + kName.size();
+/// What stands behind `NAME:` and a tab; empty: nothing does.
+std::string field_in(const std::string& status, std::string_view name) {
+  const std::string beginning = fmt::format("\n{}:\t", name);
+  const std::size_t at = status.find(beginning);
+  if (at == std::string::npos) return {};
+  const std::size_t begin = at + beginning.size();
   return status.substr(begin, status.find('\n', begin) - begin);
 }
 
 std::string thread_line(int thread, const std::string& folder) {
   const std::string status = read_small_file(folder + "/status").value_or("");
-  std::string line =
-      fmt::format("thread {} ({}): {}", thread, first_line(folder + "/comm"), state_in(status));
+  std::string line = fmt::format("thread {} ({}): {}", thread, first_line(folder + "/comm"),
+                                 field_in(status, "State"));
   const std::string channel = first_line(folder + "/wchan");
   if (!channel.empty() && channel != "0") line += ", waits in " + channel;
   const std::string call = first_line(folder + "/syscall");
@@ -64,6 +64,14 @@ std::vector<std::string> thread_states(int pid, const std::string& proc) {
     lines.push_back(thread_line(thread, fmt::format("{}/{}", tasks, thread)));
   if (more > 0) lines.push_back(fmt::format("... and {} more threads", more));
   return lines;
+}
+
+int tracer_of(int pid, const std::string& proc) {
+  const auto status = read_small_file(fmt::format("{}/{}/status", proc, pid));
+  const std::string text = status ? field_in(*status, "TracerPid") : "";
+  int tracer = 0;
+  std::from_chars(text.data(), text.data() + text.size(), tracer);
+  return tracer;
 }
 
 }  // namespace ddprun::agent

@@ -12,4 +12,7 @@ inline constexpr std::size_t kThreadsShownMax = 256;
 /// call 202`. Empty: the process is gone. `proc` is /proc but in tests.
 std::vector<std::string> thread_states(int pid, const std::string& proc = "/proc");
 
+/// The process that traces this one, as a debugger does; 0: none does.
+int tracer_of(int pid, const std::string& proc = "/proc");
+
 }  // namespace ddprun::agent

@@ -11,9 +11,11 @@
 //   rank N            do the rest only as this RANK              round N    ... only in this
 //   DDPRUN_ROUND flood BYTES       lines of 100 bytes on stdout
 //   progress STEP PHASE            writes its progress page
+//   traced SECONDS    is traced by a child of its own for so long; exit 77 where that may not be
 //   page TEXT         makes TEXT its page           close-page   asks not to be watched any more
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/ptrace.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -77,6 +79,21 @@ ddprun_progress& progress_page() {
   return progress;
 }
 
+void be_traced(double seconds) {
+  int ready[2];
+  if (pipe(ready) != 0) _exit(2);
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0UL, 0UL, 0UL);
+  if (fork() == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const char works = ptrace(PTRACE_SEIZE, getppid(), nullptr, nullptr) == 0 ? 'y' : 'n';
+    [[maybe_unused]] const auto written = write(ready[1], &works, 1);
+    sleep_for(seconds);
+    _exit(0);  // and it is let go: before its own end, of which its parent would not hear
+  }
+  char works = 'n';
+  if (read(ready[0], &works, 1) != 1 || works != 'y') _exit(77);
+}
+
 void write_page(const std::string& text) {
   const int fd = open(std::getenv("DDPRUN_PROGRESS_FILE"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(2);
@@ -134,6 +151,8 @@ int main(int argc, char** argv) {
       const std::string step = next();
       ddprun_progress_update(&progress_page(), std::strtoull(step.c_str(), nullptr, 10),
                              next().c_str());
+    } else if (action == "traced") {
+      be_traced(std::atof(next().c_str()));
     } else if (action == "page") {
       write_page(next());
     } else if (action == "close-page") {

@@ -193,8 +193,9 @@ TEST_CASE("a hang names the others that are silent and how far they are") {
   REQUIRE(hang->others.size() == 2);
   CHECK(hang->others[0].local_rank == 0);
   CHECK(hang->others[1].page.step == 6);
-  watch.forget(1);
-  CHECK(watch.look(sightings, 1s)->culprit.local_rank == 0);
+  watch.forget();
+  CHECK_FALSE(watch.look(sightings, 5s).has_value());
+  CHECK(watch.look(sightings, 2s)->culprit.local_rank == 1);
 }
 
 TEST_CASE("looks come often enough and at most once a second") {
@@ -270,7 +271,7 @@ TEST_CASE("without a debugger a thread's state and wait channel and system call 
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "comm") << "tr\x1b"
                                    << "ain\n";
-    std::ofstream(folder / "status") << "Name:\tx\nState:\tS (sleeping)\nTgid:\t7\n";
+    std::ofstream(folder / "status") << "Name:\tx\nState:\tS (sleeping)\nTracerPid:\t0\n";
     std::ofstream(folder / "wchan") << (thread == "99" ? "futex_wait_queue" : "0");
     std::ofstream(folder / "syscall") << (thread == "99" ? "202 0x1 0x2" : "running");
   }
@@ -278,6 +279,10 @@ TEST_CASE("without a debugger a thread's state and wait channel and system call 
         std::vector<std::string>{
             "thread 99 (tr?ain): S (sleeping), waits in futex_wait_queue, system call 202",
             "thread 100 (tr?ain): S (sleeping)"});
+  std::ofstream(proc / "7/status") << "Name:\tx\nTracerPid:\t12\nUid:\t0\n";
+  CHECK(tracer_of(7, proc.path().string()) == 12);
+  CHECK(tracer_of(8, proc.path().string()) == 0);
+  CHECK(tracer_of(getpid()) == 0);
   CHECK(thread_states(8, proc.path().string()).empty());
   CHECK_FALSE(thread_states(getpid()).empty());
 }
