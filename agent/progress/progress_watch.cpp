@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "proto/assert.hpp"
 
@@ -13,9 +14,14 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kPeriodMin = std::chrono::milliseconds(10);
 constexpr nanoseconds kPeriodMax = std::chrono::seconds(1);
 
-/// Smaller: further behind. The worker's own time only decides where nothing else does.
-auto progress_of(const SilentWorker& worker) {
-  return std::tuple(worker.page.step, worker.page.place, -worker.silent_for, worker.page.time_ns);
+/// Smaller: further behind. Those who wait, wait in one phase. The worker's own time only decides
+/// where nothing else does.
+auto progress_of(const SilentWorker& worker, const std::vector<SilentWorker>& silent) {
+  const auto in_this_phase = std::count_if(
+      silent.begin(), silent.end(),
+      [&worker](const SilentWorker& other) { return other.page.phase == worker.page.phase; });
+  return std::tuple(worker.page.step, worker.page.place, in_this_phase, -worker.silent_for,
+                    worker.page.time_ns);
 }
 
 }  // namespace
@@ -37,7 +43,8 @@ std::optional<Hang> ProgressWatch::look(const std::vector<Sighting>& sightings,
   DDPRUN_ASSERT(sightings.size() == workers_.size(), "one sighting for each worker");
   std::vector<SilentWorker> silent;
   nanoseconds longest{0};
-  bool all = true;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>>
+      moving;  // where those are that are not silent
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     Watched& worker = workers_[i];
     const Sighting& seen = sightings[i];
@@ -54,13 +61,19 @@ std::optional<Hang> ProgressWatch::look(const std::vector<Sighting>& sightings,
     if (worker.silent_for >= timeout_) {
       silent.push_back({static_cast<int>(i), *worker.page, worker.silent_for});
     } else {
-      all = false;
+      moving.emplace_back(worker.page->step, worker.page->place);
     }
   }
-  if (silent.empty() || (!all && longest < timeout_ + timeout_ / 4)) return std::nullopt;
-  const auto culprit = std::min_element(
-      silent.begin(), silent.end(),
-      [](const auto& a, const auto& b) { return progress_of(a) < progress_of(b); });
+  if (silent.empty()) return std::nullopt;
+  const auto culprit =
+      std::min_element(silent.begin(), silent.end(), [&silent](const auto& a, const auto& b) {
+        return progress_of(a, silent) < progress_of(b, silent);
+      });
+  const std::pair place(culprit->page.step, culprit->page.place);
+  nanoseconds enough = timeout_;
+  if (!moving.empty())
+    enough += *std::min_element(moving.begin(), moving.end()) < place ? timeout_ : timeout_ / 4;
+  if (longest < enough) return std::nullopt;
   Hang hang;
   hang.culprit = *culprit;
   silent.erase(culprit);

@@ -61,9 +61,10 @@ class ProgressWatch {
   ///
   /// A worker is judged from its first page on, while it runs and wants to be watched. It hangs
   /// when its page has not changed for the time-out. Those that wait for it fall silent a little
-  /// later or sooner, so judgement waits until all are silent, at most a quarter of the time-out
-  /// longer. The culprit is whoever is furthest behind: the lowest step, then the lowest place
-  /// within it, then the longest silence.
+  /// later or sooner, so judgement waits until all are silent: at most a quarter of the time-out
+  /// longer, or as long again where somebody further behind still moves, for whom it may be waited.
+  /// The culprit is whoever is furthest behind: the lowest step, then the lowest place
+  /// within it, then the phase that the fewest of the silent are in, then the longest silence.
   std::optional<Hang> look(const std::vector<Sighting>& sightings,
                            std::chrono::nanoseconds elapsed);
 

@@ -166,6 +166,12 @@ TEST_CASE("of the silent ones the culprit is who is furthest behind") {
   CHECK(found_in(then_stays({{at(5), at(4), at(5)}}, 9)) == Found{1, 4});
   // By its place within the step: rank 0 entered the all-reduce before rank 1 began to compute.
   CHECK(found_in(then_stays({{at(5, 2), at(5, 0)}, {at(5, 2), at(5, 1)}}, 9)) == Found{1, 5});
+  // By its phase, where nobody counts places: those who wait are many.
+  Sighting waits = at(5);
+  waits.page->phase = "all-reduce";
+  Sighting hangs = at(5, 0, 9);
+  hangs.page->phase = "forward";
+  CHECK(found_in(then_stays({{waits, waits, at(4)}, {waits, waits, hangs}}, 9)).culprit == 2);
   // By its silence, where nobody says more than a step.
   CHECK(found_in(then_stays({{at(5), at(4)}, {at(5), at(5)}}, 9)).culprit == 0);
   // By its own time, where all fell silent between two looks.
@@ -175,6 +181,14 @@ TEST_CASE("of the silent ones the culprit is who is furthest behind") {
 TEST_CASE("who waits for a slow worker is not judged before the slow one falls silent too") {
   const std::vector<std::vector<Sighting>> slow{{at(5), at(4)}, {at(5), at(5)}};
   CHECK(found_in(then_stays(slow, 9)).second == 5);
+  // The slow one does something long by now.
+  CHECK(found_in(then_stays(
+            {{at(5, 1), at(4)}, {at(5, 1), at(4)}, {at(5, 1), at(4)}, {at(5, 1), at(5)}}, 9)) ==
+        Found{1, 7});
+  // It never catches up nor stops: the silent one is judged in the end.
+  std::vector<std::vector<Sighting>> behind;
+  for (std::uint64_t step = 0; step < 12; ++step) behind.push_back({at(50), at(step)});
+  CHECK(found_in(behind) == Found{0, 8});
   // But a worker that never comes to wait is judged alone.
   std::vector<std::vector<Sighting>> alone;
   for (std::uint64_t step = 0; step < 9; ++step) alone.push_back({at(5), at(10 + step)});
