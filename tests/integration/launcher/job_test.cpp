@@ -201,7 +201,9 @@ TEST_CASE("raw output is the workers' own, without prefixes") {
 
 TEST_CASE("what workers leave behind is gone when the job is over") {
   SECTION("after a success") {
-    CHECK(Job().run({"--nproc-per-node=2"}, {"daemon", "print", "done"}).status == 0);
+    CHECK(Job()
+              .run({"--nproc-per-node=2", "--grace-period=0.3"}, {"daemon", "print", "done"})
+              .status == 0);
   }
   SECTION("after a failure") {
     CHECK(Job()

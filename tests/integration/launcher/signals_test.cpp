@@ -323,7 +323,8 @@ TEST_CASE("ddprun works as PID 1 and leaves nobody behind") {
   const std::string mark = test::unique_mark();
   SECTION("a success") {
     std::vector<std::string> command{"unshare", "--fork", "--pid", "--map-root-user"};
-    for (const std::string& word : job({"--nproc-per-node=2"}, {"daemon", "print", "hello"}))
+    for (const std::string& word :
+         job({"--nproc-per-node=2", "--grace-period=0.3"}, {"daemon", "print", "hello"}))
       command.push_back(word);
     const auto result = test::run(command, marked(mark));
     CHECK(result.status == 0);
@@ -342,7 +343,7 @@ TEST_CASE("ddprun works as PID 1 and leaves nobody behind") {
 
 TEST_CASE("a frozen agent does not keep the job alive: the warden ends it") {
   const std::string mark = test::unique_mark();
-  test::Child child(job({"--nproc-per-node=2", "--grace-period=0.2"},
+  test::Child child(job({"--nproc-per-node=2", "--grace-period=0.2", "--kill-timeout=0.5"},
                         {"daemon", "print", "ready", "sleep", "60"}),
                     marked(mark));
   REQUIRE(child.wait_for(
