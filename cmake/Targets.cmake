@@ -33,9 +33,11 @@ add_library(ddprun_json INTERFACE)
 target_link_libraries(ddprun_json INTERFACE nlohmann_json::nlohmann_json)
 add_library(ddprun_boost INTERFACE)
 target_link_libraries(ddprun_boost INTERFACE Boost::headers)
-target_compile_definitions(ddprun_boost INTERFACE BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_ALL_NO_LIB
+target_compile_definitions(ddprun_boost INTERFACE BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_ALL_NO_LIB)
+if(DDPRUN_SANITIZE STREQUAL "thread")
   # TSan knows no fences; Asio's contexts are run by one thread each here.
-  $<$<STREQUAL:${DDPRUN_SANITIZE},thread>:BOOST_ASIO_DISABLE_FENCED_BLOCK>)
+  target_compile_definitions(ddprun_boost INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
+endif()
 
 # ddprun_library(NAME SOURCES a.cpp ... HEADERS a.hpp ... LIBRARIES ddprun::x ...)
 # A static library ddprun_NAME with the alias ddprun::NAME; its headers are checked to compile alone.
