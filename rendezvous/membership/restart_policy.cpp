@@ -124,7 +124,12 @@ RestartDecision RestartPolicy::decide(const proto::WorkerFailure& culprit,
   if (!decision.reason.empty()) return decision;
   decision.restart = true;
   decision.delay = next_delay();
-  restarts_.push_back(now);
+  ++restart_count_;
+  if (settings_.window.count() > 0) {
+    // Only those within the window will ever be asked for: a job may live, and restart, for months.
+    std::erase_if(restarts_, [&](Clock::time_point at) { return now - at >= settings_.window; });
+    restarts_.push_back(now);
+  }
   ++in_a_row_;
   return decision;
 }

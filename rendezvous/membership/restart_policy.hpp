@@ -49,7 +49,7 @@ class RestartPolicy {
                          std::optional<std::uint64_t> furthest_step, Clock::time_point now);
 
   /// Restarts so far, in the whole job.
-  [[nodiscard]] int restart_count() const { return static_cast<int>(restarts_.size()); }
+  [[nodiscard]] int restart_count() const { return restart_count_; }
   [[nodiscard]] const RestartSettings& settings() const { return settings_; }
 
  private:
@@ -60,8 +60,9 @@ class RestartPolicy {
   [[nodiscard]] std::chrono::nanoseconds next_delay() const;
 
   RestartSettings settings_;
-  std::vector<Clock::time_point> restarts_;
-  int short_rounds_ = 0;  // in a row
+  int restart_count_ = 0;
+  std::vector<Clock::time_point> restarts_;  // within the window; empty where there is none
+  int short_rounds_ = 0;                     // in a row
   int stuck_rounds_ = 0;  // in a row: got no further than the rounds before, the first one included
   std::optional<std::uint64_t> furthest_step_;  // of all rounds
   int in_a_row_ = 0;                            // restarts since the last round that lasted
