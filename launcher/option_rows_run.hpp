@@ -85,7 +85,7 @@ inline constexpr std::array kRunRows = {
                 "does, others through the file that DDPRUN_PROGRESS_FILE names (docs/progress.md). "
                 "The stacks of the one furthest behind are put into the report. It has to be "
                 "longer than anything a healthy worker does in one go. 0: nobody is watched.",
-        .default_value = "0",
+        .default_text = "off",
     },
     OptionRow{
         .name = "log-timeout",
@@ -96,7 +96,7 @@ inline constexpr std::array kRunRows = {
         .more = "For programs that only print. It is said once for each silence, and nothing is "
                 "stopped. Only what passes through ddprun is seen: not with one worker or "
                 "--output=raw, nor what --redirects sends to files. 0: nothing is said.",
-        .default_value = "0",
+        .default_text = "off",
     },
     OptionRow{
         .name = "grace-period",
