@@ -46,7 +46,7 @@ void Agent::handle(proto::Round& round) {
   if (!memory_kills_) count_memory_kills();
   watch_.begin(state.round, state.group, sources);
   if (!sources.empty()) {
-    if (!output_) output_.emplace();
+    if (!output_) output_.emplace(OutputSettings{.policy = config_.log_policy});
     output_->add(std::move(sources));
   }
   say(proto::Started{state.round.number});

@@ -11,6 +11,7 @@
 
 #include "agent/containment/level.hpp"
 #include "agent/placement/cpu_set.hpp"
+#include "agent/streams/log_settings.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::agent {
@@ -63,10 +64,15 @@ struct AgentConfig {
   std::vector<unsigned> store_uids;  ///< those who may, beside us and root
 
   StdinMode standard_input = StdinMode::rank0;
-  std::string prefix_template = "[rank${rank}] ";  ///< before a line; see line_prefix
-  std::string log_folder;                          ///< of this run; empty: no log files
-  std::vector<std::string> stdout_filters;         ///< lines for filtered_stdout.log
+  std::string prefix_template = "[rank${rank}] ";  ///< before a line; see LinePrefix
+  bool colour_stdout = false;                      ///< the prefixes there
+  bool colour_stderr = false;
+  RankSet shown_ranks;                      ///< global; the others' lines are not shown here
+  std::string log_folder;                   ///< of this run; empty: no log files
+  std::vector<std::string> stdout_filters;  ///< lines for filtered_stdout.log
   std::vector<std::string> stderr_filters;
+  LogPolicy log_policy = LogPolicy::drop;
+  RotationSettings rotation;  ///< of files that we write
 
   std::vector<int> forward_signals;    ///< that only workers get
   std::vector<int> stop_signals;       ///< that end the job

@@ -1,14 +1,12 @@
 #include "agent/worker_environment.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "agent/streams/log_files.hpp"
 #include "proto/environment_names.hpp"
-#include "proto/substitute.hpp"
 #include "proto/words.hpp"
 
 namespace ddprun::agent {
@@ -50,18 +48,6 @@ std::string progress_file(const AgentConfig& config, const proto::Round& round, 
   if (config.run_directory.empty()) return {};
   return fmt::format("{}/round_{}_local_rank_{}_progress", config.run_directory, round.number,
                      local_rank);
-}
-
-std::string line_prefix(const AgentConfig& config, const proto::Round& round, int local_rank) {
-  const std::string rank = std::to_string(round.first_rank + local_rank);
-  const std::string local = std::to_string(local_rank);
-  const std::string number = std::to_string(round.number);
-  const std::array<proto::Substitution, 5> names = {{{"rank", rank},
-                                                     {"local_rank", local},
-                                                     {"role_name", config.role},
-                                                     {"hostname", config.node_name},
-                                                     {"round", number}}};
-  return proto::substitute(config.prefix_template, names);
 }
 
 EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round,

@@ -31,8 +31,4 @@ std::string error_file(const AgentConfig& config, const proto::Round& round, int
 /// Where a worker of a round may make its progress page; empty without a run directory.
 std::string progress_file(const AgentConfig& config, const proto::Round& round, int local_rank);
 
-/// What stands before a worker's lines: the template with `${rank}`, `${local_rank}`,
-/// `${role_name}`, `${hostname}` and `${round}` replaced.
-std::string line_prefix(const AgentConfig& config, const proto::Round& round, int local_rank);
-
 }  // namespace ddprun::agent

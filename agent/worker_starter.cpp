@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/streams/log_files.hpp"
+#include "agent/streams/stream_pair.hpp"
 #include "agent/worker_environment.hpp"
 
 namespace ddprun::agent {
@@ -21,9 +22,20 @@ WorkerStarter::WorkerStarter(const AgentConfig& config, const UserState& user, i
     inherited_environment_.emplace_back(*entry);
 }
 
+/// Global ranks are known only now. Of a stderr that is not shown the verdict still wants the last
+/// lines.
+StreamSettings WorkerStarter::settings_for(StreamSettings settings, int fd, int rank) const {
+  if (!settings.to_console || config_.shown_ranks.has(rank)) return settings;
+  settings.to_console = false;
+  const bool ours = settings.mode == StreamMode::pty || settings.mode == StreamMode::pipe ||
+                    settings.mode == StreamMode::inherit;
+  if (ours && !settings.to_file)
+    settings.mode = fd == STDERR_FILENO ? StreamMode::pipe : StreamMode::null;
+  return settings;
+}
+
 WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& settings, int fd,
-                                                       const proto::Round& round,
-                                                       int local_rank) const {
+                                                       const proto::Round& round, int local_rank) {
   switch (settings.mode) {
     case StreamMode::inherit:
       return {fd, {}, {}};
@@ -50,7 +62,12 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
   source.local_rank = local_rank;
   source.standard_error = fd == STDERR_FILENO;
   source.terminal = terminal;
-  source.prefix = line_prefix(config_, round, local_rank);
+  source.prefix = LinePrefix(config_.prefix_template, {.rank = round.first_rank + local_rank,
+                                                       .local_rank = local_rank,
+                                                       .round = static_cast<int>(round.number),
+                                                       .role = config_.role,
+                                                       .host = config_.node_name});
+  source.coloured = source.standard_error ? config_.colour_stderr : config_.colour_stdout;
   source.to_console = settings.to_console;
   if (settings.to_file) add_files(source, round);
   const int workers = pair->workers.get();
@@ -72,20 +89,27 @@ WorkerStarter::WorkerStream WorkerStarter::log_file_stream(int fd, const proto::
   return {number, std::move(*file), {}};
 }
 
-void WorkerStarter::add_files(OutputSource& source, const proto::Round& round) const {
-  const auto open_target = [](const std::string& path) {
-    auto file = open_log_file(path);
-    if (file) return LogTarget::file(std::move(*file));
-    spdlog::warn("no log: {}: {}", path, file.error().message());
-    return LogTarget{};
-  };
-  source.file = open_target(stream_file(config_.log_folder, round.restart_count, source.local_rank,
-                                        source.standard_error));
+std::shared_ptr<LogFile> WorkerStarter::open_file(const std::string& path) const {
+  auto file = LogFile::open(path, config_.rotation);
+  if (file) return std::move(*file);
+  spdlog::warn("no log: {}: {}", path, file.error().message());
+  return nullptr;
+}
+
+void WorkerStarter::add_files(OutputSource& source, const proto::Round& round) {
+  source.file = open_file(stream_file(config_.log_folder, round.restart_count, source.local_rank,
+                                      source.standard_error));
+  if (!source.file) source.to_console = true;  // rather here than nowhere
   source.filters = source.standard_error ? stderr_filters_ : stdout_filters_;
   if (source.filters->empty() || !source.to_console) return;
-  source.filtered_file =
-      open_target(attempt_folder(config_.log_folder, round.restart_count) +
-                  (source.standard_error ? "/filtered_stderr.log" : "/filtered_stdout.log"));
+  const std::string path =
+      attempt_folder(config_.log_folder, round.restart_count) +
+      (source.standard_error ? "/filtered_stderr.log" : "/filtered_stdout.log");
+  auto& shared = filtered_files_[path];
+  source.filtered_file = shared.lock();
+  if (source.filtered_file) return;
+  source.filtered_file = open_file(path);
+  shared = source.filtered_file;
 }
 
 Result<SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local_rank,
@@ -98,8 +122,11 @@ Result<SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local
     if (auto made = make_worker_folder(config_.log_folder, round.restart_count, local_rank); !made)
       spdlog::warn("no logs of local rank {}: {}", local_rank, made.error().message());
   }
-  WorkerStream out = make_stream(settings.standard_output, STDOUT_FILENO, round, local_rank);
-  WorkerStream err = make_stream(settings.standard_error, STDERR_FILENO, round, local_rank);
+  const int rank = round.first_rank + local_rank;
+  WorkerStream out = make_stream(settings_for(settings.standard_output, STDOUT_FILENO, rank),
+                                 STDOUT_FILENO, round, local_rank);
+  WorkerStream err = make_stream(settings_for(settings.standard_error, STDERR_FILENO, rank),
+                                 STDERR_FILENO, round, local_rank);
   SpawnRequest request;
   request.file = config_.file;
   request.argv = settings.argv;

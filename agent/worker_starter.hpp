@@ -1,6 +1,7 @@
 // Starts one worker of a round: its streams, its environment, its process.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,9 +33,11 @@ class WorkerStarter {
     OutputSource ours;  // without a descriptor when it is our own stream
   };
   WorkerStream make_stream(const StreamSettings& settings, int fd, const proto::Round& round,
-                           int local_rank) const;
+                           int local_rank);
+  StreamSettings settings_for(StreamSettings settings, int fd, int rank) const;
   WorkerStream log_file_stream(int fd, const proto::Round& round, int local_rank) const;
-  void add_files(OutputSource& source, const proto::Round& round) const;
+  void add_files(OutputSource& source, const proto::Round& round);
+  std::shared_ptr<LogFile> open_file(const std::string& path) const;
 
   const AgentConfig& config_;
   const UserState& user_;
@@ -42,6 +45,8 @@ class WorkerStarter {
   std::vector<std::string> inherited_environment_;
   std::shared_ptr<const std::vector<std::string>> stdout_filters_;
   std::shared_ptr<const std::vector<std::string>> stderr_filters_;
+  // Workers share them, and with a size cap somebody must know the size.
+  std::map<std::string, std::weak_ptr<LogFile>> filtered_files_;
   UniqueFd null_;
 };
 

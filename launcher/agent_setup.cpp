@@ -99,6 +99,11 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
                            plan.options.store_users.uids.end());
   config.standard_input = stdin_mode(plan.standard_input);
   config.prefix_template = plan.logs.prefix_template;
+  config.colour_stdout = plan.logs.colour_stdout;
+  config.colour_stderr = plan.logs.colour_stderr;
+  config.shown_ranks = plan.options.logs.shown_ranks;
+  config.log_policy = plan.options.logs.policy;
+  config.rotation = plan.options.logs.rotation;
   config.stdout_filters = plan.options.logs.stdout_filters;
   config.stderr_filters = plan.options.logs.stderr_filters;
   config.stop_signals = plan.options.stop_signals;

@@ -1,12 +1,15 @@
 // What the options about the workers' logs say: torchrun's small grammars. Pure.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "agent/streams/log_settings.hpp"
+#include "launcher/environment.hpp"
 #include "launcher/launch_error.hpp"
 
 namespace ddprun::launcher {
@@ -35,12 +38,29 @@ Outcome<StreamMap> parse_stream_map(std::string_view text, const std::string& sp
 /// Texts with commas between them; two commas are one comma in a text. Empty texts are left out.
 std::vector<std::string> parse_texts(std::string_view text);
 
+/// `0,4-7`: ranks from 0, in any order, ranges with both ends. `spelling` as above.
+Outcome<agent::RankSet> parse_ranks(std::string_view text, const std::string& spelling);
+
+/// `500000`, `64K`, `100M`, `2G`: bytes, 1 or more; the letters are powers of 1024.
+Outcome<std::uint64_t> parse_bytes(std::string_view text, const std::string& spelling);
+
+/// True, or the usage error of a template that names in `${...}` what no prefix has.
+Outcome<bool> check_prefix_template(std::string_view text, const std::string& spelling);
+
+/// --color, with the user's own wishes in `environment` (NO_COLOR, TERM) seen to.
+enum class ColourMode { automatic, always, never };
+ColourMode colour_mode(ColourMode asked, const Environment& environment);
+
 struct LogOptions {
   std::string folder;  ///< empty: not given; /dev/null: no files wanted
   StreamMap redirects;
   StreamMap tee;
   std::optional<std::vector<int>> console_ranks;  ///< local ranks; empty: all
+  agent::RankSet shown_ranks;                     ///< global ranks
   std::string prefix_template;                    ///< empty: not given
+  ColourMode colour = ColourMode::automatic;
+  agent::LogPolicy policy = agent::LogPolicy::drop;
+  agent::RotationSettings rotation;
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
 };

@@ -213,15 +213,64 @@ inline constexpr std::array kJobRows = {
         .default_text = "all",
     },
     OptionRow{
+        .name = "rank-filter",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "0,4-7",
+        .help = "Ranks of the whole job whose output is shown here",
+        .more = "With --local-ranks-filter too, both must hold. Files get everything.",
+        .default_text = "all",
+    },
+    OptionRow{
         .name = "log-line-prefix-template",
         .environment = "PET_LOG_LINE_PREFIX_TEMPLATE",
         .type = ValueType::text,
         .group = OptionGroup::streams,
         .placeholder = "TEXT",
         .help = "What stands before a worker's lines",
-        .more = "${rank}, ${local_rank}, ${role_name}, ${hostname} and ${round} are replaced. The "
-                "variable TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE says the same.",
+        .more = "${rank}, ${local_rank}, ${role_name} or ${role}, ${hostname} or ${host}, ${round} "
+                "and ${time} (HH:MM:SS.mmm, when the line came) are replaced. The variable "
+                "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE says the same.",
         .default_text = "[rankN], torchrun's with --tee",
+    },
+    OptionRow{
+        .name = "color",
+        .aliases = "colour",
+        .type = ValueType::choice,
+        .choices = "auto|always|never",
+        .group = OptionGroup::streams,
+        .help = "Prefixes in a colour for each rank",
+        .more = "auto: on a terminal, unless NO_COLOR is set or TERM is dumb.",
+        .default_value = "auto",
+    },
+    OptionRow{
+        .name = "log-max-size",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "BYTES",
+        .help = "Begin a new log file where one would get longer",
+        .more = "K, M and G are powers of 1024. The new file begins with a whole line; older ones "
+                "become stdout.log.1 and so on. With it, redirected output passes through ddprun.",
+        .default_text = "no limit",
+    },
+    OptionRow{
+        .name = "log-keep",
+        .type = ValueType::count,
+        .group = OptionGroup::streams,
+        .placeholder = "N",
+        .help = "How many older files --log-max-size keeps",
+        .default_value = "1",
+    },
+    OptionRow{
+        .name = "log-policy",
+        .type = ValueType::choice,
+        .choices = "drop|block",
+        .group = OptionGroup::streams,
+        .help = "What happens when output is not taken: it is dropped, or the workers wait",
+        .more = "Output is dropped where the terminal or reader makes no room within 0.1 s, or the "
+                "disk takes nothing for 2 s; the bytes are counted and said. With block nothing is "
+                "dropped while the job runs.",
+        .default_value = "drop",
     },
     OptionRow{
         .name = "duplicate-stdout-filters",

@@ -12,6 +12,7 @@ namespace {
 
 constexpr long long kMaxRestartsMax = 1'000'000'000;
 constexpr long long kProcessesMax = 65'536;
+constexpr long long kLogKeepMax = 1'000;
 constexpr long long kPortMax = 65'535;
 constexpr long long kOmpThreadsMax = 65'536;
 constexpr int kExitCodeMax = 255;
@@ -172,6 +173,26 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
     logs.prefix_template =
         lookup(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE").value_or("");
   }
+  const std::string template_spelling = parsed.given("log-line-prefix-template")
+                                            ? parsed.value("log-line-prefix-template").spelling
+                                            : "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
+  if (const auto known = check_prefix_template(logs.prefix_template, template_spelling); !known)
+    return known.error();
+  if (const std::string ranks = parsed.text("rank-filter"); !ranks.empty()) {
+    auto shown = parse_ranks(ranks, parsed.value("rank-filter").spelling);
+    if (!shown) return shown.error();
+    logs.shown_ranks = std::move(*shown);
+  }
+  logs.colour = colour_mode(choice<ColourMode>(parsed, "color"), environment);
+  logs.policy = choice<agent::LogPolicy>(parsed, "log-policy");
+  if (const std::string size = parsed.text("log-max-size"); !size.empty()) {
+    const auto bytes = parse_bytes(size, parsed.value("log-max-size").spelling);
+    if (!bytes) return bytes.error();
+    logs.rotation.bytes_max = *bytes;
+  }
+  const auto keep = limited(parsed, "log-keep", kLogKeepMax);
+  if (!keep) return keep.error();
+  logs.rotation.keep = *keep;
   logs.stdout_filters = parse_texts(parsed.text("duplicate-stdout-filters"));
   logs.stderr_filters = parse_texts(parsed.text("duplicate-stderr-filters"));
   return logs;

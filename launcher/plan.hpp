@@ -49,6 +49,8 @@ struct LogsPlan {
   bool wanted = false;          ///< a run has a folder of its own for files
   std::string base;             ///< where that folder is made; empty: in TMPDIR, else /tmp
   std::string prefix_template;  ///< see agent/streams/line_prefix.hpp
+  bool colour_stdout = false;   ///< its prefixes
+  bool colour_stderr = false;
 };
 
 struct LaunchPlan {

@@ -27,10 +27,23 @@ StreamTransport shown_transport(OutputMode mode, bool terminal) {
   return terminal ? StreamTransport::pty : StreamTransport::pipe;
 }
 
-StreamPlan stream_plan(bool redirected, bool teed, bool shown, StreamTransport otherwise) {
+StreamPlan stream_plan(bool redirected, bool teed, bool shown, bool capped,
+                       StreamTransport otherwise) {
   if (teed) return {StreamTransport::pipe, shown, true};
+  // Who begins new files must be the one who writes them.
+  if (redirected && capped) return {StreamTransport::pipe, false, true};
   if (redirected) return {StreamTransport::file, false, true};
   return {shown ? otherwise : StreamTransport::null, shown, false};
+}
+
+/// Of a stderr that nobody sees the verdict still wants the last lines.
+StreamPlan stderr_plan(StreamPlan plan) {
+  if (plan.transport == StreamTransport::null) plan.transport = StreamTransport::pipe;
+  return plan;
+}
+
+bool coloured(ColourMode mode, bool terminal) {
+  return mode == ColourMode::always || (mode == ColourMode::automatic && terminal);
 }
 
 bool shown_here(const LogOptions& logs, int local_rank) {
@@ -70,15 +83,19 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
     const StreamSet redirected = redirects.of(worker.local_rank);
     const StreamSet teed = tee.of(worker.local_rank);
     const bool shown = shown_here(logs, worker.local_rank);
+    const bool capped = logs.rotation.bytes_max > 0;
     worker.standard_output =
-        stream_plan(redirected.standard_output, teed.standard_output, shown, out);
-    worker.standard_error = stream_plan(redirected.standard_error, teed.standard_error, shown, err);
+        stream_plan(redirected.standard_output, teed.standard_output, shown, capped, out);
+    worker.standard_error = stderr_plan(
+        stream_plan(redirected.standard_error, teed.standard_error, shown, capped, err));
   }
   plan.logs.wanted = files && (!logs.folder.empty() || !redirects.empty() || !tee.empty());
   plan.logs.base = files ? logs.folder : "";
   plan.logs.prefix_template = logs.prefix_template;
   if (plan.logs.prefix_template.empty())
     plan.logs.prefix_template = tee.empty() ? kOwnPrefix : kTeePrefix;
+  plan.logs.colour_stdout = coloured(logs.colour, probes.stdout_is_terminal);
+  plan.logs.colour_stderr = coloured(logs.colour, probes.stderr_is_terminal);
   const bool filters = !logs.stdout_filters.empty() || !logs.stderr_filters.empty();
   if (filters && tee.empty()) {
     plan.notes.emplace_back(

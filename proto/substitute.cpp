@@ -47,4 +47,19 @@ std::string substitute(std::string_view text, std::span<const Substitution> subs
   return result;
 }
 
+std::vector<std::string> braced_names(std::string_view text) {
+  std::vector<std::string> names;
+  while (true) {
+    const auto dollar = text.find('$');
+    if (dollar == std::string_view::npos) return names;
+    text.remove_prefix(dollar + 1);
+    if (text.starts_with('$')) {
+      text.remove_prefix(1);
+    } else if (text.starts_with('{')) {
+      const auto name = leading_name(text.substr(1));
+      if (!name.empty() && text.substr(1 + name.size()).starts_with('}')) names.emplace_back(name);
+    }
+  }
+}
+
 }  // namespace ddprun::proto

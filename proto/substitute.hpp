@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::proto {
 
@@ -15,5 +16,8 @@ struct Substitution {
 
 /// Names become values, `$$` becomes `$`; unknown names and single `$` stay as they are.
 std::string substitute(std::string_view text, std::span<const Substitution> substitutions);
+
+/// The names that stand in `${...}`, in order; a caller that knows them all can tell a mistake.
+std::vector<std::string> braced_names(std::string_view text);
 
 }  // namespace ddprun::proto

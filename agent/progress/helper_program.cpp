@@ -12,7 +12,7 @@
 
 #include <boost/asio/post.hpp>
 
-#include "agent/streams/worker_output.hpp"
+#include "agent/streams/stream_pair.hpp"
 
 namespace ddprun::agent {
 namespace {

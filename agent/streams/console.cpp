@@ -1,15 +1,17 @@
 #include "agent/streams/console.hpp"
 
+#include <cstring>
+
 namespace ddprun::agent {
 
-void Console::end_line(std::string& out) {
+void Console::end_line(LogBuffer& out) {
   if (unfinished_by_ != kNobody) out.push_back('\n');
   unfinished_by_ = kNobody;
   rewind_ = false;
 }
 
 void Console::add(int source, std::string_view prefix, std::string_view text, LineEnding ending,
-                  std::string& out) {
+                  LogBuffer& out) {
   if (ending == LineEnding::carriage_return && !terminal_)
     return;  // a state that the next one replaces
   if (unfinished_by_ != source) end_line(out);
@@ -37,6 +39,27 @@ void Console::add(int source, std::string_view prefix, std::string_view text, Li
     case LineEnding::none:
       if (!text.empty()) unfinished_by_ = source;
       break;
+  }
+}
+
+void Console::add_lines(int source, std::string_view prefix, std::string_view block,
+                        LogBuffer& out) {
+  if (unfinished_by_ != kNobody) {
+    const std::size_t end = block.find('\n');
+    add(source, prefix, block.substr(0, end), LineEnding::newline, out);
+    block.remove_prefix(end + 1);
+  }
+  if (prefix.empty()) {
+    out.append(block);
+    return;
+  }
+  while (!block.empty()) {
+    const std::size_t line = block.find('\n') + 1;
+    char* to = out.room(prefix.size() + line);
+    std::memcpy(to, prefix.data(), prefix.size());
+    std::memcpy(to + prefix.size(), block.data(), line);
+    out.grow(prefix.size() + line);
+    block.remove_prefix(line);
   }
 }
 

@@ -2,10 +2,10 @@
 // kept sane. Pure.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "agent/streams/line_assembler.hpp"
+#include "agent/streams/log_buffer.hpp"
 
 namespace ddprun::agent {
 
@@ -19,10 +19,13 @@ class Console {
   /// continued. On a terminal a progress bar overwrites itself; elsewhere only its last state is
   /// written.
   void add(int source, std::string_view prefix, std::string_view text, LineEnding ending,
-           std::string& out);
+           LogBuffer& out);
+
+  /// The same for whole lines that end with newlines.
+  void add_lines(int source, std::string_view prefix, std::string_view block, LogBuffer& out);
 
   /// Ends an unfinished line, so that something else can be written.
-  void end_line(std::string& out);
+  void end_line(LogBuffer& out);
 
  private:
   static constexpr int kNobody = -2;

@@ -1,32 +1,18 @@
 #include "agent/streams/log_writer.hpp"
 
-#include <poll.h>
-#include <unistd.h>
-
-#include <cerrno>
-
 #include <fmt/format.h>
+#include <pthread.h>
+
+#include "agent/streams/log_limits.hpp"
 
 namespace ddprun::agent {
+
+using namespace std::chrono_literals;
+
 namespace {
 
-// Blocks. The descriptor is inherited, so it is never made non-blocking; where somebody else made
-// it so, poll waits. Returns how many bytes were not taken: nobody reads any more (EPIPE), or the
-// disk is full. The job goes on.
-std::size_t write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EAGAIN) {
-      pollfd entry{fd, POLLOUT, 0};
-      poll(&entry, 1, -1);
-    } else if (errno != EINTR) {
-      break;
-    }
-  }
-  return bytes.size();
-}
+constexpr auto kHangingWriteLimit = 100ms;
+constexpr std::size_t kSpareBuffers = 4;
 
 }  // namespace
 
@@ -36,10 +22,10 @@ LogWriter::~LogWriter() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->stop = true;
-    idle = state_->queue.empty() && !state_->busy;
+    idle = state_->queue.empty() && !state_->at_work;
   }
   state_->wake.notify_one();
-  // A thread stuck in a write to a reader that has stopped must not keep us from exiting.
+  // A thread that waits for a reader that has stopped must not keep us from exiting.
   if (idle) {
     thread_.join();
   } else {
@@ -47,33 +33,85 @@ LogWriter::~LogWriter() {
   }
 }
 
-bool LogWriter::write(const LogTarget& target, std::string bytes) {
+void LogWriter::write(std::shared_ptr<LogOutput> output, LogBuffer bytes) {
+  if (bytes.empty()) return;
   if (!thread_.joinable()) thread_ = std::thread(run, state_);
+  State& state = *state_;
+  {
+    std::unique_lock lock(state.mutex);
+    if (!make_room(state, lock, bytes.size())) {
+      state.dropped += bytes.size();
+      return;
+    }
+    if (state.settings.kind == LogWriterSettings::Kind::console &&
+        state.dropped > state.dropped_said) {
+      LogBuffer note(
+          fmt::format("\nddprun: dropped {} bytes of output here: nobody read it fast enough\n",
+                      state.dropped - state.dropped_said));
+      state.dropped_said = state.dropped;
+      state.queued_bytes += note.size();
+      state.queue.push_back({output, std::move(note)});
+    }
+    state.queued_bytes += bytes.size();
+    state.queue.push_back({std::move(output), std::move(bytes)});
+  }
+  state.wake.notify_one();
+}
+
+bool LogWriter::make_room(State& state, std::unique_lock<std::mutex>& lock, std::size_t bytes) {
+  const auto settled = [&] { return state.given_up || state.fits(bytes); };
+  if (state.dropping && state.queued_bytes > state.settings.queue_bytes_max / 2) return false;
+  state.dropping = false;
+  if (settled()) return !state.given_up;
+  ++state.waiting;
+  if (state.settings.policy == LogPolicy::block) {
+    state.taken.wait(lock, settled);
+  } else {
+    while (true) {
+      const std::uint64_t before = state.taken_bytes;
+      if (state.taken.wait_for(lock, state.settings.patience, settled)) break;
+      const bool moves = state.taken_bytes > before;
+      if (state.settings.kind == LogWriterSettings::Kind::files && moves) continue;
+      state.dropping = true;
+      break;
+    }
+  }
+  --state.waiting;
+  return !state.given_up && !state.dropping;
+}
+
+LogBuffer LogWriter::buffer() {
+  LogBuffer buffer;
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->queued_bytes + bytes.size() > kLogQueueBytesMax) {
-      state_->dropped += bytes.size();
-      return false;
+    if (!state_->spare.empty()) {
+      buffer = std::move(state_->spare.back());
+      state_->spare.pop_back();
     }
-    if (state_->kind == Kind::console && state_->dropped > state_->dropped_said) {
-      const std::string note =
-          fmt::format("\nddprun: dropped {} bytes of output here: nobody read it fast enough\n",
-                      state_->dropped - state_->dropped_said);
-      state_->dropped_said = state_->dropped;
-      state_->queued_bytes += note.size();
-      state_->queue.push_back({target, note});
-    }
-    state_->queued_bytes += bytes.size();
-    state_->queue.push_back({target, std::move(bytes)});
   }
-  state_->wake.notify_one();
-  return true;
+  if (buffer.capacity() == 0) buffer.room(kLogBufferBytes);
+  return buffer;
 }
 
 bool LogWriter::finish(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(state_->mutex);
-  return state_->written.wait_until(lock, deadline,
-                                    [this] { return state_->queue.empty() && !state_->busy; });
+  ++state_->waiting;
+  const bool done =
+      state_->taken.wait_until(lock, deadline, [this] { return state_->queued_bytes == 0; });
+  --state_->waiting;
+  return done;
+}
+
+void LogWriter::give_up() {
+  const std::unique_lock going_out(state_->going_out, kHangingWriteLimit);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->given_up = true;
+    state_->dropped += state_->queued_bytes;
+    state_->queued_bytes = 0;
+    state_->queue.clear();
+  }
+  state_->taken.notify_all();
 }
 
 std::uint64_t LogWriter::dropped_bytes() const {
@@ -82,22 +120,48 @@ std::uint64_t LogWriter::dropped_bytes() const {
 }
 
 void LogWriter::run(const std::shared_ptr<State>& state) {
+  pthread_setname_np(pthread_self(), "log writer");
   std::unique_lock lock(state->mutex);
   while (true) {
     state->wake.wait(lock, [&] { return state->stop || !state->queue.empty(); });
     if (state->queue.empty()) return;
     Entry entry = std::move(state->queue.front());
     state->queue.pop_front();
-    state->busy = true;
+    state->at_work = true;
     lock.unlock();
-    const std::size_t size = entry.bytes.size();
-    const std::size_t lost = write_all(entry.target.fd, entry.bytes);
-    entry = {};  // may close the file
+    put_out(*state, entry);
+    entry.output.reset();  // may close the file
     lock.lock();
-    state->busy = false;
-    state->queued_bytes -= size;
-    if (state->kind == Kind::files) state->dropped += lost;
-    if (state->queue.empty()) state->written.notify_all();
+    state->at_work = false;
+    const bool large = entry.bytes.capacity() >= kLogBufferBytes;
+    if (large && state->spare.size() < kSpareBuffers) {
+      entry.bytes.clear();
+      state->spare.push_back(std::move(entry.bytes));
+    }
+  }
+}
+
+void LogWriter::put_out(State& state, Entry& entry) {
+  std::string_view bytes = entry.bytes.view();
+  while (!bytes.empty()) {
+    std::size_t done = 0;
+    {
+      const std::lock_guard going_out(state.going_out);
+      {
+        const std::lock_guard lock(state.mutex);
+        if (state.given_up) return;
+      }
+      const LogOutput::Taken taken = entry.output->take(bytes);
+      done = taken.written + taken.lost + taken.unwanted;
+      const std::lock_guard lock(state.mutex);
+      if (state.given_up) return;  // a write that hung: counted as dropped
+      state.queued_bytes -= done;
+      state.taken_bytes += done;
+      state.dropped += taken.lost;
+      if (state.waiting > 0) state.taken.notify_all();
+    }
+    bytes.remove_prefix(done);
+    if (done == 0) entry.output->wait();
   }
 }
 

@@ -1,4 +1,4 @@
-// The thread that may block on a terminal, a file or a reader of ours. What it can't take in time
+// The thread that may wait for a terminal, a file or a reader of ours. What it can't take in time
 // is dropped and counted, so that a stopped reader never stops a worker.
 #pragma once
 
@@ -8,70 +8,86 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
+#include <vector>
 
-#include "proto/unique_handle.hpp"
+#include "agent/streams/log_buffer.hpp"
+#include "agent/streams/log_output.hpp"
+#include "agent/streams/log_settings.hpp"
 
 namespace ddprun::agent {
 
 inline constexpr std::size_t kLogQueueBytesMax = std::size_t{8} << 20;
 
-/// Where bytes go. What is queued keeps its file open.
-struct LogTarget {
-  int fd = -1;  ///< -1: nowhere
-  std::shared_ptr<const UniqueFd>
-      owner;  ///< of a file of ours; empty for our own stdout and stderr
-
-  static LogTarget file(UniqueFd fd) {
-    auto owner = std::make_shared<const UniqueFd>(std::move(fd));
-    const int number = owner->get();
-    return {number, std::move(owner)};
-  }
-  explicit operator bool() const { return fd >= 0; }
+struct LogWriterSettings {
+  /// What the outputs are: a console tells its reader where bytes are missing; a file has no such
+  /// lines.
+  enum class Kind { console, files } kind = Kind::console;
+  LogPolicy policy = LogPolicy::drop;
+  std::size_t queue_bytes_max = kLogQueueBytesMax;
+  /// Policy `drop`. A console must make room for what comes within this time. Of a disk it is
+  /// enough that it takes anything within this time: then it is waited on.
+  std::chrono::milliseconds patience{100};
 };
 
 class LogWriter {
  public:
-  /// What the targets are: a console tells its reader where bytes are missing, and a reader that is
-  /// gone is no loss; a file has no such lines, and what a full disk does not take is lost.
-  enum class Kind { console, files };
-
-  explicit LogWriter(Kind kind) : state_(std::make_shared<State>(kind)) {}
-  /// Does not wait for a blocked write: see `finish`.
+  explicit LogWriter(LogWriterSettings settings) : state_(std::make_shared<State>(settings)) {}
+  /// Does not wait for a write that blocks: see `finish`.
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Queues bytes. False: the queue is full and they were dropped. Called by one thread.
-  bool write(const LogTarget& target, std::string bytes);
+  /// Queues bytes; may wait for room, as the policy says, but not beyond `give_up`. Called by one
+  /// thread.
+  void write(std::shared_ptr<LogOutput> output, LogBuffer bytes);
+
+  /// An empty buffer, one that was written where there is one.
+  LogBuffer buffer();
 
   /// Waits until everything queued is written, or the deadline has passed; true: all is written.
   bool finish(std::chrono::steady_clock::time_point deadline);
+
+  /// What is not written by now, and what still comes, counts as dropped. Nothing goes out
+  /// afterwards, but for what a disk that hangs may take of one last write.
+  void give_up();
 
   [[nodiscard]] std::uint64_t dropped_bytes() const;
 
  private:
   struct Entry {
-    LogTarget target;
-    std::string bytes;
+    std::shared_ptr<LogOutput> output;
+    LogBuffer bytes;
   };
   // Shared with the thread, which outlives us when it is stuck in a write at the end.
   struct State {
-    explicit State(Kind k) : kind(k) {}
+    explicit State(LogWriterSettings s) : settings(s) {}
 
-    const Kind kind;
+    const LogWriterSettings settings;
+    // Held while bytes go out and until they are accounted for. Taken before `mutex`.
+    std::timed_mutex going_out;
     mutable std::mutex mutex;
-    std::condition_variable wake;     // the thread has work
-    std::condition_variable written;  // the queue got shorter
+    std::condition_variable wake;   // the thread has work
+    std::condition_variable taken;  // the queue got shorter
     std::deque<Entry> queue;
-    std::size_t queued_bytes = 0;
-    bool busy = false;
+    std::size_t queued_bytes = 0;  // with those of the entry at work
+    std::uint64_t taken_bytes = 0;
     bool stop = false;
+    bool given_up = false;
+    int waiting = 0;  // who waits for `taken`
+    bool at_work = false;
+    bool dropping = false;  // until half of the queue is free
     std::uint64_t dropped = 0;
     std::uint64_t dropped_said = 0;
+    std::vector<LogBuffer> spare;
+
+    bool fits(std::size_t bytes) const {
+      return queued_bytes == 0 || queued_bytes + bytes <= settings.queue_bytes_max;
+    }
   };
   static void run(const std::shared_ptr<State>& state);
+  static void put_out(State& state, Entry& entry);
+  static bool make_room(State& state, std::unique_lock<std::mutex>& lock, std::size_t bytes);
 
   std::shared_ptr<State> state_;
   std::thread thread_;  // started by the first write: many jobs print nothing

@@ -2,26 +2,40 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <termios.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 
 #include "proto/assert.hpp"
 
 namespace ddprun::agent {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
 namespace {
 
-constexpr std::size_t kReadBytes = 64 * 1024;
 constexpr int kShowUnfinishedAfterMs = 100;  // a prompt, or the last state of a progress bar
 constexpr int kOurSource = -1;               // lines of ddprun itself
+// Workers that print all the time are read so often, not once for each line. A line waits so long
+// at most, and only behind one that came less than that before it.
+constexpr auto kRest = 4ms;
+constexpr auto kLastReadLimit = 200ms;    // for what is left in the pipes of dead workers
+constexpr auto kLastWriteLimit = 300ms;   // for files, after a console that was stuck to the end
+constexpr int kPipeBytes = 64 * 1024;     // of a new pipe
+constexpr int kTerminalReadBytes = 4095;  // a pseudo-terminal gives no more at once
+
+constexpr LogWriterSettings console_settings(LogPolicy policy) {
+  return {.kind = LogWriterSettings::Kind::console, .policy = policy};
+}
+
+constexpr LogWriterSettings file_settings(LogPolicy policy) {
+  return {.kind = LogWriterSettings::Kind::files, .policy = policy, .patience = 2s};
+}
 
 bool same_file(int a, int b) {
   struct stat x {};
@@ -36,12 +50,75 @@ struct WorkerOutput::Stream {
   OutputSource source;
   LineAssembler lines;
   int id = 0;  // tells streams apart on the console
+  int pipe_bytes = kPipeBytes;
+  bool enlarged = false;
+
+  /// Some streams are only copied to a file.
+  [[nodiscard]] bool wants_lines() const {
+    return source.to_console || source.filtered_file || source.standard_error;
+  }
 };
 
-WorkerOutput::WorkerOutput()
-    : shared_console_(isatty(STDERR_FILENO) == 1),
-      stdout_console_(isatty(STDOUT_FILENO) == 1),
-      one_console_(same_file(STDOUT_FILENO, STDERR_FILENO)),
+/// Where the lines of one stream go while some bytes of it are looked at.
+struct WorkerOutput::LineSink {
+  /// `outlet` must have been asked for before the lock was taken: it may have to wait.
+  LineSink(WorkerOutput& output, Stream& of, Outlet& outlet, StreamTail* kept)
+      : stream(of),
+        tail(kept),
+        console(output.console_for(of.source.standard_error)),
+        filtered(output.filtered_) {
+    OutputSource& source = of.source;
+    const auto now = source.prefix.has_time() ? std::chrono::system_clock::now()
+                                              : std::chrono::system_clock::time_point{};
+    plain = source.prefix.plain(now);
+    prefix = source.coloured ? source.prefix.coloured(now) : plain;
+    if (source.to_console) out = &outlet.bytes;
+  }
+
+  void lines(std::string_view block) {
+    if (out != nullptr) console.add_lines(stream.id, prefix, block, *out);
+    if (tail != nullptr) tail->add_lines(block);
+    if (!stream.source.filtered_file) return;
+    while (!block.empty()) {
+      const std::size_t end = block.find('\n');
+      filter(block.substr(0, end));
+      block.remove_prefix(end + 1);
+    }
+  }
+
+  void line(std::string_view text, LineEnding ending) {
+    if (out != nullptr) console.add(stream.id, prefix, text, ending, *out);
+    if (stream.source.filtered_file) filter(text);
+    if (tail != nullptr && ending != LineEnding::carriage_return && !text.empty()) tail->add(text);
+  }
+
+  void filter(std::string_view text) {
+    for (const std::string& wanted : *stream.source.filters) {
+      if (text.find(wanted) == std::string_view::npos) continue;
+      filtered.append(plain);
+      filtered.append(text);
+      filtered.push_back('\n');
+      return;
+    }
+  }
+
+  Stream& stream;
+  StreamTail* tail;
+  Console& console;
+  LogBuffer& filtered;
+  LogBuffer* out = nullptr;
+  std::string_view plain;
+  std::string_view prefix;
+};
+
+WorkerOutput::WorkerOutput(OutputSettings settings)
+    : console_writer_(console_settings(settings.policy)),
+      file_writer_(file_settings(settings.policy)),
+      stdout_{std::make_shared<ConsoleOutput>(settings.stdout_fd), {}},
+      stderr_{std::make_shared<ConsoleOutput>(settings.stderr_fd), {}},
+      shared_console_(isatty(settings.stderr_fd) == 1),
+      stdout_console_(isatty(settings.stdout_fd) == 1),
+      one_console_(same_file(settings.stdout_fd, settings.stderr_fd)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   epoll_event event{};
@@ -53,6 +130,8 @@ WorkerOutput::WorkerOutput()
 }
 
 WorkerOutput::~WorkerOutput() {
+  console_writer_.give_up();  // the thread may wait for room
+  file_writer_.give_up();
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -86,64 +165,100 @@ void WorkerOutput::resize(const winsize& size) {
   eventfd_write(wake_.get(), 1);
 }
 
-void WorkerOutput::drain(std::chrono::steady_clock::time_point deadline) {
+void WorkerOutput::drain(Steady::time_point deadline) {
   std::unique_lock lock(mutex_);
+  hurry_ = true;
+  eventfd_write(wake_.get(), 1);
   changed_.wait_until(lock, deadline, [this] { return open_ == 0 && new_lines_.empty(); });
+  hurry_ = false;
 }
 
-void WorkerOutput::flush(std::chrono::steady_clock::time_point deadline) {
+void WorkerOutput::flush(Steady::time_point deadline) {
   {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, deadline, [this] { return new_lines_.empty(); });
   }
-  console_writer_.finish(deadline);
-  file_writer_.finish(deadline);
+  const bool shown = console_writer_.finish(deadline);
+  console_writer_.give_up();
+  if (!shown) {
+    drain(Steady::now() + kLastReadLimit);
+    deadline = std::max(deadline, Steady::now() + kLastWriteLimit);
+  }
+  if (!file_writer_.finish(deadline)) {
+    file_writer_.give_up();
+    drain(Steady::now() + kLastReadLimit);
+  }
+  file_writer_.give_up();
 }
 
 std::vector<std::string> WorkerOutput::last_lines(proto::RoundNumber round, int local_rank) const {
   const std::lock_guard lock(mutex_);
   const auto found = tails_.find({round, local_rank});
-  if (found == tails_.end()) return {};
-  return {found->second.lines.begin(), found->second.lines.end()};
+  return found == tails_.end() ? std::vector<std::string>() : found->second.lines();
 }
 
 LineSigns WorkerOutput::signs(proto::RoundNumber round, int local_rank) const {
   const std::lock_guard lock(mutex_);
   const auto found = tails_.find({round, local_rank});
-  return found == tails_.end() ? LineSigns() : found->second.signs;
+  return found == tails_.end() ? LineSigns() : found->second.signs();
 }
 
 void WorkerOutput::run() {
   pthread_setname_np(pthread_self(), "log");
-  std::array<epoll_event, 64> events{};
   while (true) {
-    bool unfinished = false;
-    for (const auto& [fd, stream] : streams_) {
-      unfinished = unfinished || (stream->source.terminal && stream->lines.has_partial());
-    }
-    const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                 unfinished ? kShowUnfinishedAfterMs : -1);
-    if (ready == 0) {
-      for (const auto& [fd, stream] : streams_) {
-        if (!stream->source.terminal) continue;
-        std::string out;
-        stream->lines.flush(
-            [&](std::string_view text, LineEnding ending) { show(*stream, text, ending, out); });
-        write_console(stream->source.standard_error, std::move(out));
-      }
-    }
-    for (int i = 0; i < ready; ++i) {
-      const int fd = events[static_cast<std::size_t>(i)].data.fd;
-      if (fd == wake_.get()) {
-        eventfd_t ignored = 0;
-        eventfd_read(fd, &ignored);
-      } else {
-        read(*streams_.at(fd));
-      }
-    }
+    full_ = false;
+    const bool busy = take_events();
+    put_out(stdout_);
+    put_out(stderr_);
     take_new();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+      if (hurry_) continue;
+    }
+    if (busy && !full_) rest();
+  }
+}
+
+/// Reads from all who have written; true: the next ones had not long to be waited for.
+bool WorkerOutput::take_events() {
+  std::array<epoll_event, 64> events{};
+  bool unfinished = false;
+  for (const auto& [fd, stream] : streams_) {
+    unfinished = unfinished || (stream->source.terminal && stream->lines.has_partial());
+  }
+  const auto began = Steady::now();
+  const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                               unfinished ? kShowUnfinishedAfterMs : -1);
+  const bool busy = ready > 0 && Steady::now() - began < kRest;
+  if (ready == 0) show_unfinished();
+  for (int i = 0; i < ready; ++i) {
+    const int fd = events[static_cast<std::size_t>(i)].data.fd;
+    if (fd == wake_.get()) {
+      eventfd_t ignored = 0;
+      eventfd_read(fd, &ignored);
+    } else {
+      read(*streams_.at(fd));
+    }
+  }
+  return busy;
+}
+
+/// Lets lines gather in the pipes. Whoever calls us ends the rest.
+void WorkerOutput::rest() {
+  pollfd entry{wake_.get(), POLLIN, 0};
+  poll(&entry, 1, static_cast<int>(kRest / 1ms));
+}
+
+void WorkerOutput::show_unfinished() {
+  for (const auto& [fd, stream] : streams_) {
+    if (!stream->source.terminal) continue;
+    Outlet& outlet = outlet_for(stream->source.standard_error);
     const std::lock_guard lock(mutex_);
-    if (stop_) return;
+    StreamTail* tail = stream->source.standard_error
+                           ? &tails_[{stream->source.round, stream->source.local_rank}]
+                           : nullptr;
+    stream->lines.flush(LineSink(*this, *stream, outlet, tail));
   }
 }
 
@@ -166,6 +281,7 @@ void WorkerOutput::take_new() {
     auto stream = std::make_unique<Stream>();
     stream->source = std::move(source);
     stream->id = next_id_++;
+    if (stream->source.terminal) stream->pipe_bytes = kTerminalReadBytes;
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
@@ -179,66 +295,75 @@ void WorkerOutput::take_new() {
     }
   }
   for (const std::string& line : lines) {
-    std::string out;
-    console_for(true).add(kOurSource, {}, line, LineEnding::newline, out);
-    write_console(true, std::move(out));
+    console_for(true).add(kOurSource, {}, line, LineEnding::newline, outlet_for(true).bytes);
   }
   if (lines.empty()) return;
+  put_out(stderr_);
   const std::lock_guard lock(mutex_);
   new_lines_.erase(new_lines_.begin(),
                    new_lines_.begin() + static_cast<std::ptrdiff_t>(lines.size()));
   changed_.notify_all();
 }
 
-void WorkerOutput::show(Stream& stream, std::string_view text, LineEnding ending,
-                        std::string& out) {
-  if (stream.source.to_console)
-    console_for(stream.source.standard_error)
-        .add(stream.id, stream.source.prefix, text, ending, out);
-  if (stream.source.filtered_file) filter(stream, text);
-  if (!stream.source.standard_error || ending == LineEnding::carriage_return || text.empty())
-    return;
-  const std::lock_guard lock(mutex_);
-  Tail& tail = tails_[{stream.source.round, stream.source.local_rank}];
-  tail.signs.line(text.substr(0, kTailLineBytesMax), LineSigns::Clock::now);
-  if (tail.lines.size() == kTailLines) tail.lines.pop_front();
-  tail.lines.emplace_back(text.substr(0, kTailLineBytesMax));
+/// Where stdout and stderr are one, what was said first goes out first.
+WorkerOutput::Outlet& WorkerOutput::outlet_for(bool standard_error) {
+  if (one_console_) put_out(standard_error ? stdout_ : stderr_);
+  Outlet& outlet = standard_error ? stderr_ : stdout_;
+  if (outlet.bytes.capacity() == 0) outlet.bytes = console_writer_.buffer();
+  return outlet;
 }
 
-void WorkerOutput::filter(const Stream& stream, std::string_view text) {
-  for (const std::string& wanted : *stream.source.filters) {
-    if (text.find(wanted) == std::string_view::npos) continue;
-    std::string line = stream.source.prefix;
-    line += text;
-    line += '\n';
-    file_writer_.write(stream.source.filtered_file, std::move(line));
-    return;
+void WorkerOutput::put_out(Outlet& outlet) {
+  hand_over(console_writer_, outlet.output, outlet.bytes);
+}
+
+/// Much goes away with its buffer; of little a copy does, because a queue of large buffers with a
+/// line in each would be as large as memory.
+void WorkerOutput::hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>& output,
+                             LogBuffer& bytes) {
+  if (bytes.empty()) return;
+  if (bytes.size() < kSmallReadBytes) {
+    writer.write(output, LogBuffer(bytes.view()));
+    bytes.clear();
+  } else {
+    writer.write(output, std::move(bytes));
   }
-}
-
-void WorkerOutput::write_console(bool standard_error, std::string text) {
-  if (text.empty()) return;
-  console_writer_.write({standard_error ? STDERR_FILENO : STDOUT_FILENO, nullptr}, std::move(text));
 }
 
 void WorkerOutput::read(Stream& stream) {
-  static thread_local std::array<char, kReadBytes> buffer;
-  std::string out;
-  const auto sink = [&](std::string_view text, LineEnding ending) {
-    show(stream, text, ending, out);
-  };
-  const ssize_t n = ::read(stream.source.fd.get(), buffer.data(), buffer.size());
+  const int fd = stream.source.fd.get();
+  if (read_.capacity() < kLogBufferBytes) read_ = file_writer_.buffer();
+  read_.clear();
+  const ssize_t n = ::read(fd, read_.room(kLogBufferBytes), kLogBufferBytes);
   // A pseudo-terminal whose last user is gone says EIO instead of 0.
   const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
   if (n > 0) {
-    const std::string_view bytes(buffer.data(), static_cast<std::size_t>(n));
-    if (stream.source.bytes_read) *stream.source.bytes_read += bytes.size();
-    if (stream.source.file) file_writer_.write(stream.source.file, std::string(bytes));
-    stream.lines.feed(bytes, sink);
+    read_.grow(static_cast<std::size_t>(n));
+    if (stream.source.bytes_read) *stream.source.bytes_read += read_.size();
+    const bool much = n > stream.pipe_bytes / 4;
+    full_ = full_ || much;
+    if (much && !stream.enlarged && !stream.source.terminal) {
+      // Where the user has used up the room that the kernel gives to pipes it stays as it is.
+      stream.enlarged = true;
+      const int size = fcntl(fd, F_SETPIPE_SZ, kBusyPipeBytes);
+      if (size > 0) stream.pipe_bytes = size;
+    }
   }
-  if (ended) stream.lines.flush(sink);
-  write_console(stream.source.standard_error, std::move(out));
-  if (ended) end(stream.source.fd.get());
+  if (stream.wants_lines()) {
+    Outlet& outlet = outlet_for(stream.source.standard_error);
+    const bool keep = stream.source.standard_error;
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (keep) lock.lock();
+    StreamTail* tail = keep ? &tails_[{stream.source.round, stream.source.local_rank}] : nullptr;
+    LineSink sink(*this, stream, outlet, tail);
+    stream.lines.feed(read_.view(), sink);
+    if (ended) stream.lines.flush(sink);
+  }
+  hand_over(file_writer_, stream.source.filtered_file, filtered_);
+  if (stream.source.file) hand_over(file_writer_, stream.source.file, read_);
+  Outlet& outlet = stream.source.standard_error ? stderr_ : stdout_;
+  if (outlet.bytes.size() >= kLogBufferBytes / 2) put_out(outlet);
+  if (ended) end(fd);
 }
 
 void WorkerOutput::end(int fd) {
@@ -246,37 +371,6 @@ void WorkerOutput::end(int fd) {
   streams_.erase(fd);
   const std::lock_guard lock(mutex_);
   if (--open_ == 0) changed_.notify_all();  // who waits, waits for the last one
-}
-
-Result<StreamPair> make_pipe() {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return ErrorCode(errno, boost::system::system_category());
-  StreamPair pair{UniqueFd(fds[0]), UniqueFd(fds[1])};
-  fcntl(pair.ours.get(), F_SETFL,
-        O_NONBLOCK);  // of our end only: the worker's end has a description of its own
-  return pair;
-}
-
-Result<StreamPair> make_pseudo_terminal(int like) {
-  const auto error = [] { return ErrorCode(errno, boost::system::system_category()); };
-  StreamPair pair;
-  pair.ours.reset(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (!pair.ours || grantpt(pair.ours.get()) != 0 || unlockpt(pair.ours.get()) != 0) return error();
-  char name[64];
-  if (ptsname_r(pair.ours.get(), name, sizeof name) != 0) return error();
-  pair.workers.reset(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (!pair.workers) return error();
-  termios settings{};
-  if (tcgetattr(like, &settings) == 0 || tcgetattr(pair.workers.get(), &settings) == 0) {
-    // Newlines reach us as the worker wrote them; the real terminal does its own translation.
-    settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);
-    settings.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-    tcsetattr(pair.workers.get(), TCSANOW, &settings);
-  }
-  winsize size{};
-  if (ioctl(like, TIOCGWINSZ, &size) == 0) ioctl(pair.workers.get(), TIOCSWINSZ, &size);
-  fcntl(pair.ours.get(), F_SETFL, O_NONBLOCK);
-  return pair;
 }
 
 }  // namespace ddprun::agent

@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "agent/containment/clearing.hpp"
-#include "agent/streams/worker_output.hpp"
+#include "agent/streams/stream_pair.hpp"
 #include "tests/support/child.hpp"
 
 using namespace ddprun;

@@ -38,7 +38,7 @@ TEST_CASE("redirected streams are in files by restart and local rank and not her
   const Logs logs;
   const auto result =
       Job().run({logs.option(), "--nproc-per-node=2", "--redirects=0:3,1:2", "--max-restarts=1"},
-                {"print", "out", "print-err", "err", "round", "0", "exit", "1"});
+                {"print", "out", "print-err", "err", "round", "0", "rank", "0", "exit", "1"});
   CHECK(result.status == 0);
   CHECK(logs.text("attempt_0/0/stdout.log") == "out\n");
   CHECK(logs.text("attempt_0/0/stderr.log") == "err\n");

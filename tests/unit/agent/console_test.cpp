@@ -14,7 +14,7 @@ struct Screen {
     console.add(source, "[" + std::to_string(source) + "] ", text, ending, out);
   }
   Console console;
-  std::string out;
+  ddprun::agent::LogBuffer out;
 };
 
 }  // namespace
@@ -24,7 +24,7 @@ TEST_CASE("every line has its prefix") {
   screen.add(0, "a");
   screen.add(1, "b");
   screen.add(0, "");
-  CHECK(screen.out == "[0] a\n[1] b\n[0] \n");
+  CHECK(screen.out.view() == "[0] a\n[1] b\n[0] \n");
 }
 
 TEST_CASE("an unfinished line is continued by its own source and ended by another") {
@@ -34,7 +34,7 @@ TEST_CASE("an unfinished line is continued by its own source and ended by anothe
   screen.add(0, "half", LineEnding::none);
   screen.add(1, "other");
   screen.add(0, "rest");
-  CHECK(screen.out == "[0] Enter: 42\n[0] half\n[1] other\n[0] rest\n");
+  CHECK(screen.out.view() == "[0] Enter: 42\n[0] half\n[1] other\n[0] rest\n");
 }
 
 TEST_CASE("a progress bar overwrites itself on a terminal") {
@@ -44,7 +44,7 @@ TEST_CASE("a progress bar overwrites itself on a terminal") {
   screen.add(0, "20%", LineEnding::carriage_return);
   screen.add(0, "", LineEnding::newline);
   screen.add(0, "done");
-  CHECK(screen.out == "[0] 10%\r[0] 20%\x1b[K\n[0] done\n");
+  CHECK(screen.out.view() == "[0] 10%\r[0] 20%\x1b[K\n[0] done\n");
 }
 
 TEST_CASE("lines of others do not run into a progress bar") {
@@ -52,7 +52,7 @@ TEST_CASE("lines of others do not run into a progress bar") {
   screen.add(0, "10%", LineEnding::carriage_return);
   screen.add(1, "hello");
   screen.add(0, "20%", LineEnding::carriage_return);
-  CHECK(screen.out == "[0] 10%\n[1] hello\n[0] 20%");
+  CHECK(screen.out.view() == "[0] 10%\n[1] hello\n[0] 20%");
 }
 
 TEST_CASE("only the last state of a progress bar reaches a file") {
@@ -60,15 +60,35 @@ TEST_CASE("only the last state of a progress bar reaches a file") {
   screen.add(0, "10%", LineEnding::carriage_return);
   screen.add(0, "20%", LineEnding::carriage_return);
   screen.add(0, "100%");
-  CHECK(screen.out == "[0] 100%\n");
+  CHECK(screen.out.view() == "[0] 100%\n");
 }
 
 TEST_CASE("an unfinished line is ended when something else must be written") {
   Screen screen(false);
-  std::string nothing;
+  ddprun::agent::LogBuffer nothing;
   screen.console.end_line(nothing);
   CHECK(nothing.empty());
   screen.add(0, "half", LineEnding::none);
   screen.console.end_line(screen.out);
-  CHECK(screen.out == "[0] half\n");
+  CHECK(screen.out.view() == "[0] half\n");
+}
+
+TEST_CASE("a block of lines is shown like its lines one by one") {
+  for (const bool terminal : {true, false}) {
+    Screen one(terminal);
+    Screen block(terminal);
+    for (Screen* screen : {&one, &block}) {
+      screen->add(1, "half", LineEnding::none);
+      screen->add(0, "bar", LineEnding::carriage_return);
+    }
+    for (const char* line : {"a", "", "bc"}) one.add(0, line);
+    block.console.add_lines(0, "[0] ", "a\n\nbc\n", block.out);
+    CHECK(one.out.view() == block.out.view());
+  }
+}
+
+TEST_CASE("without a prefix a block goes out as it is") {
+  Screen screen(false);
+  screen.console.add_lines(0, "", "a\nb\n", screen.out);
+  CHECK(screen.out.view() == "a\nb\n");
 }

@@ -15,13 +15,21 @@ using Lines = std::vector<std::pair<std::string, LineEnding>>;
 
 Lines assemble(const std::vector<std::string>& pieces, bool flush = true) {
   LineAssembler lines;
-  Lines out;
-  const auto sink = [&](std::string_view text, LineEnding ending) {
-    out.emplace_back(std::string(text), ending);
-  };
+  struct Sink {
+    void lines(std::string_view block) {
+      CHECK(block.ends_with('\n'));
+      CHECK(block.find('\r') == std::string_view::npos);
+      for (; !block.empty(); block.remove_prefix(block.find('\n') + 1))
+        line(block.substr(0, block.find('\n')), LineEnding::newline);
+    }
+    void line(std::string_view text, LineEnding ending) {
+      out.emplace_back(std::string(text), ending);
+    }
+    Lines out;
+  } sink;
   for (const std::string& piece : pieces) lines.feed(piece, sink);
   if (flush) lines.flush(sink);
-  return out;
+  return sink.out;
 }
 
 }  // namespace

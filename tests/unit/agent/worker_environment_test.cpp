@@ -126,16 +126,6 @@ TEST_CASE("a store of rank 0 is not said to be the agent's") {
   CHECK(of(config, second_node(), 0).at("TORCHELASTIC_USE_AGENT_STORE") == "False");
 }
 
-TEST_CASE("a line's prefix names whatever its template asks for") {
-  agent::AgentConfig config = two_workers();
-  config.node_name = "node3";
-  CHECK(agent::line_prefix(config, second_node(), 1) == "[rank5] ");
-  config.prefix_template = "[${role_name}${local_rank}]:";
-  CHECK(agent::line_prefix(config, second_node(), 1) == "[trainer1]:");
-  config.prefix_template = "$hostname/${round}/$$x ${time} $rank|";
-  CHECK(agent::line_prefix(config, second_node(), 0) == "node3/3/$x ${time} 4|");
-}
-
 TEST_CASE("merging replaces what is set and keeps all else in order") {
   const auto merged =
       agent::merge_environment({"A=1", "RANK=9", "ODD", "B=x=y"}, {{"RANK", "0"}, {"NEW", "n"}});

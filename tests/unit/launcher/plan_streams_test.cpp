@@ -127,8 +127,33 @@ TEST_CASE("ranks outside the filter are not shown but keep their files") {
   CHECK(plan.workers[1].standard_output.to_file);
   CHECK_FALSE(plan.workers[1].standard_output.to_console);
   CHECK(plan.workers[2].standard_output.transport == StreamTransport::file);
-  CHECK(planned({"--local-ranks-filter=1"}).workers[0].standard_error.transport ==
-        StreamTransport::null);
+}
+
+TEST_CASE("of a hidden worker stdout goes nowhere and stderr to the verdict") {
+  const auto worker = planned({"--local-ranks-filter=1"}).workers[0];
+  CHECK(worker.standard_output.transport == StreamTransport::null);
+  CHECK(worker.standard_error.transport == StreamTransport::pipe);
+  CHECK_FALSE(worker.standard_error.to_console);
+}
+
+TEST_CASE("a size cap makes redirected streams pass through us") {
+  const auto stream = planned({"--redirects=3", "--log-max-size=1K"}).workers[0].standard_output;
+  CHECK(stream.transport == StreamTransport::pipe);
+  CHECK(stream.to_file);
+  CHECK_FALSE(stream.to_console);
+}
+
+TEST_CASE("prefixes are coloured on a terminal that can and for a user who likes it") {
+  Machine terminal;
+  terminal.terminals = true;
+  CHECK_FALSE(planned({}).logs.colour_stdout);
+  CHECK(planned({}, terminal).logs.colour_stdout);
+  CHECK(planned({"--color=always"}).logs.colour_stderr);
+  CHECK_FALSE(planned({"--color=never"}, terminal).logs.colour_stdout);
+  CHECK_FALSE(planned({}, Machine(terminal).with("NO_COLOR", "1")).logs.colour_stdout);
+  CHECK(planned({}, Machine(terminal).with("NO_COLOR", "")).logs.colour_stdout);
+  CHECK_FALSE(planned({}, Machine(terminal).with("TERM", "dumb")).logs.colour_stdout);
+  CHECK(planned({"--colour=always"}, Machine(terminal).with("NO_COLOR", "1")).logs.colour_stdout);
 }
 
 TEST_CASE("the null device as log folder means no files and leaves the console as it is") {

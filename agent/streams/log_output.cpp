@@ -1,0 +1,63 @@
+#include "agent/streams/log_output.hpp"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+namespace ddprun::agent {
+
+void ConsoleOutput::look() {
+  struct stat status {};
+  if (fstat(fd_, &status) != 0 || S_ISREG(status.st_mode)) {
+    kind_ = Kind::file;
+  } else if (S_ISSOCK(status.st_mode)) {
+    kind_ = Kind::socket;
+  } else {
+    // The flag of the inherited description is shared with the user's shell and never touched.
+    const std::string path = "/proc/self/fd/" + std::to_string(fd_);
+    own_.reset(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    kind_ = own_ ? Kind::own_description : Kind::waiting;
+  }
+}
+
+LogOutput::Taken ConsoleOutput::take(std::string_view bytes) {
+  if (kind_ == Kind::unknown) look();
+  ssize_t n = 0;
+  switch (kind_) {
+    case Kind::own_description:
+      n = ::write(own_.get(), bytes.data(), bytes.size());
+      break;
+    case Kind::socket:
+      n = send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      break;
+    case Kind::waiting: {
+      // Somebody else's pipe. Where poll sees room, so many bytes never block.
+      pollfd entry{fd_, POLLOUT, 0};
+      if (poll(&entry, 1, 0) == 0) return {};
+      n = ::write(fd_, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
+      break;
+    }
+    case Kind::file:
+    case Kind::unknown:
+      n = ::write(fd_, bytes.data(), bytes.size());
+      break;
+  }
+  if (n >= 0) return {.written = static_cast<std::size_t>(n)};
+  if (errno == EAGAIN || errno == EINTR) return {};
+  if (errno == EPIPE || errno == ECONNRESET || errno == EIO) return {.unwanted = bytes.size()};
+  return {.lost = bytes.size()};
+}
+
+void ConsoleOutput::wait() {
+  pollfd entry{own_ ? own_.get() : fd_, POLLOUT, 0};
+  poll(&entry, 1, -1);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,51 @@
+// Where bytes end up: our own stdout or stderr here, log files in log_file.hpp. Used by a log
+// writer's thread only.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "proto/unique_handle.hpp"
+
+namespace ddprun::agent {
+
+class LogOutput {
+ public:
+  /// What became of bytes: `written` were taken, `lost` will never be, of the others nobody is left
+  /// who wants them (`unwanted`), or they have to wait.
+  struct Taken {
+    std::size_t written = 0;
+    std::size_t lost = 0;
+    std::size_t unwanted = 0;
+  };
+
+  LogOutput() = default;
+  virtual ~LogOutput() = default;
+  LogOutput(const LogOutput&) = delete;
+  LogOutput& operator=(const LogOutput&) = delete;
+
+  /// Writes what can be written now. Nothing of it taken: `wait` first.
+  virtual Taken take(std::string_view bytes) = 0;
+  /// Returns when there may be room, however long that takes.
+  virtual void wait() = 0;
+};
+
+/// A descriptor that we inherited. Its reader may stop; then only `wait` blocks, never `take`, so
+/// that it is always known which bytes went out.
+class ConsoleOutput final : public LogOutput {
+ public:
+  /// `fd` is borrowed.
+  explicit ConsoleOutput(int fd) : fd_(fd) {}
+  Taken take(std::string_view bytes) override;
+  void wait() override;
+
+ private:
+  enum class Kind { unknown, own_description, socket, waiting, file };
+  void look();
+
+  int fd_;
+  UniqueFd own_;  // the same pipe or terminal, with a non-blocking description of our own
+  Kind kind_ = Kind::unknown;
+};
+
+}  // namespace ddprun::agent

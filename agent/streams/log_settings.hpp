@@ -1,0 +1,34 @@
+// What the user chose about logs. Plain data.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// When the queue to the console or to the files is full.
+enum class LogPolicy {
+  drop,   ///< wait a moment for one that takes bytes at all, then drop
+  block,  ///< wait: the workers wait, too
+};
+
+/// Of files that pass through us.
+struct RotationSettings {
+  std::uint64_t bytes_max = 0;  ///< of one part; 0: no cap
+  int keep = 1;                 ///< how many older parts stay
+};
+
+/// Some ranks; an empty set means all of them.
+struct RankSet {
+  std::vector<std::pair<int, int>> ranges;  ///< first and last
+
+  [[nodiscard]] bool has(int rank) const {
+    return ranges.empty() || std::any_of(ranges.begin(), ranges.end(), [rank](const auto& range) {
+             return range.first <= rank && rank <= range.second;
+           });
+  }
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,44 @@
+#include "agent/streams/stream_pair.hpp"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace ddprun::agent {
+
+Result<StreamPair> make_pipe() {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return ErrorCode(errno, boost::system::system_category());
+  StreamPair pair{UniqueFd(fds[0]), UniqueFd(fds[1])};
+  fcntl(pair.ours.get(), F_SETFL,
+        O_NONBLOCK);  // of our end only: the worker's end has a description of its own
+  return pair;
+}
+
+Result<StreamPair> make_pseudo_terminal(int like) {
+  const auto error = [] { return ErrorCode(errno, boost::system::system_category()); };
+  StreamPair pair;
+  pair.ours.reset(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!pair.ours || grantpt(pair.ours.get()) != 0 || unlockpt(pair.ours.get()) != 0) return error();
+  char name[64];
+  if (ptsname_r(pair.ours.get(), name, sizeof name) != 0) return error();
+  pair.workers.reset(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!pair.workers) return error();
+  termios settings{};
+  if (tcgetattr(like, &settings) == 0 || tcgetattr(pair.workers.get(), &settings) == 0) {
+    // Newlines reach us as the worker wrote them; the real terminal does its own translation.
+    settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);
+    settings.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    tcsetattr(pair.workers.get(), TCSANOW, &settings);
+  }
+  winsize size{};
+  if (ioctl(like, TIOCGWINSZ, &size) == 0) ioctl(pair.workers.get(), TIOCSWINSZ, &size);
+  fcntl(pair.ours.get(), F_SETFL, O_NONBLOCK);
+  return pair;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,19 @@
+// The two ends of a worker's stream: a pipe or a pseudo-terminal.
+#pragma once
+
+#include "proto/result.hpp"
+#include "proto/unique_handle.hpp"
+
+namespace ddprun::agent {
+
+struct StreamPair {
+  UniqueFd ours;  ///< non-blocking
+  UniqueFd workers;
+};
+
+/// A pipe. Errors: the system's.
+Result<StreamPair> make_pipe();
+/// A pseudo-terminal of the size of the terminal `like`. Errors: the system's.
+Result<StreamPair> make_pseudo_terminal(int like);
+
+}  // namespace ddprun::agent

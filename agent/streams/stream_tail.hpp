@@ -1,0 +1,58 @@
+// The end of a worker's stderr, and what it said of an exception or a crash: for the verdict. Pure.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/evidence/line_signs.hpp"
+#include "agent/streams/log_limits.hpp"
+
+namespace ddprun::agent {
+
+class StreamTail {
+ public:
+  void add(std::string_view line) {
+    line = line.substr(0, kTailLineBytesMax);
+    signs_.line(line, LineSigns::Clock::now);
+    keep(line);
+  }
+
+  /// Whole lines with their newlines. Only the last ones are copied.
+  void add_lines(std::string_view block) {
+    std::size_t kept_from = block.size();
+    for (std::size_t lines = 0; lines < kTailLines && kept_from > 0;) {
+      const std::size_t before =
+          kept_from < 2 ? std::string_view::npos : block.rfind('\n', kept_from - 2);
+      const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+      if (begin + 1 < kept_from) ++lines;
+      kept_from = begin;
+    }
+    for (std::size_t at = 0; at < block.size();) {
+      const std::size_t end = block.find('\n', at);
+      const std::string_view line = block.substr(at, std::min(end - at, kTailLineBytesMax));
+      signs_.line(line, LineSigns::Clock::now);
+      if (at >= kept_from && !line.empty()) keep(line);
+      at = end + 1;
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> lines() const {
+    std::vector<std::string> lines;
+    const std::size_t first = count_ > kTailLines ? count_ - kTailLines : 0;
+    for (std::size_t i = first; i < count_; ++i) lines.push_back(ring_[i % kTailLines]);
+    return lines;
+  }
+  [[nodiscard]] const LineSigns& signs() const { return signs_; }
+
+ private:
+  void keep(std::string_view line) { ring_[count_++ % kTailLines].assign(line); }
+
+  std::array<std::string, kTailLines> ring_;
+  std::size_t count_ = 0;
+  LineSigns signs_;
+};
+
+}  // namespace ddprun::agent
