@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <string>
 
+#include "agent/streams/log_limits.hpp"
+
 namespace ddprun::agent {
 
 void ConsoleOutput::look() {
@@ -33,6 +35,7 @@ LogOutput::Taken ConsoleOutput::take(std::string_view bytes) {
   switch (kind_) {
     case Kind::own_description:
       n = ::write(own_.get(), bytes.data(), bytes.size());
+      if (n > 0 && static_cast<std::size_t>(n) < bytes.size()) enlarge();
       break;
     case Kind::socket:
       n = send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -53,6 +56,12 @@ LogOutput::Taken ConsoleOutput::take(std::string_view bytes) {
   if (errno == EAGAIN || errno == EINTR) return {};
   if (errno == EPIPE || errno == ECONNRESET || errno == EIO) return {.unwanted = bytes.size()};
   return {.lost = bytes.size()};
+}
+
+/// Of a pipe: its reader and we need not take turns for each 64 KiB then.
+void ConsoleOutput::enlarge() {
+  if (!enlarged_) fcntl(own_.get(), F_SETPIPE_SZ, kBusyPipeBytes);
+  enlarged_ = true;
 }
 
 void ConsoleOutput::wait() {

@@ -24,7 +24,7 @@ class LogOutput {
   LogOutput(const LogOutput&) = delete;
   LogOutput& operator=(const LogOutput&) = delete;
 
-  /// Writes what can be written now. Nothing of it taken: `wait` first.
+  /// Writes what can be written now. Some of it left: `wait` before the next try.
   virtual Taken take(std::string_view bytes) = 0;
   /// Returns when there may be room, however long that takes.
   virtual void wait() = 0;
@@ -42,10 +42,12 @@ class ConsoleOutput final : public LogOutput {
  private:
   enum class Kind { unknown, own_description, socket, waiting, file };
   void look();
+  void enlarge();
 
   int fd_;
   UniqueFd own_;  // the same pipe or terminal, with a non-blocking description of our own
   Kind kind_ = Kind::unknown;
+  bool enlarged_ = false;
 };
 
 }  // namespace ddprun::agent

@@ -161,7 +161,7 @@ void LogWriter::put_out(State& state, Entry& entry) {
       if (state.waiting > 0) state.taken.notify_all();
     }
     bytes.remove_prefix(done);
-    if (done == 0) entry.output->wait();
+    if (!bytes.empty()) entry.output->wait();
   }
 }
 

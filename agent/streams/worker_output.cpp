@@ -23,7 +23,7 @@ constexpr int kShowUnfinishedAfterMs = 100;  // a prompt, or the last state of a
 constexpr int kOurSource = -1;               // lines of ddprun itself
 // Workers that print all the time are read so often, not once for each line. A line waits so long
 // at most, and only behind one that came less than that before it.
-constexpr auto kRest = 4ms;
+constexpr auto kRest = 8ms;
 constexpr auto kLastReadLimit = 200ms;    // for what is left in the pipes of dead workers
 constexpr auto kLastWriteLimit = 300ms;   // for files, after a console that was stuck to the end
 constexpr int kPipeBytes = 64 * 1024;     // of a new pipe
@@ -340,7 +340,7 @@ void WorkerOutput::read(Stream& stream) {
   if (n > 0) {
     read_.grow(static_cast<std::size_t>(n));
     if (stream.source.bytes_read) *stream.source.bytes_read += read_.size();
-    const bool much = n > stream.pipe_bytes / 4;
+    const bool much = n >= stream.pipe_bytes / 4;
     full_ = full_ || much;
     if (much && !stream.enlarged && !stream.source.terminal) {
       // Where the user has used up the room that the kernel gives to pipes it stays as it is.
