@@ -35,7 +35,6 @@ LogOutput::Taken ConsoleOutput::take(std::string_view bytes) {
   switch (kind_) {
     case Kind::own_description:
       n = ::write(own_.get(), bytes.data(), bytes.size());
-      if (n > 0 && static_cast<std::size_t>(n) < bytes.size()) enlarge();
       break;
     case Kind::socket:
       n = send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -60,11 +59,13 @@ LogOutput::Taken ConsoleOutput::take(std::string_view bytes) {
 
 /// Of a pipe: its reader and we need not take turns for each 64 KiB then.
 void ConsoleOutput::enlarge() {
-  if (!enlarged_) fcntl(own_.get(), F_SETPIPE_SZ, kBusyPipeBytes);
+  if (enlarged_) return;
   enlarged_ = true;
+  fcntl(own_.get(), F_SETPIPE_SZ, kBusyPipeBytes);  // of a terminal it is refused
 }
 
 void ConsoleOutput::wait() {
+  if (kind_ == Kind::own_description) enlarge();
   pollfd entry{own_ ? own_.get() : fd_, POLLOUT, 0};
   poll(&entry, 1, -1);
 }

@@ -13,6 +13,10 @@
 //   progress STEP PHASE            writes its progress page
 //   traced SECONDS    is traced by a child of its own for so long; exit 77 where that may not be
 //   page TEXT         makes TEXT its page           close-page   asks not to be watched any more
+//   numbered BYTES    the same with RANK and a number first, in large writes; exit code 9 if one
+//                     fails
+//   long BYTES        a line of so many bytes on stdout          odd      bytes that are no text
+//   close FD
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/ptrace.h>
@@ -161,6 +165,23 @@ int main(int argc, char** argv) {
       const long lines = std::atol(next().c_str()) / 100;
       const std::string text(99, 'x');
       for (long line = 0; line < lines; ++line) say(1, text);
+    } else if (action == "numbered") {
+      const long lines = std::atol(next().c_str()) / 100;
+      std::string text;
+      for (long line = 0; line < lines; ++line) {
+        char head[64];
+        std::snprintf(head, sizeof head, "%s %08ld ", std::getenv("RANK"), line);
+        text += head + std::string(99 - std::strlen(head), 'x') + "\n";
+        if (text.size() < 60'000 && line + 1 < lines) continue;
+        if (write(1, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return 9;
+        text.clear();
+      }
+    } else if (action == "long") {
+      say(1, std::string(static_cast<std::size_t>(std::atol(next().c_str())), 'y'));
+    } else if (action == "odd") {
+      say(1, std::string("a\0b\xff\xc3(\x01\xed\xa0\x80", 10));
+    } else if (action == "close") {
+      close(std::atoi(next().c_str()));
     } else {
       say(2, "job_worker: unknown action " + action);
       return 2;

@@ -1,38 +1,18 @@
 // Where workers' output goes with --log-dir, --redirects, --tee and their filters.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "tests/integration/launcher/logs.hpp"
 #include "tests/support/job.hpp"
 
 using namespace ddprun;
 using Lines = std::vector<std::string>;
 using test::Job;
+using test::Logs;
 using test::sorted_lines;
-
-namespace {
-
-/// A folder given as --log-dir, and what the newest run left there.
-class Logs {
- public:
-  [[nodiscard]] std::string option() const { return "--log-dir=" + folder_.path().string(); }
-  [[nodiscard]] std::filesystem::path newest() const { return folder_ / "latest"; }
-  [[nodiscard]] std::string text(const std::string& file) const {
-    std::ifstream stream(newest() / file);
-    if (!stream) return "no file " + file;
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
-  [[nodiscard]] bool has(const std::string& file) const {
-    return std::filesystem::exists(newest() / file);
-  }
-  [[nodiscard]] const test::TempDir& folder() const { return folder_; }
-
- private:
-  test::TempDir folder_;
-};
-
-}  // namespace
 
 TEST_CASE("redirected streams are in files by restart and local rank and not here") {
   const Logs logs;
@@ -156,4 +136,108 @@ TEST_CASE("a file that cannot be opened is said and its worker runs on with our 
   CHECK(result.status == 0);
   CHECK(result.out == "visible\n");
   CHECK(result.err.find("attempt_1/0/stdout.log") != std::string::npos);
+}
+
+TEST_CASE("only the ranks of the filter are shown, and the verdict sees all of them") {
+  const auto result =
+      Job().run({"--nproc-per-node=4", "--rank-filter=0,2-3", "--local-ranks-filter=1,2"},
+                {"print", "out", "print-err", "err", "rank", "1", "sleep", "0.2", "print-err",
+                 "ValueError: last words", "exit", "3"});
+  CHECK(result.status == 3);
+  CHECK(result.out == "[rank2] out\n");
+  CHECK(result.err.find("[rank2] err\n") != std::string::npos);
+  CHECK(result.err.find("[rank1]") == std::string::npos);
+  CHECK(result.err.find("culprit: rank 1") != std::string::npos);
+  CHECK(result.err.find("    ValueError: last words\n") != std::string::npos);
+}
+
+TEST_CASE("files get what the rank filter hides") {
+  const Logs logs;
+  const auto result = Job().run({logs.option(), "--nproc-per-node=2", "--tee=1", "--rank-filter=1"},
+                                {"print", "out"});
+  CHECK(result.out == "[default1]:out\n");
+  CHECK(logs.text("attempt_0/0/stdout.log") == "out\n");
+}
+
+TEST_CASE("a prefix may have the time and a colour, and a mistake in it is refused") {
+  const std::string text = "--log-line-prefix-template=${time} ${role}${rank}|";
+  auto result = Job().run({"--output=pipe", text}, {"print", "out"});
+  REQUIRE(result.out.size() == std::string("12:34:56.789 default0|out\n").size());
+  CHECK(result.out.substr(12) == " default0|out\n");
+  CHECK(result.out[2] == ':');
+  CHECK(result.out[8] == '.');
+  result = Job().run({"--output=pipe", "--color=always"}, {"print", "out"});
+  CHECK(result.out == "\x1b[36m[rank0] \x1b[0mout\n");
+  result = Job().run({"--log-line-prefix-template=${node}"}, {"print", "started"});
+  CHECK(result.status == 2);
+  CHECK(result.out.empty());
+  CHECK(result.err.find("${node} is not known; expected rank, local_rank") != std::string::npos);
+}
+
+TEST_CASE("what no size, number of parts or rank is, is refused") {
+  for (const std::string option :
+       {"--log-max-size=0", "--log-max-size=5X", "--log-max-size=9999999999G", "--rank-filter=2-1",
+        "--rank-filter=x", "--log-keep=-1", "--log-policy=wait", "--color=red"}) {
+    const auto result = Job().run({option}, {"print", "started"});
+    CHECK(result.status == 2);
+    CHECK(result.err.find(option) != std::string::npos);
+  }
+}
+
+TEST_CASE("files with a size cap go on in new parts that begin with whole lines") {
+  for (const std::string option : {"--redirects=3", "--tee=3"}) {
+    const Logs logs;
+    const auto result = Job().run(
+        {logs.option(), "--nproc-per-node=2", option, "--log-max-size=4K", "--log-keep=100"},
+        {"numbered", "100000", "rank", "1", "print-err", "one", "print-err", "last words", "exit",
+         "3"});
+    CHECK(result.status == 3);
+    CHECK(result.err.find("    one\n    last words\n") != std::string::npos);
+    std::string all;
+    for (int part = 24; part >= 0; --part) {
+      const std::string text = logs.text("attempt_0/1/stdout.log" +
+                                         (part > 0 ? "." + std::to_string(part) : std::string()));
+      CHECK(text.size() < 4096 + 100);  // the rest of a line stays with its beginning
+      CHECK(text.ends_with('\n'));
+      all += text;
+    }
+    REQUIRE(all.size() == 100'000);
+    CHECK(all.starts_with("1 00000000 x"));
+    CHECK(all.substr(99'900).starts_with("1 00000999 x"));
+  }
+}
+
+TEST_CASE("of older parts the newest stay") {
+  const Logs logs;
+  Job().run({logs.option(), "--redirects=1", "--log-max-size=1K"}, {"numbered", "10000"});
+  CHECK(logs.text("attempt_0/0/stdout.log").size() == 1000);
+  CHECK(logs.text("attempt_0/0/stdout.log.1").substr(0, 10) == "0 00000080");
+  CHECK_FALSE(logs.has("attempt_0/0/stdout.log.2"));
+}
+
+TEST_CASE("a worker may close its stdout and go on") {
+  const Logs logs;
+  const auto result =
+      Job().run({logs.option(), "--nproc-per-node=2", "--tee=3"},
+                {"print", "before", "close", "1", "sleep", "0.1", "print-err", "after"});
+  CHECK(result.status == 0);
+  CHECK(logs.text("attempt_0/1/stdout.log") == "before\n");
+  CHECK(logs.text("attempt_0/1/stderr.log") == "after\n");
+}
+
+TEST_CASE("lines of any length and any bytes pass through whole") {
+  const Logs logs;
+  const auto result = Job().run({logs.option(), "--nproc-per-node=2", "--tee=1"},
+                                {"odd", "long", "1000000", "print", "end"});
+  const std::string odd("a\0b\xff\xc3(\x01\xed\xa0\x80\n", 11);
+  const std::string text = odd + std::string(1'000'000, 'y') + "\nend\n";
+  CHECK(logs.text("attempt_0/0/stdout.log") == text);
+  CHECK(logs.text("attempt_0/1/stdout.log") == text);
+  const std::string prefix = "[default1]:";
+  const std::string line = prefix + std::string(1'000'000, 'y') + "\n";
+  CHECK(result.out.find(prefix + odd) != std::string::npos);
+  CHECK(result.out.find(prefix + "end\n") != std::string::npos);
+  // Another worker's line may stand between the pieces of so long a line; no byte is lost.
+  CHECK(static_cast<std::size_t>(std::count(result.out.begin(), result.out.end(), 'y')) ==
+        2'000'000);
 }
