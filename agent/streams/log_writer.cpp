@@ -103,15 +103,20 @@ bool LogWriter::finish(std::chrono::steady_clock::time_point deadline) {
 }
 
 void LogWriter::give_up() {
-  const std::unique_lock going_out(state_->going_out, kHangingWriteLimit);
+  State& state = *state_;
   {
-    const std::lock_guard lock(state_->mutex);
-    state_->given_up = true;
-    state_->dropped += state_->queued_bytes;
-    state_->queued_bytes = 0;
-    state_->queue.clear();
+    std::unique_lock lock(state.mutex);
+    if (state.settled) return;
+    state.given_up = true;
+    ++state.waiting;
+    state.taken.wait_for(lock, kHangingWriteLimit, [&] { return !state.going_out; });
+    --state.waiting;
+    state.settled = true;
+    state.dropped += state.queued_bytes;
+    state.queued_bytes = 0;
+    state.queue.clear();
   }
-  state_->taken.notify_all();
+  state.taken.notify_all();
 }
 
 std::uint64_t LogWriter::dropped_bytes() const {
@@ -144,17 +149,17 @@ void LogWriter::run(const std::shared_ptr<State>& state) {
 void LogWriter::put_out(State& state, Entry& entry) {
   std::string_view bytes = entry.bytes.view();
   while (!bytes.empty()) {
-    std::size_t done = 0;
     {
-      const std::lock_guard going_out(state.going_out);
-      {
-        const std::lock_guard lock(state.mutex);
-        if (state.given_up) return;
-      }
-      const LogOutput::Taken taken = entry.output->take(bytes);
-      done = taken.written + taken.lost + taken.unwanted;
       const std::lock_guard lock(state.mutex);
-      if (state.given_up) return;  // a write that hung: counted as dropped
+      if (state.given_up) return;
+      state.going_out = true;
+    }
+    const LogOutput::Taken taken = entry.output->take(bytes);
+    const std::size_t done = taken.written + taken.lost + taken.unwanted;
+    {
+      const std::lock_guard lock(state.mutex);
+      state.going_out = false;
+      if (state.settled) return;  // a write that hung: counted as dropped
       state.queued_bytes -= done;
       state.taken_bytes += done;
       state.dropped += taken.lost;

@@ -64,8 +64,6 @@ class LogWriter {
     explicit State(LogWriterSettings s) : settings(s) {}
 
     const LogWriterSettings settings;
-    // Held while bytes go out and until they are accounted for. Taken before `mutex`.
-    std::timed_mutex going_out;
     mutable std::mutex mutex;
     std::condition_variable wake;   // the thread has work
     std::condition_variable taken;  // the queue got shorter
@@ -73,8 +71,10 @@ class LogWriter {
     std::size_t queued_bytes = 0;  // with those of the entry at work
     std::uint64_t taken_bytes = 0;
     bool stop = false;
-    bool given_up = false;
-    int waiting = 0;  // who waits for `taken`
+    bool going_out = false;  // bytes are on their way and not yet accounted for
+    bool given_up = false;   // nothing more goes out
+    bool settled = false;    // all that did not is counted
+    int waiting = 0;         // who waits for `taken`
     bool at_work = false;
     bool dropping = false;  // until half of the queue is free
     std::uint64_t dropped = 0;
