@@ -29,6 +29,11 @@ void ConsoleOutput::look() {
   }
 }
 
+bool ConsoleOutput::prompt() {
+  if (kind_ == Kind::unknown) look();
+  return kind_ != Kind::file;
+}
+
 LogOutput::Taken ConsoleOutput::take(std::string_view bytes) {
   if (kind_ == Kind::unknown) look();
   ssize_t n = 0;

@@ -1,5 +1,5 @@
-// Where bytes end up: our own stdout or stderr here, log files in log_file.hpp. Used by a log
-// writer's thread only.
+// Where bytes end up: our own stdout or stderr here, log files in log_file.hpp. Used by one thread
+// at a time, as the log writer sees to.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +26,20 @@ class LogOutput {
 
   /// Writes what can be written now. Some of it left: `wait` before the next try.
   virtual Taken take(std::string_view bytes) = 0;
+  /// True: `take` never waits, so whoever has the bytes may call it.
+  virtual bool prompt() { return false; }
   /// Returns when there may be room, however long that takes.
   virtual void wait() = 0;
 };
 
-/// A descriptor that we inherited. Its reader may stop; then only `wait` blocks, never `take`, so
-/// that it is always known which bytes went out.
+/// A descriptor that we inherited. Its reader may stop; then only `wait` blocks, never `take`
+/// (unless it is a file), so that it is always known which bytes went out.
 class ConsoleOutput final : public LogOutput {
  public:
   /// `fd` is borrowed.
   explicit ConsoleOutput(int fd) : fd_(fd) {}
   Taken take(std::string_view bytes) override;
+  bool prompt() override;
   void wait() override;
 
  private:

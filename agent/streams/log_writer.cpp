@@ -35,12 +35,14 @@ LogWriter::~LogWriter() {
 
 void LogWriter::write(std::shared_ptr<LogOutput> output, LogBuffer bytes) {
   if (bytes.empty()) return;
-  if (!thread_.joinable()) thread_ = std::thread(run, state_);
   State& state = *state_;
+  Entry entry{std::move(output), std::move(bytes)};
   {
     std::unique_lock lock(state.mutex);
-    if (!make_room(state, lock, bytes.size())) {
-      state.dropped += bytes.size();
+    if (put_out_now(state, lock, entry)) return;
+    const std::size_t left = entry.bytes.size() - entry.done;
+    if (!make_room(state, lock, left)) {
+      state.dropped += left;
       return;
     }
     if (state.settings.kind == LogWriterSettings::Kind::console &&
@@ -50,12 +52,37 @@ void LogWriter::write(std::shared_ptr<LogOutput> output, LogBuffer bytes) {
                       state.dropped - state.dropped_said));
       state.dropped_said = state.dropped;
       state.queued_bytes += note.size();
-      state.queue.push_back({output, std::move(note)});
+      state.queue.push_back({entry.output, std::move(note)});
     }
-    state.queued_bytes += bytes.size();
-    state.queue.push_back({std::move(output), std::move(bytes)});
+    state.queued_bytes += left;
+    state.queue.push_back(std::move(entry));
   }
+  if (!thread_.joinable()) thread_ = std::thread(run, state_);
   state.wake.notify_one();
+}
+
+/// True: the entry is done with.
+bool LogWriter::put_out_now(State& state, std::unique_lock<std::mutex>& lock, Entry& entry) {
+  const bool idle = state.queue.empty() && !state.at_work;
+  if (!idle || state.given_up || state.dropped > state.dropped_said) return false;
+  if (!entry.output->prompt()) return false;
+  state.going_out = true;
+  lock.unlock();
+  const LogOutput::Taken taken = entry.output->take(entry.bytes.view());
+  lock.lock();
+  state.going_out = false;
+  if (state.waiting > 0) state.taken.notify_all();
+  state.dropped += taken.lost;
+  entry.done = taken.written + taken.lost + taken.unwanted;
+  if (entry.done < entry.bytes.size()) return false;
+  keep_spare(state, std::move(entry.bytes));
+  return true;
+}
+
+void LogWriter::keep_spare(State& state, LogBuffer bytes) {
+  if (bytes.capacity() < kLogBufferBytes || state.spare.size() >= kSpareBuffers) return;
+  bytes.clear();
+  state.spare.push_back(std::move(bytes));
 }
 
 bool LogWriter::make_room(State& state, std::unique_lock<std::mutex>& lock, std::size_t bytes) {
@@ -138,16 +165,12 @@ void LogWriter::run(const std::shared_ptr<State>& state) {
     entry.output.reset();  // may close the file
     lock.lock();
     state->at_work = false;
-    const bool large = entry.bytes.capacity() >= kLogBufferBytes;
-    if (large && state->spare.size() < kSpareBuffers) {
-      entry.bytes.clear();
-      state->spare.push_back(std::move(entry.bytes));
-    }
+    keep_spare(*state, std::move(entry.bytes));
   }
 }
 
 void LogWriter::put_out(State& state, Entry& entry) {
-  std::string_view bytes = entry.bytes.view();
+  std::string_view bytes = entry.bytes.view().substr(entry.done);
   while (!bytes.empty()) {
     {
       const std::lock_guard lock(state.mutex);

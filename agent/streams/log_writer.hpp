@@ -38,8 +38,9 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Queues bytes; may wait for room, as the policy says, but not beyond `give_up`. Called by one
-  /// thread.
+  /// Queues bytes; may wait for room, as the policy says, but not beyond `give_up`. Where nothing
+  /// waits and the output takes bytes at once, it gets them here: they are still in the cache, and
+  /// no other thread is woken. Called by one thread.
   void write(std::shared_ptr<LogOutput> output, LogBuffer bytes);
 
   /// An empty buffer, one that was written where there is one.
@@ -58,6 +59,7 @@ class LogWriter {
   struct Entry {
     std::shared_ptr<LogOutput> output;
     LogBuffer bytes;
+    std::size_t done = 0;  // so many of them are out
   };
   // Shared with the thread, which outlives us when it is stuck in a write at the end.
   struct State {
@@ -87,6 +89,8 @@ class LogWriter {
   };
   static void run(const std::shared_ptr<State>& state);
   static void put_out(State& state, Entry& entry);
+  static bool put_out_now(State& state, std::unique_lock<std::mutex>& lock, Entry& entry);
+  static void keep_spare(State& state, LogBuffer bytes);
   static bool make_room(State& state, std::unique_lock<std::mutex>& lock, std::size_t bytes);
 
   std::shared_ptr<State> state_;

@@ -210,6 +210,7 @@ void WorkerOutput::run() {
     const bool busy = take_events();
     put_out(stdout_);
     put_out(stderr_);
+    end_streams();
     take_new();
     {
       const std::lock_guard lock(mutex_);
@@ -363,14 +364,21 @@ void WorkerOutput::read(Stream& stream) {
   if (stream.source.file) hand_over(file_writer_, stream.source.file, read_);
   Outlet& outlet = stream.source.standard_error ? stderr_ : stdout_;
   if (outlet.bytes.size() >= kLogBufferBytes / 2) put_out(outlet);
-  if (ended) end(fd);
+  if (ended) ended_.push_back(fd);
 }
 
-void WorkerOutput::end(int fd) {
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  streams_.erase(fd);
+/// Not before all that was read of them has been handed over: who waits for their end goes on to
+/// wait for the writers.
+void WorkerOutput::end_streams() {
+  if (ended_.empty()) return;
+  for (const int fd : ended_) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    streams_.erase(fd);
+  }
   const std::lock_guard lock(mutex_);
-  if (--open_ == 0) changed_.notify_all();  // who waits, waits for the last one
+  open_ -= ended_.size();
+  ended_.clear();
+  if (open_ == 0) changed_.notify_all();  // who waits, waits for the last one
 }
 
 }  // namespace ddprun::agent

@@ -98,7 +98,7 @@ class WorkerOutput {
   void show_unfinished();
   void take_new();
   void read(Stream& stream);
-  void end(int fd);
+  void end_streams();
   void rest();
   void put_out(Outlet& outlet);
   static void hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>& output,
@@ -123,6 +123,7 @@ class WorkerOutput {
   UniqueFd epoll_;
   std::map<int, std::unique_ptr<Stream>> streams_;  // by descriptor; the thread's own
   int next_id_ = 0;
+  std::vector<int> ended_;  // streams that have come to their end
   LogBuffer read_;      // what was read last
   LogBuffer filtered_;  // lines of it that a filter found
   bool full_ = false;   // a worker wrote so much that reading must not rest

@@ -116,6 +116,7 @@ bool file_is_whole(const std::string& path, int rank, std::size_t bytes, std::si
 
 class Run {
  public:
+  /// Options of ddprun, or the word `floor`.
   Run(const Settings& settings, Load load, std::vector<std::string> options)
       : settings_(settings), load_(std::move(load)), options_(std::move(options)) {}
 
@@ -130,21 +131,33 @@ class Run {
   }
 
  private:
+  [[nodiscard]] bool floor() const { return options_.front() == "floor"; }
   [[nodiscard]] bool teed() const {
     return std::find(options_.begin(), options_.end(), "--tee=3") != options_.end();
   }
 
   [[nodiscard]] std::vector<std::string> command(const std::string& board) const {
     const std::string own = bench::own_folder();
-    std::vector<std::string> words{own + "/ddprun", "--nproc-per-node",
-                                   std::to_string(load_.workers), "--log-dir=" + folder_ + "/logs"};
+    std::vector<std::string> words;
+    if (floor()) {
+      words = {own + "/bench_logs_floor", std::to_string(load_.workers), folder_};
+      add_worker(words, own, board);
+      return words;
+    }
+    words = {own + "/ddprun", "--nproc-per-node", std::to_string(load_.workers),
+             "--log-dir=" + folder_ + "/logs"};
     words.insert(words.end(), options_.begin(), options_.end());
+    add_worker(words, own, board);
+    return words;
+  }
+
+  void add_worker(std::vector<std::string>& words, const std::string& own,
+                  const std::string& board) const {
     for (const std::string& word :
          {own + "/bench_logs_worker", board, load_.mode, std::to_string(load_.bytes),
           std::to_string(settings_.line_bytes), std::to_string(load_.write_bytes),
           std::to_string(load_.rate), load_.target})
       words.push_back(word);
-    return words;
   }
 
   Measured run(const std::string& console) {
@@ -173,11 +186,13 @@ class Run {
     std::thread reading([&] { reader.run(fds[0], load_.mode == "stamped"); });
 
     wait_until([&] { return board->ready == load_.workers; }, "the workers do not start");
-    const double cpu_before = cpu_of_ddprun(pid);
+    const double cpu_before = cpu(pid);
     board->start = 1;
     wait_until([&] { return board->finished == load_.workers; }, "the workers do not finish");
     const std::size_t lines = (load_.bytes + settings_.line_bytes - 1) / settings_.line_bytes;
-    const std::size_t prefix = teed() ? std::strlen("[default0]:") : std::strlen("[rank0] ");
+    const std::size_t prefix = floor()  ? 0
+                               : teed() ? std::strlen("[default0]:")
+                                        : std::strlen("[rank0] ");
     const std::size_t shown =
         static_cast<std::size_t>(load_.workers) * lines * (settings_.line_bytes + prefix);
     const bool counted = console.empty() && load_.target == "-" && !redirected();
@@ -187,7 +202,7 @@ class Run {
       usleep(500'000);
     }
     Measured measured;
-    measured.cpu_seconds = cpu_of_ddprun(pid) - cpu_before;
+    measured.cpu_seconds = cpu(pid) - cpu_before;
     board->leave = 1;
     int status = 0;
     waitpid(pid, &status, 0);
@@ -205,6 +220,7 @@ class Run {
     return measured;
   }
 
+  [[nodiscard]] double cpu(pid_t pid) const { return floor() ? cpu_of(pid) : cpu_of_ddprun(pid); }
   [[nodiscard]] bool redirected() const {
     return std::find(options_.begin(), options_.end(), "--redirects=3") != options_.end();
   }
@@ -246,32 +262,39 @@ void check(const Measured& measured, const char* what) {
 }
 
 void measure_bursts(const Settings& settings) {
-  std::vector<double> file, tee, tee_null, tee_cpu, tee_null_cpu, late;
+  struct Way {
+    const char* name;
+    const char* option;
+    const char* console;
+    std::vector<double> seconds = {};
+    std::vector<double> cpu = {};
+    std::vector<double> late = {};
+  };
+  Way ways[] = {{"own files (--redirects=3)", "--redirects=3", ""},
+                {"floor, console is a pipe", "floor", ""},
+                {"--tee=3, console is a pipe", "--tee=3", ""},
+                {"floor, console is /dev/null", "floor", "/dev/null"},
+                {"--tee=3, console is /dev/null", "--tee=3", "/dev/null"}};
   for (int round = 0; round < settings.rounds; ++round) {
-    const auto plain = Run(settings, burst(settings), {"--redirects=3"}).measure("");
-    check(plain, "own files");
-    file.push_back(plain.worker_seconds);
-    const auto teed = Run(settings, burst(settings), {"--tee=3"}).measure("");
-    check(teed, "tee to a pipe");
-    tee.push_back(teed.worker_seconds);
-    tee_cpu.push_back(teed.cpu_seconds);
-    late.push_back(teed.late_seconds);
-    const auto null = Run(settings, burst(settings), {"--tee=3"}).measure("/dev/null");
-    check(null, "tee to /dev/null");
-    tee_null.push_back(null.worker_seconds);
-    tee_null_cpu.push_back(null.cpu_seconds);
+    for (Way& way : ways) {
+      const auto measured = Run(settings, burst(settings), {way.option}).measure(way.console);
+      check(measured, way.name);
+      way.seconds.push_back(measured.worker_seconds);
+      way.cpu.push_back(measured.cpu_seconds);
+      way.late.push_back(measured.late_seconds);
+    }
   }
   const double gigabytes = settings.workers * settings.megabytes / 1000;
-  const double floor = bench::median(file);
   std::printf("burst: %d workers, %.0f MB each, lines of %zu bytes, writes of %zu\n",
               settings.workers, settings.megabytes, settings.line_bytes, settings.write_bytes);
-  std::printf("%-34s %8.2f s\n", "own files (--redirects=3)", floor);
-  std::printf("%-34s %8.2f s  speed %.2f  CPU %.2f s/GB  last byte shown after %.3f s\n",
-              "--tee=3, console is a pipe", bench::median(tee), floor / bench::median(tee),
-              bench::median(tee_cpu) / gigabytes, bench::median(late));
-  std::printf("%-34s %8.2f s  speed %.2f  CPU %.2f s/GB\n", "--tee=3, console is /dev/null",
-              bench::median(tee_null), floor / bench::median(tee_null),
-              bench::median(tee_null_cpu) / gigabytes);
+  for (const Way& way : ways) {
+    std::printf("%-32s %6.2f s  speed %.2f  CPU %.2f s/GB", way.name, bench::median(way.seconds),
+                bench::median(ways[0].seconds) / bench::median(way.seconds),
+                bench::median(way.cpu) / gigabytes);
+    if (*way.console == '\0' && &way != &ways[0])
+      std::printf("  last byte shown after %.3f s", bench::median(way.late));
+    std::printf("\n");
+  }
 }
 
 void measure_rates(const Settings& settings) {
@@ -337,8 +360,10 @@ usage: bench_logs [--workers=8] [--mb=100] [--line=100] [--write=8192] [--rounds
   --write   bytes of one write of a worker
   --quick   one round of 20 MB
 
-CPU is that of warden and agent, user and system, until every byte was out. Files are checked line by
-line, the console byte for byte. Needs bench_logs_worker and ddprun beside it.
+CPU is that of warden and agent, user and system, until every byte was out. The floor is a loop that
+reads, writes a file and writes the console, and looks at no byte. Files are checked line by
+line, the console byte for byte. Needs ddprun, bench_logs_worker and
+bench_logs_floor beside it.
 )";
 
 }  // namespace
