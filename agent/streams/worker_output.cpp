@@ -24,6 +24,10 @@ constexpr int kOurSource = -1;               // lines of ddprun itself
 // Workers that print all the time are read so often, not once for each line. A line waits so long
 // at most, and only behind one that came less than that before it.
 constexpr auto kRest = 8ms;
+// An exception is stamped when it is read, so a stderr that has not much to say ends the rest after
+// this time.
+constexpr auto kShortRest = 1ms;
+constexpr ssize_t kQuietBytes = 4096;
 constexpr auto kLastReadLimit = 200ms;    // for what is left in the pipes of dead workers
 constexpr auto kLastWriteLimit = 300ms;   // for files, after a console that was stuck to the end
 constexpr int kPipeBytes = 64 * 1024;     // of a new pipe
@@ -52,6 +56,7 @@ struct WorkerOutput::Stream {
   int id = 0;  // tells streams apart on the console
   int pipe_bytes = kPipeBytes;
   bool enlarged = false;
+  ssize_t last_read = 0;
 
   /// Some streams are only copied to a file.
   [[nodiscard]] bool wants_lines() const {
@@ -247,8 +252,13 @@ bool WorkerOutput::take_events() {
 
 /// Lets lines gather in the pipes. Whoever calls us ends the rest.
 void WorkerOutput::rest() {
-  pollfd entry{wake_.get(), POLLIN, 0};
-  poll(&entry, 1, static_cast<int>(kRest / 1ms));
+  std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
+  if (poll(entries.data(), 1, static_cast<int>(kShortRest / 1ms)) > 0) return;
+  for (const auto& [fd, stream] : streams_) {
+    if (stream->source.standard_error && stream->last_read < kQuietBytes)
+      entries.push_back({fd, POLLIN, 0});
+  }
+  poll(entries.data(), entries.size(), static_cast<int>((kRest - kShortRest) / 1ms));
 }
 
 void WorkerOutput::show_unfinished() {
@@ -338,6 +348,7 @@ void WorkerOutput::read(Stream& stream) {
   const ssize_t n = ::read(fd, read_.room(kLogBufferBytes), kLogBufferBytes);
   // A pseudo-terminal whose last user is gone says EIO instead of 0.
   const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+  stream.last_read = n;
   if (n > 0) {
     read_.grow(static_cast<std::size_t>(n));
     if (stream.source.bytes_read) *stream.source.bytes_read += read_.size();

@@ -80,6 +80,7 @@ class OnTerminal {
     if (pid_ == 0) {
       setenv("TEST_MARK", mark.c_str(), 1);
       setenv("OMP_NUM_THREADS", "1", 1);
+      setenv("NO_COLOR", "1", 1);
       execvp(argv[0], argv.data());
       _exit(127);
     }
