@@ -292,5 +292,6 @@ TEST_CASE("the last lines of stderr are known, whatever bytes they are") {
   CHECK(lines[1] == odd);
   CHECK(lines.back() == "ValueError: x");
   CHECK(work.output.signs(0, 1).message() == "ValueError: x");
+  work.output.flush(in(10s));
   CHECK(work.file(1).size() == 6 + 6 + 1'000'001 + 13);
 }
