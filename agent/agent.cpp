@@ -2,6 +2,8 @@
 
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/agent_job.hpp"
+#include "agent/bounded_write.hpp"
 #include "agent/own_log.hpp"
 #include "agent/port_reservation.hpp"
 #include "proto/words.hpp"
@@ -27,6 +30,8 @@ namespace {
 
 // One Ctrl-C may reach us twice: from the terminal and from a wrapper.
 constexpr auto kSameSignalWithin = 100ms;
+constexpr auto kNoticeLimit = 500ms;
+constexpr auto kReportLimit = 6s;  // for the report to be written
 
 }  // namespace
 
@@ -90,7 +95,10 @@ void Agent::on_signal(const SignalRecord& record) {
   const bool first = !last_signal_;
   last_signal_ = record;
   const std::string name = proto::signal_name(record.signal);
-  if (first) {
+  if (first && round_ && round_->leftovers.waiting() && !round_->stop) {
+    // The workers have succeeded, and so has the job: only what they left is in the way.
+    take(round_->leftovers.kill_now());
+  } else if (first) {
     leaving_ = true;
     stop_signal_ = record.signal;
     if (round_ && !round_->group.ended()) {
@@ -215,6 +223,8 @@ void Agent::join() {
 void Agent::handle(proto::Finished& finished) {
   if (over_) return;  // told twice: as a member, and as one who wanted to join again
   over_ = true;
+  link_.ends_within(config_.kill_timeout + std::chrono::milliseconds(2 * kOutputLimit) +
+                    kReportLimit);
   if (round_) {
     if (has_children() && result_.leftovers.empty()) kill_leftovers();
     if (!round_->reported) summarize(*round_);
@@ -225,7 +235,10 @@ void Agent::handle(proto::Finished& finished) {
     if (round_->store) result_.newer_store_clients = round_->store->counters().newer_clients > 0;
   }
   result_.node_name = config_.node_name;
-  result_.containment = config_.containment;
+  // `auto` goes on without a cgroup where none could be made.
+  const bool no_cgroup =
+      config_.containment == ContainmentLevel::cgroup && link_.cgroup() == nullptr;
+  result_.containment = no_cgroup ? ContainmentLevel::tree : config_.containment;
   if (output_) {
     const auto limit = Clock::now() + kOutputLimit;
     output_->drain(limit);
@@ -249,8 +262,7 @@ void Agent::notice(const std::string& line) {
   if (output_) {
     output_->say(text);
   } else {
-    const std::string whole = text + "\n";
-    [[maybe_unused]] const auto written = write(STDERR_FILENO, whole.data(), whole.size());
+    write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
   }
 }
 
@@ -274,8 +286,14 @@ std::string Agent::status() const {
 
 void run_agent(const AgentConfig& config, const UserState& user, WardenLink link,
                const std::function<int(const AgentResult&)>& conclude) {
+  const int socket = link.socket();
   Agent agent(config, user, std::move(link));
-  const int code = conclude(agent.run());
+  const AgentResult& result = agent.run();
+  // From here on there is nothing to clean up, and nobody who listens to the signal of before.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  char nothing = 0;
+  if (recv(socket, &nothing, 1, MSG_PEEK | MSG_DONTWAIT) == 0) _exit(128 + SIGKILL);
+  const int code = conclude(result);
   std::fflush(nullptr);
   // Not through the destructors: the kernel ends threads and closes descriptors faster than we join
   // them, and the static objects are the warden's copies.

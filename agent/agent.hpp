@@ -24,7 +24,7 @@ struct RoundSummary {
   int restart_count = 0;
   std::chrono::system_clock::time_point started;
   std::chrono::nanoseconds lasted{0};
-  std::string end;                             ///< why it ended
+  std::string end;  ///< why it ended
   /// Where it failed and its workers said theirs.
   std::optional<std::uint64_t> furthest_step = std::nullopt;
 };

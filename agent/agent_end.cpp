@@ -20,6 +20,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kLastWordsLimit = 200ms;  // for what dead workers wrote to be read
+constexpr auto kKillLimitLeast = 200ms;
 constexpr std::size_t kLeftoversNamed = 8;
 constexpr std::size_t kFirstRoundsKept = 10;
 constexpr std::size_t kLastRoundsKept = 90;
@@ -107,7 +108,9 @@ void Agent::kill_leftovers() {
     for (const ProcessEntry& process : live_descendants())
       spdlog::info("round={} left behind: {}: SIGKILL", round_->round.number, name_of(process));
   }
-  const auto limit = round_->stuck ? Clock::duration::zero() : config_.kill_timeout;
+  const auto now = Clock::now();
+  auto limit = round_->kill_deadline.value_or(now + config_.kill_timeout) - now;
+  limit = std::max<Clock::duration>(limit, kKillLimitLeast);
   for (const ProcessEntry& process : kill_everything(limit))
     result_.leftovers.push_back(describe_stuck(process));
 }

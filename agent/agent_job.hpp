@@ -56,8 +56,8 @@ struct RoundState {
   std::optional<Clock::time_point> patience_ends;  // of a stop that the user asked for
   std::optional<FoundHang> hang;                   // for which we asked for its end
   Leftovers leftovers;
-  bool stuck = false;     // some workers do not die of SIGKILL
-  bool reported = false;  // to the membership core, after a stop
+  std::optional<Clock::time_point> kill_deadline;  // of all that was sent SIGKILL
+  bool reported = false;                           // to the membership core, after a stop
 };
 
 class Agent {

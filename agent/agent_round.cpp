@@ -20,7 +20,7 @@ namespace {
 
 constexpr auto kMemoryCountAfter = 50ms;
 constexpr auto kCountDownEvery = 5s;
-constexpr auto kWardenMargin = 1s;  // what the warden waits beyond our own limits
+constexpr auto kWardenMargin = 3s;  // what the warden waits beyond our own limits
 
 }  // namespace
 
@@ -49,6 +49,7 @@ void Agent::handle(proto::Round& round) {
     if (!output_) output_.emplace(OutputSettings{.policy = config_.log_policy});
     output_->add(std::move(sources));
   }
+  if (paused_) signal_workers(SIGSTOP);
   say(proto::Started{state.round.number});
 }
 
@@ -106,6 +107,8 @@ void Agent::handle(proto::Stop& stop) {
 
 void Agent::apply(GroupActions actions) {
   RoundState& state = *round_;
+  if (actions.signal == SIGKILL && !state.kill_deadline)
+    state.kill_deadline = Clock::now() + config_.kill_timeout;
   if (actions.signal != 0) {
     signal_workers(actions.signal);
     if (paused_) signal_workers(SIGCONT);  // a stopped process cannot act on its stop signal
@@ -115,7 +118,6 @@ void Agent::apply(GroupActions actions) {
     grace_timer_.async_wait([this](ErrorCode ec) {
       if (ec || !round_) return;
       const auto late = round_->group.deadline_passed(Clock::now());
-      if (late.stuck) round_->stuck = true;
       if (late.signal != 0) {
         notice(fmt::format("workers still run after the grace period of {} s: killing them",
                            static_cast<double>(config_.grace_period.count()) / 1000.0));
@@ -127,7 +129,8 @@ void Agent::apply(GroupActions actions) {
   const bool waiting = state.group.deadline() && !state.group.ended();
   if (waiting && (leaving_ || state.group.killed())) count_down();
   for (proto::WorkerFailure& failure : actions.failures) {
-    if (failure.pid > 0) kill(-failure.pid, SIGKILL);  // what it left in its session holds its GPU
+    // What it has left of its group holds its GPU. Python's resource tracker is left to clean up.
+    if (failure.pid > 0) kill(-failure.pid, SIGTERM);
     say(proto::WorkerFailed{state.round.number, std::move(failure)});
   }
   if (state.group.ended() && (actions.all_done || state.stop)) clear_round();

@@ -26,7 +26,7 @@ struct UserState {
   rlimit open_files{};
 
   /// The signals whose disposition the agent may change.
-  static constexpr int kChangedSignals[] = {SIGPIPE, SIGTTOU, SIGTTIN};
+  static constexpr int kChangedSignals[] = {SIGPIPE, SIGTTOU, SIGTTIN, SIGCHLD};
   static UserState take();
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/agent.hpp"
+#include "agent/bounded_write.hpp"
 #include "agent/worker_environment.hpp"
 #include "launcher/agent_setup.hpp"
 #include "launcher/completion.hpp"
@@ -80,14 +81,18 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
   return agent::worker_environment(config, round, 0, "", inherited);
 }
 
-// The job's own exit code wins; a report that is lost is only said.
+constexpr std::chrono::seconds kReportLimit{2};
+
+// The job's own exit code wins; a report that is lost is only said. A FIFO that nobody reads does
+// not keep us.
 void write_report(const launcher::LaunchPlan& plan, const std::string& json) {
-  std::FILE* file = std::fopen(plan.options.report_file.c_str(), "we");
-  bool written = file != nullptr && std::fwrite(json.data(), 1, json.size(), file) == json.size();
-  if (file != nullptr) written = std::fclose(file) == 0 && written;
-  if (written) return;
-  std::fprintf(stderr, "ddprun: THE REPORT COULD NOT BE WRITTEN: %s: %s\n",
-               plan.options.report_file.c_str(), std::strerror(errno));
+  const UniqueFd file(open(plan.options.report_file.c_str(),
+                           O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+  errno = file ? ETIMEDOUT : errno;
+  if (file && agent::write_within(file.get(), json, kReportLimit)) return;
+  const std::string line = "ddprun: THE REPORT COULD NOT BE WRITTEN: " + plan.options.report_file +
+                           ": " + std::strerror(errno) + "\n";
+  agent::write_within(STDERR_FILENO, line, kReportLimit);
 }
 
 int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
@@ -97,6 +102,7 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
     std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n", log_folder->c_str());
   launcher::WardenSettings settings;
   settings.containment = plan.containment;
+  settings.cgroup_optional = plan.options.containment == launcher::Containment::automatic;
   settings.grace_period = plan.grace_period;
   settings.kill_timeout = plan.options.kill_timeout;
   settings.stop_signals = plan.options.stop_signals;
@@ -108,10 +114,9 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
     config.log_folder = *log_folder;
     agent::run_agent(config, user, std::move(link), [&](const agent::AgentResult& result) {
       const int code = launcher::exit_code(result, plan.options.exit_code_rule);
-      const std::string text = launcher::report(result, code);
-      std::fwrite(text.data(), 1, text.size(), stderr);
       if (!plan.options.report_file.empty())
         write_report(plan, launcher::report_json(result, code, plan.run_id));
+      agent::write_within(STDERR_FILENO, launcher::report(result, code), kReportLimit);
       return code;
     });
   });

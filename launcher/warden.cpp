@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "agent/bounded_write.hpp"
 #include "agent/containment/clearing.hpp"
 #include "agent/containment/pid_namespace.hpp"
 #include "launcher/exit_codes.hpp"
@@ -29,13 +30,15 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kCgroupLimit = 1s;
+constexpr auto kSayLimit = 500ms;
+constexpr auto kLastKillLimit = 1s;  // after a deadline that has passed
 constexpr auto kStuckMargin =
     5s;  // what an agent may take beyond the grace period before it counts as stuck
 
-// Written with write(2): the warden must say its line even when nothing else works.
+// Not through any buffer: the warden must say its line even when nothing else works. A reader of
+// ours that has stopped does not keep it.
 void say(const std::string& line) {
-  const std::string whole = "ddprun: " + line + "\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, whole.data(), whole.size());
+  agent::write_within(STDERR_FILENO, "ddprun: " + line + "\n", kSayLimit);
 }
 
 std::int64_t now_ns() {
@@ -90,12 +93,13 @@ class Warden {
       wait();
       take_signals();
       take_notes();
-      if (const auto code = agent_exit()) return finish(*code);
+      if (const auto code = agent_exit()) return finish(*code, settings_.kill_timeout);
+      reap_strangers();
       if (deadline_ && Clock::now() >= *deadline_) {
+        kill(agent_, SIGKILL);
         say("the agent (pid " + std::to_string(agent_) +
             ") did not end the job in time: killing everything");
-        kill(agent_, SIGKILL);
-        return finish(kExitInternal);
+        return finish(kExitInternal, kLastKillLimit);
       }
     }
   }
@@ -118,14 +122,44 @@ class Warden {
     while (read(signals_.get(), &info, sizeof info) == sizeof info) {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGCHLD) continue;
+      if (signal == SIGTSTP) pausing_ = true;
+      if (signal == SIGCONT) pausing_ = false;
       if (contains(settings_.stop_signals, signal))
         end_by(Clock::now() + settings_.grace_period + settings_.kill_timeout + kStuckMargin);
-      const agent::SignalRecord record{
-          signal, info.ssi_code > 0 ? 0 : static_cast<std::int32_t>(info.ssi_pid), now_ns()};
-      // A full socket means that the agent has not read for hundreds of signals; the deadline then
-      // does its work.
-      [[maybe_unused]] const auto sent =
-          send(link_.get(), &record, sizeof record, MSG_NOSIGNAL | MSG_DONTWAIT);
+      pass_on(signal, info.ssi_code > 0 ? 0 : static_cast<std::int32_t>(info.ssi_pid));
+    }
+  }
+
+  void pass_on(int signal, std::int32_t sender) const {
+    const agent::SignalRecord record{signal, sender, now_ns()};
+    // A full socket means that the agent has not read for hundreds of signals; the deadline then
+    // does its work.
+    [[maybe_unused]] const auto sent =
+        send(link_.get(), &record, sizeof record, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  // The shell sees us stop; the agent goes on guarding. `fg` sends SIGCONT. Where nobody could
+  // continue us (an orphaned process group, the init of a namespace) the kernel does not stop us,
+  // and the workers go on.
+  void pause() {
+    if (!pausing_) return;  // continued in the meantime
+    pausing_ = false;
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // here we stop
+    sigprocmask(SIG_BLOCK, &stop, nullptr);
+    pass_on(SIGCONT, 0);
+  }
+
+  // Whom a container hands to its init, and what the agent has left: no zombie stays.
+  void reap_strangers() const {
+    siginfo_t info{};
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+      if (info.si_pid == agent_ || (cgroup_ && info.si_pid == cgroup_->guard())) return;
+      waitpid(info.si_pid, nullptr, WNOHANG);
+      info.si_pid = 0;
     }
   }
 
@@ -137,11 +171,11 @@ class Warden {
       if (count != sizeof note) return;
       switch (note.kind) {
         case agent::WardenNote::Kind::workers_paused:
-          // The shell sees us stop; the agent goes on guarding. `fg` sends SIGCONT.
-          raise(SIGSTOP);
+          pause();
           break;
         case agent::WardenNote::Kind::ends_within:
-          end_by(Clock::now() + std::chrono::milliseconds(note.milliseconds));
+          // It lives, and knows better than what we knew before.
+          deadline_ = Clock::now() + std::chrono::milliseconds(note.milliseconds);
           break;
       }
     }
@@ -165,10 +199,10 @@ class Warden {
     return kExitInternal;
   }
 
-  int finish(int code) {
+  int finish(int code, std::chrono::milliseconds kill_limit) {
     if (cgroup_) cgroup_->kill();
     // What the agent itself could not kill, and has reported, gets no second chance.
-    const auto limit = code == kExitLeftovers ? 0ms : settings_.kill_timeout;
+    const auto limit = code == kExitLeftovers ? 0ms : kill_limit;
     const auto left = agent::kill_all_children(Clock::now() + limit);
     if (code != kExitLeftovers) {
       for (const agent::ProcessEntry& process : left)
@@ -176,10 +210,6 @@ class Warden {
       if (!left.empty()) code = kExitLeftovers;
     }
     if (cgroup_) remove_cgroup();
-    std::error_code ignored_error;
-    // Mostly empty, and then one system call does.
-    if (!settings_.run_directory.empty() && rmdir(settings_.run_directory.c_str()) != 0)
-      std::filesystem::remove_all(settings_.run_directory, ignored_error);
     return code;
   }
 
@@ -198,11 +228,13 @@ class Warden {
   std::optional<agent::GuardedCgroup> cgroup_;
   UniqueFd signals_;
   bool agent_said_all_ = false;
+  bool pausing_ = false;  // SIGTSTP came, and no SIGCONT after it
   std::optional<Clock::time_point> deadline_;
 };
 
 /// What has to be there before the agent is; false: it could not be made, which was said.
-bool prepare(agent::ContainmentLevel level, std::optional<agent::GuardedCgroup>& cgroup) {
+bool prepare(agent::ContainmentLevel level, bool may_go_without,
+             std::optional<agent::GuardedCgroup>& cgroup) {
   switch (level) {
     case agent::ContainmentLevel::tree:
       return true;
@@ -221,6 +253,7 @@ bool prepare(agent::ContainmentLevel level, std::optional<agent::GuardedCgroup>&
     cgroup.emplace(std::move(*made));
     return true;
   }
+  if (may_go_without) return true;
   say("cannot make a cgroup for the workers: " + made.error().message());
   return false;
 }
@@ -249,8 +282,13 @@ bool prepare(agent::ContainmentLevel level, std::optional<agent::GuardedCgroup>&
 
 }  // namespace
 
-int run_warden(const WardenSettings& settings,
-               const std::function<void(agent::WardenLink)>& agent_main) {
+namespace {
+
+int guard_agent(const WardenSettings& settings,
+                const std::function<void(agent::WardenLink)>& agent_main) {
+  // Whoever started us may ignore it, and then nobody's end could be waited for; workers get their
+  // disposition back.
+  std::signal(SIGCHLD, SIG_DFL);
   // Before the fork, so that no signal is lost between it and the first wait.
   sigset_t all;
   sigfillset(&all);
@@ -259,7 +297,7 @@ int run_warden(const WardenSettings& settings,
 
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::optional<agent::GuardedCgroup> cgroup;
-  if (!prepare(settings.containment, cgroup)) return kExitUsage;
+  if (!prepare(settings.containment, settings.cgroup_optional, cgroup)) return kExitUsage;
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     say(std::string("cannot make a socket: ") + std::strerror(errno));
@@ -282,6 +320,18 @@ int run_warden(const WardenSettings& settings,
   prctl(PR_SET_NAME, "warden");
   restore_others(settings);
   return Warden(settings, agent, std::move(wardens_end), std::move(cgroup)).run(watched);
+}
+
+}  // namespace
+
+int run_warden(const WardenSettings& settings,
+               const std::function<void(agent::WardenLink)>& agent_main) {
+  const int code = guard_agent(settings, agent_main);
+  std::error_code ignored_error;
+  // Mostly empty, and then one system call does.
+  if (!settings.run_directory.empty() && rmdir(settings.run_directory.c_str()) != 0)
+    std::filesystem::remove_all(settings.run_directory, ignored_error);
+  return code;
 }
 
 }  // namespace ddprun::launcher

@@ -55,7 +55,11 @@ std::vector<ProcessEntry> kill_all_children(Clock::time_point deadline, SendSign
         if (process.parent != getpid()) signal_process(process, SIGKILL);
       }
     }
-    if (now >= deadline) return live_descendants();
+    if (now >= deadline) {
+      auto left = live_descendants();
+      if (left.empty()) left.emplace_back();  // there is somebody, though we cannot see who
+      return left;
+    }
     // A killed child tells by SIGCHLD; its own children become ours at the same moment. The upper
     // bound is for a child that was born after the walk through /proc.
     wait_for_child(

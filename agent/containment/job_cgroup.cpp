@@ -11,9 +11,12 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "agent/proc_files/cgroup_places.hpp"
+#include "agent/proc_files/small_file.hpp"
 
 namespace ddprun::agent {
 namespace {
@@ -25,6 +28,17 @@ constexpr auto kGuardLimit = 10s;           // then it gives up, too
 constexpr auto kGuardLooksEvery = 2ms;
 
 ErrorCode cgroup_error() { return {errno, boost::system::system_category()}; }
+
+/// The cgroups that workers have made below theirs, the deepest first.
+void remove_below(const std::string& folder) {
+  std::error_code error;
+  for (auto entry = std::filesystem::directory_iterator(folder, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (!entry->is_directory(error)) continue;
+    remove_below(entry->path().string());
+    rmdir(entry->path().c_str());
+  }
+}
 
 [[noreturn]] void guard_main(const JobCgroup& cgroup, int life) {
   setsid();  // a signal to the job's process group is not for it
@@ -96,9 +110,24 @@ void JobCgroup::kill() const {
   const UniqueFd file(open((folder_ + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
   if (!file) return;
   [[maybe_unused]] const auto written = write(file.get(), "1", 1);
+  // Misses a process whose first thread has ended (seen on 6.18), which a signal does not.
+  const auto left = read_small_file(folder_ + "/cgroup.procs");
+  if (!left) return;
+  for (const char* text = left->c_str(); *text != '\0';) {
+    char* end = nullptr;
+    const long pid = std::strtol(text, &end, 10);
+    if (end == text) return;
+    if (pid > 0) ::kill(static_cast<pid_t>(pid), SIGKILL);
+    text = *end == '\n' ? end + 1 : end;
+  }
 }
 
-bool JobCgroup::remove() const { return rmdir(folder_.c_str()) == 0 || errno == ENOENT; }
+bool JobCgroup::remove() const {
+  if (rmdir(folder_.c_str()) == 0 || errno == ENOENT) return true;
+  if (errno != EBUSY && errno != ENOTEMPTY) return false;
+  remove_below(folder_);
+  return rmdir(folder_.c_str()) == 0 || errno == ENOENT;
+}
 
 Result<GuardedCgroup> GuardedCgroup::make() {
   GuardedCgroup made{JobCgroup(JobCgroup::parent_folder())};

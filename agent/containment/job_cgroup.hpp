@@ -53,6 +53,7 @@ class GuardedCgroup {
   static Result<GuardedCgroup> make();
 
   [[nodiscard]] const JobCgroup& cgroup() const { return cgroup_; }
+  [[nodiscard]] pid_t guard() const { return guard_; }
   /// Everything in it is killed and the guard is gone; the folder is still there.
   void kill() const;
 

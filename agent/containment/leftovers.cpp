@@ -12,9 +12,9 @@ Leftovers::Step Leftovers::begin(bool any, std::optional<Clock::duration> patien
                                  Clock::time_point now) {
   if (begun()) return Step::nothing;
   if (!any) return end(Step::over);
-  if (!patience || *patience <= Clock::duration::zero()) return end(Step::kill);
+  if (patience && *patience <= Clock::duration::zero()) return end(Step::kill);
   phase_ = Phase::settling;
-  patience_ = *patience;
+  patience_ = patience;
   deadline_ = now + kSettle;
   return Step::nothing;
 }
@@ -25,9 +25,9 @@ Leftovers::Step Leftovers::kill_now() { return waiting() ? end(Step::kill) : Ste
 
 Leftovers::Step Leftovers::deadline_passed(Clock::time_point now) {
   if (!deadline_ || now < *deadline_) return Step::nothing;
-  if (phase_ == Phase::told) return end(Step::kill);
+  if (phase_ == Phase::told || !patience_) return end(Step::kill);
   phase_ = Phase::told;
-  deadline_ = now + patience_;
+  deadline_ = now + *patience_;
   return Step::terminate;
 }
 

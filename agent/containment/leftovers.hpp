@@ -24,7 +24,8 @@ class Leftovers {
   };
 
   /// The workers have ended. `any`: something of them is left. `patience`: how long it may take to
-  /// end after SIGTERM; none: no time at all, because the round failed.
+  /// end after SIGTERM, at most 0: no time at all; none: SIGKILL follows the first moment, because
+  /// the round failed.
   Step begin(bool any, std::optional<Clock::duration> patience, Clock::time_point now);
   /// Nothing is left.
   Step gone();
@@ -34,7 +35,7 @@ class Leftovers {
   Step deadline_passed(Clock::time_point now);
 
   [[nodiscard]] std::optional<Clock::time_point> deadline() const { return deadline_; }
-  [[nodiscard]] Clock::duration patience() const { return patience_; }
+  [[nodiscard]] Clock::duration patience() const { return patience_.value_or(kSettle); }
   [[nodiscard]] bool begun() const { return phase_ != Phase::before; }
   [[nodiscard]] bool waiting() const { return phase_ == Phase::settling || phase_ == Phase::told; }
   [[nodiscard]] bool over() const { return phase_ == Phase::over; }
@@ -45,7 +46,7 @@ class Leftovers {
   Step end(Step step);
 
   Phase phase_ = Phase::before;
-  Clock::duration patience_{0};
+  std::optional<Clock::duration> patience_;
   std::optional<Clock::time_point> deadline_;
 };
 

@@ -79,8 +79,9 @@ ProcessList list_processes() {
     const char* end = entry->d_name + std::strlen(entry->d_name);
     if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
     ProcessEntry process = parse_stat(read_proc(entry->d_name, "stat"));
-    if (process.pid == pid && process.state != 'Z' && process.state != 'X')
-      list.entries.push_back(std::move(process));
+    // A process whose first thread has ended looks like a zombie while its other threads run.
+    const bool dead = (process.state == 'Z' && process.threads < 2) || process.state == 'X';
+    if (process.pid == pid && !dead) list.entries.push_back(std::move(process));
   }
   return list;
 }
@@ -125,8 +126,11 @@ ProcessEntry parse_stat(const std::string& line) {
   const std::size_t name = line.find('(');
   const std::size_t after_name = line.rfind(')');  // the name itself may contain ')'
   if (name == std::string::npos || after_name == std::string::npos || after_name < name) return {};
-  if (std::sscanf(line.c_str() + after_name + 1, " %c %d", &entry.state, &entry.parent) != 2)
-    return {};
+  const int read =
+      std::sscanf(line.c_str() + after_name + 1,
+                  " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d",
+                  &entry.state, &entry.parent, &entry.threads);
+  if (read < 2) return {};
   entry.pid = entry.in_proc = std::atoi(line.c_str());
   entry.name = line.substr(name + 1, after_name - name - 1);
   return entry;
@@ -182,6 +186,7 @@ std::string name_of(const ProcessEntry& entry) {
 }
 
 std::string describe_stuck(const ProcessEntry& entry) {
+  if (entry.pid < 0) return "a process that /proc does not show";
   const std::string channel = read_proc(entry.in_proc, "wchan");
   std::string text = name_of(entry) + ", state " + entry.state + " (" + meaning_of(entry.state);
   if (!channel.empty() && channel != "0") text += ", in " + channel;

@@ -13,6 +13,7 @@ struct ProcessEntry {
   pid_t parent = -1;
   char state = '?';    ///< as in /proc/PID/stat: R, S, D, T, Z, ...
   std::string name;    ///< comm, at most 15 bytes
+  int threads = 1;     ///< 0 or 1 of a zombie, unless only its first thread has ended
   pid_t in_proc = -1;  ///< its pid in /proc, which in a container may be that of another namespace
 };
 

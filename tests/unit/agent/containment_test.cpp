@@ -27,7 +27,7 @@ std::vector<pid_t> pids(const std::vector<ProcessEntry>& entries) {
   return list;
 }
 
-ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", pid}; }
+ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", 1, pid}; }
 
 }  // namespace
 
@@ -67,9 +67,16 @@ TEST_CASE("what goes by itself ends the round whenever it does") {
   CHECK_FALSE(late.deadline().has_value());
 }
 
-TEST_CASE("without patience what is left is killed at once") {
-  for (const std::optional<Leftovers::Clock::duration> patience :
-       {std::optional<Leftovers::Clock::duration>(), {0s}, {-1s}}) {
+TEST_CASE("after a failure what is left has a moment and then gets SIGKILL") {
+  Leftovers left;
+  CHECK(left.begin(true, std::nullopt, kEnd) == Step::nothing);
+  CHECK(left.deadline() == kEnd + Leftovers::kSettle);
+  CHECK(left.deadline_passed(kEnd + Leftovers::kSettle) == Step::kill);
+  CHECK(left.over());
+}
+
+TEST_CASE("when all patience is used up what is left is killed at once") {
+  for (const Leftovers::Clock::duration patience : {0s, -1s}) {
     Leftovers left;
     CHECK(left.begin(true, patience, kEnd) == Step::kill);
     CHECK(left.over());
@@ -99,6 +106,10 @@ TEST_CASE("a line of proc stat is read whatever the name contains") {
   CHECK(odd.parent == 3);
   CHECK(odd.state == 'D');
   CHECK(odd.name == "a) R 1 (b)");
+  const auto leader =
+      agent::parse_stat("9 (t) Z 1 9 9 0 -1 4228360 0 0 0 0 0 0 0 0 20 0 2 0 100 0 0");
+  CHECK(leader.state == 'Z');
+  CHECK(leader.threads == 2);  // its first thread has ended, another runs
   for (const char* garbage : {"", "77", "77 (", ")(", "77 (x)", "77 (x) S", "77 (x) S x"})
     CHECK(agent::parse_stat(garbage).pid == -1);
 }
@@ -132,9 +143,9 @@ TEST_CASE("our own children are found and named") {
 
 TEST_CASE("nobody is signalled who is not whom we meant") {
   // Our parent is not below us, and its parent is not who this entry says.
-  ProcessEntry stranger{getppid(), 1'000'000, 'S', "nobody", getppid()};
+  ProcessEntry stranger{getppid(), 1'000'000, 'S', "nobody", 1, getppid()};
   CHECK_FALSE(agent::signal_process(stranger, 0));
-  CHECK_FALSE(agent::signal_process({1'999'999'999, 5, 'S', "none", 1'999'999'999}, 0));
+  CHECK_FALSE(agent::signal_process({1'999'999'999, 5, 'S', "none", 1, 1'999'999'999}, 0));
 }
 
 TEST_CASE("who cannot be killed is told when the deadline has passed") {

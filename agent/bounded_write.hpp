@@ -1,0 +1,13 @@
+// Writes to a descriptor that somebody else made, without waiting for its reader beyond a limit.
+#pragma once
+
+#include <chrono>
+#include <string_view>
+
+namespace ddprun::agent {
+
+/// Writes until all is written or the limit has passed; true: all is. The descriptor may be a
+/// blocking one, whose reader has stopped; it is left as it is.
+bool write_within(int fd, std::string_view bytes, std::chrono::milliseconds limit);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,240 @@
+// Jobs end, and leave nothing, in odd surroundings: readers that have stopped, ignored SIGCHLD,
+// threads that outlive their first one, cgroups within cgroups, orphaned terminals.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/child.hpp"
+#include "tests/support/job.hpp"
+#include "tests/support/skip.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A program whose stdout and stderr are a pipe that nobody reads. Killed at the end.
+class Unread {
+ public:
+  Unread(const std::vector<std::string>& command, const test::ChildOptions& options) {
+    REQUIRE(pipe2(pipe_, O_CLOEXEC) == 0);
+    std::vector<char*> argv;
+    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+      dup2(pipe_[1], 1);
+      dup2(pipe_[1], 2);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ~Unread() {
+    if (!ended_) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    close(pipe_[0]);
+    close(pipe_[1]);
+  }
+  Unread(const Unread&) = delete;
+  Unread& operator=(const Unread&) = delete;
+
+  void signal(int number) const { kill(pid_, number); }
+  /// Its exit code; -1: it did not end in time.
+  int wait() {
+    int status = 0;
+    ended_ = test::eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; }, 30s);
+    return ended_ && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  int pipe_[2];
+  pid_t pid_ = -1;
+  bool ended_ = false;
+};
+
+std::string name_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+bool python_here() { return test::run({"python3", "-c", ""}).status == 0; }
+
+std::vector<std::string> with_python(std::vector<std::string> options, const std::string& script) {
+  options.insert(options.begin(), test::program("ddprun"));
+  for (const std::string& word :
+       {std::string("--no-python"), std::string("python3"), std::string("-c"), script})
+    options.push_back(word);
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a reader that has stopped keeps no failed job from ending") {
+  test::Job job;
+  Unread unread(test::Job::command({"--nproc-per-node=2", "--grace-period=0.2"},
+                                   {"flood", "300000", "exit", "3"}),
+                job.settings());
+  CHECK(unread.wait() == 3);
+  CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
+}
+
+TEST_CASE("a reader that has stopped keeps no stopped worker from being killed") {
+  test::Job job;
+  Unread unread(test::Job::command({"--grace-period=0.2", "--kill-timeout=0.5"},
+                                   {"ignore-term", "flood", "300000", "sleep", "60"}),
+                job.settings());
+  REQUIRE(test::eventually([&] { return test::processes_with(job.mark_entry()).size() == 3; }));
+  unread.signal(SIGTERM);
+  CHECK(unread.wait() == 128 + SIGTERM);
+  CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
+}
+
+TEST_CASE("jobs end where SIGCHLD was ignored before") {
+  test::Job job;
+  std::string line = "trap '' CHLD; exec";
+  for (const std::string& word : test::Job::command({"--nproc-per-node=2"}, {"print", "hello"}))
+    line += " " + word;
+  const auto result = test::run({"/bin/bash", "-c", line}, job.settings());
+  CHECK_FALSE(result.timed_out);
+  CHECK(result.status == 0);
+}
+
+TEST_CASE("a process whose first thread has ended does not survive") {
+  if (!python_here()) test::skip("no python3");
+  // A child in a session of its own; its first thread ends by the bare system call.
+  const std::string script =
+      "import os, threading, time, ctypes, platform\n"
+      "exit_thread = 60 if platform.machine() == 'x86_64' else 93\n"
+      "if os.fork() == 0:\n"
+      "    os.setsid()\n"
+      "    threading.Thread(target=lambda: time.sleep(60)).start()\n"
+      "    ctypes.CDLL(None).syscall(exit_thread, 0)\n"
+      "time.sleep(0.3)\n";
+  for (const std::string level : {"tree", "cgroup", "pidns"}) {
+    CAPTURE(level);
+    test::Job job;
+    auto settings = job.settings();
+    settings.environment.push_back(test::no_leak_check());
+    const auto result =
+        test::run(with_python({"--contain=" + level, "--grace-period=0.2"}, script), settings);
+    if (result.status == 2) test::skip("no --contain=" + level + " here: " + result.err);
+    CHECK(result.status == 0);
+    CHECK(test::run({"/bin/sh", "-c",
+                     "grep -lz '^" + job.mark_entry() +
+                         "$' /proc/[0-9]*/task/[0-9]*/environ "
+                         "2>/dev/null | head -n 1"})
+              .out.empty());
+  }
+}
+
+TEST_CASE("what a failed worker leaves has a moment to clean up") {
+  test::TempDir directory;
+  const std::string done = (directory.path() / "done").string();
+  test::Job job;
+  auto settings = job.settings();
+  // As Python's resource tracker: deaf to SIGTERM, it cleans up when the worker's pipe has ended.
+  const auto result =
+      test::run({test::program("ddprun"), "--no-python", "--nproc-per-node=1", "/bin/sh", "-c",
+                 "sh -c \"trap '' TERM INT; sleep 0.05; echo clean > " + done + "\" & exit 3"},
+                settings);
+  CHECK(result.status == 3);
+  CHECK(std::filesystem::exists(done));
+  CHECK(test::processes_with(job.mark_entry()).empty());
+}
+
+TEST_CASE("a cgroup in which workers have made others is removed") {
+  const std::string tried = "--contain=cgroup";
+  const auto possible = test::run({test::program("ddprun"), tried, "--no-python", "/bin/true"});
+  if (possible.status != 0) test::skip("no --contain=cgroup here: " + possible.err);
+  const auto result = test::run({test::program("ddprun"), tried, "--no-python", "/bin/sh", "-c",
+                                 "for m in /sys/fs/cgroup /sys/fs/cgroup/unified; do"
+                                 "  d=$m$(sed -n 's/^0:://p' /proc/self/cgroup);"
+                                 "  [ -e $d/cgroup.kill ] && mkdir -p $d/a/b && echo $d; done"});
+  CHECK(result.status == 0);
+  std::string folder = result.out.substr(0, result.out.find('\n'));
+  REQUIRE_FALSE(folder.empty());
+  CHECK_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_CASE("a stop that nobody could undo does not freeze the job") {
+  // A session of its own without a terminal: an orphaned process group, which the kernel never
+  // stops.
+  test::Job job;
+  std::vector<std::string> command{"setsid", "--wait"};
+  for (const std::string& word : test::Job::command(
+           {"--nproc-per-node=2"}, {"print", "here", "sleep", "0.5", "print", "end"}))
+    command.push_back(word);
+  test::Child child(command, job.settings());
+  REQUIRE(child.wait_for_output("[rank0] here"));
+  REQUIRE(child.wait_for_output("[rank1] here"));
+  for (const pid_t pid : test::processes_with(job.mark_entry())) {
+    if (name_of(pid) == "warden") kill(pid, SIGTSTP);
+  }
+  const auto result = child.wait();
+  CHECK_FALSE(result.timed_out);
+  CHECK(result.status == 0);
+  CHECK(result.out.find("[rank0] end") != std::string::npos);
+}
+
+TEST_CASE("an init of a namespace reaps whom the kernel hands to it") {
+  const std::vector<std::string> isolated{"unshare", "--fork", "--pid", "--map-root-user",
+                                          "--mount-proc"};
+  auto probe = isolated;
+  probe.push_back("/bin/true");
+  if (test::run(probe).status != 0)
+    test::skip("unshare(1) with a PID namespace is not allowed here");
+  test::Job job;
+  auto command = isolated;
+  for (const std::string& word : test::Job::command({}, {"print", "here", "sleep", "60"}))
+    command.push_back(word);
+  auto settings = job.settings();
+  settings.environment.push_back(test::no_leak_check());
+  test::Child child(command, settings);
+  REQUIRE(child.wait_for_output("here"));
+  pid_t warden = -1;
+  for (const pid_t pid : test::processes_with(job.mark_entry())) {
+    if (name_of(pid) == "warden") warden = pid;
+  }
+  REQUIRE(warden > 0);
+  // As `docker exec` does: a process that comes into the namespace and leaves another behind.
+  const auto visit = test::run({"nsenter", "--target", std::to_string(warden), "--pid", "--mount",
+                                "--user", "/bin/sh", "-c", "(sleep 0.05 & echo $!)"});
+  if (visit.status != 0) test::skip("no nsenter(1) here: " + visit.err);
+  const auto zombies = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const int pid = std::atoi(entry.path().filename().c_str());
+      if (pid > 0 && test::parent_of(pid) == warden && name_of(pid) == "sleep") ++count;
+    }
+    return count;
+  };
+  CHECK(test::eventually([&] { return zombies() == 0; }, 5s));
+  kill(warden, SIGTERM);
+  child.wait();
+}
+
+TEST_CASE("a job that cannot start its agent leaves no folder") {
+  if (getuid() != 0) test::skip("only root can become a user without processes");
+  test::TempDir directory;
+  std::filesystem::permissions(directory.path(), std::filesystem::perms::all);
+  test::ChildOptions settings;
+  settings.environment = {{"TMPDIR", directory.path().string()}, test::no_leak_check()};
+  const auto result =
+      test::run({"setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "prlimit",
+                 "--nproc=1", test::program("ddprun"), "--no-python", "/bin/true"},
+                settings);
+  if (result.status == 127 || result.status == 126)
+    test::skip("no setpriv or prlimit: " + result.err);
+  CHECK(result.status == 70);
+  CHECK(std::filesystem::is_empty(directory.path()));
+}
