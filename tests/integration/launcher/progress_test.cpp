@@ -237,7 +237,7 @@ TEST_CASE("who prints nothing is named once and nothing is stopped") {
   CHECK_THAT(lines[0], Contains("ddprun: rank 1 has printed nothing for "));
 }
 
-TEST_CASE("--log-timeout says once whom it cannot see") {
+TEST_CASE("what --log-timeout cannot see is said once") {
   const auto [job, report] =
       run_script({"--log-timeout=0.2", "--max-restarts=1"}, "exit $((1 - DDPRUN_ROUND))");
   CHECK(job.status == 0);
