@@ -58,6 +58,7 @@ void CheckpointKeeper::take(const TrainingState& state, std::span<const float> p
   for (std::size_t i = 0; i < moments.size(); ++i) {
     copy(moments[i].values.span(), snapshot.moments[i].span());
   }
+  failed_before_ = writer_.totals().failed;
   writer_.submit();
   step_taken_ = state.step;
   measured_ = false;
@@ -78,7 +79,6 @@ bool CheckpointKeeper::finish(const TrainingState& state, std::span<const float>
   if (settings_.every.kind == CheckpointEvery::Kind::off) return true;
   const auto deadline = std::chrono::steady_clock::now() + kFinishWait;
   bool written = writer_.wait_idle(deadline);
-  const std::int64_t failed_before = writer_.totals().failed;
   if (written && step_taken_ != state.step) {
     take(state, parameters, optimizer, false, std::chrono::steady_clock::now());
     written = writer_.wait_idle(deadline);
@@ -89,7 +89,8 @@ bool CheckpointKeeper::finish(const TrainingState& state, std::span<const float>
                                settings_.writer.directory.string()));
     return false;
   }
-  const bool last_failed = writer_.totals().failed > failed_before;
+  // The last one may have been taken by the cadence, in the last step.
+  const bool last_failed = writer_.totals().failed > failed_before_;
   if (newest().empty()) {
     settings_.warn(fmt::format("no checkpoint was ever written to {}: the result is lost",
                                settings_.writer.directory.string()));

@@ -58,6 +58,7 @@ class CheckpointKeeper {
   Settings settings_;
   CheckpointCadence cadence_;
   std::int64_t step_taken_;
+  std::int64_t failed_before_ = 0;  // writes, when the last one was submitted
   std::chrono::nanoseconds copy_time_{0};
   std::chrono::nanoseconds processor_time_seen_{0};
   bool measured_ = true;

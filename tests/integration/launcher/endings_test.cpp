@@ -139,13 +139,15 @@ TEST_CASE("a process whose first thread has ended does not survive") {
 
 TEST_CASE("what a failed worker leaves has a moment to clean up") {
   test::TempDir directory;
+  const std::string ready = (directory.path() / "ready").string();
   const std::string done = (directory.path() / "done").string();
   test::Job job;
   auto settings = job.settings();
-  // As Python's resource tracker: deaf to SIGTERM, it cleans up when the worker's pipe has ended.
+  // As Python's resource tracker: deaf to SIGTERM, it cleans up when the worker has ended.
   const auto result =
       test::run({test::program("ddprun"), "--no-python", "--nproc-per-node=1", "/bin/sh", "-c",
-                 "sh -c \"trap '' TERM INT; sleep 0.05; echo clean > " + done + "\" & exit 3"},
+                 "sh -c \"trap '' TERM INT; echo > " + ready + "; sleep 0.05; echo clean > " +
+                     done + "\" & while [ ! -e " + ready + " ]; do sleep 0.01; done; exit 3"},
                 settings);
   CHECK(result.status == 3);
   CHECK(std::filesystem::exists(done));

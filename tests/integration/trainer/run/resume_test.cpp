@@ -181,10 +181,15 @@ TEST_CASE(
   Arguments first = arguments;
   first.insert(first.end(), {"--max-steps", "5"});
   train({.arguments = first});
-  WorkerGroup group({.arguments = arguments, .prefix = full});
-  const ChildResult result = group.wait()[0];
-  CHECK(result.status == 0);
-  CHECK_THAT(result.err, Contains("CHECKPOINT NOT WRITTEN") && Contains("step-00000005"));
+  // Also where the last step is one at which a checkpoint is due anyway.
+  for (const std::string every : {"auto", "1"}) {
+    Arguments again = arguments;
+    again.insert(again.end(), {"--checkpoint-every", every});
+    WorkerGroup group({.arguments = again, .prefix = full});
+    const ChildResult result = group.wait()[0];
+    CHECK(result.status == 0);
+    CHECK_THAT(result.err, Contains("CHECKPOINT NOT WRITTEN") && Contains("step-00000005"));
+  }
   CHECK(latest_step(directory / "out") == 5);
   CHECK(field(train({.arguments = arguments}), "weights") == base);
 }
