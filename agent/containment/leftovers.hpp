@@ -13,7 +13,7 @@ class Leftovers {
 
   /// Processes that a worker has started often end by themselves a moment after it (Python's
   /// resource tracker): nothing is said of those.
-  static constexpr std::chrono::milliseconds kSettle{200};
+  static constexpr std::chrono::milliseconds kSettle{100};
 
   /// What to do now.
   enum class Step {

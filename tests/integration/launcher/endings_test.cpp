@@ -146,7 +146,7 @@ TEST_CASE("what a failed worker leaves has a moment to clean up") {
   // As Python's resource tracker: deaf to SIGTERM, it cleans up when the worker has ended.
   const auto result =
       test::run({test::program("ddprun"), "--no-python", "--nproc-per-node=1", "/bin/sh", "-c",
-                 "sh -c \"trap '' TERM INT; echo > " + ready + "; sleep 0.05; echo clean > " +
+                 "sh -c \"trap '' TERM INT; echo > " + ready + "; sleep 0.01; echo clean > " +
                      done + "\" & while [ ! -e " + ready + " ]; do sleep 0.01; done; exit 3"},
                 settings);
   CHECK(result.status == 3);
