@@ -124,9 +124,9 @@ class WorkerOutput {
   std::map<int, std::unique_ptr<Stream>> streams_;  // by descriptor; the thread's own
   int next_id_ = 0;
   std::vector<int> ended_;  // streams that have come to their end
-  LogBuffer read_;      // what was read last
-  LogBuffer filtered_;  // lines of it that a filter found
-  bool full_ = false;   // a worker wrote so much that reading must not rest
+  LogBuffer read_;          // what was read last
+  LogBuffer filtered_;      // lines of it that a filter found
+  bool full_ = false;       // a worker wrote so much that reading must not rest
 
   mutable std::mutex mutex_;  // for all below
   std::condition_variable changed_;
