@@ -93,13 +93,12 @@ class Warden {
       wait();
       take_signals();
       take_notes();
-      if (const auto code = agent_exit()) return finish(*code, settings_.kill_timeout);
+      if (const auto code = agent_exit()) return *code;
       reap_strangers();
       if (deadline_ && Clock::now() >= *deadline_) {
         kill(agent_, SIGKILL);
-        say("the agent (pid " + std::to_string(agent_) +
-            ") did not end the job in time: killing everything");
-        return finish(kExitInternal, kLastKillLimit);
+        return finish(kExitInternal, kLastKillLimit,
+                      agent_name() + " did not end the job in time: killing everything");
       }
     }
   }
@@ -185,25 +184,28 @@ class Warden {
     if (!deadline_ || deadline < *deadline_) deadline_ = deadline;
   }
 
-  // The agent's exit code once it is gone. Other children are what it left; they are reaped in
-  // `finish`.
+  std::string agent_name() const { return "the agent (pid " + std::to_string(agent_) + ")"; }
+
+  // Our exit code once the agent is gone. Other children are what it left; they end in `finish`.
   std::optional<int> agent_exit() {
     siginfo_t info{};
     if (waitid(P_PID, static_cast<id_t>(agent_), &info, WEXITED | WNOHANG) != 0 ||
         info.si_pid != agent_) {
       return std::nullopt;
     }
-    if (info.si_code == CLD_EXITED) return info.si_status;
-    say("the agent (pid " + std::to_string(agent_) + ") was killed by " +
-        proto::signal_name(info.si_status) + ": all workers are killed");
-    return kExitInternal;
+    if (info.si_code == CLD_EXITED) return finish(info.si_status, settings_.kill_timeout, "");
+    return finish(kExitInternal, settings_.kill_timeout,
+                  agent_name() + " was killed by " + proto::signal_name(info.si_status) +
+                      ": all workers are killed");
   }
 
-  int finish(int code, std::chrono::milliseconds kill_limit) {
+  // Kills first and speaks then: a slow reader of ours shall not lengthen anybody's life.
+  int finish(int code, std::chrono::milliseconds kill_limit, const std::string& words) {
     if (cgroup_) cgroup_->kill();
     // What the agent itself could not kill, and has reported, gets no second chance.
     const auto limit = code == kExitLeftovers ? 0ms : kill_limit;
     const auto left = agent::kill_all_children(Clock::now() + limit);
+    if (!words.empty()) say(words);
     if (code != kExitLeftovers) {
       for (const agent::ProcessEntry& process : left)
         say("could not be killed: " + agent::describe_stuck(process));
@@ -254,7 +256,8 @@ bool prepare(agent::ContainmentLevel level, bool may_go_without,
     return true;
   }
   if (may_go_without) return true;
-  say("cannot make a cgroup for the workers: " + made.error().message());
+  say("cannot make a cgroup for the workers: " + made.error().message() +
+      "; use --contain=auto, which does without where it must");
   return false;
 }
 
@@ -300,7 +303,8 @@ int guard_agent(const WardenSettings& settings,
   if (!prepare(settings.containment, settings.cgroup_optional, cgroup)) return kExitUsage;
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    say(std::string("cannot make a socket: ") + std::strerror(errno));
+    say(std::string("cannot make a socket: ") + std::strerror(errno) +
+        "; look at the limit of open files (ulimit -n)");
     return kExitInternal;
   }
   UniqueFd agents_end(ends[0]);
@@ -308,7 +312,9 @@ int guard_agent(const WardenSettings& settings,
   const pid_t warden = getpid();
   const pid_t agent = fork();
   if (agent < 0) {
-    say(std::string("cannot start the agent: ") + std::strerror(errno));
+    say(std::string("cannot start the agent: ") + std::strerror(errno) +
+        "; look at the limits of processes and memory (ulimit -u, the container's pids and "
+        "memory)");
     return kExitInternal;
   }
   if (agent == 0) {

@@ -1,8 +1,10 @@
 #include "agent/containment/job_cgroup.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -26,8 +28,14 @@ using namespace std::chrono_literals;
 constexpr long kCgroup2Magic = 0x63677270;  // CGROUP2_SUPER_MAGIC
 constexpr auto kGuardLimit = 10s;           // then it gives up, too
 constexpr auto kGuardLooksEvery = 2ms;
+constexpr int kGuardEndsWithinMs = 200;
 
 ErrorCode cgroup_error() { return {errno, boost::system::system_category()}; }
+
+bool writable(const std::string& parent) {
+  return !parent.empty() && access(parent.c_str(), W_OK) == 0 &&
+         access((parent + "/cgroup.procs").c_str(), W_OK) == 0;
+}
 
 /// The cgroups that workers have made below theirs, the deepest first.
 void remove_below(const std::string& folder) {
@@ -57,10 +65,10 @@ void remove_below(const std::string& folder) {
 
 }  // namespace
 
-std::string JobCgroup::parent_folder(const std::string& root) {
-  for (const CgroupPlace& place : own_cgroups("", root)) {
+std::string JobCgroup::parent_folder() {
+  for (const CgroupPlace& place : own_cgroups("")) {
     if (!place.unified) continue;
-    std::string folder = root + place.mount_point + place.path;
+    std::string folder = place.mount_point + place.path;
     // The root of the hierarchy has no cgroup.kill of its own, though those below it do.
     struct stat status {};
     const bool kills = stat((folder + "/cgroup.kill").c_str(), &status) == 0 ||
@@ -70,11 +78,7 @@ std::string JobCgroup::parent_folder(const std::string& root) {
   return "";
 }
 
-bool JobCgroup::possible() {
-  const std::string parent = parent_folder();
-  return !parent.empty() && access(parent.c_str(), W_OK) == 0 &&
-         access((parent + "/cgroup.procs").c_str(), W_OK) == 0;
-}
+bool JobCgroup::possible() { return writable(parent_folder()); }
 
 bool JobCgroup::delegated() {
   // Asked at every start: on most machines the first question answers it.
@@ -83,7 +87,7 @@ bool JobCgroup::delegated() {
     return false;
   const std::string parent = parent_folder();
   struct stat status {};
-  if (parent.empty() || stat(parent.c_str(), &status) != 0 || !possible()) return false;
+  if (!writable(parent) || stat(parent.c_str(), &status) != 0) return false;
   char mark = '0';
   for (const char* name : {"user.delegate", "trusted.delegate"}) {
     if (getxattr(parent.c_str(), name, &mark, 1) == 1 && mark == '1') return true;
@@ -150,8 +154,11 @@ Result<GuardedCgroup> GuardedCgroup::make() {
 
 void GuardedCgroup::kill() const {
   cgroup_.kill();
+  const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, guard_, 0)));
   ::kill(guard_, SIGKILL);
-  waitpid(guard_, nullptr, 0);
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  poll(&ended, 1, kGuardEndsWithinMs);
+  waitpid(guard_, nullptr, WNOHANG);
 }
 
 }  // namespace ddprun::agent

@@ -14,8 +14,8 @@ namespace ddprun::agent {
 class JobCgroup {
  public:
   /// Where ours would be made. Empty: no cgroup of version 2 is mounted, or the kernel is older
-  /// than 5.14 and cannot kill one. `root` stands before every path.
-  static std::string parent_folder(const std::string& root = "");
+  /// than 5.14 and cannot kill one.
+  static std::string parent_folder();
 
   /// Whether we may make one there.
   static bool possible();
