@@ -10,19 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "bench/logs/write_all.hpp"
+
+using ddprun::bench::write_all;
+
 namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
-
-bool write_all(int fd, const char* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t n = write(fd, data, size);
-    if (n <= 0) return false;
-    data += n;
-    size -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
 
 }  // namespace
 

@@ -10,20 +10,14 @@
 
 namespace bench = ddprun::bench;
 
+#include "bench/logs/write_all.hpp"
+
+using ddprun::bench::write_all;
+
 namespace {
 
 void wait_for(const std::atomic<int>& flag) {
   while (flag.load() == 0) usleep(200);
-}
-
-bool write_all(int fd, const char* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t n = write(fd, data, size);
-    if (n <= 0) return false;
-    data += n;
-    size -= static_cast<std::size_t>(n);
-  }
-  return true;
 }
 
 /// Some arithmetic that the compiler can't leave out; the same amount each time.

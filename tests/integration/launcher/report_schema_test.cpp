@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/job.hpp"
+#include "tests/integration/launcher/script_job.hpp"
 
 using namespace ddprun;
 
@@ -133,22 +133,6 @@ class JsonSchema {
   std::set<std::string> met_;
 };
 
-/// Of a job whose workers are `script` in a shell; $W is job_worker. No debugger is in PATH.
-nlohmann::json report_of(std::vector<std::string> options, const std::string& script) {
-  const test::TempDir folder;
-  const std::string file = (folder / "report.json").string();
-  std::vector<std::string> words{test::program("ddprun"), "--report=" + file, "--grace-period=2"};
-  words.insert(words.end(), options.begin(), options.end());
-  words.insert(words.end(), {"/bin/sh", "-c", script});
-  test::Job job;
-  auto settings = job.settings();
-  settings.environment.emplace_back("W", test::helper("job_worker"));
-  settings.environment.emplace_back("PATH", "/nowhere");
-  test::run(words, settings);
-  std::ifstream stream(file);
-  return nlohmann::json::parse(std::string(std::istreambuf_iterator<char>(stream), {}));
-}
-
 }  // namespace
 
 TEST_CASE("reports have the form that their schema says and every key of it is used") {
@@ -156,7 +140,7 @@ TEST_CASE("reports have the form that their schema says and every key of it is u
   JsonSchema schema(nlohmann::json::parse(stream));
   const auto check = [&schema](const std::vector<std::string>& options, const std::string& script) {
     INFO(script);
-    const auto report = report_of(options, script);
+    const auto report = test::run_script(options, script, "/nowhere").report;  // no debugger
     INFO(report.dump(1));
     CHECK(schema.wrong_with(report) == "");
   };
