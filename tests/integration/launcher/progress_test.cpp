@@ -20,6 +20,17 @@ using Catch::Matchers::Contains;
 
 namespace {
 
+struct Ran {
+  test::ChildResult job;
+  nlohmann::json report;
+};
+
+Ran run_script(const std::vector<std::string>& options, const std::string& script,
+               const std::string& path = "") {
+  auto [job, report] = test::run_script(options, script, path);
+  return {std::move(job), nlohmann::json::parse(report)};
+}
+
 /// Rank 1 stays in the forward pass of step 7; rank 0 waits for it, and did so first.
 constexpr const char* kOneHangs =
     "case $RANK in "
@@ -45,7 +56,7 @@ std::string all_stacks(const nlohmann::json& report) {
 
 TEST_CASE("a worker that makes no progress is named with its step and phase and silence") {
   const auto [job, report] =
-      test::run_script({"--nproc-per-node=2", "--progress-timeout=0.5"}, kOneHangs, "/nowhere");
+      run_script({"--nproc-per-node=2", "--progress-timeout=0.5"}, kOneHangs, "/nowhere");
   CHECK(job.status == 1);
   CHECK_THAT(job.err, Contains("ddprun: culprit: rank 1 (local rank 1, pid "));
   CHECK_THAT(job.err, Contains("ddprun: evidence: hang: rank 1 at step 7 in phase \"forward\", "
@@ -62,7 +73,7 @@ TEST_CASE("a worker that makes no progress is named with its step and phase and 
 }
 
 TEST_CASE("after a hang the group is started again and may succeed") {
-  const auto [job, report] = test::run_script(
+  const auto [job, report] = run_script(
       {"--nproc-per-node=2", "--progress-timeout=0.5", "--max-restarts=1"},
       std::string("test $DDPRUN_ROUND = 0 || exec $W progress 9 done close-page; ") + kOneHangs,
       "/nowhere");
@@ -74,9 +85,8 @@ TEST_CASE("after a hang the group is started again and may succeed") {
 }
 
 TEST_CASE("a hang that ignores the stop signal is killed and still a hang") {
-  const auto [job, report] =
-      test::run_script({"--progress-timeout=0.4", "--grace-period=0.2"},
-                       "exec $W ignore-term progress 3 load sleep 60", "/nowhere");
+  const auto [job, report] = run_script({"--progress-timeout=0.4", "--grace-period=0.2"},
+                                        "exec $W ignore-term progress 3 load sleep 60", "/nowhere");
   CHECK(job.status == 1);
   CHECK(report["culprit"]["evidence"] == "hang");
   CHECK(report["culprit"]["signal"] == SIGKILL);
@@ -85,7 +95,7 @@ TEST_CASE("a hang that ignores the stop signal is killed and still a hang") {
 TEST_CASE("the stacks of a hung worker come from gdb where it is") {
   if (access("/usr/bin/gdb", X_OK) != 0) test::skip("no gdb here");
   const auto [job, report] =
-      test::run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60");
+      run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60");
   const std::string stacks = all_stacks(report);
   // A kernel that lets nobody be traced: then gdb says so.
   if (stacks.find("(gdb: ") != std::string::npos) test::skip("gdb may not look: " + stacks);
@@ -105,12 +115,12 @@ TEST_CASE("a Python worker is looked at by py-spy and what fails is said") {
   std::string path =
       stand_in(folder, "py-spy",
                "echo Process $3; echo 'Thread 1 (idle): \"MainThread\"'; echo '    f (t.py:3)'");
-  auto found = test::run_script({"--progress-timeout=0.4"}, script, path);
+  auto found = run_script({"--progress-timeout=0.4"}, script, path);
   CHECK_THAT(all_stacks(found.report),
              Contains("by py-spy:\nThread 1 (idle)") && Contains("f (t.py:3)"));
   CHECK(found.report["culprit"]["step"] == 4);
   path = stand_in(folder, "py-spy", "echo 'Error: Permission denied' >&2; exit 1");
-  found = test::run_script({"--progress-timeout=0.4"}, script, path);
+  found = run_script({"--progress-timeout=0.4"}, script, path);
   CHECK_THAT(all_stacks(found.report),
              Contains("from /proc") && Contains("(py-spy: Error: Permission denied)"));
 }
@@ -120,7 +130,7 @@ TEST_CASE("a job that is stopped while stacks are taken ends at once and leaves 
   const std::string path = stand_in(folder, "gdb", "kill -INT $PPID; exec /bin/sleep 60");
   // The helper's parent is the agent, which takes signals as ddprun itself does.
   const auto [job, report] =
-      test::run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60", path);
+      run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60", path);
   CHECK(job.status == 128 + SIGINT);
   CHECK(report["outcome"] == "cancelled");
 }
@@ -129,19 +139,18 @@ TEST_CASE("a worker that goes on while its stacks are taken is not stopped") {
   const test::TempDir folder;
   const std::string path = stand_in(folder, "gdb", "kill -USR1 $2; /bin/sleep 1; echo 'Thread 1'");
   const auto [job, report] =
-      test::run_script({"--progress-timeout=0.4"},
-                       "trap 'exec $W progress 4 x progress 5 y close-page sleep 2' USR1; "
-                       "$W progress 3 load; while :; do /bin/sleep 0.1; done",
-                       path);
+      run_script({"--progress-timeout=0.4"},
+                 "trap 'exec $W progress 4 x progress 5 y close-page sleep 2' USR1; "
+                 "$W progress 3 load; while :; do /bin/sleep 0.1; done",
+                 path);
   CHECK(job.status == 0);
   CHECK_THAT(job.err, Contains("rank 0 goes on after all"));
 }
 
 TEST_CASE("a worker that somebody debugs is left alone with those who wait for it") {
-  const auto [job, report] =
-      test::run_script({"--nproc-per-node=2", "--progress-timeout=0.4"},
-                       "case $RANK in 0) exec $W progress 4 wait sleep 2;; "
-                       "1) exec $W traced 1.8 progress 3 load sleep 2;; esac");
+  const auto [job, report] = run_script({"--nproc-per-node=2", "--progress-timeout=0.4"},
+                                        "case $RANK in 0) exec $W progress 4 wait sleep 2;; "
+                                        "1) exec $W traced 1.8 progress 3 load sleep 2;; esac");
   if (job.status == 77) test::skip("no process may be traced here");
   CHECK(job.status == 0);
   CHECK_THAT(job.err, Contains("rank 1 hangs: at step 3") && Contains(" debugs it, so it is left"));
@@ -149,7 +158,7 @@ TEST_CASE("a worker that somebody debugs is left alone with those who wait for i
 }
 
 TEST_CASE("who moves and who wrote no page and who asked not to be watched are not judged") {
-  const auto [job, report] = test::run_script(
+  const auto [job, report] = run_script(
       {"--nproc-per-node=3", "--progress-timeout=0.6"},
       "case $RANK in "
       "0) exec $W progress 1 a sleep 0.1 progress 1 a sleep 0.1 progress 2 a sleep 0.1 progress 3 "
@@ -166,8 +175,8 @@ TEST_CASE("who moves and who wrote no page and who asked not to be watched are n
 TEST_CASE("a page that is garbage or cut is ignored with one warning") {
   for (const std::string page : {"page garbage", "progress 3 load page x", "page ''"}) {
     INFO(page);
-    const auto [job, report] = test::run_script({"--nproc-per-node=2", "--progress-timeout=0.3"},
-                                                "exec $W " + page + " sleep 1.5");
+    const auto [job, report] = run_script({"--nproc-per-node=2", "--progress-timeout=0.3"},
+                                          "exec $W " + page + " sleep 1.5");
     CHECK(job.status == 0);
     const auto warnings = test::sorted_lines(job.err);
     REQUIRE(warnings.size() == 1);
@@ -182,8 +191,8 @@ TEST_CASE("a page that is garbage or cut is ignored with one warning") {
 TEST_CASE("a folder or a pipe in place of a page is ignored too") {
   for (const std::string make : {"mkdir $DDPRUN_PROGRESS_FILE", "mkfifo $DDPRUN_PROGRESS_FILE"}) {
     INFO(make);
-    const auto [job, report] = test::run_script(
-        {"--progress-timeout=0.3"}, "PATH=/bin:/usr/bin; " + make + "; exec $W sleep 1");
+    const auto [job, report] =
+        run_script({"--progress-timeout=0.3"}, "PATH=/bin:/usr/bin; " + make + "; exec $W sleep 1");
     CHECK(job.status == 0);
     CHECK_THAT(job.err, Contains("is ignored"));
   }
@@ -206,10 +215,10 @@ TEST_CASE("a job that is paused by Ctrl-Z does not hang") {
 }
 
 TEST_CASE("who prints nothing is named once and nothing is stopped") {
-  const auto [job, report] = test::run_script(
-      {"--nproc-per-node=2", "--log-timeout=0.8"},
-      "test $RANK = 0 || exec $W sleep 2.4; "
-      "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo step $i; /bin/sleep 0.2; done");
+  const auto [job, report] =
+      run_script({"--nproc-per-node=2", "--log-timeout=0.8"},
+                 "test $RANK = 0 || exec $W sleep 2.4; "
+                 "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo step $i; /bin/sleep 0.2; done");
   CHECK(job.status == 0);
   const auto lines = test::sorted_lines(job.err);
   REQUIRE(lines.size() == 1);
@@ -218,7 +227,7 @@ TEST_CASE("who prints nothing is named once and nothing is stopped") {
 
 TEST_CASE("what --log-timeout cannot see is said once") {
   const auto [job, report] =
-      test::run_script({"--log-timeout=0.2", "--max-restarts=1"}, "exit $((1 - DDPRUN_ROUND))");
+      run_script({"--log-timeout=0.2", "--max-restarts=1"}, "exit $((1 - DDPRUN_ROUND))");
   CHECK(job.status == 0);
   const auto first = job.err.find("--log-timeout cannot see rank 0");
   CHECK(first != std::string::npos);
@@ -227,7 +236,7 @@ TEST_CASE("what --log-timeout cannot see is said once") {
 
 TEST_CASE("rounds that fail at the same step again and again end the job") {
   const auto [job, report] =
-      test::run_script({"--max-restarts=9"}, "$W progress $((5 - DDPRUN_ROUND)) load; exit 1");
+      run_script({"--max-restarts=9"}, "$W progress $((5 - DDPRUN_ROUND)) load; exit 1");
   CHECK(job.status == 1);
   CHECK_THAT(job.err, Contains("not restarted: crash loop: no progress in 3 rounds: none got "
                                "beyond step 5 (2 of 9 restarts used)"));
@@ -237,8 +246,8 @@ TEST_CASE("rounds that fail at the same step again and again end the job") {
 }
 
 TEST_CASE("a C program reports its progress by the header") {
-  CHECK(test::run_script({}, "exec " + test::helper("progress_worker") + " alone").job.status == 0);
-  const auto [job, report] = test::run_script({}, "exec " + test::helper("progress_worker"));
+  CHECK(run_script({}, "exec " + test::helper("progress_worker") + " alone").job.status == 0);
+  const auto [job, report] = run_script({}, "exec " + test::helper("progress_worker"));
   CHECK(job.status == 20);
   CHECK(report["culprit"]["step"] == 2);
   CHECK(report["culprit"]["phase"] == "a phase of more than twe");
@@ -256,7 +265,7 @@ TEST_CASE("the five lines of Python in the documentation report progress") {
   const test::TempDir folder;
   std::ofstream(folder / "example.py")
       << example << "for step in range(4):\n    progress(step, 'forward')\nraise SystemExit(21)\n";
-  const auto [job, report] = test::run_script(
+  const auto [job, report] = run_script(
       {"--progress-timeout=5"}, "exec /usr/bin/python3 " + (folder / "example.py").string());
   CHECK(job.status == 21);
   CHECK(report["culprit"]["step"] == 3);

@@ -140,7 +140,8 @@ TEST_CASE("reports have the form that their schema says and every key of it is u
   JsonSchema schema(nlohmann::json::parse(stream));
   const auto check = [&schema](const std::vector<std::string>& options, const std::string& script) {
     INFO(script);
-    const auto report = test::run_script(options, script, "/nowhere").report;  // no debugger
+    const auto report =
+        nlohmann::json::parse(test::run_script(options, script, "/nowhere").report);  // no debugger
     INFO(report.dump(1));
     CHECK(schema.wrong_with(report) == "");
   };

@@ -7,15 +7,13 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "tests/support/job.hpp"
 
 namespace ddprun::test {
 
 struct ScriptResult {
   ChildResult job;
-  nlohmann::json report;
+  std::string report;  ///< JSON
 };
 
 /// Runs `script` in a shell as every worker; $W is job_worker. A `path` takes PATH's place.
@@ -33,7 +31,7 @@ inline ScriptResult run_script(const std::vector<std::string>& options, const st
   ScriptResult result{run(words, settings), {}};
   CHECK(processes_with(job.mark_entry()).empty());
   std::ifstream stream(file);
-  result.report = nlohmann::json::parse(std::string(std::istreambuf_iterator<char>(stream), {}));
+  result.report.assign(std::istreambuf_iterator<char>(stream), {});
   return result;
 }
 
