@@ -19,6 +19,7 @@
 #include "agent/bounded_write.hpp"
 #include "agent/containment/clearing.hpp"
 #include "agent/containment/pid_namespace.hpp"
+#include "launcher/agent_deadline.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
 #include "proto/words.hpp"
@@ -85,7 +86,11 @@ class Warden {
  public:
   Warden(const WardenSettings& settings, pid_t agent, UniqueFd link,
          std::optional<agent::GuardedCgroup> cgroup)
-      : settings_(settings), agent_(agent), link_(std::move(link)), cgroup_(std::move(cgroup)) {}
+      : settings_(settings),
+        agent_(agent),
+        link_(std::move(link)),
+        cgroup_(std::move(cgroup)),
+        deadline_(settings.grace_period + settings.kill_timeout + kStuckMargin) {}
 
   int run(const sigset_t& watched) {
     signals_.reset(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -94,11 +99,21 @@ class Warden {
       take_signals();
       take_notes();
       if (const auto code = agent_exit()) return *code;
+      look_at_agent();
       reap_strangers();
-      if (deadline_ && Clock::now() >= *deadline_) {
-        kill(agent_, SIGKILL);
-        return finish(kExitInternal, kLastKillLimit,
-                      agent_name() + " did not end the job in time: killing everything");
+      switch (deadline_.due(Clock::now())) {
+        case AgentDeadline::Due::nothing:
+          break;
+        case AgentDeadline::Due::say_stopped:
+          say_stopped();
+          break;
+        case AgentDeadline::Due::end_job:
+          kill(agent_, SIGKILL);
+          return finish(kExitInternal, kLastKillLimit,
+                        agent_name() +
+                            (deadline_.ending() ? " did not end the job in time"
+                                                : " was stopped and not continued") +
+                            ": killing everything");
       }
     }
   }
@@ -108,12 +123,13 @@ class Warden {
     pollfd ears[] = {{signals_.get(), POLLIN, 0}, {link_.get(), POLLIN, 0}};
     if (agent_said_all_) ears[1].fd = -1;
     timespec left{};
-    if (deadline_) {
-      const auto until = std::max<std::chrono::nanoseconds>(*deadline_ - Clock::now(), 0ns);
+    const auto deadline = deadline_.next();
+    if (deadline) {
+      const auto until = std::max<std::chrono::nanoseconds>(*deadline - Clock::now(), 0ns);
       const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
       left = {seconds.count(), static_cast<long>((until - seconds).count())};
     }
-    ppoll(ears, 2, deadline_ ? &left : nullptr, nullptr);
+    ppoll(ears, 2, deadline ? &left : nullptr, nullptr);
   }
 
   void take_signals() {
@@ -123,8 +139,7 @@ class Warden {
       if (signal == SIGCHLD) continue;
       if (signal == SIGTSTP) pausing_ = true;
       if (signal == SIGCONT) pausing_ = false;
-      if (contains(settings_.stop_signals, signal))
-        end_by(Clock::now() + settings_.grace_period + settings_.kill_timeout + kStuckMargin);
+      if (contains(settings_.stop_signals, signal)) deadline_.stop_requested(Clock::now());
       pass_on(signal, info.ssi_code > 0 ? 0 : static_cast<std::int32_t>(info.ssi_pid));
     }
   }
@@ -173,15 +188,28 @@ class Warden {
           pause();
           break;
         case agent::WardenNote::Kind::ends_within:
-          // It lives, and knows better than what we knew before.
-          deadline_ = Clock::now() + std::chrono::milliseconds(note.milliseconds);
+          deadline_.ends_within(std::chrono::milliseconds(note.milliseconds), Clock::now());
           break;
       }
     }
   }
 
-  void end_by(Clock::time_point deadline) {
-    if (!deadline_ || deadline < *deadline_) deadline_ = deadline;
+  // A stopped agent can neither stop nor restart workers. The kernel tells us of it, so a healthy
+  // job needs no heartbeat.
+  void look_at_agent() {
+    siginfo_t info{};
+    const auto id = static_cast<id_t>(agent_);
+    if (waitid(P_PID, id, &info, WSTOPPED | WCONTINUED | WNOHANG) != 0 || info.si_pid != agent_)
+      return;
+    if (info.si_code == CLD_STOPPED) deadline_.stopped(Clock::now());
+    if (info.si_code == CLD_CONTINUED) deadline_.continued();
+  }
+
+  void say_stopped() const {
+    const auto left = std::chrono::ceil<std::chrono::seconds>(deadline_.left(Clock::now()));
+    say(agent_name() + " has been stopped and guards nothing; kill -CONT " +
+        std::to_string(agent_) + " lets the job go on, else it is killed in " +
+        std::to_string(left.count()) + " s");
   }
 
   std::string agent_name() const { return "the agent (pid " + std::to_string(agent_) + ")"; }
@@ -231,7 +259,7 @@ class Warden {
   UniqueFd signals_;
   bool agent_said_all_ = false;
   bool pausing_ = false;  // SIGTSTP came, and no SIGCONT after it
-  std::optional<Clock::time_point> deadline_;
+  AgentDeadline deadline_;
 };
 
 /// What has to be there before the agent is; false: it could not be made, which was said.

@@ -358,3 +358,27 @@ TEST_CASE("a frozen agent does not keep the job alive: the warden ends it") {
   CHECK(result.err.find("did not end the job in time") != std::string::npos);
   CHECK(nothing_left(mark));
 }
+
+TEST_CASE("an agent that somebody stops is continued in time, or the job ends") {
+  const bool continued = GENERATE(true, false);
+  CAPTURE(continued);
+  const std::string mark = test::unique_mark();
+  test::Child child(job({"--nproc-per-node=2", "--grace-period=0", "--kill-timeout=0.1"},
+                        {"daemon", "print", "ready", "sleep", continued ? "7" : "60"}),
+                    marked(mark));
+  REQUIRE(child.wait_for(
+      [](const std::string& out, const std::string&) { return count(out, "ready") == 2; }));
+  const pid_t agent = agent_of(child.pid(), mark);
+  REQUIRE(agent > 0);
+  kill(agent, SIGSTOP);
+  const std::string advice = "kill -CONT " + std::to_string(agent);
+  REQUIRE(child.wait_for([&](const std::string&, const std::string& err) {
+    return err.find(advice) != std::string::npos;
+  }));
+  if (continued) kill(agent, SIGCONT);
+  const auto result = child.wait();
+  CAPTURE(result.err);
+  CHECK(result.status == (continued ? 0 : 70));
+  CHECK((result.err.find("was stopped and not continued") != std::string::npos) != continued);
+  CHECK(nothing_left(mark));
+}
