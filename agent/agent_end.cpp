@@ -21,6 +21,7 @@ namespace {
 
 constexpr auto kLastWordsLimit = 200ms;  // for what dead workers wrote to be read
 constexpr auto kKillLimitLeast = 200ms;
+constexpr auto kSayStuckAfter = 1s;  // of leftovers that SIGKILL has not ended
 constexpr std::size_t kLeftoversNamed = 8;
 constexpr std::size_t kFirstRoundsKept = 10;
 constexpr std::size_t kLastRoundsKept = 90;
@@ -111,8 +112,16 @@ void Agent::kill_leftovers() {
   const auto now = Clock::now();
   auto limit = round_->kill_deadline.value_or(now + config_.kill_timeout) - now;
   limit = std::max<Clock::duration>(limit, kKillLimitLeast);
-  for (const ProcessEntry& process : kill_everything(limit))
-    result_.leftovers.push_back(describe_stuck(process));
+  auto left = kill_everything(std::min<Clock::duration>(limit, kSayStuckAfter));
+  if (!left.empty() && limit > kSayStuckAfter) {
+    const auto more = left.size() - 1;
+    notice(fmt::format("SIGKILL has not ended {}{}; waiting for at most {} (--kill-timeout)",
+                       describe_stuck(left.front()),
+                       more > 0 ? fmt::format(" and {} more", more) : "",
+                       proto::describe(limit - kSayStuckAfter)));
+    left = kill_everything(limit - kSayStuckAfter);
+  }
+  for (const ProcessEntry& process : left) result_.leftovers.push_back(describe_stuck(process));
 }
 
 std::vector<ProcessEntry> Agent::kill_everything(Clock::duration limit) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/environment_names.hpp"
+#include "proto/words.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -59,6 +60,33 @@ std::string log_folder_text(const LaunchPlan& plan) {
   const std::string base = plan.logs.base.empty() ? "TMPDIR" : plan.logs.base;
   return fmt::format("{}/{}{}_(random)/attempt_(restarts)/(local rank)/", base,
                      plan.logs.base.empty() ? "ddprun_" : "", plan.run_id);
+}
+
+std::string_view name_of(agent::LogPolicy policy) {
+  return policy == agent::LogPolicy::drop ? "drop" : "block";
+}
+
+/// What bounds the logs: how files are rotated, and what happens to output that nobody takes.
+std::string log_limits_text(const LogOptions& logs) {
+  std::string text;
+  if (logs.rotation.bytes_max > 0) {
+    text = fmt::format("a new file after {} bytes, {} older kept; ", logs.rotation.bytes_max,
+                       logs.rotation.keep);
+  }
+  return text + (logs.policy == agent::LogPolicy::drop ? "what nobody takes is dropped and counted"
+                                                       : "workers wait for who takes their output");
+}
+
+/// Whose silence ends a round.
+std::string watch_text(const LaunchOptions& options) {
+  std::string text;
+  if (options.progress_timeout.count() > 0)
+    text = fmt::format("no progress for {}", proto::describe(options.progress_timeout));
+  if (options.log_timeout.count() > 0) {
+    text += fmt::format("{}no output for {}", text.empty() ? "" : ", or ",
+                        proto::describe(options.log_timeout));
+  }
+  return text.empty() ? "not looked for (see --progress-timeout)" : text;
 }
 
 std::string_view name_of(StdinMode mode) {
@@ -165,11 +193,14 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += streams_text(plan);
   text += fmt::format("stdin        {}\n", name_of(plan.standard_input));
   text += fmt::format("logs         {}\n", log_folder_text(plan));
+  text += fmt::format("log limits   {}\n", log_limits_text(plan.options.logs));
+  text += fmt::format("hangs        {}\n", watch_text(plan.options));
   text += fmt::format("run id       {}\n", plan.run_id);
   text += fmt::format("store        {}, {}, served by {}\n", plan.master_addr, port,
                       name_of(plan.options.worker_store));
   text += fmt::format("restarts     at most {}\n", plan.max_restarts);
   text += fmt::format("grace period {} s\n", seconds(plan.grace_period));
+  text += fmt::format("kill timeout {} s\n", seconds(plan.options.kill_timeout));
   text += fmt::format("containment  {}\n", to_string(plan.containment));
   text += "environment of rank 0, beside what is inherited\n";
   for (const auto& [name, value] : environment) {
@@ -209,7 +240,14 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
                   {"source", plan.devices.source},
                   {"cpu_job", plan.devices.cpu_job}};
   json["stdin"] = name_of(plan.standard_input);
-  json["logs"] = {{"wanted", plan.logs.wanted}, {"base", plan.logs.base}};
+  const LogOptions& logs = plan.options.logs;
+  json["logs"] = {{"wanted", plan.logs.wanted},
+                  {"base", plan.logs.base},
+                  {"policy", name_of(logs.policy)},
+                  {"max_size_bytes", logs.rotation.bytes_max},
+                  {"keep", logs.rotation.keep}};
+  json["progress_timeout_seconds"] = seconds(plan.options.progress_timeout);
+  json["log_timeout_seconds"] = seconds(plan.options.log_timeout);
   json["run_id"] = plan.run_id;
   json["role"] = plan.role;
   json["store"] = {
@@ -219,6 +257,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
       {"served_by", plan.options.worker_store == WorkerStore::agent ? "agent" : "rank0"}};
   json["max_restarts"] = plan.max_restarts;
   json["grace_period_seconds"] = seconds(plan.grace_period);
+  json["kill_timeout_seconds"] = seconds(plan.options.kill_timeout);
   json["containment"] = std::string(to_string(plan.containment));
   json["environment"] = std::move(variables);
   json["notes"] = plan.notes;

@@ -24,8 +24,10 @@ Outcome<bool> plan_containment(const LaunchOptions& options, const Probes& probe
   plan.containment = ContainmentLevel::cgroup;
   if (probes.cgroup_possible()) return true;
   return usage_error(
-      "--contain=cgroup: we may make no cgroup (version 2, Linux 5.14 or newer) here; start with "
-      "systemd-run --user --scope -p Delegate=yes ddprun ..., or use --contain=auto or pidns");
+      "--contain=cgroup: we may make no cgroup here (version 2, Linux 5.14 or newer, and a seccomp "
+      "profile that lets clone3 pass); start with systemd-run --user --scope -p Delegate=yes "
+      "ddprun "
+      "..., or use --contain=auto or pidns");
 }
 
 }  // namespace ddprun::launcher

@@ -37,6 +37,10 @@ bool writable(const std::string& parent) {
          access((parent + "/cgroup.procs").c_str(), W_OK) == 0;
 }
 
+/// Filters of system calls (container runtimes') refuse clone3 as a whole: they can't look into its
+/// arguments. Where it is there, it finds this call wrong.
+bool births_possible() { return syscall(SYS_clone3, nullptr, 0) < 0 && errno == EINVAL; }
+
 /// The cgroups that workers have made below theirs, the deepest first.
 void remove_below(const std::string& folder) {
   std::error_code error;
@@ -78,7 +82,7 @@ std::string JobCgroup::parent_folder() {
   return "";
 }
 
-bool JobCgroup::possible() { return writable(parent_folder()); }
+bool JobCgroup::possible() { return writable(parent_folder()) && births_possible(); }
 
 bool JobCgroup::delegated() {
   // Asked at every start: on most machines the first question answers it.
@@ -87,7 +91,7 @@ bool JobCgroup::delegated() {
     return false;
   const std::string parent = parent_folder();
   struct stat status {};
-  if (!writable(parent) || stat(parent.c_str(), &status) != 0) return false;
+  if (!writable(parent) || !births_possible() || stat(parent.c_str(), &status) != 0) return false;
   char mark = '0';
   for (const char* name : {"user.delegate", "trusted.delegate"}) {
     if (getxattr(parent.c_str(), name, &mark, 1) == 1 && mark == '1') return true;

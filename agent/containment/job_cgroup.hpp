@@ -17,11 +17,12 @@ class JobCgroup {
   /// than 5.14 and cannot kill one.
   static std::string parent_folder();
 
-  /// Whether we may make one there.
+  /// Whether we may make one there, and start processes in it.
   static bool possible();
 
-  /// Whether that folder was given to us to make cgroups in: the machine has version 2 alone, and
-  /// systemd has marked the folder as delegated or it belongs to us who are not root.
+  /// Whether one is possible, and that folder was given to us to make cgroups in: the machine has
+  /// version 2 alone, and systemd has marked the folder as delegated or it belongs to us who are
+  /// not root.
   static bool delegated();
 
   /// Names one, which is not there yet.

@@ -71,6 +71,21 @@ std::vector<pid_t> called(const std::string& name, const std::string& entry) {
   return found;
 }
 
+/// The one `sleep 60` of a job.
+pid_t long_sleeper(const std::string& entry) {
+  std::vector<pid_t> found;
+  REQUIRE(test::eventually([&] {
+    found = called("sleep", entry);
+    std::erase_if(found, [](pid_t pid) {
+      std::ifstream words("/proc/" + std::to_string(pid) + "/cmdline");
+      std::string text((std::istreambuf_iterator<char>(words)), std::istreambuf_iterator<char>());
+      return !has(text, "60");
+    });
+    return found.size() == 1;
+  }));
+  return found.front();
+}
+
 /// `ddprun OPTIONS /bin/sh FILE`, the text of FILE being `script`.
 class ShellJob {
  public:
@@ -215,6 +230,25 @@ TEST_CASE("a worker that cannot be killed is named and the job ends all the same
   CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
 }
 
+TEST_CASE("a leftover that does not die is said while it is waited for") {
+  Freezer freezer;
+  test::TempDir directory;
+  const std::string gate = (directory.path() / "gate").string();
+  ShellJob job("sleep 60 &\necho here\nwhile [ ! -e " + gate + " ]; do sleep 0.01; done\n");
+  test::Child child(job.command({"--grace-period=0.1", "--kill-timeout=30"}), job.job.settings());
+  REQUIRE(child.wait_for_output("here"));
+  const pid_t stuck = long_sleeper(job.job.mark_entry());
+  freezer.freeze(stuck);
+  std::ofstream(gate) << "open";
+  REQUIRE(child.wait_for([&](const std::string&, const std::string& err) {
+    return has(err, "SIGKILL has not ended pid " + std::to_string(stuck) + " (sleep), state D");
+  }));
+  freezer.thaw();
+  const auto result = child.wait();
+  CHECK(result.status == 0);
+  CHECK(test::processes_with(job.job.mark_entry()).empty());
+}
+
 TEST_CASE("no new round begins beside a process that cannot be killed") {
   Freezer freezer;
   test::TempDir directory;
@@ -226,17 +260,8 @@ TEST_CASE("no new round begins beside a process that cannot be killed") {
                     job.job.settings());
   REQUIRE(child.wait_for_output("[rank0] here"));
   REQUIRE(child.wait_for_output("[rank1] here"));
-  std::vector<pid_t> stuck;
-  REQUIRE(test::eventually([&] {
-    stuck = called("sleep", job.job.mark_entry());
-    std::erase_if(stuck, [&](pid_t pid) {
-      std::ifstream words("/proc/" + std::to_string(pid) + "/cmdline");
-      std::string text((std::istreambuf_iterator<char>(words)), std::istreambuf_iterator<char>());
-      return !has(text, "60");
-    });
-    return stuck.size() == 1;
-  }));
-  freezer.freeze(stuck.front());
+  const pid_t stuck = long_sleeper(job.job.mark_entry());
+  freezer.freeze(stuck);
   std::ofstream(gate) << "open";
   const auto result = child.wait();
   CHECK(result.status == 71);

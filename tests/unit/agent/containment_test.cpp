@@ -1,15 +1,23 @@
 // What is left behind and for how long, and who is below whom: the pure parts of containment, and
 // the end of everything with a kill that fails.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <cstddef>
 
 #include "agent/containment/clearing.hpp"
+#include "agent/containment/job_cgroup.hpp"
 #include "agent/containment/leftovers.hpp"
 #include "agent/containment/process_tree.hpp"
+#include "tests/support/skip.hpp"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
@@ -25,6 +33,19 @@ std::vector<pid_t> pids(const std::vector<ProcessEntry>& entries) {
   std::vector<pid_t> list;
   for (const ProcessEntry& entry : entries) list.push_back(entry.pid);
   return list;
+}
+
+/// From here on the calling process has no clone3, as in many containers.
+bool refuse_clone3() {
+  sock_filter steps[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{4, steps};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", 1, pid}; }
@@ -168,4 +189,16 @@ TEST_CASE("who cannot be killed is told when the deadline has passed") {
   CHECK(agent::kill_all_children(std::chrono::steady_clock::now() + 10s).empty());
   CHECK_FALSE(agent::has_children());
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST_CASE("no cgroup is possible where processes cannot be born into one") {
+  if (!agent::JobCgroup::possible()) test::skip("we may make no cgroup here");
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(!refuse_clone3() ? 77 : agent::JobCgroup::possible() ? 1 : 0);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) test::skip("no seccomp here");
+  CHECK(WEXITSTATUS(status) == 0);
 }

@@ -15,6 +15,7 @@
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -166,6 +167,31 @@ TEST_CASE("the dry run shows what differs between workers: CPUs, threads, stream
   const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
   CHECK(json["workers"][0]["cpus"] == std::vector<int>{0, 1, 2, 5});
   CHECK(json["workers"][0]["omp_threads"] == 4);
+}
+
+TEST_CASE("the dry run shows what bounds logs, silence and the end") {
+  auto plan = small_plan();
+  CHECK_THAT(dry_run_text(plan, {}),
+             Contains("log limits   what nobody takes is dropped and counted\n") &&
+                 Contains("hangs        not looked for (see --progress-timeout)\n") &&
+                 Contains("kill timeout 10 s\n"));
+  plan.options.logs.rotation = {1'000'000, 3};
+  plan.options.logs.policy = ddprun::agent::LogPolicy::block;
+  plan.options.progress_timeout = 60s;
+  plan.options.log_timeout = 2s;
+  plan.options.kill_timeout = 500ms;
+  CHECK_THAT(dry_run_text(plan, {}),
+             Contains("log limits   a new file after 1000000 bytes, 3 older kept; workers wait for "
+                      "who takes their output\n") &&
+                 Contains("hangs        no progress for 1 min 0 s, or no output for 2.0 s\n") &&
+                 Contains("kill timeout 0.5 s\n"));
+  const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
+  CHECK(json["logs"]["policy"] == "block");
+  CHECK(json["logs"]["max_size_bytes"] == 1'000'000);
+  CHECK(json["logs"]["keep"] == 3);
+  CHECK(json["progress_timeout_seconds"] == 60.0);
+  CHECK(json["log_timeout_seconds"] == 2.0);
+  CHECK(json["kill_timeout_seconds"] == 0.5);
 }
 
 TEST_CASE("the dry run does not pretend to know a port that the kernel will choose") {
