@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <cstdlib>
 
 #include "launcher/suggest.hpp"
 
@@ -70,10 +70,13 @@ std::optional<long long> parse_integer(std::string_view text) {
 std::optional<std::chrono::milliseconds> parse_seconds(std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  double value = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (ec != std::errc()) return std::nullopt;
-  const std::string unit = lower(trimmed(text.substr(static_cast<std::size_t>(end - text.data()))));
+  const std::string number = lower(text);
+  if (number.starts_with("0x")) return std::nullopt;
+  // Not std::from_chars, nor llround below: they would have every start load libm. The locale is C.
+  char* end = nullptr;
+  double value = std::strtod(number.c_str(), &end);
+  if (end == number.c_str()) return std::nullopt;
+  const std::string_view unit = trimmed(end);
   if (unit == "ms") {
     value /= 1000;
   } else if (unit == "m") {
@@ -84,7 +87,7 @@ std::optional<std::chrono::milliseconds> parse_seconds(std::string_view text) {
     return std::nullopt;
   }
   if (!(value >= 0) || value > kSecondsMax) return std::nullopt;  // nan, too
-  return std::chrono::milliseconds(std::llround(value * 1000));
+  return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(value));
 }
 
 std::optional<std::vector<int>> parse_indexes(std::string_view text) {

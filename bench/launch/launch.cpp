@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
          10,
          {}});
   }
-  if (const std::string torchrun = bench::find_program({"torchrun"}); !torchrun.empty()) {
+  const std::string torchrun = bench::find_working("torchrun", {"--no-python", "/bin/true"});
+  if (!torchrun.empty()) {
     contenders.push_back(
         {"torchrun", {torchrun, "--no-python", "--nproc-per-node", workers, "/bin/true"}, 50, {}});
   }

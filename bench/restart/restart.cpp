@@ -116,7 +116,8 @@ int main(int argc, char** argv) {
       std::vector<std::string>{bench::own_folder() + "/ddprun", "--nproc-per-node=2",
                                "--max-restarts=" + restarts, worker},
       folder));
-  if (const std::string torchrun = bench::find_program({"torchrun"}); !torchrun.empty()) {
+  const std::string torchrun = bench::find_working("torchrun", {"--no-python", "/bin/true"});
+  if (!torchrun.empty()) {
     jobs.push_back(std::make_unique<Job>(
         "torchrun",
         std::vector<std::string>{torchrun, "--no-python", "--nproc-per-node=2",

@@ -66,6 +66,17 @@ inline std::string find_program(const std::vector<std::string>& names) {
   return {};
 }
 
+/// As find_program, but of a program that passes a trial with `arguments`: some distributions'
+/// cannot start anything. One that is there and fails is left out with a word.
+inline std::string find_working(const std::string& name, std::vector<std::string> arguments) {
+  const std::string path = find_program({name});
+  if (path.empty()) return {};
+  arguments.insert(arguments.begin(), path);
+  if (run_ms(arguments) >= 0) return path;
+  std::printf("%s fails even with /bin/true, and is left out\n", path.c_str());
+  return {};
+}
+
 /// The folder of the running program.
 inline std::string own_folder() {
   char path[4096];

@@ -322,7 +322,7 @@ TEST_CASE("garbage at the place of cgroup and mountinfo gives no hierarchy or a 
           text[place] = static_cast<char>(random() % 256);
         else
           text.erase(place, random() % 20);
-        if (text.empty()) text = " ";
+        if (text.empty()) text.assign(1, ' ');
       }
     }
     for (const CgroupPlace& found : cgroup_places("cpu", texts[0], texts[1]))

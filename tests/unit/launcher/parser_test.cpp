@@ -200,7 +200,10 @@ TEST_CASE("durations have decimals and units") {
   CHECK(accepted({"--wait=2m", "p"}).seconds("wait") == milliseconds(120'000));
   CHECK(accepted({"--wait=1h", "p"}).seconds("wait") == milliseconds(3'600'000));
   CHECK(accepted({"--wait=0", "p"}).seconds("wait") == milliseconds(0));
-  for (const std::string bad : {"-1", "nan", "inf", "1e99", "3 days", "", "s"}) {
+  CHECK(accepted({"--wait= +1.5e1 S ", "p"}).seconds("wait") == milliseconds(15'000));
+  CHECK(accepted({"--wait=0.0006", "p"}).seconds("wait") == milliseconds(1));
+  for (const std::string bad :
+       {"-1", "nan", "inf", "1e99", "1e999", "0x10", "3 days", "", "s", "- 1"}) {
     CHECK_THAT(refused({"--wait=" + bad, "p"}), Contains("expected seconds"));
   }
 }
