@@ -28,8 +28,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// One Ctrl-C may reach us twice: from the terminal and from a wrapper.
-constexpr auto kSameSignalWithin = 100ms;
+// One wish may reach us twice: Ctrl-C from the terminal and from a wrapper, SIGTERM and the SIGHUP
+// that systemd can send behind it. Only what comes later is impatience.
+constexpr auto kSameWishWithin = 100ms;
 constexpr auto kNoticeLimit = 500ms;
 constexpr auto kReportLimit = 6s;  // for the report to be written
 
@@ -88,11 +89,12 @@ void Agent::on_signal(const SignalRecord& record) {
     signal_workers(record.signal);
     return;
   }
-  const bool repeated = last_signal_ && last_signal_->signal == record.signal &&
-                        std::chrono::nanoseconds(record.monotonic_ns - last_signal_->monotonic_ns) <
-                            kSameSignalWithin;
+  const bool repeated =
+      last_signal_ &&
+      std::chrono::nanoseconds(record.monotonic_ns - last_signal_->monotonic_ns) < kSameWishWithin;
   if (repeated) return;
   const bool first = !last_signal_;
+  const bool again = last_signal_ && last_signal_->signal == record.signal;
   last_signal_ = record;
   const std::string name = proto::signal_name(record.signal);
   if (first && round_ && round_->leftovers.waiting() && !round_->stop) {
@@ -108,7 +110,7 @@ void Agent::on_signal(const SignalRecord& record) {
     }
     say(proto::Leave{record.signal, ""});
   } else if (round_) {
-    notice(fmt::format("{} again: killing the workers now", name));
+    notice(fmt::format("{}: killing the workers now", again ? name + " again" : name));
     apply(round_->group.kill_now(Clock::now()));
     take(round_->leftovers.kill_now());
   }
@@ -127,7 +129,8 @@ void Agent::reap_strangers() {
       for (std::size_t i = 0; i < workers.size(); ++i) {
         if (workers[i].pid != info.si_pid || workers[i].exit) continue;
         worker = true;
-        if (!round_->exits[i]) on_worker_exit(i);  // a kernel without pidfds
+        // A kernel without pidfds, or a worker that had died before its tracer let it go.
+        if (!round_->exits[i]) on_worker_exit(i);
       }
     }
     if (worker && !round_->group.ended()) return;  // its pidfd is ready too; we come back after it
@@ -138,8 +141,9 @@ void Agent::reap_strangers() {
 void Agent::on_worker_exit(std::size_t local_rank) {
   RoundState& state = *round_;
   const auto reaped = reap(state.group.workers()[local_rank].pid);
-  if (!reaped) return;
+  // It has died and cannot be reaped while a debugger holds it; SIGCHLD tells when that lets go.
   state.exits[local_rank].reset();
+  if (!reaped) return;
   spdlog::info("round={} local_rank={} pid={} {}", state.round.number, local_rank,
                state.group.workers()[local_rank].pid, proto::describe(reaped->exit));
   apply(state.group.exited(static_cast<int>(local_rank), reaped->exit, Clock::now()));

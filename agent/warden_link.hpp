@@ -28,7 +28,7 @@ struct WardenNote {
     ends_within,     ///< the job will be over within so many milliseconds, else the warden ends it
   };
   Kind kind = Kind::workers_paused;
-  std::int32_t milliseconds = 0;
+  std::int64_t milliseconds = 0;  ///< periods may be as long as the user likes
 };
 
 /// The agent gets this when the warden dies. Caught, never SIGKILL: the agent has children of its
@@ -48,7 +48,7 @@ class WardenLink {
 
   void workers_paused() const { tell({WardenNote::Kind::workers_paused, 0}); }
   void ends_within(std::chrono::milliseconds limit) const {
-    tell({WardenNote::Kind::ends_within, static_cast<std::int32_t>(limit.count())});
+    tell({WardenNote::Kind::ends_within, limit.count()});
   }
 
  private:

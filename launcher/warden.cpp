@@ -133,14 +133,21 @@ class Warden {
   }
 
   void take_signals() {
+    std::vector<signalfd_siginfo> came;
     signalfd_siginfo info{};
     while (read(signals_.get(), &info, sizeof info) == sizeof info) {
-      const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGCHLD) continue;
+      if (info.ssi_signo != SIGCHLD) came.push_back(info);
+    }
+    // Of those that wait, the kernel gives the lowest number first, SIGHUP; what workers know as
+    // the wish that they end is SIGTERM.
+    std::stable_partition(came.begin(), came.end(),
+                          [](const auto& one) { return one.ssi_signo == SIGTERM; });
+    for (const auto& one : came) {
+      const int signal = static_cast<int>(one.ssi_signo);
       if (signal == SIGTSTP) pausing_ = true;
       if (signal == SIGCONT) pausing_ = false;
       if (contains(settings_.stop_signals, signal)) deadline_.stop_requested(Clock::now());
-      pass_on(signal, info.ssi_code > 0 ? 0 : static_cast<std::int32_t>(info.ssi_pid));
+      pass_on(signal, one.ssi_code > 0 ? 0 : static_cast<std::int32_t>(one.ssi_pid));
     }
   }
 

@@ -12,6 +12,7 @@
 //   DDPRUN_ROUND flood BYTES       lines of 100 bytes on stdout
 //   progress STEP PHASE            writes its progress page
 //   traced SECONDS    is traced by a child of its own for so long; exit 77 where that may not be
+//   held SECONDS      the same, and the child lives on if the worker dies
 //   page TEXT         makes TEXT its page           close-page   asks not to be watched any more
 //   numbered BYTES    the same with RANK and a number first, in large writes; exit code 9 if one
 //                     fails
@@ -83,12 +84,12 @@ ddprun_progress& progress_page() {
   return progress;
 }
 
-void be_traced(double seconds) {
+void be_traced(double seconds, bool beyond_death) {
   int ready[2];
   if (pipe(ready) != 0) _exit(2);
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0UL, 0UL, 0UL);
   if (fork() == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!beyond_death) prctl(PR_SET_PDEATHSIG, SIGKILL);
     const char works = ptrace(PTRACE_SEIZE, getppid(), nullptr, nullptr) == 0 ? 'y' : 'n';
     [[maybe_unused]] const auto written = write(ready[1], &works, 1);
     sleep_for(seconds);
@@ -155,8 +156,8 @@ int main(int argc, char** argv) {
       const std::string step = next();
       ddprun_progress_update(&progress_page(), std::strtoull(step.c_str(), nullptr, 10),
                              next().c_str());
-    } else if (action == "traced") {
-      be_traced(std::atof(next().c_str()));
+    } else if (action == "traced" || action == "held") {
+      be_traced(std::atof(next().c_str()), action == "held");
     } else if (action == "page") {
       write_page(next());
     } else if (action == "close-page") {

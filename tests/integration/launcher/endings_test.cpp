@@ -240,3 +240,14 @@ TEST_CASE("a job that cannot start its agent leaves no folder") {
   CHECK(result.status == 70);
   CHECK(std::filesystem::is_empty(directory.path()));
 }
+
+TEST_CASE("a worker that dies while it is traced has died when its tracer lets it go") {
+  test::Job job;
+  const auto result = job.run({"--nproc-per-node=2", "--grace-period=1", "--kill-timeout=1"},
+                              {"rank", "0", "held", "0.3", "kill", "9"});
+  if (result.status == 77) test::skip("a process may not trace its parent here");
+  CAPTURE(result.err);
+  CHECK(result.status == 137);
+  CHECK(result.err.find("culprit: rank 0") != std::string::npos);
+  CHECK(result.err.find("killed by SIGKILL") != std::string::npos);
+}

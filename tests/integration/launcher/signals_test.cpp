@@ -382,3 +382,23 @@ TEST_CASE("an agent that somebody stops is continued in time, or the job ends") 
   CHECK((result.err.find("was stopped and not continued") != std::string::npos) != continued);
   CHECK(nothing_left(mark));
 }
+
+TEST_CASE("workers have their grace period when a second kind of signal comes right behind") {
+  // The longest periods, too, are periods, on every way between our processes.
+  const std::string grace = GENERATE("30", "1e9");
+  CAPTURE(grace);
+  const std::string mark = test::unique_mark();
+  test::Child child({test::program("ddprun"), "--grace-period=" + grace, "--kill-timeout=1e9",
+                     "--no-python", "/bin/sh", "-c",
+                     "trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; "
+                     "while :; do sleep 0.01; done"},
+                    marked(mark));
+  REQUIRE(child.wait_for_output("ready"));
+  child.signal(SIGTERM);
+  child.signal(SIGHUP);
+  const auto result = child.wait();
+  CAPTURE(result.err);
+  CHECK(result.out.find("saved") != std::string::npos);
+  CHECK(result.err.find("killing") == std::string::npos);
+  CHECK(nothing_left(mark));
+}
