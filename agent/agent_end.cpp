@@ -178,9 +178,10 @@ void Agent::tell_failures(proto::Stopped& stopped) {
   const bool memory_kill = before && memory_kills_ && *memory_kills_ > *before;
   const auto pages = take_progress_pages(config_, state.round);
   stopped.furthest_step = furthest_step(pages);
-  stopped.failures = failures_of(
-      {config_, state.round, workers, state.started_at, state.wall_started_at, stop_signal_,
-       memory_kill, output_ ? &*output_ : nullptr, pages, state.hang ? &*state.hang : nullptr});
+  stopped.failures =
+      failures_of({config_, state.round, workers, state.started_at, state.wall_started_at,
+                   state.stopped_at, stop_signal_, memory_kill, output_ ? &*output_ : nullptr,
+                   pages, state.hang ? &*state.hang : nullptr});
 }
 
 void Agent::summarize(const RoundState& state) {

@@ -53,6 +53,7 @@ struct RoundState {
   // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
   std::optional<proto::Stop> stop;                 // told to end
+  std::optional<Clock::time_point> stopped_at;     // then
   std::optional<Clock::time_point> patience_ends;  // of a stop that the user asked for
   std::optional<FoundHang> hang;                   // for which we asked for its end
   Leftovers leftovers;
@@ -121,6 +122,7 @@ class Agent {
   void join();
   void offer_store(RoundState& state);
   void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
+  static void note_the_dying(RoundState& state);
   void apply(GroupActions actions);
   void signal_workers(int signal);
   // The end of a round, in this order (agent_end.cpp): its workers have ended, what they left is

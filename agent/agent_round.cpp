@@ -101,8 +101,20 @@ void Agent::handle(proto::Stop& stop) {
                               // or meet its keys
   }
   state.stop = std::move(stop);
+  state.stopped_at = Clock::now();
+  if (!leaving_) note_the_dying(state);
   if (leaving_) state.patience_ends = Clock::now() + config_.grace_period;
   apply(state.group.stop(stop_signal_, Clock::now()));
+}
+
+/// A crash shows only when it is over: cores are written and much memory is freed first. Who is in
+/// the middle of that did not crash because we stopped him.
+void Agent::note_the_dying(RoundState& state) {
+  const auto& workers = state.group.workers();
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i].pid > 0 && !workers[i].exit && is_dying(workers[i].pid))
+      state.group.already_dying(static_cast<int>(i));
+  }
 }
 
 void Agent::apply(GroupActions actions) {

@@ -1,5 +1,6 @@
 #include "agent/round_failures.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,22 +25,38 @@ struct LastWords {
   std::vector<std::string> lines;
 };
 
+/// When the last lines of a file that a worker writes itself came: at the latest at its end.
+Clock::time_point written_at(const std::string& file, const EndedRound& ended, int local_rank) {
+  const auto end = ended.workers[static_cast<std::size_t>(local_rank)].ended_at;
+  struct stat status {};
+  if (stat(file.c_str(), &status) != 0) return end;
+  const auto written = std::chrono::system_clock::time_point(
+      std::chrono::seconds(status.st_mtim.tv_sec) +
+      std::chrono::microseconds(status.st_mtim.tv_nsec / 1000));
+  return std::min(end, ended.started_at + (written - ended.wall_started_at));
+}
+
 LastWords last_words(const EndedRound& ended, int local_rank) {
   LastWords words;
   const StreamMode mode =
       ended.config.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
   if (mode == StreamMode::file) {
-    words.lines = last_lines_of(
-        stream_file(ended.config.log_folder, ended.round.restart_count, local_rank, true),
-        kTailLines, kTailLineBytesMax);
-    // When they came is not known: at the latest at its end.
-    const auto at = ended.workers[static_cast<std::size_t>(local_rank)].ended_at;
+    const std::string file =
+        stream_file(ended.config.log_folder, ended.round.restart_count, local_rank, true);
+    words.lines = last_lines_of(file, kTailLines, kTailLineBytesMax);
+    const auto at = written_at(file, ended, local_rank);
     for (const std::string& line : words.lines) words.signs.line(line, [at] { return at; });
   } else if (ended.output != nullptr) {
     words.lines = ended.output->last_lines(ended.round.number, local_rank);
     words.signs = ended.output->signs(ended.round.number, local_rank);
   }
   return words;
+}
+
+/// Whether a worker has made progress since `exception`. Pages have the clock of the words.
+bool went_on(const std::optional<ProgressPage>& page, Clock::time_point exception) {
+  return page &&
+         Clock::time_point(std::chrono::nanoseconds(page->time_ns)) > exception + LineSigns::kBurst;
 }
 
 std::string hang_message(const SilentWorker& worker) {
@@ -97,11 +114,16 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     seen.exit = worker.exit;
     seen.ended_at = worker.ended_at - ended.started_at;
     seen.stopped_by_us = worker.stopped_by_us;
+    seen.was_dying = worker.was_dying;
+    seen.killed_by_us = worker.killed_by_us;
+    if (ended.stopped_at) seen.stopped_at = *ended.stopped_at - ended.started_at;
     seen.stop_signal = ended.stop_signal;
     seen.not_started = worker.error;
     seen.memory_kill = ended.memory_kill;
-    if (const auto at = words.signs.first_at()) seen.exception_at = *at - ended.started_at;
-    seen.exception_message = words.signs.message();
+    if (const auto at = words.signs.first_at(); at && !went_on(ended.pages[i], *at)) {
+      seen.exception_at = *at - ended.started_at;
+      seen.exception_message = words.signs.message();
+    }
     const auto file = read_error_file(error_file(ended.config, ended.round, local_rank));
     if (file && file->problem.empty() && file->written + kFileClock >= ended.wall_started_at) {
       seen.error_file_at =
@@ -125,7 +147,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     failure.error = worker.error;
     failure.last_lines = std::move(words.lines);
     failure.evidence = *evidence;
-    failure.stopped_by_us = worker.stopped_by_us;
+    failure.stopped_by_us = worker.stopped_by_us && !worker.was_dying;
     if (const auto& page = ended.pages[i]) failure.progress = {page->step, page->phase};
     if (hung) {  // what it wrote while it was stopped is no progress
       const ProgressPage& page = ended.hang->hang.culprit.page;

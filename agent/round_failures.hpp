@@ -35,7 +35,8 @@ struct EndedRound {
   const std::vector<WorkerRecord>& workers;
   Clock::time_point started_at;
   std::chrono::system_clock::time_point wall_started_at;
-  int stop_signal = 0;         ///< with which they were stopped
+  std::optional<Clock::time_point> stopped_at;  ///< when that began; none: they ended before
+  int stop_signal = 0;                          ///< with which they were stopped
   bool memory_kill = false;    ///< the kernel killed for memory since the round began
   const WorkerOutput* output;  ///< null: nothing of it went through us
   const ProgressPages& pages;

@@ -38,6 +38,7 @@ GroupActions WorkerGroup::exited(int local_rank, proto::WorkerExit exit, Clock::
   worker.ended_at = now;
   worker.ran_for = now - worker.started_at;
   worker.stopped_by_us = stopping();
+  worker.killed_by_us = killed();
   --live_;
   GroupActions actions;
   if (!exit.success() && !stopping()) {
@@ -59,6 +60,10 @@ GroupActions WorkerGroup::end_if_empty(GroupActions actions) {
       !stopping() && std::all_of(workers_.begin(), workers_.end(),
                                  [](const WorkerRecord& worker) { return worker.exit->success(); });
   return actions;
+}
+
+void WorkerGroup::already_dying(int local_rank) {
+  workers_[static_cast<std::size_t>(local_rank)].was_dying = true;
 }
 
 GroupActions WorkerGroup::stop(int signal, Clock::time_point now) {
@@ -97,7 +102,7 @@ GroupActions WorkerGroup::give_up(Clock::time_point now) {
     worker.exit = proto::WorkerExit{true, SIGKILL, false};
     worker.ended_at = now;
     worker.ran_for = now - worker.started_at;
-    worker.stopped_by_us = true;
+    worker.stopped_by_us = worker.killed_by_us = true;
   }
   live_ = 0;
   actions.stuck = true;

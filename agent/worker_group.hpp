@@ -31,6 +31,8 @@ struct WorkerRecord {
   Clock::time_point ended_at{};
   std::chrono::nanoseconds ran_for{0};
   bool stopped_by_us = false;  ///< it ended after we had begun to stop the group
+  bool killed_by_us = false;   ///< it ended after our SIGKILL
+  bool was_dying = false;      ///< it was ending already when we began to stop the group
   std::string error;           ///< why it could not be started
 };
 
@@ -49,6 +51,8 @@ class WorkerGroup {
   /// Ends the group with `signal` and, after the grace period, with SIGKILL. Repeated: nothing new
   /// happens.
   GroupActions stop(int signal, Clock::time_point now);
+  /// It has begun to end, though not by our doing. Before `stop`.
+  void already_dying(int local_rank);
   /// SIGKILL now: the second Ctrl-C.
   GroupActions kill_now(Clock::time_point now);
   /// To be called when `deadline()` has passed.

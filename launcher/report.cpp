@@ -172,9 +172,7 @@ int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   const proto::WorkerFailure& culprit = finished.verdict->culprit.failure;
   if (!culprit.error.empty()) return kExitNotExecutable;
   // A culprit that we stopped while it was still failing has no code that speaks for it.
-  const bool by_us = culprit.evidence.kind == EvidenceKind::error_file ||
-                     culprit.evidence.kind == EvidenceKind::exception_line ||
-                     culprit.evidence.kind == EvidenceKind::hang;
+  const bool by_us = culprit.stopped_by_us || culprit.evidence.kind == proto::EvidenceKind::hang;
   if (culprit.exit.success()) return 1;
   if (!culprit.exit.by_signal) return culprit.exit.value;
   if (by_us && (culprit.exit.value == SIGTERM || culprit.exit.value == SIGKILL)) return 1;

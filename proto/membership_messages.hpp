@@ -44,6 +44,7 @@ struct Evidence {
   std::chrono::nanoseconds at{0};  ///< its earliest sign, since the start of the round on its node
   std::string text;                ///< what it said: an exception's line, an error's message
   std::string victim_phrase;       ///< not empty: words of somebody whose peer is gone
+  bool after_stop = false;         ///< it may come of our having stopped the worker
 };
 
 /// How far a worker was, by its progress page.

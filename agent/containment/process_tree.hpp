@@ -32,6 +32,10 @@ std::vector<ProcessEntry> live_descendants();
 /// signalled. Needs no guess about a pid that was used again where the kernel has pidfds (5.3).
 bool signal_process(const ProcessEntry& entry, int signal);
 
+/// Whether a child of ours has begun to end: it writes its core, frees its memory, or is not yet
+/// reaped. By the flags of /proc/PID/stat; false where they can't be read.
+bool is_dying(pid_t pid);
+
 /// `pid 77 (python3)`
 std::string name_of(const ProcessEntry& entry);
 

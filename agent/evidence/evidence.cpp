@@ -21,14 +21,32 @@ std::optional<EvidenceKind> kind_of_end(const WorkerObservation& seen) {
   if (!seen.not_started.empty()) return EvidenceKind::not_started;
   if (!seen.exit || seen.exit->success()) return std::nullopt;
   const proto::WorkerExit& exit = *seen.exit;
-  if (exit.by_signal && exit.value == SIGKILL && seen.memory_kill) return EvidenceKind::memory_kill;
+  if (exit.by_signal && exit.value == SIGKILL && seen.memory_kill && !seen.killed_by_us)
+    return EvidenceKind::memory_kill;
   if (exit.by_signal && is_fault(exit.value)) return EvidenceKind::fatal_signal;
-  if (!seen.stopped_by_us) return EvidenceKind::own_exit;
+  if (!seen.stopped_by_us || seen.was_dying) return EvidenceKind::own_exit;
   // Death by our own signal, or the exit code by which a handler or a shell says the same.
   const bool obeyed = exit.by_signal
                           ? exit.value == seen.stop_signal || exit.value == SIGKILL
                           : exit.value == 128 + seen.stop_signal || exit.value == 128 + SIGKILL;
   return obeyed ? std::nullopt : std::optional(EvidenceKind::late_exit);
+}
+
+/// How much a sign says against the worker.
+enum class Weight {
+  none,
+  consequence,  // of our stopping the worker, it may be
+  doubtful,     // so long ago that the worker may have overcome it
+  full,
+};
+
+Weight weight_of(const std::optional<std::chrono::nanoseconds>& at, const WorkerObservation& seen) {
+  if (!at) return Weight::none;
+  if (!seen.stopped_by_us || !seen.stopped_at) return Weight::full;
+  const auto before = *seen.stopped_at - *at;
+  if (before.count() <= 0) return Weight::consequence;
+  if (before <= kStillFailing) return Weight::full;
+  return before <= kStuckFailing ? Weight::doubtful : Weight::none;
 }
 
 }  // namespace
@@ -38,28 +56,32 @@ std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
   if (seen.hung_at)
     return proto::Evidence{EvidenceKind::hang, *seen.hung_at, seen.hang_message, ""};
   const auto end = kind_of_end(seen);
+  const Weight exception = weight_of(seen.exception_at, seen);
+  const Weight file = weight_of(seen.error_file_at, seen);
   // A worker that was stopped while it still wrote of its exception failed all the same; one that
-  // goes on to succeed did not.
+  // goes on to succeed did not. Who only obeyed may have spoken of that.
   const bool succeeded = seen.exit && seen.exit->success();
-  if (succeeded && !seen.stopped_by_us) return std::nullopt;
-  if (!end && !seen.exception_at && !seen.error_file_at) return std::nullopt;
-  if (succeeded && !seen.error_file_at) return std::nullopt;
+  if (succeeded && (!seen.stopped_by_us || file != Weight::full)) return std::nullopt;
+  if (!end && std::max(exception, file) < Weight::doubtful) return std::nullopt;
 
   proto::Evidence evidence;
   evidence.at = seen.ended_at;
   evidence.kind = end.value_or(EvidenceKind::late_exit);
   const bool strong = end && *end <= EvidenceKind::fatal_signal;
+  evidence.after_stop =
+      seen.stopped_by_us && !seen.was_dying && (!strong || *end == EvidenceKind::fatal_signal);
   // An exception comes to stderr first and to the error file when it has gone all the way up.
-  if (seen.exception_at) {
-    evidence.at = std::min(evidence.at, *seen.exception_at);
-    if (!strong) evidence.kind = EvidenceKind::exception_line;
-    evidence.text = seen.exception_message;
-  }
-  if (seen.error_file_at) {
-    evidence.at = std::min(evidence.at, *seen.error_file_at);
-    if (!strong) evidence.kind = EvidenceKind::error_file;
-    evidence.text = seen.error_file_message;
-  }
+  const auto add = [&](Weight weight, EvidenceKind kind,
+                       const std::optional<std::chrono::nanoseconds>& at, const std::string& text) {
+    if (weight == Weight::none) return;
+    evidence.text = text;
+    if (!strong) evidence.kind = kind;
+    if (weight != Weight::full) return;
+    evidence.at = std::min(evidence.at, *at);
+    evidence.after_stop = false;
+  };
+  add(exception, EvidenceKind::exception_line, seen.exception_at, seen.exception_message);
+  add(file, EvidenceKind::error_file, seen.error_file_at, seen.error_file_message);
   if (!seen.not_started.empty()) {
     evidence.at = std::chrono::nanoseconds(0);
     evidence.text = seen.not_started;

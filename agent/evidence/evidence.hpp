@@ -14,12 +14,16 @@ namespace ddprun::agent {
 struct WorkerObservation {
   std::optional<proto::WorkerExit> exit;  ///< none: it has not ended
   std::chrono::nanoseconds ended_at{0};
-  bool stopped_by_us = false;  ///< it ended after we had begun to stop the round
-  int stop_signal = 0;         ///< the signal with which we stop
-  std::string not_started;     ///< why it could not be started; empty: it was
-  bool memory_kill = false;    ///< the kernel killed something of the round for memory
+  std::optional<std::chrono::nanoseconds> stopped_at;  ///< when we began to stop the round
+  bool stopped_by_us = false;                          ///< it ended after that
+  bool was_dying = false;                              ///< though it was ending already then
+  bool killed_by_us = false;                           ///< it ended after our SIGKILL
+  int stop_signal = 0;                                 ///< the signal with which we stop
+  std::string not_started;   ///< why it could not be started; empty: it was
+  bool memory_kill = false;  ///< the kernel killed something of the round for memory
 
-  std::optional<std::chrono::nanoseconds> exception_at;  ///< its first line about an exception
+  std::optional<std::chrono::nanoseconds> exception_at;  ///< its first line about the exception
+                                                         ///< that it has not outlived
   std::string exception_message;
   std::optional<std::chrono::nanoseconds> error_file_at;  ///< when its error file was written
   std::string error_file_message;
@@ -27,6 +31,13 @@ struct WorkerObservation {
                                                     ///< hang
   std::string hang_message;
 };
+
+/// A worker that we stopped so long after its exception was still failing: Python tears down
+/// slowly.
+inline constexpr std::chrono::seconds kStillFailing{5};
+/// One that hangs in its tear-down, until its peers' time-outs, is not forgotten sooner; against
+/// somebody who failed by himself it is not believed.
+inline constexpr std::chrono::minutes kStuckFailing{35};
 
 /// None: the worker did not fail; it succeeded, or did as it was told.
 std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen);

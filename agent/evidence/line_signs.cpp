@@ -9,7 +9,7 @@ namespace {
 
 // In lower case. Each is what a library says when its peer went away, never what a fault of one's
 // own says.
-constexpr std::array<std::string_view, 22> kVictimPhrases = {
+constexpr std::array<std::string_view, 25> kVictimPhrases = {
     "connection reset by peer",
     "connection closed by peer",
     "connection closed by remote",
@@ -29,17 +29,27 @@ constexpr std::array<std::string_view, 22> kVictimPhrases = {
     "ncclcommabort",
     "application timeout caused pair closure",
     "wait timeout after",
-    "timed out waiting for",
+    "timed out waiting",
+    "waiting for clients",
+    "got 0 bytes",
+    "connection was likely closed",
     "watchdog caught collective operation timeout",
     "peer was lost",
 };
 
-// How a line begins that announces a traceback.
-constexpr std::array<std::string_view, 3> kBeginnings = {
-    "Traceback (most recent call last)",
-    "terminate called",
-    "Exception in thread",
-};
+constexpr std::string_view kTraceback = "Traceback (most recent call last)";
+constexpr std::string_view kGroupTraceback = "Exception Group Traceback (most recent call last)";
+
+// How a line begins that announces a traceback nobody died of.
+constexpr std::array<std::string_view, 2> kIgnored = {"Exception ignored in",
+                                                      "Error in atexit._run_exitfuncs"};
+
+// Between the tracebacks of a chain.
+constexpr std::array<std::string_view, 2> kChain = {"During handling of the above exception",
+                                                    "The above exception was the direct cause"};
+
+// In stacks that are not indented.
+constexpr std::array<std::string_view, 3> kFrames = {"frame #", "Thread 0x", "Current thread 0x"};
 
 // How a line begins that says what went wrong.
 constexpr std::array<std::string_view, 9> kMessages = {
@@ -80,6 +90,28 @@ bool is_assertion(std::string_view line) {
          (line.starts_with("thread '") && line.find("' panicked at") != std::string_view::npos);
 }
 
+/// PyTorch puts `[rank3]: ` before the lines of a traceback.
+std::string_view without_rank(std::string_view line) {
+  if (!line.starts_with("[rank")) return line;
+  const auto end = line.find("]: ");
+  const bool number =
+      end != std::string_view::npos && end > 5 &&
+      line.substr(5, end - 5).find_first_not_of("0123456789") == std::string_view::npos;
+  return number ? line.substr(end + 3) : line;
+}
+
+/// Exception groups are drawn with lines at the left: `  + Exception Group Traceback`,
+/// `    | ValueError: x`.
+std::string_view without_drawing(std::string_view line) {
+  if (!line.starts_with("  ")) return line;
+  const auto text = line.find_first_not_of(" |+-");
+  const auto drawing = line.substr(0, text).find_first_of("|+");
+  if (drawing == std::string_view::npos) return line;
+  if (text == std::string_view::npos) return {};
+  // A frame inside it is indented by more than one space.
+  return text > 2 && line.substr(text - 2, 2) == "  " ? line.substr(text - 2) : line.substr(text);
+}
+
 }  // namespace
 
 std::string_view victim_phrase(std::string_view text) {
@@ -92,25 +124,85 @@ std::string_view victim_phrase(std::string_view text) {
   return {};
 }
 
-std::string_view LineSigns::without_rank(std::string_view line) {
-  if (line.starts_with("[rank")) {
-    const auto end = line.find("]: ");
-    const bool number =
-        end != std::string_view::npos && end > 5 &&
-        line.substr(5, end - 5).find_first_not_of("0123456789") == std::string_view::npos;
-    if (number) line.remove_prefix(end + 3);
+LineSigns::Sign LineSigns::take(std::string_view& text) {
+  std::string_view line = without_rank(text);
+  const std::string_view drawn = without_drawing(line);
+  if (drawn.data() != line.data() || drawn.empty()) {
+    line = drawn;
+    if (line.empty()) return Sign::frame;
   }
-  return line;
+  text = line;
+  if (line.starts_with(kTraceback) || line.starts_with(kGroupTraceback)) {
+    traceback_ = announced_;
+    announced_ = Traceback::main;
+    return traceback_ == Traceback::ignored  ? Sign::frame
+           : traceback_ == Traceback::thread ? Sign::thread_beginning
+                                             : Sign::beginning;
+  }
+  if (line.starts_with("Exception in thread")) {
+    announced_ = Traceback::thread;
+    return Sign::thread_beginning;
+  }
+  if (begins_with_any(line, kIgnored)) {
+    announced_ = Traceback::ignored;
+    return Sign::frame;
+  }
+  if (begins_with_any(line, kFrames)) return Sign::frame;
+  if (begins_with_any(line, kChain) || line.starts_with("terminate called")) return Sign::beginning;
+  // What a C++ exception says stands below `terminate called`.
+  if (line.starts_with("  what():  ")) return Sign::remark;
+  if (line.front() == ' ' || line.front() == '\t') return Sign::frame;
+  // The first line that is not indented ends a traceback, whatever the exception is called.
+  const Traceback ended = traceback_;
+  traceback_ = Traceback::none;
+  switch (ended) {
+    case Traceback::none:
+      break;
+    case Traceback::main:
+      return Sign::exception;
+    case Traceback::thread:
+      return Sign::thread_message;
+    case Traceback::ignored:
+      return Sign::frame;
+  }
+  const bool ignored = announced_ == Traceback::ignored;
+  announced_ = Traceback::main;
+  if (is_exception_line(line)) return ignored ? Sign::frame : Sign::exception;
+  if (begins_with_any(line, kMessages) || is_assertion(line)) return Sign::remark;
+  return Sign::ordinary;
 }
 
-LineSigns::Sign LineSigns::sign_of(std::string_view line) {
-  line = without_rank(line);
-  if (line.empty()) return Sign::none;
-  if (begins_with_any(line, kBeginnings)) return Sign::beginning;
-  if (begins_with_any(line, kMessages) || is_exception_line(line) || is_assertion(line))
-    return Sign::message;
-  // What a C++ exception says stands below `terminate called`.
-  return line.starts_with("  what():  ") ? Sign::message : Sign::none;
+void LineSigns::found(Sign sign, std::string_view text, Clock::time_point now) {
+  const auto since = at_ ? now - last_at_ : Clock::duration::zero();
+  if (sign == Sign::ordinary || sign == Sign::frame) {
+    if (sign == Sign::frame && traceback_ != Traceback::none) last_at_ = now;
+    // What comes at once belongs to it: messages of many lines, stacks.
+    if (sign == Sign::ordinary && since > kOneEnd) ++ordinary_lines_;
+    if (ordinary_lines_ >= kTearDownLines || since > kTearDown) forget();
+    return;
+  }
+  const bool thread = sign == Sign::thread_beginning || sign == Sign::thread_message;
+  if (thread && !message_.empty()) return;
+  if (!thread && since > kOneEnd) forget();
+  if (!at_) at_ = now;
+  last_at_ = now;
+  ordinary_lines_ = 0;
+  other_at_.reset();
+  const bool adds = sign == Sign::remark || sign == Sign::thread_message;
+  if (sign == Sign::exception || (adds && message_.empty())) message_ = std::string(text);
+}
+
+void LineSigns::other_output_at(Clock::time_point now) {
+  if (now - last_at_ < kBurst) return;
+  if (!other_at_) other_at_ = now;
+  if (now - *other_at_ >= kBurst) forget();
+}
+
+void LineSigns::forget() {
+  at_.reset();
+  other_at_.reset();
+  ordinary_lines_ = 0;
+  message_.clear();
 }
 
 }  // namespace ddprun::agent

@@ -1,5 +1,5 @@
-// What a line of stderr says about who failed: the first words of an exception or a crash, and the
-// words of somebody whose peer is gone. Pure.
+// What the lines of a worker's stderr say about who failed: the last words of an exception or a
+// crash, and the words of somebody whose peer is gone. Pure.
 #pragma once
 
 #include <chrono>
@@ -14,36 +14,66 @@ namespace ddprun::agent {
 /// there is none. Upper and lower case are the same.
 std::string_view victim_phrase(std::string_view text);
 
-/// Reads one worker's stderr, line by line.
+/// Reads one worker's stderr, line by line, and keeps its newest exception or crash for as long as
+/// that may be its end: a worker that goes on to write as before has handled it.
 class LineSigns {
  public:
   using Clock = std::chrono::steady_clock;
 
+  /// What comes closer together is about one end: a chain of exceptions, a crash and its stacks.
+  static constexpr std::chrono::milliseconds kOneEnd{500};
+  /// Who writes ordinary lines so long after an exception, or so many of them, has outlived it.
+  /// Python, and what it calls at its exit, write some.
+  static constexpr std::chrono::seconds kTearDown{5};
+  static constexpr int kTearDownLines = 20;
+  /// The same of stdout, where nothing tears down; one burst is a buffer that is flushed at the
+  /// end.
+  static constexpr std::chrono::milliseconds kBurst{100};
+
   /// `now` is asked for only where the line matters.
   template <class Now>
   void line(std::string_view text, Now&& now) {
-    const Sign sign = sign_of(text);
-    if (sign == Sign::none) return;
-    if (!first_at_) first_at_ = now();
-    if (sign == Sign::message && message_.empty()) message_ = std::string(without_rank(text));
+    const Sign sign = take(text);
+    const bool tells = sign != Sign::ordinary && sign != Sign::frame;
+    if (tells || at_) found(sign, text, now());
   }
 
-  /// When the first line about an exception or a crash came; none: there was none.
-  [[nodiscard]] std::optional<Clock::time_point> first_at() const { return first_at_; }
-  /// The first line that says what went wrong: `ValueError: bad lr`. Empty: none was seen.
+  /// The worker has written to stdout.
+  template <class Now>
+  void other_output(Now&& now) {
+    if (at_) other_output_at(now());
+  }
+
+  /// When the worker's end, if it was one, began to show; none: nothing did.
+  [[nodiscard]] std::optional<Clock::time_point> first_at() const { return at_; }
+  /// What went wrong in it: `ValueError: bad lr`. Empty: nothing said so.
   [[nodiscard]] const std::string& message() const { return message_; }
 
  private:
   enum class Sign {
-    none,
+    ordinary,   ///< a line like any other
+    frame,      ///< of a traceback
     beginning,  ///< `Traceback (most recent call last):`; what went wrong comes later
-    message,    ///< what went wrong
+    remark,     ///< what went wrong, unless something said it already
+    exception,  ///< what went wrong, the last of a chain of exceptions
+    // Of a thread beside the main one; after the end of that one they are its consequence.
+    thread_beginning,
+    thread_message,
   };
-  static Sign sign_of(std::string_view line);
-  /// PyTorch puts `[rank3]: ` before the lines of a traceback.
-  static std::string_view without_rank(std::string_view line);
+  enum class Traceback { none, main, thread, ignored };
 
-  std::optional<Clock::time_point> first_at_;
+  /// Follows the lines of a traceback.
+  Sign take(std::string_view& text);
+  void found(Sign sign, std::string_view text, Clock::time_point now);
+  void other_output_at(Clock::time_point now);
+  void forget();
+
+  Traceback traceback_ = Traceback::none;  // in the middle of one
+  Traceback announced_ = Traceback::main;  // what the next one will be
+  std::optional<Clock::time_point> at_;
+  Clock::time_point last_at_;  // of the signs
+  std::optional<Clock::time_point> other_at_;
+  int ordinary_lines_ = 0;
   std::string message_;
 };
 

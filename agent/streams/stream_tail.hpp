@@ -39,6 +39,9 @@ class StreamTail {
     }
   }
 
+  /// The worker has written to stdout.
+  void other_output() { signs_.other_output(LineSigns::Clock::now); }
+
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> lines;
     const std::size_t first = count_ > kTailLines ? count_ - kTailLines : 0;

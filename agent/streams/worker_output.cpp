@@ -361,6 +361,11 @@ void WorkerOutput::read(Stream& stream) {
       if (size > 0) stream.pipe_bytes = size;
     }
   }
+  if (n > 0 && !stream.source.standard_error) {
+    const std::lock_guard lock(mutex_);
+    const auto tail = tails_.find({stream.source.round, stream.source.local_rank});
+    if (tail != tails_.end()) tail->second.other_output();
+  }
   if (stream.wants_lines()) {
     Outlet& outlet = outlet_for(stream.source.standard_error);
     const bool keep = stream.source.standard_error;

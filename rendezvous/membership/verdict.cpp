@@ -23,8 +23,8 @@ namespace {
 /// Smaller: more of a culprit.
 auto guilt(const FailedWorker& worker) {
   const proto::Evidence& evidence = worker.failure.evidence;
-  const bool strong = evidence.kind <= EvidenceKind::hang;
-  const bool late = evidence.kind == EvidenceKind::late_exit;
+  const bool late = evidence.kind == EvidenceKind::late_exit || evidence.after_stop;
+  const bool strong = evidence.kind <= EvidenceKind::hang && !late;
   return std::tuple(!evidence.victim_phrase.empty(),
                     strong ? 0
                     : late ? 2

@@ -12,7 +12,7 @@ namespace ddprun::rdzv {
 ///
 /// First come those without a victim's phrase; among them those with evidence that only a culprit
 /// shows (not started, killed for memory, a fatal signal, a hang); then whose first sign is the
-/// earliest; workers that ended only after the stop come last. Of equals the one with the lower
+/// earliest; what may come of our stopping a worker comes last. Of equals the one with the lower
 /// rank. A victim's phrase never acquits the only one.
 proto::Verdict judge(std::vector<proto::FailedWorker> failed);
 

@@ -84,6 +84,16 @@ const Failure kWords[] = {
      "sleep 0.1; exit 3", kWaits, 1, "own_exit"},
     {"is the only one and speaks as a victim", kWaits,
      "echo 'ConnectionRefusedError: x' >&2; exit 1", kWaits, 1, "exception_line"},
+    {"is killed beside one that has handled an exception",
+     "echo 'Traceback (most recent call last):' >&2; echo 'ValueError: handled' >&2; "
+     "while :; do sleep 0.05; echo step; done",
+     "sleep 1; kill -9 $$$$", kWaits, 1, "own_exit"},
+    {"raises beside one that crashes when it is told to stop",
+     "trap 'kill -ABRT $$$$' TERM; while :; do sleep 0.02; done", kWaits,
+     "sleep 0.1; echo 'ValueError: bad lr' >&2; exit 1", 2, "exception_line"},
+    {"exits beside one that cannot save when it is told to stop", "sleep 0.1; exit 3",
+     "trap 'echo \"OSError: disk full\" >&2; exit 1' TERM; while :; do sleep 0.02; done", kWaits, 0,
+     "own_exit"},
     {"prints binary garbage", kWaits, "head -c 3000 /dev/urandom >&2; exit 7", kWaits, 1,
      "own_exit"},
 };
@@ -177,6 +187,33 @@ TEST_CASE("what the culprit says of its end decides") { check(kWords); }
 TEST_CASE("a culprit that dies after its victims is found all the same") { check(kVictimsFirst); }
 
 TEST_CASE("a culprit that hangs is told from those who wait for it") { check(kHangs); }
+
+TEST_CASE("a culprit that dies slowly is found by its log file, too") {
+  const test::TempDir folder;
+  test::Job job;
+  const auto result = test::run(
+      {test::program("ddprun"), "--nproc-per-node=2", "--redirects=3",
+       "--log-dir=" + folder.path().string(), "/bin/sh", "-c",
+       std::string("case $RANK in 0) sleep 0.3; echo 'RuntimeError: lost rank 1' >&2; exit 1;; "
+                   "1) trap '' TERM; ") +
+           kSlowValueError + ";; esac"},
+      job.settings());
+  CAPTURE(result.err);
+  CHECK(result.err.find("ddprun: culprit: rank 1 ") != std::string::npos);
+  CHECK(result.err.find("ValueError: bad lr") != std::string::npos);
+}
+
+TEST_CASE("a culprit that was killed has the signal's exit code, whatever it said before") {
+  test::Job job;
+  const auto result =
+      test::run({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",
+                 "[ $RANK = 1 ] && { echo 'KeyError: handled' >&2; sleep 0.2; kill -9 $$$$; }; "
+                 "sleep 20"},
+                job.settings());
+  CAPTURE(result.err);
+  CHECK(result.status == 137);
+  CHECK(result.err.find("ddprun: culprit: rank 1 ") != std::string::npos);
+}
 
 TEST_CASE("a report that cannot be written is loud and changes no exit code") {
   test::Job job;

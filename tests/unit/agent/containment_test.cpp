@@ -191,6 +191,18 @@ TEST_CASE("who cannot be killed is told when the deadline has passed") {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+TEST_CASE("a process that has begun to end shows it") {
+  CHECK_FALSE(agent::is_dying(getpid()));
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(0);
+  siginfo_t info{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
+  CHECK(agent::is_dying(child));
+  waitpid(child, nullptr, 0);
+  CHECK_FALSE(agent::is_dying(child));
+}
+
 TEST_CASE("no cgroup is possible where processes cannot be born into one") {
   if (!agent::JobCgroup::possible()) test::skip("we may make no cgroup here");
   const pid_t child = fork();

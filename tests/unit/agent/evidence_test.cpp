@@ -18,16 +18,34 @@ using proto::EvidenceKind;
 
 namespace {
 
-/// What stays after these lines; each comes a second after the one before.
-LineSigns after(const std::vector<std::string>& lines) {
+/// A stderr and a stdout by the clock.
+struct Streams {
   LineSigns signs;
-  auto now = LineSigns::Clock::time_point(0s);
-  for (const std::string& line : lines) {
-    now += 1s;
-    signs.line(line, [now] { return now; });
+  LineSigns::Clock::time_point now{0s};
+
+  Streams& lines(const std::vector<std::string>& texts, std::chrono::milliseconds each = 10ms) {
+    for (const std::string& text : texts) {
+      now += each;
+      signs.line(text, [this] { return now; });
+    }
+    return *this;
   }
-  return signs;
-}
+  Streams& quiet(std::chrono::milliseconds time) {
+    now += time;
+    return *this;
+  }
+  Streams& printed() {
+    signs.other_output([this] { return now; });
+    return *this;
+  }
+};
+
+/// What stays after these lines; each comes 10 ms after the one before.
+LineSigns after(const std::vector<std::string>& lines) { return Streams().lines(lines).signs; }
+
+const std::vector<std::string> kTraceback{
+    "Traceback (most recent call last):", "  File \"t.py\", line 3, in <module>",
+    "ValueError: bad lr"};
 
 WorkerObservation ended(proto::WorkerExit exit, bool stopped_by_us = false) {
   WorkerObservation seen;
@@ -43,9 +61,91 @@ WorkerObservation ended(proto::WorkerExit exit, bool stopped_by_us = false) {
 TEST_CASE("a traceback begins when its first line comes and says what went wrong at its end") {
   const LineSigns signs =
       after({"step 1", "Traceback (most recent call last):", "  File \"t.py\", line 3, in <module>",
-             "ValueError: bad lr", "During handling of the above exception", "KeyError: 'x'"});
-  CHECK(signs.first_at() == LineSigns::Clock::time_point(2s));
+             "ValueError: bad lr", "second line of it"});
+  CHECK(signs.first_at() == LineSigns::Clock::time_point(20ms));
   CHECK(signs.message() == "ValueError: bad lr");
+}
+
+TEST_CASE("of a chain of exceptions the last one counts from the first one's time on") {
+  const LineSigns signs = after(
+      {"Traceback (most recent call last):", "  File \"a.py\", line 1", "KeyError: 'cache'", "",
+       "During handling of the above exception, another exception "
+       "occurred:",
+       "", "Traceback (most recent call last):", "FileNotFoundError: /data/missing.bin"});
+  CHECK(signs.first_at() == LineSigns::Clock::time_point(10ms));
+  CHECK(signs.message() == "FileNotFoundError: /data/missing.bin");
+}
+
+TEST_CASE("the line that ends a traceback says what went wrong whatever it is called") {
+  for (const std::string last :
+       {"_queue.Empty", "KeyboardInterrupt", "Stop: no more", "MyFault: x"})
+    CHECK(after({"Traceback (most recent call last):", "  File \"a.py\"", last}).message() == last);
+}
+
+TEST_CASE("exception groups are read through their drawing") {
+  const LineSigns signs =
+      after({"  + Exception Group Traceback (most recent call last):",
+             "  |   File \"tg.py\", line 12, in <module>", "  |     asyncio.run(m())",
+             "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+             "  +-+---------------- 1 ----------------", "    | Traceback (most recent call last):",
+             "    |   File \"tg.py\", line 3, in a", "    |     raise ValueError(\"bad shard\")",
+             "    | ValueError: bad shard", "    +------------------------------------"});
+  CHECK(signs.first_at() == LineSigns::Clock::time_point(10ms));
+  CHECK(signs.message() == "ValueError: bad shard");
+}
+
+TEST_CASE("what threads and destructors say after the main exception does not replace it") {
+  Streams streams;
+  streams.lines(kTraceback)
+      .lines({"Exception ignored in: <function X.__del__ at 0x7f>",
+              "Traceback (most recent call last):", "  File \"x.py\"", "AttributeError: 'NoneType'",
+              "Exception ignored in: <stdout>", "BrokenPipeError: [Errno 32] Broken pipe"});
+  CHECK(streams.signs.message() == "ValueError: bad lr");
+  streams.quiet(2s).lines({"Exception in thread QueueFeederThread:",
+                           "Traceback (most recent call last):", "  File \"q.py\"",
+                           "ConnectionResetError: [Errno 104] Connection reset by peer"});
+  CHECK(streams.signs.message() == "ValueError: bad lr");
+  CHECK(streams.signs.first_at() == LineSigns::Clock::time_point(10ms));
+  CHECK(after({"Exception in thread Thread-1 (f):", "Traceback (most recent call last):",
+               "  File \"q.py\"", "OSError: gone"})
+            .message() == "OSError: gone");
+}
+
+TEST_CASE("a worker that goes on as before has outlived its exception") {
+  Streams streams;
+  streams.lines(kTraceback).quiet(6s).lines({"epoch 2"});
+  CHECK_FALSE(streams.signs.first_at().has_value());
+  CHECK(streams.signs.message().empty());
+
+  streams = {};
+  streams.lines(kTraceback).quiet(1s).lines(std::vector<std::string>(25, "step"));
+  CHECK_FALSE(streams.signs.first_at().has_value());
+
+  streams = {};
+  streams.lines(kTraceback).quiet(200ms).printed().quiet(200ms).printed();
+  CHECK_FALSE(streams.signs.first_at().has_value());
+  streams.lines({"OSError: the next one"});
+  CHECK(streams.signs.message() == "OSError: the next one");
+}
+
+TEST_CASE("what is written in a tear-down outlives nothing") {
+  Streams streams;
+  streams.lines(kTraceback)
+      .lines(std::vector<std::string>(40, "a message of many lines"))
+      .lines(std::vector<std::string>(60, "frame #7: c10::Error"))
+      .quiet(2s)
+      .lines({"wandb: uploading", "wandb: done"})
+      .printed();
+  CHECK(streams.signs.first_at() == LineSigns::Clock::time_point(10ms));
+}
+
+TEST_CASE("a newer exception takes the place of one that was handled") {
+  Streams streams;
+  streams.lines({"ConnectionRefusedError: [Errno 111] Connection refused"})
+      .quiet(2s)
+      .lines({"Traceback (most recent call last):", "ValueError: loss is NaN"});
+  CHECK(streams.signs.first_at() == LineSigns::Clock::time_point(2020ms));
+  CHECK(streams.signs.message() == "ValueError: loss is NaN");
 }
 
 TEST_CASE("PyTorch's rank before a line of a traceback is no part of it") {
@@ -82,7 +182,11 @@ TEST_CASE("words of a victim are found in any case and others are not") {
         "ConnectionResetError: [Errno 104] Connection reset by peer",
         "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a "
         "network error",
-        "BrokenPipeError: [Errno 32] Broken pipe", "DistStoreError: wait timeout after 300000ms",
+        "BrokenPipeError: [Errno 32] Broken pipe",
+        "RuntimeError: [gloo/unbound_buffer.cc:81] Timed out waiting 3000ms for recv operation",
+        "DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed.",
+        "DistStoreError: Timed out after 4 seconds waiting for clients. 1/2 clients joined.",
+        "DistStoreError: wait timeout after 300000ms",
         "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)"}) {
     INFO(text);
     CHECK_FALSE(victim_phrase(text).empty());
@@ -156,6 +260,10 @@ TEST_CASE("an end by itself is evidence from the strongest to the weakest") {
   WorkerObservation killed = ended({true, SIGKILL, false});
   killed.memory_kill = true;
   CHECK(kind(killed) == EvidenceKind::memory_kill);
+  killed.stopped_by_us = true;
+  CHECK(kind(killed) == EvidenceKind::memory_kill);
+  killed.killed_by_us = true;
+  CHECK_FALSE(evidence_of(killed).has_value());
   WorkerObservation absent = ended({false, 127, false});
   absent.not_started = "No such file or directory";
   CHECK(kind(absent) == EvidenceKind::not_started);
@@ -182,6 +290,43 @@ TEST_CASE("a worker that was stopped in the middle of its exception failed all t
   seen.exception_message = "ValueError: bad lr";
   REQUIRE(evidence_of(seen).has_value());
   CHECK(evidence_of(seen)->at == 2s);
+}
+
+TEST_CASE("how long before our stop an exception came decides what it says") {
+  WorkerObservation seen = ended({true, SIGTERM, false}, true);
+  seen.exception_message = "ValueError: bad lr";
+  seen.ended_at = 3 * 3600s;
+  seen.stopped_at = seen.ended_at - 100ms;
+  seen.exception_at = *seen.stopped_at - 4s;
+  CHECK(evidence_of(seen)->kind == EvidenceKind::exception_line);
+  CHECK_FALSE(evidence_of(seen)->after_stop);
+  seen.exception_at = *seen.stopped_at - 60s;  // overcome, or stuck since
+  CHECK(evidence_of(seen)->after_stop);
+  CHECK(evidence_of(seen)->at == seen.ended_at);
+  seen.exception_at = *seen.stopped_at - 2 * 3600s;
+  CHECK_FALSE(evidence_of(seen).has_value());
+  seen.exception_at = *seen.stopped_at + 1ms;  // SIGTERM became an exception
+  CHECK_FALSE(evidence_of(seen).has_value());
+  seen.exit = proto::WorkerExit{false, 1, false};
+  CHECK(evidence_of(seen)->after_stop);
+  CHECK(evidence_of(seen)->text == "ValueError: bad lr");
+}
+
+TEST_CASE("a crash after our stop may come of it, unless it had begun before") {
+  WorkerObservation seen = ended({true, SIGABRT, false}, true);
+  seen.stopped_at = 4s;
+  CHECK(evidence_of(seen)->kind == EvidenceKind::fatal_signal);
+  CHECK(evidence_of(seen)->after_stop);
+  seen.was_dying = true;
+  CHECK_FALSE(evidence_of(seen)->after_stop);
+  seen.was_dying = false;
+  seen.exception_at = 3s;
+  CHECK_FALSE(evidence_of(seen)->after_stop);
+  CHECK(evidence_of(seen)->at == 3s);
+  seen.exit = proto::WorkerExit{false, 1, false};
+  seen.exception_at.reset();
+  seen.was_dying = true;
+  CHECK(evidence_of(seen)->kind == EvidenceKind::own_exit);
 }
 
 TEST_CASE("a worker that was found to hang hung however it ended") {
