@@ -9,6 +9,7 @@
 
 #include "agent/agent_job.hpp"
 #include "agent/evidence/memory_kills.hpp"
+#include "agent/exec_error.hpp"
 #include "proto/assert.hpp"
 #include "proto/words.hpp"
 
@@ -73,8 +74,10 @@ void Agent::offer_store(RoundState& state) {
 void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources) {
   auto process = starter_.start(state.round, local_rank, socket_ ? socket_->name() : "", sources);
   if (!process) {
+    const std::string why = explain_exec_error(process.error().value(), config_.file);
     apply(state.group.not_started(
-        local_rank, fmt::format("cannot execute {}: {}", config_.file, process.error().message())));
+        local_rank, fmt::format("cannot execute {}: {}{}{}", config_.file,
+                                process.error().message(), why.empty() ? "" : "; ", why)));
     return;
   }
   state.group.started(local_rank, process->pid, Clock::now());

@@ -20,7 +20,7 @@ void WorkerGroup::started(int local_rank, int pid, Clock::time_point now) {
 GroupActions WorkerGroup::not_started(int local_rank, const std::string& error) {
   WorkerRecord& worker = workers_[static_cast<std::size_t>(local_rank)];
   worker.error = error;
-  worker.exit = proto::WorkerExit{false, 127, false};
+  worker.exit = proto::WorkerExit{false, 126, false};
   --live_;
   GroupActions actions;
   proto::WorkerFailure failure;

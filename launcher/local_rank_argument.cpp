@@ -30,6 +30,13 @@ bool ends_in_declaration(std::string_view call) {
                      [&](std::string_view known) { return name.ends_with(known); });
 }
 
+/// Of `package.module` under the current folder; empty: it lies elsewhere.
+std::string module_source(std::string path, const FileProbe& files) {
+  std::replace(path.begin(), path.end(), '.', '/');
+  std::string source = files.contents(path + ".py", kSourceBytesMax);
+  return source.empty() ? files.contents(path + "/__main__.py", kSourceBytesMax) : source;
+}
+
 }  // namespace
 
 std::optional<std::string> declared_local_rank_option(std::string_view source) {
@@ -68,9 +75,11 @@ std::string add_local_rank_argument(ProgramChoice& program, std::size_t own_argu
       option = "--local_rank";
       break;
     case LocalRankArgument::automatic: {
-      if (program.kind != ProgramChoice::Kind::python_script) return "";
+      const bool module = program.kind == ProgramChoice::Kind::python_module;
+      if (!module && program.kind != ProgramChoice::Kind::python_script) return "";
       const std::string& script = *std::prev(own);
-      const auto declared = declared_local_rank_option(files.contents(script, kSourceBytesMax));
+      const auto declared = declared_local_rank_option(
+          module ? module_source(script, files) : files.contents(script, kSourceBytesMax));
       if (!declared) return "";
       option = *declared;
       note = script + " declares " + option + ": every worker gets it, as under " +

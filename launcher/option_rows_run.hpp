@@ -295,6 +295,7 @@ inline constexpr std::array kRunRows = {
     },
     OptionRow{
         .name = "completion",
+        .aliases = "print-completion",
         .type = ValueType::choice,
         .choices = "bash|zsh|fish",
         .group = OptionGroup::ourselves,

@@ -256,6 +256,8 @@ Outcome<bool> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& opti
   }
   options.exit_code_rule = choice<ExitCodeRule>(parsed, "exit-code");
   options.report_file = parsed.text("report");
+  if (parsed.given("report") && options.report_file.empty())
+    return usage_error(parsed.value("report").spelling + ": expected a file");
   options.progress_timeout = parsed.seconds("progress-timeout").value_or(options.progress_timeout);
   options.log_timeout = parsed.seconds("log-timeout").value_or(options.log_timeout);
   return true;

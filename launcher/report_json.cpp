@@ -32,23 +32,23 @@ std::string utc(std::chrono::system_clock::time_point time) {
 Json worker_json(const proto::FailedWorker& worker, const agent::AgentResult& result) {
   const proto::WorkerFailure& failure = worker.failure;
   const auto local = static_cast<std::size_t>(failure.local_rank);
-  Json json = {{"rank", worker.rank},
-               {"local_rank", failure.local_rank},
-               {"host", result.node_name},
-               {"pid", failure.pid}};
-  if (failure.error.empty() && local < result.workers.size()) {
+  Json json = {
+      {"rank", worker.rank}, {"local_rank", failure.local_rank}, {"host", result.node_name}};
+  const bool ran = failure.error.empty();
+  if (ran) json["pid"] = failure.pid;
+  if (ran && local < result.workers.size()) {
     // The clock of the workers' times is monotonic: the last round's start ties it to the wall.
     const auto since = result.workers[local].ended_at - result.workers[local].started_at;
     json["ran_for_seconds"] = in_seconds(since);
     json["started"] = utc(result.started);
   }
+  if (!ran) json["error"] = failure.error;
   if (failure.exit.by_signal) {
     json["signal"] = failure.exit.value;
     json["core_dumped"] = failure.exit.core_dumped;
   } else {
     json["exit_code"] = failure.exit.value;
   }
-  if (!failure.error.empty()) json["error"] = failure.error;
   json["evidence"] = rdzv::to_string(failure.evidence.kind);
   json["evidence_text"] = failure.evidence.text;
   json["first_sign_seconds"] = in_seconds(failure.evidence.at);

@@ -14,14 +14,29 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kPeriodMin = std::chrono::milliseconds(10);
 constexpr nanoseconds kPeriodMax = std::chrono::seconds(1);
 
+/// Whether all others of its step, two or more, are together in one other phase: a checkpoint that
+/// rank 0 alone writes, with more updates than the others make.
+bool is_alone(const SilentWorker& worker, const std::vector<SilentWorker>& silent) {
+  const std::string* others = nullptr;
+  int count = 0;
+  for (const SilentWorker& other : silent) {
+    if (&other == &worker || other.page.step != worker.page.step) continue;
+    if (other.page.phase == worker.page.phase) return false;
+    if (others != nullptr && *others != other.page.phase) return false;
+    others = &other.page.phase;
+    ++count;
+  }
+  return count >= 2;
+}
+
 /// Smaller: further behind. Those who wait, wait in one phase. The worker's own time only decides
 /// where nothing else does.
 auto progress_of(const SilentWorker& worker, const std::vector<SilentWorker>& silent) {
   const auto in_this_phase = std::count_if(
       silent.begin(), silent.end(),
       [&worker](const SilentWorker& other) { return other.page.phase == worker.page.phase; });
-  return std::tuple(worker.page.step, worker.page.place, in_this_phase, -worker.silent_for,
-                    worker.page.time_ns);
+  return std::tuple(worker.page.step, !is_alone(worker, silent), worker.page.place, in_this_phase,
+                    -worker.silent_for, worker.page.time_ns);
 }
 
 }  // namespace

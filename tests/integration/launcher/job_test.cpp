@@ -174,6 +174,16 @@ TEST_CASE("a file that the kernel cannot execute is a failure that is not tried 
   CHECK(result.err.find("0 of 3 restarts used") != std::string::npos);
 }
 
+TEST_CASE("a script whose interpreter is missing says so") {
+  test::TempDir directory;
+  const auto path = (directory / "script").string();
+  std::ofstream(path) << "#!/no/such/interpreter\n";
+  chmod(path.c_str(), 0755);
+  const auto result = test::run({test::program("ddprun"), path}, Job().settings());
+  CHECK(result.status == 126);
+  CHECK(result.err.find("its interpreter /no/such/interpreter is not there") != std::string::npos);
+}
+
 TEST_CASE("stdin goes to rank 0, to all or to nobody") {
   CHECK(sorted_lines(Job().run({"--nproc-per-node=2"}, {"stdin", "print", "end"}, "x\n").out) ==
         Lines{"[rank0] end", "[rank0] x", "[rank1] end"});

@@ -172,6 +172,13 @@ TEST_CASE("of the silent ones the culprit is who is furthest behind") {
   Sighting hangs = at(5, 0, 9);
   hangs.page->phase = "forward";
   CHECK(found_in(then_stays({{waits, waits, at(4)}, {waits, waits, hangs}}, 9)).culprit == 2);
+  // By being alone, where it makes more updates than those who wait for it: a checkpoint of rank 0.
+  Sighting saves = at(5, 3);
+  saves.page->phase = "save optimizer";
+  Sighting barrier = at(5, 2);
+  barrier.page->phase = "barrier";
+  CHECK(found_in(then_stays({{saves, barrier, barrier, barrier}}, 9)).culprit == 0);
+  CHECK(found_in(then_stays({{saves, barrier}}, 9)).culprit == 1);  // of two nobody is
   // By its silence, where nobody says more than a step.
   CHECK(found_in(then_stays({{at(5), at(4)}, {at(5), at(5)}}, 9)).culprit == 0);
   // By its own time, where all fell silent between two looks.

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <csignal>
 #include <map>
+
+#include "agent/exec_error.hpp"
 
 using namespace ddprun;
 
@@ -130,4 +133,24 @@ TEST_CASE("merging replaces what is set and keeps all else in order") {
   const auto merged =
       agent::merge_environment({"A=1", "RANK=9", "ODD", "B=x=y"}, {{"RANK", "0"}, {"NEW", "n"}});
   CHECK(merged == std::vector<std::string>{"A=1", "ODD", "B=x=y", "RANK=0", "NEW=n"});
+}
+
+TEST_CASE("what cannot be executed is explained by its first line") {
+  CHECK(agent::explain_by_first_line(ENOENT, "#!/no/such/python -u") ==
+        "its interpreter /no/such/python is not there; mend its first line");
+  CHECK(agent::explain_by_first_line(ENOENT, "#! /bin/sh\r") ==
+        "its lines end in CR LF, so /bin/sh is not found; convert it (dos2unix)");
+  CHECK(agent::explain_by_first_line(ENOENT,
+                                     "\x7f"
+                                     "ELF...") ==
+        "its loader is not there: it is for another system");
+  CHECK(agent::explain_by_first_line(ENOEXEC, "echo hello") ==
+        "it is no program, and has no first line like #!/bin/sh");
+  CHECK(agent::explain_by_first_line(ENOEXEC,
+                                     "\x7f"
+                                     "ELF...") == "it is damaged, or for another kind of machine");
+  CHECK(agent::explain_by_first_line(EACCES, "#!/bin/sh").empty());
+  CHECK(agent::explain_by_first_line(ENOENT, "#!") ==
+        "its interpreter  is not there; mend its first line");
+  CHECK(agent::explain_exec_error(ENOENT, "/no/such/file").empty());
 }

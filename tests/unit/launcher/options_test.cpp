@@ -150,6 +150,11 @@ TEST_CASE("several nodes are refused in this version, and nonsense as nonsense")
   CHECK(accepted_options({"--nnodes", "1", "p"}).program == "p");
 }
 
+TEST_CASE("a report without a file is refused") {
+  CHECK(accepted_options({"--report=r.json", "p"}).report_file == "r.json");
+  CHECK_THAT(refused_options({"--report=", "p"}), StartsWith("--report=: expected a file"));
+}
+
 TEST_CASE("an impossible number of workers is refused before anything is looked at") {
   for (const std::string bad : {"0", "-1", "two", "1.5", "", "gpus"}) {
     CHECK_THAT(refused_options({"--nproc-per-node=" + bad, "p"}),

@@ -269,7 +269,23 @@ TEST_CASE("a local rank argument goes before the script's own and never where on
   CHECK(torchrun_options({"--local-rank-argument=dash", "p"}).local_rank_argument == dash);
 }
 
-TEST_CASE("only Python scripts are searched for a local rank option") {
+TEST_CASE("a module under the current folder is searched for a local rank option") {
+  test::FakeFiles files;
+  files.text("pk/lm.py", "p.add_argument('--local-rank')");
+  files.text("pk/app/__main__.py", "p.add_argument('--local_rank')");
+  const auto added = [&](const std::string& module) {
+    ProgramChoice choice;
+    choice.kind = ProgramChoice::Kind::python_module;
+    choice.argv = {"python3", "-m", module};
+    add_local_rank_argument(choice, 0, LocalRankArgument::automatic, files);
+    return choice.argv.size() == 4 ? choice.argv.back() : "";
+  };
+  CHECK(added("pk.lm") == "--local-rank=${local_rank}");
+  CHECK(added("pk.app") == "--local_rank=${local_rank}");
+  CHECK(added("installed.elsewhere").empty());
+}
+
+TEST_CASE("only Python is searched for a local rank option") {
   test::FakeFiles files;
   files.text("a.out", "p.add_argument('--local_rank')");
   ProgramChoice choice;
