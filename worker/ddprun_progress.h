@@ -46,9 +46,10 @@ typedef struct ddprun_progress {
 } ddprun_progress;
 
 /* Makes the page that the environment variable DDPRUN_PROGRESS_FILE names. Returns 0, or an errno;
- * ENOENT: there is no such variable, so nobody reads. After an error updates are allowed and do
- * nothing. ddprun judges nobody before the first update. Also lets the debuggers that ddprun starts
- * look at this process, where the kernel allows that to parents only. */
+ * ENOENT: there is no such variable, so nobody reads; ENOSPC: memory (/dev/shm) or the disk that
+ * TMPDIR lies on is full. After an error updates are allowed and do nothing. ddprun judges nobody
+ * before the first update. Also lets the debuggers that ddprun starts look at this process, where
+ * the kernel allows that to parents only. */
 static inline int ddprun_progress_open(ddprun_progress* progress) {
   const char* path = getenv("DDPRUN_PROGRESS_FILE");
   void* memory;
@@ -58,8 +59,12 @@ static inline int ddprun_progress_open(ddprun_progress* progress) {
   if (path == NULL || path[0] == '\0') return ENOENT;
   fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return errno;
-  if (ftruncate(fd, (off_t)sizeof(struct ddprun_progress_page)) != 0) {
-    error = errno;
+  /* Not ftruncate: it takes no room, and on a full /dev/shm the first update would end in SIGBUS.
+   */
+  do {
+    error = posix_fallocate(fd, 0, (off_t)sizeof(struct ddprun_progress_page));
+  } while (error == EINTR);
+  if (error != 0) {
     close(fd);
     return error;
   }

@@ -46,6 +46,23 @@ std::string stand_in(const test::TempDir& folder, const std::string& name,
   return folder.path().string();
 }
 
+/// A program of the lines in the documentation. It makes four steps.
+std::string python_example(const test::TempDir& folder) {
+  if (access("/usr/bin/python3", X_OK) != 0) test::skip("no /usr/bin/python3 here");
+  std::ifstream stream(DDPRUN_SOURCE "/docs/progress.md");
+  const std::string page(std::istreambuf_iterator<char>(stream), {});
+  const std::string fence = "```python\n";
+  const auto begin = page.find(fence) + fence.size();
+  REQUIRE(begin > fence.size());
+  const std::string example = page.substr(begin, page.find("```", begin) - begin);
+  CHECK(std::count(example.begin(), example.end(), '\n') == 5);
+  const auto path = folder / "example.py";
+  std::ofstream(path) << example
+                      << "for step in range(4):\n    progress(step, 'forward')\n"
+                         "raise SystemExit(21)\n";
+  return path.string();
+}
+
 std::string all_stacks(const nlohmann::json& report) {
   std::string text;
   for (const auto& line : report["culprit"]["stacks"]) text += line.get<std::string>() + "\n";
@@ -254,20 +271,30 @@ TEST_CASE("a C program reports its progress by the header") {
 }
 
 TEST_CASE("the five lines of Python in the documentation report progress") {
-  if (access("/usr/bin/python3", X_OK) != 0) test::skip("no /usr/bin/python3 here");
-  std::ifstream stream(DDPRUN_SOURCE "/docs/progress.md");
-  const std::string page(std::istreambuf_iterator<char>(stream), {});
-  const std::string fence = "```python\n";
-  const auto begin = page.find(fence) + fence.size();
-  REQUIRE(begin > fence.size());
-  const std::string example = page.substr(begin, page.find("```", begin) - begin);
-  CHECK(std::count(example.begin(), example.end(), '\n') == 5);
   const test::TempDir folder;
-  std::ofstream(folder / "example.py")
-      << example << "for step in range(4):\n    progress(step, 'forward')\nraise SystemExit(21)\n";
-  const auto [job, report] = run_script(
-      {"--progress-timeout=5"}, "exec /usr/bin/python3 " + (folder / "example.py").string());
+  const auto [job, report] =
+      run_script({"--progress-timeout=5"}, "exec /usr/bin/python3 " + python_example(folder));
   CHECK(job.status == 21);
   CHECK(report["culprit"]["step"] == 3);
   CHECK(report["culprit"]["phase"] == "forward");
+}
+
+TEST_CASE("where there is no room for a page programs run without one") {
+  const test::TempDir folder;
+  const std::string disk = (folder / "disk").string();
+  std::filesystem::create_directory(disk);
+  const std::string mount = "mount -t tmpfs -o size=16k none " + disk;
+  const auto probe = test::run({"/usr/bin/env", "unshare", "-Urm", "sh", "-c", mount});
+  if (probe.status != 0) test::skip("no user and mount namespaces here: " + probe.err);
+  const auto run_full = [&](const std::string& program) {
+    const std::string job =
+        test::program("ddprun") + " --no-python /bin/sh -c 'exec " + program + "'";
+    return test::run({"/usr/bin/env", "unshare", "-Urm", "sh", "-c",
+                      mount + " && { head -c 100000 /dev/zero > " + disk + "/fill; TMPDIR=" + disk +
+                          " exec " + job + "; }"});
+  };
+  CHECK(run_full(test::helper("progress_worker") + " full").status == 0);
+  CHECK(run_full("/usr/bin/python3 " + python_example(folder)).status == 21);
+  // Not under ddprun.
+  CHECK(test::run({"/usr/bin/python3", (folder / "example.py").string()}).status == 21);
 }
