@@ -155,6 +155,7 @@ void Agent::report_round() {
   proto::Stopped stopped;
   stopped.round = state.round.number;
   tell_failures(stopped);
+  remove_round_files(config_, state.round);
   result_.rounds.back().furthest_step = stopped.furthest_step;
   say(std::move(stopped));
   if (state.stop->final || leaving_ || stuck) return;
@@ -176,7 +177,7 @@ void Agent::tell_failures(proto::Stopped& stopped) {
   const auto before = memory_kills_;
   memory_kills_ = memory_kill_count();
   const bool memory_kill = before && memory_kills_ && *memory_kills_ > *before;
-  const auto pages = take_progress_pages(config_, state.round);
+  const auto pages = read_progress_pages(config_, state.round);
   stopped.furthest_step = furthest_step(pages);
   stopped.failures =
       failures_of({config_, state.round, workers, state.started_at, state.wall_started_at,

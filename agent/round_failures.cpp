@@ -1,9 +1,9 @@
 #include "agent/round_failures.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -71,14 +71,10 @@ std::chrono::nanoseconds hung_at(const FoundHang& found, Clock::time_point round
 
 }  // namespace
 
-ProgressPages take_progress_pages(const AgentConfig& config, const proto::Round& round) {
+ProgressPages read_progress_pages(const AgentConfig& config, const proto::Round& round) {
   ProgressPages pages(config.workers.size());
-  for (std::size_t i = 0; i < pages.size(); ++i) {
-    const std::string path = progress_file(config, round, static_cast<int>(i));
-    PageReading reading = read_progress_page(path);
-    if (reading.page || !reading.problem.empty()) unlink(path.c_str());
-    pages[i] = std::move(reading.page);
-  }
+  for (std::size_t i = 0; i < pages.size(); ++i)
+    pages[i] = read_progress_page(progress_file(config, round, static_cast<int>(i))).page;
   return pages;
 }
 
@@ -157,6 +153,14 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     failures.push_back(std::move(failure));
   }
   return failures;
+}
+
+void remove_round_files(const AgentConfig& config, const proto::Round& round) {
+  if (config.run_directory.empty()) return;
+  for (int local_rank = 0; local_rank < static_cast<int>(config.workers.size()); ++local_rank) {
+    std::remove(progress_file(config, round, local_rank).c_str());
+    if (config.log_folder.empty()) std::remove(error_file(config, round, local_rank).c_str());
+  }
 }
 
 }  // namespace ddprun::agent

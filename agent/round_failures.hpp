@@ -18,8 +18,8 @@ namespace ddprun::agent {
 /// By local rank; none: it wrote no page.
 using ProgressPages = std::vector<std::optional<ProgressPage>>;
 
-/// Reads the pages of a round's workers and removes the files: the next round begins without.
-ProgressPages take_progress_pages(const AgentConfig& config, const proto::Round& round);
+/// The pages of a round's workers as they are now.
+ProgressPages read_progress_pages(const AgentConfig& config, const proto::Round& round);
 
 /// None: nobody wrote a page.
 std::optional<std::uint64_t> furthest_step(const ProgressPages& pages);
@@ -46,5 +46,9 @@ struct EndedRound {
 /// Workers that did not fail, or that ended because they were told to, are not in it. Reads error
 /// files and the ends of log files.
 std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended);
+
+/// Removes what the workers of a round that was judged have in the run directory, which mostly lies
+/// in memory. Error files in a log folder stay.
+void remove_round_files(const AgentConfig& config, const proto::Round& round);
 
 }  // namespace ddprun::agent

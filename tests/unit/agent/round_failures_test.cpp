@@ -1,0 +1,56 @@
+// What is made of the files that the workers of a round have left.
+#include "agent/round_failures.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/worker_environment.hpp"
+#include "tests/support/temp_dir.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A round of one worker that ran for 5 s and ended with code 1.
+struct OneWorkerRound {
+  test::TempDir folder;
+  agent::AgentConfig config;
+  proto::Round round;
+  agent::WorkerRecord worker;
+  std::chrono::system_clock::time_point began = std::chrono::system_clock::now() - 10s;
+
+  OneWorkerRound() {
+    config.run_directory = folder.path().string();
+    config.workers.resize(1);
+    worker.exit = proto::WorkerExit{false, 1, false};
+    worker.ended_at = worker.started_at + 5s;
+  }
+
+  /// Its error file, last written so long after the round began.
+  void error_file_written(std::chrono::nanoseconds after) {
+    const std::string path = agent::error_file(config, round, 0);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path) << R"({"message": "ValueError: bad lr"})";
+    const auto file_now = std::filesystem::file_time_type::clock::now();
+    const auto age = std::chrono::system_clock::now() - (began + after);
+    std::filesystem::last_write_time(path, file_now - age);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what a round has left in the run directory is removed and log folders are not touched") {
+  OneWorkerRound of;
+  of.error_file_written(1s);
+  std::ofstream(agent::progress_file(of.config, of.round, 0)) << "opened and never updated";
+  agent::remove_round_files(of.config, of.round);
+  CHECK(std::filesystem::is_empty(of.folder.path()));
+  of.config.log_folder = (of.folder / "logs").string();
+  of.error_file_written(1s);
+  agent::remove_round_files(of.config, of.round);
+  CHECK(std::filesystem::exists(agent::error_file(of.config, of.round, 0)));
+  of.config.run_directory.clear();
+  agent::remove_round_files(of.config, of.round);
+}
