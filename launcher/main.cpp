@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +22,7 @@
 #include "launcher/options.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/report.hpp"
+#include "launcher/report_file.hpp"
 #include "launcher/report_json.hpp"
 #include "launcher/warden.hpp"
 #include "proto/version.hpp"
@@ -83,15 +83,12 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
 
 constexpr std::chrono::seconds kReportLimit{2};
 
-// The job's own exit code wins; a report that is lost is only said. A FIFO that nobody reads does
-// not keep us.
-void write_report(const launcher::LaunchPlan& plan, const std::string& json) {
-  const UniqueFd file(open(plan.options.report_file.c_str(),
-                           O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
-  errno = file ? ETIMEDOUT : errno;
-  if (file && agent::write_within(file.get(), json, kReportLimit)) return;
-  const std::string line = "ddprun: THE REPORT COULD NOT BE WRITTEN: " + plan.options.report_file +
-                           ": " + std::strerror(errno) + "\n";
+// The job's own exit code wins; a report that is lost is only said.
+void write_report(const std::string& path, const std::string& json) {
+  const auto result = launcher::write_report_file(path, json);
+  if (result.error == 0) return;
+  const std::string line = "ddprun: THE REPORT COULD NOT BE WRITTEN: " + path + ": " +
+                           std::strerror(result.error) + "\n";
   agent::write_within(STDERR_FILENO, line, kReportLimit);
 }
 
@@ -115,7 +112,7 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
     agent::run_agent(config, user, std::move(link), [&](const agent::AgentResult& result) {
       const int code = launcher::exit_code(result, plan.options.exit_code_rule);
       if (!plan.options.report_file.empty())
-        write_report(plan, launcher::report_json(result, code, plan.run_id));
+        write_report(plan.options.report_file, launcher::report_json(result, code, plan.run_id));
       agent::write_within(STDERR_FILENO, launcher::report(result, code), kReportLimit);
       return code;
     });
