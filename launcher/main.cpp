@@ -92,6 +92,15 @@ void write_report(const std::string& path, const std::string& json) {
   agent::write_within(STDERR_FILENO, line, kReportLimit);
 }
 
+// A report of an earlier job must not outlive this one. The job runs without one, too.
+void empty_report(const std::string& path) {
+  const auto result = launcher::empty_report_file(path);
+  if (result.error == 0) return;
+  std::fprintf(stderr,
+               "ddprun: the report cannot be written: %s: %s; the job starts all the same\n",
+               path.c_str(), std::strerror(result.error));
+}
+
 int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
   const auto log_folder = launcher::make_log_folder(plan);
   if (!log_folder) return fail(log_folder.error());
@@ -145,6 +154,8 @@ int main(int argc, char** argv) {
       break;
   }
 
+  if (options->request == launcher::Request::run && !options->report_file.empty())
+    empty_report(options->report_file);
   const auto plan = launcher::make_plan(*options, environment, launcher::machine_probes());
   if (!plan) return fail(plan.error());
   if (options->request == launcher::Request::dry_run) {

@@ -33,6 +33,18 @@ UniqueFd open_emptied(const std::string& path) {
 
 }  // namespace
 
+ReportFileResult empty_report_file(const std::string& path) {
+  ReportFileResult result;
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) {
+    result.standard = standard_descriptor(status);
+    if (result.standard != 0) return result;
+    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return result;
+  }
+  if (!open_emptied(path)) result.error = errno;
+  return result;
+}
+
 ReportFileResult write_report_file(const std::string& path, std::string_view json) {
   ReportFileResult result;
   struct stat status {};

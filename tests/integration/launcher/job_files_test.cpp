@@ -1,8 +1,14 @@
 // The files of a job: its run directory, and where its report goes.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
+#include "proto/unique_handle.hpp"
 #include "tests/integration/launcher/script_job.hpp"
 
 using namespace ddprun;
@@ -71,4 +77,54 @@ TEST_CASE("a report that goes to our own output stands behind what is there") {
     const auto result = test::Job().run({"--report=/dev/stdout"}, {"print", "precious"});
     CHECK_THAT(result.out, StartsWith("precious\n{\n") && EndsWith("}\n"));
   }
+}
+
+TEST_CASE("a report of an earlier job does not outlive one that is killed") {
+  const test::TempDir folder;
+  const std::string file = (folder / "report.json").string();
+  std::ofstream(file) << R"({"outcome":"succeeded"})";
+  test::Job job;
+  test::Child child(test::Job::command({"--report=" + file}, {"print", "ready", "sleep", "60"}),
+                    job.settings());
+  REQUIRE(child.wait_for_output("ready"));
+  CHECK(job_file_text(file).empty());
+  child.signal(SIGKILL);
+  child.wait();
+  CHECK(job_file_text(file).empty());
+  CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
+}
+
+TEST_CASE("a report of an earlier job does not outlive one that could not start") {
+  const test::TempDir folder;
+  const std::string file = (folder / "report.json").string();
+  std::ofstream(file) << R"({"outcome":"succeeded"})";
+  const auto run = [&](const std::string& option) {
+    return test::run({test::program("ddprun"), "--report=" + file, option, "/no/such/program"})
+        .status;
+  };
+  run("--dry-run");
+  CHECK_FALSE(job_file_text(file).empty());  // nothing was to start
+  CHECK(run("--no-python") == 127);
+  CHECK(job_file_text(file).empty());
+}
+
+TEST_CASE("a report that cannot be written is said before the start") {
+  const auto result =
+      test::Job().run({"--report=/proc/none/x"}, {"print-err", "started", "exit", "5"});
+  CHECK(result.status == 5);
+  const auto warned = result.err.find("the report cannot be written: /proc/none/x");
+  CHECK(warned < result.err.find("started\n"));
+  CHECK(result.err.find("THE REPORT COULD NOT BE WRITTEN") != std::string::npos);
+}
+
+TEST_CASE("a pipe that is to get the report gets it whole") {
+  const test::TempDir folder;
+  const std::string path = (folder / "pipe").string();
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  const UniqueFd reader(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  CHECK(test::Job().run({"--report=" + path}, {"exit", "3"}).status == 3);
+  std::string text(64 * 1024, ' ');
+  const ssize_t count = read(reader.get(), text.data(), text.size());
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  CHECK_THAT(text, StartsWith("{\n") && EndsWith("}\n"));
 }
