@@ -9,6 +9,7 @@
 
 #include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
+#include "launcher/screen_text.hpp"
 #include "proto/words.hpp"
 
 namespace ddprun::launcher {
@@ -17,6 +18,9 @@ namespace {
 using Outcome_ = proto::Finished::Outcome;
 using proto::EvidenceKind;
 
+// One screen: --report=FILE has everything.
+constexpr std::size_t kTextBytesShown = 400;
+constexpr std::size_t kLastLinesShown = 20;
 constexpr std::size_t kStackLinesShown = 30;
 constexpr std::size_t kStackLineBytesShown = 160;
 
@@ -48,6 +52,7 @@ std::string_view usual_cause(const proto::WorkerFailure& failure) {
 /// Why this one is the culprit.
 std::string evidence_text(const proto::Verdict& verdict) {
   const proto::Evidence& evidence = verdict.culprit.failure.evidence;
+  const std::string said = on_screen(evidence.text, kTextBytesShown);
   std::string text;
   switch (evidence.kind) {
     case EvidenceKind::not_started:
@@ -57,16 +62,15 @@ std::string evidence_text(const proto::Verdict& verdict) {
       break;
     case EvidenceKind::fatal_signal:
       text = "a signal that only its own fault raises";
-      if (!evidence.text.empty()) text += ": " + evidence.text;
+      if (!said.empty()) text += ": " + said;
       break;
     case EvidenceKind::hang:
-      return fmt::format("ddprun: evidence: hang: rank {} {}\n", verdict.culprit.rank,
-                         evidence.text);
+      return fmt::format("ddprun: evidence: hang: rank {} {}\n", verdict.culprit.rank, said);
     case EvidenceKind::error_file:
-      text = "its error file: " + evidence.text;
+      text = "its error file: " + said;
       break;
     case EvidenceKind::exception_line:
-      text = "its stderr: " + (evidence.text.empty() ? "a traceback" : evidence.text);
+      text = "its stderr: " + (said.empty() ? "a traceback" : said);
       break;
     case EvidenceKind::own_exit:
       if (verdict.victims.empty()) return "";
@@ -81,13 +85,24 @@ std::string evidence_text(const proto::Verdict& verdict) {
   return fmt::format("ddprun: evidence: {}\n", text);
 }
 
+/// What went wrong stands at the end of them.
+std::string last_lines_text(const std::vector<std::string>& lines) {
+  const std::size_t first = lines.size() - std::min(lines.size(), kLastLinesShown);
+  std::string text = "ddprun: its last lines:\n";
+  if (first > 0) text += fmt::format("    ... {} lines before, which --report=FILE has\n", first);
+  for (std::size_t i = first; i < lines.size(); ++i)
+    text += "    " + on_screen(lines[i], kTextBytesShown) + "\n";
+  return text;
+}
+
 /// The head of a culprit's stacks: of all its threads they fill screens.
 std::string stacks_text(const proto::WorkerFailure& culprit) {
   if (culprit.stacks.empty()) return "";
   const std::size_t shown = std::min(culprit.stacks.size(), kStackLinesShown);
-  std::string text = "ddprun: its stacks, " + culprit.stacks.front() + "\n";
+  std::string text =
+      "ddprun: its stacks, " + on_screen(culprit.stacks.front(), kTextBytesShown) + "\n";
   for (std::size_t i = 1; i < shown; ++i)
-    text += "    " + culprit.stacks[i].substr(0, kStackLineBytesShown) + "\n";
+    text += "    " + on_screen(culprit.stacks[i], kStackLineBytesShown) + "\n";
   if (shown < culprit.stacks.size()) {
     text += fmt::format("    ... and {} more lines, which --report=FILE has\n",
                         culprit.stacks.size() - shown);
@@ -104,8 +119,7 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
   if (const auto cause = usual_cause(culprit); !cause.empty())
     text += fmt::format("ddprun: hint: {}\n", cause);
   if (!culprit.last_lines.empty()) {
-    text += "ddprun: its last lines:\n";
-    for (const std::string& line : culprit.last_lines) text += "    " + line + "\n";
+    text += last_lines_text(culprit.last_lines);
   } else if (result.culprit_output_seen && culprit.error.empty()) {
     text += "ddprun: it wrote nothing to stderr\n";
   }
@@ -183,7 +197,7 @@ std::string report(const agent::AgentResult& result, int code) {
   const proto::Finished& finished = result.finished;
   std::string text;
   for (const std::string& process : result.leftovers)
-    text += fmt::format("ddprun: could not be killed: {}\n", process);
+    text += fmt::format("ddprun: could not be killed: {}\n", on_screen(process, kTextBytesShown));
   if (result.dropped_bytes > 0)
     text += fmt::format("ddprun: dropped {} bytes of the workers' output\n", result.dropped_bytes);
   switch (finished.outcome) {

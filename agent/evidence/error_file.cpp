@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "proto/unique_handle.hpp"
@@ -18,13 +20,19 @@ std::string text_of(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+/// The last ones, for what went wrong stands there.
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty() && lines.size() < kCallstackLinesMax) {
-    const auto end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  if (text.empty()) return lines;
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  while (lines.size() < kCallstackLinesMax) {
+    const auto before = text.rfind('\n');
+    const bool first = before == std::string_view::npos;
+    lines.emplace_back(first ? text : text.substr(before + 1));
+    if (first) break;
+    text = text.substr(0, before);
   }
+  std::reverse(lines.begin(), lines.end());
   return lines;
 }
 

@@ -15,7 +15,7 @@ inline constexpr std::size_t kErrorFileBytesMax = 1024 * 1024;
 
 struct ErrorFile {
   std::string message;                 ///< `ValueError: bad lr`
-  std::vector<std::string> callstack;  ///< lines of the traceback, where there is one
+  std::vector<std::string> callstack;  ///< the last lines of the traceback, where there is one
 };
 
 /// None: it is no error file (not JSON, other fields). Never throws. Pure.

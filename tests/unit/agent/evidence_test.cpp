@@ -206,6 +206,17 @@ TEST_CASE("an error file of torch's record decorator gives message and traceback
   CHECK(parse_error_file(R"({"message": {}})")->message.empty());
 }
 
+TEST_CASE("of a long traceback the end is kept") {
+  std::string text;
+  for (int i = 1; i <= 250; ++i) text += std::to_string(i) + "\\n";
+  const auto error = parse_error_file(
+      R"({"message": {"message": "m", "extraInfo": {"py_callstack": ")" + text + "\"}}}");
+  REQUIRE(error.has_value());
+  REQUIRE(error->callstack.size() == 200);
+  CHECK(error->callstack.front() == "51");
+  CHECK(error->callstack.back() == "250");
+}
+
 TEST_CASE("what is no error file is none and never an exception") {
   for (const std::string text :
        {"", "{", "[]", "null", "{}", "{\"message\": 3}", "{\"message\": [1]}", "\xff\xfe",

@@ -1,5 +1,6 @@
 #include "launcher/report.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -7,6 +8,7 @@
 
 #include "launcher/exit_codes.hpp"
 #include "launcher/report_json.hpp"
+#include "launcher/screen_text.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -239,4 +241,49 @@ TEST_CASE("processes that could not be killed are an error even after a success"
   CHECK(launcher::exit_code(result) == launcher::kExitLeftovers);
   CHECK(said(result) ==
         "ddprun: could not be killed: pid 7 (python3), state D (waits in the kernel)\n");
+}
+
+TEST_CASE("what others wrote is one line without anything that controls a terminal") {
+  using launcher::on_screen;
+  CHECK(on_screen("ValueError: bad lr \u00e4\u20ac\U0001f600", 100) ==
+        "ValueError: bad lr \u00e4\u20ac\U0001f600");
+  CHECK(on_screen("a\nb\r\tc", 100) == "a b  c");
+  CHECK(on_screen("\x1b[1;31mred\x1b[0m \x1b]0;title\x07one \x1b]8;;x\x1b\\two", 100) ==
+        "red one two");
+  CHECK(on_screen("\x1b[31", 100) == "?[31");
+  CHECK(on_screen("\x1b]0;title", 100) == "?]0;title");
+  CHECK(on_screen("\x1b", 100) == "?");
+  CHECK(on_screen(std::string("\0\x7f\x9b", 3) + "\xc2\x9b"
+                                                 "31m",
+                  100) == "?????31m");
+  CHECK(on_screen("\xff\xc3", 100) == "??");
+}
+
+TEST_CASE("a long text is cut between characters") {
+  using launcher::on_screen;
+  CHECK(on_screen("abcd", 4) == "abcd");
+  CHECK(on_screen("abcde", 4) == "abcd...");
+  CHECK(on_screen("abc\u00e4", 4) == "abc...");
+  CHECK(on_screen(std::string(1'000'000, 'x'), 400).size() == 403);
+}
+
+TEST_CASE("an error file of any size leaves the report one screen") {
+  agent::AgentResult result = failed({false, 3, false});
+  auto& culprit = result.finished.verdict->culprit.failure;
+  culprit.evidence = {proto::EvidenceKind::error_file, 2400ms,
+                      "a\nb\n\x1b[31mred " + std::string(1'000'000, 'x'), ""};
+  for (int i = 0; i < 200; ++i)
+    culprit.last_lines.push_back("line " + std::to_string(i) + " " + std::string(4000, 'l'));
+  culprit.last_lines.back() = "ValueError: bad lr";
+  const std::string text = said(result);
+  CHECK(text.size() < 12'000);
+  CHECK(std::count(text.begin(), text.end(), '\n') < 30);
+  CHECK(text.find("ddprun: evidence: its error file: a b red xxx") != std::string::npos);
+  CHECK(text.find("ddprun: its last lines:\n"
+                  "    ... 180 lines before, which --report=FILE has\n"
+                  "    line 180 lll") != std::string::npos);
+  CHECK(text.find("    ValueError: bad lr\n") != std::string::npos);
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 3, "run"));
+  CHECK(json["culprit"]["evidence_text"].get<std::string>().size() > 1'000'000);
+  CHECK(json["culprit"]["last_lines"].size() == 200);
 }
