@@ -34,6 +34,14 @@ constexpr auto kSameWishWithin = 100ms;
 constexpr auto kNoticeLimit = 500ms;
 constexpr auto kReportLimit = 6s;  // for the report to be written
 
+bool workers_have_our_output(const AgentConfig& config) {
+  return std::any_of(config.workers.begin(), config.workers.end(),
+                     [](const WorkerSettings& worker) {
+                       return worker.standard_output.mode == StreamMode::inherit ||
+                              worker.standard_error.mode == StreamMode::inherit;
+                     });
+}
+
 }  // namespace
 
 const AgentResult& Agent::run() {
@@ -248,6 +256,10 @@ void Agent::handle(proto::Finished& finished) {
     output_->drain(limit);
     output_->flush(limit);
     result_.dropped_bytes = output_->dropped_bytes();
+  }
+  if (!workers_have_our_output(config_)) {
+    result_.stdout_unfinished = output_ && output_->unfinished_line(false);
+    result_.stderr_unfinished = output_ && output_->unfinished_line(true);
   }
   if (finished.verdict && finished.verdict->culprit.agent == kOwnId) {
     const auto local_rank = static_cast<std::size_t>(finished.verdict->culprit.failure.local_rank);

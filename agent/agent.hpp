@@ -43,6 +43,9 @@ struct AgentResult {
   bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
   std::uint64_t dropped_bytes = 0;
+  /// Our output ends within a line of a worker; none: workers write there themselves.
+  std::optional<bool> stdout_unfinished;
+  std::optional<bool> stderr_unfinished;
   std::vector<std::string> leftovers;  ///< processes that could not be killed: who, and why
 };
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "launcher/dry_run.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/help.hpp"
+#include "launcher/line_start.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/man_page.hpp"
 #include "launcher/options.hpp"
@@ -84,8 +86,10 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
 constexpr std::chrono::seconds kReportLimit{2};
 
 // The job's own exit code wins; a report that is lost is only said.
-void write_report(const std::string& path, const std::string& json) {
-  const auto result = launcher::write_report_file(path, json);
+void write_report(const std::string& path, const std::string& json,
+                  launcher::UnfinishedLines& unfinished) {
+  const auto result = launcher::write_report_file(path, json, unfinished);
+  if (result.to_stderr) unfinished.on_stderr = false;
   if (result.error == 0) return;
   const std::string line = "ddprun: THE REPORT COULD NOT BE WRITTEN: " + path + ": " +
                            std::strerror(result.error) + "\n";
@@ -99,6 +103,12 @@ void empty_report(const std::string& path) {
   std::fprintf(stderr,
                "ddprun: the report cannot be written: %s: %s; the job starts all the same\n",
                path.c_str(), std::strerror(result.error));
+}
+
+void say_report(const std::string& text, std::optional<bool> unfinished) {
+  if (text.empty()) return;
+  agent::write_within(STDERR_FILENO, launcher::line_start(STDERR_FILENO, unfinished) + text,
+                      kReportLimit);
 }
 
 int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
@@ -120,9 +130,12 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
     config.log_folder = *log_folder;
     agent::run_agent(config, user, std::move(link), [&](const agent::AgentResult& result) {
       const int code = launcher::exit_code(result, plan.options.exit_code_rule);
-      if (!plan.options.report_file.empty())
-        write_report(plan.options.report_file, launcher::report_json(result, code, plan.run_id));
-      agent::write_within(STDERR_FILENO, launcher::report(result, code), kReportLimit);
+      launcher::UnfinishedLines unfinished{result.stdout_unfinished, result.stderr_unfinished};
+      if (!plan.options.report_file.empty()) {
+        write_report(plan.options.report_file, launcher::report_json(result, code, plan.run_id),
+                     unfinished);
+      }
+      say_report(launcher::report(result, code), unfinished.on_stderr);
       return code;
     });
   });

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "agent/bounded_write.hpp"
+#include "launcher/line_start.hpp"
 #include "proto/unique_handle.hpp"
 
 namespace ddprun::launcher {
@@ -15,14 +16,14 @@ namespace {
 
 constexpr std::chrono::seconds kReportLimit{2};
 
-/// Opened anew it would be cut, and our offsets in it would differ.
-int standard_descriptor(const struct stat& file) {
-  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
-    struct stat ours {};
-    if (fstat(fd, &ours) == 0 && ours.st_dev == file.st_dev && ours.st_ino == file.st_ino)
-      return fd;
-  }
-  return 0;
+bool goes_to(int fd, const struct stat& file) {
+  struct stat ours {};
+  return fstat(fd, &ours) == 0 && ours.st_dev == file.st_dev && ours.st_ino == file.st_ino;
+}
+
+/// An output of ours must not be opened anew: it would be cut, and our offsets in it would differ.
+ReportFileResult look_at(const struct stat& file) {
+  return {0, goes_to(STDOUT_FILENO, file), goes_to(STDERR_FILENO, file)};
 }
 
 /// A FIFO that nobody reads does not keep us.
@@ -31,35 +32,39 @@ UniqueFd open_emptied(const std::string& path) {
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
 }
 
+/// 0, or an errno.
+int write_to(int fd, const std::string& text) {
+  errno = ETIMEDOUT;
+  return agent::write_within(fd, text, kReportLimit) ? 0 : errno;
+}
+
 }  // namespace
 
 ReportFileResult empty_report_file(const std::string& path) {
   ReportFileResult result;
   struct stat status {};
   if (stat(path.c_str(), &status) == 0) {
-    result.standard = standard_descriptor(status);
-    if (result.standard != 0) return result;
+    result = look_at(status);
+    if (result.to_stdout || result.to_stderr) return result;
     if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return result;
   }
   if (!open_emptied(path)) result.error = errno;
   return result;
 }
 
-ReportFileResult write_report_file(const std::string& path, std::string_view json) {
+ReportFileResult write_report_file(const std::string& path, const std::string& json,
+                                   const UnfinishedLines& unfinished) {
   ReportFileResult result;
   struct stat status {};
-  if (stat(path.c_str(), &status) == 0) result.standard = standard_descriptor(status);
-  UniqueFd file;
-  if (result.standard == 0) {
-    file = open_emptied(path);
-    if (!file) {
-      result.error = errno;
-      return result;
-    }
+  if (stat(path.c_str(), &status) == 0) result = look_at(status);
+  if (result.to_stderr) {
+    result.error = write_to(STDERR_FILENO, line_start(STDERR_FILENO, unfinished.on_stderr) + json);
+  } else if (result.to_stdout) {
+    result.error = write_to(STDOUT_FILENO, line_start(STDOUT_FILENO, unfinished.on_stdout) + json);
+  } else {
+    const UniqueFd file = open_emptied(path);
+    result.error = file ? write_to(file.get(), json) : errno;
   }
-  errno = ETIMEDOUT;
-  const int fd = result.standard != 0 ? result.standard : file.get();
-  if (!agent::write_within(fd, json, kReportLimit)) result.error = errno;
   return result;
 }
 

@@ -27,6 +27,8 @@ class Console {
   /// Ends an unfinished line, so that something else can be written.
   void end_line(LogBuffer& out);
 
+  [[nodiscard]] bool unfinished() const { return unfinished_by_ != kNobody; }
+
  private:
   static constexpr int kNobody = -2;
 

@@ -208,6 +208,17 @@ LineSigns WorkerOutput::signs(proto::RoundNumber round, int local_rank) const {
   return found == tails_.end() ? LineSigns() : found->second.signs();
 }
 
+bool WorkerOutput::unfinished_line(bool standard_error) const {
+  const std::lock_guard lock(mutex_);
+  return standard_error ? unfinished_err_ : unfinished_out_;
+}
+
+/// For other threads; called under the lock.
+void WorkerOutput::note_unfinished() {
+  unfinished_out_ = console_for(false).unfinished();
+  unfinished_err_ = console_for(true).unfinished();
+}
+
 void WorkerOutput::run() {
   pthread_setname_np(pthread_self(), "log");
   while (true) {
@@ -313,6 +324,7 @@ void WorkerOutput::take_new() {
   const std::lock_guard lock(mutex_);
   new_lines_.erase(new_lines_.begin(),
                    new_lines_.begin() + static_cast<std::ptrdiff_t>(lines.size()));
+  note_unfinished();
   changed_.notify_all();
 }
 
@@ -392,6 +404,7 @@ void WorkerOutput::end_streams() {
     streams_.erase(fd);
   }
   const std::lock_guard lock(mutex_);
+  note_unfinished();
   open_ -= ended_.size();
   ended_.clear();
   if (open_ == 0) changed_.notify_all();  // who waits, waits for the last one

@@ -85,6 +85,10 @@ class WorkerOutput {
     return console_writer_.dropped_bytes() + file_writer_.dropped_bytes();
   }
 
+  /// Whether our stdout, or stderr, ends within a line that no worker has ended. Exact after
+  /// `flush`.
+  [[nodiscard]] bool unfinished_line(bool standard_error) const;
+
  private:
   struct Stream;
   struct LineSink;
@@ -99,6 +103,7 @@ class WorkerOutput {
   void take_new();
   void read(Stream& stream);
   void end_streams();
+  void note_unfinished();
   void rest();
   void put_out(Outlet& outlet);
   static void hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>& output,
@@ -135,6 +140,8 @@ class WorkerOutput {
   std::optional<winsize> new_size_;
   std::size_t open_ = 0;  // streams that have not ended, the new ones included
   bool stop_ = false;
+  bool unfinished_out_ = false;  // the last line on our stdout was not ended
+  bool unfinished_err_ = false;
   bool hurry_ = false;                   // somebody waits for the streams to end
   std::map<TailKey, StreamTail> tails_;  // of the stderr of the newest rounds
 

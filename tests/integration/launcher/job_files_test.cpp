@@ -1,4 +1,4 @@
-// The files of a job: its run directory, and where its report goes.
+// The files of a job: its run directory, and where its reports go.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -127,4 +127,39 @@ TEST_CASE("a pipe that is to get the report gets it whole") {
   const ssize_t count = read(reader.get(), text.data(), text.size());
   text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   CHECK_THAT(text, StartsWith("{\n") && EndsWith("}\n"));
+}
+
+TEST_CASE("a report begins on a line of its own behind one that was not ended") {
+  const std::vector<std::string> begins{"/bin/sh", "-c", "printf abc >&2; exit 3"};
+  const auto command = [&](std::vector<std::string> options) {
+    std::vector<std::string> words{test::program("ddprun"), "--output=pipe"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), begins.begin(), begins.end());
+    return words;
+  };
+  test::Job job;
+  SECTION("of several workers") {
+    const auto result = test::run(command({"--nproc-per-node=2"}), job.settings());
+    CHECK_THAT(result.err, Contains("] abc\nddprun: culprit: "));
+  }
+  SECTION("with a report as JSON between them") {
+    const auto result =
+        test::run(command({"--nproc-per-node=2", "--report=/dev/stderr"}), job.settings());
+    CHECK_THAT(result.err, Contains("] abc\n{\n") && Contains("\n}\nddprun: culprit: "));
+  }
+  SECTION("of a worker that writes into our file itself") {
+    const test::TempDir folder;
+    const std::string file = (folder / "err.txt").string();
+    std::vector<std::string> words{"/bin/sh", "-c", "exec \"$@\" 2> " + file, "sh",
+                                   test::program("ddprun")};
+    words.insert(words.end(), begins.begin(), begins.end());
+    CHECK(test::run(words, job.settings()).status == 3);
+    CHECK_THAT(job_file_text(file), StartsWith("abc\nddprun: culprit: "));
+  }
+  SECTION("and leaves no empty line behind one that was") {
+    const auto result = test::run(
+        {test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c", "echo abc >&2; exit 3"},
+        job.settings());
+    CHECK_THAT(result.err, Contains("] abc\nddprun: culprit: "));
+  }
 }
