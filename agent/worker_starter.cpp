@@ -105,11 +105,8 @@ void WorkerStarter::add_files(OutputSource& source, const proto::Round& round) {
   const std::string path =
       attempt_folder(config_.log_folder, round.restart_count) +
       (source.standard_error ? "/filtered_stderr.log" : "/filtered_stdout.log");
-  auto& shared = filtered_files_[path];
-  source.filtered_file = shared.lock();
-  if (source.filtered_file) return;
-  source.filtered_file = open_file(path);
-  shared = source.filtered_file;
+  source.filtered_file =
+      filtered_files_.get(path, [this](const std::string& missing) { return open_file(missing); });
 }
 
 Result<SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local_rank,

@@ -1,13 +1,13 @@
 // Starts one worker of a round: its streams, its environment, its process.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "agent/config.hpp"
 #include "agent/process.hpp"
+#include "agent/shared_log_files.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "proto/membership_messages.hpp"
 #include "proto/result.hpp"
@@ -45,8 +45,7 @@ class WorkerStarter {
   std::vector<std::string> inherited_environment_;
   std::shared_ptr<const std::vector<std::string>> stdout_filters_;
   std::shared_ptr<const std::vector<std::string>> stderr_filters_;
-  // Workers share them, and with a size cap somebody must know the size.
-  std::map<std::string, std::weak_ptr<LogFile>> filtered_files_;
+  SharedLogFiles filtered_files_;
   UniqueFd null_;
 };
 

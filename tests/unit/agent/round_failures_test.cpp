@@ -1,10 +1,11 @@
-// What is made of the files that the workers of a round have left.
+// What becomes of the files of a round when it is over.
 #include "agent/round_failures.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
+#include "agent/shared_log_files.hpp"
 #include "agent/worker_environment.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -53,4 +54,25 @@ TEST_CASE("what a round has left in the run directory is removed and log folders
   CHECK(std::filesystem::exists(agent::error_file(of.config, of.round, 0)));
   of.config.run_directory.clear();
   agent::remove_round_files(of.config, of.round);
+}
+
+TEST_CASE("log files that nobody writes to any more are forgotten") {
+  const test::TempDir folder;
+  int opened = 0;
+  const auto open = [&](const std::string& path) {
+    ++opened;
+    return *agent::LogFile::open(path, {});
+  };
+  agent::SharedLogFiles files;
+  for (int round = 0; round < 20; ++round) {
+    const std::string path = (folder / ("round_" + std::to_string(round))).string();
+    const auto first = files.get(path, open);
+    CHECK(files.get(path, open) == first);
+    CHECK(files.size() == 1);
+  }
+  CHECK(opened == 20);
+  const std::string path = (folder / "refused").string();
+  const auto refuse = [](const std::string&) { return std::shared_ptr<agent::LogFile>(); };
+  CHECK(files.get(path, refuse) == nullptr);
+  CHECK(files.get(path, open) != nullptr);
 }
