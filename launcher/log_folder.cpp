@@ -41,12 +41,20 @@ void lead_latest_to(const std::filesystem::path& base, const std::filesystem::pa
 
 }  // namespace
 
+std::string temporary_base(const std::string& otherwise) {
+  const char* temporary = std::getenv("TMPDIR");
+  if (temporary == nullptr || *temporary == '\0') return otherwise;
+  if (*temporary == '/') return temporary;
+  std::error_code failed;
+  const auto base = std::filesystem::absolute(temporary, failed);
+  return failed ? otherwise : base.lexically_normal().string();
+}
+
 Outcome<std::string> make_log_folder(const LaunchPlan& plan) {
   if (!plan.logs.wanted) return std::string();
   const std::string name = file_name_of(plan.run_id) + "_XXXXXX";
   if (plan.logs.base.empty()) {
-    const char* temporary = std::getenv("TMPDIR");
-    const std::string base = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+    const std::string base = temporary_base("/tmp");
     std::string path = base + "/ddprun_" + name;
     if (::mkdtemp(path.data()) == nullptr) return cannot(base, std::strerror(errno));
     return path;

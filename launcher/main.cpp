@@ -62,11 +62,9 @@ std::string host_name() {
 // workers leave no error files. In memory where TMPDIR does not say otherwise: a folder on a disk
 // costs as much as starting a worker.
 std::string make_run_directory() {
-  const char* wanted = std::getenv("TMPDIR");
-  for (const std::string& base :
-       {std::string(wanted != nullptr ? wanted : "/dev/shm"), std::string("/tmp")}) {
+  for (const std::string& base : {launcher::temporary_base("/dev/shm"), std::string("/tmp")}) {
     std::string path = base + "/ddprun_XXXXXX";
-    if (!base.empty() && mkdtemp(path.data()) != nullptr) return path;
+    if (mkdtemp(path.data()) != nullptr) return path;
   }
   return {};
 }

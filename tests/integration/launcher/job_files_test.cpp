@@ -163,3 +163,26 @@ TEST_CASE("a report begins on a line of its own behind one that was not ended") 
     CHECK_THAT(result.err, Contains("] abc\nddprun: culprit: "));
   }
 }
+
+TEST_CASE("files of a job are found from any folder though TMPDIR is relative") {
+  const test::TempDir folder;
+  const auto run = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> words{test::program("ddprun")};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"/bin/sh", "-c",
+                               "cd /; echo '{\"message\":\"Error: bad lr\"}' > "
+                               "$TORCHELASTIC_ERROR_FILE && > $DDPRUN_PROGRESS_FILE; exit 3"});
+    test::ChildOptions settings;
+    settings.directory = folder.path().string();
+    settings.environment = {{"TMPDIR", "."}, {"OMP_NUM_THREADS", "1"}};
+    return test::run(words, settings);
+  };
+  auto result = run({});
+  CHECK(result.status == 3);
+  CHECK_THAT(result.err, StartsWith("ddprun: culprit: ") &&
+                             Contains("ddprun: evidence: its error file: Error: bad lr\n"));
+  CHECK(std::filesystem::is_empty(folder.path()));
+  result = run({"--tee=3"});
+  CHECK_THAT(result.err, Contains("ddprun: logs are in " + folder.path().string()) &&
+                             Contains("ddprun: evidence: its error file: Error: bad lr\n"));
+}
