@@ -1,6 +1,7 @@
 #include "launcher/option_value.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 
@@ -10,6 +11,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr double kSecondsMax = 1e9;
+constexpr double kSecondsLeast = 0.001;
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -74,7 +76,9 @@ std::optional<std::chrono::milliseconds> parse_seconds(std::string_view text) {
   if (number.starts_with("0x")) return std::nullopt;
   // Not std::from_chars, nor llround below: they would have every start load libm. The locale is C.
   char* end = nullptr;
+  errno = 0;
   double value = std::strtod(number.c_str(), &end);
+  const bool too_small = errno == ERANGE;  // or too large
   if (end == number.c_str()) return std::nullopt;
   const std::string_view unit = trimmed(end);
   if (unit == "ms") {
@@ -87,6 +91,8 @@ std::optional<std::chrono::milliseconds> parse_seconds(std::string_view text) {
     return std::nullopt;
   }
   if (!(value >= 0) || value > kSecondsMax) return std::nullopt;  // nan, too
+  // Rounded to 0 it would switch off what it was meant to shorten.
+  if (value < kSecondsLeast && (value > 0 || too_small)) return std::nullopt;
   return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(value));
 }
 
@@ -150,7 +156,7 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
       return wrong_word(row, clean, spelling, choice_list(row));
     case ValueType::seconds:
       if (!parse_seconds(text))
-        return wrong(spelling, "seconds, 0 or more, as in 30, 0.5 or 500ms");
+        return wrong(spelling, "seconds, 0 or at least 1ms, as in 30, 0.5 or 500ms");
       return clean;
   }
   return wrong(spelling, "another value");

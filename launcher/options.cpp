@@ -209,7 +209,7 @@ Outcome<bool> take_stopping(const ParsedCommandLine& parsed, const Environment& 
       const auto seconds = parse_seconds(*variable);
       if (!seconds) {
         return usage_error("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=" + *variable +
-                           ": expected a number of seconds, 0 or more");
+                           ": expected a number of seconds, 0 or at least 0.001");
       }
       options.grace_period = *seconds;
     }

@@ -201,9 +201,13 @@ TEST_CASE("durations have decimals and units") {
   CHECK(accepted({"--wait=1h", "p"}).seconds("wait") == milliseconds(3'600'000));
   CHECK(accepted({"--wait=0", "p"}).seconds("wait") == milliseconds(0));
   CHECK(accepted({"--wait= +1.5e1 S ", "p"}).seconds("wait") == milliseconds(15'000));
-  CHECK(accepted({"--wait=0.0006", "p"}).seconds("wait") == milliseconds(1));
-  for (const std::string bad :
-       {"-1", "nan", "inf", "1e99", "1e999", "0x10", "3 days", "", "s", "- 1"}) {
+  CHECK(accepted({"--wait=0.0016", "p"}).seconds("wait") == milliseconds(2));
+  CHECK(accepted({"--wait=1ms", "p"}).seconds("wait") == milliseconds(1));
+  for (const std::string zero : {"0", "0.0", "0ms", "0e5", "-0"})
+    CHECK(accepted({"--wait=" + zero, "p"}).seconds("wait") == milliseconds(0));
+  // What would round to 0 would mean "none" or "at once".
+  for (const std::string bad : {"0.0004", "0.0009", "0.9ms", "1e-9", "1e-400", "1e-310", "-1",
+                                "nan", "inf", "1e99", "1e999", "0x10", "3 days", "", "s", "- 1"}) {
     CHECK_THAT(refused({"--wait=" + bad, "p"}), Contains("expected seconds"));
   }
 }
