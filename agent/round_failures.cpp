@@ -16,6 +16,8 @@
 namespace ddprun::agent {
 namespace {
 
+using WallTime = std::chrono::system_clock::time_point;
+
 // The kernel stamps files by a clock that is up to a tick behind.
 constexpr std::chrono::milliseconds kFileClock{20};
 
@@ -25,15 +27,29 @@ struct LastWords {
   std::vector<std::string> lines;
 };
 
+bool is_older(WallTime written, const EndedRound& ended) {
+  return written + kFileClock < ended.wall_started_at;
+}
+
+/// When a file of a worker was written, since the round began. A time at which the worker did not
+/// live is that of a clock which was set meanwhile; then only its end is known.
+std::chrono::nanoseconds since_start(WallTime written, const EndedRound& ended, int local_rank) {
+  constexpr std::chrono::nanoseconds kStart{0};
+  const std::chrono::nanoseconds end =
+      ended.workers[static_cast<std::size_t>(local_rank)].ended_at - ended.started_at;
+  const std::chrono::nanoseconds at = written - ended.wall_started_at;
+  const bool later = end > kStart && at > end;
+  return std::max(kStart, later || is_older(written, ended) ? end : at);
+}
+
 /// When the last lines of a file that a worker writes itself came: at the latest at its end.
 Clock::time_point written_at(const std::string& file, const EndedRound& ended, int local_rank) {
-  const auto end = ended.workers[static_cast<std::size_t>(local_rank)].ended_at;
   struct stat status {};
-  if (stat(file.c_str(), &status) != 0) return end;
-  const auto written = std::chrono::system_clock::time_point(
-      std::chrono::seconds(status.st_mtim.tv_sec) +
-      std::chrono::microseconds(status.st_mtim.tv_nsec / 1000));
-  return std::min(end, ended.started_at + (written - ended.wall_started_at));
+  if (stat(file.c_str(), &status) != 0)
+    return ended.workers[static_cast<std::size_t>(local_rank)].ended_at;
+  const auto written = WallTime(std::chrono::seconds(status.st_mtim.tv_sec) +
+                                std::chrono::microseconds(status.st_mtim.tv_nsec / 1000));
+  return ended.started_at + since_start(written, ended, local_rank);
 }
 
 LastWords last_words(const EndedRound& ended, int local_rank) {
@@ -57,6 +73,12 @@ LastWords last_words(const EndedRound& ended, int local_rank) {
 bool went_on(const std::optional<ProgressPage>& page, Clock::time_point exception) {
   return page &&
          Clock::time_point(std::chrono::nanoseconds(page->time_ns)) > exception + LineSigns::kBurst;
+}
+
+/// Files of attempts that several rounds share may be an earlier round's.
+bool has_files_of_its_own(const EndedRound& ended) {
+  return ended.config.log_folder.empty() ||
+         ended.round.number == static_cast<proto::RoundNumber>(ended.round.restart_count);
 }
 
 std::string hang_message(const SilentWorker& worker) {
@@ -121,10 +143,9 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
       seen.exception_message = words.signs.message();
     }
     const auto file = read_error_file(error_file(ended.config, ended.round, local_rank));
-    if (file && file->problem.empty() && file->written + kFileClock >= ended.wall_started_at) {
-      seen.error_file_at =
-          std::max(std::chrono::nanoseconds(0),
-                   std::chrono::nanoseconds(file->written - ended.wall_started_at));
+    if (file && file->problem.empty() &&
+        (has_files_of_its_own(ended) || !is_older(file->written, ended))) {
+      seen.error_file_at = since_start(file->written, ended, local_rank);
       seen.error_file_message = file->error.message;
       if (words.lines.empty()) words.lines = file->error.callstack;
     }

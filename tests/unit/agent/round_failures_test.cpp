@@ -2,6 +2,7 @@
 #include "agent/round_failures.hpp"
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -38,9 +39,53 @@ struct OneWorkerRound {
     const auto age = std::chrono::system_clock::now() - (began + after);
     std::filesystem::last_write_time(path, file_now - age);
   }
+
+  proto::Evidence evidence() const {
+    const std::vector<agent::WorkerRecord> workers{worker};
+    const agent::ProgressPages pages(1);
+    const auto failures =
+        agent::failures_of({config, round, workers, worker.started_at, began, std::nullopt, SIGTERM,
+                            false, nullptr, pages, nullptr});
+    REQUIRE(failures.size() == 1);
+    return failures[0].evidence;
+  }
 };
 
 }  // namespace
+
+TEST_CASE("an error file counts from the time at which it was written") {
+  OneWorkerRound of;
+  of.error_file_written(2s);
+  const proto::Evidence evidence = of.evidence();
+  CHECK(evidence.kind == proto::EvidenceKind::error_file);
+  CHECK(evidence.at > 1900ms);
+  CHECK(evidence.at < 2100ms);
+}
+
+TEST_CASE("an error file is not lost by a clock that is set during the round") {
+  OneWorkerRound of;
+  SECTION("back") { of.error_file_written(-1h); }
+  SECTION("forward") { of.error_file_written(1h); }
+  const proto::Evidence evidence = of.evidence();
+  CHECK(evidence.kind == proto::EvidenceKind::error_file);
+  CHECK(evidence.text == "ValueError: bad lr");
+  CHECK(evidence.at == 5s);  // its worker's end: when it was written is not known
+}
+
+TEST_CASE("an error file of an earlier round in the same folder is not this round's") {
+  OneWorkerRound of;
+  of.config.log_folder = (of.folder / "logs").string();
+  of.round.restart_count = 2;
+  of.round.number = 3;  // a round that was no restart: it goes on in the folder of the one before
+  SECTION("from before it began") {
+    of.error_file_written(-1s);
+    CHECK(of.evidence().kind == proto::EvidenceKind::own_exit);
+  }
+  SECTION("from this round") {
+    of.error_file_written(1s);
+    CHECK(of.evidence().kind == proto::EvidenceKind::error_file);
+  }
+}
 
 TEST_CASE("what a round has left in the run directory is removed and log folders are not touched") {
   OneWorkerRound of;
