@@ -31,8 +31,13 @@ std::string ranks(const std::vector<int>& list) {
   return text;
 }
 
-/// What usually lies behind a signal; empty: nothing that its name does not say.
+/// What usually lies behind a signal or an exception; empty: nothing that it does not say itself.
 std::string_view usual_cause(const proto::WorkerFailure& failure) {
+  if (failure.evidence.text.find("No module named") != std::string::npos) {
+    return "workers run under $PYTHON_EXEC, else the first python3 on PATH: is that the one with "
+           "the "
+           "module? (ddprun --dry-run shows it)";
+  }
   if (!failure.exit.by_signal) return "";
   switch (failure.exit.value) {
     case SIGBUS:

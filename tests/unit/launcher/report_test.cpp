@@ -138,6 +138,10 @@ TEST_CASE("signals with a usual cause come with a hint") {
   CHECK(hint(SIGILL).find("another CPU") != std::string::npos);
   CHECK(hint(SIGKILL).find("did not come from ddprun") != std::string::npos);
   CHECK(hint(SIGSEGV).find("hint") == std::string::npos);
+  agent::AgentResult module = failed({false, 1, false});
+  module.finished.verdict->culprit.failure.evidence.text =
+      "ModuleNotFoundError: No module named 'torch'";
+  CHECK(said(module).find("hint: workers run under $PYTHON_EXEC") != std::string::npos);
   agent::AgentResult result = failed({true, SIGKILL, false});
   result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
   CHECK(said(result).find("the kernel killed it for memory") != std::string::npos);
