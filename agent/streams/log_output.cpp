@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,15 +24,19 @@ void ConsoleOutput::look() {
     kind_ = Kind::socket;
   } else {
     // The flag of the inherited description is shared with the user's shell and never touched.
+    constexpr int kFlags = O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     const std::string path = "/proc/self/fd/" + std::to_string(fd_);
-    own_.reset(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    own_.reset(open(path.c_str(), kFlags));
+    // After su and the like the terminal belongs to another user; the session's own may be opened.
+    if (!own_ && S_ISCHR(status.st_mode) && tcgetsid(fd_) == getsid(0))
+      own_.reset(open("/dev/tty", kFlags));
     kind_ = own_ ? Kind::own_description : Kind::waiting;
   }
 }
 
 bool ConsoleOutput::prompt() {
   if (kind_ == Kind::unknown) look();
-  return kind_ != Kind::file;
+  return kind_ == Kind::own_description || kind_ == Kind::socket;
 }
 
 LogOutput::Taken ConsoleOutput::take(std::string_view bytes) {
@@ -71,8 +76,19 @@ void ConsoleOutput::enlarge() {
 
 void ConsoleOutput::wait() {
   if (kind_ == Kind::own_description) enlarge();
+  wait_until(std::nullopt);
+}
+
+bool ConsoleOutput::wait_until(std::optional<std::chrono::steady_clock::time_point> deadline) {
+  long left = -1;
+  if (deadline) {
+    left =
+        std::chrono::ceil<std::chrono::milliseconds>(*deadline - std::chrono::steady_clock::now())
+            .count();
+    left = std::max(left, 0L);
+  }
   pollfd entry{own_ ? own_.get() : fd_, POLLOUT, 0};
-  poll(&entry, 1, -1);
+  return poll(&entry, 1, static_cast<int>(left)) != 0;
 }
 
 }  // namespace ddprun::agent

@@ -2,7 +2,9 @@
 // at a time, as the log writer sees to.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 #include "proto/unique_handle.hpp"
@@ -32,8 +34,9 @@ class LogOutput {
   virtual void wait() = 0;
 };
 
-/// A descriptor that we inherited. Its reader may stop; then only `wait` blocks, never `take`
-/// (unless it is a file), so that it is always known which bytes went out.
+/// A descriptor that we inherited. Its reader may stop; then only `wait` blocks, never `take`, so
+/// that it is always known which bytes went out. Where `prompt` says no, `take` may block after
+/// all: a file may, and what another user has made and we can't open again.
 class ConsoleOutput final : public LogOutput {
  public:
   /// `fd` is borrowed.
@@ -41,6 +44,8 @@ class ConsoleOutput final : public LogOutput {
   Taken take(std::string_view bytes) override;
   bool prompt() override;
   void wait() override;
+  /// The same; false: there was no room until then. None: no deadline.
+  bool wait_until(std::optional<std::chrono::steady_clock::time_point> deadline);
 
  private:
   enum class Kind { unknown, own_description, socket, waiting, file };

@@ -2,10 +2,13 @@
 // threads that outlive their first one, cgroups within cgroups, orphaned terminals.
 #include <fcntl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -60,6 +63,69 @@ class Unread {
   bool ended_ = false;
 };
 
+/// A terminal that nobody reads, which takes no more than it is left room for.
+class UnreadTerminal {
+ public:
+  UnreadTerminal() : master_(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    REQUIRE(master_ >= 0);
+    REQUIRE(grantpt(master_) == 0);
+    REQUIRE(unlockpt(master_) == 0);
+    slave_ = open(ptsname(master_), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    REQUIRE(slave_ >= 0);
+    termios settings{};
+    tcgetattr(slave_, &settings);
+    settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);
+    tcsetattr(slave_, TCSANOW, &settings);
+  }
+  ~UnreadTerminal() {
+    close(slave_);
+    close(master_);
+  }
+  UnreadTerminal(const UnreadTerminal&) = delete;
+  UnreadTerminal& operator=(const UnreadTerminal&) = delete;
+
+  /// Its room is known from one like it.
+  void fill_but(int room) {
+    const UnreadTerminal other;
+    write_to(slave_, write_to(other.slave_, 1 << 20) - room);
+  }
+
+  pid_t start(const std::vector<std::string>& command, const test::ChildOptions& options) const {
+    std::vector<char*> argv;
+    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+    dup2(slave_, 1);
+    dup2(slave_, 2);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+
+ private:
+  /// Gives how many bytes it took.
+  static int write_to(int slave, int bytes) {
+    const int flags = fcntl(slave, F_GETFL);
+    fcntl(slave, F_SETFL, flags | O_NONBLOCK);
+    int done = 0;
+    const auto one_more = [&] {
+      const std::string text(static_cast<std::size_t>(std::min(64, bytes - done)), 'x');
+      const ssize_t n = write(slave, text.data(), text.size());
+      if (n > 0) done += static_cast<int>(n);
+      return n > 0;
+    };
+    // The kernel moves bytes from one buffer to the next behind our back.
+    while (done < bytes && test::eventually(one_more, 100ms)) {
+    }
+    fcntl(slave, F_SETFL, flags);
+    return done;
+  }
+
+  int master_;
+  int slave_ = -1;
+};
+
 std::string name_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
   std::string name;
@@ -97,6 +163,33 @@ TEST_CASE("a reader that has stopped keeps no stopped worker from being killed")
   unread.signal(SIGTERM);
   CHECK(unread.wait() == 128 + SIGTERM);
   CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
+}
+
+TEST_CASE("a terminal that nobody reads costs no job its exit code, however full it is") {
+  // Room for some of the report only.
+  for (const int room : {1500, 3000}) {
+    CAPTURE(room);
+    test::TempDir directory;
+    UnreadTerminal terminal;
+    terminal.fill_but(room);
+    test::Job job;
+    const std::string error = (directory.path() / "error.json").string();
+    std::ofstream file(error);
+    file << R"({"message": {"message": "boom", "extraInfo": {"py_callstack": ")";
+    for (int line = 0; line < 200; ++line) file << std::string(390, 'l') << "\\n";
+    file << R"("}}})";
+    file.close();
+    const pid_t pid = terminal.start(
+        {test::program("ddprun"), "--kill-timeout=1", "--grace-period=1", "--no-python", "/bin/sh",
+         "-c", "cp " + error + " $TORCHELASTIC_ERROR_FILE; exit 3"},
+        job.settings());
+    int status = 0;
+    const bool ended = test::eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; }, 30s);
+    if (!ended) kill(pid, SIGKILL);
+    REQUIRE(ended);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 3);
+  }
 }
 
 TEST_CASE("jobs end where SIGCHLD was ignored before") {
