@@ -33,16 +33,62 @@ LogWriter::~LogWriter() {
   }
 }
 
-void LogWriter::write(std::shared_ptr<LogOutput> output, LogBuffer bytes) {
+bool LogWriter::State::drops() {
+  if (queued_bytes <= settings.queue_bytes_max / 2) dropping = false;
+  return dropping;
+}
+
+bool LogWriter::State::takes(std::size_t bytes, LogOrigin origin) {
+  if (given_up) return false;
+  if (origin == LogOrigin::ours) return queued_own_bytes + bytes <= kOwnBytesMax;
+  if (drops()) return false;
+  // What was asked for comes, however much a read has brought; beyond that only what the dead
+  // leave.
+  return settings.kind == LogWriterSettings::Kind::files || queued_bytes == 0 ||
+         queued_bytes + bytes <= 2 * settings.queue_bytes_max;
+}
+
+void LogWriter::State::count_lost(LogOrigin origin, std::size_t bytes) {
+  if (origin == LogOrigin::workers) dropped += bytes;
+}
+
+bool LogWriter::accepts(Clock::time_point now, bool round_over) {
+  State& state = *state_;
+  const bool files = state.settings.kind == LogWriterSettings::Kind::files;
+  const std::lock_guard lock(state.mutex);
+  if (state.given_up || state.drops() || (round_over && !files) ||
+      state.queued_bytes < state.settings.queue_bytes_max) {
+    waiting_since_.reset();
+    return true;
+  }
+  state.wanted = true;
+  if (state.settings.policy == LogPolicy::block && !round_over) return false;
+  const bool moves = state.taken_bytes > taken_before_;
+  if (!waiting_since_ || (files && moves)) {
+    waiting_since_ = now;
+    taken_before_ = state.taken_bytes;
+  }
+  if (now - *waiting_since_ < state.settings.patience) return false;
+  state.dropping = true;
+  waiting_since_.reset();
+  return true;
+}
+
+std::optional<LogWriter::Clock::time_point> LogWriter::patience_ends() const {
+  if (!waiting_since_) return std::nullopt;
+  return *waiting_since_ + state_->settings.patience;
+}
+
+void LogWriter::write(std::shared_ptr<LogOutput> output, LogBuffer bytes, LogOrigin origin) {
   if (bytes.empty()) return;
   State& state = *state_;
-  Entry entry{std::move(output), std::move(bytes)};
+  Entry entry{std::move(output), std::move(bytes), origin};
   {
     std::unique_lock lock(state.mutex);
     if (put_out_now(state, lock, entry)) return;
     const std::size_t left = entry.bytes.size() - entry.done;
-    if (!make_room(state, lock, left)) {
-      state.dropped += left;
+    if (!state.takes(left, origin)) {
+      state.count_lost(origin, left);
       return;
     }
     if (state.settings.kind == LogWriterSettings::Kind::console &&
@@ -52,9 +98,11 @@ void LogWriter::write(std::shared_ptr<LogOutput> output, LogBuffer bytes) {
                       state.dropped - state.dropped_said));
       state.dropped_said = state.dropped;
       state.queued_bytes += note.size();
-      state.queue.push_back({entry.output, std::move(note)});
+      state.queued_own_bytes += note.size();
+      state.queue.push_back({entry.output, std::move(note), LogOrigin::ours});
     }
     state.queued_bytes += left;
+    if (origin == LogOrigin::ours) state.queued_own_bytes += left;
     state.queue.push_back(std::move(entry));
   }
   if (!thread_.joinable()) thread_ = std::thread(run, state_);
@@ -72,7 +120,7 @@ bool LogWriter::put_out_now(State& state, std::unique_lock<std::mutex>& lock, En
   lock.lock();
   state.going_out = false;
   if (state.waiting > 0) state.taken.notify_all();
-  state.dropped += taken.lost;
+  state.count_lost(entry.origin, taken.lost);
   entry.done = taken.written + taken.lost + taken.unwanted;
   if (entry.done < entry.bytes.size()) return false;
   keep_spare(state, std::move(entry.bytes));
@@ -83,28 +131,6 @@ void LogWriter::keep_spare(State& state, LogBuffer bytes) {
   if (bytes.capacity() < kLogBufferBytes || state.spare.size() >= kSpareBuffers) return;
   bytes.clear();
   state.spare.push_back(std::move(bytes));
-}
-
-bool LogWriter::make_room(State& state, std::unique_lock<std::mutex>& lock, std::size_t bytes) {
-  const auto settled = [&] { return state.given_up || state.fits(bytes); };
-  if (state.dropping && state.queued_bytes > state.settings.queue_bytes_max / 2) return false;
-  state.dropping = false;
-  if (settled()) return !state.given_up;
-  ++state.waiting;
-  if (state.settings.policy == LogPolicy::block) {
-    state.taken.wait(lock, settled);
-  } else {
-    while (true) {
-      const std::uint64_t before = state.taken_bytes;
-      if (state.taken.wait_for(lock, state.settings.patience, settled)) break;
-      const bool moves = state.taken_bytes > before;
-      if (state.settings.kind == LogWriterSettings::Kind::files && moves) continue;
-      state.dropping = true;
-      break;
-    }
-  }
-  --state.waiting;
-  return !state.given_up && !state.dropping;
 }
 
 LogBuffer LogWriter::buffer() {
@@ -139,8 +165,9 @@ void LogWriter::give_up() {
     state.taken.wait_for(lock, kHangingWriteLimit, [&] { return !state.going_out; });
     --state.waiting;
     state.settled = true;
-    state.dropped += state.queued_bytes;
+    state.dropped += state.queued_bytes - state.queued_own_bytes;
     state.queued_bytes = 0;
+    state.queued_own_bytes = 0;
     state.queue.clear();
   }
   state.taken.notify_all();
@@ -184,9 +211,14 @@ void LogWriter::put_out(State& state, Entry& entry) {
       state.going_out = false;
       if (state.settled) return;  // a write that hung: counted as dropped
       state.queued_bytes -= done;
+      if (entry.origin == LogOrigin::ours) state.queued_own_bytes -= done;
       state.taken_bytes += done;
-      state.dropped += taken.lost;
+      state.count_lost(entry.origin, taken.lost);
       if (state.waiting > 0) state.taken.notify_all();
+      if (state.wanted && state.queued_bytes <= state.settings.queue_bytes_max / 2) {
+        state.wanted = false;
+        if (state.room_made) state.room_made();
+      }
     }
     bytes.remove_prefix(done);
     if (!bytes.empty()) entry.output->wait();

@@ -1,13 +1,16 @@
-// The thread that may wait for a terminal, a file or a reader of ours. What it can't take in time
-// is dropped and counted, so that a stopped reader never stops a worker.
+// The thread that may wait for a terminal, a file or a reader of ours. Whoever has bytes for it
+// never waits: it asks first whether they are wanted, and what can't be taken in time is dropped
+// and counted.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -18,6 +21,8 @@
 namespace ddprun::agent {
 
 inline constexpr std::size_t kLogQueueBytesMax = std::size_t{8} << 20;
+/// Of lines of ddprun's own, which have room in a queue of any length.
+inline constexpr std::size_t kOwnBytesMax = 64 * 1024;
 
 struct LogWriterSettings {
   /// What the outputs are: a console tells its reader where bytes are missing; a file has no such
@@ -30,18 +35,37 @@ struct LogWriterSettings {
   std::chrono::milliseconds patience{100};
 };
 
+/// Whose bytes they are. The workers' are counted when they are lost.
+enum class LogOrigin { workers, ours };
+
 class LogWriter {
  public:
-  explicit LogWriter(LogWriterSettings settings) : state_(std::make_shared<State>(settings)) {}
+  using Clock = std::chrono::steady_clock;
+
+  /// `room_made` is called by the thread when half of the queue is free, after somebody was told to
+  /// wait; it must do no more than wake that somebody, and is not called after `give_up`.
+  explicit LogWriter(LogWriterSettings settings, std::function<void()> room_made = {})
+      : state_(std::make_shared<State>(settings, std::move(room_made))) {}
   /// Does not wait for a write that blocks: see `finish`.
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Queues bytes; may wait for room, as the policy says, but not beyond `give_up`. Where nothing
-  /// waits and the output takes bytes at once, it gets them here: they are still in the cache, and
-  /// no other thread is woken. Called by one thread.
-  void write(std::shared_ptr<LogOutput> output, LogBuffer bytes);
+  /// Whether to come with bytes now. False: they stay where they are, and whoever makes them waits;
+  /// ask again when there is room, or at `patience_ends`. How long that may last is the policy's;
+  /// after it the answer is true, and what comes is dropped. `round_over`: whoever made the bytes
+  /// has ended, and what it left is wanted now (a console, which then takes twice as much) or in
+  /// finite time (files).
+  bool accepts(Clock::time_point now, bool round_over = false);
+
+  /// When `accepts` gives another answer even if nothing moves; none: never, or it was true.
+  [[nodiscard]] std::optional<Clock::time_point> patience_ends() const;
+
+  /// Queues bytes, and never waits. Where nothing waits and the output takes bytes at once, it gets
+  /// them here: they are still in the cache, and no other thread is woken. Called by the thread
+  /// that calls `accepts`.
+  void write(std::shared_ptr<LogOutput> output, LogBuffer bytes,
+             LogOrigin origin = LogOrigin::workers);
 
   /// An empty buffer, one that was written where there is one.
   LogBuffer buffer();
@@ -59,41 +83,48 @@ class LogWriter {
   struct Entry {
     std::shared_ptr<LogOutput> output;
     LogBuffer bytes;
+    LogOrigin origin = LogOrigin::workers;
     std::size_t done = 0;  // so many of them are out
   };
   // Shared with the thread, which outlives us when it is stuck in a write at the end.
   struct State {
-    explicit State(LogWriterSettings s) : settings(s) {}
+    State(LogWriterSettings s, std::function<void()> room)
+        : settings(s), room_made(std::move(room)) {}
 
     const LogWriterSettings settings;
+    const std::function<void()> room_made;
     mutable std::mutex mutex;
     std::condition_variable wake;   // the thread has work
     std::condition_variable taken;  // the queue got shorter
     std::deque<Entry> queue;
-    std::size_t queued_bytes = 0;  // with those of the entry at work
+    std::size_t queued_bytes = 0;      // with those of the entry at work
+    std::size_t queued_own_bytes = 0;  // the part of it that is ours
     std::uint64_t taken_bytes = 0;
     bool stop = false;
     bool going_out = false;  // bytes are on their way and not yet accounted for
     bool given_up = false;   // nothing more goes out
     bool settled = false;    // all that did not is counted
     int waiting = 0;         // who waits for `taken`
+    bool wanted = false;     // somebody was told to wait
     bool at_work = false;
     bool dropping = false;  // until half of the queue is free
     std::uint64_t dropped = 0;
     std::uint64_t dropped_said = 0;
     std::vector<LogBuffer> spare;
 
-    bool fits(std::size_t bytes) const {
-      return queued_bytes == 0 || queued_bytes + bytes <= settings.queue_bytes_max;
-    }
+    bool takes(std::size_t bytes, LogOrigin origin);
+    bool drops();
+    void count_lost(LogOrigin origin, std::size_t bytes);
   };
   static void run(const std::shared_ptr<State>& state);
   static void put_out(State& state, Entry& entry);
   static bool put_out_now(State& state, std::unique_lock<std::mutex>& lock, Entry& entry);
   static void keep_spare(State& state, LogBuffer bytes);
-  static bool make_room(State& state, std::unique_lock<std::mutex>& lock, std::size_t bytes);
 
   std::shared_ptr<State> state_;
+  // Of whoever asks, while the answer is no.
+  std::optional<Clock::time_point> waiting_since_;
+  std::uint64_t taken_before_ = 0;
   std::thread thread_;  // started by the first write: many jobs print nothing
 };
 

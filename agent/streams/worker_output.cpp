@@ -7,9 +7,11 @@
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
+#include "agent/streams/output_stream.hpp"
 #include "proto/assert.hpp"
 
 namespace ddprun::agent {
@@ -30,7 +32,6 @@ constexpr auto kShortRest = 1ms;
 constexpr ssize_t kQuietBytes = 4096;
 constexpr auto kLastReadLimit = 200ms;    // for what is left in the pipes of dead workers
 constexpr auto kLastWriteLimit = 300ms;   // for files, after a console that was stuck to the end
-constexpr int kPipeBytes = 64 * 1024;     // of a new pipe
 constexpr int kTerminalReadBytes = 4095;  // a pseudo-terminal gives no more at once
 
 constexpr LogWriterSettings console_settings(LogPolicy policy) {
@@ -50,116 +51,63 @@ bool same_file(int a, int b) {
 
 }  // namespace
 
-struct WorkerOutput::Stream {
-  OutputSource source;
-  LineAssembler lines;
-  int id = 0;  // tells streams apart on the console
-  int pipe_bytes = kPipeBytes;
-  bool enlarged = false;
-  ssize_t last_read = 0;
-
-  /// Some streams are only copied to a file.
-  [[nodiscard]] bool wants_lines() const {
-    return source.to_console || source.filtered_file || source.standard_error;
-  }
-};
-
-/// Where the lines of one stream go while some bytes of it are looked at.
-struct WorkerOutput::LineSink {
-  /// `outlet` must have been asked for before the lock was taken: it may have to wait.
-  LineSink(WorkerOutput& output, Stream& of, Outlet& outlet, StreamTail* kept)
-      : stream(of),
-        tail(kept),
-        console(output.console_for(of.source.standard_error)),
-        filtered(output.filtered_) {
-    OutputSource& source = of.source;
-    const auto now = source.prefix.has_time() ? std::chrono::system_clock::now()
-                                              : std::chrono::system_clock::time_point{};
-    plain = source.prefix.plain(now);
-    prefix = source.coloured ? source.prefix.coloured(now) : plain;
-    if (source.to_console) out = &outlet.bytes;
-  }
-
-  void lines(std::string_view block) {
-    if (out != nullptr) console.add_lines(stream.id, prefix, block, *out);
-    if (tail != nullptr) tail->add_lines(block);
-    if (!stream.source.filtered_file) return;
-    while (!block.empty()) {
-      const std::size_t end = block.find('\n');
-      filter(block.substr(0, end));
-      block.remove_prefix(end + 1);
-    }
-  }
-
-  void line(std::string_view text, LineEnding ending) {
-    if (out != nullptr) console.add(stream.id, prefix, text, ending, *out);
-    if (stream.source.filtered_file) filter(text);
-    if (tail != nullptr && ending != LineEnding::carriage_return && !text.empty()) tail->add(text);
-  }
-
-  void filter(std::string_view text) {
-    for (const std::string& wanted : *stream.source.filters) {
-      if (text.find(wanted) == std::string_view::npos) continue;
-      filtered.append(plain);
-      filtered.append(text);
-      filtered.push_back('\n');
-      return;
-    }
-  }
-
-  Stream& stream;
-  StreamTail* tail;
-  Console& console;
-  LogBuffer& filtered;
-  LogBuffer* out = nullptr;
-  std::string_view plain;
-  std::string_view prefix;
-};
-
 WorkerOutput::WorkerOutput(OutputSettings settings)
-    : console_writer_(console_settings(settings.policy)),
-      file_writer_(file_settings(settings.policy)),
-      stdout_{std::make_shared<ConsoleOutput>(settings.stdout_fd), {}},
-      stderr_{std::make_shared<ConsoleOutput>(settings.stderr_fd), {}},
+    : one_console_(same_file(settings.stdout_fd, settings.stderr_fd)),
+      stdout_writer_(console_settings(settings.policy), [this] { wake(); }),
+      stderr_writer_(console_settings(settings.policy), [this] { wake(); }),
+      file_writer_(file_settings(settings.policy), [this] { wake(); }),
+      stdout_{stdout_writer_, std::make_shared<ConsoleOutput>(settings.stdout_fd), {}},
+      stderr_{one_console_ ? stdout_writer_ : stderr_writer_,
+              std::make_shared<ConsoleOutput>(settings.stderr_fd),
+              {}},
       shared_console_(isatty(settings.stderr_fd) == 1),
       stdout_console_(isatty(settings.stdout_fd) == 1),
-      one_console_(same_file(settings.stdout_fd, settings.stderr_fd)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = wake_.get();
-  DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) == 0,
-                "eventfd goes into epoll");
-  thread_ = std::thread(&WorkerOutput::run, this);
+  usable_ = wake_ && epoll_ && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) == 0;
 }
 
 WorkerOutput::~WorkerOutput() {
-  console_writer_.give_up();  // the thread may wait for room
-  file_writer_.give_up();
+  for (LogWriter* writer : {&stdout_writer_, &stderr_writer_, &file_writer_}) writer->give_up();
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  eventfd_write(wake_.get(), 1);
+  wake();
   thread_.join();
 }
+
+/// Called under the lock.
+void WorkerOutput::start_thread() {
+  if (!thread_.joinable()) thread_ = std::thread(&WorkerOutput::run, this);
+}
+
+void WorkerOutput::wake() const { eventfd_write(wake_.get(), 1); }
 
 void WorkerOutput::add(std::vector<OutputSource> sources) {
   {
     const std::lock_guard lock(mutex_);
     open_ += sources.size();
-    for (OutputSource& source : sources) new_sources_.push_back(std::move(source));
+    for (OutputSource& source : sources) {
+      next_round_ = std::max(next_round_, source.round + 1);
+      new_sources_.push_back(std::move(source));
+    }
+    start_thread();
   }
-  eventfd_write(wake_.get(), 1);
+  wake();
 }
 
 void WorkerOutput::say(std::string line) {
   {
     const std::lock_guard lock(mutex_);
     new_lines_.push_back(std::move(line));
+    start_thread();
   }
-  eventfd_write(wake_.get(), 1);
+  wake();
 }
 
 void WorkerOutput::resize(const winsize& size) {
@@ -167,13 +115,14 @@ void WorkerOutput::resize(const winsize& size) {
     const std::lock_guard lock(mutex_);
     new_size_ = size;
   }
-  eventfd_write(wake_.get(), 1);
+  wake();
 }
 
 void WorkerOutput::drain(Steady::time_point deadline) {
   std::unique_lock lock(mutex_);
   hurry_ = true;
-  eventfd_write(wake_.get(), 1);
+  told_over_ = next_round_;
+  wake();
   changed_.wait_until(lock, deadline, [this] { return open_ == 0 && new_lines_.empty(); });
   hurry_ = false;
 }
@@ -183,8 +132,10 @@ void WorkerOutput::flush(Steady::time_point deadline) {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, deadline, [this] { return new_lines_.empty(); });
   }
-  const bool shown = console_writer_.finish(deadline);
-  console_writer_.give_up();
+  bool shown = true;
+  for (LogWriter* writer : {&stdout_writer_, &stderr_writer_})
+    shown = writer->finish(deadline) && shown;
+  for (LogWriter* writer : {&stdout_writer_, &stderr_writer_}) writer->give_up();
   if (!shown) {
     drain(Steady::now() + kLastReadLimit);
     deadline = std::max(deadline, Steady::now() + kLastWriteLimit);
@@ -231,10 +182,52 @@ void WorkerOutput::run() {
     {
       const std::lock_guard lock(mutex_);
       if (stop_) return;
+      over_ = told_over_;
       if (hurry_) continue;
     }
     if (busy && !full_) rest();
   }
+}
+
+/// Whether what the stream has would have a place. Who is dead waits for no console, and with its
+/// stderr for nothing: the verdict wants it.
+bool WorkerOutput::may_read(const OutputStream& stream) {
+  const OutputSource& source = stream.source;
+  const auto now = Steady::now();
+  const bool over = source.round < over_;
+  LogWriter& console = source.standard_error ? stderr_.writer : stdout_.writer;
+  if (source.to_console && !console.accepts(now, over)) return false;
+  const bool to_file = source.file || source.filtered_file;
+  return !to_file || (over && source.standard_error) || file_writer_.accepts(now, over);
+}
+
+void WorkerOutput::listen_to(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0,
+                "a stream goes into epoll");
+}
+
+void WorkerOutput::resume() {
+  for (const auto& [fd, stream] : streams_) {
+    if (!stream->paused || !may_read(*stream)) continue;
+    stream->paused = false;
+    --paused_;
+    listen_to(fd);
+  }
+}
+
+/// In milliseconds, of the first writer that decides something when its patience ends; -1: none.
+int WorkerOutput::patience_left() const {
+  std::optional<Steady::time_point> first;
+  for (const LogWriter* writer : {&stdout_writer_, &stderr_writer_, &file_writer_}) {
+    const auto ends = writer->patience_ends();
+    if (ends && (!first || *ends < *first)) first = ends;
+  }
+  if (!first) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*first - Steady::now());
+  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
 }
 
 /// Reads from all who have written; true: the next ones had not long to be waited for.
@@ -245,8 +238,13 @@ bool WorkerOutput::take_events() {
     unfinished = unfinished || (stream->source.terminal && stream->lines.has_partial());
   }
   const auto began = Steady::now();
-  const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                               unfinished ? kShowUnfinishedAfterMs : -1);
+  int limit = unfinished ? kShowUnfinishedAfterMs : -1;
+  if (paused_ > 0) {
+    resume();
+    const int patience = patience_left();
+    if (patience >= 0 && (limit < 0 || patience < limit)) limit = patience;
+  }
+  const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), limit);
   const bool busy = ready > 0 && Steady::now() - began < kRest;
   if (ready == 0) show_unfinished();
   for (int i = 0; i < ready; ++i) {
@@ -254,8 +252,15 @@ bool WorkerOutput::take_events() {
     if (fd == wake_.get()) {
       eventfd_t ignored = 0;
       eventfd_read(fd, &ignored);
+      continue;
+    }
+    OutputStream& stream = *streams_.at(fd);
+    if (may_read(stream)) {
+      read(stream);
     } else {
-      read(*streams_.at(fd));
+      epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+      stream.paused = true;
+      ++paused_;
     }
   }
   return busy;
@@ -266,7 +271,7 @@ void WorkerOutput::rest() {
   std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
   if (poll(entries.data(), 1, static_cast<int>(kShortRest / 1ms)) > 0) return;
   for (const auto& [fd, stream] : streams_) {
-    if (stream->source.standard_error && stream->last_read < kQuietBytes)
+    if (stream->source.standard_error && !stream->paused && stream->last_read < kQuietBytes)
       entries.push_back({fd, POLLIN, 0});
   }
   poll(entries.data(), entries.size(), static_cast<int>((kRest - kShortRest) / 1ms));
@@ -280,7 +285,8 @@ void WorkerOutput::show_unfinished() {
     StreamTail* tail = stream->source.standard_error
                            ? &tails_[{stream->source.round, stream->source.local_rank}]
                            : nullptr;
-    stream->lines.flush(LineSink(*this, *stream, outlet, tail));
+    stream->lines.flush(LineSink(*stream, console_for(stream->source.standard_error), outlet.bytes,
+                                 filtered_, tail));
   }
 }
 
@@ -300,15 +306,11 @@ void WorkerOutput::take_new() {
   }
   for (OutputSource& source : sources) {
     const int fd = source.fd.get();
-    auto stream = std::make_unique<Stream>();
+    auto stream = std::make_unique<OutputStream>();
     stream->source = std::move(source);
     stream->id = next_id_++;
     if (stream->source.terminal) stream->pipe_bytes = kTerminalReadBytes;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0,
-                  "a stream goes into epoll");
+    listen_to(fd);
     streams_[fd] = std::move(stream);
   }
   if (size) {
@@ -316,11 +318,13 @@ void WorkerOutput::take_new() {
       if (stream->source.terminal) ioctl(fd, TIOCSWINSZ, &*size);
     }
   }
-  for (const std::string& line : lines) {
-    console_for(true).add(kOurSource, {}, line, LineEnding::newline, outlet_for(true).bytes);
-  }
   if (lines.empty()) return;
-  put_out(stderr_);
+  Outlet& outlet = outlet_for(true);
+  put_out(outlet);
+  LogBuffer ours;
+  for (const std::string& line : lines)
+    console_for(true).add(kOurSource, {}, line, LineEnding::newline, ours);
+  hand_over(outlet.writer, outlet.output, ours, LogOrigin::ours);
   const std::lock_guard lock(mutex_);
   new_lines_.erase(new_lines_.begin(),
                    new_lines_.begin() + static_cast<std::ptrdiff_t>(lines.size()));
@@ -332,28 +336,28 @@ void WorkerOutput::take_new() {
 WorkerOutput::Outlet& WorkerOutput::outlet_for(bool standard_error) {
   if (one_console_) put_out(standard_error ? stdout_ : stderr_);
   Outlet& outlet = standard_error ? stderr_ : stdout_;
-  if (outlet.bytes.capacity() == 0) outlet.bytes = console_writer_.buffer();
+  if (outlet.bytes.capacity() == 0) outlet.bytes = outlet.writer.buffer();
   return outlet;
 }
 
 void WorkerOutput::put_out(Outlet& outlet) {
-  hand_over(console_writer_, outlet.output, outlet.bytes);
+  hand_over(outlet.writer, outlet.output, outlet.bytes);
 }
 
 /// Much goes away with its buffer; of little a copy does, because a queue of large buffers with a
 /// line in each would be as large as memory.
 void WorkerOutput::hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>& output,
-                             LogBuffer& bytes) {
+                             LogBuffer& bytes, LogOrigin origin) {
   if (bytes.empty()) return;
   if (bytes.size() < kSmallReadBytes) {
-    writer.write(output, LogBuffer(bytes.view()));
+    writer.write(output, LogBuffer(bytes.view()), origin);
     bytes.clear();
   } else {
-    writer.write(output, std::move(bytes));
+    writer.write(output, std::move(bytes), origin);
   }
 }
 
-void WorkerOutput::read(Stream& stream) {
+void WorkerOutput::read(OutputStream& stream) {
   const int fd = stream.source.fd.get();
   if (read_.capacity() < kLogBufferBytes) read_ = file_writer_.buffer();
   read_.clear();
@@ -384,7 +388,7 @@ void WorkerOutput::read(Stream& stream) {
     std::unique_lock lock(mutex_, std::defer_lock);
     if (keep) lock.lock();
     StreamTail* tail = keep ? &tails_[{stream.source.round, stream.source.local_rank}] : nullptr;
-    LineSink sink(*this, stream, outlet, tail);
+    LineSink sink(stream, console_for(keep), outlet.bytes, filtered_, tail);
     stream.lines.feed(read_.view(), sink);
     if (ended) stream.lines.flush(sink);
   }

@@ -1,11 +1,11 @@
 // The thread that reads what workers print: assembles lines, puts prefixes on them, remembers the
-// last ones of stderr.
+// last ones of stderr. It waits for nobody who takes them: it leaves a stream alone whose bytes
+// have no place, and reads the others.
 #pragma once
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -17,32 +17,15 @@
 #include <vector>
 
 #include "agent/streams/console.hpp"
-#include "agent/streams/line_assembler.hpp"
-#include "agent/streams/line_prefix.hpp"
-#include "agent/streams/log_file.hpp"
 #include "agent/streams/log_writer.hpp"
+#include "agent/streams/output_source.hpp"
 #include "agent/streams/stream_tail.hpp"
 #include "proto/membership_messages.hpp"
 #include "proto/unique_handle.hpp"
 
 namespace ddprun::agent {
 
-/// Our end of a worker's stream.
-struct OutputSource {
-  UniqueFd fd;  ///< a pipe's reading end or a pseudo-terminal's master; non-blocking
-  proto::RoundNumber round = 0;
-  int local_rank = 0;
-  bool standard_error = false;
-  bool terminal = false;  ///< a pseudo-terminal: unfinished lines are shown early
-  LinePrefix prefix;
-  bool coloured = false;          ///< the prefix, on the console
-  bool to_console = true;         ///< lines are shown
-  std::shared_ptr<LogFile> file;  ///< gets every byte as the worker wrote it; null: none
-  std::shared_ptr<LogFile>
-      filtered_file;  ///< gets the lines with one of `filters`, with their prefix
-  std::shared_ptr<const std::vector<std::string>> filters;  ///< needed with filtered_file
-  std::shared_ptr<std::atomic<std::uint64_t>> bytes_read;   ///< kept up to date; null: not counted
-};
+struct OutputStream;
 
 struct OutputSettings {
   LogPolicy policy = LogPolicy::drop;
@@ -57,6 +40,10 @@ class WorkerOutput {
   WorkerOutput(const WorkerOutput&) = delete;
   WorkerOutput& operator=(const WorkerOutput&) = delete;
 
+  /// False: the system refused a descriptor; then nothing else may be called.
+  [[nodiscard]] bool usable() const { return usable_; }
+
+  /// Starts the thread.
   void add(std::vector<OutputSource> sources);
 
   /// A line of ours on stderr, between the workers' lines.
@@ -65,8 +52,9 @@ class WorkerOutput {
   /// The user's terminal has this size now: the workers' pseudo-terminals follow.
   void resize(const winsize& size);
 
-  /// Waits until every stream has ended, or the deadline has passed. Streams end when the last
-  /// process that holds them does.
+  /// The processes of all rounds so far have ended: waits until every stream of theirs has been
+  /// read to its end, or the deadline has passed. From now on no console is waited for with them,
+  /// whatever the policy; what has no place is dropped and counted.
   void drain(std::chrono::steady_clock::time_point deadline);
 
   /// The end: waits until everything is written, or the deadline has passed. What is not written
@@ -82,7 +70,8 @@ class WorkerOutput {
 
   /// Of console and files together. Exact after `flush`.
   [[nodiscard]] std::uint64_t dropped_bytes() const {
-    return console_writer_.dropped_bytes() + file_writer_.dropped_bytes();
+    return stdout_writer_.dropped_bytes() + stderr_writer_.dropped_bytes() +
+           file_writer_.dropped_bytes();
   }
 
   /// Whether our stdout, or stderr, ends within a line that no worker has ended. Exact after
@@ -90,24 +79,29 @@ class WorkerOutput {
   [[nodiscard]] bool unfinished_line(bool standard_error) const;
 
  private:
-  struct Stream;
-  struct LineSink;
   struct Outlet {  // stdout or stderr
+    LogWriter& writer;
     std::shared_ptr<LogOutput> output;
     LogBuffer bytes;  // gathered until everything that can be read now has been
   };
 
+  void start_thread();
+  void wake() const;
   void run();
+  bool may_read(const OutputStream& stream);
+  void listen_to(int fd);
+  void resume();
+  [[nodiscard]] int patience_left() const;
   bool take_events();
   void show_unfinished();
   void take_new();
-  void read(Stream& stream);
+  void read(OutputStream& stream);
   void end_streams();
   void note_unfinished();
   void rest();
   void put_out(Outlet& outlet);
   static void hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>& output,
-                        LogBuffer& bytes);
+                        LogBuffer& bytes, LogOrigin origin = LogOrigin::workers);
   Outlet& outlet_for(bool standard_error);
   Console& console_for(bool standard_error) {
     return one_console_ || standard_error ? shared_console_ : stdout_console_;
@@ -115,23 +109,28 @@ class WorkerOutput {
 
   using TailKey = std::pair<proto::RoundNumber, int>;
 
-  // Two, so that a reader of ours that has stopped does not keep lines from the files.
-  LogWriter console_writer_;
+  bool one_console_;  // stdout and stderr are the same terminal, file or pipe
+  // One for each descriptor, so that a reader of ours that has stopped keeps lines neither from the
+  // other nor from the files.
+  LogWriter stdout_writer_;  // and stderr's, where they are one
+  LogWriter stderr_writer_;
   LogWriter file_writer_;
   Outlet stdout_;
   Outlet stderr_;
   Console shared_console_;
   Console stdout_console_;
-  bool one_console_;  // stdout and stderr are the same terminal, file or pipe
 
   UniqueFd wake_;  // eventfd
   UniqueFd epoll_;
-  std::map<int, std::unique_ptr<Stream>> streams_;  // by descriptor; the thread's own
+  bool usable_;
+  std::map<int, std::unique_ptr<OutputStream>> streams_;  // by descriptor; the thread's own
   int next_id_ = 0;
-  std::vector<int> ended_;  // streams that have come to their end
-  LogBuffer read_;          // what was read last
-  LogBuffer filtered_;      // lines of it that a filter found
-  bool full_ = false;       // a worker wrote so much that reading must not rest
+  std::vector<int> ended_;       // streams that have come to their end
+  LogBuffer read_;               // what was read last
+  LogBuffer filtered_;           // lines of it that a filter found
+  bool full_ = false;            // a worker wrote so much that reading must not rest
+  int paused_ = 0;               // streams that are left alone
+  proto::RoundNumber over_ = 0;  // of the rounds below it nobody lives
 
   mutable std::mutex mutex_;  // for all below
   std::condition_variable changed_;
@@ -143,6 +142,8 @@ class WorkerOutput {
   bool unfinished_out_ = false;  // the last line on our stdout was not ended
   bool unfinished_err_ = false;
   bool hurry_ = false;                   // somebody waits for the streams to end
+  proto::RoundNumber next_round_ = 0;    // above all of which we have streams
+  proto::RoundNumber told_over_ = 0;     // what `over_` shall be
   std::map<TailKey, StreamTail> tails_;  // of the stderr of the newest rounds
 
   std::thread thread_;

@@ -174,6 +174,58 @@ TEST_CASE("rounds end and begin while a worker waits for a stopped reader") {
   CHECK(result.err.find("1 of 1 restarts used") != std::string::npos);
 }
 
+TEST_CASE("nobody who leaves stdout unread takes stderr or the verdict with it") {
+  // Rank 2 fills stdout; of the others' failures one is the other's consequence.
+  const std::string script =
+      "case $RANK in 2) exec $W numbered 50000000 sleep 60;;"
+      " 1) sleep 0.3; $W print-err 'ValueError: bad lr' sleep 0.4; exit 1;;"
+      " 0) sleep 0.5; i=0; while [ $i -lt 50 ]; do echo IMPORTANT $i >&2; i=$((i+1)); done;"
+      " $W print-err 'ConnectionResetError: [Errno 104] Connection reset by peer'; exit 1;; esac";
+  for (const std::string policy : {"drop", "block"}) {
+    for (const std::string redirection : {"", " 2>&1"}) {
+      CAPTURE(policy, redirection);
+      Job job;
+      auto settings = job.settings();
+      settings.environment.emplace_back("W", test::helper("job_worker"));
+      const test::TempDir folder;
+      const std::string report = (folder / "report.json").string();
+      const auto result =
+          run_into({"/bin/sh", "-c", "\"$@\"" + redirection, "sh", test::program("ddprun"),
+                    "--nproc-per-node=3", "--grace-period=1", "--log-policy=" + policy,
+                    "--report=" + report, "/bin/sh", "-c", script},
+                   "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done",
+                   settings, folder);
+      CHECK_FALSE(result.timed_out);
+      const std::string json = content(report);
+      CHECK(json.find("\"evidence_text\": \"ValueError: bad lr\"") < json.find("\"victims\""));
+      if (!redirection.empty()) continue;
+      CHECK(result.err.find("[rank0] IMPORTANT 0\n") != std::string::npos);
+      CHECK(result.err.find("[rank0] IMPORTANT 49\n") != std::string::npos);
+      CHECK(result.err.find("culprit: rank 1") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("rounds that nobody reads leave the agent no pipes") {
+  Job job;
+  const test::TempDir folder;
+  const std::string counts = (folder / "counts").string();
+  const auto result =
+      run_into({test::program("ddprun"), "--nproc-per-node=2", "--max-restarts=6",
+                "--log-policy=block", "--grace-period=1", "/bin/sh", "-c",
+                "[ $RANK = 1 ] && exec " + test::helper("job_worker") +
+                    " flood 12000000 sleep 60; ls /proc/$PPID/fd | wc -l >> " + counts +
+                    "; sleep 0.3; exit 3"},
+               "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done",
+               job.settings(), folder);
+  CHECK_FALSE(result.timed_out);
+  std::vector<int> open;
+  std::istringstream lines(content(counts));
+  for (int count = 0; lines >> count;) open.push_back(count);
+  REQUIRE(open.size() == 7);
+  CHECK(open.back() <= open[1] + 1);
+}
+
 TEST_CASE("a full disk stops no worker and what it lost is counted to the byte") {
   Job job;
   const test::TempDir folder;

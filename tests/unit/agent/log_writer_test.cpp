@@ -1,19 +1,10 @@
 #include "agent/streams/log_writer.hpp"
 
-#include <fcntl.h>
-
 #include <catch2/catch.hpp>
 #include <condition_variable>
-#include <fstream>
 #include <future>
-#include <iterator>
 #include <mutex>
 #include <string>
-#include <thread>
-
-#include "agent/streams/stream_pair.hpp"
-#include "agent/streams/worker_output.hpp"
-#include "tests/support/temp_dir.hpp"
 
 using namespace ddprun::agent;
 using namespace std::chrono_literals;
@@ -67,6 +58,36 @@ class Gate final : public LogOutput {
 
 LogBuffer bytes(std::size_t size, char c = 'x') { return LogBuffer(std::string(size, c)); }
 
+/// A writer, and who has bytes for it and waits where it is told to.
+class Producer {
+ public:
+  explicit Producer(LogWriterSettings settings) : writer(settings, [this] { made_room(); }) {}
+
+  void offer(const std::shared_ptr<LogOutput>& output, LogBuffer text) {
+    while (!writer.accepts(LogWriter::Clock::now())) {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, 1ms, [this] { return room_; });
+      room_ = false;
+    }
+    writer.write(output, std::move(text));
+  }
+
+ private:
+  void made_room() {
+    const std::lock_guard lock(mutex_);
+    room_ = true;
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool room_ = false;
+
+ public:
+  LogWriter writer;
+};
+
+const LogWriter::Clock::time_point kBegin{1h};
+
 /// What takes away all it is given, in a way.
 class Sink final : public LogOutput {
  public:
@@ -88,8 +109,13 @@ TEST_CASE("a console that is stuck loses what comes beyond its queue, counted an
   LogWriter writer({.kind = Kind::console, .queue_bytes_max = 100, .patience = 1ms});
   writer.write(gate, bytes(60, 'a'));
   gate->wait_until_somebody_waits();
+  CHECK(writer.accepts(kBegin));
   writer.write(gate, bytes(40, 'b'));
+  CHECK_FALSE(writer.accepts(kBegin));
+  CHECK(writer.patience_ends() == kBegin + 1ms);
+  CHECK(writer.accepts(kBegin + 1ms));
   writer.write(gate, bytes(10, 'c'));
+  CHECK(writer.accepts(kBegin + 1ms));
   writer.write(gate, bytes(7, 'd'));
   CHECK(writer.dropped_bytes() == 17);
   gate->open();
@@ -104,34 +130,96 @@ TEST_CASE("a console that is stuck loses what comes beyond its queue, counted an
 
 TEST_CASE("who prefers to wait loses nothing") {
   const auto gate = std::make_shared<Gate>(false);
-  LogWriter writer({.policy = LogPolicy::block, .queue_bytes_max = 100, .patience = 0ms});
+  Producer producer({.policy = LogPolicy::block, .queue_bytes_max = 100, .patience = 0ms});
   auto all = std::async(std::launch::async, [&] {
-    for (int i = 0; i < 50; ++i) writer.write(gate, bytes(30));
+    for (int i = 0; i < 50; ++i) producer.offer(gate, bytes(30));
   });
   gate->wait_until_somebody_waits();
   gate->open();
   all.get();
-  CHECK(writer.finish(in(10s)));
+  CHECK(producer.writer.finish(in(10s)));
   CHECK(gate->text().size() == 1500);
-  CHECK(writer.dropped_bytes() == 0);
+  CHECK(producer.writer.dropped_bytes() == 0);
+}
+
+TEST_CASE("who prefers to wait is told to for as long as the queue is full") {
+  const auto gate = std::make_shared<Gate>(false);
+  LogWriter writer({.policy = LogPolicy::block, .queue_bytes_max = 10});
+  writer.write(gate, bytes(10));
+  CHECK_FALSE(writer.accepts(kBegin));
+  CHECK_FALSE(writer.accepts(kBegin + 1000h));
+  CHECK_FALSE(writer.patience_ends().has_value());
+  gate->open();
+  CHECK(writer.finish(in(10s)));
+  CHECK(writer.accepts(kBegin));
+}
+
+TEST_CASE("what the dead left is taken without waiting, into twice the queue and no more") {
+  for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
+    const auto gate = std::make_shared<Gate>(false);
+    LogWriter writer({.policy = policy, .queue_bytes_max = 100});
+    writer.write(gate, bytes(100));
+    CHECK_FALSE(writer.accepts(kBegin));
+    for (int i = 0; i < 12; ++i) {
+      CHECK(writer.accepts(kBegin, true));
+      writer.write(gate, bytes(10));
+    }
+    CHECK(writer.dropped_bytes() == 20);
+    gate->open();
+    CHECK(writer.finish(in(10s)));
+    CHECK(gate->text().size() == 200);
+  }
+}
+
+TEST_CASE("files wait with what the dead left, but not for a disk that hangs") {
+  const auto gate = std::make_shared<Gate>(false);
+  LogWriter writer(
+      {.kind = Kind::files, .policy = LogPolicy::block, .queue_bytes_max = 100, .patience = 2s});
+  writer.write(gate, bytes(100));
+  CHECK_FALSE(writer.accepts(kBegin));
+  CHECK_FALSE(writer.accepts(kBegin, true));
+  CHECK_FALSE(writer.accepts(kBegin + 1s));
+  CHECK_FALSE(writer.accepts(kBegin + 1s, true));
+  CHECK(writer.accepts(kBegin + 2s, true));
+  writer.write(gate, bytes(3));
+  CHECK(writer.dropped_bytes() == 3);
+  gate->open();
+}
+
+TEST_CASE("lines of ours find room where the workers' do not, and are not counted") {
+  const auto gate = std::make_shared<Gate>(false);
+  LogWriter writer({.queue_bytes_max = 10, .patience = 1ms});
+  writer.write(gate, bytes(10, 'a'));
+  gate->wait_until_somebody_waits();
+  CHECK_FALSE(writer.accepts(kBegin));
+  CHECK(writer.accepts(kBegin + 1ms));
+  writer.write(gate, bytes(5, 'b'));
+  writer.write(gate, bytes(7, 'o'), LogOrigin::ours);
+  CHECK(writer.dropped_bytes() == 5);
+  writer.write(gate, bytes(kOwnBytesMax, 'p'), LogOrigin::ours);
+  CHECK(writer.dropped_bytes() == 5);
+  writer.give_up();
+  CHECK(writer.dropped_bytes() == 15);
+  gate->open();
 }
 
 TEST_CASE("a disk that takes a little is waited for") {
   const auto gate = std::make_shared<Gate>(true, 3);
-  LogWriter writer({.kind = Kind::files, .queue_bytes_max = 50, .patience = 5s});
-  for (int i = 0; i < 100; ++i) writer.write(gate, bytes(40));
-  CHECK(writer.finish(in(10s)));
+  Producer producer({.kind = Kind::files, .queue_bytes_max = 50, .patience = 5s});
+  for (int i = 0; i < 100; ++i) producer.offer(gate, bytes(40));
+  CHECK(producer.writer.finish(in(10s)));
   CHECK(gate->text().size() == 4000);
-  CHECK(writer.dropped_bytes() == 0);
+  CHECK(producer.writer.dropped_bytes() == 0);
 }
 
 TEST_CASE("giving up frees who waits, and what was not written is dropped to the byte") {
   for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
     const auto gate = std::make_shared<Gate>(true, 7);
-    LogWriter writer({.policy = policy, .queue_bytes_max = 100, .patience = 1ms});
+    Producer producer({.policy = policy, .queue_bytes_max = 100, .patience = 1ms});
+    LogWriter& writer = producer.writer;
     constexpr std::size_t kProduced = 10'000'000;
     auto all = std::async(std::launch::async, [&] {
-      for (std::size_t i = 0; i < kProduced / 100; ++i) writer.write(gate, bytes(100));
+      for (std::size_t i = 0; i < kProduced / 100; ++i) producer.offer(gate, bytes(100));
     });
     writer.give_up();
     all.get();
@@ -161,137 +249,4 @@ TEST_CASE("what a disk refuses is dropped and what nobody wants is not") {
   writer.write(std::make_shared<Sink>(false), bytes(5));
   CHECK(writer.finish(in(10s)));
   CHECK(writer.dropped_bytes() == 9);
-}
-
-namespace {
-
-/// A console of two pipes, workers that are threads, files for what they write.
-struct Workplace {
-  explicit Workplace(LogPolicy policy)
-      : output({.policy = policy, .stdout_fd = out.workers.get(), .stderr_fd = err.workers.get()}) {
-  }
-
-  /// A stream; gives the worker's end.
-  ddprun::UniqueFd stream(int rank, bool standard_error = false) {
-    StreamPair pair = make_pipe().value();
-    OutputSource source;
-    source.fd = std::move(pair.ours);
-    source.local_rank = rank;
-    source.standard_error = standard_error;
-    source.prefix = LinePrefix("[${rank}] ", {.rank = rank});
-    source.file = LogFile::open(path(rank), {}).value();
-    std::vector<OutputSource> sources;
-    sources.push_back(std::move(source));
-    output.add(std::move(sources));
-    return std::move(pair.workers);
-  }
-  [[nodiscard]] std::string path(int rank) const {
-    return (folder / std::to_string(rank)).string();
-  }
-  [[nodiscard]] std::string file(int rank) const {
-    std::ifstream stream(path(rank));
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
-  /// What is in the console's pipe now.
-  std::string shown() const {
-    std::string text(1 << 20, '\0');
-    const ssize_t n = ::read(out.ours.get(), text.data(), text.size());
-    text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-    return text;
-  }
-
-  ddprun::test::TempDir folder;
-  StreamPair out = make_pipe().value();
-  StreamPair err = make_pipe().value();
-  WorkerOutput output;
-};
-
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    REQUIRE(n > 0);
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
-
-}  // namespace
-
-TEST_CASE("lines of many workers come whole to the console and to their files") {
-  Workplace work(LogPolicy::drop);
-  constexpr int kWorkers = 4;
-  std::string text;
-  for (int i = 0; i < 20'000; ++i) text += "line " + std::to_string(i) + "\n";
-  std::vector<std::thread> workers;
-  for (int rank = 0; rank < kWorkers; ++rank) {
-    workers.emplace_back([&text, rank, fd = work.stream(rank)] {
-      const auto step = static_cast<std::size_t>(1000 + 777 * rank);
-      for (std::size_t at = 0; at < text.size(); at += step)
-        write_all(fd.get(), std::string_view(text).substr(at, step));
-    });
-  }
-  std::string shown;
-  while (shown.size() < kWorkers * (text.size() + 20'000 * 4)) {
-    fcntl(work.out.ours.get(), F_SETFL, 0);
-    shown += work.shown();
-  }
-  for (std::thread& worker : workers) worker.join();
-  work.output.drain(in(10s));
-  work.output.flush(in(10s));
-  CHECK(work.output.dropped_bytes() == 0);
-  std::vector<std::string> by_rank(kWorkers);
-  for (std::string_view rest = shown; !rest.empty(); rest.remove_prefix(rest.find('\n') + 1)) {
-    REQUIRE(rest.front() == '[');
-    by_rank.at(static_cast<std::size_t>(rest[1] - '0')) += rest.substr(4, rest.find('\n') - 3);
-  }
-  for (int rank = 0; rank < kWorkers; ++rank) {
-    CHECK(by_rank[static_cast<std::size_t>(rank)] == text);
-    CHECK(work.file(rank) == text);
-  }
-}
-
-TEST_CASE("a stopped reader costs no worker its time and no file a byte, and loss is exact") {
-  for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
-    Workplace work(policy);
-    const std::string line = std::string(99, 'x') + "\n";
-    // With `block` the worker would wait for good; what fits between it and the console goes.
-    const int lines = policy == LogPolicy::drop ? 200'000 : 80'000;
-    std::string text;
-    for (int i = 0; i < lines; ++i) text += line;
-    {
-      const ddprun::UniqueFd fd = work.stream(0);
-      write_all(fd.get(), text);
-    }
-    work.output.drain(in(policy == LogPolicy::drop ? 10s : 50ms));
-    work.output.flush(in(50ms));
-    const auto produced = static_cast<std::size_t>(lines) * (line.size() + 4);
-    CHECK(work.shown().size() + work.output.dropped_bytes() == produced);
-    CHECK(work.file(0) == text);
-  }
-}
-
-TEST_CASE("lines of ours stand between the workers' lines") {
-  Workplace work(LogPolicy::drop);
-  work.output.say("ddprun: here");
-  work.output.flush(in(10s));
-  std::string text(100, '\0');
-  const ssize_t n = ::read(work.err.ours.get(), text.data(), text.size());
-  CHECK(text.substr(0, static_cast<std::size_t>(std::max<ssize_t>(n, 0))) == "ddprun: here\n");
-}
-
-TEST_CASE("the last lines of stderr are known, whatever bytes they are") {
-  Workplace work(LogPolicy::drop);
-  const std::string odd("a\0b\xff\xfe", 5);
-  {
-    const ddprun::UniqueFd fd = work.stream(1, true);
-    write_all(fd.get(), "first\n" + odd + "\n" + std::string(1'000'000, 'y') + "\nValueError: x");
-  }
-  work.output.drain(in(10s));
-  const auto lines = work.output.last_lines(0, 1);
-  REQUIRE(lines.size() >= 3);
-  CHECK(lines[0] == "first");
-  CHECK(lines[1] == odd);
-  CHECK(lines.back() == "ValueError: x");
-  CHECK(work.output.signs(0, 1).message() == "ValueError: x");
-  work.output.flush(in(10s));
-  CHECK(work.file(1).size() == 6 + 6 + 1'000'001 + 13);
 }

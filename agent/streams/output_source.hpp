@@ -1,0 +1,34 @@
+// What the thread that reads workers is told of one stream. Plain data.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/streams/line_prefix.hpp"
+#include "agent/streams/log_file.hpp"
+#include "proto/membership_messages.hpp"
+#include "proto/unique_handle.hpp"
+
+namespace ddprun::agent {
+
+/// Our end of a worker's stream.
+struct OutputSource {
+  UniqueFd fd;  ///< a pipe's reading end or a pseudo-terminal's master; non-blocking
+  proto::RoundNumber round = 0;
+  int local_rank = 0;
+  bool standard_error = false;
+  bool terminal = false;  ///< a pseudo-terminal: unfinished lines are shown early
+  LinePrefix prefix;
+  bool coloured = false;          ///< the prefix, on the console
+  bool to_console = true;         ///< lines are shown
+  std::shared_ptr<LogFile> file;  ///< gets every byte as the worker wrote it; null: none
+  std::shared_ptr<LogFile>
+      filtered_file;  ///< gets the lines with one of `filters`, with their prefix
+  std::shared_ptr<const std::vector<std::string>> filters;  ///< needed with filtered_file
+  std::shared_ptr<std::atomic<std::uint64_t>> bytes_read;   ///< kept up to date; null: not counted
+};
+
+}  // namespace ddprun::agent

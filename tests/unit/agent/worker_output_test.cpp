@@ -1,0 +1,187 @@
+#include "agent/streams/worker_output.hpp"
+
+#include <fcntl.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <string>
+#include <thread>
+
+#include "agent/streams/stream_pair.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/temp_dir.hpp"
+
+using namespace ddprun::agent;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::chrono::steady_clock::time_point within(std::chrono::milliseconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
+
+/// A console of two pipes, workers that are threads, files for what they write.
+struct Workplace {
+  explicit Workplace(LogPolicy policy)
+      : output({.policy = policy, .stdout_fd = out.workers.get(), .stderr_fd = err.workers.get()}) {
+  }
+
+  /// A stream; gives the worker's end.
+  ddprun::UniqueFd stream(int rank, bool standard_error = false) {
+    StreamPair pair = make_pipe().value();
+    OutputSource source;
+    source.fd = std::move(pair.ours);
+    source.local_rank = rank;
+    source.standard_error = standard_error;
+    source.prefix = LinePrefix("[${rank}] ", {.rank = rank});
+    source.file = LogFile::open(path(rank), {}).value();
+    std::vector<OutputSource> sources;
+    sources.push_back(std::move(source));
+    output.add(std::move(sources));
+    return std::move(pair.workers);
+  }
+  [[nodiscard]] std::string path(int rank) const {
+    return (folder / std::to_string(rank)).string();
+  }
+  [[nodiscard]] std::string file(int rank) const {
+    std::ifstream stream(path(rank));
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  /// What is in the console's pipe now.
+  std::string shown() const { return content_of(out); }
+  static std::string content_of(const StreamPair& pipe) {
+    std::string text(1 << 20, '\0');
+    const ssize_t n = ::read(pipe.ours.get(), text.data(), text.size());
+    text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return text;
+  }
+
+  ddprun::test::TempDir folder;
+  StreamPair out = make_pipe().value();
+  StreamPair err = make_pipe().value();
+  WorkerOutput output;
+};
+
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    REQUIRE(n > 0);
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("lines of many workers come whole to the console and to their files") {
+  Workplace work(LogPolicy::drop);
+  constexpr int kWorkers = 4;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "line " + std::to_string(i) + "\n";
+  std::vector<std::thread> workers;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    workers.emplace_back([&text, rank, fd = work.stream(rank)] {
+      const auto step = static_cast<std::size_t>(1000 + 777 * rank);
+      for (std::size_t at = 0; at < text.size(); at += step)
+        write_all(fd.get(), std::string_view(text).substr(at, step));
+    });
+  }
+  std::string shown;
+  while (shown.size() < kWorkers * (text.size() + 20'000 * 4)) {
+    fcntl(work.out.ours.get(), F_SETFL, 0);
+    shown += work.shown();
+  }
+  for (std::thread& worker : workers) worker.join();
+  work.output.drain(within(10s));
+  work.output.flush(within(10s));
+  CHECK(work.output.dropped_bytes() == 0);
+  std::vector<std::string> by_rank(kWorkers);
+  for (std::string_view rest = shown; !rest.empty(); rest.remove_prefix(rest.find('\n') + 1)) {
+    REQUIRE(rest.front() == '[');
+    by_rank.at(static_cast<std::size_t>(rest[1] - '0')) += rest.substr(4, rest.find('\n') - 3);
+  }
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    CHECK(by_rank[static_cast<std::size_t>(rank)] == text);
+    CHECK(work.file(rank) == text);
+  }
+}
+
+TEST_CASE("a stopped reader costs no worker its time and no file a byte, and loss is exact") {
+  for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
+    Workplace work(policy);
+    const std::string line = std::string(99, 'x') + "\n";
+    // With `block` the worker would wait for good; what fits between it and the console goes.
+    const int lines = policy == LogPolicy::drop ? 200'000 : 80'000;
+    std::string text;
+    for (int i = 0; i < lines; ++i) text += line;
+    {
+      const ddprun::UniqueFd fd = work.stream(0);
+      write_all(fd.get(), text);
+    }
+    work.output.drain(within(policy == LogPolicy::drop ? 10s : 50ms));
+    work.output.flush(within(50ms));
+    const auto produced = static_cast<std::size_t>(lines) * (line.size() + 4);
+    CHECK(work.shown().size() + work.output.dropped_bytes() == produced);
+    CHECK(work.file(0) == text);
+  }
+}
+
+TEST_CASE("stderr goes on while nobody reads stdout, and the end of a round is not blind") {
+  for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
+    Workplace work(policy);
+    const std::string line = std::string(99, 'x') + "\n";
+    constexpr std::size_t kLines = 300'000;
+    ddprun::UniqueFd error = work.stream(1, true);
+    auto flood = std::async(std::launch::async, [&, fd = work.stream(0)] {
+      for (std::size_t i = 0; i < kLines; ++i) write_all(fd.get(), line);
+    });
+    // It has what no queue and pipe holds, so somebody waits, or bytes are dropped.
+    CHECK(ddprun::test::eventually([&] {
+      return work.output.dropped_bytes() > 0 ||
+             (policy == LogPolicy::block && work.file(0).size() > kLogQueueBytesMax - (1 << 20));
+    }));
+    write_all(error.get(), "ValueError: x\n");
+    std::string told;
+    CHECK(ddprun::test::eventually([&] {
+      told += Workplace::content_of(work.err);
+      return told == "[1] ValueError: x\n";
+    }));
+    CHECK(work.output.signs(0, 1).message() == "ValueError: x");
+    error.reset();
+    work.output.drain(within(0ms));  // and from now on nobody waits
+    flood.get();
+    flood = {};  // and its end of the pipe
+    work.output.drain(within(10s));
+    work.output.flush(within(50ms));
+    CHECK(work.shown().size() + work.output.dropped_bytes() == kLines * (line.size() + 4));
+    CHECK(work.file(0).size() == kLines * line.size());
+  }
+}
+
+TEST_CASE("lines of ours stand between the workers' lines") {
+  Workplace work(LogPolicy::drop);
+  work.output.say("ddprun: here");
+  work.output.flush(within(10s));
+  std::string text(100, '\0');
+  const ssize_t n = ::read(work.err.ours.get(), text.data(), text.size());
+  CHECK(text.substr(0, static_cast<std::size_t>(std::max<ssize_t>(n, 0))) == "ddprun: here\n");
+}
+
+TEST_CASE("the last lines of stderr are known, whatever bytes they are") {
+  Workplace work(LogPolicy::drop);
+  const std::string odd("a\0b\xff\xfe", 5);
+  {
+    const ddprun::UniqueFd fd = work.stream(1, true);
+    write_all(fd.get(), "first\n" + odd + "\n" + std::string(1'000'000, 'y') + "\nValueError: x");
+  }
+  work.output.drain(within(10s));
+  const auto lines = work.output.last_lines(0, 1);
+  REQUIRE(lines.size() >= 3);
+  CHECK(lines[0] == "first");
+  CHECK(lines[1] == odd);
+  CHECK(lines.back() == "ValueError: x");
+  CHECK(work.output.signs(0, 1).message() == "ValueError: x");
+  work.output.flush(within(10s));
+  CHECK(work.file(1).size() == 6 + 6 + 1'000'001 + 13);
+}
