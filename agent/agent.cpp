@@ -46,11 +46,7 @@ bool workers_have_our_output(const AgentConfig& config) {
 
 const AgentResult& Agent::run() {
   // For the store's clients and the workers' streams; workers get the user's own limit back.
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-  }
+  open_files_ = open_files_for(config_, raise_open_files_limit());
   log_through([this](const std::string& line) { notice(line); }, config_.log_level);
   signals_.start(link_);
   auto socket =
@@ -221,6 +217,7 @@ void Agent::prepare_meeting_point() {
 }
 
 void Agent::join() {
+  if (!prepare_output()) return;
   prepare_meeting_point();
   if (!meeting_port_) return;
   proto::Join join;

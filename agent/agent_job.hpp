@@ -19,6 +19,7 @@
 #include "agent/containment/leftovers.hpp"
 #include "agent/job_signals.hpp"
 #include "agent/job_socket.hpp"
+#include "agent/open_files.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "agent/worker_group.hpp"
@@ -119,6 +120,7 @@ class Agent {
   void handle(proto::Finished& finished);
 
   void prepare_meeting_point();
+  bool prepare_output();
   void join();
   void offer_store(RoundState& state);
   void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
@@ -159,6 +161,7 @@ class Agent {
   std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked
   std::optional<JobSocket> socket_;
 
+  OpenFiles open_files_;
   std::optional<std::uint16_t> meeting_port_;    // of the next round
   std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
   std::optional<RoundState> round_;

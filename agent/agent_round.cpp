@@ -46,12 +46,24 @@ void Agent::handle(proto::Round& round) {
   offer_store(state);
   if (!memory_kills_) count_memory_kills();
   watch_.begin(state.round, state.group, sources);
-  if (!sources.empty()) {
-    if (!output_) output_.emplace(OutputSettings{.policy = config_.log_policy});
-    output_->add(std::move(sources));
-  }
+  if (!sources.empty()) output_->add(std::move(sources));
   if (paused_) signal_workers(SIGSTOP);
   say(proto::Started{state.round.number});
+}
+
+/// Before the first worker, so that no descriptor is missing in the middle; the thread starts after
+/// them. False: the job can't be run, which was said.
+bool Agent::prepare_output() {
+  std::string problem = open_files_.problem;
+  if (problem.empty() && !output_ && reads_output(config_)) {
+    output_.emplace(OutputSettings{.policy = config_.log_policy});
+    if (!output_->usable()) {
+      problem = "there is no descriptor for what workers print: raise the limit of open files";
+      output_.reset();
+    }
+  }
+  if (!problem.empty()) say(proto::Leave{0, problem});
+  return problem.empty();
 }
 
 void Agent::offer_store(RoundState& state) {
@@ -64,6 +76,7 @@ void Agent::offer_store(RoundState& state) {
     rdzv::StoreSettings settings;
     settings.check_uid = !config_.store_any_uid;
     settings.allowed_uids.assign(config_.store_uids.begin(), config_.store_uids.end());
+    settings.connections_max = std::min(settings.connections_max, open_files_.store_clients);
     settings.reset_on_close = true;  // what is left of the old group must not wait for answers
     listener->fd.reset(round_->listening->release());
     round_->store.emplace(std::move(*listener), std::move(settings));

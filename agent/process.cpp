@@ -81,7 +81,6 @@ class AffinityCategory : public boost::system::error_category {
   // 1 is a parent too.
   if (getppid() != plan->parent) syscall(SYS_exit, 127);
   for (const auto& [signal, action] : plan->user->dispositions) sigaction(signal, &action, nullptr);
-  setrlimit(RLIMIT_NOFILE, &plan->user->open_files);
   const int oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (oom_score >= 0) {
     [[maybe_unused]] const auto written = write(oom_score, plan->oom_score, plan->oom_score_length);
@@ -98,6 +97,8 @@ class AffinityCategory : public boost::system::error_category {
     syscall(SYS_close_range, 3U, ~0U,
             0U);  // ENOSYS before 5.9: our own descriptors are CLOEXEC anyway
     sigprocmask(SIG_SETMASK, &plan->user->mask, nullptr);
+    // Last: with a small limit of the user's nothing could be opened before.
+    setrlimit(RLIMIT_NOFILE, &plan->user->open_files);
     execve(plan->file, plan->argv, plan->environment);
   }
   plan->failure->error = errno;

@@ -192,6 +192,41 @@ TEST_CASE("a terminal that nobody reads costs no job its exit code, however full
   }
 }
 
+TEST_CASE("jobs for which there are too few open files say so, and others run") {
+  for (const int files : {12, 16, 20, 24, 30, 40, 45, 50, 64}) {
+    CAPTURE(files);
+    test::Job job;
+    const auto result =
+        test::run({"/bin/bash", "-c",
+                   "ulimit -n " + std::to_string(files) + "; exec " + test::program("ddprun") +
+                       " --kill-timeout=2 --nproc-per-node=3 /bin/sh -c '"
+                       "setsid sleep 60 & sleep 0.1; [ $RANK = 0 ] && exit 5; exec sleep 60'"},
+                  job.settings());
+    CHECK_FALSE(result.timed_out);
+    if (result.status == 69) {
+      CHECK(result.err.find("ulimit -n") != std::string::npos);
+      CHECK(files < 60);
+    } else {
+      CHECK(result.status == 5);
+      CHECK(files > 12);
+    }
+    CHECK(test::processes_with(job.mark_entry()).empty());
+  }
+}
+
+TEST_CASE("every worker is a better victim than the agent, however few files it may open") {
+  test::Job job;
+  const auto result = test::run({"/bin/bash", "-c",
+                                 "ulimit -S -n 24; exec " + test::program("ddprun") +
+                                     " --nproc-per-node=20 --output=raw "
+                                     "/bin/cat /proc/self/oom_score_adj"},
+                                job.settings());
+  CHECK(result.status == 0);
+  const auto lines = test::sorted_lines(result.out);
+  REQUIRE(lines.size() == 20);
+  CHECK(lines.front() == lines.back());
+}
+
 TEST_CASE("jobs end where SIGCHLD was ignored before") {
   test::Job job;
   std::string line = "trap '' CHLD; exec";

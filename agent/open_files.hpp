@@ -1,0 +1,28 @@
+// The limit of open files: how many a job takes, and what is left for the store's clients.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "agent/config.hpp"
+
+namespace ddprun::agent {
+
+/// Raises this process's limit of open files to what the system allows; gives the limit.
+std::uint64_t raise_open_files_limit();
+
+/// Whether any worker's output comes to us.
+bool reads_output(const AgentConfig& config);
+
+/// How many descriptors the agent of this job holds at once at most, with what its start and its
+/// end take for a moment; those of the store's clients and those that are open now not included.
+std::uint64_t open_files_needed(const AgentConfig& config);
+
+/// What a limit means for this job. Called before its first worker is started.
+struct OpenFiles {
+  std::string problem;              ///< why the job can't be run; empty: it can
+  std::uint64_t store_clients = 0;  ///< so many leave the agent what it needs itself
+};
+OpenFiles open_files_for(const AgentConfig& config, std::uint64_t limit);
+
+}  // namespace ddprun::agent
