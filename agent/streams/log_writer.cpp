@@ -56,8 +56,10 @@ bool LogWriter::accepts(Clock::time_point now, bool round_over) {
   State& state = *state_;
   const bool files = state.settings.kind == LogWriterSettings::Kind::files;
   const std::lock_guard lock(state.mutex);
-  if (state.given_up || state.drops() || (round_over && !files) ||
-      state.queued_bytes < state.settings.queue_bytes_max) {
+  const bool full = state.queued_bytes >= state.settings.queue_bytes_max;
+  // Who was told to wait comes back when there is room for much, not for each little piece.
+  const bool come_later = full || state.wanted;
+  if (state.given_up || state.drops() || (round_over && !files) || !come_later) {
     waiting_since_.reset();
     return true;
   }
@@ -69,7 +71,8 @@ bool LogWriter::accepts(Clock::time_point now, bool round_over) {
     taken_before_ = state.taken_bytes;
   }
   if (now - *waiting_since_ < state.settings.patience) return false;
-  state.dropping = true;
+  state.dropping = full;
+  state.wanted = false;
   waiting_since_.reset();
   return true;
 }

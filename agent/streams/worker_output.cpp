@@ -34,10 +34,6 @@ constexpr auto kLastReadLimit = 200ms;    // for what is left in the pipes of de
 constexpr auto kLastWriteLimit = 300ms;   // for files, after a console that was stuck to the end
 constexpr int kTerminalReadBytes = 4095;  // a pseudo-terminal gives no more at once
 
-constexpr LogWriterSettings console_settings(LogPolicy policy) {
-  return {.kind = LogWriterSettings::Kind::console, .policy = policy};
-}
-
 constexpr LogWriterSettings file_settings(LogPolicy policy) {
   return {.kind = LogWriterSettings::Kind::files, .policy = policy, .patience = 2s};
 }
@@ -53,8 +49,8 @@ bool same_file(int a, int b) {
 
 WorkerOutput::WorkerOutput(OutputSettings settings)
     : one_console_(same_file(settings.stdout_fd, settings.stderr_fd)),
-      stdout_writer_(console_settings(settings.policy), [this] { wake(); }),
-      stderr_writer_(console_settings(settings.policy), [this] { wake(); }),
+      stdout_writer_(LogWriterSettings{.policy = settings.policy}, [this] { wake(); }),
+      stderr_writer_(LogWriterSettings{.policy = settings.policy}, [this] { wake(); }),
       file_writer_(file_settings(settings.policy), [this] { wake(); }),
       stdout_{stdout_writer_, std::make_shared<ConsoleOutput>(settings.stdout_fd), {}},
       stderr_{one_console_ ? stdout_writer_ : stderr_writer_,
@@ -209,24 +205,28 @@ void WorkerOutput::listen_to(int fd) {
                 "a stream goes into epoll");
 }
 
+/// In the order in which they began to wait, so that all have their turn.
 void WorkerOutput::resume() {
-  for (const auto& [fd, stream] : streams_) {
-    if (!stream->paused || !may_read(*stream)) continue;
-    stream->paused = false;
-    --paused_;
-    listen_to(fd);
+  std::vector<int> waiting;
+  waiting.swap(paused_);
+  for (const int fd : waiting) {
+    OutputStream& stream = *streams_.at(fd);
+    stream.paused = !may_read(stream);
+    if (stream.paused) {
+      paused_.push_back(fd);
+    } else {
+      listen_to(fd);
+    }
   }
 }
 
 /// In milliseconds, of the first writer that decides something when its patience ends; -1: none.
 int WorkerOutput::patience_left() const {
-  std::optional<Steady::time_point> first;
-  for (const LogWriter* writer : {&stdout_writer_, &stderr_writer_, &file_writer_}) {
-    const auto ends = writer->patience_ends();
-    if (ends && (!first || *ends < *first)) first = ends;
-  }
-  if (!first) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*first - Steady::now());
+  auto first = Steady::time_point::max();
+  for (const LogWriter* writer : {&stdout_writer_, &stderr_writer_, &file_writer_})
+    first = std::min(first, writer->patience_ends().value_or(first));
+  if (first == Steady::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Steady::now());
   return static_cast<int>(std::max<std::int64_t>(0, left.count()));
 }
 
@@ -239,7 +239,7 @@ bool WorkerOutput::take_events() {
   }
   const auto began = Steady::now();
   int limit = unfinished ? kShowUnfinishedAfterMs : -1;
-  if (paused_ > 0) {
+  if (!paused_.empty()) {
     resume();
     const int patience = patience_left();
     if (patience >= 0 && (limit < 0 || patience < limit)) limit = patience;
@@ -260,7 +260,7 @@ bool WorkerOutput::take_events() {
     } else {
       epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
       stream.paused = true;
-      ++paused_;
+      paused_.push_back(fd);
     }
   }
   return busy;

@@ -129,7 +129,7 @@ class WorkerOutput {
   LogBuffer read_;               // what was read last
   LogBuffer filtered_;           // lines of it that a filter found
   bool full_ = false;            // a worker wrote so much that reading must not rest
-  int paused_ = 0;               // streams that are left alone
+  std::vector<int> paused_;      // streams that are left alone; who waits longest is first
   proto::RoundNumber over_ = 0;  // of the rounds below it nobody lives
 
   mutable std::mutex mutex_;  // for all below

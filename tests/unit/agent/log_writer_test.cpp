@@ -1,5 +1,6 @@
 #include "agent/streams/log_writer.hpp"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <future>
@@ -151,6 +152,27 @@ TEST_CASE("who prefers to wait is told to for as long as the queue is full") {
   CHECK_FALSE(writer.patience_ends().has_value());
   gate->open();
   CHECK(writer.finish(in(10s)));
+  CHECK(writer.accepts(kBegin));
+}
+
+TEST_CASE("who was told to wait is wanted again when half of the queue is free") {
+  const auto gate = std::make_shared<Gate>(true, 10);
+  std::atomic<int> calls = 0;
+  LogWriter writer({.policy = LogPolicy::block, .queue_bytes_max = 100}, [&] { ++calls; });
+  const auto stuck = std::make_shared<Gate>(false);
+  writer.write(gate, bytes(30));
+  CHECK(writer.finish(in(10s)));
+  CHECK(calls == 0);  // nobody waits
+  writer.write(stuck, bytes(1));
+  for (int i = 0; i < 10; ++i) {
+    CHECK(writer.accepts(kBegin));
+    writer.write(gate, bytes(10));
+  }
+  CHECK_FALSE(writer.accepts(kBegin));
+  CHECK(calls == 0);
+  stuck->open();
+  CHECK(writer.finish(in(10s)));
+  CHECK(calls == 1);
   CHECK(writer.accepts(kBegin));
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <iterator>
@@ -157,6 +158,30 @@ TEST_CASE("stderr goes on while nobody reads stdout, and the end of a round is n
     CHECK(work.shown().size() + work.output.dropped_bytes() == kLines * (line.size() + 4));
     CHECK(work.file(0).size() == kLines * line.size());
   }
+}
+
+TEST_CASE("workers that wait for one reader have their turns") {
+  Workplace work(LogPolicy::block);
+  constexpr int kWorkers = 6;
+  std::vector<std::future<void>> workers;
+  const std::string line = std::string(99, 'x') + "\n";
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    workers.push_back(std::async(std::launch::async, [&, fd = work.stream(rank)] {
+      for (int i = 0; i < 100'000; ++i) write_all(fd.get(), line);
+    }));
+  }
+  // Half of what they print.
+  std::size_t shown = 0;
+  while (shown < std::size_t{kWorkers} * 50'000 * 104) {
+    fcntl(work.out.ours.get(), F_SETFL, 0);
+    shown += work.shown().size();
+  }
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    CAPTURE(rank);
+    CHECK(std::filesystem::file_size(work.path(rank)) > 1'000'000);
+  }
+  work.output.drain(within(0ms));
+  for (auto& worker : workers) worker.get();
 }
 
 TEST_CASE("lines of ours stand between the workers' lines") {
