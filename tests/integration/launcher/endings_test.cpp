@@ -331,11 +331,13 @@ TEST_CASE("an init of a namespace reaps whom the kernel hands to it") {
   settings.environment.push_back(test::no_leak_check());
   test::Child child(command, settings);
   REQUIRE(child.wait_for_output("here"));
-  pid_t warden = -1;
-  for (const pid_t pid : test::processes_with(job.mark_entry())) {
-    if (name_of(pid) == "warden") warden = pid;
-  }
-  REQUIRE(warden > 0);
+  pid_t warden = -1;  // it gets its name beside the worker's start
+  REQUIRE(test::eventually([&] {
+    for (const pid_t pid : test::processes_with(job.mark_entry())) {
+      if (name_of(pid) == "warden") warden = pid;
+    }
+    return warden > 0;
+  }));
   // As `docker exec` does: a process that comes into the namespace and leaves another behind.
   const auto visit = test::run({"nsenter", "--target", std::to_string(warden), "--pid", "--mount",
                                 "--user", "/bin/sh", "-c", "(sleep 0.05 & echo $!)"});

@@ -181,28 +181,27 @@ TEST_CASE("nobody who leaves stdout unread takes stderr or the verdict with it")
       " 1) sleep 0.3; $W print-err 'ValueError: bad lr' sleep 0.4; exit 1;;"
       " 0) sleep 0.5; i=0; while [ $i -lt 50 ]; do echo IMPORTANT $i >&2; i=$((i+1)); done;"
       " $W print-err 'ConnectionResetError: [Errno 104] Connection reset by peer'; exit 1;; esac";
-  for (const std::string policy : {"drop", "block"}) {
-    for (const std::string redirection : {"", " 2>&1"}) {
-      CAPTURE(policy, redirection);
-      Job job;
-      auto settings = job.settings();
-      settings.environment.emplace_back("W", test::helper("job_worker"));
-      const test::TempDir folder;
-      const std::string report = (folder / "report.json").string();
-      const auto result =
-          run_into({"/bin/sh", "-c", "\"$@\"" + redirection, "sh", test::program("ddprun"),
-                    "--nproc-per-node=3", "--grace-period=1", "--log-policy=" + policy,
-                    "--report=" + report, "/bin/sh", "-c", script},
-                   "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done",
-                   settings, folder);
-      CHECK_FALSE(result.timed_out);
-      const std::string json = content(report);
-      CHECK(json.find("\"evidence_text\": \"ValueError: bad lr\"") < json.find("\"victims\""));
-      if (!redirection.empty()) continue;
-      CHECK(result.err.find("[rank0] IMPORTANT 0\n") != std::string::npos);
-      CHECK(result.err.find("[rank0] IMPORTANT 49\n") != std::string::npos);
-      CHECK(result.err.find("culprit: rank 1") != std::string::npos);
-    }
+  using Case = std::pair<std::string, std::string>;
+  for (const auto& [policy, redirection] : {Case{"drop", ""}, {"block", ""}, {"block", " 2>&1"}}) {
+    CAPTURE(policy, redirection);
+    Job job;
+    auto settings = job.settings();
+    settings.environment.emplace_back("W", test::helper("job_worker"));
+    const test::TempDir folder;
+    const std::string report = (folder / "report.json").string();
+    const auto result =
+        run_into({"/bin/sh", "-c", "\"$@\"" + redirection, "sh", test::program("ddprun"),
+                  "--nproc-per-node=3", "--grace-period=1", "--log-policy=" + policy,
+                  "--report=" + report, "/bin/sh", "-c", script},
+                 "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done",
+                 settings, folder);
+    CHECK_FALSE(result.timed_out);
+    const std::string json = content(report);
+    CHECK(json.find("\"evidence_text\": \"ValueError: bad lr\"") < json.find("\"victims\""));
+    if (!redirection.empty()) continue;
+    CHECK(result.err.find("[rank0] IMPORTANT 0\n") != std::string::npos);
+    CHECK(result.err.find("[rank0] IMPORTANT 49\n") != std::string::npos);
+    CHECK(result.err.find("culprit: rank 1") != std::string::npos);
   }
 }
 
