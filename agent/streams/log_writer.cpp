@@ -13,6 +13,7 @@ namespace {
 
 constexpr auto kHangingWriteLimit = 100ms;
 constexpr std::size_t kSpareBuffers = 4;
+constexpr std::size_t kQueuesAtMost = 3;  // the usual one, one for evidence, one for the dead
 
 }  // namespace
 
@@ -45,22 +46,28 @@ bool LogWriter::State::takes(std::size_t bytes, LogOrigin origin) {
   // What was asked for comes, however much a read has brought; beyond that only what the dead
   // leave.
   return settings.kind == LogWriterSettings::Kind::files || queued_bytes == 0 ||
-         queued_bytes + bytes <= 2 * settings.queue_bytes_max;
+         queued_bytes + bytes <= kQueuesAtMost * settings.queue_bytes_max;
 }
 
 void LogWriter::State::count_lost(LogOrigin origin, std::size_t bytes) {
   if (origin == LogOrigin::workers) dropped += bytes;
 }
 
-bool LogWriter::accepts(Clock::time_point now, bool round_over) {
+bool LogWriter::accepts(Clock::time_point now, LogUrgency urgency) {
   State& state = *state_;
   const bool files = state.settings.kind == LogWriterSettings::Kind::files;
+  const bool round_over = urgency == LogUrgency::round_over;
+  const std::size_t queues = urgency == LogUrgency::evidence ? 2 : 1;
   const std::lock_guard lock(state.mutex);
-  const bool full = state.queued_bytes >= state.settings.queue_bytes_max;
+  const bool full = state.queued_bytes >= queues * state.settings.queue_bytes_max;
   // Who was told to wait comes back when there is room for much, not for each little piece.
-  const bool come_later = full || state.wanted;
-  if (state.given_up || state.drops() || (round_over && !files) || !come_later) {
+  const bool come_later = full || (state.wanted && urgency != LogUrgency::evidence);
+  if (state.given_up || state.drops() || (round_over && !files)) {
     waiting_since_.reset();
+    return true;
+  }
+  if (!come_later) {
+    if (urgency != LogUrgency::evidence) waiting_since_.reset();
     return true;
   }
   state.wanted = true;

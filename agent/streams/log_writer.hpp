@@ -38,6 +38,14 @@ struct LogWriterSettings {
 /// Whose bytes they are. The workers' are counted when they are lost.
 enum class LogOrigin { workers, ours };
 
+/// How badly bytes are wanted, whatever becomes of them here.
+enum class LogUrgency {
+  usual,
+  evidence,    ///< they may say who has failed: for them there is a second queue's room
+  round_over,  ///< whoever made them has ended: a console is not waited for, for files in finite
+               ///< time
+};
+
 class LogWriter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -53,10 +61,8 @@ class LogWriter {
 
   /// Whether to come with bytes now. False: they stay where they are, and whoever makes them waits;
   /// ask again when there is room, or at `patience_ends`. How long that may last is the policy's;
-  /// after it the answer is true, and what comes is dropped. `round_over`: whoever made the bytes
-  /// has ended, and what it left is wanted now (a console, which then takes twice as much) or in
-  /// finite time (files).
-  bool accepts(Clock::time_point now, bool round_over = false);
+  /// after it the answer is true, and what comes is dropped.
+  bool accepts(Clock::time_point now, LogUrgency urgency = LogUrgency::usual);
 
   /// When `accepts` gives another answer even if nothing moves; none: never, or it was true.
   [[nodiscard]] std::optional<Clock::time_point> patience_ends() const;

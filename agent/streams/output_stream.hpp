@@ -1,6 +1,7 @@
 // One stream of a worker while it is read, and where its lines go. Internal to worker_output.cpp.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include "agent/streams/console.hpp"
 #include "agent/streams/line_assembler.hpp"
 #include "agent/streams/log_buffer.hpp"
+#include "agent/streams/log_limits.hpp"
 #include "agent/streams/output_source.hpp"
 #include "agent/streams/stream_tail.hpp"
 
@@ -25,7 +27,25 @@ struct OutputStream {
   int pipe_bytes = kPipeBytes;
   bool enlarged = false;
   bool paused = false;  // its bytes have no place: it is not in epoll
+  // So it was, and what was written before then is not all read: it says nothing of what its worker
+  // does now.
+  bool late = false;
   ssize_t last_read = 0;
+
+  /// After a read of so many bytes. True: they came so fast that reading must not rest; a pipe has
+  /// more room then.
+  bool took(ssize_t bytes) {
+    last_read = bytes;
+    if (bytes < pipe_bytes && bytes < static_cast<ssize_t>(kLogBufferBytes)) late = false;
+    if (bytes < pipe_bytes / 4) return false;
+    if (!enlarged && !source.terminal) {
+      // Where the user has used up the room that the kernel gives to pipes it stays as it is.
+      enlarged = true;
+      const int size = fcntl(source.fd.get(), F_SETPIPE_SZ, kBusyPipeBytes);
+      if (size > 0) pipe_bytes = size;
+    }
+    return true;
+  }
 
   /// Some streams are only copied to a file.
   [[nodiscard]] bool wants_lines() const {

@@ -191,10 +191,13 @@ bool WorkerOutput::may_read(const OutputStream& stream) {
   const OutputSource& source = stream.source;
   const auto now = Steady::now();
   const bool over = source.round < over_;
+  const auto urgency = over                    ? LogUrgency::round_over
+                       : source.standard_error ? LogUrgency::evidence
+                                               : LogUrgency::usual;
   LogWriter& console = source.standard_error ? stderr_.writer : stdout_.writer;
-  if (source.to_console && !console.accepts(now, over)) return false;
+  if (source.to_console && !console.accepts(now, urgency)) return false;
   const bool to_file = source.file || source.filtered_file;
-  return !to_file || (over && source.standard_error) || file_writer_.accepts(now, over);
+  return !to_file || (over && source.standard_error) || file_writer_.accepts(now, urgency);
 }
 
 void WorkerOutput::listen_to(int fd) {
@@ -259,7 +262,7 @@ bool WorkerOutput::take_events() {
       read(stream);
     } else {
       epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-      stream.paused = true;
+      stream.paused = stream.late = true;
       paused_.push_back(fd);
     }
   }
@@ -364,20 +367,13 @@ void WorkerOutput::read(OutputStream& stream) {
   const ssize_t n = ::read(fd, read_.room(kLogBufferBytes), kLogBufferBytes);
   // A pseudo-terminal whose last user is gone says EIO instead of 0.
   const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-  stream.last_read = n;
+  const bool late = stream.late;
+  full_ = stream.took(n) || full_;
   if (n > 0) {
     read_.grow(static_cast<std::size_t>(n));
     if (stream.source.bytes_read) *stream.source.bytes_read += read_.size();
-    const bool much = n >= stream.pipe_bytes / 4;
-    full_ = full_ || much;
-    if (much && !stream.enlarged && !stream.source.terminal) {
-      // Where the user has used up the room that the kernel gives to pipes it stays as it is.
-      stream.enlarged = true;
-      const int size = fcntl(fd, F_SETPIPE_SZ, kBusyPipeBytes);
-      if (size > 0) stream.pipe_bytes = size;
-    }
   }
-  if (n > 0 && !stream.source.standard_error) {
+  if (n > 0 && !late && !stream.source.standard_error) {
     const std::lock_guard lock(mutex_);
     const auto tail = tails_.find({stream.source.round, stream.source.local_rank});
     if (tail != tails_.end()) tail->second.other_output();

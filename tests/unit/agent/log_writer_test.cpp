@@ -176,21 +176,35 @@ TEST_CASE("who was told to wait is wanted again when half of the queue is free")
   CHECK(writer.accepts(kBegin));
 }
 
-TEST_CASE("what the dead left is taken without waiting, into twice the queue and no more") {
+TEST_CASE("what the dead left is taken without waiting, up to three queues and no more") {
   for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
     const auto gate = std::make_shared<Gate>(false);
     LogWriter writer({.policy = policy, .queue_bytes_max = 100});
     writer.write(gate, bytes(100));
     CHECK_FALSE(writer.accepts(kBegin));
-    for (int i = 0; i < 12; ++i) {
-      CHECK(writer.accepts(kBegin, true));
+    for (int i = 0; i < 22; ++i) {
+      CHECK(writer.accepts(kBegin, LogUrgency::round_over));
       writer.write(gate, bytes(10));
     }
     CHECK(writer.dropped_bytes() == 20);
     gate->open();
     CHECK(writer.finish(in(10s)));
-    CHECK(gate->text().size() == 200);
+    CHECK(gate->text().size() == 300);
   }
+}
+
+TEST_CASE("evidence finds room where other bytes wait, up to a second queue") {
+  const auto gate = std::make_shared<Gate>(false);
+  LogWriter writer({.policy = LogPolicy::block, .queue_bytes_max = 100});
+  writer.write(gate, bytes(100));
+  CHECK_FALSE(writer.accepts(kBegin));
+  for (int i = 0; i < 10; ++i) {
+    CHECK(writer.accepts(kBegin, LogUrgency::evidence));
+    writer.write(gate, bytes(10));
+  }
+  CHECK_FALSE(writer.accepts(kBegin, LogUrgency::evidence));
+  CHECK(writer.dropped_bytes() == 0);
+  gate->open();
 }
 
 TEST_CASE("files wait with what the dead left, but not for a disk that hangs") {
@@ -199,10 +213,10 @@ TEST_CASE("files wait with what the dead left, but not for a disk that hangs") {
       {.kind = Kind::files, .policy = LogPolicy::block, .queue_bytes_max = 100, .patience = 2s});
   writer.write(gate, bytes(100));
   CHECK_FALSE(writer.accepts(kBegin));
-  CHECK_FALSE(writer.accepts(kBegin, true));
+  CHECK_FALSE(writer.accepts(kBegin, LogUrgency::round_over));
   CHECK_FALSE(writer.accepts(kBegin + 1s));
-  CHECK_FALSE(writer.accepts(kBegin + 1s, true));
-  CHECK(writer.accepts(kBegin + 2s, true));
+  CHECK_FALSE(writer.accepts(kBegin + 1s, LogUrgency::round_over));
+  CHECK(writer.accepts(kBegin + 2s, LogUrgency::round_over));
   writer.write(gate, bytes(3));
   CHECK(writer.dropped_bytes() == 3);
   gate->open();
