@@ -1,4 +1,4 @@
-// One stream of a worker while it is read, and where its lines go. Internal to worker_output.cpp.
+// One stream of a worker while it is read, and where its lines go. Internal to WorkerOutput.
 #pragma once
 
 #include <fcntl.h>

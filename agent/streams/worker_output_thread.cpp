@@ -1,0 +1,281 @@
+// The side of WorkerOutput that runs on its thread.
+#include "agent/streams/worker_output.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "agent/streams/output_stream.hpp"
+#include "proto/assert.hpp"
+
+namespace ddprun::agent {
+
+using namespace std::chrono_literals;
+using Steady = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int kShowUnfinishedAfterMs = 100;  // a prompt, or the last state of a progress bar
+constexpr int kOurSource = -1;               // lines of ddprun itself
+// Workers that print all the time are read so often, not once for each line. A line waits so long
+// at most, and only behind one that came less than that before it.
+constexpr auto kRest = 8ms;
+// An exception is stamped when it is read, so a stderr that has not much to say ends the rest after
+// this time.
+constexpr auto kShortRest = 1ms;
+constexpr ssize_t kQuietBytes = 4096;
+constexpr int kTerminalReadBytes = 4095;  // a pseudo-terminal gives no more at once
+
+}  // namespace
+
+void WorkerOutput::run() {
+  pthread_setname_np(pthread_self(), "log");
+  while (true) {
+    full_ = false;
+    const bool busy = take_events();
+    put_out(stdout_);
+    put_out(stderr_);
+    end_streams();
+    take_new();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+      over_ = told_over_;
+      if (hurry_) continue;
+    }
+    if (busy && !full_) rest();
+  }
+}
+
+/// Whether what the stream has would have a place. Who is dead waits for no console, and with its
+/// stderr for nothing: the verdict wants it.
+bool WorkerOutput::may_read(const OutputStream& stream) {
+  const OutputSource& source = stream.source;
+  const auto now = Steady::now();
+  const bool over = source.round < over_;
+  const auto urgency = over                    ? LogUrgency::round_over
+                       : source.standard_error ? LogUrgency::evidence
+                                               : LogUrgency::usual;
+  LogWriter& console = source.standard_error ? stderr_.writer : stdout_.writer;
+  if (source.to_console && !console.accepts(now, urgency)) return false;
+  const bool to_file = source.file || source.filtered_file;
+  return !to_file || (over && source.standard_error) || file_writer_.accepts(now, urgency);
+}
+
+void WorkerOutput::listen_to(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0,
+                "a stream goes into epoll");
+}
+
+/// In the order in which they began to wait, so that all have their turn.
+void WorkerOutput::resume() {
+  std::vector<int> waiting;
+  waiting.swap(paused_);
+  for (const int fd : waiting) {
+    OutputStream& stream = *streams_.at(fd);
+    stream.paused = !may_read(stream);
+    if (stream.paused) {
+      paused_.push_back(fd);
+    } else {
+      listen_to(fd);
+    }
+  }
+}
+
+/// In milliseconds, of the first writer that decides something when its patience ends; -1: none.
+int WorkerOutput::patience_left() const {
+  auto first = Steady::time_point::max();
+  for (const LogWriter* writer : {&stdout_writer_, &stderr_writer_, &file_writer_})
+    first = std::min(first, writer->patience_ends().value_or(first));
+  if (first == Steady::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Steady::now());
+  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+}
+
+/// Reads from all who have written; true: the next ones had not long to be waited for.
+bool WorkerOutput::take_events() {
+  std::array<epoll_event, 64> events{};
+  bool unfinished = false;
+  for (const auto& [fd, stream] : streams_) {
+    unfinished = unfinished || (stream->source.terminal && stream->lines.has_partial());
+  }
+  const auto began = Steady::now();
+  int limit = unfinished ? kShowUnfinishedAfterMs : -1;
+  if (!paused_.empty()) {
+    resume();
+    const int patience = patience_left();
+    if (patience >= 0 && (limit < 0 || patience < limit)) limit = patience;
+  }
+  const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), limit);
+  const bool busy = ready > 0 && Steady::now() - began < kRest;
+  if (ready == 0) show_unfinished();
+  for (int i = 0; i < ready; ++i) {
+    const int fd = events[static_cast<std::size_t>(i)].data.fd;
+    if (fd == wake_.get()) {
+      eventfd_t ignored = 0;
+      eventfd_read(fd, &ignored);
+      continue;
+    }
+    OutputStream& stream = *streams_.at(fd);
+    if (may_read(stream)) {
+      read(stream);
+    } else {
+      epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+      stream.paused = stream.late = true;
+      paused_.push_back(fd);
+    }
+  }
+  return busy;
+}
+
+/// Lets lines gather in the pipes. Whoever calls us ends the rest.
+void WorkerOutput::rest() {
+  std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
+  if (poll(entries.data(), 1, static_cast<int>(kShortRest / 1ms)) > 0) return;
+  for (const auto& [fd, stream] : streams_) {
+    if (stream->source.standard_error && !stream->paused && stream->last_read < kQuietBytes)
+      entries.push_back({fd, POLLIN, 0});
+  }
+  poll(entries.data(), entries.size(), static_cast<int>((kRest - kShortRest) / 1ms));
+}
+
+void WorkerOutput::show_unfinished() {
+  for (const auto& [fd, stream] : streams_) {
+    if (!stream->source.terminal) continue;
+    Outlet& outlet = outlet_for(stream->source.standard_error);
+    const std::lock_guard lock(mutex_);
+    StreamTail* tail = stream->source.standard_error
+                           ? &tails_[{stream->source.round, stream->source.local_rank}]
+                           : nullptr;
+    stream->lines.flush(LineSink(*stream, console_for(stream->source.standard_error), outlet.bytes,
+                                 filtered_, tail));
+  }
+}
+
+void WorkerOutput::take_new() {
+  std::vector<OutputSource> sources;
+  std::vector<std::string> lines;
+  std::optional<winsize> size;
+  {
+    const std::lock_guard lock(mutex_);
+    sources.swap(new_sources_);
+    size.swap(new_size_);
+    lines = new_lines_;
+    // A report is about the newest round, or the one before it.
+    if (!sources.empty() && sources.front().round > 0) {
+      tails_.erase(tails_.begin(), tails_.lower_bound({sources.front().round - 1, 0}));
+    }
+  }
+  for (OutputSource& source : sources) {
+    const int fd = source.fd.get();
+    auto stream = std::make_unique<OutputStream>();
+    stream->source = std::move(source);
+    stream->id = next_id_++;
+    if (stream->source.terminal) stream->pipe_bytes = kTerminalReadBytes;
+    listen_to(fd);
+    streams_[fd] = std::move(stream);
+  }
+  if (size) {
+    for (const auto& [fd, stream] : streams_) {
+      if (stream->source.terminal) ioctl(fd, TIOCSWINSZ, &*size);
+    }
+  }
+  if (lines.empty()) return;
+  Outlet& outlet = outlet_for(true);
+  put_out(outlet);
+  LogBuffer ours;
+  for (const std::string& line : lines)
+    console_for(true).add(kOurSource, {}, line, LineEnding::newline, ours);
+  hand_over(outlet.writer, outlet.output, ours, LogOrigin::ours);
+  const std::lock_guard lock(mutex_);
+  new_lines_.erase(new_lines_.begin(),
+                   new_lines_.begin() + static_cast<std::ptrdiff_t>(lines.size()));
+  note_unfinished();
+  changed_.notify_all();
+}
+
+/// Where stdout and stderr are one, what was said first goes out first.
+WorkerOutput::Outlet& WorkerOutput::outlet_for(bool standard_error) {
+  if (one_console_) put_out(standard_error ? stdout_ : stderr_);
+  Outlet& outlet = standard_error ? stderr_ : stdout_;
+  if (outlet.bytes.capacity() == 0) outlet.bytes = outlet.writer.buffer();
+  return outlet;
+}
+
+void WorkerOutput::put_out(Outlet& outlet) {
+  hand_over(outlet.writer, outlet.output, outlet.bytes);
+}
+
+/// Much goes away with its buffer; of little a copy does, because a queue of large buffers with a
+/// line in each would be as large as memory.
+void WorkerOutput::hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>& output,
+                             LogBuffer& bytes, LogOrigin origin) {
+  if (bytes.empty()) return;
+  if (bytes.size() < kSmallReadBytes) {
+    writer.write(output, LogBuffer(bytes.view()), origin);
+    bytes.clear();
+  } else {
+    writer.write(output, std::move(bytes), origin);
+  }
+}
+
+void WorkerOutput::read(OutputStream& stream) {
+  const int fd = stream.source.fd.get();
+  if (read_.capacity() < kLogBufferBytes) read_ = file_writer_.buffer();
+  read_.clear();
+  const ssize_t n = ::read(fd, read_.room(kLogBufferBytes), kLogBufferBytes);
+  // A pseudo-terminal whose last user is gone says EIO instead of 0.
+  const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+  const bool late = stream.late;
+  full_ = stream.took(n) || full_;
+  if (n > 0) {
+    read_.grow(static_cast<std::size_t>(n));
+    if (stream.source.bytes_read) *stream.source.bytes_read += read_.size();
+  }
+  if (n > 0 && !late && !stream.source.standard_error) {
+    const std::lock_guard lock(mutex_);
+    const auto tail = tails_.find({stream.source.round, stream.source.local_rank});
+    if (tail != tails_.end()) tail->second.other_output();
+  }
+  if (stream.wants_lines()) {
+    Outlet& outlet = outlet_for(stream.source.standard_error);
+    const bool keep = stream.source.standard_error;
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (keep) lock.lock();
+    StreamTail* tail = keep ? &tails_[{stream.source.round, stream.source.local_rank}] : nullptr;
+    LineSink sink(stream, console_for(keep), outlet.bytes, filtered_, tail);
+    stream.lines.feed(read_.view(), sink);
+    if (ended) stream.lines.flush(sink);
+  }
+  hand_over(file_writer_, stream.source.filtered_file, filtered_);
+  if (stream.source.file) hand_over(file_writer_, stream.source.file, read_);
+  Outlet& outlet = stream.source.standard_error ? stderr_ : stdout_;
+  if (outlet.bytes.size() >= kLogBufferBytes / 2) put_out(outlet);
+  if (ended) ended_.push_back(fd);
+}
+
+/// Not before all that was read of them has been handed over: who waits for their end goes on to
+/// wait for the writers.
+void WorkerOutput::end_streams() {
+  if (ended_.empty()) return;
+  for (const int fd : ended_) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    streams_.erase(fd);
+  }
+  const std::lock_guard lock(mutex_);
+  note_unfinished();
+  open_ -= ended_.size();
+  ended_.clear();
+  if (open_ == 0) changed_.notify_all();  // who waits, waits for the last one
+}
+
+}  // namespace ddprun::agent
