@@ -175,13 +175,21 @@ class Warden {
   }
 
   // Whom a container hands to its init, and what the agent has left: no zombie stays.
-  void reap_strangers() const {
+  void reap_strangers() {
     siginfo_t info{};
     while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
-      if (info.si_pid == agent_ || (cgroup_ && info.si_pid == cgroup_->guard())) return;
+      if (info.si_pid == agent_) return;
       waitpid(info.si_pid, nullptr, WNOHANG);
+      if (cgroup_ && info.si_pid == cgroup_->guard()) replace_guard();
       info.si_pid = 0;
     }
+  }
+
+  void replace_guard() {
+    say("the guard (pid " + std::to_string(cgroup_->guard()) + ") was killed; " +
+        (cgroup_->replace_guard()
+             ? "another one took its place"
+             : "no other can be started: do not kill ddprun and its agent together"));
   }
 
   void take_notes() {

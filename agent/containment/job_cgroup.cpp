@@ -53,10 +53,17 @@ void remove_below(const std::string& folder) {
 }
 
 [[noreturn]] void guard_main(const JobCgroup& cgroup, int life) {
-  setsid();  // a signal to the job's process group is not for it
+  constexpr int kLife = STDERR_FILENO + 1;
   prctl(PR_SET_NAME, "guard");
+  setsid();  // a signal to the job's process group is not for it
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  // Above all not the end that keeps it asleep.
+  dup2(life, kLife);
+  syscall(SYS_close_range, kLife + 1U, ~0U, 0U);
   char nothing = 0;
-  while (read(life, &nothing, 1) < 0 && errno == EINTR) {
+  while (read(kLife, &nothing, 1) < 0 && errno == EINTR) {
   }
   const auto deadline = std::chrono::steady_clock::now() + kGuardLimit;
   while (std::chrono::steady_clock::now() < deadline) {
@@ -141,14 +148,9 @@ Result<GuardedCgroup> GuardedCgroup::make() {
   GuardedCgroup made{JobCgroup(JobCgroup::parent_folder())};
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return cgroup_error();
-  UniqueFd reading(ends[0]);
+  made.life_end_.reset(ends[0]);
   made.life_.reset(ends[1]);
-  made.guard_ = fork();
-  if (made.guard_ < 0) return cgroup_error();
-  if (made.guard_ == 0) {
-    made.life_.reset();
-    guard_main(made.cgroup_, reading.get());
-  }
+  if (!made.replace_guard()) return cgroup_error();
   if (const auto done = made.cgroup_.make(); !done) {
     made.kill();
     return done.error();
@@ -156,8 +158,15 @@ Result<GuardedCgroup> GuardedCgroup::make() {
   return made;
 }
 
+bool GuardedCgroup::replace_guard() {
+  guard_ = fork();
+  if (guard_ == 0) guard_main(cgroup_, life_end_.get());
+  return guard_ > 0;
+}
+
 void GuardedCgroup::kill() const {
   cgroup_.kill();
+  if (guard_ <= 0) return;
   const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, guard_, 0)));
   ::kill(guard_, SIGKILL);
   pollfd ended{pidfd.get(), POLLIN, 0};

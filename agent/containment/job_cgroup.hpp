@@ -55,6 +55,8 @@ class GuardedCgroup {
 
   [[nodiscard]] const JobCgroup& cgroup() const { return cgroup_; }
   [[nodiscard]] pid_t guard() const { return guard_; }
+  /// For one that was killed, and reaped. False: none can be started now.
+  bool replace_guard();
   /// Everything in it is killed and the guard is gone; the folder is still there.
   void kill() const;
 
@@ -63,7 +65,8 @@ class GuardedCgroup {
 
   JobCgroup cgroup_;
   pid_t guard_ = -1;
-  UniqueFd life_;  // the writing end of the pipe that the guard reads
+  UniqueFd life_;      // the writing end of the pipe that the guard reads
+  UniqueFd life_end_;  // the reading one, for the next guard
 };
 
 }  // namespace ddprun::agent

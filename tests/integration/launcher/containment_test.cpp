@@ -2,6 +2,7 @@
 // level, with workers that double-fork, make sessions of their own, ignore SIGTERM or are stopped.
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
@@ -28,13 +29,18 @@ std::string name_of(pid_t pid) {
   return name;
 }
 
-/// The agent, or the first worker; -1: it is not there (yet).
-pid_t find(Victim victim, pid_t warden, const std::string& entry) {
+/// The agent, or the first worker; -1: it is not there (yet). At level cgroup the first child of
+/// the warden is the guard, which has the agent's name for a moment.
+pid_t find(Victim victim, pid_t warden, const std::string& entry, const std::string& level) {
   if (victim == Victim::warden) return warden;
-  pid_t agent = -1;
+  std::vector<pid_t> children;
   for (const pid_t pid : test::processes_with(entry)) {
-    if (pid != warden && test::parent_of(pid) == warden && name_of(pid) == "ddprun") agent = pid;
+    if (pid != warden && test::parent_of(pid) == warden) children.push_back(pid);
   }
+  std::sort(children.begin(), children.end());
+  if (level == "cgroup" && !children.empty()) children.erase(children.begin());
+  std::erase_if(children, [](pid_t pid) { return name_of(pid) != "ddprun"; });
+  const pid_t agent = children.empty() ? -1 : children.back();
   if (victim != Victim::worker || agent < 0) return agent;
   for (const pid_t pid : test::processes_with(entry)) {
     if (test::parent_of(pid) == agent && name_of(pid) == "job_worker") return pid;
@@ -107,7 +113,7 @@ int kill_at_random_instants(const std::string& level, Victim victim, unsigned se
     CAPTURE(level, seed, instant);
     KilledJob job(level, instant % 4 == 3);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % longest));
-    const pid_t pid = find(victim, job.child.pid(), job.entry);
+    const pid_t pid = find(victim, job.child.pid(), job.entry, level);
     // Too early for it: the warden, then.
     if (victim == Victim::both || pid <= 0) job.child.signal(SIGKILL);
     if (pid > 0 && kill(pid, SIGKILL) == 0) ++killed;
@@ -136,7 +142,7 @@ void kill_both_and_look_for_workers(const std::string& level) {
                     settings);
   REQUIRE(child.wait_for_output("[rank0] here"));
   REQUIRE(child.wait_for_output("[rank1] here"));
-  const pid_t agent = find(Victim::agent, child.pid(), "TEST_MARK=" + mark);
+  const pid_t agent = find(Victim::agent, child.pid(), "TEST_MARK=" + mark, level);
   REQUIRE(agent > 0);
   child.signal(SIGKILL);
   kill(agent, SIGKILL);
@@ -187,4 +193,34 @@ TEST_CASE("workers die with a warden and an agent killed at one instant at level
 }
 TEST_CASE("workers die with a warden and an agent killed at one instant at level pidns") {
   kill_both_and_look_for_workers("pidns");
+}
+
+TEST_CASE("a guard that is killed is replaced") {
+  need("cgroup");
+  test::TempDir directory;
+  const std::string mark = test::unique_mark();
+  test::ChildOptions settings;
+  settings.environment = {
+      {"TEST_MARK", mark}, {"TMPDIR", directory.path().string()}, test::no_leak_check()};
+  test::Child child({test::program("ddprun"), "--contain=cgroup", "--nproc-per-node=2",
+                     test::helper("job_worker"), "daemon", "print", "here", "sleep", "60"},
+                    settings);
+  REQUIRE(child.wait_for_output("[rank0] here"));
+  REQUIRE(child.wait_for_output("[rank1] here"));
+  const auto guard = [&] {
+    const auto all = test::processes_with("TEST_MARK=" + mark);
+    const auto found =
+        std::find_if(all.begin(), all.end(), [](pid_t pid) { return name_of(pid) == "guard"; });
+    return found == all.end() ? -1 : *found;
+  };
+  REQUIRE(test::eventually([&] { return guard() > 0; }));
+  const pid_t first = guard();
+  kill(first, SIGKILL);
+  REQUIRE(test::eventually([&] { return guard() > 0 && guard() != first; }));
+  const pid_t agent = find(Victim::agent, child.pid(), "TEST_MARK=" + mark, "");
+  REQUIRE(agent > 0);
+  child.signal(SIGKILL);
+  kill(agent, SIGKILL);
+  CHECK(test::eventually([&] { return test::processes_with("TEST_MARK=" + mark).empty(); }));
+  CHECK(child.wait().err.find("another one took its place") != std::string::npos);
 }
