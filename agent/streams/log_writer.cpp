@@ -57,36 +57,37 @@ bool LogWriter::accepts(Clock::time_point now, LogUrgency urgency) {
   State& state = *state_;
   const bool files = state.settings.kind == LogWriterSettings::Kind::files;
   const bool round_over = urgency == LogUrgency::round_over;
-  const std::size_t queues = urgency == LogUrgency::evidence ? 2 : 1;
+  const bool evidence = urgency == LogUrgency::evidence;
+  const std::size_t queues = evidence ? 2 : 1;
+  Waiting& waiting = evidence ? evidence_ : usual_;
   const std::lock_guard lock(state.mutex);
   const bool full = state.queued_bytes >= queues * state.settings.queue_bytes_max;
   // Who was told to wait comes back when there is room for much, not for each little piece.
-  const bool come_later = full || (state.wanted && urgency != LogUrgency::evidence);
-  if (state.given_up || state.drops() || (round_over && !files)) {
-    waiting_since_.reset();
-    return true;
-  }
-  if (!come_later) {
-    if (urgency != LogUrgency::evidence) waiting_since_.reset();
+  const bool come_later = full || (state.wanted && !evidence);
+  if (!come_later || state.given_up || state.drops() || (round_over && !files)) {
+    waiting.since.reset();
     return true;
   }
   state.wanted = true;
   if (state.settings.policy == LogPolicy::block && !round_over) return false;
-  const bool moves = state.taken_bytes > taken_before_;
-  if (!waiting_since_ || (files && moves)) {
-    waiting_since_ = now;
-    taken_before_ = state.taken_bytes;
+  const bool moves = state.taken_bytes > waiting.taken_before;
+  if (!waiting.since || (files && moves)) {
+    waiting.since = now;
+    waiting.taken_before = state.taken_bytes;
   }
-  if (now - *waiting_since_ < state.settings.patience) return false;
+  if (now - *waiting.since < state.settings.patience) return false;
   state.dropping = full;
   state.wanted = false;
-  waiting_since_.reset();
+  waiting.since.reset();
   return true;
 }
 
 std::optional<LogWriter::Clock::time_point> LogWriter::patience_ends() const {
-  if (!waiting_since_) return std::nullopt;
-  return *waiting_since_ + state_->settings.patience;
+  std::optional<Clock::time_point> first;
+  for (const auto& since : {usual_.since, evidence_.since}) {
+    if (since && (!first || *since < *first)) first = since;
+  }
+  return first ? std::optional(*first + state_->settings.patience) : std::nullopt;
 }
 
 void LogWriter::write(std::shared_ptr<LogOutput> output, LogBuffer bytes, LogOrigin origin) {

@@ -128,9 +128,13 @@ class LogWriter {
   static void keep_spare(State& state, LogBuffer bytes);
 
   std::shared_ptr<State> state_;
-  // Of whoever asks, while the answer is no.
-  std::optional<Clock::time_point> waiting_since_;
-  std::uint64_t taken_before_ = 0;
+  // Of whoever asks, while the answer is no; those with evidence have a patience of their own.
+  struct Waiting {
+    std::optional<Clock::time_point> since;
+    std::uint64_t taken_before = 0;
+  };
+  Waiting usual_;
+  Waiting evidence_;
   std::thread thread_;  // started by the first write: many jobs print nothing
 };
 

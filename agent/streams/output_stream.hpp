@@ -80,7 +80,12 @@ struct LineSink {
   void line(std::string_view text, LineEnding ending) {
     if (out != nullptr) console.add(stream.id, prefix, text, ending, *out);
     if (stream.source.filtered_file) filter(text);
-    if (tail != nullptr && ending != LineEnding::carriage_return && !text.empty()) tail->add(text);
+    if (tail == nullptr || text.empty()) return;
+    if (ending == LineEnding::carriage_return) {
+      tail->other_output();  // a progress bar is no last line, but whoever moves it goes on
+    } else {
+      tail->add(text);
+    }
   }
 
   void filter(std::string_view text) {

@@ -88,6 +88,9 @@ const Failure kWords[] = {
      "echo 'Traceback (most recent call last):' >&2; echo 'ValueError: handled' >&2; "
      "while :; do sleep 0.05; echo step; done",
      "sleep 1; kill -9 $$$$", kWaits, 1, "own_exit"},
+    {"exits beside one that has handled an exception and moves a bar on",
+     "echo 'ValueError: handled' >&2; while :; do sleep 0.05; printf '\\rstep' >&2; done",
+     "sleep 1; exit 3", kWaits, 1, "own_exit"},
     {"raises beside one that crashes when it is told to stop",
      "trap 'kill -ABRT $$$$' TERM; while :; do sleep 0.02; done", kWaits,
      "sleep 0.1; echo 'ValueError: bad lr' >&2; exit 1", 2, "exception_line"},

@@ -207,6 +207,25 @@ TEST_CASE("evidence finds room where other bytes wait, up to a second queue") {
   gate->open();
 }
 
+TEST_CASE("evidence that had room again has all its patience when there is none once more") {
+  const auto gate = std::make_shared<Gate>(false);
+  std::atomic<int> wanted = 0;
+  LogWriter writer({.kind = Kind::console, .queue_bytes_max = 100, .patience = 100ms},
+                   [&wanted] { ++wanted; });
+  for (int i = 0; i < 2; ++i) writer.write(gate, bytes(100));
+  CHECK_FALSE(writer.accepts(kBegin, LogUrgency::evidence));
+  gate->open();
+  REQUIRE(writer.finish(in(10s)));
+  CHECK(writer.accepts(kBegin + 50ms, LogUrgency::evidence));
+  CHECK_FALSE(writer.patience_ends().has_value());
+  const auto shut = std::make_shared<Gate>(false);
+  for (int i = 0; i < 2; ++i) writer.write(shut, bytes(100));
+  CHECK_FALSE(writer.accepts(kBegin + 10s, LogUrgency::evidence));
+  CHECK(writer.accepts(kBegin + 10s + 100ms, LogUrgency::evidence));
+  writer.give_up();
+  shut->open();
+}
+
 TEST_CASE("files wait with what the dead left, but not for a disk that hangs") {
   const auto gate = std::make_shared<Gate>(false);
   LogWriter writer(
