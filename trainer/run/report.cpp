@@ -16,9 +16,10 @@ constexpr auto kTerminalEvery = std::chrono::milliseconds(100);
 constexpr auto kPlainEvery = std::chrono::seconds(5);
 constexpr auto kMetricsEvery = std::chrono::seconds(1);
 
-std::size_t terminal_width() {
+/// Columns for a line; 0: no terminal, any number.
+std::size_t line_columns() {
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
   return size.ws_col;
 }
 
@@ -56,7 +57,7 @@ void Report::interval(const Interval& interval, steady_clock::time_point now) {
   const auto every = terminal_ ? steady_clock::duration(kTerminalEvery) : kPlainEvery;
   if (!settings_.json && !settings_.quiet && now - last_progress_ >= every) {
     last_progress_ = now;
-    print(progress_text(interval), true);
+    print(progress_text(interval, line_columns()), true);
   }
 }
 
@@ -65,7 +66,8 @@ void Report::epoch(const EpochSummary& epoch, std::int64_t epochs) {
   if (settings_.rank != 0) return;
   const std::string json = epoch_json(epoch, settings_.place);
   write_metrics(json);
-  if (!settings_.quiet) print(settings_.json ? json : epoch_text(epoch, epochs), false);
+  if (!settings_.quiet)
+    print(settings_.json ? json : epoch_text(epoch, epochs, line_columns()), false);
 }
 
 void Report::outcome(const Outcome& outcome) {
@@ -73,7 +75,7 @@ void Report::outcome(const Outcome& outcome) {
   if (settings_.rank != 0) return;
   const std::string json = outcome_json(outcome, settings_.place);
   write_metrics(json);
-  std::string text = settings_.json ? json : outcome_text(outcome);
+  std::string text = settings_.json ? json : outcome_text(outcome, line_columns());
   if (text.ends_with('\n')) text.pop_back();
   print(text, false);
 }
@@ -98,8 +100,8 @@ void Report::clear_progress() {
 void Report::print(const std::string& text, bool progress) {
   clear_progress();
   if (progress && terminal_) {
-    // Cut to the width: a line that wraps could not be cleared.
-    std::fputs(text.substr(0, terminal_width() - 1).c_str(), stdout);
+    // A line that wraps could not be cleared.
+    std::fputs(text.c_str(), stdout);
     progress_shown_ = true;
   } else {
     const std::string line = text + "\n";

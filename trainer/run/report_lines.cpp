@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace ddprun::trainer {
 namespace {
@@ -21,6 +22,31 @@ std::string compute_text(const std::string& compute) {
   return fmt::format("isa={}, {}", compute.substr(space + 1), compute.substr(0, space));
 }
 
+/// A piece of a line, and how much it matters where the line is too long.
+struct Part {
+  std::string text;
+  int weight;
+};
+
+/// The parts that fit into so many columns, those that matter most; 0: all of them.
+std::string joined(std::vector<Part> parts, std::string_view between, std::size_t columns) {
+  const auto length = [&] {
+    std::size_t sum = (parts.size() - 1) * between.size();
+    for (const Part& part : parts) sum += part.text.size();
+    return sum;
+  };
+  while (columns > 0 && parts.size() > 1 && length() > columns) {
+    parts.erase(std::min_element(parts.begin(), parts.end(),
+                                 [](const Part& a, const Part& b) { return a.weight < b.weight; }));
+  }
+  std::string line;
+  for (const Part& part : parts) {
+    if (!line.empty()) line += between;
+    line += part.text;
+  }
+  return line;
+}
+
 }  // namespace
 
 std::string duration_text(double seconds) {
@@ -31,15 +57,19 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} m", whole / 3600, whole % 3600 / 60);
 }
 
-std::string progress_text(const Interval& interval) {
-  std::string text = fmt::format(
-      "epoch {}/{}  step {}/{}  loss {:.4f}  accuracy {:.1f} %  {:.0f} samples/s  lr {:.3g}",
-      interval.epoch + 1, interval.epochs, interval.step, interval.last_step, interval.loss,
-      100 * interval.accuracy, interval.samples_per_second, interval.learning_rate);
-  if (interval.loss_scale) text += fmt::format("  scale {:g}", *interval.loss_scale);
-  if (interval.skipped > 0) text += fmt::format("  skipped {}", interval.skipped);
-  return text + fmt::format("  comm {:.1f} %  {} left", 100 * interval.exposed_share,
-                            duration_text(interval.seconds_left));
+std::string progress_text(const Interval& interval, std::size_t columns) {
+  std::vector<Part> parts;
+  parts.push_back({fmt::format("epoch {}/{}", interval.epoch + 1, interval.epochs), 9});
+  parts.push_back({fmt::format("step {}/{}", interval.step, interval.last_step), 8});
+  parts.push_back({fmt::format("loss {:.4f}", interval.loss), 7});
+  parts.push_back({fmt::format("accuracy {:.1f} %", 100 * interval.accuracy), 6});
+  parts.push_back({fmt::format("{:.0f} samples/s", interval.samples_per_second), 4});
+  parts.push_back({fmt::format("lr {:.3g}", interval.learning_rate), 1});
+  if (interval.loss_scale) parts.push_back({fmt::format("scale {:g}", *interval.loss_scale), 2});
+  if (interval.skipped > 0) parts.push_back({fmt::format("skipped {}", interval.skipped), 3});
+  parts.push_back({fmt::format("comm {:.1f} %", 100 * interval.exposed_share), 0});
+  parts.push_back({fmt::format("{} left", duration_text(interval.seconds_left)), 5});
+  return joined(std::move(parts), "  ", columns);
 }
 
 std::string progress_json(const Interval& interval, const Place& place) {
@@ -56,11 +86,14 @@ std::string progress_json(const Interval& interval, const Place& place) {
   return json.dump();
 }
 
-std::string epoch_text(const EpochSummary& epoch, std::int64_t epochs) {
-  return fmt::format(
-      "epoch {}/{} done in {}: train loss {:.4f}, held-out loss {:.4f}, held-out accuracy {:.2f} %",
-      epoch.epoch + 1, epochs, duration_text(epoch.seconds), epoch.train_loss, epoch.test_loss,
-      100 * epoch.test_accuracy);
+std::string epoch_text(const EpochSummary& epoch, std::int64_t epochs, std::size_t columns) {
+  const std::string begin = fmt::format("epoch {}/{} done in {}: ", epoch.epoch + 1, epochs,
+                                        duration_text(epoch.seconds));
+  const std::size_t left = columns == 0 ? 0 : columns - std::min(columns - 1, begin.size());
+  return begin + joined({{fmt::format("train loss {:.4f}", epoch.train_loss), 0},
+                         {fmt::format("held-out loss {:.4f}", epoch.test_loss), 1},
+                         {fmt::format("held-out accuracy {:.2f} %", 100 * epoch.test_accuracy), 2}},
+                        ", ", left);
 }
 
 std::string epoch_json(const EpochSummary& epoch, const Place& place) {
@@ -75,23 +108,36 @@ std::string epoch_json(const EpochSummary& epoch, const Place& place) {
   return json.dump();
 }
 
-std::string outcome_text(const Outcome& outcome) {
-  std::string text =
-      fmt::format("{:>5}  {:>10}  {:>14}  {:>13}  {:>17}  {:>11}  {:>8}\n", "epoch", "train loss",
-                  "train accuracy", "held-out loss", "held-out accuracy", "samples/s", "time");
+std::string outcome_text(const Outcome& outcome, std::size_t columns) {
+  std::string text = joined({{fmt::format("{:>5}", "epoch"), 9},
+                             {fmt::format("{:>10}", "train loss"), 2},
+                             {fmt::format("{:>14}", "train accuracy"), 1},
+                             {fmt::format("{:>13}", "held-out loss"), 3},
+                             {fmt::format("{:>17}", "held-out accuracy"), 8},
+                             {fmt::format("{:>11}", "samples/s"), 0},
+                             {fmt::format("{:>8}", "time"), 7}},
+                            "  ", columns) +
+                     "\n";
   for (const EpochSummary& epoch : outcome.epochs) {
-    text += fmt::format("{:>5}  {:>10.4f}  {:>12.2f} %  {:>13.4f}  {:>15.2f} %  {:>11.0f}  {:>8}\n",
-                        epoch.epoch + 1, epoch.train_loss, 100 * epoch.train_accuracy,
-                        epoch.test_loss, 100 * epoch.test_accuracy, epoch.samples_per_second,
-                        duration_text(epoch.seconds));
+    text += joined({{fmt::format("{:>5}", epoch.epoch + 1), 9},
+                    {fmt::format("{:>10.4f}", epoch.train_loss), 2},
+                    {fmt::format("{:>12.2f} %", 100 * epoch.train_accuracy), 1},
+                    {fmt::format("{:>13.4f}", epoch.test_loss), 3},
+                    {fmt::format("{:>15.2f} %", 100 * epoch.test_accuracy), 8},
+                    {fmt::format("{:>11.0f}", epoch.samples_per_second), 0},
+                    {fmt::format("{:>8}", duration_text(epoch.seconds)), 7}},
+                   "  ", columns) +
+            "\n";
   }
   text += fmt::format("steps {}, skipped {}, restarts {}, time {}\n", outcome.steps,
                       outcome.skipped, outcome.restarts, duration_text(outcome.seconds));
   if (!outcome.checkpoint.empty()) text += fmt::format("checkpoint: {}\n", outcome.checkpoint);
-  text += fmt::format("weights: {} (V={}, b={}, threads={}, {})\n", outcome.weights_hash,
-                      outcome.shards, outcome.batch, outcome.threads_per_shard,
-                      compute_text(outcome.compute));
-  return text;
+  const std::string weights = fmt::format("weights: {}", outcome.weights_hash);
+  const std::string made_by =
+      fmt::format("(V={}, b={}, threads={}, {})", outcome.shards, outcome.batch,
+                  outcome.threads_per_shard, compute_text(outcome.compute));
+  const bool fits = columns == 0 || weights.size() + 1 + made_by.size() <= columns;
+  return text + weights + (fits ? " " : "\n    ") + made_by + "\n";
 }
 
 std::string outcome_json(const Outcome& outcome, const Place& place) {

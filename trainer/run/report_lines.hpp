@@ -1,6 +1,7 @@
 // What is said about a run, as text for people and as JSON lines for programs. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,14 +50,16 @@ struct Outcome {
 };
 
 /// The progress line: "epoch 1/5 step 120/470  loss 0.412  accuracy 87.1 %  45210 samples/s ...".
-std::string progress_text(const Interval& interval);
+/// Of the parts those that fit into so many columns; 0: all.
+std::string progress_text(const Interval& interval, std::size_t columns);
 std::string progress_json(const Interval& interval, const Place& place);
 
-std::string epoch_text(const EpochSummary& epoch, std::int64_t epochs);
+std::string epoch_text(const EpochSummary& epoch, std::int64_t epochs, std::size_t columns);
 std::string epoch_json(const EpochSummary& epoch, const Place& place);
 
-/// The final table, several lines, with the line of the weights' hash.
-std::string outcome_text(const Outcome& outcome);
+/// The final table, several lines, with the line of the weights' hash. On a narrow terminal it has
+/// fewer columns of numbers.
+std::string outcome_text(const Outcome& outcome, std::size_t columns);
 std::string outcome_json(const Outcome& outcome, const Place& place);
 
 /// "1 m 05 s".

@@ -32,13 +32,13 @@ const EpochSummary kEpoch{.epoch = 0,
                           .samples_per_second = 4800};
 
 TEST_CASE("the progress line has what people look at") {
-  CHECK(progress_text(kInterval) ==
+  CHECK(progress_text(kInterval, 0) ==
         "epoch 2/5  step 120/470  loss 0.4123  accuracy 87.1 %  45210 samples/s  lr 0.05  comm 1.2 "
         "%  1 m 05 s left");
   Interval half = kInterval;
   half.loss_scale = 32768;
   half.skipped = 1;
-  CHECK_THAT(progress_text(half), Contains("scale 32768  skipped 1"));
+  CHECK_THAT(progress_text(half, 0), Contains("scale 32768  skipped 1"));
 }
 
 TEST_CASE("a JSON line says from which workers it comes") {
@@ -70,7 +70,7 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
                         .restarts = 2,
                         .seconds = 12.4,
                         .checkpoint = "/out/step-00000094"};
-  const std::string text = outcome_text(outcome);
+  const std::string text = outcome_text(outcome, 0);
   CHECK_THAT(text,
              Catch::Matchers::EndsWith(
                  "weights: 0123456789abcdef (V=4, b=64, threads=1, isa=avx2, oneDNN 2.6.3)\n"));
