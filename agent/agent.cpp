@@ -1,7 +1,6 @@
 #include "agent/agent.hpp"
 
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -32,7 +31,8 @@ namespace {
 // that systemd can send behind it. Only what comes later is impatience.
 constexpr auto kSameWishWithin = 100ms;
 constexpr auto kNoticeLimit = 500ms;
-constexpr auto kReportLimit = 6s;  // for the report to be written
+constexpr auto kScreenLimit = 200ms;  // for a change of what the terminal shows
+constexpr auto kReportLimit = 6s;     // for the report to be written
 
 bool workers_have_our_output(const AgentConfig& config) {
   return std::any_of(config.workers.begin(), config.workers.end(),
@@ -71,6 +71,7 @@ void Agent::on_signal(const SignalRecord& record) {
     signal_workers(SIGSTOP);
     paused_ = true;
     watch_.pause();
+    if (output_) output_->pause(Clock::now() + kScreenLimit);
     link_.workers_paused();
     return;
   }
@@ -78,13 +79,11 @@ void Agent::on_signal(const SignalRecord& record) {
     if (paused_) signal_workers(SIGCONT);
     paused_ = false;
     watch_.resume();
+    if (output_) output_->resume();
     return;
   }
   if (record.signal == SIGWINCH) {
-    winsize size{};
-    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ||
-                       ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-    if (output_ && known) output_->resize(size);
+    if (output_) output_->resize(Clock::now() + kScreenLimit);  // before the workers look
     signal_workers(SIGWINCH);
     return;
   }

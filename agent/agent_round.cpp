@@ -56,7 +56,8 @@ void Agent::handle(proto::Round& round) {
 bool Agent::prepare_output() {
   std::string problem = open_files_.problem;
   if (problem.empty() && !output_ && reads_output(config_)) {
-    output_.emplace(OutputSettings{.policy = config_.log_policy});
+    output_.emplace(
+        OutputSettings{.policy = config_.log_policy, .bar_interval = config_.bar_interval});
     if (!output_->usable()) {
       problem = "there is no descriptor for what workers print: raise the limit of open files";
       output_.reset();

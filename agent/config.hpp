@@ -72,7 +72,8 @@ struct AgentConfig {
   std::vector<std::string> stdout_filters;  ///< lines for filtered_stdout.log
   std::vector<std::string> stderr_filters;
   LogPolicy log_policy = LogPolicy::drop;
-  RotationSettings rotation;  ///< of files that we write
+  std::chrono::milliseconds bar_interval{10'000};  ///< see OutputSettings
+  RotationSettings rotation;                       ///< of files that we write
 
   std::vector<int> forward_signals;    ///< that only workers get
   std::vector<int> stop_signals;       ///< that end the job

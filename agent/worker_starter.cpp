@@ -5,8 +5,12 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "agent/streams/log_files.hpp"
 #include "agent/streams/stream_pair.hpp"
+#include "agent/streams/terminal_size.hpp"
+#include "agent/streams/terminal_text.hpp"
 #include "agent/worker_environment.hpp"
 
 namespace ddprun::agent {
@@ -17,6 +21,7 @@ WorkerStarter::WorkerStarter(const AgentConfig& config, const UserState& user, i
       cgroup_(cgroup),
       stdout_filters_(std::make_shared<const std::vector<std::string>>(config.stdout_filters)),
       stderr_filters_(std::make_shared<const std::vector<std::string>>(config.stderr_filters)),
+      one_console_(same_output(STDOUT_FILENO, STDERR_FILENO)),
       null_(open("/dev/null", O_RDWR | O_CLOEXEC)) {
   for (char** entry = environ; *entry != nullptr; ++entry)
     inherited_environment_.emplace_back(*entry);
@@ -34,6 +39,14 @@ StreamSettings WorkerStarter::settings_for(StreamSettings settings, int fd, int 
   return settings;
 }
 
+/// Where both go to the same place and no file wants them apart, only one pipe or terminal for both
+/// keeps their order.
+bool WorkerStarter::share_a_stream(const StreamSettings& out, const StreamSettings& err) const {
+  const bool ours = out.mode == StreamMode::pty || out.mode == StreamMode::pipe;
+  return one_console_ && ours && out.mode == err.mode && out.to_console && err.to_console &&
+         !out.to_file && !err.to_file;
+}
+
 WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& settings, int fd,
                                                        const proto::Round& round, int local_rank) {
   switch (settings.mode) {
@@ -48,7 +61,13 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
       break;
   }
   const bool wants_terminal = settings.mode == StreamMode::pty;
-  auto pair = wants_terminal ? make_pseudo_terminal(fd) : make_pipe();
+  LinePrefix prefix(config_.prefix_template, {.rank = round.first_rank + local_rank,
+                                              .local_rank = local_rank,
+                                              .round = static_cast<int>(round.number),
+                                              .role = config_.role,
+                                              .host = config_.node_name});
+  const int columns = text_columns(prefix.plain(std::chrono::system_clock::now()));
+  auto pair = wants_terminal ? make_pseudo_terminal(fd, columns) : make_pipe();
   const bool terminal = wants_terminal && pair.has_value();
   if (!pair && wants_terminal) pair = make_pipe();  // no pseudo-terminals here
   if (!pair) {
@@ -62,16 +81,18 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
   source.local_rank = local_rank;
   source.standard_error = fd == STDERR_FILENO;
   source.terminal = terminal;
-  source.prefix = LinePrefix(config_.prefix_template, {.rank = round.first_rank + local_rank,
-                                                       .local_rank = local_rank,
-                                                       .round = static_cast<int>(round.number),
-                                                       .role = config_.role,
-                                                       .host = config_.node_name});
+  source.prefix = std::move(prefix);
+  source.reads_input = gets_stdin(local_rank);
   source.coloured = source.standard_error ? config_.colour_stderr : config_.colour_stdout;
   source.to_console = settings.to_console;
   if (settings.to_file) add_files(source, round);
   const int workers = pair->workers.get();
   return {workers, std::move(pair->workers), std::move(source)};
+}
+
+bool WorkerStarter::gets_stdin(int local_rank) const {
+  return config_.standard_input == StdinMode::all ||
+         (config_.standard_input == StdinMode::rank0 && local_rank == 0);
 }
 
 /// A log that can't be written does not keep the worker from running: its output comes here then.
@@ -112,18 +133,22 @@ void WorkerStarter::add_files(OutputSource& source, const proto::Round& round) {
 Result<SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local_rank,
                                             const std::string& job_socket,
                                             std::vector<OutputSource>& sources) {
-  const bool gets_stdin = config_.standard_input == StdinMode::all ||
-                          (config_.standard_input == StdinMode::rank0 && local_rank == 0);
   const WorkerSettings& settings = config_.workers[static_cast<std::size_t>(local_rank)];
   if (!config_.log_folder.empty()) {
     if (auto made = make_worker_folder(config_.log_folder, round.restart_count, local_rank); !made)
       spdlog::warn("no logs of local rank {}: {}", local_rank, made.error().message());
   }
   const int rank = round.first_rank + local_rank;
-  WorkerStream out = make_stream(settings_for(settings.standard_output, STDOUT_FILENO, rank),
-                                 STDOUT_FILENO, round, local_rank);
-  WorkerStream err = make_stream(settings_for(settings.standard_error, STDERR_FILENO, rank),
-                                 STDERR_FILENO, round, local_rank);
+  const StreamSettings out_settings = settings_for(settings.standard_output, STDOUT_FILENO, rank);
+  const StreamSettings err_settings = settings_for(settings.standard_error, STDERR_FILENO, rank);
+  WorkerStream err = make_stream(err_settings, STDERR_FILENO, round, local_rank);
+  WorkerStream out;
+  if (err.ours.fd && share_a_stream(out_settings, err_settings)) {
+    err.ours.both = true;
+    out.fd = err.fd;
+  } else {
+    out = make_stream(out_settings, STDOUT_FILENO, round, local_rank);
+  }
   SpawnRequest request;
   request.file = config_.file;
   request.argv = settings.argv;
@@ -132,7 +157,13 @@ Result<SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local
   request.environment = merge_environment(
       inherited_environment_,
       worker_environment(config_, round, local_rank, job_socket, inherited_environment_));
-  request.stdin_fd = gets_stdin ? STDIN_FILENO : null_.get();
+  // Some programs ask the terminal at their stdin for its width, and that one is ours.
+  if (err.ours.terminal && gets_stdin(local_rank) && isatty(STDIN_FILENO) == 1) {
+    const int columns = columns_of(err.ours.fd.get());
+    if (columns > 0 && std::getenv("COLUMNS") == nullptr)
+      request.environment.push_back("COLUMNS=" + std::to_string(columns));
+  }
+  request.stdin_fd = gets_stdin(local_rank) ? STDIN_FILENO : null_.get();
   request.stdout_fd = out.fd;
   request.stderr_fd = err.fd;
   auto process = spawn(request, user_);

@@ -28,12 +28,14 @@ class WorkerStarter {
 
  private:
   struct WorkerStream {
-    int fd;             // what the worker gets
-    UniqueFd workers;   // owns it, unless it is our own stream
-    OutputSource ours;  // without a descriptor when it is our own stream
+    int fd = -1;             // what the worker gets
+    UniqueFd workers = {};   // owns it, unless it is our own stream
+    OutputSource ours = {};  // without a descriptor when it is our own stream
   };
   WorkerStream make_stream(const StreamSettings& settings, int fd, const proto::Round& round,
                            int local_rank);
+  [[nodiscard]] bool gets_stdin(int local_rank) const;
+  [[nodiscard]] bool share_a_stream(const StreamSettings& out, const StreamSettings& err) const;
   StreamSettings settings_for(StreamSettings settings, int fd, int rank) const;
   WorkerStream log_file_stream(int fd, const proto::Round& round, int local_rank) const;
   void add_files(OutputSource& source, const proto::Round& round);
@@ -46,6 +48,7 @@ class WorkerStarter {
   std::shared_ptr<const std::vector<std::string>> stdout_filters_;
   std::shared_ptr<const std::vector<std::string>> stderr_filters_;
   SharedLogFiles filtered_files_;
+  const bool one_console_;  // our stdout and stderr are the same
   UniqueFd null_;
 };
 

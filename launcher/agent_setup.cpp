@@ -103,6 +103,7 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
   config.colour_stderr = plan.logs.colour_stderr;
   config.shown_ranks = plan.options.logs.shown_ranks;
   config.log_policy = plan.options.logs.policy;
+  config.bar_interval = plan.options.logs.bar_interval;
   config.rotation = plan.options.logs.rotation;
   config.stdout_filters = plan.options.logs.stdout_filters;
   config.stderr_filters = plan.options.logs.stderr_filters;

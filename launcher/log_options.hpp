@@ -1,6 +1,7 @@
 // What the options about the workers' logs say: torchrun's small grammars. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -61,6 +62,7 @@ struct LogOptions {
   ColourMode colour = ColourMode::automatic;
   agent::LogPolicy policy = agent::LogPolicy::drop;
   agent::RotationSettings rotation;
+  std::chrono::milliseconds bar_interval{10'000};  ///< 0: a bar's end only
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
 };

@@ -262,6 +262,17 @@ inline constexpr std::array kJobRows = {
         .default_value = "1",
     },
     OptionRow{
+        .name = "bar-interval",
+        .type = ValueType::seconds,
+        .group = OptionGroup::streams,
+        .placeholder = "SECONDS",
+        .help = "In files and pipes: how often a progress bar becomes a line",
+        .more = "A terminal draws progress bars in place. Elsewhere a bar that moves is written as "
+                "a line this often, and when it ends, so that a log shows that the job is alive. "
+                "0: when it ends only.",
+        .default_value = "10",
+    },
+    OptionRow{
         .name = "log-policy",
         .type = ValueType::choice,
         .choices = "drop|block",

@@ -193,6 +193,7 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
   const auto keep = limited(parsed, "log-keep", kLogKeepMax);
   if (!keep) return keep.error();
   logs.rotation.keep = *keep;
+  logs.bar_interval = parsed.seconds("bar-interval").value_or(logs.bar_interval);
   logs.stdout_filters = parse_texts(parsed.text("duplicate-stdout-filters"));
   logs.stderr_filters = parse_texts(parsed.text("duplicate-stderr-filters"));
   return logs;

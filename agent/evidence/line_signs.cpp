@@ -178,7 +178,12 @@ void LineSigns::found(Sign sign, std::string_view text, Clock::time_point now) {
     if (sign == Sign::frame && traceback_ != Traceback::none) last_at_ = now;
     // What comes at once belongs to it: messages of many lines, stacks.
     if (sign == Sign::ordinary && since > kOneEnd) ++ordinary_lines_;
-    if (ordinary_lines_ >= kTearDownLines || since > kTearDown) forget();
+    if (sign == Sign::ordinary && with_stdout_ && now - std::max(last_at_, burst_at_) >= kBurst) {
+      burst_at_ = now;
+      ++bursts_;
+    }
+    const bool goes_on = ordinary_lines_ >= kTearDownLines || bursts_ >= kMixedBursts;
+    if (goes_on || since > kTearDown) forget();
     return;
   }
   const bool thread = sign == Sign::thread_beginning || sign == Sign::thread_message;
@@ -187,6 +192,7 @@ void LineSigns::found(Sign sign, std::string_view text, Clock::time_point now) {
   if (!at_) at_ = now;
   last_at_ = now;
   ordinary_lines_ = 0;
+  bursts_ = 0;
   other_at_.reset();
   const bool adds = sign == Sign::remark || sign == Sign::thread_message;
   if (sign == Sign::exception || (adds && message_.empty())) message_ = std::string(text);
@@ -202,6 +208,7 @@ void LineSigns::forget() {
   at_.reset();
   other_at_.reset();
   ordinary_lines_ = 0;
+  bursts_ = 0;
   message_.clear();
 }
 

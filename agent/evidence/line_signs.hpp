@@ -30,6 +30,11 @@ class LineSigns {
   /// end.
   static constexpr std::chrono::milliseconds kBurst{100};
 
+  /// The lines are those of stdout, too: the worker goes on where its ordinary lines come in
+  /// several bursts.
+  void with_stdout() { with_stdout_ = true; }
+  static constexpr int kMixedBursts = 5;
+
   /// `now` is asked for only where the line matters.
   template <class Now>
   void line(std::string_view text, Now&& now) {
@@ -74,6 +79,9 @@ class LineSigns {
   Clock::time_point last_at_;  // of the signs
   std::optional<Clock::time_point> other_at_;
   int ordinary_lines_ = 0;
+  bool with_stdout_ = false;
+  int bursts_ = 0;
+  Clock::time_point burst_at_;
   std::string message_;
 };
 

@@ -1,50 +1,58 @@
 #include "agent/streams/console.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
+
+#include "agent/streams/terminal_text.hpp"
 
 namespace ddprun::agent {
+namespace {
+
+/// `[rank3]`; empty: the line begins otherwise.
+std::string_view own_rank(std::string_view line) {
+  constexpr std::string_view kBegin = "[rank";
+  if (!line.starts_with(kBegin)) return {};
+  const auto end = line.find_first_not_of("0123456789", kBegin.size());
+  const bool number = end != std::string_view::npos && end > kBegin.size();
+  return number && line.substr(end).starts_with("]:") ? line.substr(0, end + 1)
+                                                      : std::string_view();
+}
+
+}  // namespace
+
+std::string_view without_own_rank(std::string_view prefix, std::string_view line) {
+  const std::string_view rank = own_rank(line);
+  if (rank.empty() || prefix.find(rank) == std::string_view::npos) return line;
+  line.remove_prefix(rank.size() + 1);
+  if (line.starts_with(' ')) line.remove_prefix(1);
+  return line;
+}
 
 void Console::end_line(LogBuffer& out) {
   if (unfinished_by_ != kNobody) out.push_back('\n');
   unfinished_by_ = kNobody;
-  rewind_ = false;
+  if (area_.empty()) return;
+  area_.erase(out);
+  changed_ = true;
 }
 
 void Console::add(int source, std::string_view prefix, std::string_view text, LineEnding ending,
                   LogBuffer& out) {
-  if (ending == LineEnding::carriage_return && !terminal_)
-    return;  // a state that the next one replaces
-  if (unfinished_by_ != source) end_line(out);
-  const bool replaces = unfinished_by_ == source && rewind_;
-  // "\r" at the very start of a bar, and "\n" behind its last state, bring no text of their own.
-  if (!text.empty() || (ending == LineEnding::newline && unfinished_by_ != source)) {
-    if (replaces) out.append("\r");
-    if (replaces || unfinished_by_ != source) out.append(prefix);
-    out.append(text);
-    if (replaces) out.append("\x1b[K");  // a shorter state must not leave the end of a longer one
-    rewind_ = false;
+  if (unfinished_by_ != source) {
+    if (text.empty() && ending == LineEnding::none) return;
+    end_line(out);
+    out.append(prefix);
+    text = without_own_rank(prefix, text);
   }
-  switch (ending) {
-    case LineEnding::newline:
-      out.push_back('\n');
-      unfinished_by_ = kNobody;
-      rewind_ = false;
-      break;
-    case LineEnding::carriage_return:
-      if (!text.empty() || unfinished_by_ == source) {
-        unfinished_by_ = source;
-        rewind_ = true;
-      }
-      break;
-    case LineEnding::none:
-      if (!text.empty()) unfinished_by_ = source;
-      break;
-  }
+  out.append(text);
+  unfinished_by_ = ending == LineEnding::none ? source : kNobody;
+  if (ending == LineEnding::newline) out.push_back('\n');
 }
 
 void Console::add_lines(int source, std::string_view prefix, std::string_view block,
                         LogBuffer& out) {
-  if (unfinished_by_ != kNobody) {
+  if (unfinished()) {
     const std::size_t end = block.find('\n');
     add(source, prefix, block.substr(0, end), LineEnding::newline, out);
     block.remove_prefix(end + 1);
@@ -54,13 +62,109 @@ void Console::add_lines(int source, std::string_view prefix, std::string_view bl
     return;
   }
   while (!block.empty()) {
-    const std::size_t line = block.find('\n') + 1;
-    char* to = out.room(prefix.size() + line);
+    const std::size_t end = block.find('\n') + 1;
+    const std::string_view line = block.front() == '['
+                                      ? without_own_rank(prefix, block.substr(0, end))
+                                      : block.substr(0, end);
+    char* to = out.room(prefix.size() + line.size());
     std::memcpy(to, prefix.data(), prefix.size());
-    std::memcpy(to + prefix.size(), block.data(), line);
-    out.grow(prefix.size() + line);
-    block.remove_prefix(line);
+    std::memcpy(to + prefix.size(), line.data(), line.size());
+    out.grow(prefix.size() + line.size());
+    block.remove_prefix(end);
   }
+}
+
+int Console::room(std::string_view prefix) const {
+  if (!draws()) return std::numeric_limits<int>::max();
+  return std::max(0, settings_.columns - text_columns(prefix));
+}
+
+void Console::show(int source, std::string_view prefix, std::vector<std::string> rows,
+                   Clock::time_point now) {
+  const auto known = live_.find(source);
+  if (rows.empty()) {
+    if (known == live_.end()) return;
+    live_.erase(known);
+    changed_ = true;
+    return;
+  }
+  Live& live = known != live_.end() ? known->second : live_[source];
+  if (known == live_.end()) live.written_at = now;
+  if (live.rows == rows) return;
+  live.prefix = prefix;
+  live.rows = std::move(rows);
+  live.changed = true;
+  changed_ = true;
+}
+
+void Console::draw(Clock::time_point now, LogBuffer& out) {
+  if (!draws()) return write_states(now, out);
+  // A prompt has the cursor, which the user's own typing moves.
+  if (!changed_ || unfinished_by_ != kNobody) return;
+  if (now < draws_from_ || (!area_.empty() && now < drawn_at_ + kFrame)) return;
+  draw_area(out);
+  drawn_at_ = now;
+  changed_ = false;
+}
+
+void Console::draw_area(LogBuffer& out) {
+  std::vector<std::string> rows;
+  for (const auto& [source, live] : live_) {
+    for (const std::string& row : live.rows) rows.push_back(live.prefix + row);
+  }
+  const auto rows_max = static_cast<std::size_t>(settings_.rows / 2);
+  if (rows.size() > rows_max) {
+    const std::size_t more = rows.size() - rows_max + 1;
+    rows.resize(rows_max);
+    rows.back() =
+        cut_to_columns("... and " + std::to_string(more) + " more rows", settings_.columns);
+  }
+  area_.draw(rows, settings_.columns, out);
+}
+
+/// Where nothing can be drawn, a bar's state is a line from time to time, so that a file or a pipe
+/// shows that the job lives.
+void Console::write_states(Clock::time_point now, LogBuffer& out) {
+  if (settings_.bar_interval.count() == 0) return;
+  for (auto& [source, live] : live_) {
+    if (!live.changed || now < live.written_at + settings_.bar_interval) continue;
+    for (std::size_t i = 0; i < live.rows.size(); ++i) {
+      const bool same = i < live.written.size() && live.written[i] == live.rows[i];
+      if (!same) add(source, live.prefix, live.rows[i], LineEnding::newline, out);
+    }
+    live.written = live.rows;
+    live.written_at = now;
+    live.changed = false;
+  }
+}
+
+std::optional<Console::Clock::time_point> Console::due() const {
+  if (draws()) {
+    if (!changed_ || unfinished_by_ != kNobody) return std::nullopt;
+    return std::max(draws_from_, area_.empty() ? drawn_at_ : drawn_at_ + kFrame);
+  }
+  std::optional<Clock::time_point> first;
+  if (settings_.bar_interval.count() == 0) return first;
+  for (const auto& [source, live] : live_) {
+    const auto at = live.written_at + settings_.bar_interval;
+    if (live.changed && (!first || at < *first)) first = at;
+  }
+  return first;
+}
+
+void Console::resize(int columns, int rows, Clock::time_point now, LogBuffer& out) {
+  if (columns > 0) area_.resize(columns);
+  settings_.columns = columns;
+  settings_.rows = rows;
+  area_.erase(out);
+  changed_ = true;
+  draws_from_ = now + kResizeRest;
+}
+
+void Console::forget_screen() {
+  area_.forget();
+  unfinished_by_ = kNobody;
+  changed_ = true;
 }
 
 }  // namespace ddprun::agent

@@ -1,40 +1,107 @@
-// Merges the lines of many workers into one output: whole lines, a prefix on each, progress bars
-// kept sane. Pure.
+// Merges the lines of many workers into one output: whole lines, a prefix on each, and what the
+// workers draw and draw again (progress bars). Pure.
 #pragma once
 
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "agent/streams/line_assembler.hpp"
 #include "agent/streams/log_buffer.hpp"
+#include "agent/streams/status_area.hpp"
+#include "agent/streams/stream_text.hpp"
 
 namespace ddprun::agent {
 
-/// One output of ours: a terminal, or a file or pipe. Where stdout and stderr are the same terminal
-/// they share one.
+/// How an output shows what workers draw again.
+struct ConsoleSettings {
+  /// A terminal that can move its cursor, of a known size: bars have the bottom rows. Else 0.
+  int columns = 0;
+  int rows = 0;
+  /// Without such a terminal, a bar's state becomes a line this often; 0: never before its end.
+  std::chrono::milliseconds bar_interval{10'000};
+};
+
+/// One output of ours: a terminal, or a file or pipe. Where stdout and stderr are the same they
+/// share one.
 class Console {
  public:
-  explicit Console(bool terminal) : terminal_(terminal) {}
+  using Clock = std::chrono::steady_clock;
+
+  /// Less is no place for bars.
+  static constexpr int kColumnsMin = 10;
+  static constexpr int kRowsMin = 3;
+  static constexpr std::chrono::milliseconds kResizeRest{300};
+  /// Bars are drawn this often, however often workers do.
+  static constexpr std::chrono::milliseconds kFrame{50};
+
+  explicit Console(ConsoleSettings settings) : settings_(settings) {}
 
   /// Appends to `out` what showing this line takes. `source` tells whether an unfinished line is
-  /// continued. On a terminal a progress bar overwrites itself; elsewhere only its last state is
-  /// written.
+  /// continued.
   void add(int source, std::string_view prefix, std::string_view text, LineEnding ending,
            LogBuffer& out);
 
   /// The same for whole lines that end with newlines.
   void add_lines(int source, std::string_view prefix, std::string_view block, LogBuffer& out);
 
-  /// Ends an unfinished line, so that something else can be written.
+  /// What the source may still change, each row without a prefix and of at most room() columns.
+  /// Empty: nothing. Sources are shown in the order of their numbers.
+  void show(int source, std::string_view prefix, std::vector<std::string> rows,
+            Clock::time_point now);
+  /// Columns that are left beside this prefix.
+  [[nodiscard]] int room(std::string_view prefix) const;
+
+  /// Draws what has changed, where it is time.
+  void draw(Clock::time_point now, LogBuffer& out);
+  /// When `draw` has something to do next; none: nothing waits.
+  [[nodiscard]] std::optional<Clock::time_point> due() const;
+
+  /// Ends an unfinished line and takes bars off the screen, so that something else can be written.
   void end_line(LogBuffer& out);
 
-  [[nodiscard]] bool unfinished() const { return unfinished_by_ != kNobody; }
+  /// The terminal has another size now. While somebody drags its edge nothing is drawn: rows for
+  /// the width of before would wrap.
+  void resize(int columns, int rows, Clock::time_point now, LogBuffer& out);
+  [[nodiscard]] bool has_size(int columns, int rows) const {
+    return settings_.columns == columns && settings_.rows == rows;
+  }
+  /// Bytes that should have gone out are lost: what is on the screen is not known.
+  void forget_screen();
+
+  /// Whether the cursor is behind something.
+  [[nodiscard]] bool unfinished() const { return unfinished_by_ != kNobody || !area_.empty(); }
+
+  [[nodiscard]] bool draws() const {
+    return settings_.columns >= kColumnsMin && settings_.rows >= kRowsMin;
+  }
 
  private:
   static constexpr int kNobody = -2;
 
-  bool terminal_;
+  struct Live {
+    std::string prefix;
+    std::vector<std::string> rows;
+    std::vector<std::string> written;  // as lines, where nothing can be drawn
+    Clock::time_point written_at;      // or when its last line came
+    bool changed = false;
+  };
+
+  void draw_area(LogBuffer& out);
+  void write_states(Clock::time_point now, LogBuffer& out);
+
+  ConsoleSettings settings_;
   int unfinished_by_ = kNobody;  // whose unfinished line the cursor is in
-  bool rewind_ = false;          // that line is a progress bar: the next text replaces it
+  std::map<int, Live> live_;
+  StatusArea area_;
+  bool changed_ = false;  // since the area was drawn
+  Clock::time_point drawn_at_{};
+  Clock::time_point draws_from_{};
 };
+
+/// The text of a line without PyTorch's own `[rank3]: `, where it says what our prefix says, too.
+std::string_view without_own_rank(std::string_view prefix, std::string_view line);
 
 }  // namespace ddprun::agent

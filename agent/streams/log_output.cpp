@@ -16,6 +16,13 @@
 
 namespace ddprun::agent {
 
+bool same_output(int a, int b) {
+  struct stat x {};
+  struct stat y {};
+  return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&
+         x.st_rdev == y.st_rdev;
+}
+
 void ConsoleOutput::look() {
   struct stat status {};
   if (fstat(fd_, &status) != 0 || S_ISREG(status.st_mode)) {

@@ -34,6 +34,9 @@ class LogOutput {
   virtual void wait() = 0;
 };
 
+/// Whether both descriptors are the same terminal, file or pipe.
+bool same_output(int a, int b);
+
 /// A descriptor that we inherited. Its reader may stop; then only `wait` blocks, never `take`, so
 /// that it is always known which bytes went out. Where `prompt` says no, `take` may block after
 /// all: a file may, and what another user has made and we can't open again.

@@ -189,6 +189,11 @@ std::uint64_t LogWriter::dropped_bytes() const {
   return state_->dropped;
 }
 
+bool LogWriter::idle() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->queued_bytes == 0;
+}
+
 void LogWriter::run(const std::shared_ptr<State>& state) {
   pthread_setname_np(pthread_self(), "log writer");
   std::unique_lock lock(state->mutex);

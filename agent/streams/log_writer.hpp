@@ -85,6 +85,9 @@ class LogWriter {
 
   [[nodiscard]] std::uint64_t dropped_bytes() const;
 
+  /// Whether everything that came has gone out.
+  [[nodiscard]] bool idle() const;
+
  private:
   struct Entry {
     std::shared_ptr<LogOutput> output;

@@ -20,7 +20,9 @@ struct OutputSource {
   proto::RoundNumber round = 0;
   int local_rank = 0;
   bool standard_error = false;
+  bool both = false;      ///< stderr, and stdout with it, in the order in which they were written
   bool terminal = false;  ///< a pseudo-terminal: unfinished lines are shown early
+  bool reads_input = false;  ///< the worker has our stdin: an unfinished line may be a prompt
   LinePrefix prefix;
   bool coloured = false;          ///< the prefix, on the console
   bool to_console = true;         ///< lines are shown

@@ -5,15 +5,16 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "agent/streams/console.hpp"
-#include "agent/streams/line_assembler.hpp"
 #include "agent/streams/log_buffer.hpp"
 #include "agent/streams/log_limits.hpp"
 #include "agent/streams/output_source.hpp"
 #include "agent/streams/stream_tail.hpp"
+#include "agent/streams/stream_text.hpp"
 
 namespace ddprun::agent {
 
@@ -22,7 +23,8 @@ inline constexpr int kPipeBytes = 64 * 1024;  ///< of a new pipe
 /// One stream while it is read.
 struct OutputStream {
   OutputSource source;
-  LineAssembler lines;
+  StreamText text;
+  std::optional<std::chrono::steady_clock::time_point> partial_since;  // it has an unfinished line
   int id = 0;  // tells streams apart on the console
   int pipe_bytes = kPipeBytes;
   bool enlarged = false;
@@ -80,12 +82,12 @@ struct LineSink {
   void line(std::string_view text, LineEnding ending) {
     if (out != nullptr) console.add(stream.id, prefix, text, ending, *out);
     if (stream.source.filtered_file) filter(text);
-    if (tail == nullptr || text.empty()) return;
-    if (ending == LineEnding::carriage_return) {
-      tail->other_output();  // a progress bar is no last line, but whoever moves it goes on
-    } else {
-      tail->add(text);
-    }
+    if (tail != nullptr && !text.empty()) tail->add(text);
+  }
+
+  /// A progress bar is no last line, but a worker that moves it goes on.
+  void redrawn() {
+    if (tail != nullptr) tail->other_output();
   }
 
   void filter(std::string_view text) {

@@ -1,12 +1,13 @@
 #include "agent/streams/stream_pair.hpp"
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+
+#include "agent/streams/terminal_size.hpp"
 
 namespace ddprun::agent {
 
@@ -19,7 +20,7 @@ Result<StreamPair> make_pipe() {
   return pair;
 }
 
-Result<StreamPair> make_pseudo_terminal(int like) {
+Result<StreamPair> make_pseudo_terminal(int like, int prefix_columns) {
   const auto error = [] { return ErrorCode(errno, boost::system::system_category()); };
   StreamPair pair;
   pair.ours.reset(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
@@ -35,8 +36,7 @@ Result<StreamPair> make_pseudo_terminal(int like) {
     settings.c_lflag &= ~static_cast<tcflag_t>(ECHO);
     tcsetattr(pair.workers.get(), TCSANOW, &settings);
   }
-  winsize size{};
-  if (ioctl(like, TIOCGWINSZ, &size) == 0) ioctl(pair.workers.get(), TIOCSWINSZ, &size);
+  follow_size(pair.workers.get(), like, prefix_columns);
   fcntl(pair.ours.get(), F_SETFL, O_NONBLOCK);
   return pair;
 }

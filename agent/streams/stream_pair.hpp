@@ -13,7 +13,8 @@ struct StreamPair {
 
 /// A pipe. Errors: the system's.
 Result<StreamPair> make_pipe();
-/// A pseudo-terminal of the size of the terminal `like`. Errors: the system's.
-Result<StreamPair> make_pseudo_terminal(int like);
+/// A pseudo-terminal of the size of the terminal `like`, less the columns of a prefix. Errors: the
+/// system's.
+Result<StreamPair> make_pseudo_terminal(int like, int prefix_columns);
 
 }  // namespace ddprun::agent

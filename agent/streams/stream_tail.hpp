@@ -14,6 +14,9 @@ namespace ddprun::agent {
 
 class StreamTail {
  public:
+  /// The lines are those of stdout, too.
+  void with_stdout() { signs_.with_stdout(); }
+
   void add(std::string_view line) {
     line = line.substr(0, kTailLineBytesMax);
     signs_.line(line, LineSigns::Clock::now);

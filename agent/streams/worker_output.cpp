@@ -2,11 +2,11 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 
 #include "agent/streams/output_stream.hpp"
+#include "agent/streams/terminal_size.hpp"
 
 namespace ddprun::agent {
 
@@ -22,26 +22,24 @@ constexpr LogWriterSettings file_settings(LogPolicy policy) {
   return {.kind = LogWriterSettings::Kind::files, .policy = policy, .patience = 2s};
 }
 
-bool same_file(int a, int b) {
-  struct stat x {};
-  struct stat y {};
-  return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&
-         x.st_rdev == y.st_rdev;
+ConsoleSettings console_settings(int fd, std::chrono::milliseconds bar_interval) {
+  const TerminalSize size = drawing_size(fd);
+  return {size.columns, size.rows, bar_interval};
 }
 
 }  // namespace
 
 WorkerOutput::WorkerOutput(OutputSettings settings)
-    : one_console_(same_file(settings.stdout_fd, settings.stderr_fd)),
+    : one_console_(same_output(settings.stdout_fd, settings.stderr_fd)),
       stdout_writer_(LogWriterSettings{.policy = settings.policy}, [this] { wake(); }),
       stderr_writer_(LogWriterSettings{.policy = settings.policy}, [this] { wake(); }),
       file_writer_(file_settings(settings.policy), [this] { wake(); }),
-      stdout_{stdout_writer_, std::make_shared<ConsoleOutput>(settings.stdout_fd), {}},
-      stderr_{one_console_ ? stdout_writer_ : stderr_writer_,
+      stdout_{settings.stdout_fd, stdout_writer_,
+              std::make_shared<ConsoleOutput>(settings.stdout_fd),
+              Console(console_settings(settings.stdout_fd, settings.bar_interval))},
+      stderr_{settings.stderr_fd, stderr_writer_,
               std::make_shared<ConsoleOutput>(settings.stderr_fd),
-              {}},
-      shared_console_(isatty(settings.stderr_fd) == 1),
-      stdout_console_(isatty(settings.stdout_fd) == 1),
+              Console(console_settings(settings.stderr_fd, settings.bar_interval))},
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   epoll_event event{};
@@ -90,10 +88,26 @@ void WorkerOutput::say(std::string line) {
   wake();
 }
 
-void WorkerOutput::resize(const winsize& size) {
+void WorkerOutput::resize(Steady::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) return;
+  resized_ = true;
+  wake();
+  changed_.wait_until(lock, deadline, [this] { return !resized_; });
+}
+
+void WorkerOutput::pause(Steady::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  paused_drawing_ = true;
+  screen_left_ = !thread_.joinable();
+  wake();
+  changed_.wait_until(lock, deadline, [this] { return screen_left_; });
+}
+
+void WorkerOutput::resume() {
   {
     const std::lock_guard lock(mutex_);
-    new_size_ = size;
+    paused_drawing_ = false;
   }
   wake();
 }
@@ -146,8 +160,8 @@ bool WorkerOutput::unfinished_line(bool standard_error) const {
 
 /// For other threads; called under the lock.
 void WorkerOutput::note_unfinished() {
-  unfinished_out_ = console_for(false).unfinished();
-  unfinished_err_ = console_for(true).unfinished();
+  unfinished_out_ = outlet_for(false).console.unfinished();
+  unfinished_err_ = outlet_for(true).console.unfinished();
 }
 
 }  // namespace ddprun::agent

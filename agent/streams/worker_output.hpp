@@ -3,7 +3,6 @@
 // have no place, and reads the others.
 #pragma once
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -29,6 +28,8 @@ struct OutputStream;
 
 struct OutputSettings {
   LogPolicy policy = LogPolicy::drop;
+  /// How often a progress bar's state becomes a line where it can't be drawn; 0: at its end only.
+  std::chrono::milliseconds bar_interval{10'000};
   int stdout_fd = STDOUT_FILENO;  ///< borrowed
   int stderr_fd = STDERR_FILENO;
 };
@@ -49,8 +50,14 @@ class WorkerOutput {
   /// A line of ours on stderr, between the workers' lines.
   void say(std::string line);
 
-  /// The user's terminal has this size now: the workers' pseudo-terminals follow.
-  void resize(const winsize& size);
+  /// The user's terminal has another size now: the workers' pseudo-terminals follow. Waits until
+  /// they have, or the deadline has passed.
+  void resize(std::chrono::steady_clock::time_point deadline);
+
+  /// The job pauses and the shell takes the terminal: takes progress bars off the screen and draws
+  /// none, until `resume`. Waits until that is done, or the deadline has passed.
+  void pause(std::chrono::steady_clock::time_point deadline);
+  void resume();
 
   /// The processes of all rounds so far have ended: waits until every stream of theirs has been
   /// read to its end, or the deadline has passed. From now on no console is waited for with them,
@@ -80,9 +87,12 @@ class WorkerOutput {
 
  private:
   struct Outlet {  // stdout or stderr
+    int fd;
     LogWriter& writer;
     std::shared_ptr<LogOutput> output;
-    LogBuffer bytes;  // gathered until everything that can be read now has been
+    Console console;
+    LogBuffer bytes = {};  // gathered until everything that can be read now has been
+    std::uint64_t dropped = 0;
   };
 
   void start_thread();
@@ -90,21 +100,29 @@ class WorkerOutput {
   void run();
   bool may_read(const OutputStream& stream);
   void listen_to(int fd);
-  void resume();
-  [[nodiscard]] int patience_left() const;
+  void resume_streams();
+  [[nodiscard]] int wait_limit(std::chrono::steady_clock::time_point now);
   bool take_events();
-  void show_unfinished();
   void take_new();
+  void take_lines(const std::vector<std::string>& lines);
   void read(OutputStream& stream);
+  StreamTail* tail_of(const OutputStream& stream);
+  void look_at_unfinished(std::chrono::steady_clock::time_point now);
+  void show_unfinished(OutputStream& stream, std::chrono::steady_clock::time_point now);
+  void draw(std::chrono::steady_clock::time_point now);
+  void change_size();
+  void take_size(OutputStream& stream) const;
   void end_streams();
   void note_unfinished();
   void rest();
   void put_out(Outlet& outlet);
   static void hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>& output,
                         LogBuffer& bytes, LogOrigin origin = LogOrigin::workers);
-  Outlet& outlet_for(bool standard_error);
-  Console& console_for(bool standard_error) {
-    return one_console_ || standard_error ? shared_console_ : stdout_console_;
+  Outlet& outlet_for(bool standard_error) {
+    return one_console_ || standard_error ? stderr_ : stdout_;
+  }
+  [[nodiscard]] const Outlet& outlet_for(bool standard_error) const {
+    return one_console_ || standard_error ? stderr_ : stdout_;
   }
 
   using TailKey = std::pair<proto::RoundNumber, int>;
@@ -112,13 +130,11 @@ class WorkerOutput {
   bool one_console_;  // stdout and stderr are the same terminal, file or pipe
   // One for each descriptor, so that a reader of ours that has stopped keeps lines neither from the
   // other nor from the files.
-  LogWriter stdout_writer_;  // and stderr's, where they are one
+  LogWriter stdout_writer_;  // unused where both are one
   LogWriter stderr_writer_;
   LogWriter file_writer_;
   Outlet stdout_;
   Outlet stderr_;
-  Console shared_console_;
-  Console stdout_console_;
 
   UniqueFd wake_;  // eventfd
   UniqueFd epoll_;
@@ -128,6 +144,7 @@ class WorkerOutput {
   std::vector<int> ended_;       // streams that have come to their end
   LogBuffer read_;               // what was read last
   LogBuffer filtered_;           // lines of it that a filter found
+  bool screen_paused_ = false;   // no bar is on the screen while the shell has it
   bool full_ = false;            // a worker wrote so much that reading must not rest
   std::vector<int> paused_;      // streams that are left alone; who waits longest is first
   proto::RoundNumber over_ = 0;  // of the rounds below it nobody lives
@@ -136,8 +153,10 @@ class WorkerOutput {
   std::condition_variable changed_;
   std::vector<OutputSource> new_sources_;
   std::vector<std::string> new_lines_;
-  std::optional<winsize> new_size_;
-  std::size_t open_ = 0;  // streams that have not ended, the new ones included
+  bool resized_ = false;
+  bool paused_drawing_ = false;  // the shell has the terminal
+  bool screen_left_ = false;     // and no bar of ours is on it
+  std::size_t open_ = 0;         // streams that have not ended, the new ones included
   bool stop_ = false;
   bool unfinished_out_ = false;  // the last line on our stdout was not ended
   bool unfinished_err_ = false;

@@ -21,8 +21,7 @@ using Steady = std::chrono::steady_clock;
 
 namespace {
 
-constexpr int kShowUnfinishedAfterMs = 100;  // a prompt, or the last state of a progress bar
-constexpr int kOurSource = -1;               // lines of ddprun itself
+constexpr int kOurSource = -1;  // lines of ddprun itself
 // Workers that print all the time are read so often, not once for each line. A line waits so long
 // at most, and only behind one that came less than that before it.
 constexpr auto kRest = 8ms;
@@ -39,12 +38,14 @@ void WorkerOutput::run() {
   while (true) {
     full_ = false;
     const bool busy = take_events();
+    draw(Steady::now());
     put_out(stdout_);
     put_out(stderr_);
     end_streams();
     take_new();
     {
       const std::lock_guard lock(mutex_);
+      note_unfinished();
       if (stop_) return;
       over_ = told_over_;
       if (hurry_) continue;
@@ -62,7 +63,7 @@ bool WorkerOutput::may_read(const OutputStream& stream) {
   const auto urgency = over                    ? LogUrgency::round_over
                        : source.standard_error ? LogUrgency::evidence
                                                : LogUrgency::usual;
-  LogWriter& console = source.standard_error ? stderr_.writer : stdout_.writer;
+  LogWriter& console = outlet_for(source.standard_error).writer;
   if (source.to_console && !console.accepts(now, urgency)) return false;
   const bool to_file = source.file || source.filtered_file;
   return !to_file || (over && source.standard_error) || file_writer_.accepts(now, urgency);
@@ -77,7 +78,7 @@ void WorkerOutput::listen_to(int fd) {
 }
 
 /// In the order in which they began to wait, so that all have their turn.
-void WorkerOutput::resume() {
+void WorkerOutput::resume_streams() {
   std::vector<int> waiting;
   waiting.swap(paused_);
   for (const int fd : waiting) {
@@ -91,33 +92,15 @@ void WorkerOutput::resume() {
   }
 }
 
-/// In milliseconds, of the first writer that decides something when its patience ends; -1: none.
-int WorkerOutput::patience_left() const {
-  auto first = Steady::time_point::max();
-  for (const LogWriter* writer : {&stdout_writer_, &stderr_writer_, &file_writer_})
-    first = std::min(first, writer->patience_ends().value_or(first));
-  if (first == Steady::time_point::max()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Steady::now());
-  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
-}
-
 /// Reads from all who have written; true: the next ones had not long to be waited for.
 bool WorkerOutput::take_events() {
   std::array<epoll_event, 64> events{};
-  bool unfinished = false;
-  for (const auto& [fd, stream] : streams_) {
-    unfinished = unfinished || (stream->source.terminal && stream->lines.has_partial());
-  }
   const auto began = Steady::now();
-  int limit = unfinished ? kShowUnfinishedAfterMs : -1;
-  if (!paused_.empty()) {
-    resume();
-    const int patience = patience_left();
-    if (patience >= 0 && (limit < 0 || patience < limit)) limit = patience;
-  }
-  const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), limit);
-  const bool busy = ready > 0 && Steady::now() - began < kRest;
-  if (ready == 0) show_unfinished();
+  if (!paused_.empty()) resume_streams();
+  const int ready =
+      epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_limit(began));
+  const auto now = Steady::now();
+  const bool busy = ready > 0 && now - began < kRest;
   for (int i = 0; i < ready; ++i) {
     const int fd = events[static_cast<std::size_t>(i)].data.fd;
     if (fd == wake_.get()) {
@@ -134,6 +117,7 @@ bool WorkerOutput::take_events() {
       paused_.push_back(fd);
     }
   }
+  look_at_unfinished(now);
   return busy;
 }
 
@@ -148,27 +132,14 @@ void WorkerOutput::rest() {
   poll(entries.data(), entries.size(), static_cast<int>((kRest - kShortRest) / 1ms));
 }
 
-void WorkerOutput::show_unfinished() {
-  for (const auto& [fd, stream] : streams_) {
-    if (!stream->source.terminal) continue;
-    Outlet& outlet = outlet_for(stream->source.standard_error);
-    const std::lock_guard lock(mutex_);
-    StreamTail* tail = stream->source.standard_error
-                           ? &tails_[{stream->source.round, stream->source.local_rank}]
-                           : nullptr;
-    stream->lines.flush(LineSink(*stream, console_for(stream->source.standard_error), outlet.bytes,
-                                 filtered_, tail));
-  }
-}
-
 void WorkerOutput::take_new() {
   std::vector<OutputSource> sources;
   std::vector<std::string> lines;
-  std::optional<winsize> size;
+  bool resized = false;
   {
     const std::lock_guard lock(mutex_);
     sources.swap(new_sources_);
-    size.swap(new_size_);
+    resized = resized_;
     lines = new_lines_;
     // A report is about the newest round, or the one before it.
     if (!sources.empty() && sources.front().round > 0) {
@@ -180,21 +151,24 @@ void WorkerOutput::take_new() {
     auto stream = std::make_unique<OutputStream>();
     stream->source = std::move(source);
     stream->id = next_id_++;
-    if (stream->source.terminal) stream->pipe_bytes = kTerminalReadBytes;
+    if (stream->source.terminal) {
+      stream->pipe_bytes = kTerminalReadBytes;
+      take_size(*stream);
+    }
     listen_to(fd);
     streams_[fd] = std::move(stream);
   }
-  if (size) {
-    for (const auto& [fd, stream] : streams_) {
-      if (stream->source.terminal) ioctl(fd, TIOCSWINSZ, &*size);
-    }
-  }
-  if (lines.empty()) return;
+  if (resized) change_size();
+  if (!lines.empty()) take_lines(lines);
+}
+
+/// Lines of our own, between the workers'.
+void WorkerOutput::take_lines(const std::vector<std::string>& lines) {
   Outlet& outlet = outlet_for(true);
   put_out(outlet);
   LogBuffer ours;
   for (const std::string& line : lines)
-    console_for(true).add(kOurSource, {}, line, LineEnding::newline, ours);
+    outlet.console.add(kOurSource, {}, line, LineEnding::newline, ours);
   hand_over(outlet.writer, outlet.output, ours, LogOrigin::ours);
   const std::lock_guard lock(mutex_);
   new_lines_.erase(new_lines_.begin(),
@@ -203,16 +177,12 @@ void WorkerOutput::take_new() {
   changed_.notify_all();
 }
 
-/// Where stdout and stderr are one, what was said first goes out first.
-WorkerOutput::Outlet& WorkerOutput::outlet_for(bool standard_error) {
-  if (one_console_) put_out(standard_error ? stdout_ : stderr_);
-  Outlet& outlet = standard_error ? stderr_ : stdout_;
-  if (outlet.bytes.capacity() == 0) outlet.bytes = outlet.writer.buffer();
-  return outlet;
-}
-
 void WorkerOutput::put_out(Outlet& outlet) {
+  if (outlet.bytes.empty()) return;
   hand_over(outlet.writer, outlet.output, outlet.bytes);
+  const std::uint64_t dropped = outlet.writer.dropped_bytes();
+  if (dropped != outlet.dropped) outlet.console.forget_screen();
+  outlet.dropped = dropped;
 }
 
 /// Much goes away with its buffer; of little a copy does, because a queue of large buffers with a
@@ -226,6 +196,14 @@ void WorkerOutput::hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>
   } else {
     writer.write(output, std::move(bytes), origin);
   }
+}
+
+/// Of a stderr; else null. Called under the lock.
+StreamTail* WorkerOutput::tail_of(const OutputStream& stream) {
+  if (!stream.source.standard_error) return nullptr;
+  StreamTail& tail = tails_[{stream.source.round, stream.source.local_rank}];
+  if (stream.source.both) tail.with_stdout();
+  return &tail;
 }
 
 void WorkerOutput::read(OutputStream& stream) {
@@ -248,17 +226,20 @@ void WorkerOutput::read(OutputStream& stream) {
   }
   if (stream.wants_lines()) {
     Outlet& outlet = outlet_for(stream.source.standard_error);
+    if (outlet.bytes.capacity() == 0) outlet.bytes = outlet.writer.buffer();
     const bool keep = stream.source.standard_error;
     std::unique_lock lock(mutex_, std::defer_lock);
     if (keep) lock.lock();
-    StreamTail* tail = keep ? &tails_[{stream.source.round, stream.source.local_rank}] : nullptr;
-    LineSink sink(stream, console_for(keep), outlet.bytes, filtered_, tail);
-    stream.lines.feed(read_.view(), sink);
-    if (ended) stream.lines.flush(sink);
+    LineSink sink(stream, outlet.console, outlet.bytes, filtered_, tail_of(stream));
+    const auto now = Steady::now();
+    stream.text.feed(read_.view(), now, sink);
+    if (ended) stream.text.finish(sink);
+    if (lock) lock.unlock();
+    show_unfinished(stream, now);
   }
   hand_over(file_writer_, stream.source.filtered_file, filtered_);
   if (stream.source.file) hand_over(file_writer_, stream.source.file, read_);
-  Outlet& outlet = stream.source.standard_error ? stderr_ : stdout_;
+  Outlet& outlet = outlet_for(stream.source.standard_error);
   if (outlet.bytes.size() >= kLogBufferBytes / 2) put_out(outlet);
   if (ended) ended_.push_back(fd);
 }

@@ -225,6 +225,46 @@ TEST_CASE("a worker may close its stdout and go on") {
   CHECK(logs.text("attempt_0/1/stderr.log") == "after\n");
 }
 
+TEST_CASE("stdout and stderr of a worker keep their order where both go to the same place") {
+  Job job;
+  const auto result = test::run(
+      {"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh", test::program("ddprun"), "--nproc-per-node=2",
+       "/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do echo out $i; echo err $i >&2; done"},
+      job.settings());
+  REQUIRE(result.status == 0);
+  for (const std::string rank : {"[rank0] ", "[rank1] "}) {
+    std::string expected;
+    for (int i = 1; i <= 9; ++i) {
+      for (const char* stream : {"out ", "err "})
+        expected += rank + stream + std::to_string(i) + "\n";
+    }
+    std::string actual;
+    for (std::string_view rest = result.out; !rest.empty();
+         rest.remove_prefix(rest.find('\n') + 1)) {
+      if (rest.starts_with(rank)) actual += rest.substr(0, rest.find('\n') + 1);
+    }
+    CHECK(actual == expected);
+  }
+}
+
+TEST_CASE("a bar that moves shows in a file before it ends") {
+  Job job;
+  const auto result = test::run(
+      {test::program("ddprun"), "--nproc-per-node=2", "--bar-interval=0.1", "/bin/sh", "-c",
+       "for i in 1 2 3 4 5 6 7 8; do printf '\\rstep %d' $i; sleep 0.1; done; echo"},
+      job.settings());
+  REQUIRE(result.status == 0);
+  for (const std::string rank : {"[rank0] ", "[rank1] "}) {
+    CHECK(result.out.find(rank + "step 8\n") != std::string::npos);
+    std::size_t lines = 0;
+    for (auto at = result.out.find(rank); at != std::string::npos;
+         at = result.out.find(rank, at + 1))
+      ++lines;
+    CHECK(lines > 1);
+    CHECK(lines <= 9);
+  }
+}
+
 TEST_CASE("lines of any length and any bytes pass through whole") {
   const Logs logs;
   const auto result = Job().run({logs.option(), "--nproc-per-node=2", "--tee=1"},

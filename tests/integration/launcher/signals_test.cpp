@@ -187,10 +187,10 @@ TEST_CASE("workers under a terminal see a terminal") {
   CHECK(count(terminal.shown, "] tty") == 2);
 }
 
-TEST_CASE("workers' terminals follow the size of ours") {
+TEST_CASE("workers' terminals follow the size of ours, less the prefix") {
   const std::string mark = test::unique_mark();
   OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",
-                       "echo ready; while [ \"$(stty size <&2)\" != '33 111' ]; do sleep 0.02; "
+                       "echo ready; while [ \"$(stty size <&2)\" != '33 103' ]; do sleep 0.02; "
                        "done; echo resized"},
                       mark);
   REQUIRE(terminal.wait_for("[rank0] ready"));

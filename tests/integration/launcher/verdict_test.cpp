@@ -150,7 +150,10 @@ const Failure kHangs[] = {
      "exec $W ignore-term progress 5 load sleep 20", kWaits, 1, "hang"},
 };
 
-nlohmann::json verdict_of(const Failure& failure) {
+/// Whether our stdout and stderr are two pipes, or one, through which workers' streams come as one.
+enum class Consoles { two, one };
+
+nlohmann::json verdict_of(const Failure& failure, Consoles consoles) {
   const test::TempDir folder;
   const std::string file = (folder / "report.json").string();
   const std::string script = std::string("case $RANK in 0) ") + failure.rank0 + ";; 1) " +
@@ -158,10 +161,14 @@ nlohmann::json verdict_of(const Failure& failure) {
   test::Job job;
   auto settings = job.settings();
   settings.environment.emplace_back("W", test::helper("job_worker"));
-  const auto result =
-      test::run({test::program("ddprun"), "--nproc-per-node=3", "--report=" + file,
-                 "--grace-period=2", "--progress-timeout=0.8", "/bin/sh", "-c", script},
-                settings);
+  std::vector<std::string> command;
+  if (consoles == Consoles::one) command = {"/bin/sh", "-c", "exec \"$@\" >&2", "sh"};
+  for (const std::string& word :
+       {test::program("ddprun"), std::string("--nproc-per-node=3"), "--report=" + file,
+        std::string("--grace-period=2"), std::string("--progress-timeout=0.8"),
+        std::string("/bin/sh"), std::string("-c"), script})
+    command.push_back(word);
+  const auto result = test::run(command, settings);
   CHECK(result.status != 0);
   CHECK(result.err.find("ddprun: culprit: rank " + std::to_string(failure.culprit) + " ") !=
         std::string::npos);
@@ -170,10 +177,10 @@ nlohmann::json verdict_of(const Failure& failure) {
 }
 
 template <std::size_t N>
-void check(const Failure (&failures)[N]) {
+void check(const Failure (&failures)[N], Consoles consoles = Consoles::two) {
   for (const Failure& failure : failures) {
     INFO("the culprit " << failure.name);
-    const auto report = verdict_of(failure);
+    const auto report = verdict_of(failure, consoles);
     INFO(report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
     CHECK(report["outcome"] == "failed");
     CHECK(report["culprit"]["rank"] == failure.culprit);
@@ -190,6 +197,11 @@ TEST_CASE("what the culprit says of its end decides") { check(kWords); }
 TEST_CASE("a culprit that dies after its victims is found all the same") { check(kVictimsFirst); }
 
 TEST_CASE("a culprit that hangs is told from those who wait for it") { check(kHangs); }
+
+TEST_CASE("culprits are found as well where stdout and stderr come as one") {
+  check(kWords, Consoles::one);
+  check(kVictimsFirst, Consoles::one);
+}
 
 TEST_CASE("a culprit that dies slowly is found by its log file, too") {
   const test::TempDir folder;

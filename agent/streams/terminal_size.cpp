@@ -1,0 +1,34 @@
+#include "agent/streams/terminal_size.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace ddprun::agent {
+
+TerminalSize drawing_size(int fd) {
+  const char* name = std::getenv("TERM");
+  const bool moves = name != nullptr && *name != '\0' && std::string_view(name) != "dumb";
+  winsize size{};
+  if (!moves || isatty(fd) != 1 || ioctl(fd, TIOCGWINSZ, &size) != 0) return {};
+  return {size.ws_col, size.ws_row};
+}
+
+int columns_of(int fd) {
+  winsize size{};
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+int follow_size(int pty, int like, int prefix_columns) {
+  winsize size{};
+  if (ioctl(like, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
+  const int columns = std::max(kWorkerColumnsMin, size.ws_col - prefix_columns);
+  size.ws_col = static_cast<unsigned short>(columns);
+  ioctl(pty, TIOCSWINSZ, &size);
+  return columns;
+}
+
+}  // namespace ddprun::agent

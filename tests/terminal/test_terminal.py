@@ -1,0 +1,233 @@
+"""Progress bars on a real terminal: no wrapped line, no torn piece, one line left for each bar."""
+
+import os
+import re
+import signal
+import unittest
+
+from screens import WORKERS, Terminal, agent_of, ddprun, python_with, with_python
+
+WIDTHS = (60, 80, 200)
+GROUPS = (1, 2, 8)
+
+
+class Recorder(unittest.TestCase):
+    def record(self, columns, workers, script, *words, python="python3"):
+        """What a job has left on a terminal."""
+        with Terminal(columns) as terminal:
+            terminal.start(*ddprun(workers, WORKERS / script, *words), environment=with_python(python))
+            lines, code = terminal.result()
+            self.assertEqual(code, 0, lines)
+            self.assertTrue(terminal.cursor_shown())
+        for line in lines:
+            self.assertLessEqual(len(line), columns, f"wrapped: {line}")
+        return lines
+
+    def check_bars(self, lines, workers, bar, other):
+        """Each rank has left one line for its bar; every other line is whole."""
+        prefix = r"\[rank(\d+)\] " if workers > 1 else "()"
+        found = [match.group(1) for line in lines if (match := re.fullmatch(prefix + bar, line))]
+        self.assertEqual(sorted(found), sorted(str(rank) if workers > 1 else "" for rank in range(workers)), lines)
+        for line in lines:
+            self.assertRegex(line, f"^({prefix})({bar}|{other})$")
+
+    def check_counter(self, columns, workers):
+        lines = self.record(columns, workers, "counter.py", 20, 0.05)
+        self.check_bars(lines, workers, r"step  20/20 #+", "nothing else")
+        if workers > 1:
+            self.assertEqual({len(line) for line in lines}, {columns})
+
+    def check_tqdm(self, columns, workers):
+        python = python_with("tqdm")
+        lines = self.record(columns, workers, "tqdm_bar.py", python=python)
+        # One worker writes to the terminal itself, and there a print goes behind the bar.
+        if workers > 1:
+            self.check_bars(lines, workers, r"epoch: 100%.*40/40 .*\]", r"loss of \d at \d+")
+            self.assertEqual(sum("loss of" in line for line in lines), 4 * workers)
+
+    def check_position(self, columns, workers):
+        python = python_with("tqdm")
+        lines = self.record(columns, workers, "tqdm_position.py", python=python)
+        self.check_bars(lines, workers, r"epoch: 100%.*40/40 .*\]", "nothing else")
+
+    def check_rich(self, columns, workers):
+        python = python_with("rich")
+        lines = self.record(columns, workers, "rich_progress.py", python=python)
+        self.check_bars(lines, workers, r"epoch .* 100% 0:00:00", r"batch .* 100% 0:00:00|loss of \d at \d+")
+        self.assertEqual(sum("loss of" in line for line in lines), 4 * workers)
+        self.assertEqual(sum("batch" in line for line in lines), workers)
+
+
+class Recordings(Recorder):
+    def test_a_bar_of_each_of_eight_workers_is_one_line(self):
+        self.check_counter(60, 8)
+
+    def test_a_bar_fills_a_terminal_of_200_columns(self):
+        self.check_counter(200, 2)
+
+    def test_tqdm_and_prints_of_two_workers_are_whole(self):
+        self.check_tqdm(80, 2)
+
+    def test_tqdm_at_a_position_for_each_of_eight_workers(self):
+        self.check_position(60, 8)
+
+    def test_rich_with_two_bars_on_two_workers(self):
+        self.check_rich(80, 2)
+
+    def test_train_draws_a_bar_and_a_table_that_fit(self):
+        for columns in (60, 80):
+            with self.subTest(columns=columns), Terminal(columns) as terminal:
+                terminal.start(*ddprun(2, "train", "--epochs", "2", "--out", "run"))
+                lines, code = terminal.result(300)
+                self.assertEqual(code, 0, lines)
+                table = [line for line in lines if re.search(r"epoch  .*held-out accuracy", line)]
+                self.assertEqual(len(table), 1, lines)
+                # Paths and the hash line are as long as they are.
+                for line in lines:
+                    if not re.search(r"checkpoint|\(V=|training on", line):
+                        self.assertLessEqual(len(line), columns, line)
+                self.assertFalse([line for line in lines if re.search(r"step \d+/\d+", line)], lines)
+
+
+class WholeRecordings(Recorder):
+    """Every program with every number of workers at every width."""
+
+    def every(self, check):
+        for columns in WIDTHS:
+            for workers in GROUPS:
+                with self.subTest(columns=columns, workers=workers):
+                    check(columns, workers)
+
+    def test_every_counter(self):
+        self.every(self.check_counter)
+
+    def test_every_tqdm(self):
+        self.every(self.check_tqdm)
+
+    def test_every_tqdm_with_positions(self):
+        self.every(self.check_position)
+
+    def test_every_rich(self):
+        self.every(self.check_rich)
+
+    def test_every_trainer_of_transformers(self):
+        python = python_with("torch", "transformers", "accelerate")
+        for columns in WIDTHS:
+            for workers in (1, 2):
+                with self.subTest(columns=columns, workers=workers), Terminal(columns) as terminal:
+                    terminal.start(*ddprun(workers, WORKERS / "hf_trainer.py"), environment=with_python(python))
+                    lines, code = terminal.result(300)
+                    self.assertEqual(code, 0, lines)
+                    bars = [line for line in lines if re.search(r"100%\|.*20/20", line)]
+                    self.assertEqual(len(bars), 1, lines)
+                    for line in lines:
+                        self.assertFalse(re.search(r"^(\[rank\d\] )?\s*\d+%\|(?!.*20/20)", line), f"torn: {line}")
+                        if "%|" in line:
+                            self.assertLessEqual(len(line), columns, line)
+
+
+class Interruptions(unittest.TestCase):
+    def bars(self, lines):
+        return [line for line in lines if re.match(r"\[rank\d\] step +\d+/\d+ #", line)]
+
+    def running(self, terminal, *words):
+        terminal.start(*ddprun(2, *words))
+        terminal.wait_for(lambda lines: len(self.bars(lines)) == 2)
+
+    def test_after_ctrl_c_the_screen_is_whole(self):
+        with Terminal(80) as terminal:
+            self.running(terminal, "--grace-period=5", WORKERS / "counter.py", "1000", "0.05")
+            terminal.key("C-c")
+            lines, code = terminal.result()
+            self.assertEqual(code, 130)
+            self.assertEqual(len([line for line in lines if "SIGINT: stopping the workers" in line]), 1, lines)
+            for line in self.bars(lines):
+                self.assertRegex(line, r"^\[rank\d\] step +\d+/1000 #+$")
+            self.assertLessEqual(len(self.bars(lines)), 2, lines)
+            self.assertTrue(terminal.cursor_shown())
+
+    def test_ctrl_z_takes_bars_away_and_fg_brings_them_back(self):
+        with Terminal(80) as terminal:
+            terminal.start(*ddprun(2, WORKERS / "counter.py", "60", "0.1"))
+            terminal.wait_for(lambda lines: len(self.bars(lines)) == 2)
+            terminal.key("C-z")
+            lines = terminal.wait_for(lambda now: any("Stopped" in line for line in now))
+            self.assertEqual(self.bars(lines), [])
+            terminal.type("fg")
+            lines = terminal.wait_for(lambda now: len([line for line in self.bars(now) if "60/60" in line]) == 2)
+            self.assertEqual(len(self.bars(lines)), 2, lines)
+
+    def test_a_worker_that_is_killed_leaves_the_last_state_of_its_bar_in_one_line(self):
+        with Terminal(80) as terminal:
+            terminal.start(*ddprun(2, WORKERS / "counter.py", "20", "0.05", "crash"))
+            lines, code = terminal.result()
+            self.assertEqual(code, 137)
+            self.assertLessEqual(len(self.bars(lines)), 2, lines)
+            self.assertRegex("\n".join(lines), r"(?m)^\[rank0\] step  10/20 #+$")
+            self.assertTrue(any(line.startswith("ddprun: culprit: rank 0") for line in lines), lines)
+
+    def test_after_the_agent_is_killed_the_message_has_a_line_of_its_own(self):
+        with Terminal(80) as terminal:
+            self.running(terminal, "--grace-period=1", WORKERS / "counter.py", "1000", "0.05")
+            os.kill(agent_of(terminal.pid()), signal.SIGKILL)
+            lines, _ = terminal.result()
+            self.assertTrue(any(line.startswith("ddprun: ") for line in lines), lines)
+
+    def test_a_resize_leaves_no_pieces_of_bars(self):
+        with Terminal(100) as terminal:
+            terminal.start(*ddprun(2, WORKERS / "counter.py", "60", "0.05"))
+            terminal.wait_for(lambda lines: len(self.bars(lines)) == 2)
+            for columns in (70, 120, 50):
+                terminal.resize(columns)
+                # What was wrapped meanwhile may have scrolled away; on the screen are two rows and no piece.
+                terminal.wait_for(lambda _: sorted(len(row) for row in self.rows(terminal)) == [columns, columns])
+            _, code = terminal.result()
+            self.assertEqual(code, 0)
+            self.assertEqual(len(self.rows(terminal)), 2, terminal.visible())
+
+    def rows(self, terminal):
+        """The rows of the screen below the command that have something of a bar."""
+        return [row for row in terminal.visible() if "#" in row or "step" in row]
+
+
+class Prompts(unittest.TestCase):
+    def test_a_question_is_answered_while_others_draw_bars(self):
+        code = ("import os, time, sys\n"
+                "if os.environ['RANK'] == '0':\n"
+                "    print('got', input('Continue? '))\n"
+                "else:\n"
+                "    for i in range(40): sys.stderr.write(f'\\rstep {i}'); sys.stderr.flush(); time.sleep(0.05)\n"
+                "    sys.stderr.write('\\n')\n")
+        with Terminal(80) as terminal:
+            terminal.start(*ddprun(2, "--no-python", "python3", "-c", code))
+            terminal.wait_for(lambda lines: any(line.startswith("[rank0] Continue?") for line in lines))
+            terminal.type("yes")
+            lines, code = terminal.result()
+            self.assertEqual(code, 0)
+            self.assertIn("[rank0] Continue? yes", lines)
+            self.assertTrue(any(line.endswith("got yes") for line in lines), lines)
+            self.assertEqual([line for line in lines if "step" in line], ["[rank1] step 39"])
+
+
+class OddTerminals(unittest.TestCase):
+    def run_on(self, columns, *words, environment=()):
+        with Terminal(columns) as terminal:
+            terminal.start(*ddprun(2, *words), environment=environment)
+            return terminal.result()
+
+    def test_of_20_columns(self):
+        lines, code = self.run_on(20, WORKERS / "counter.py", "10", "0.05")
+        self.assertEqual(code, 0)
+        self.assertEqual(len(lines), 2, lines)
+
+    def test_a_dumb_terminal_gets_lines(self):
+        lines, code = self.run_on(80, "--bar-interval=0.3", WORKERS / "counter.py", "20", "0.05", environment=["TERM=dumb"])
+        self.assertEqual(code, 0)
+        for line in lines:
+            self.assertRegex(line, r"^\[rank\d\] step +\d+/20 #+$")
+        self.assertEqual(len([line for line in lines if "20/20" in line]), 2, lines)
+        self.assertGreater(len(lines), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

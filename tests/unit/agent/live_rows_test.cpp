@@ -1,0 +1,213 @@
+#include "agent/streams/live_rows.hpp"
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace std::chrono_literals;
+using ddprun::agent::LiveRows;
+
+namespace {
+
+/// Rows, the lines that became final, a clock that moves by hand.
+struct Worker {
+  void write(const std::string& bytes) { rows.write(bytes, now, finished); }
+  void wait(std::chrono::milliseconds time) {
+    now += time;
+    rows.settle(now, finished);
+  }
+  std::string end() {
+    rows.finish(finished);
+    return finished;
+  }
+  [[nodiscard]] std::vector<std::string> shown(int columns = 1000) const {
+    return rows.shown(columns);
+  }
+  LiveRows rows;
+  LiveRows::Clock::time_point now{};
+  std::string finished;
+};
+
+using Rows = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a bar that is drawn again has its newest state") {
+  Worker worker;
+  worker.write("\r 10%");
+  worker.write("\r 20%");
+  CHECK(worker.shown() == Rows{" 20%"});
+  CHECK(worker.finished.empty());
+  worker.write("\n");
+  CHECK(worker.finished == " 20%\n");
+  CHECK(worker.rows.idle());
+}
+
+TEST_CASE("counters that end with a carriage return are bars, too") {
+  Worker worker;
+  worker.write("step 9\r");
+  CHECK(worker.shown() == Rows{"step 9"});
+  worker.write("step 10\r");
+  CHECK(worker.shown() == Rows{"step 10"});
+  CHECK(worker.end() == "step 10\n");
+}
+
+TEST_CASE("a shorter state keeps the end of a longer one, as on any terminal") {
+  Worker worker;
+  worker.write("hello\rab");
+  CHECK(worker.shown() == Rows{"abllo"});
+  worker.write("\rab\x1b[K");
+  CHECK(worker.shown() == Rows{"ab"});
+  worker.write("\r  ");
+  CHECK(worker.shown().empty());
+}
+
+TEST_CASE("styles go with the characters they were for") {
+  Worker worker;
+  worker.write("\r\x1b[32mok\x1b[0m rest");
+  CHECK(worker.shown() == Rows{"\x1b[32mok\x1b[0m rest"});
+  worker.write("\r\x1b[1m\x1b[31mno");
+  CHECK(worker.shown() == Rows{"\x1b[1;31mno\x1b[0m rest"});
+  CHECK(worker.shown(1) == Rows{"\x1b[1;31mn\x1b[0m"});
+}
+
+TEST_CASE("tqdm's bar at position 2 takes no empty lines") {
+  Worker worker;
+  worker.rows.hold_empty_lines(true);
+  for (const char* state : {"10%", "20%", "30%"}) {
+    worker.write("\n\n");
+    worker.write("\r" + std::string(state));
+    worker.write("\x1b[A\x1b[A");
+    CHECK(worker.shown() == Rows{state});
+  }
+  CHECK(worker.finished.empty());
+  // It ends as tqdm ends: at position 0, with a newline.
+  worker.write("\r100%");
+  worker.write("\n");
+  CHECK(worker.end() == "100%\n");
+}
+
+TEST_CASE("tqdm's bar at position 1 leaves one line as well") {
+  Worker worker;
+  worker.rows.hold_empty_lines(true);
+  worker.write("\n\r 50%\x1b[A");
+  worker.write("\r100%\n");
+  CHECK(worker.end() == "100%\n");
+}
+
+TEST_CASE("a worker that is killed leaves the last state of its bar") {
+  Worker worker;
+  worker.rows.hold_empty_lines(true);
+  worker.write("\n\n\r 50%\x1b[A\x1b[A");
+  CHECK(worker.end() == " 50%\n");
+}
+
+TEST_CASE("rich's rows are drawn in place, and lines go above them") {
+  Worker worker;
+  worker.write("\x1b[?25l");
+  worker.write("down 10%\nup 5%");
+  CHECK(worker.shown() == Rows{"down 10%", "up 5%"});
+  const std::string back = "\r\x1b[2K\x1b[1A\x1b[2K";
+  worker.write(back + "down 20%\nup 7%");
+  CHECK(worker.finished.empty());
+  CHECK(worker.shown() == Rows{"down 20%", "up 7%"});
+  worker.write(back + "a line\ndown 20%\nup 7%");
+  worker.write(back + "down 30%\nup 9%");
+  CHECK(worker.finished == "a line\n");
+  worker.write("\n\x1b[?25h");
+  CHECK(worker.finished == "a line\ndown 30%\nup 9%\n");
+  CHECK(worker.rows.idle());
+}
+
+TEST_CASE("a finished row that nothing comes back to is final after a while") {
+  Worker worker;
+  worker.write("first\n\r10%\x1b[A\r60%\x1b[B");  // it moves by one row, and ends below
+  CHECK(worker.finished == "first\n");
+  worker.write("\rTraceback\n");
+  CHECK(worker.finished == "first\n60%\n");
+  CHECK(worker.rows.settles_at());
+  worker.wait(LiveRows::kSettle);
+  worker.wait(LiveRows::kSettleDrawn);
+  CHECK(worker.finished == "first\n60%\nTraceback\n");
+  CHECK_FALSE(worker.rows.settles_at());
+}
+
+TEST_CASE("text printed behind a bar that fills the width is a line of its own") {
+  Worker worker;
+  worker.rows.set_columns(10);
+  worker.write("\r##########");
+  worker.write("loss 0.5\n");
+  CHECK(worker.finished == "loss 0.5\n");
+  CHECK(worker.shown() == Rows{"##########"});
+  worker.write("\r==========");
+  CHECK(worker.shown() == Rows{"=========="});
+}
+
+TEST_CASE("text printed behind a bar at rest is a line of its own") {
+  Worker worker;
+  worker.write("\r37it");
+  worker.wait(LiveRows::kBarRests);
+  worker.write("loss 0.5\n");
+  CHECK(worker.finished == "loss 0.5\n");
+  CHECK(worker.shown() == Rows{"37it"});
+}
+
+TEST_CASE("a bar that is longer than the terminal is cut, however long") {
+  Worker worker;
+  worker.rows.set_columns(20);
+  for (const char c : {'a', 'b'}) {
+    worker.write("\r" + std::string(100'000, c));
+    CHECK(worker.shown() == Rows{std::string(20, c)});
+  }
+  CHECK(worker.end() == std::string(20, 'b') + "\n");
+}
+
+TEST_CASE("a bar that was drawn for a wider terminal loses its end") {
+  Worker worker;
+  worker.rows.set_columns(10);
+  worker.write("\r##########");
+  worker.rows.set_columns(4);
+  CHECK(worker.shown() == Rows{"####"});
+}
+
+TEST_CASE("wide characters and accents keep their columns") {
+  Worker worker;
+  worker.write("\r\xe6\x97\xa5\xe6\x9c\xac!");
+  worker.write("\r\x1b[2Cx");  // over the second one
+  CHECK(worker.shown() == Rows{"\xe6\x97\xa5x !"});
+  CHECK(worker.shown(1).empty());
+  worker.write("\re\xcc\x81");
+  CHECK(worker.shown(1) == Rows{"e\xcc\x81"});
+}
+
+TEST_CASE("sequences and characters that come in pieces are whole") {
+  const std::string bytes = "\r\x1b[1;32mgr\xc3\xbcn\x1b[0m \xe2\x96\x88\r\x1b[2K\x1b[1A";
+  Worker whole;
+  whole.write(bytes);
+  Worker pieces;
+  for (const char c : bytes) pieces.write(std::string(1, c));
+  CHECK(whole.shown() == pieces.shown());
+}
+
+TEST_CASE("any bytes end as lines, within bounds") {
+  std::mt19937 random(11);
+  const std::vector<std::string> words = {
+      "\x1b[A",    "\x1b[9999A", "\x1b[B",    "\x1b[2J",  "\x1b[H",    "\x1b[K",       "\x1b[1K",
+      "\x1b[J",    "\x1b[1J",    "\x1b[?25l", "\x1b[3P",  "\x1b[9@",   "\x1b[99X",     "\x1b[5G",
+      "\x1b[?25h", "\r",         "\n",        "\b",       "\t",        "\xe6\x97\xa5", "word",
+      "\xff",      "\x1b[31m",   "\x1b",      "\xcc\x81", "\x1b[9999C"};
+  for (int round = 0; round < 300; ++round) {
+    Worker worker;
+    worker.rows.set_columns(static_cast<int>(random() % 3) * 20);
+    worker.rows.hold_empty_lines(random() % 2 == 0);
+    for (int i = 0; i < 300; ++i) {
+      worker.write(words[random() % words.size()]);
+      if (random() % 20 == 0) worker.wait(std::chrono::milliseconds(random() % 500));
+      CHECK(worker.shown().size() <= LiveRows::kRowsMax);
+    }
+    worker.end();
+    CHECK(worker.rows.idle());
+    CHECK((worker.finished.empty() || worker.finished.back() == '\n'));
+  }
+}

@@ -1,0 +1,138 @@
+#include "agent/streams/stream_text.hpp"
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+using ddprun::agent::kLineBytesMax;
+using ddprun::agent::LineEnding;
+using ddprun::agent::StreamText;
+
+namespace {
+
+using Lines = std::vector<std::pair<std::string, LineEnding>>;
+
+struct Sink {
+  void lines(std::string_view block) {
+    CHECK(block.ends_with('\n'));
+    CHECK(block.find('\r') == std::string_view::npos);
+    for (; !block.empty(); block.remove_prefix(block.find('\n') + 1))
+      line(block.substr(0, block.find('\n')), LineEnding::newline);
+  }
+  void line(std::string_view text, LineEnding ending) {
+    out.emplace_back(std::string(text), ending);
+  }
+  void redrawn() { ++drawn; }
+  Lines out;
+  int drawn = 0;
+};
+
+Lines lines_of(const std::vector<std::string>& pieces, bool finish = true) {
+  StreamText text;
+  Sink sink;
+  for (const std::string& piece : pieces) text.feed(piece, {}, sink);
+  if (finish) text.finish(sink);
+  return sink.out;
+}
+
+std::pair<std::string, LineEnding> line(const std::string& text) {
+  return {text, LineEnding::newline};
+}
+
+}  // namespace
+
+TEST_CASE("a line is given when its newline has come, not before") {
+  CHECK(lines_of({"hel", "lo"}, false).empty());
+  CHECK(lines_of({"hel", "lo\nwor"}, false) == Lines{line("hello")});
+  CHECK(lines_of({"a\n\nb\n"}) == Lines{line("a"), line(""), line("b")});
+}
+
+TEST_CASE("the end of the stream ends its last line") {
+  CHECK(lines_of({"a\nb"}) == Lines{line("a"), line("b")});
+  CHECK(lines_of({""}).empty());
+}
+
+TEST_CASE("of a bar the last state is a line, and the others are told") {
+  StreamText text;
+  Sink sink;
+  text.feed("10%\r20%\r", {}, sink);
+  CHECK(sink.out.empty());
+  CHECK(sink.drawn == 1);
+  CHECK(text.live(80) == std::vector<std::string>{"20%"});
+  text.feed("\n", {}, sink);
+  CHECK(sink.out == Lines{line("20%")});
+  CHECK(text.live(80).empty());
+}
+
+TEST_CASE("a carriage return before a newline is no part of the line") {
+  CHECK(lines_of({"a\r\nb\r\n"}) == Lines{line("a"), line("b")});
+  CHECK(lines_of({"a\r", "\n"}) == Lines{line("a")});
+}
+
+TEST_CASE("coloured lines pass as they are") {
+  CHECK(lines_of({"\x1b[31mred\x1b[0m  \nplain\n"}) ==
+        Lines{line("\x1b[31mred\x1b[0m  "), line("plain")});
+}
+
+TEST_CASE("sequences that move the cursor or switch modes are not passed on") {
+  CHECK(lines_of({"a\n\x1b[?25h"}) == Lines{line("a")});
+  CHECK(lines_of({"\x1b[2J\x1b[Hstart\n"}) == Lines{line("start")});
+  CHECK(lines_of({"\x1b]0;title\x07text\n"}) == Lines{line("text")});
+}
+
+TEST_CASE("bytes that are no text pass through") {
+  const std::string bytes("a\0b\xff\n", 5);
+  CHECK(lines_of({bytes}) == Lines{line(std::string("a\0b\xff", 4))});
+}
+
+TEST_CASE("a line over the limit comes in pieces and loses nothing") {
+  const std::string text(kLineBytesMax * 2 + 10, 'x');
+  const Lines lines = lines_of({text + "\nafter\n"});
+  std::string joined;
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) joined += lines[i].first;
+  CHECK(joined == text);
+  CHECK(lines.front().second == LineEnding::none);
+  CHECK(lines[lines.size() - 2].second == LineEnding::newline);
+  CHECK(lines.back() == line("after"));
+}
+
+TEST_CASE("a prompt is given as a piece, and what follows goes behind it as it is") {
+  StreamText text;
+  Sink sink;
+  text.feed("(Pdb) ", {}, sink);
+  text.give_piece(sink);
+  text.feed("\b\x1b[K", {}, sink);
+  text.feed("42\nnext\n", {}, sink);
+  CHECK(sink.out == Lines{{"(Pdb) ", LineEnding::none},
+                          {"\b\x1b[K", LineEnding::none},
+                          line("42"),
+                          line("next")});
+}
+
+TEST_CASE("on a terminal empty lines wait for the text below them") {
+  StreamText text;
+  text.set_terminal(80);
+  Sink sink;
+  text.feed("a\n\n\n", {}, sink);
+  CHECK(sink.out == Lines{line("a")});
+  text.feed("b\n", {}, sink);
+  CHECK(sink.out == Lines{line("a"), line(""), line(""), line("b")});
+}
+
+TEST_CASE("how the bytes are cut makes no difference") {
+  std::mt19937 random(7);
+  const std::string alphabet = "ab\n\r";
+  for (int round = 0; round < 500; ++round) {
+    std::string text;
+    for (int i = 0; i < 60; ++i) text.push_back(alphabet[random() % alphabet.size()]);
+    std::vector<std::string> pieces;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t n = 1 + random() % 5;
+      pieces.push_back(text.substr(at, n));
+      at += n;
+    }
+    CAPTURE(text);
+    CHECK(lines_of(pieces) == lines_of({text}));
+  }
+}

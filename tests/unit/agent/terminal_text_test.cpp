@@ -1,0 +1,75 @@
+#include "agent/streams/terminal_text.hpp"
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+
+using namespace ddprun::agent;
+using Kind = EscapeSequence::Kind;
+
+TEST_CASE("columns of text: wide characters take two, marks and escape sequences none") {
+  CHECK(text_columns("abc") == 3);
+  CHECK(text_columns("\x1b[1;31mabc\x1b[0m") == 3);
+  CHECK(text_columns("100%|\xe2\x96\x88\xe2\x96\x8f|") == 8);  // blocks of a bar
+  CHECK(text_columns("\xe6\x97\xa5\xe6\x9c\xac") == 4);        // two CJK characters
+  CHECK(text_columns("e\xcc\x81") == 1);                       // e and an accent
+  CHECK(text_columns("\xf0\x9f\x9a\x80") == 2);                // an emoji
+  CHECK(text_columns("\xff\xfe") == 2);                        // no UTF-8: a column each
+  CHECK(text_columns("\x1b]8;;http://x\x1b\\link\x1b]8;;\x07") == 4);
+}
+
+TEST_CASE("text is cut between characters, and its styles are switched off") {
+  CHECK(cut_to_columns("abcdef", 4) == "abcd");
+  CHECK(cut_to_columns("abc", 4) == "abc");
+  CHECK(cut_to_columns("\x1b[31mabcdef", 2) == "\x1b[31mab\x1b[0m");
+  CHECK(cut_to_columns("\x1b[31ma\x1b[0mbc", 2) == "\x1b[31ma\x1b[0mb");
+  CHECK(cut_to_columns("a\xe6\x97\xa5", 2) == "a");
+  CHECK(cut_to_columns("abc", 0).empty());
+}
+
+TEST_CASE("escape sequences are told apart") {
+  CHECK(read_escape("\x1b[1;31mx").kind == Kind::style);
+  CHECK(read_escape("\x1b[1;31mx").bytes == 7);
+  CHECK(read_escape("\x1b[1;31mx").parameters == "1;31");
+  const EscapeSequence up = read_escape("\x1b[12A");
+  CHECK(up.kind == Kind::control);
+  CHECK(up.final == 'A');
+  CHECK(up.number(1) == 12);
+  CHECK(read_escape("\x1b[A").number(1) == 1);
+  CHECK(read_escape("\x1b[99999999999A").number(1) == 9999);
+  CHECK(read_escape("\x1b[?25l").parameters == "?25");
+  CHECK(read_escape("\x1b]0;title\x07x").bytes == 10);
+  CHECK(read_escape("\x1b]0;title\x1b\\x").bytes == 11);
+  CHECK(read_escape("\x1b(B").bytes == 3);
+  CHECK(read_escape("\x1b"
+                    "7")
+            .bytes == 2);
+  for (const char* part : {"\x1b", "\x1b[", "\x1b[31", "\x1b]0;title", "\x1b]0;title\x1b", "\x1b("})
+    CHECK(read_escape(part).kind == Kind::incomplete);
+  CHECK(read_escape("\x1b[" + std::string(kEscapeBytesMax, '1')).bytes == 1);
+}
+
+TEST_CASE("a line stays in its line when it has styles and links alone") {
+  CHECK(stays_in_line("plain"));
+  CHECK(stays_in_line("\x1b[1mbold\x1b[0m"));
+  CHECK(stays_in_line("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"));
+  CHECK_FALSE(stays_in_line("a\rb"));
+  CHECK_FALSE(stays_in_line("a\bb"));
+  CHECK_FALSE(stays_in_line("\x1b[2Kline"));
+  CHECK_FALSE(stays_in_line("half \x1b[3"));
+}
+
+TEST_CASE("any bytes are read to their end") {
+  std::mt19937 random(3);
+  for (int round = 0; round < 2000; ++round) {
+    std::string bytes = "\x1b";
+    for (auto i = random() % 12; i > 0; --i)
+      bytes.push_back(static_cast<char>(random() % 4 == 0 ? random() % 256
+                                                          : "[]01;?mAK\x1b\x07"[random() % 11]));
+    const EscapeSequence sequence = read_escape(bytes);
+    CAPTURE(bytes);
+    CHECK(sequence.bytes <= bytes.size());
+    CHECK((sequence.bytes > 0 || sequence.kind == Kind::incomplete));
+    CHECK(text_columns(cut_to_columns(bytes, 3)) <= 3);
+  }
+}
