@@ -1,6 +1,6 @@
 # Everything the build takes from the machine. All of it is packaged by Debian and Ubuntu; CUDA and NCCL are optional.
 find_package(Threads REQUIRED)
-find_package(Boost 1.81 REQUIRED)  # headers only: Asio and System
+find_package(BoostHeaders 1.81 REQUIRED)  # Asio and System
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
