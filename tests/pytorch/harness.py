@@ -1,7 +1,7 @@
 """What the tests with real PyTorch share: the interpreters that have it, and programs run with a deadline.
 
-Tried are python3 (the first on PATH, and /usr/bin/python3, where distributions put their torch) and those that
-DDPRUN_TEST_PYTHON names, separated by ':'. Without any torch a test is skipped, which ctest shows.
+Tried are python3 (the first on PATH, and /usr/bin/python3, where distributions put their torch), build/pytorch-venv, and
+those that DDPRUN_TEST_PYTHON names, separated by ':'. Without any torch a test is skipped, which ctest shows.
 """
 
 import contextlib
@@ -19,6 +19,8 @@ import threading
 import unittest
 
 BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", "."))
+# Where scripts/install-deps --tests puts PyPI's torch when the distribution has none.
+VENV_PYTHON = pathlib.Path(__file__).resolve().parents[2] / "build" / "pytorch-venv" / "bin" / "python"
 WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
 
 # Says which torch an interpreter has without importing it, which takes seconds.
@@ -85,7 +87,7 @@ def probe(python):
 def torches():
     found = {}
     named = [name for name in os.environ.get("DDPRUN_TEST_PYTHON", "").split(":") if name]
-    for name in [*named, "python3", "/usr/bin/python3"]:
+    for name in [*named, "python3", "/usr/bin/python3", str(VENV_PYTHON)]:
         torch = probe(name) if shutil.which(name) else None
         if torch is not None:
             found.setdefault((torch.python, torch.origin), torch)
@@ -179,7 +181,7 @@ def with_each_torch(test, needs_torchrun=False):
         if not usable and torches():
             self.skipTest("no torchrun that works: torch was built without libuv")
         if not usable:
-            self.skipTest("no Python with torch: scripts/install-deps --tests, or name one by DDPRUN_TEST_PYTHON")
+            self.skipTest("no PyTorch: scripts/install-deps --tests, or name a Python that has it by DDPRUN_TEST_PYTHON")
         for torch in usable:
             with self.subTest(str(torch)), tempfile.TemporaryDirectory() as folder:
                 self.folder = pathlib.Path(folder)

@@ -139,7 +139,7 @@ TEST_CASE("half precisions give nearly the same loss and gradients, but not the 
 }
 
 TEST_CASE(
-    "fp16 gradients overflow to inf or nan when the loss scale is too high; fp32 ones do not") {
+    "fp16 gradients overflow to inf or nan when the loss scale is too high, fp32 ones do not") {
   Setup setup;
   const auto overflows = [&](Precision precision, float scale) {
     const Trained trained = setup.train(precision, scale);
