@@ -1,8 +1,13 @@
 # Run at every build (cmake -P): writes OUTPUT with version, git state and compiler, only when something changed.
-execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --tags
-  OUTPUT_VARIABLE git_state OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-if(failed OR NOT git_state)
-  set(git_state "no git state")
+# A source tree of its own has no .git; the repository around it, if there is one, is another project's.
+if(EXISTS ${SOURCE_DIR}/.git)
+  execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --tags
+    OUTPUT_VARIABLE git_state OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed OR NOT git_state)
+    set(git_state "git state unknown")
+  endif()
+else()
+  set(git_state "not built from a git checkout")
 endif()
 set(text "#pragma once
 namespace ddprun::proto {

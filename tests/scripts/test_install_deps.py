@@ -1,4 +1,4 @@
-"""Tests of scripts/install-deps on a pretended machine: PATH holds fakes of apt-get and its friends that write down how
+"""Tests of scripts/install-deps (and scripts/lib/install-torch) on a pretended machine: PATH holds fakes of apt-get and its friends that write down how
 they are called, and a folder stands for the machine's /usr."""
 
 import os
@@ -20,8 +20,8 @@ PROVIDES = {
     "zlib1g-dev": "zlib.h",
     "libboost1.81-dev": "boost/version.hpp",
 }
-PLAIN_TOOLS = ["bash", "cat", "dirname", "find", "grep", "head", "ln", "mkdir", "mktemp", "readlink", "rm", "sed", "sort",
-               "tail", "timeout", "touch", "env", "true"]
+PLAIN_TOOLS = ["basename", "bash", "cat", "cp", "dirname", "find", "grep", "head", "ln", "mkdir", "mktemp", "paste",
+               "readlink", "rm", "sed", "sleep", "sort", "tail", "timeout", "touch", "env", "true"]
 
 FAKE_APT_GET = """#!/usr/bin/env bash
 echo "apt-get $*" >>"$FAKE_MACHINE/calls"
@@ -34,10 +34,17 @@ case "$*" in
       if [[ -e $FAKE_MACHINE/unknown/$package ]]; then echo "E: Unable to locate package $package"; exit 100; fi
       cat "$FAKE_MACHINE/plans/$package" 2>/dev/null || echo "Inst $package (1.0 Debian:12 [amd64])"
     done ;;
-  update*) [[ ! -e $FAKE_MACHINE/offline ]] ;;
+  update*)
+    if [[ -e $FAKE_MACHINE/stale ]]; then echo "W: Failed to fetch http://mirror/dists: Could not resolve 'mirror'"; fi
+    if [[ -e $FAKE_MACHINE/offline ]]; then echo "E: Could not resolve 'mirror'"; exit 100; fi ;;
   download*) touch "${packages[@]/%/.deb}" ;;
   *--download-only*) [[ ! -e $FAKE_MACHINE/broken_mirror ]] ;;
   install*)
+    if [[ -e $FAKE_MACHINE/no_space ]]; then echo "E: You don't have enough free space in /var/cache/apt/archives/."; exit 100; fi
+    if [[ -e $FAKE_MACHINE/slow ]]; then
+      echo "Unpacking something ..."
+      until [[ -e $FAKE_MACHINE/go_on ]]; do sleep 0.05; done
+    fi
     for package in "${packages[@]}"; do "$FAKE_MACHINE/provide" "$package" "$DDPRUN_SYSTEM_ROOT"; done ;;
 esac
 """
@@ -63,9 +70,25 @@ PROVIDE = """#!/usr/bin/env bash
 case "$1" in
 %s
   python3-torch) touch "$FAKE_MACHINE/torch" ;;
+  python3-venv) touch "$FAKE_MACHINE/venv_module" ;;
   g++) printf '#!/bin/sh\\necho 12.2.0\\n' >"$FAKE_MACHINE/bin/g++"; chmod +x "$FAKE_MACHINE/bin/g++" ;;
 esac
 exit 0
+"""
+FAKE_PYTHON = """#!/usr/bin/env bash
+case "$*" in
+  *find_spec*) [[ -e $FAKE_MACHINE/torch ]] ;;
+  *ensurepip*) [[ -e $FAKE_MACHINE/venv_module ]] ;;
+  "-m venv "*)
+    mkdir -p "$3/bin"
+    ln -s "$FAKE_MACHINE/pip" "$3/bin/pip"
+    printf '#!/bin/sh\\n[ -e "$FAKE_MACHINE/torch_of_pypi" ]\\n' >"$3/bin/python"
+    "$FAKE_MACHINE/executable" "$3/bin/python" ;;
+esac
+"""
+FAKE_PIP = """#!/usr/bin/env bash
+echo "pip $*" >>"$FAKE_MACHINE/calls"
+[[ -e $FAKE_MACHINE/pypi ]] && touch "$FAKE_MACHINE/torch_of_pypi"
 """
 
 
@@ -80,6 +103,7 @@ class Machine:
         self.project = self.folder / "the project"
         (self.project / "scripts").mkdir(parents=True)
         shutil.copy(ROOT / "scripts" / "install-deps", self.project / "scripts")
+        shutil.copytree(ROOT / "scripts" / "lib", self.project / "scripts" / "lib")
         for tool in PLAIN_TOOLS:
             (self.bin / tool).symlink_to(shutil.which(tool))
         for name, text in {"apt-get": FAKE_APT_GET, "apt-cache": FAKE_APT_CACHE, "dpkg": FAKE_DPKG}.items():
@@ -91,10 +115,12 @@ class Machine:
         self.program("provide", PROVIDE % "\n".join(cases), self.folder)
         self.program("g++", "#!/bin/sh\necho 12.2.0\n")
         self.program("cmake", "#!/bin/sh\necho cmake version 3.25.1\n")
-        for name in ("ninja", "git"):
-            self.program(name, "#!/bin/sh\n")
-        self.program("python3", '#!/bin/sh\n[ -e "$FAKE_MACHINE/torch" ]\n')
-        (self.folder / "torch").touch()
+        self.program("ninja", "#!/bin/sh\n")
+        self.program("python3", FAKE_PYTHON)
+        self.program("pip", FAKE_PIP, self.folder)
+        self.program("executable", f'#!/bin/sh\n{shutil.which("chmod")} +x "$1"\n', self.folder)
+        for name in ("torch", "venv_module"):
+            (self.folder / name).touch()
         self.room(50_000_000)
         self.user(0)
         (self.folder / "default_boost").write_text("1.74.0.3\n")
@@ -157,8 +183,8 @@ class InstallDeps(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
-    def fails(self, *options):
-        done = self.machine.install_deps(*options)
+    def fails(self, *options, **environment):
+        done = self.machine.install_deps(*options, **environment)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(done.stdout, "")
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
@@ -195,8 +221,10 @@ class InstallDeps(unittest.TestCase):
     def test_a_user_without_sudo_is_told_the_command_and_nothing_is_installed(self):
         self.machine.user(1000)
         self.machine.lacks("zlib1g-dev", "libcli11-dev")
-        message = self.fails()
-        self.assertIn("apt-get install --no-remove --no-install-recommends libcli11-dev zlib1g-dev", message)
+        message = self.fails(DDPRUN_RUN_AGAIN="scripts/quickstart")
+        self.assertIn("As root, run: apt-get update && apt-get install --no-remove --no-install-recommends libcli11-dev zlib1g-dev; "
+                      "then run scripts/quickstart again", message)
+        self.assertEqual(message.count("zlib1g-dev"), 1)
         self.assertEqual(self.machine.installs(), [])
         self.assertFalse(any(call.startswith("apt-get update") for call in self.machine.calls()))
 
@@ -205,7 +233,7 @@ class InstallDeps(unittest.TestCase):
         self.machine.program("sudo", FAKE_SUDO)
         (self.machine.folder / "sudo_refuses").touch()
         self.machine.lacks("zlib1g-dev")
-        self.assertIn("As root, run: apt-get install", self.fails())
+        self.assertIn("As root, run: apt-get update && apt-get install", self.fails())
         self.assertEqual(self.machine.installs(), [])
 
     def test_a_user_without_package_lists_is_told_the_command(self):
@@ -260,11 +288,56 @@ class InstallDeps(unittest.TestCase):
 
     def test_a_compiler_that_would_upgrade_something_is_refused_with_the_command(self):
         self.machine.lacks_program("g++")
-        self.machine.plan("g++", "Inst libc6 [2.36-9] (2.36-10 Debian:12 [amd64])", "Inst g++ (12.2.0)")
+        self.machine.plan("g++", "Inst libc6 [2.36-9] (2.37-1 Debian:12 [amd64])", "Inst g++ (12.2.0)")
         message = self.fails_after_the_list()
         self.assertIn("apt-get install g++", message)
         self.assertIn("libc6 [2.36-9]", message)
         self.assertEqual(self.machine.installs(), [])
+
+    def test_a_pending_update_of_the_installed_version_is_installed_and_named(self):
+        for old, new in (("5.36.0-7+deb12u3", "5.36.0-7+deb12u4"), ("12.4+deb12u10", "12.4+deb12u11"),
+                         ("1:1.3.dfsg-1+b1", "1:1.3.dfsg-1+deb13u1"), ("2.39-0ubuntu8.3", "2.39-0ubuntu8.4")):
+            with self.subTest(old):
+                self.machine.lacks("zlib1g-dev")
+                self.machine.plan("zlib1g-dev", f"Inst base [{old}] ({new} Debian-Security:12/oldstable-security [amd64]) [x:amd64 ]",
+                                  "Inst zlib1g-dev (1.2.13 Debian:12 [amd64])")
+                done = self.succeeds()
+                self.assertIn(f"base {old} -> {new}", done.stderr)
+                self.assertIn("--no-remove", self.machine.installs()[-1])
+                self.assertFalse((self.machine.project / "build" / "deps").exists())
+
+    def test_a_new_upstream_version_is_refused_however_small_the_step(self):
+        for old, new in (("5.36.0-7", "5.36.1-1"), ("1:1.0-1", "2:1.0-1"), ("12.4+deb12u10", "12.5+deb12u1"), ("1.0", "1.1")):
+            with self.subTest(old):
+                self.machine.program("cmake", "#!/bin/sh\necho cmake version 3.22.1\n")
+                self.machine.plan("cmake", f"Inst base [{old}] ({new} Debian:12 [amd64])", "Inst cmake (3.25.1-1)")
+                self.assertIn(f"Inst base [{old}]", self.fails_after_the_list())
+                self.assertEqual(self.machine.installs(), [])
+
+    def test_a_removal_is_refused_even_beside_an_update_of_the_installed_version(self):
+        self.machine.lacks_program("ninja")
+        self.machine.plan("ninja-build", "Inst base [1.0-1] (1.0-2 Debian:12 [amd64])", "Remv other [1.0-1]")
+        self.assertIn("Remv other", self.fails_after_the_list())
+        self.assertEqual(self.machine.installs(), [])
+
+    def test_git_is_not_needed(self):
+        self.assertFalse((self.machine.bin / "git").exists())
+        self.machine.lacks("zlib1g-dev")
+        self.succeeds()
+        self.assertNotIn(" git", "".join(self.machine.installs()))
+
+    def test_an_installation_that_takes_long_shows_how_far_it_is(self):
+        self.machine.lacks("zlib1g-dev")
+        (self.machine.folder / "slow").touch()
+        with subprocess.Popen([self.machine.project / "scripts" / "install-deps"], stderr=subprocess.PIPE, text=True,
+                              stdin=subprocess.DEVNULL, env=self.machine.environment() | {"DDPRUN_PROGRESS_SECONDS": "1"}) as running:
+            lines = []
+            for line in running.stderr:
+                lines.append(line)
+                if "Unpacking something" in line:
+                    (self.machine.folder / "go_on").touch()
+            self.assertEqual(running.wait(60), 0, lines)
+        self.assertRegex("".join(lines), r"install-deps: \d+ s: Unpacking something")
 
     def fails_after_the_list(self):
         done = self.machine.install_deps()
@@ -323,6 +396,24 @@ class InstallDeps(unittest.TestCase):
         self.assertEqual(len(lines), 1, done.stderr)
         return lines[0]
 
+    def test_pytorch_comes_from_pypi_where_the_distribution_has_none(self):
+        (self.machine.folder / "torch").unlink()
+        (self.machine.folder / "unknown" / "python3-torch").touch()
+        (self.machine.folder / "pypi").touch()
+        (self.machine.folder / "venv_module").unlink()
+        self.succeeds("--tests")
+        self.assertIn("python3-venv", self.machine.installs()[-1])
+        self.assertTrue(any(call.startswith("pip install ") and " torch" in call for call in self.machine.calls()))
+        self.assertTrue((self.machine.project / "build" / "pytorch-venv" / "bin" / "python").exists())
+        (self.machine.folder / "calls").unlink()
+        self.assertEqual(self.succeeds("--tests").stderr, "")
+        self.assertEqual(self.machine.calls(), [])
+
+    def test_pytorch_that_pypi_does_not_give_leaves_no_folder(self):
+        (self.machine.folder / "unknown" / "python3-torch").touch()
+        self.assertIn("pip install torch failed", self.without_torch())
+        self.assertFalse((self.machine.project / "build" / "pytorch-venv").exists())
+
     def test_pytorch_is_installed_for_the_tests_only_and_once(self):
         (self.machine.folder / "torch").unlink()
         self.succeeds()
@@ -354,8 +445,9 @@ class InstallDeps(unittest.TestCase):
 
     def test_pytorch_without_room_for_it_is_left_out_with_a_line(self):
         self.machine.room(900_000)
-        self.assertIn("900 MB free", self.without_torch())
+        self.assertIn("900 MB free at /", self.without_torch())
         self.assertEqual(self.machine.installs(), [])
+        self.assertFalse(any(call.startswith("pip") for call in self.machine.calls()))
 
     def test_pytorch_that_cannot_be_downloaded_is_left_out_with_a_line(self):
         (self.machine.folder / "broken_mirror").touch()
@@ -389,11 +481,38 @@ class InstallDeps(unittest.TestCase):
         self.machine.lacks("zlib1g-dev")
         (self.machine.folder / "offline").touch()
         message = self.fails_after_the_list()
-        self.assertIn("apt-get update failed", message)
+        self.assertIn("apt-get update failed (E: Could not resolve 'mirror'): check the network", message)
         self.assertIn("zlib1g-dev", message)
 
+    def test_a_network_that_fails_while_apt_reports_success_is_named(self):
+        self.machine.lacks("zlib1g-dev")
+        (self.machine.folder / "stale").touch()
+        (self.machine.folder / "unknown" / "zlib1g-dev").touch()
+        message = self.fails_after_the_list()
+        self.assertIn("Unable to locate package zlib1g-dev", message)
+        self.assertIn("Could not resolve 'mirror'", message)
+
+    def test_a_full_disk_is_named_with_the_remedy(self):
+        self.machine.lacks("zlib1g-dev")
+        self.machine.room(3_000)
+        (self.machine.folder / "no_space").touch()
+        message = self.fails_after_the_list()
+        self.assertIn("You don't have enough free space", message)
+        self.assertIn("is full (3 MB free): make room", message)
+
+    def test_a_checkout_that_cannot_be_written_is_refused_before_anything_is_installed(self):
+        self.machine.lacks("zlib1g-dev")
+        (self.machine.project / "build").write_text("in the way of the folder")
+        message = self.fails()
+        self.assertIn("can't write to", message)
+        self.assertIn("copy the checkout", message)
+        self.assertEqual(self.machine.calls(), [])
+
     def test_an_unknown_option_is_refused(self):
-        self.assertIn("unknown option --frobnicate", self.fails("--frobnicate"))
+        done = self.machine.install_deps("--frobnicate")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("unknown argument --frobnicate", done.stderr)
+        self.assertIn("usage: scripts/install-deps [--tests]", done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tests of scripts/build, scripts/test and .ci/run in a copied project whose cmake, or whose builds, are pretended."""
+"""Tests of the scripts and .ci/run in a copied project whose cmake, or whose builds, are pretended."""
 
 import os
 import pathlib
@@ -29,7 +29,8 @@ class CopiedProject(unittest.TestCase):
         shutil.copytree(ROOT / ".ci", self.project / ".ci")
         shutil.copy(ROOT / "CMakePresets.json", self.project)
         (self.project / "tests" / "scripts").mkdir(parents=True)
-        shutil.copy(ROOT / "tests" / "scripts" / "combine_tests.py", self.project / "tests" / "scripts")
+        for name in ("combine_tests.py", "summarize_tests.py"):
+            shutil.copy(ROOT / "tests" / "scripts" / name, self.project / "tests" / "scripts")
         self.bin = pathlib.Path(folder.name) / "bin"
         self.bin.mkdir()
 
@@ -45,6 +46,62 @@ class CopiedProject(unittest.TestCase):
                               stdin=subprocess.DEVNULL, timeout=120, env=variables)
 
 
+class Help(CopiedProject):
+    """--help shows how a script is used and does nothing else; an argument that it does not have does nothing either."""
+
+    def setUp(self):
+        super().setUp()
+        for name in ("apt-get", "sudo", "cmake", "ctest", "debootstrap", "clang-format", "python3"):
+            self.program(self.bin / name, f'#!/bin/sh\necho "{name} $*" >>"$FAKE_CALLS"\n')
+
+    def does_nothing(self, name, *arguments):
+        before = sorted(self.project.rglob("*"))
+        done = self.run_script(name, *arguments)
+        self.assertEqual(sorted(self.project.rglob("*")), before, name)
+        self.assertFalse((self.bin / "calls").exists(), name)
+        return done
+
+    def test_help_of_every_script_is_its_usage_and_nothing_is_run(self):
+        scripts = sorted(path.name for path in (self.project / "scripts").iterdir() if path.is_file())
+        self.assertIn("quickstart", scripts)
+        for name in [*(f"scripts/{script}" for script in scripts), "scripts/lib/install-torch", ".ci/run"]:
+            for option in ("--help", "-h"):
+                with self.subTest(f"{name} {option}"):
+                    done = self.does_nothing(name, option)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    self.assertIn(f"usage: {'scripts/test' if name == '.ci/run' else name}", done.stdout)
+                    self.assertNotIn("#!", done.stdout)
+
+    def test_an_argument_that_a_script_does_not_have_is_refused_with_its_usage(self):
+        for name in ("quickstart", "test", "check", "format", "install-deps", "dev", "kill-a-worker", "fresh-machine"):
+            with self.subTest(name):
+                done = self.does_nothing(f"scripts/{name}", "nonsense")
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn("nonsense", done.stderr)
+                self.assertIn(f"usage: scripts/{name}", done.stderr)
+
+
+class Quickstart(CopiedProject):
+    def setUp(self):
+        super().setUp()
+        self.program(self.project / "scripts" / "install-deps", "#!/bin/sh\n")
+        self.program(self.project / "scripts" / "build", '#!/bin/sh\necho "build: $*"\n')
+        self.program(self.project / "build" / "release" / "bin" / "ddprun", '#!/bin/sh\necho "ddprun: $*"\n')
+
+    def test_it_builds_all_that_is_installed_and_trains(self):
+        done = self.run_script("scripts/quickstart")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("build: release programs\n", done.stdout)
+        self.assertIn("ddprun: --nproc_per_node=2 --max-restarts=3 train --out build/quickstart\n", done.stdout)
+
+    def test_a_checkout_that_cannot_be_written_is_one_line_before_anything_happens(self):
+        shutil.rmtree(self.project / "build")
+        (self.project / "build").write_text("in the way of the folder")
+        done = self.run_script("scripts/quickstart")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"\Aquickstart: can't write to .*/build: .*; copy the checkout .*\n\Z")
+
+
 class Build(CopiedProject):
     def setUp(self):
         super().setUp()
@@ -56,7 +113,7 @@ class Build(CopiedProject):
     def test_release_is_the_preset_that_is_built_when_none_is_named(self):
         done = self.run_script("scripts/build")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.calls()[0], "--preset|release|")
+        self.assertEqual(self.calls()[0], "--preset|release|-DDDPRUN_WERROR=OFF|")
         self.assertTrue(self.calls()[1].startswith("--build|build/release|"))
 
     def test_targets_are_passed_on(self):
@@ -65,8 +122,14 @@ class Build(CopiedProject):
 
     def test_an_unknown_preset_is_refused_with_the_known_ones(self):
         done = self.run_script("scripts/build", "relese")
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("release dev asan tsan", done.stderr)
+
+    def test_a_warning_is_an_error_only_where_that_is_asked_for(self):
+        presets = (self.project / "CMakePresets.json").read_text()
+        self.assertNotIn("WERROR", presets)
+        self.run_script("scripts/build", "asan", DDPRUN_WERROR="ON")
+        self.assertIn("-DDDPRUN_WERROR=ON|", self.calls()[0])
 
     def test_what_install_deps_unpacked_is_looked_at_first(self):
         (self.project / "build" / "deps" / "usr").mkdir(parents=True)
@@ -104,7 +167,7 @@ class Test(CopiedProject):
         super().setUp()
         self.program(self.project / "scripts" / "install-deps", "#!/bin/sh\n")
         self.program(self.project / "scripts" / "build", '#!/bin/sh\necho "build: $1"\n[ ! -e "build/$1/broken" ]\n')
-        self.build_holds("asan", 'add_test(data sh -c "echo data=$DDPRUN_TEST_DATA; exit 77")\n'
+        self.build_holds("asan", 'add_test(data sh -c "echo data=$DDPRUN_TEST_DATA; echo SKIPPED: no data here; exit 77")\n'
                    'set_tests_properties(data PROPERTIES SKIP_RETURN_CODE 77)\nadd_test(leaks sh -c "echo $ASAN_OPTIONS")\n'
                    'add_test(long true)\nset_tests_properties(long PROPERTIES LABELS slow)\n')
         self.build_holds("release", "add_test(fast true)\nset_tests_properties(fast PROPERTIES LABELS speed)\n")
@@ -119,14 +182,14 @@ class Test(CopiedProject):
     def test_the_last_line_is_the_summary_of_all_builds_even_where_tests_are_skipped(self):
         done = self.run_script("scripts/test")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(self.last_line(done), "100% tests passed, 0 tests failed out of 3")
-        self.assertIn("Skipped", done.stdout)
+        self.assertRegex(self.last_line(done), r"^2 passed, 1 skipped \(1 no data here\), 0 failed in \d+ s$")
+        self.assertIn("100% tests passed, 0 tests failed out of 3", done.stdout)
 
     def test_a_failing_test_makes_it_fail_and_the_summary_says_so(self):
         self.build_holds("release", "add_test(fast false)\nset_tests_properties(fast PROPERTIES LABELS speed)\n")
         done = self.run_script("scripts/test")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("1 tests failed out of 3", self.last_line(done))
+        self.assertIn(", 1 failed in ", self.last_line(done))
 
     def test_a_build_that_fails_makes_it_fail(self):
         for preset in ("asan", "release"):
@@ -139,7 +202,7 @@ class Test(CopiedProject):
         self.assertNotIn("long", self.run_script("scripts/test").stdout)
         done = self.run_script("scripts/test", "--slow")
         self.assertIn("asan: long", done.stdout)
-        self.assertIn("out of 4", self.last_line(done))
+        self.assertIn("3 passed, 1 skipped", self.last_line(done))
 
     def test_the_thread_sanitizer_build_runs_when_asked_for(self):
         done = self.run_script("scripts/test", "--tsan")
@@ -147,7 +210,7 @@ class Test(CopiedProject):
 
     def test_options_for_ctest_are_passed_on(self):
         done = self.run_script("scripts/test", "-R", "leaks", "-V")
-        self.assertIn("out of 1", self.last_line(done))
+        self.assertIn("1 passed, 0 skipped, 0 failed in ", self.last_line(done))
         self.assertIn("detect_leaks=1", done.stdout)
 
     def test_a_run_without_tests_is_a_failure(self):
@@ -162,6 +225,12 @@ class Test(CopiedProject):
         done = self.run_script("scripts/test", DDPRUN_TEST_DATA="/no/such/folder")
         self.assertEqual(done.returncode, 1)
         self.assertIn("/no/such/folder", done.stderr)
+
+    def test_the_ci_makes_a_warning_an_error(self):
+        self.program(self.project / "scripts" / "build", '#!/bin/sh\necho "build: $1 $DDPRUN_WERROR"\n')
+        self.assertIn("build: asan ON\n", self.run_script(".ci/run").stdout)
+        self.assertIn("build: asan OFF\n", self.run_script(".ci/run", DDPRUN_WERROR="OFF").stdout)
+        self.assertIn("build: asan \n", self.run_script("scripts/test").stdout)
 
     def test_the_ci_takes_the_real_data_beside_the_checkout_where_there_is_some(self):
         self.assertIn("data=\n", self.run_script(".ci/run", "-V").stdout)
