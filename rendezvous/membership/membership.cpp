@@ -159,6 +159,7 @@ void Membership::fail_running(Context& context) {
   if (found == members_.end() || !in_round(found->second) || failed.round + 1 != next_round_)
     return;
   add_failures(context.agent, found->second, {failed.failure});
+  failed_at_ = context.now;
   // Who the culprit is, and whether there is another round, is decided when all have stopped and
   // said what they saw. That there can't be one is known now.
   stop_round(context,
@@ -328,8 +329,10 @@ void Membership::add_failures(const AgentId& agent, const Member& member,
 void Membership::judge_round(Context& context) {
   proto::Verdict verdict = judge(std::move(failed_));
   failed_.clear();
+  // The budget as it was when the round failed: the agents were told then whether a round can
+  // follow.
   const RestartDecision decision =
-      policy_.decide(verdict.culprit.failure, furthest_step_, context.now);
+      policy_.decide(verdict.culprit.failure, furthest_step_, failed_at_);
   if (decision.restart && !members_.empty()) {
     reason_ =
         fmt::format("rank {} {}", verdict.culprit.rank, proto::describe(verdict.culprit.failure));

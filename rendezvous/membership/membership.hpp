@@ -156,6 +156,7 @@ class Membership {
   std::optional<Clock::time_point> not_before_;  // forming: the back-off of a restart
   std::optional<std::uint64_t> furthest_step_;   // stopping: of those who have stopped
   bool final_ = false;                           // stopping: no restart can follow
+  Clock::time_point failed_at_;                  // stopping: its first failure
   std::vector<proto::FailedWorker> failed_;      // stopping: who failed; empty: it stops otherwise
   std::optional<proto::Finished> outcome_;
 };

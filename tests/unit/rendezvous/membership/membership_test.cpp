@@ -260,6 +260,24 @@ TEST_CASE("a job whose rounds get no further on any node ends although restarts 
         "crash loop: no progress in 3 rounds: none got beyond step 7");
 }
 
+TEST_CASE("agents that were told that no round follows are never asked to join one") {
+  rdzv::MembershipSettings settings = nodes(1, 1, 1);
+  settings.restart.window = 60s;
+  Script job(settings);
+  job.join("a", 1);
+  job.fail("a", 0);
+  job.stopped("a");
+  job.join("a", 1);
+  job.pass(59s);
+  job.fail("a", 0);
+  REQUIRE(job.stop("a").final);
+  job.pass(2s);  // the workers take their time to end, and the old restart leaves the window
+  job.stopped("a");
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").no_restart == "1 of 1 restarts used within 1 min 0 s");
+  CHECK(job.finished("a").restart_count == 1);
+}
+
 TEST_CASE("a restart with a back-off waits for it, and no longer") {
   rdzv::MembershipSettings settings = nodes(1, 1, 5);
   settings.restart.back_off = 4s;
