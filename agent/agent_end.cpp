@@ -160,8 +160,6 @@ void Agent::report_round() {
   say(std::move(stopped));
   if (state.stop->final || leaving_ || stuck) return;
   join();
-  if (const auto deadline = membership_.deadline(); deadline && *deadline > Clock::now() + 1s)
-    notice(fmt::format("the next round begins in {}", proto::describe(*deadline - Clock::now())));
 }
 
 /// Of the round that has ended. What its workers wrote last may still be on its way to us.

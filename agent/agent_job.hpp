@@ -116,6 +116,7 @@ class Agent {
   void say(proto::AgentMessage message);
   void pump();
   void handle(proto::Round& round);
+  void handle(proto::RestartPlanned& planned);
   void handle(proto::Stop& stop);
   void handle(proto::Finished& finished);
 
@@ -167,7 +168,8 @@ class Agent {
   std::optional<RoundState> round_;
   std::optional<WorkerOutput> output_;
 
-  int stop_signal_ = SIGTERM;  // what workers get at a stop
+  int announced_restarts_ = 0;  // the user knows of so many
+  int stop_signal_ = SIGTERM;   // what workers get at a stop
   std::optional<SignalRecord> last_signal_;
   bool leaving_ = false;
   bool over_ = false;

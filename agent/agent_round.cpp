@@ -27,7 +27,7 @@ constexpr auto kWardenMargin = 3s;  // what the warden waits beyond our own limi
 
 void Agent::handle(proto::Round& round) {
   grace_timer_.cancel();
-  if (round.restart_count > 0) {
+  if (round.restart_count > announced_restarts_) {
     notice(fmt::format("{}; restarting the workers ({} of {} restarts)", round.reason,
                        round.restart_count, round.max_restarts));
   }
@@ -49,6 +49,12 @@ void Agent::handle(proto::Round& round) {
   if (!sources.empty()) output_->add(std::move(sources));
   if (paused_) signal_workers(SIGSTOP);
   say(proto::Started{state.round.number});
+}
+
+void Agent::handle(proto::RestartPlanned& planned) {
+  announced_restarts_ = planned.restart_count;
+  notice(fmt::format("{}; restarting the workers in {} ({} of {} restarts)", planned.reason,
+                     proto::describe(planned.delay), planned.restart_count, planned.max_restarts));
 }
 
 /// Before the first worker, so that no descriptor is missing in the middle; the thread starts after

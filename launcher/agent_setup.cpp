@@ -59,7 +59,8 @@ rdzv::RestartSettings restart_settings(const LaunchOptions& options) {
   rdzv::RestartSettings settings;
   settings.max_restarts = options.max_restarts;
   settings.window = options.restart_window;
-  settings.back_off = options.restart_delay;
+  settings.back_off = options.restart_delay.value_or(rdzv::kAutoBackOff);
+  if (!options.restart_delay) settings.back_off_max = rdzv::kAutoBackOffMax;
   settings.minimum_uptime = options.minimum_uptime;
   settings.no_restart_codes = options.no_restart_codes;
   return settings;

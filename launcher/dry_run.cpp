@@ -8,6 +8,7 @@
 
 #include "proto/environment_names.hpp"
 #include "proto/words.hpp"
+#include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -88,6 +89,21 @@ std::string watch_text(const LaunchOptions& options) {
                         proto::describe(options.log_timeout));
   }
   return text.empty() ? "not looked for (see --progress-timeout)" : text;
+}
+
+/// How often the group is restarted, and how soon; --explain-policy says more.
+std::string restarts_text(const LaunchOptions& options) {
+  if (options.max_restarts == 0) return "none";
+  std::string text = fmt::format("at most {}, ", options.max_restarts);
+  if (!options.restart_delay) {
+    return text + fmt::format("the second in a row after {}, doubled up to {}",
+                              proto::describe(rdzv::kAutoBackOff),
+                              proto::describe(rdzv::kAutoBackOffMax));
+  }
+  if (options.restart_delay->count() == 0) return text + "without a wait";
+  return text + fmt::format("the second in a row after {}, doubled up to {}",
+                            proto::describe(*options.restart_delay),
+                            proto::describe(rdzv::RestartSettings().back_off_max));
 }
 
 std::string_view name_of(StdinMode mode) {
@@ -199,7 +215,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("run id       {}\n", plan.run_id);
   text += fmt::format("store        {}, {}, served by {}\n", plan.master_addr, port,
                       name_of(plan.options.worker_store));
-  text += fmt::format("restarts     at most {}\n", plan.max_restarts);
+  text += fmt::format("restarts     {}\n", restarts_text(plan.options));
   text += fmt::format("grace period {} s\n", seconds(plan.grace_period));
   text += fmt::format("kill timeout {} s\n", seconds(plan.options.kill_timeout));
   text += fmt::format("containment  {}\n", to_string(plan.containment));
@@ -257,6 +273,8 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
       {"port", plan.master_port},
       {"served_by", plan.options.worker_store == WorkerStore::agent ? "agent" : "rank0"}};
   json["max_restarts"] = plan.max_restarts;
+  json["restart_delay_seconds"] =
+      plan.options.restart_delay ? Json(seconds(*plan.options.restart_delay)) : Json("auto");
   json["grace_period_seconds"] = seconds(plan.grace_period);
   json["kill_timeout_seconds"] = seconds(plan.options.kill_timeout);
   json["containment"] = std::string(to_string(plan.containment));

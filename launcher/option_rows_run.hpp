@@ -28,13 +28,15 @@ inline constexpr std::array kRunRows = {
     },
     OptionRow{
         .name = "restart-delay",
-        .type = ValueType::seconds,
+        .type = ValueType::seconds_or_word,
+        .choices = "auto",
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
         .help = "Wait before the second restart in a row; doubled for each further one",
-        .more = "Up to a minute, and up to a quarter less at random. The first restart comes at "
-                "once; a round that lasted a minute, or --min-uptime, begins a new row.",
-        .default_value = "0",
+        .more = "auto is 1 s, doubled up to 30 s; a number is doubled up to a minute; 0 never "
+                "waits. Up to a quarter less at random. The first restart comes at once. A round "
+                "that lasted 30 s (or --min-uptime), or got to a new step, begins a new row.",
+        .default_value = "auto",
     },
     OptionRow{
         .name = "min-uptime",

@@ -96,6 +96,7 @@ std::string value_hint(const OptionRow& row) {
       return "=" + std::string(row.choices);
     case ValueType::count_or_word:
     case ValueType::indexes_or_word:
+    case ValueType::seconds_or_word:
       return "=" + std::string(row.placeholder) + "|" + std::string(row.choices);
     case ValueType::integer:
     case ValueType::count:

@@ -20,6 +20,7 @@ enum class ValueType {
   choice,           ///< one of `choices`
   optional_choice,  ///< `--x` alone means the first of `choices`, `--x=v` one of them
   seconds,          ///< a decimal number, 0 or more; seconds, or with a unit ms, s, m, h
+  seconds_or_word,  ///< the same, or one of `choices`
 };
 
 /// Headings of the help, in this order.

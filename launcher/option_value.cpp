@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kSecondsMax = 1e9;
 constexpr double kSecondsLeast = 0.001;
+constexpr std::string_view kSecondsExpected = "seconds, 0 or at least 1ms, as in 30, 0.5 or 500ms";
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -155,9 +156,12 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
       if (is_choice(row, clean)) return clean;
       return wrong_word(row, clean, spelling, choice_list(row));
     case ValueType::seconds:
-      if (!parse_seconds(text))
-        return wrong(spelling, "seconds, 0 or at least 1ms, as in 30, 0.5 or 500ms");
+      if (!parse_seconds(text)) return wrong(spelling, std::string(kSecondsExpected));
       return clean;
+    case ValueType::seconds_or_word:
+      if (is_choice(row, clean) || parse_seconds(text)) return clean;
+      return wrong_word(row, clean, spelling,
+                        std::string(kSecondsExpected) + ", or " + choice_list(row));
   }
   return wrong(spelling, "another value");
 }

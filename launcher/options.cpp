@@ -245,7 +245,7 @@ Outcome<bool> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& opti
   if (!restarts) return restarts.error();
   options.max_restarts = *restarts;
   options.restart_window = parsed.seconds("restart-window").value_or(options.restart_window);
-  options.restart_delay = parsed.seconds("restart-delay").value_or(options.restart_delay);
+  options.restart_delay = parsed.seconds("restart-delay");
   options.minimum_uptime = parsed.seconds("min-uptime").value_or(options.minimum_uptime);
   if (const std::string codes = parsed.text("no-restart-on"); codes != "none") {
     options.no_restart_codes = parse_indexes(codes).value_or(std::vector<int>{});

@@ -77,8 +77,8 @@ struct LaunchOptions {
   OmpThreads omp_threads;
   std::optional<NumaBinding> numa_binding;
   int max_restarts = 0;
-  std::chrono::milliseconds restart_window{0};  ///< 0: the whole job
-  std::chrono::milliseconds restart_delay{0};
+  std::chrono::milliseconds restart_window{0};             ///< 0: the whole job
+  std::optional<std::chrono::milliseconds> restart_delay;  ///< empty: automatic
   std::chrono::milliseconds minimum_uptime{0};
   std::vector<int> no_restart_codes;
   ExitCodeRule exit_code_rule = ExitCodeRule::first;

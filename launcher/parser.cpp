@@ -58,7 +58,9 @@ std::optional<long long> ParsedCommandLine::integer(std::string_view name) const
 }
 
 std::optional<std::chrono::milliseconds> ParsedCommandLine::seconds(std::string_view name) const {
-  DDPRUN_ASSERT(table_[index(name)].type == ValueType::seconds, "this option is no duration");
+  const ValueType type = table_[index(name)].type;
+  DDPRUN_ASSERT(type == ValueType::seconds || type == ValueType::seconds_or_word,
+                "this option is no duration");
   if (value(name).source == OptionValue::Source::none) return std::nullopt;
   return parse_seconds(value(name).text);
 }

@@ -35,7 +35,7 @@ class ParsedCommandLine {
   [[nodiscard]] bool flag(std::string_view name) const;
   /// For ValueType::integer and ::count; empty when there is neither a value nor a default.
   [[nodiscard]] std::optional<long long> integer(std::string_view name) const;
-  /// For ValueType::seconds.
+  /// For ValueType::seconds and ::seconds_or_word; empty for a word.
   [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(std::string_view name) const;
   /// The text as given, of any type; empty when there is none.
   [[nodiscard]] std::string text(std::string_view name) const;

@@ -133,6 +133,13 @@ struct Round {
   std::uint16_t master_port = 0;
   std::vector<WorkerDirective> workers;  ///< one for each local rank
 };
+/// A failed round is tried again, though not at once: the next one forms after `delay`.
+struct RestartPlanned {
+  std::string reason;  ///< as the round's
+  std::chrono::nanoseconds delay{0};
+  int restart_count = 0;  ///< this restart included
+  int max_restarts = 0;
+};
 /// End the workers of the round, then send Stopped and, unless `final`, Join again.
 struct Stop {
   RoundNumber round = 0;
@@ -160,6 +167,6 @@ struct Finished {
   int restart_count = 0;
   int max_restarts = 0;
 };
-using MembershipMessage = std::variant<Round, Stop, Finished>;
+using MembershipMessage = std::variant<Round, RestartPlanned, Stop, Finished>;
 
 }  // namespace ddprun::proto

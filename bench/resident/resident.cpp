@@ -68,8 +68,11 @@ class Job {
     if (mkfifo(fifo_.c_str(), 0600) != 0) std::abort();
     input_ = open(fifo_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
     setenv("BENCH_RESTART_FIFO", fifo_.c_str(), 1);
-    std::string words[] = {bench::own_folder() + "/ddprun", "--contain=" + level_,
-                           "--nproc-per-node=2", "--max-restarts=" + std::to_string(restarts),
+    std::string words[] = {bench::own_folder() + "/ddprun",
+                           "--contain=" + level_,
+                           "--nproc-per-node=2",
+                           "--max-restarts=" + std::to_string(restarts),
+                           "--restart-delay=0",
                            bench::own_folder() + "/bench_restart_worker"};
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());

@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
   jobs.push_back(std::make_unique<Job>(
       "ddprun",
       std::vector<std::string>{bench::own_folder() + "/ddprun", "--nproc-per-node=2",
-                               "--max-restarts=" + restarts, worker},
+                               "--max-restarts=" + restarts, "--restart-delay=0", worker},
       folder));
   const std::string torchrun = bench::find_working("torchrun", {"--no-python", "/bin/true"});
   if (!torchrun.empty()) {

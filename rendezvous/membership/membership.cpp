@@ -336,9 +336,21 @@ void Membership::judge_round(Context& context) {
   if (decision.restart && !members_.empty()) {
     reason_ =
         fmt::format("rank {} {}", verdict.culprit.rank, proto::describe(verdict.culprit.failure));
+    if (decision.delay.count() > 0) announce_restart(context, decision.delay);
     start_forming(context, std::chrono::duration_cast<Clock::duration>(decision.delay));
   } else {
     finish(context, failed_outcome(std::move(verdict), decision.reason));
+  }
+}
+
+void Membership::announce_restart(Context& context, std::chrono::nanoseconds delay) const {
+  for (const auto& [id, member] : members_) {
+    proto::RestartPlanned planned;
+    planned.reason = reason_;
+    planned.delay = delay;
+    planned.restart_count = policy_.restart_count();
+    planned.max_restarts = settings_.restart.max_restarts;
+    context.actions.sends.push_back({id, std::move(planned)});
   }
 }
 

@@ -136,6 +136,7 @@ class Membership {
   void add_failures(const proto::AgentId& agent, const Member& member,
                     const std::vector<proto::WorkerFailure>& failures);
   void judge_round(Context& context);
+  void announce_restart(Context& context, std::chrono::nanoseconds delay) const;
   [[nodiscard]] proto::Finished failed_outcome(proto::Verdict verdict,
                                                std::string no_restart) const;
   void start_forming(Context& context, Clock::duration delay = {});

@@ -13,9 +13,6 @@ constexpr int kExitUsage = 2;
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
 
-// A round that lasted this long ends a row of failures, where no minimum uptime is given.
-constexpr std::chrono::seconds kLasted{60};
-
 /// Why a worker with this exit code fails again whenever it is started; empty: it may not.
 std::string why_never(int code, const std::vector<int>& asked_for) {
   switch (code) {
@@ -40,6 +37,11 @@ double spread(std::uint64_t seed) {
   seed = (seed + 0x9E3779B97F4A7C15ULL) * 0xBF58476D1CE4E5B9ULL;
   seed ^= seed >> 31U;
   return static_cast<double>(seed >> 11U) / static_cast<double>(1ULL << 53U);
+}
+
+std::chrono::nanoseconds lived_after(const RestartSettings& settings) {
+  return settings.minimum_uptime.count() > 0 ? settings.minimum_uptime
+                                             : std::chrono::nanoseconds(kLived);
 }
 
 /// A kill from outside says nothing about the program, which may have been killed before it had
@@ -80,18 +82,16 @@ std::chrono::nanoseconds RestartPolicy::next_delay() const {
 
 void RestartPolicy::count_round(const proto::WorkerFailure& culprit,
                                 std::optional<std::uint64_t> furthest_step) {
-  const auto lasted = settings_.minimum_uptime.count() > 0 ? settings_.minimum_uptime
-                                                           : std::chrono::nanoseconds(kLasted);
-  const bool was_short = culprit.ran_for < lasted;
+  const bool was_short = culprit.ran_for < lived_after(settings_);
   short_rounds_ = was_short ? short_rounds_ + 1 : 0;
-  if (!was_short) in_a_row_ = 0;
+  // A round that goes on from a checkpoint repeats steps: only what is new is progress.
+  const bool further = furthest_step && (!furthest_step_ || *furthest_step > *furthest_step_);
+  if (!was_short || further) in_a_row_ = 0;
 
   if (!furthest_step) {
     stuck_rounds_ = 0;
     return;
   }
-  // A round that goes on from a checkpoint repeats steps: only what is new is progress.
-  const bool further = !furthest_step_ || *furthest_step > *furthest_step_;
   if (further) furthest_step_ = furthest_step;
   if (further) stuck_rounds_ = 0;
   if (!killed_from_outside(culprit)) ++stuck_rounds_;
@@ -167,6 +167,8 @@ std::string explain(const RestartSettings& settings) {
            : fmt::format("{}, doubled each time up to {}, less up to a quarter",
                          proto::describe(settings.back_off),
                          proto::describe(settings.back_off_max)));
+  line("a new row begins after a round that",
+       fmt::format("lasted {} or got to a new step", proto::describe(lived_after(settings))));
   line(fmt::format("{} short rounds in a row", settings.crash_loop_rounds),
        settings.minimum_uptime.count() == 0
            ? "nothing: no round is too short (--min-uptime)"

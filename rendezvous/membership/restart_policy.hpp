@@ -12,8 +12,17 @@
 
 namespace ddprun::rdzv {
 
-/// A worker that exits with it is never restarted: `worker/` gives it a name.
+/// A worker that exits with it is never restarted: for programs that know that it would be no use.
 inline constexpr int kExitNeverRestart = 113;
+
+/// The wait before the second restart in a row, and the longest one, where the user gives none: a
+/// program that dies at once must not use up its restarts before anybody can look.
+inline constexpr std::chrono::seconds kAutoBackOff{1};
+inline constexpr std::chrono::seconds kAutoBackOffMax{30};
+
+/// A round that lasted this long lived, where no minimum uptime is given: its failure starts a new
+/// row.
+inline constexpr std::chrono::seconds kLived{30};
 
 struct RestartSettings {
   int max_restarts = 0;                  ///< in the window, or in the whole job without one
@@ -65,7 +74,7 @@ class RestartPolicy {
   int short_rounds_ = 0;                     // in a row
   int stuck_rounds_ = 0;  // in a row: got no further than the rounds before, the first one included
   std::optional<std::uint64_t> furthest_step_;  // of all rounds
-  int in_a_row_ = 0;                            // restarts since the last round that lasted
+  int in_a_row_ = 0;                            // restarts since the last round that lived
 };
 
 /// What the policy makes of each kind of cause, for people: the text of --explain-policy.

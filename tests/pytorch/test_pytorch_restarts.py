@@ -23,7 +23,7 @@ def wait_for(what, limit=60):
 
 class FailingGroup(TorchTest):
     def check_failing_group(self, torch, restarts, *options):
-        result = self.ddprun(torch, ["--nproc-per-node=2", f"--max-restarts={restarts}", *options], "fails.py",
+        result = self.ddprun(torch, ["--nproc-per-node=2", f"--max-restarts={restarts}", "--restart-delay=0", *options], "fails.py",
                              limit=60 + 20 * restarts)
         self.assertEqual(self.lines(result), [f"rank {rank} of 2: round {restarts}" for rank in range(2)], result)
 
@@ -34,7 +34,7 @@ class Restarts(FailingGroup):
         self.check_failing_group(torch, 6)
 
     def command(self, torch, folder, max_restarts):
-        return torch.ddprun("--nproc-per-node=2", f"--max-restarts={max_restarts}", "--rdzv-id=a run with checkpoints",
+        return torch.ddprun("--nproc-per-node=2", f"--max-restarts={max_restarts}", "--restart-delay=0", "--rdzv-id=a run with checkpoints",
                             WORKERS / "checkpoints.py", folder, STEPS)
 
     def kill_at_random_moments(self, chance, folder, kills):

@@ -17,12 +17,12 @@ using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
 TEST_CASE("the run directory does not grow with the rounds") {
-  const auto result =
-      test::run_script({"--nproc-per-node=2", "--max-restarts=4", "--output=pipe"},
-                       "set -- ${TORCHELASTIC_ERROR_FILE%/*}/round_$((DDPRUN_ROUND - 1))_*; "
-                       "test -e $1 && echo round $DDPRUN_ROUND finds $1; "
-                       "echo '{\"message\":\"Error: bad lr\"}' > $TORCHELASTIC_ERROR_FILE; "
-                       "$W page ''; exit 3");
+  const auto result = test::run_script(
+      {"--nproc-per-node=2", "--max-restarts=4", "--restart-delay=0", "--output=pipe"},
+      "set -- ${TORCHELASTIC_ERROR_FILE%/*}/round_$((DDPRUN_ROUND - 1))_*; "
+      "test -e $1 && echo round $DDPRUN_ROUND finds $1; "
+      "echo '{\"message\":\"Error: bad lr\"}' > $TORCHELASTIC_ERROR_FILE; "
+      "$W page ''; exit 3");
   CHECK(result.job.status == 3);
   CHECK(result.job.out.empty());
   CHECK_THAT(result.report, Contains("Error: bad lr") && Contains("\"restart_count\": 4"));

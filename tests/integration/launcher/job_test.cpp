@@ -21,6 +21,8 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using Catch::Matchers::Matches;
 using test::Job;
 using test::sorted_lines;
 
@@ -116,8 +118,8 @@ TEST_CASE("a failed worker brings back the whole group, with a new store port an
 }
 
 TEST_CASE("a job whose restarts are used up ends with the last culprit's code") {
-  const auto result =
-      Job().run({"--nproc-per-node=2", "--max-restarts=2"}, {"rank", "0", "exit", "9"});
+  const auto result = Job().run({"--nproc-per-node=2", "--max-restarts=2", "--restart-delay=0"},
+                                {"rank", "0", "exit", "9"});
   CHECK(result.status == 9);
   CHECK(result.err.find("2 of 2 restarts used") != std::string::npos);
 }
@@ -285,4 +287,26 @@ TEST_CASE("the job socket greets with its versions and tells the job's state") {
   CHECK(frames[1].find("\"run_id\":\"socket-test\"") != std::string::npos);
   child.signal(SIGTERM);
   CHECK(child.wait().status == 128 + SIGTERM);
+}
+
+TEST_CASE(
+    "a worker that dies at once is restarted at once and then after a wait that is announced") {
+  const auto result = Job().run({"--max-restarts=2"}, {"exit", "9"});
+  CHECK(result.status == 9);
+  CHECK_THAT(result.err, Contains("; restarting the workers (1 of 2 restarts)\n"));
+  // A second, or up to a quarter less.
+  CHECK_THAT(result.err, Matches("(.|\n)*; restarting the workers in (1.0 s|[0-9]{3} ms) "
+                                 "\\(2 of 2 restarts\\)\n(.|\n)*"));
+  CHECK_THAT(result.err, !Contains("restarting the workers (2 of 2"));
+}
+
+TEST_CASE("a signal ends the wait for a restart") {
+  Job job;
+  test::Child child(Job::command({"--max-restarts=9", "--restart-delay=1h"}, {"exit", "9"}),
+                    job.settings());
+  REQUIRE(child.wait_for([](const std::string&, const std::string& err) {
+    return err.find("restarting the workers in ") != std::string::npos;
+  }));
+  kill(child.pid(), SIGINT);
+  CHECK(child.wait().status == 130);
 }

@@ -211,7 +211,7 @@ TEST_CASE("rounds that nobody reads leave the agent no pipes") {
   const std::string counts = (folder / "counts").string();
   const auto result =
       run_into({test::program("ddprun"), "--nproc-per-node=2", "--max-restarts=6",
-                "--log-policy=block", "--grace-period=1", "/bin/sh", "-c",
+                "--restart-delay=0", "--log-policy=block", "--grace-period=1", "/bin/sh", "-c",
                 "[ $RANK = 1 ] && exec " + test::helper("job_worker") +
                     " flood 12000000 sleep 60; ls /proc/$PPID/fd | wc -l >> " + counts +
                     "; sleep 0.3; exit 3"},

@@ -252,8 +252,8 @@ TEST_CASE("what --log-timeout cannot see is said once") {
 }
 
 TEST_CASE("rounds that fail at the same step again and again end the job") {
-  const auto [job, report] =
-      run_script({"--max-restarts=9"}, "$W progress $((5 - DDPRUN_ROUND)) load; exit 1");
+  const auto [job, report] = run_script({"--max-restarts=9", "--restart-delay=0"},
+                                        "$W progress $((5 - DDPRUN_ROUND)) load; exit 1");
   CHECK(job.status == 1);
   CHECK_THAT(job.err, Contains("not restarted: crash loop: no progress in 3 rounds: none got "
                                "beyond step 5 (2 of 9 restarts used)"));

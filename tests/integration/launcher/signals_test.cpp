@@ -334,7 +334,8 @@ TEST_CASE("ddprun works as PID 1 and leaves nobody behind") {
   SECTION("a failure with restarts") {
     std::vector<std::string> command{"unshare", "--fork", "--pid", "--map-root-user"};
     for (const std::string& word :
-         job({"--nproc-per-node=2", "--max-restarts=2"}, {"daemon", "rank", "1", "exit", "5"})) {
+         job({"--nproc-per-node=2", "--max-restarts=2", "--restart-delay=0"},
+             {"daemon", "rank", "1", "exit", "5"})) {
       command.push_back(word);
     }
     CHECK(test::run(command, marked(mark)).status == 5);

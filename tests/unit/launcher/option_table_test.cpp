@@ -30,7 +30,8 @@ TEST_CASE("every row has a name in dash form, one line of help and what its type
     CHECK_FALSE(row.help.ends_with('.'));
     const bool chooses = row.type == ValueType::choice || row.type == ValueType::optional_choice ||
                          row.type == ValueType::count_or_word ||
-                         row.type == ValueType::indexes_or_word;
+                         row.type == ValueType::indexes_or_word ||
+                         row.type == ValueType::seconds_or_word;
     CHECK(choices_of(row).empty() != chooses);
     const bool shows_choices_only = row.type == ValueType::flag || row.type == ValueType::choice ||
                                     row.type == ValueType::optional_choice;

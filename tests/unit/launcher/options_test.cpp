@@ -32,6 +32,7 @@ TEST_CASE("without options one worker is started and nothing is restarted") {
   CHECK(options.processes.number == 1);
   CHECK_FALSE(options.processes.given);
   CHECK(options.max_restarts == 0);
+  CHECK_FALSE(options.restart_delay.has_value());
   CHECK_FALSE(options.standalone);
   CHECK(options.master_addr.empty());
   CHECK_FALSE(options.master_port.has_value());
@@ -98,6 +99,12 @@ TEST_CASE("every choice of an option has its own typed value") {
         ProcessCount::Kind::automatic);
   CHECK(accepted_options({"--nproc-per-node=cpu", "p"}).processes.kind == ProcessCount::Kind::cpu);
   CHECK(accepted_options({"--nproc-per-node=gpu", "p"}).processes.kind == ProcessCount::Kind::gpu);
+}
+
+TEST_CASE("a restart's wait is a time, none, or automatic") {
+  CHECK_FALSE(accepted_options({"--restart-delay=auto", "p"}).restart_delay.has_value());
+  CHECK(accepted_options({"--restart-delay=0", "p"}).restart_delay == std::chrono::seconds(0));
+  CHECK(accepted_options({"--restart-delay=2m", "p"}).restart_delay == std::chrono::minutes(2));
 }
 
 TEST_CASE("torchrun's customary command line is understood") {
@@ -170,6 +177,7 @@ TEST_CASE("numbers out of their range are refused") {
   CHECK_THAT(refused_options({"--master-port=65536", "p"}), Contains("at most 65535"));
   CHECK_THAT(refused_options({"--master-port=-1", "p"}), Contains("0 or more"));
   CHECK_THAT(refused_options({"--max-restarts=-1", "p"}), Contains("0 or more"));
+  CHECK_THAT(refused_options({"--restart-delay=autp", "p"}), Contains("did you mean auto?"));
   CHECK_THAT(refused_options({"--max-restarts=9999999999", "p"}), Contains("at most"));
   CHECK_THAT(refused_options({"--gpus=0,0", "p"}), Contains("each once"));
   CHECK_THAT(refused_options({"--gpus=-1", "p"}), Contains("numbers from 0"));

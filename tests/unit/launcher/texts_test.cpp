@@ -174,16 +174,19 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   CHECK_THAT(dry_run_text(plan, {}),
              Contains("log limits   what nobody takes is dropped and counted\n") &&
                  Contains("hangs        not looked for (see --progress-timeout)\n") &&
-                 Contains("kill timeout 10 s\n"));
+                 Contains("restarts     none\n") && Contains("kill timeout 10 s\n"));
   plan.options.logs.rotation = {1'000'000, 3};
   plan.options.logs.policy = ddprun::agent::LogPolicy::block;
   plan.options.progress_timeout = 60s;
   plan.options.log_timeout = 2s;
   plan.options.kill_timeout = 500ms;
+  plan.options.max_restarts = 3;
   CHECK_THAT(dry_run_text(plan, {}),
              Contains("log limits   a new file after 1000000 bytes, 3 older kept; workers wait for "
                       "who takes their output\n") &&
                  Contains("hangs        no progress for 1 min 0 s, or no output for 2.0 s\n") &&
+                 Contains("restarts     at most 3, the second in a row after 1.0 s, doubled up to "
+                          "30.0 s\n") &&
                  Contains("kill timeout 0.5 s\n"));
   const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
   CHECK(json["logs"]["policy"] == "block");
@@ -192,6 +195,12 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   CHECK(json["progress_timeout_seconds"] == 60.0);
   CHECK(json["log_timeout_seconds"] == 2.0);
   CHECK(json["kill_timeout_seconds"] == 0.5);
+  CHECK(json["restart_delay_seconds"] == "auto");
+  plan.options.restart_delay = 0ms;
+  CHECK_THAT(dry_run_text(plan, {}), Contains("restarts     at most 3, without a wait\n"));
+  plan.options.restart_delay = 2500ms;
+  CHECK_THAT(dry_run_text(plan, {}), Contains("after 2.5 s, doubled up to 1 min 0 s\n"));
+  CHECK(nlohmann::json::parse(dry_run_json(plan, {}))["restart_delay_seconds"] == 2.5);
 }
 
 TEST_CASE("the dry run does not pretend to know a port that the kernel will choose") {

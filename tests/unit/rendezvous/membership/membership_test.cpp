@@ -4,89 +4,14 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "tests/unit/rendezvous/membership/script.hpp"
+
 using namespace std::chrono_literals;
 using namespace ddprun;
 using rdzv::JobState;
 using rdzv::Membership;
-
-namespace {
-
-/// A job with agents that answer at once, as real ones do in the end.
-class Script {
- public:
-  explicit Script(rdzv::MembershipSettings settings) : membership(settings, now) {}
-
-  void say(const std::string& agent, proto::AgentMessage message) {
-    take(membership.on(rdzv::FromAgent{agent, std::move(message)}, now));
-  }
-  void join(const std::string& agent, int workers = 2) {
-    proto::Join join;
-    join.local_world_size = workers;
-    join.node_name = agent;
-    join.store_addr = agent;
-    join.store_port = 1000;
-    say(agent, join);
-  }
-  void fail(const std::string& agent, int local_rank, proto::WorkerExit exit = {true, 9, false}) {
-    proto::WorkerFailure failure;
-    failure.local_rank = local_rank;
-    failure.exit = exit;
-    failure.ran_for = 2500ms;
-    say(agent, proto::WorkerFailed{round(agent).number, failure});
-  }
-  void done(const std::string& agent) { say(agent, proto::WorkersDone{round(agent).number}); }
-  void stopped(const std::string& agent) { say(agent, proto::Stopped{round(agent).number, {}}); }
-  void lose(const std::string& agent) { take(membership.on(rdzv::AgentLost{agent}, now)); }
-  void pass(rdzv::Clock::duration time) {
-    now += time;
-    if (membership.deadline() && now >= *membership.deadline()) {
-      take(membership.on(rdzv::DeadlinePassed{}, now));
-    }
-  }
-
-  /// The newest message of a kind that the agent got; fails the test when there is none.
-  const proto::Round& round(const std::string& agent) { return newest<proto::Round>(agent); }
-  const proto::Stop& stop(const std::string& agent) { return newest<proto::Stop>(agent); }
-  const proto::Finished& finished(const std::string& agent) {
-    return newest<proto::Finished>(agent);
-  }
-  template <class T>
-  int count(const std::string& agent) {
-    int n = 0;
-    for (const auto& message : inbox[agent]) n += std::holds_alternative<T>(message) ? 1 : 0;
-    return n;
-  }
-
-  rdzv::Clock::time_point now{1h};
-  Membership membership;
-  std::map<std::string, std::vector<proto::MembershipMessage>> inbox;
-  std::vector<std::string> log;
-
- private:
-  void take(rdzv::MembershipActions actions) {
-    for (auto& send : actions.sends) inbox[send.to].push_back(std::move(send.message));
-    if (!actions.log.empty()) log.push_back(actions.log);
-  }
-  template <class T>
-  const T& newest(const std::string& agent) {
-    auto& messages = inbox[agent];
-    for (auto it = messages.rbegin(); it != messages.rend(); ++it) {
-      if (const T* found = std::get_if<T>(&*it)) return *found;
-    }
-    FAIL("no such message for " << agent);
-    std::abort();
-  }
-};
-
-rdzv::MembershipSettings nodes(int min, int max, int max_restarts = 0) {
-  rdzv::MembershipSettings settings;
-  settings.min_nodes = min;
-  settings.max_nodes = max;
-  settings.restart.max_restarts = max_restarts;
-  return settings;
-}
-
-}  // namespace
+using test::nodes;
+using test::Script;
 
 TEST_CASE("one member forms a round at once, and the job ends when its workers are done") {
   Script job(nodes(1, 1));
@@ -233,69 +158,6 @@ TEST_CASE("the culprit is judged when all have stopped and said what they saw") 
   REQUIRE(job.membership.state() == JobState::running);
   CHECK(job.round("a").reason.starts_with("rank 2 "));
   CHECK(job.membership.restart_count() == 1);
-}
-
-TEST_CASE("a cause that cannot heal ends the job although restarts are left") {
-  Script job(nodes(1, 1, 5));
-  job.join("a", 2);
-  job.fail("a", 0, {false, 127, false});
-  CHECK_FALSE(job.stop("a").final);
-  job.stopped("a");
-  REQUIRE(job.membership.state() == JobState::finished);
-  CHECK(job.finished("a").no_restart.find("127") != std::string::npos);
-}
-
-TEST_CASE("a job whose rounds get no further on any node ends although restarts are left") {
-  Script job(nodes(2, 2, 9));
-  for (const std::uint64_t step : {7U, 7U, 6U}) {
-    job.join("a", 1);
-    job.join("b", 1);
-    const auto round = job.round("a").number;
-    job.fail("b", 0, {false, 1, false});
-    job.say("a", proto::Stopped{round, {}, step});
-    job.say("b", proto::Stopped{round, {}, step - 1});
-  }
-  REQUIRE(job.membership.state() == JobState::finished);
-  CHECK(job.finished("a").no_restart ==
-        "crash loop: no progress in 3 rounds: none got beyond step 7");
-}
-
-TEST_CASE("agents that were told that no round follows are never asked to join one") {
-  rdzv::MembershipSettings settings = nodes(1, 1, 1);
-  settings.restart.window = 60s;
-  Script job(settings);
-  job.join("a", 1);
-  job.fail("a", 0);
-  job.stopped("a");
-  job.join("a", 1);
-  job.pass(59s);
-  job.fail("a", 0);
-  REQUIRE(job.stop("a").final);
-  job.pass(2s);  // the workers take their time to end, and the old restart leaves the window
-  job.stopped("a");
-  REQUIRE(job.membership.state() == JobState::finished);
-  CHECK(job.finished("a").no_restart == "1 of 1 restarts used within 1 min 0 s");
-  CHECK(job.finished("a").restart_count == 1);
-}
-
-TEST_CASE("a restart with a back-off waits for it, and no longer") {
-  rdzv::MembershipSettings settings = nodes(1, 1, 5);
-  settings.restart.back_off = 4s;
-  Script job(settings);
-  job.join("a", 1);
-  job.fail("a", 0);
-  job.stopped("a");
-  job.join("a", 1);
-  CHECK(job.round("a").number == 1);  // the first comes at once
-  job.fail("a", 0);
-  job.stopped("a");
-  job.join("a", 1);
-  CHECK(job.membership.state() == JobState::forming);
-  REQUIRE(job.membership.deadline().has_value());
-  CHECK(*job.membership.deadline() - job.now >= 3s);
-  CHECK(*job.membership.deadline() - job.now <= 4s);
-  job.pass(4s);
-  CHECK(job.round("a").number == 2);
 }
 
 TEST_CASE("an agent stopped by a signal ends the job of one member as cancelled") {

@@ -103,7 +103,30 @@ TEST_CASE("the first restart comes at once and later ones in a row after a doubl
   within(10s);
   within(10s);
   // A round that lasted ends the row.
-  CHECK(policy.decide(exits(1, 2min), {}, kStart).delay == 0s);
+  CHECK(policy.decide(exits(1, 30s), {}, kStart).delay == 0s);
+  CHECK(policy.decide(exits(1, 29s), {}, kStart).delay > 0s);
+}
+
+TEST_CASE("the automatic back-off makes a program that dies at once wait, and no other") {
+  RestartSettings settings = at_most(40);
+  settings.back_off = rdzv::kAutoBackOff;
+  settings.back_off_max = rdzv::kAutoBackOffMax;
+  RestartPolicy policy(settings);
+  const auto delay = [&](std::chrono::nanoseconds ran_for,
+                         std::optional<std::uint64_t> furthest_step) {
+    return policy.decide(exits(1, ran_for), furthest_step, kStart).delay;
+  };
+  std::chrono::nanoseconds together{0};
+  for (int i = 0; i < 5; ++i) together += delay(3ms, {});
+  CHECK(together >= 3s);
+  for (int i = 5; i < 20; ++i) CHECK(delay(3ms, {}) <= 30s);
+  CHECK(delay(3ms, {}) >= 22s);
+  CHECK(delay(1h, {}) == 0s);
+  // A round that got further was a healthy one, however short it was.
+  CHECK(delay(3ms, {}) > 0s);
+  CHECK(delay(3ms, 7) == 0s);
+  CHECK(delay(3ms, 7) > 0s);
+  CHECK(delay(3ms, 8) == 0s);
 }
 
 TEST_CASE("rounds that end before the minimum uptime are a crash loop after some") {
@@ -187,8 +210,9 @@ TEST_CASE("the policy explains itself for every cause") {
   for (const std::string part :
        {"killed by a signal", "at most 3 times within any 1 h 0 min", "exits with code 2 ",
         "exits with code 126", "exits with code 127", "exits with code 113", "exits with code 77",
-        "--no-restart-on", "2.0 s, doubled each time", "less than 10.0 s", "a stop signal comes",
-        "a worker hangs", "3 rounds in a row, no new step"}) {
+        "--no-restart-on", "2.0 s, doubled each time", "lasted 10.0 s or got to a new step",
+        "less than 10.0 s", "a stop signal comes", "a worker hangs",
+        "3 rounds in a row, no new step"}) {
     CHECK_THAT(text, Contains(part));
   }
   CHECK_THAT(rdzv::explain({}), Contains("no restarts are allowed"));

@@ -1,0 +1,94 @@
+// The membership core after failures: whether and when there is another round.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/rendezvous/membership/script.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using rdzv::JobState;
+using test::nodes;
+using test::Script;
+
+TEST_CASE("agents that were told that no round follows are never asked to join one") {
+  rdzv::MembershipSettings settings = nodes(1, 1, 1);
+  settings.restart.window = 60s;
+  Script job(settings);
+  job.join("a", 1);
+  job.fail("a", 0);
+  job.stopped("a");
+  job.join("a", 1);
+  job.pass(59s);
+  job.fail("a", 0);
+  REQUIRE(job.stop("a").final);
+  job.pass(2s);  // the workers take their time to end, and the old restart leaves the window
+  job.stopped("a");
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").no_restart == "1 of 1 restarts used within 1 min 0 s");
+  CHECK(job.finished("a").restart_count == 1);
+}
+
+TEST_CASE("a restart with a back-off waits for it, and no longer") {
+  rdzv::MembershipSettings settings = nodes(1, 1, 5);
+  settings.restart.back_off = 4s;
+  Script job(settings);
+  job.join("a", 1);
+  job.fail("a", 0);
+  job.stopped("a");
+  job.join("a", 1);
+  CHECK(job.round("a").number == 1);  // the first comes at once
+  CHECK(job.count<proto::RestartPlanned>("a") == 0);
+  job.fail("a", 0);
+  job.stopped("a");
+  job.join("a", 1);
+  CHECK(job.membership.state() == JobState::forming);
+  REQUIRE(job.membership.deadline().has_value());
+  CHECK(*job.membership.deadline() - job.now >= 3s);
+  CHECK(*job.membership.deadline() - job.now <= 4s);
+  const auto& planned = job.newest<proto::RestartPlanned>("a");
+  CHECK(planned.delay == *job.membership.deadline() - job.now);
+  CHECK(planned.restart_count == 2);
+  CHECK(planned.max_restarts == 5);
+  CHECK_THAT(planned.reason, Catch::Matchers::Contains("rank 0 killed by SIGKILL"));
+  job.pass(4s);
+  CHECK(job.round("a").number == 2);
+}
+
+TEST_CASE("a signal ends the wait for a restart at once") {
+  rdzv::MembershipSettings settings = nodes(1, 1, 5);
+  settings.restart.back_off = 60s;
+  Script job(settings);
+  for (int i = 0; i < 2; ++i) {
+    job.join("a", 1);
+    job.fail("a", 0);
+    job.stopped("a");
+  }
+  job.join("a", 1);
+  job.say("a", proto::Leave{2, ""});
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").outcome == proto::Finished::Outcome::cancelled);
+}
+
+TEST_CASE("a cause that cannot heal ends the job although restarts are left") {
+  Script job(nodes(1, 1, 5));
+  job.join("a", 2);
+  job.fail("a", 0, {false, 127, false});
+  CHECK_FALSE(job.stop("a").final);
+  job.stopped("a");
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").no_restart.find("127") != std::string::npos);
+}
+
+TEST_CASE("a job whose rounds get no further on any node ends although restarts are left") {
+  Script job(nodes(2, 2, 9));
+  for (const std::uint64_t step : {7U, 7U, 6U}) {
+    job.join("a", 1);
+    job.join("b", 1);
+    const auto round = job.round("a").number;
+    job.fail("b", 0, {false, 1, false});
+    job.say("a", proto::Stopped{round, {}, step});
+    job.say("b", proto::Stopped{round, {}, step - 1});
+  }
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").no_restart ==
+        "crash loop: no progress in 3 rounds: none got beyond step 7");
+}

@@ -1,0 +1,91 @@
+// Agents that are scripted, and a clock that is moved by hand, for tests of the membership core.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rendezvous/membership/membership.hpp"
+
+namespace ddprun::test {
+
+using namespace std::chrono_literals;
+
+/// A job with agents that answer at once, as real ones do in the end.
+class Script {
+ public:
+  explicit Script(rdzv::MembershipSettings settings) : membership(settings, now) {}
+
+  void say(const std::string& agent, proto::AgentMessage message) {
+    take(membership.on(rdzv::FromAgent{agent, std::move(message)}, now));
+  }
+  void join(const std::string& agent, int workers = 2) {
+    proto::Join join;
+    join.local_world_size = workers;
+    join.node_name = agent;
+    join.store_addr = agent;
+    join.store_port = 1000;
+    say(agent, join);
+  }
+  void fail(const std::string& agent, int local_rank, proto::WorkerExit exit = {true, 9, false}) {
+    proto::WorkerFailure failure;
+    failure.local_rank = local_rank;
+    failure.exit = exit;
+    failure.ran_for = 2500ms;
+    say(agent, proto::WorkerFailed{round(agent).number, failure});
+  }
+  void done(const std::string& agent) { say(agent, proto::WorkersDone{round(agent).number}); }
+  void stopped(const std::string& agent) { say(agent, proto::Stopped{round(agent).number, {}}); }
+  void lose(const std::string& agent) { take(membership.on(rdzv::AgentLost{agent}, now)); }
+  void pass(rdzv::Clock::duration time) {
+    now += time;
+    if (membership.deadline() && now >= *membership.deadline()) {
+      take(membership.on(rdzv::DeadlinePassed{}, now));
+    }
+  }
+
+  /// The newest message of a kind that the agent got; fails the test when there is none.
+  const proto::Round& round(const std::string& agent) { return newest<proto::Round>(agent); }
+  const proto::Stop& stop(const std::string& agent) { return newest<proto::Stop>(agent); }
+  const proto::Finished& finished(const std::string& agent) {
+    return newest<proto::Finished>(agent);
+  }
+  template <class T>
+  int count(const std::string& agent) {
+    int n = 0;
+    for (const auto& message : inbox[agent]) n += std::holds_alternative<T>(message) ? 1 : 0;
+    return n;
+  }
+
+  template <class T>
+  const T& newest(const std::string& agent) {
+    auto& messages = inbox[agent];
+    for (auto it = messages.rbegin(); it != messages.rend(); ++it) {
+      if (const T* found = std::get_if<T>(&*it)) return *found;
+    }
+    FAIL("no such message for " << agent);
+    std::abort();
+  }
+
+  rdzv::Clock::time_point now{1h};
+  rdzv::Membership membership;
+  std::map<std::string, std::vector<proto::MembershipMessage>> inbox;
+  std::vector<std::string> log;
+
+ private:
+  void take(rdzv::MembershipActions actions) {
+    for (auto& send : actions.sends) inbox[send.to].push_back(std::move(send.message));
+    if (!actions.log.empty()) log.push_back(actions.log);
+  }
+};
+
+inline rdzv::MembershipSettings nodes(int min, int max, int max_restarts = 0) {
+  rdzv::MembershipSettings settings;
+  settings.min_nodes = min;
+  settings.max_nodes = max;
+  settings.restart.max_restarts = max_restarts;
+  return settings;
+}
+
+}  // namespace ddprun::test
