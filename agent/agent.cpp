@@ -143,12 +143,17 @@ void Agent::reap_strangers() {
 
 void Agent::on_worker_exit(std::size_t local_rank) {
   RoundState& state = *round_;
-  const auto reaped = reap(state.group.workers()[local_rank].pid);
+  const pid_t pid = state.group.workers()[local_rank].pid;
+  // What it has left of its group holds its GPU. Python's resource tracker is left to clean up. Not
+  // later: once the worker is reaped, its number may be another group's.
+  const auto ended = exit_of(pid);
+  if (ended && !ended->success() && !state.group.stopping()) kill(-pid, SIGTERM);
+  const auto reaped = reap(pid);
   // It has died and cannot be reaped while a debugger holds it; SIGCHLD tells when that lets go.
   state.exits[local_rank].reset();
   if (!reaped) return;
-  spdlog::info("round={} local_rank={} pid={} {}", state.round.number, local_rank,
-               state.group.workers()[local_rank].pid, proto::describe(reaped->exit));
+  spdlog::info("round={} local_rank={} pid={} {}", state.round.number, local_rank, pid,
+               proto::describe(reaped->exit));
   apply(state.group.exited(static_cast<int>(local_rank), reaped->exit, Clock::now()));
   reap_strangers();
 }

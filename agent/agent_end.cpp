@@ -33,8 +33,7 @@ void Agent::on_hang(FoundHang found) {
   RoundState& state = *round_;
   if (state.group.stopping()) return;
   state.hang = std::move(found);
-  const auto& worker =
-      state.group.workers()[static_cast<std::size_t>(state.hang->hang.culprit.local_rank)];
+  const auto& worker = state.group.workers()[static_cast<std::size_t>(state.hang->local_rank)];
   say(proto::WorkerFailed{state.round.number,
                           failure_of(*state.hang, worker, state.started_at, Clock::now())});
   pump();

@@ -125,7 +125,8 @@ class Agent {
   void join();
   void offer_store(RoundState& state);
   void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
-  static void note_the_dying(RoundState& state);
+  void note_the_helpless(RoundState& state);
+  void resume_suspended();
   void apply(GroupActions actions);
   void signal_workers(int signal);
   // The end of a round, in this order (agent_end.cpp): its workers have ended, what they left is

@@ -125,18 +125,31 @@ void Agent::handle(proto::Stop& stop) {
   }
   state.stop = std::move(stop);
   state.stopped_at = Clock::now();
-  if (!leaving_) note_the_dying(state);
+  if (!leaving_) note_the_helpless(state);
   if (leaving_) state.patience_ends = Clock::now() + config_.grace_period;
   apply(state.group.stop(stop_signal_, Clock::now()));
 }
 
-/// A crash shows only when it is over: cores are written and much memory is freed first. Who is in
-/// the middle of that did not crash because we stopped him.
-void Agent::note_the_dying(RoundState& state) {
+/// A crash shows only when it is over: cores are written and much memory is freed first. A worker
+/// in the middle of that did not crash because we stopped it. For one that is suspended the others
+/// have waited.
+void Agent::note_the_helpless(RoundState& state) {
   const auto& workers = state.group.workers();
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    if (workers[i].pid > 0 && !workers[i].exit && is_dying(workers[i].pid))
+    if (workers[i].pid <= 0 || workers[i].exit) continue;
+    if (is_dying(workers[i].pid)) {
       state.group.already_dying(static_cast<int>(i));
+    } else if (!paused_ && is_suspended(workers[i].pid)) {
+      state.group.suspended(static_cast<int>(i));
+    }
+  }
+}
+
+/// A suspended process cannot act on its stop signal.
+void Agent::resume_suspended() {
+  for (const WorkerRecord& worker : round_->group.workers()) {
+    if (worker.pid <= 0 || worker.exit) continue;
+    if (paused_ || is_suspended(worker.pid)) kill(-worker.pid, SIGCONT);
   }
 }
 
@@ -146,7 +159,7 @@ void Agent::apply(GroupActions actions) {
     state.kill_deadline = Clock::now() + config_.kill_timeout;
   if (actions.signal != 0) {
     signal_workers(actions.signal);
-    if (paused_) signal_workers(SIGCONT);  // a stopped process cannot act on its stop signal
+    if (actions.signal != SIGKILL) resume_suspended();
   }
   if (const auto deadline = state.group.deadline()) {
     grace_timer_.expires_at(*deadline);
@@ -164,8 +177,6 @@ void Agent::apply(GroupActions actions) {
   const bool waiting = state.group.deadline() && !state.group.ended();
   if (waiting && (leaving_ || state.group.killed())) count_down();
   for (proto::WorkerFailure& failure : actions.failures) {
-    // What it has left of its group holds its GPU. Python's resource tracker is left to clean up.
-    if (failure.pid > 0) kill(-failure.pid, SIGTERM);
     say(proto::WorkerFailed{state.round.number, std::move(failure)});
   }
   if (state.group.ended() && (actions.all_done || state.stop)) clear_round();

@@ -82,6 +82,7 @@ struct AgentConfig {
   std::string run_directory;  ///< for error files and progress pages; empty: none could be made
   std::chrono::milliseconds progress_timeout{0};  ///< silence that counts as a hang; 0: none does
   std::chrono::milliseconds log_timeout{0};  ///< without output that is worth a line; 0: none is
+  bool restart_on_silence = false;  ///< when no worker prints for the log time-out, the round fails
   spdlog::level::level_enum log_level = spdlog::level::warn;
 };
 

@@ -235,18 +235,28 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
   return process;
 }
 
-std::optional<ReapedProcess> reap(pid_t pid) {
+namespace {
+
+std::optional<ReapedProcess> look_at_child(pid_t pid, int flags) {
   ReapedProcess reaped;
   siginfo_t info{};
   // The system call, not the wrapper: it also gives the usage.
-  if (syscall(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG, &reaped.usage) != 0 ||
-      info.si_pid != pid) {
+  if (syscall(SYS_waitid, P_PID, pid, &info, flags, &reaped.usage) != 0 || info.si_pid != pid) {
     return std::nullopt;
   }
   reaped.exit.by_signal = info.si_code != CLD_EXITED;
   reaped.exit.value = info.si_status;
   reaped.exit.core_dumped = info.si_code == CLD_DUMPED;
   return reaped;
+}
+
+}  // namespace
+
+std::optional<ReapedProcess> reap(pid_t pid) { return look_at_child(pid, WEXITED | WNOHANG); }
+
+std::optional<proto::WorkerExit> exit_of(pid_t pid) {
+  const auto ended = look_at_child(pid, WEXITED | WNOHANG | WNOWAIT);
+  return ended ? std::optional(ended->exit) : std::nullopt;
 }
 
 }  // namespace ddprun::agent

@@ -62,4 +62,8 @@ struct ReapedProcess {
 /// Takes the exit of a child that may have ended. None: it runs. Never waits.
 std::optional<ReapedProcess> reap(pid_t pid);
 
+/// The exit of a child that has ended, without taking it: its number still is its own, and its
+/// process group's. None: it runs. Never waits.
+std::optional<proto::WorkerExit> exit_of(pid_t pid);
+
 }  // namespace ddprun::agent

@@ -81,11 +81,6 @@ bool has_files_of_its_own(const EndedRound& ended) {
          ended.round.number == static_cast<proto::RoundNumber>(ended.round.restart_count);
 }
 
-std::string hang_message(const SilentWorker& worker) {
-  return fmt::format("at {}, silent for {}", place_words(worker.page.step, worker.page.phase),
-                     proto::describe(worker.silent_for));
-}
-
 std::chrono::nanoseconds hung_at(const FoundHang& found, Clock::time_point round_started_at) {
   return std::max(std::chrono::nanoseconds(0),
                   std::chrono::nanoseconds(found.since - round_started_at));
@@ -110,14 +105,13 @@ std::optional<std::uint64_t> furthest_step(const ProgressPages& pages) {
 
 proto::WorkerFailure failure_of(const FoundHang& found, const WorkerRecord& worker,
                                 Clock::time_point round_started_at, Clock::time_point now) {
-  const SilentWorker& culprit = found.hang.culprit;
   proto::WorkerFailure failure;
-  failure.local_rank = culprit.local_rank;
+  failure.local_rank = found.local_rank;
   failure.pid = worker.pid;
   failure.ran_for = now - worker.started_at;
-  failure.evidence = {proto::EvidenceKind::hang, hung_at(found, round_started_at),
-                      hang_message(culprit), ""};
-  failure.progress = {culprit.page.step, culprit.page.phase};
+  failure.evidence = {proto::EvidenceKind::hang, hung_at(found, round_started_at), found.message,
+                      ""};
+  failure.progress = found.progress;
   failure.stacks = found.stacks;
   return failure;
 }
@@ -149,10 +143,13 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
       seen.error_file_message = file->error.message;
       if (words.lines.empty()) words.lines = file->error.callstack;
     }
-    const bool hung = ended.hang != nullptr && ended.hang->hang.culprit.local_rank == local_rank;
+    const bool hung = ended.hang != nullptr && ended.hang->local_rank == local_rank;
     if (hung) {
       seen.hung_at = hung_at(*ended.hang, ended.started_at);
-      seen.hang_message = hang_message(ended.hang->hang.culprit);
+      seen.hang_message = ended.hang->message;
+    } else if (worker.was_suspended) {  // since when is not known
+      seen.hung_at = seen.stopped_at;
+      seen.hang_message = kSuspended;
     }
     const auto evidence = evidence_of(seen);
     if (!evidence) continue;
@@ -167,8 +164,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     failure.stopped_by_us = worker.stopped_by_us && !worker.was_dying;
     if (const auto& page = ended.pages[i]) failure.progress = {page->step, page->phase};
     if (hung) {  // what it wrote while it was stopped is no progress
-      const ProgressPage& page = ended.hang->hang.culprit.page;
-      failure.progress = {page.step, page.phase};
+      failure.progress = ended.hang->progress;
       failure.stacks = ended.hang->stacks;
     }
     failures.push_back(std::move(failure));

@@ -66,6 +66,10 @@ void WorkerGroup::already_dying(int local_rank) {
   workers_[static_cast<std::size_t>(local_rank)].was_dying = true;
 }
 
+void WorkerGroup::suspended(int local_rank) {
+  workers_[static_cast<std::size_t>(local_rank)].was_suspended = true;
+}
+
 GroupActions WorkerGroup::stop(int signal, Clock::time_point now) {
   GroupActions actions;
   if (live_ == 0) {

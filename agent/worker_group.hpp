@@ -33,6 +33,7 @@ struct WorkerRecord {
   bool stopped_by_us = false;  ///< it ended after we had begun to stop the group
   bool killed_by_us = false;   ///< it ended after our SIGKILL
   bool was_dying = false;      ///< it was ending already when we began to stop the group
+  bool was_suspended = false;  ///< a signal held it when we began to stop the group
   std::string error;           ///< why it could not be started
 };
 
@@ -53,6 +54,8 @@ class WorkerGroup {
   GroupActions stop(int signal, Clock::time_point now);
   /// It has begun to end, though not by our doing. Before `stop`.
   void already_dying(int local_rank);
+  /// A signal (SIGSTOP) that is not ours holds it. Before `stop`.
+  void suspended(int local_rank);
   /// SIGKILL now: the second Ctrl-C.
   GroupActions kill_now(Clock::time_point now);
   /// To be called when `deadline()` has passed.

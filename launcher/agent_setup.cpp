@@ -91,6 +91,7 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
   config.containment = plan.containment;
   config.progress_timeout = plan.options.progress_timeout;
   config.log_timeout = plan.options.log_timeout;
+  config.restart_on_silence = plan.options.on_silence == OnSilence::restart;
   config.store_host = plan.store_host;
   config.master_addr = plan.master_addr;
   config.master_port = plan.master_port;

@@ -85,8 +85,9 @@ std::string watch_text(const LaunchOptions& options) {
   if (options.progress_timeout.count() > 0)
     text = fmt::format("no progress for {}", proto::describe(options.progress_timeout));
   if (options.log_timeout.count() > 0) {
-    text += fmt::format("{}no output for {}", text.empty() ? "" : ", or ",
-                        proto::describe(options.log_timeout));
+    const bool restart = options.on_silence == OnSilence::restart;
+    text += fmt::format("{}no output{} for {}", text.empty() ? "" : ", or ",
+                        restart ? " of any worker" : "", proto::describe(options.log_timeout));
   }
   return text.empty() ? "not looked for (see --progress-timeout)" : text;
 }
@@ -265,6 +266,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
                   {"keep", logs.rotation.keep}};
   json["progress_timeout_seconds"] = seconds(plan.options.progress_timeout);
   json["log_timeout_seconds"] = seconds(plan.options.log_timeout);
+  json["on_silence"] = plan.options.on_silence == OnSilence::restart ? "restart" : "report";
   json["run_id"] = plan.run_id;
   json["role"] = plan.role;
   json["store"] = {

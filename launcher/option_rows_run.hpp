@@ -95,10 +95,21 @@ inline constexpr std::array kRunRows = {
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
         .help = "Say so when a worker has printed nothing for so long",
-        .more = "For programs that only print. It is said once for each silence, and nothing is "
-                "stopped. Only what passes through ddprun is seen: not with one worker or "
-                "--output=raw, nor what --redirects sends to files. 0: nothing is said.",
+        .more = "For programs that only print. It is said once for each silence; --on-silence "
+                "says what else happens. Only what passes through ddprun is seen: not with one "
+                "worker or --output=raw, nor what --redirects sends to files. 0: nothing is said.",
         .default_text = "off",
+    },
+    OptionRow{
+        .name = "on-silence",
+        .type = ValueType::choice,
+        .choices = "report|restart",
+        .group = OptionGroup::failures,
+        .help = "At --log-timeout: only warn, or treat a job that prints nothing at all as hung",
+        .more = "restart: when no worker has printed anything for --log-timeout, the round fails "
+                "as by a hang, and --max-restarts decides. One worker that prints is enough to go "
+                "on.",
+        .default_value = "report",
     },
     OptionRow{
         .name = "grace-period",

@@ -261,6 +261,9 @@ Outcome<bool> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& opti
     return usage_error(parsed.value("report").spelling + ": expected a file");
   options.progress_timeout = parsed.seconds("progress-timeout").value_or(options.progress_timeout);
   options.log_timeout = parsed.seconds("log-timeout").value_or(options.log_timeout);
+  options.on_silence = choice<OnSilence>(parsed, "on-silence");
+  if (options.on_silence == OnSilence::restart && options.log_timeout.count() == 0)
+    return usage_error("--on-silence=restart: give --log-timeout=SECONDS, too: nothing is watched");
   return true;
 }
 

@@ -57,6 +57,9 @@ enum class Containment { automatic, tree, cgroup, pidns };
 /// What a failed job ends with: the culprit's own exit code, or 1.
 enum class ExitCodeRule { first, one };
 
+/// --on-silence: what follows when nothing is printed for --log-timeout.
+enum class OnSilence { report, restart };
+
 /// --omp-threads.
 struct OmpThreads {
   enum class Kind { as_torchrun, automatic, number } kind = Kind::as_torchrun;
@@ -85,6 +88,7 @@ struct LaunchOptions {
   std::string report_file;                        ///< empty: not given
   std::chrono::milliseconds progress_timeout{0};  ///< 0: nobody is watched
   std::chrono::milliseconds log_timeout{0};       ///< 0: nobody is watched
+  OnSilence on_silence = OnSilence::report;       ///< at its end
   std::string role = "default";
 
   bool standalone = false;

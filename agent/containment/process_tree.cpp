@@ -192,6 +192,8 @@ bool is_dying(pid_t pid) {
          (flags & kDying) != 0;
 }
 
+bool is_suspended(pid_t pid) { return parse_stat(read_proc(pid, "stat")).state == 'T'; }
+
 std::string name_of(const ProcessEntry& entry) {
   return "pid " + std::to_string(entry.pid) + " (" + entry.name + ")";
 }

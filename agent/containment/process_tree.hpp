@@ -36,6 +36,10 @@ bool signal_process(const ProcessEntry& entry, int signal);
 /// reaped. By the flags of /proc/PID/stat; false where they can't be read.
 bool is_dying(pid_t pid);
 
+/// Whether a child of ours was suspended by a signal (SIGSTOP, SIGTSTP): it runs nothing, and acts
+/// on no other signal than SIGKILL, until SIGCONT. One that a debugger holds is not.
+bool is_suspended(pid_t pid);
+
 /// `pid 77 (python3)`
 std::string name_of(const ProcessEntry& entry);
 

@@ -26,11 +26,19 @@ class OutputWatch {
   std::vector<QuietWorker> look(const std::vector<std::optional<std::uint64_t>>& printed,
                                 std::chrono::nanoseconds elapsed);
 
+  /// Set when all workers that are seen, and of which at least one runs, have reached the time-out:
+  /// the one of those that ever printed that has been silent for longest, else the first.
+  [[nodiscard]] std::optional<QuietWorker> all_quiet() const;
+
+  /// Whatever was silent does not count.
+  void forget();
+
  private:
   struct Watched {
     std::uint64_t printed = 0;
     std::chrono::nanoseconds quiet_for{0};
     bool said = false;
+    bool seen = false;  // at the last look
   };
 
   std::chrono::nanoseconds timeout_;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "agent/containment/process_tree.hpp"
 #include "agent/progress/thread_states.hpp"
 #include "agent/worker_environment.hpp"
 #include "proto/words.hpp"
@@ -121,6 +122,47 @@ void RoundWatch::look_at_output(nanoseconds elapsed) {
     handlers_.notice(fmt::format("rank {} has printed nothing for {} (--log-timeout)",
                                  rank(quiet.local_rank), proto::describe(quiet.quiet_for)));
   }
+  if (config_.restart_on_silence) judge_silence();
+}
+
+/// Some workers never print, as all but rank 0 of many programs: only the silence of all is a hang.
+void RoundWatch::judge_silence() {
+  const auto quiet = output_->all_quiet();
+  if (!quiet || blame_suspended(quiet->quiet_for)) return;
+  for (const WorkerRecord& worker : group_->workers()) {
+    const int tracer = worker.pid > 0 && !worker.exit ? tracer_of(worker.pid) : 0;
+    if (tracer == 0) continue;
+    handlers_.notice(fmt::format(
+        "no worker prints anything; process {} debugs one, so they are left alone", tracer));
+    output_->forget();
+    return;
+  }
+  FoundHang found;
+  found.local_rank = quiet->local_rank;
+  found.message = fmt::format("no worker has printed anything for {} (--log-timeout)",
+                              proto::describe(quiet->quiet_for));
+  found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(quiet->quiet_for);
+  handlers_.hung(std::move(found));
+}
+
+/// Whatever the others wait for: a worker that a signal holds goes on with nothing.
+bool RoundWatch::blame_suspended(nanoseconds silent_for) {
+  const auto& workers = group_->workers();
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const int local_rank = static_cast<int>(i);
+    if (!running(local_rank) || !is_suspended(workers[i].pid)) continue;
+    FoundHang found;
+    found.local_rank = local_rank;
+    found.message = kSuspended;
+    found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(silent_for);
+    if (progress_) {
+      if (const auto page = read_page(local_rank)) found.progress = {page->step, page->phase};
+    }
+    handlers_.notice(fmt::format("rank {} hangs: {}", rank(local_rank), kSuspended));
+    handlers_.hung(std::move(found));
+    return true;
+  }
+  return false;
 }
 
 void RoundWatch::look_at_pages(nanoseconds elapsed) {
@@ -144,10 +186,12 @@ void RoundWatch::look_at_pages(nanoseconds elapsed) {
 
 void RoundWatch::judge(Hang hang) {
   const SilentWorker& culprit = hang.culprit;
+  if (blame_suspended(culprit.silent_for)) return;
   const int pid = group_->workers()[static_cast<std::size_t>(culprit.local_rank)].pid;
-  const std::string what = fmt::format(
-      "rank {} hangs: at {}, silent for {}", rank(culprit.local_rank),
-      place_words(culprit.page.step, culprit.page.phase), proto::describe(culprit.silent_for));
+  const std::string message =
+      fmt::format("at {}, silent for {}", place_words(culprit.page.step, culprit.page.phase),
+                  proto::describe(culprit.silent_for));
+  const std::string what = fmt::format("rank {} hangs: {}", rank(culprit.local_rank), message);
   if (const int tracer = tracer_of(pid); tracer != 0) {
     handlers_.notice(fmt::format("{}; process {} debugs it, so it is left alone", what, tracer));
     progress_->forget();
@@ -156,25 +200,28 @@ void RoundWatch::judge(Hang hang) {
   handlers_.notice(
       fmt::format("{}; looking at its stacks, for at most {} s", what, kStacksLimit.count()));
   FoundHang found;
+  found.local_rank = culprit.local_rank;
+  found.message = message;
+  found.progress = {culprit.page.step, culprit.page.phase};
   found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(culprit.silent_for);
-  found.hang = std::move(hang);
   taking_stacks_ = true;
-  stacks_.take(pid, [this, found = std::move(found)](std::vector<std::string> lines) mutable {
+  stacks_.take(pid, [this, hang = std::move(hang),
+                     found = std::move(found)](std::vector<std::string> lines) mutable {
     found.stacks = std::move(lines);
-    stacks_taken(std::move(found));
+    stacks_taken(hang, std::move(found));
   });
 }
 
-void RoundWatch::stacks_taken(FoundHang found) {
+void RoundWatch::stacks_taken(const Hang& hang, FoundHang found) {
   taking_stacks_ = false;
-  const SilentWorker& culprit = found.hang.culprit;
+  const SilentWorker& culprit = hang.culprit;
   if (!running(culprit.local_rank)) return;  // its end is the news now
   if (read_page(culprit.local_rank) != culprit.page) {
     handlers_.notice(fmt::format("rank {} goes on after all", rank(culprit.local_rank)));
     progress_->forget();
     return;
   }
-  for (const SilentWorker& other : found.hang.others) {
+  for (const SilentWorker& other : hang.others) {
     found.stacks.push_back(fmt::format("rank {}, silent too, at {}:", rank(other.local_rank),
                                        place_words(other.page.step, other.page.phase)));
     auto threads = thread_states(group_->workers()[static_cast<std::size_t>(other.local_rank)].pid);

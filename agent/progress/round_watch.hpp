@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -19,13 +20,19 @@
 #include "agent/progress/stack_taker.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "agent/worker_group.hpp"
+#include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {
 
+/// What is reported of a worker that a signal holds.
+inline constexpr std::string_view kSuspended = "suspended by a signal (SIGSTOP)";
+
 /// A worker that hangs, with all that could be seen of it.
 struct FoundHang {
-  Hang hang;
-  Clock::time_point since;  ///< its last sign of progress
+  int local_rank = 0;
+  std::string message;                            ///< how that shows
+  std::optional<proto::WorkerProgress> progress;  ///< where it told
+  Clock::time_point since;                        ///< its last sign of life
   std::vector<std::string> stacks;
 };
 
@@ -64,7 +71,9 @@ class RoundWatch {
   void look_at_output(std::chrono::nanoseconds elapsed);
   std::optional<ProgressPage> read_page(int local_rank);
   void judge(Hang hang);
-  void stacks_taken(FoundHang found);
+  void judge_silence();
+  bool blame_suspended(std::chrono::nanoseconds silent_for);
+  void stacks_taken(const Hang& hang, FoundHang found);
   [[nodiscard]] bool running(int local_rank) const;
   [[nodiscard]] int rank(int local_rank) const { return round_->first_rank + local_rank; }
 

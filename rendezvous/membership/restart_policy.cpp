@@ -151,6 +151,7 @@ std::string explain(const RestartSettings& settings) {
   line("a worker is killed by a signal", again);
   line("a worker exits with another code", again);
   line("a worker hangs (--progress-timeout)", again);
+  line("no output (--on-silence=restart)", again);
   for (const int code : {kExitUsage, kExitNotExecutable, kExitNotFound, kExitNeverRestart})
     line(fmt::format("a worker exits with code {}", code), ends + ": " + why_never(code, {}));
   for (const int code : settings.no_restart_codes)

@@ -242,6 +242,37 @@ TEST_CASE("who prints nothing is named once and nothing is stopped") {
   CHECK_THAT(lines[0], Contains("ddprun: rank 1 has printed nothing for "));
 }
 
+TEST_CASE("with --on-silence=restart a job that prints nothing is started again") {
+  const auto [job, report] = run_script(
+      {"--nproc-per-node=2", "--log-timeout=0.8", "--on-silence=restart", "--max-restarts=1"},
+      "test $DDPRUN_ROUND = 0 || exit 0; test $RANK = 1 || echo first; exec $W sleep 60");
+  CHECK(job.status == 0);
+  CHECK_THAT(job.err, Contains("ddprun: rank 0 hung after ") &&
+                          Contains("restarting the workers (1 of 1 restarts)"));
+}
+
+TEST_CASE("with --on-silence=restart one worker that prints keeps the job going") {
+  const auto [job, report] =
+      run_script({"--nproc-per-node=2", "--log-timeout=0.8", "--on-silence=restart"},
+                 "test $RANK = 0 || exec $W sleep 2.4; "
+                 "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo step $i; /bin/sleep 0.2; done");
+  CHECK(job.status == 0);
+}
+
+TEST_CASE("a worker that a signal holds is found as what hangs and ended at once") {
+  // Rank 1 is furthest behind, but it is rank 0 that is suspended. A grace period that has to pass
+  // would outlast the test.
+  const auto [job, report] =
+      run_script({"--nproc-per-node=2", "--progress-timeout=0.5", "--grace-period=10m"},
+                 "case $RANK in 0) exec $W progress 7 forward kill 19 sleep 60;; "
+                 "1) exec $W progress 6 forward sleep 60;; esac");
+  CHECK_THAT(job.err, Contains("ddprun: rank 0 hangs: suspended by a signal (SIGSTOP)\n"));
+  CHECK(report["culprit"]["rank"] == 0);
+  CHECK(report["culprit"]["evidence_text"] == "suspended by a signal (SIGSTOP)");
+  CHECK(report["culprit"]["step"] == 7);
+  CHECK(report["culprit"]["signal"] == 15);
+}
+
 TEST_CASE("what --log-timeout cannot see is said once") {
   const auto [job, report] =
       run_script({"--log-timeout=0.2", "--max-restarts=1"}, "exit $((1 - DDPRUN_ROUND))");

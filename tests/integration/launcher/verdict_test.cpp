@@ -148,6 +148,8 @@ const Failure kHangs[] = {
     {"hangs alone and its victim speaks when it is stopped",
      "trap 'echo \"RuntimeError: Connection closed by peer\" >&2; exit 1' TERM; sleep 20 & wait",
      "exec $W ignore-term progress 5 load sleep 20", kWaits, 1, "hang"},
+    {"is suspended while another gives up", "sleep 0.3; echo lost rank 1 >&2; exit 1",
+     "kill -19 $$$$", kWaits, 1, "hang"},
 };
 
 /// Whether our stdout and stderr are two pipes, or one, through which workers' streams come as one.

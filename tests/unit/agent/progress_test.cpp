@@ -251,6 +251,22 @@ TEST_CASE("a worker that prints nothing is named once for each silence") {
   CHECK(watch.look({1, std::nullopt}, 1s) == std::vector<QuietWorker>{{0, 2s}});
 }
 
+TEST_CASE(
+    "a job is silent when all workers that are seen are, and the first to fall silent is named") {
+  OutputWatch watch(3, 2s);
+  CHECK_FALSE(watch.all_quiet());
+  CHECK(watch.look({0, std::nullopt, 7}, 1s).empty());
+  CHECK(watch.look({0, std::nullopt, 7}, 1s).size() == 1);
+  CHECK_FALSE(watch.all_quiet());  // rank 2 printed a second ago
+  CHECK(watch.look({0, std::nullopt, 7}, 1s).size() == 1);
+  CHECK(watch.all_quiet() == QuietWorker{2, 2s});  // rank 0 never prints
+  watch.forget();
+  CHECK_FALSE(watch.all_quiet());
+  OutputWatch nothing(1, 2s);
+  CHECK(nothing.look({std::nullopt}, 9s).empty());
+  CHECK_FALSE(nothing.all_quiet());
+}
+
 TEST_CASE("Python is looked at by py-spy first and other programs by gdb") {
   const StackPrograms both{"/u/py-spy", "/u/gdb"};
   const auto names = [](const std::vector<StackMethod>& methods) {

@@ -107,6 +107,13 @@ TEST_CASE("a restart's wait is a time, none, or automatic") {
   CHECK(accepted_options({"--restart-delay=2m", "p"}).restart_delay == std::chrono::minutes(2));
 }
 
+TEST_CASE("silence restarts only where it is looked for") {
+  CHECK(accepted_options({"--log-timeout=9", "p"}).on_silence == OnSilence::report);
+  CHECK(accepted_options({"--log-timeout=9", "--on-silence=restart", "p"}).on_silence ==
+        OnSilence::restart);
+  CHECK_THAT(refused_options({"--on-silence=restart", "p"}), Contains("--log-timeout=SECONDS"));
+}
+
 TEST_CASE("torchrun's customary command line is understood") {
   const auto options = accepted_options(
       {"--standalone", "--nnodes", "1", "--nproc_per_node", "2", "train.py", "--epochs", "3"});

@@ -194,8 +194,11 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   CHECK(json["logs"]["keep"] == 3);
   CHECK(json["progress_timeout_seconds"] == 60.0);
   CHECK(json["log_timeout_seconds"] == 2.0);
+  CHECK(json["on_silence"] == "report");
   CHECK(json["kill_timeout_seconds"] == 0.5);
   CHECK(json["restart_delay_seconds"] == "auto");
+  plan.options.on_silence = OnSilence::restart;
+  CHECK_THAT(dry_run_text(plan, {}), Contains(", or no output of any worker for 2.0 s\n"));
   plan.options.restart_delay = 0ms;
   CHECK_THAT(dry_run_text(plan, {}), Contains("restarts     at most 3, without a wait\n"));
   plan.options.restart_delay = 2500ms;
