@@ -74,6 +74,15 @@ VisibleGpus visible_gpus(const agent::GpuDiscovery& discovered,
   return visible;
 }
 
+std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devices) {
+  std::vector<std::string> entries = entries_of(cuda_visible_devices);
+  const auto end = std::find_if(entries.begin(), entries.end(), [](const std::string& entry) {
+    return entry.empty() || entry == "-1";
+  });
+  entries.erase(end, entries.end());
+  return entries;
+}
+
 Outcome<DevicesPlan> plan_devices(const agent::GpuDiscovery& discovered,
                                   const std::optional<std::string>& cuda_visible_devices,
                                   const GpuSelection& selection) {

@@ -31,6 +31,9 @@ struct VisibleGpus {
 VisibleGpus visible_gpus(const agent::GpuDiscovery& discovered,
                          const std::optional<std::string>& cuda_visible_devices);
 
+/// The entries of a CUDA_VISIBLE_DEVICES whose GPUs cannot be looked at; none where it hides all.
+std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devices);
+
 /// Why there is none, for the end of a sentence: what was looked for, or that the variable hides
 /// all.
 std::string no_gpu(const agent::GpuDiscovery& discovered,

@@ -59,6 +59,7 @@ struct LogOptions {
   std::optional<std::vector<int>> console_ranks;  ///< local ranks; empty: all
   agent::RankSet shown_ranks;                     ///< global ranks
   std::string prefix_template;                    ///< empty: not given
+  bool no_prefix = false;                         ///< whole lines, and nothing before them
   ColourMode colour = ColourMode::automatic;
   agent::LogPolicy policy = agent::LogPolicy::drop;
   agent::RotationSettings rotation;

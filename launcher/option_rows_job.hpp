@@ -13,6 +13,8 @@ inline constexpr std::array kJobRows = {
         .environment = "PET_NPROC_PER_NODE",
         .type = ValueType::count_or_word,
         .choices = "auto|cpu|gpu",
+        .refused = "xpu|npu|hpu|mps|mlu|musa|tpu|xla|privateuseone",
+        .why_refused = "counts NVIDIA GPUs only; give the number of workers",
         .group = OptionGroup::workers,
         .placeholder = "N",
         .help = "Workers on this machine",
@@ -31,7 +33,8 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::workers,
         .placeholder = "N|MIN:MAX",
-        .help = "Nodes of the job; this version knows one",
+        .help = "Nodes of the job; version 0.1 runs on a single machine",
+        .more = "With MIN 1 the job runs on this machine alone, and other nodes cannot join.",
         .default_value = "1:1",
     },
     OptionRow{
@@ -123,6 +126,15 @@ inline constexpr std::array kJobRows = {
                 "also says how many workers there are. Paddle's names --devices and "
                 "--selected-gpus are understood.",
         .default_value = "all",
+    },
+    OptionRow{
+        .name = "xpus",
+        .aliases = "npus",
+        .type = ValueType::text,
+        .group = OptionGroup::gpus,
+        .placeholder = "0,1",
+        .help = "Paddle's lists of other accelerators",
+        .no_effect = "only NVIDIA GPUs are known; say --nproc-per-node=N",
     },
     OptionRow{
         .name = "gpu-visibility",
@@ -227,10 +239,11 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::streams,
         .placeholder = "TEXT",
-        .help = "What stands before a worker's lines",
+        .help = "Prefix for each line of a worker; none: no prefix",
         .more = "${rank}, ${local_rank}, ${role_name} or ${role}, ${hostname} or ${host}, ${round} "
                 "and ${time} (HH:MM:SS.mmm, when the line came) are replaced. The variable "
-                "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE says the same.",
+                "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE gives a template, too; other names in it "
+                "stay as they are.",
         .default_text = "[rankN], torchrun's with --tee",
     },
     OptionRow{

@@ -10,6 +10,7 @@ namespace ddprun::launcher {
 inline constexpr std::array kRunRows = {
     OptionRow{
         .name = "max-restarts",
+        .aliases = "max-restart",
         .environment = "PET_MAX_RESTARTS",
         .type = ValueType::count,
         .group = OptionGroup::failures,
@@ -208,6 +209,7 @@ inline constexpr std::array kRunRows = {
     },
     OptionRow{
         .name = "rdzv-id",
+        .aliases = "job-id",
         .environment = "PET_RDZV_ID",
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
@@ -228,6 +230,7 @@ inline constexpr std::array kRunRows = {
     },
     OptionRow{
         .name = "rdzv-endpoint",
+        .aliases = "master",
         .environment = "PET_RDZV_ENDPOINT",
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
@@ -247,20 +250,47 @@ inline constexpr std::array kRunRows = {
     },
     OptionRow{
         .name = "node-rank",
+        .aliases = "rank",
         .environment = "PET_NODE_RANK",
         .type = ValueType::count,
         .group = OptionGroup::rendezvous,
         .placeholder = "N",
-        .help = "Rank of this node; this version knows one node",
+        .help = "Rank of this node; version 0.1 runs on a single machine",
         .default_value = "0",
     },
     OptionRow{
         .name = "local-addr",
+        .aliases = "host",
         .environment = "PET_LOCAL_ADDR",
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST",
         .help = "Address of this machine, in place of a --master-addr",
+    },
+    OptionRow{
+        .name = "ips",
+        .type = ValueType::text,
+        .group = OptionGroup::rendezvous,
+        .placeholder = "HOST",
+        .help = "Paddle's list of the nodes, this one",
+        .no_effect = "a job on one machine needs no addresses",
+    },
+    OptionRow{
+        .name = "run-mode",
+        .type = ValueType::choice,
+        .choices = "collective",
+        .group = OptionGroup::rendezvous,
+        .help = "Paddle's kind of job; parameter servers are not supported",
+    },
+    OptionRow{
+        .name = "elastic-level",
+        .aliases = "elastic-timeout|start-port|gloo-port|with-gloo|legacy|log-overwrite|sort-ip|"
+                   "enable-gpu-log|auto-parallel-config|auto-cluster-config|auto-tuner-json",
+        .type = ValueType::text,
+        .group = OptionGroup::ourselves,
+        .placeholder = "VALUE",
+        .help = "Accepted for Paddle's sake",
+        .no_effect = "it is about Paddle's own launcher",
     },
     OptionRow{
         .name = "dry-run",

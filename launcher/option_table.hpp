@@ -34,6 +34,8 @@ struct OptionRow {
   std::string_view environment = {};  ///< variable that gives the default; empty: none
   ValueType type = ValueType::flag;
   std::string_view choices = {};  ///< `a|b|c`
+  std::string_view refused = {};  ///< words, `a|b`, that other launchers take, and
+  std::string_view why_refused = {};
   OptionGroup group = OptionGroup::ourselves;
   std::string_view placeholder =
       {};  ///< `N`; empty for flags, and for choices (they are shown themselves)

@@ -141,6 +141,9 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
       if (is_choice(row, clean)) return clean;
       const auto number = parse_integer(text);
       if (number && *number >= 1) return clean;
+      const auto refused = words_of(row.refused);
+      if (std::find(refused.begin(), refused.end(), lower(clean)) != refused.end())
+        return usage_error(spelling + ": " + std::string(row.why_refused));
       const std::string expected = "a whole number, 1 or more, or " + choice_list(row);
       return number ? wrong(spelling, expected) : wrong_word(row, clean, spelling, expected);
     }
@@ -154,6 +157,7 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
     case ValueType::choice:
     case ValueType::optional_choice:
       if (is_choice(row, clean)) return clean;
+      if (is_choice(row, lower(clean))) return lower(clean);  // --log-level=INFO
       return wrong_word(row, clean, spelling, choice_list(row));
     case ValueType::seconds:
       if (!parse_seconds(text)) return wrong(spelling, std::string(kSecondsExpected));

@@ -16,6 +16,7 @@ constexpr long long kLogKeepMax = 1'000;
 constexpr long long kPortMax = 65'535;
 constexpr long long kOmpThreadsMax = 65'536;
 constexpr int kExitCodeMax = 255;
+constexpr std::string_view kNoPrefix = "none";
 
 /// Place of a choice's text in the row, which lists them in the enumeration's order.
 template <class Enum>
@@ -48,7 +49,8 @@ Request request_of(const ParsedCommandLine& parsed) {
   return parsed.text("dry-run") == "json" ? Request::dry_run_json : Request::dry_run;
 }
 
-Outcome<bool> check_nodes(const ParsedCommandLine& parsed) {
+/// Gives the line to print where others may want to join; empty: none.
+Outcome<std::string> check_nodes(const ParsedCommandLine& parsed) {
   const std::string text = parsed.text("nnodes");
   const auto colon = text.find(':');
   const auto least = parse_integer(text.substr(0, colon));
@@ -57,14 +59,19 @@ Outcome<bool> check_nodes(const ParsedCommandLine& parsed) {
   if (!least || !most || *least < 1 || *most < *least) {
     return usage_error(spelling + ": expected N or MIN:MAX, 1 or more, as in --nnodes=1");
   }
-  if (*most != 1)
+  if (*least != 1)
     return usage_error(spelling +
                        ": several nodes: not in this version; leave it out or use --nnodes=1");
+  if (const std::string ips = parsed.text("ips"); ips.find(',') != std::string::npos) {
+    return usage_error(parsed.value("ips").spelling +
+                       ": several nodes: not in this version; leave it out");
+  }
   if (parsed.integer("node-rank").value_or(0) != 0) {
     return usage_error(parsed.value("node-rank").spelling +
                        ": a job of one node has only node rank 0; leave it out");
   }
-  return true;
+  if (*most == 1) return std::string();
+  return spelling + ": this version runs on this machine alone: other nodes can't join";
 }
 
 Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
@@ -169,15 +176,15 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
     }
   }
   logs.prefix_template = parsed.text("log-line-prefix-template");
+  const auto known = check_prefix_template(logs.prefix_template,
+                                           parsed.value("log-line-prefix-template").spelling);
+  if (!known) return known.error();
+  logs.no_prefix = logs.prefix_template == kNoPrefix;
+  // What this variable names and we do not know stays as it is, as under torchrun.
   if (logs.prefix_template.empty()) {
     logs.prefix_template =
         lookup(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE").value_or("");
   }
-  const std::string template_spelling = parsed.given("log-line-prefix-template")
-                                            ? parsed.value("log-line-prefix-template").spelling
-                                            : "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
-  if (const auto known = check_prefix_template(logs.prefix_template, template_spelling); !known)
-    return known.error();
   if (const std::string ranks = parsed.text("rank-filter"); !ranks.empty()) {
     auto shown = parse_ranks(ranks, parsed.value("rank-filter").spelling);
     if (!shown) return shown.error();
@@ -337,7 +344,9 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   options.notes = parsed.notes;
   if (!parsed.ended_by.empty()) return options;
 
-  if (const auto nodes = check_nodes(parsed); !nodes) return nodes.error();
+  const auto nodes = check_nodes(parsed);
+  if (!nodes) return nodes.error();
+  if (!nodes->empty()) options.notes.push_back(*nodes);
   const auto processes = process_count(parsed);
   if (!processes) return processes.error();
   options.processes = *processes;

@@ -13,6 +13,7 @@ namespace {
 struct WorkersAndDevices {
   int workers = 1;
   DevicesPlan devices;
+  std::vector<std::string> unchecked;      // of CUDA_VISIBLE_DEVICES, where no GPU can be looked at
   std::vector<std::string> gpu_addresses;  // of the chosen GPUs, on the PCI bus
 };
 
@@ -24,6 +25,16 @@ LaunchError too_many_workers(int workers, const DevicesPlan& devices) {
   return usage_error("--nproc-per-node=" + std::to_string(workers) + ": more workers than GPUs (" +
                      std::to_string(gpus) + " visible: " + list +
                      "); use --nproc-per-node=gpu, or --gpus=none for a CPU job");
+}
+
+LaunchError too_few_listed(const LaunchOptions& options, int workers, std::size_t listed,
+                           const std::string& cuda_visible_devices) {
+  const std::string option =
+      options.virtual_local_rank ? "--virtual-local-rank" : "--gpu-visibility=own";
+  return usage_error(option + ": " + std::to_string(workers) + " workers want a GPU each, but " +
+                     "CUDA_VISIBLE_DEVICES=" + cuda_visible_devices + " names " +
+                     std::to_string(listed) + "; use --nproc-per-node=" + std::to_string(listed) +
+                     " or name more GPUs");
 }
 
 Outcome<WorkersAndDevices> workers_and_devices(
@@ -68,6 +79,13 @@ Outcome<WorkersAndDevices> workers_and_devices(
       processes.kind != Kind::cpu || options.gpu_visibility == GpuVisibility::own;
   if (gpus > 0 && result.workers > gpus && wants_gpus)
     return too_many_workers(result.workers, result.devices);
+  if (options.gpu_visibility == GpuVisibility::own && !cpu_job && discovered.gpus.empty() &&
+      cuda_visible_devices) {
+    result.unchecked = unchecked_entries(*cuda_visible_devices);
+    const auto listed = result.unchecked.size();
+    if (listed > 0 && static_cast<std::size_t>(result.workers) > listed)
+      return too_few_listed(options, result.workers, listed, *cuda_visible_devices);
+  }
   return result;
 }
 
@@ -80,11 +98,13 @@ bool wants_unbuffered_python(const Environment& environment, const LaunchPlan& p
   });
 }
 
-/// CUDA_VISIBLE_DEVICES of a worker. torchrun gives its worker i the number i under
-/// --virtual-local-rank, whether or not there is such a GPU.
+/// CUDA_VISIBLE_DEVICES of a worker. Where no GPU can be looked at, worker i gets the i-th entry of
+/// the user's list; without a list torchrun gives it the number i under --virtual-local-rank.
 std::optional<std::string> visible_devices(const LaunchOptions& options, const LaunchPlan& plan,
+                                           const std::vector<std::string>& unchecked,
                                            const std::optional<std::string>& inherited,
                                            int local_rank) {
+  if (!unchecked.empty()) return unchecked[static_cast<std::size_t>(local_rank)];
   if (options.virtual_local_rank && !plan.devices.cpu_job && plan.devices.chosen.empty() &&
       !inherited) {
     return std::to_string(local_rank);
@@ -127,7 +147,8 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& e
   for (int rank = 0; rank < group->workers; ++rank) {
     WorkerPlan worker;
     worker.local_rank = rank;
-    worker.cuda_visible_devices = visible_devices(options, plan, cuda_visible_devices, rank);
+    worker.cuda_visible_devices =
+        visible_devices(options, plan, group->unchecked, cuda_visible_devices, rank);
     plan.workers.push_back(std::move(worker));
   }
   plan_streams(options, probes, plan);

@@ -91,8 +91,8 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   }
   plan.logs.wanted = files && (!logs.folder.empty() || !redirects.empty() || !tee.empty());
   plan.logs.base = files ? logs.folder : "";
-  plan.logs.prefix_template = logs.prefix_template;
-  if (plan.logs.prefix_template.empty())
+  if (!logs.no_prefix) plan.logs.prefix_template = logs.prefix_template;
+  if (plan.logs.prefix_template.empty() && !logs.no_prefix)
     plan.logs.prefix_template = tee.empty() ? kOwnPrefix : kTeePrefix;
   plan.logs.colour_stdout = coloured(logs.colour, probes.stdout_is_terminal);
   plan.logs.colour_stderr = coloured(logs.colour, probes.stderr_is_terminal);

@@ -187,11 +187,38 @@ TEST_CASE("a prefix template counts for teed and for plain lines") {
             .logs.prefix_template == "$rank:");
 }
 
+TEST_CASE("lines need no prefix, and torchrun's variable may name what is not known") {
+  CHECK(planned({"--log-line-prefix-template=none"}).logs.prefix_template.empty());
+  CHECK(planned({"--log-line-prefix-template="}).logs.prefix_template == "[rank${rank}] ");
+  const std::string unknown = "${rank} ${job}: ";
+  CHECK(planned({}, Machine().with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", unknown))
+            .logs.prefix_template == unknown);
+}
+
 TEST_CASE("virtual local ranks give each worker its own GPU, by number where none was found") {
   const auto plan = planned({"--nproc-per-node=gpu", "--virtual-local-rank"}, Machine(2));
   CHECK(plan.workers[1].cuda_visible_devices == "1");
   const auto without = planned({"--nproc-per-node=2", "--virtual-local-rank"});
   CHECK(without.workers[1].cuda_visible_devices == "1");
+}
+
+TEST_CASE("virtual local ranks share out a list of GPUs that cannot be looked at") {
+  const auto listed = Machine().with("CUDA_VISIBLE_DEVICES", "GPU-5a, 3");
+  for (const std::string option : {"--virtual-local-rank", "--gpu-visibility=own"}) {
+    const auto plan = planned({"--nproc-per-node=2", option}, listed);
+    CHECK(plan.workers[0].cuda_visible_devices == "GPU-5a");
+    CHECK(plan.workers[1].cuda_visible_devices == "3");
+    CHECK(refused_plan({"--nproc-per-node=3", option}, listed) ==
+          option +
+              ": 3 workers want a GPU each, but CUDA_VISIBLE_DEVICES=GPU-5a, 3 names 2; use "
+              "--nproc-per-node=2 or name more GPUs");
+  }
+  // Where all GPUs are hidden it is a job on the CPU.
+  for (const std::string none : {"", "-1"}) {
+    const auto hidden = planned({"--nproc-per-node=2", "--virtual-local-rank"},
+                                Machine().with("CUDA_VISIBLE_DEVICES", none));
+    CHECK_FALSE(hidden.workers[1].cuda_visible_devices.has_value());
+  }
 }
 
 TEST_CASE("an old script gets its local rank as an argument and it is said") {
