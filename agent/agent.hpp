@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,7 +41,9 @@ struct AgentResult {
   std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
   std::vector<RoundSummary> rounds;   ///< in order; of very many the first and the last ones
   int rounds_left_out = 0;            ///< between them
-  bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
+  /// Of the last failed round, by local rank; only where they are to be kept.
+  std::map<int, std::string> error_files;
+  bool culprit_output_seen = false;  ///< false: its stderr was our own, so there are no lines
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
   std::uint64_t dropped_bytes = 0;
   /// Our output ends within a line of a worker; none: workers write there themselves.

@@ -9,8 +9,10 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/agent_job.hpp"
+#include "agent/evidence/error_file.hpp"
 #include "agent/evidence/memory_kills.hpp"
 #include "agent/round_failures.hpp"
+#include "agent/worker_environment.hpp"
 #include "proto/words.hpp"
 
 namespace ddprun::agent {
@@ -180,6 +182,17 @@ void Agent::tell_failures(proto::Stopped& stopped) {
       failures_of({config_, state.round, workers, state.started_at, state.wall_started_at,
                    state.stopped_at, stop_signal_, memory_kill, output_ ? &*output_ : nullptr,
                    pages, state.hang ? &*state.hang : nullptr});
+  if (config_.keep_error_files) keep_error_files(stopped);
+}
+
+/// The round's own files are about to be removed.
+void Agent::keep_error_files(const proto::Stopped& stopped) {
+  result_.error_files.clear();
+  for (const proto::WorkerFailure& failure : stopped.failures) {
+    auto file = read_error_file(error_file(config_, round_->round, failure.local_rank));
+    if (file && file->problem.empty())
+      result_.error_files[failure.local_rank] = std::move(file->text);
+  }
 }
 
 void Agent::summarize(const RoundState& state) {

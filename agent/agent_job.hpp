@@ -140,6 +140,7 @@ class Agent {
   void report_round();
   std::vector<ProcessEntry> kill_everything(Clock::duration limit);
   void tell_failures(proto::Stopped& stopped);
+  void keep_error_files(const proto::Stopped& stopped);
   void count_memory_kills();
   void count_down();
   void summarize(const RoundState& state);

@@ -88,6 +88,7 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
   config.restart = restart_settings(plan.options);
   config.grace_period = plan.grace_period;
   config.kill_timeout = plan.options.kill_timeout;
+  config.keep_error_files = !plan.error_file.empty();
   config.containment = plan.containment;
   config.progress_timeout = plan.options.progress_timeout;
   config.log_timeout = plan.options.log_timeout;

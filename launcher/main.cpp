@@ -16,6 +16,7 @@
 #include "launcher/agent_setup.hpp"
 #include "launcher/completion.hpp"
 #include "launcher/dry_run.hpp"
+#include "launcher/error_file_copy.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/help.hpp"
 #include "launcher/line_start.hpp"
@@ -109,6 +110,16 @@ void say_report(const std::string& text, std::optional<bool> unfinished) {
                       kReportLimit);
 }
 
+/// For who started ddprun as a worker of theirs, or reads such files.
+void copy_error_file(const std::string& path, const agent::AgentResult& result) {
+  if (path.empty()) return;
+  const auto json = launcher::error_file_copy(result, std::chrono::system_clock::now());
+  if (!json) return;
+  const std::string problem = launcher::write_error_file_copy(path, *json);
+  if (!problem.empty())
+    agent::write_within(STDERR_FILENO, "ddprun: " + problem + "\n", kReportLimit);
+}
+
 int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
   const auto log_folder = launcher::make_log_folder(plan);
   if (!log_folder) return fail(log_folder.error());
@@ -134,6 +145,7 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
                      unfinished);
       }
       say_report(launcher::report(result, code), unfinished.on_stderr);
+      copy_error_file(plan.error_file, result);
       return code;
     });
   });

@@ -123,6 +123,7 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& e
   plan.role = options.role;
   plan.max_restarts = options.max_restarts;
   plan.grace_period = options.grace_period;
+  plan.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
 
   const ProgramRequest request{.program = options.program,
                                .arguments = options.arguments,

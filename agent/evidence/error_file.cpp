@@ -82,6 +82,7 @@ std::optional<FoundErrorFile> read_error_file(const std::string& path) {
   auto parsed = parse_error_file(text);
   if (parsed) {
     found.error = std::move(*parsed);
+    found.text = std::move(text);
   } else {
     found.problem = "it holds no error as torchrun's workers write it";
   }

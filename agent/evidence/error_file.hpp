@@ -24,6 +24,7 @@ std::optional<ErrorFile> parse_error_file(std::string_view text);
 /// An error file with the time at which it was last written, by the wall clock.
 struct FoundErrorFile {
   ErrorFile error;
+  std::string text;  ///< all that it holds
   std::chrono::system_clock::time_point written;
   std::string problem;  ///< not empty: why it can't be read as one; `error` is empty then
 };

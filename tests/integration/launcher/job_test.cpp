@@ -310,3 +310,25 @@ TEST_CASE("a signal ends the wait for a restart") {
   kill(child.pid(), SIGINT);
   CHECK(child.wait().status == 130);
 }
+
+TEST_CASE("a launcher above ddprun gets the culprit's error file") {
+  const test::TempDir folder;
+  Job job;
+  auto settings = job.settings();
+  const std::string script =
+      "echo '{\"message\": {\"message\": \"Error: bad lr\"}}' > $TORCHELASTIC_ERROR_FILE; exit 5";
+  const auto run = [&](const std::string& path) {
+    settings.environment.emplace_back("TORCHELASTIC_ERROR_FILE", path);
+    return test::run({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c", script},
+                     settings);
+  };
+  const std::string path = (folder / "error.json").string();
+  CHECK(run(path).status == 5);
+  std::ifstream stream(path);
+  std::string copy;
+  std::getline(stream, copy);
+  CHECK(copy == R"({"message":{"message":"Error: bad lr","errorCode":5}})");
+  const auto lost = run("/no/such/folder/error.json");
+  CHECK(lost.status == 5);
+  CHECK_THAT(lost.err, Contains("TORCHELASTIC_ERROR_FILE=/no/such/folder/error.json: "));
+}
