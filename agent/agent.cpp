@@ -56,6 +56,7 @@ const AgentResult& Agent::run() {
   } else {
     spdlog::info("no job socket: {}", socket.error().message());
   }
+  watch_timers();
   join();
   pump();
   if (socket_) socket_->start();
@@ -72,6 +73,7 @@ void Agent::on_signal(const SignalRecord& record) {
     paused_ = true;
     watch_.pause();
     if (output_) output_->pause(Clock::now() + kScreenLimit);
+    if (timers_) timers_->pause();
     link_.workers_paused();
     return;
   }
@@ -80,6 +82,7 @@ void Agent::on_signal(const SignalRecord& record) {
     paused_ = false;
     watch_.resume();
     if (output_) output_->resume();
+    if (timers_) timers_->resume();
     return;
   }
   if (record.signal == SIGWINCH) {
@@ -152,6 +155,7 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   // It has died and cannot be reaped while a debugger holds it; SIGCHLD tells when that lets go.
   state.exits[local_rank].reset();
   if (!reaped) return;
+  if (timers_) timers_->worker_ended(pid);
   spdlog::info("round={} local_rank={} pid={} {}", state.round.number, local_rank, pid,
                proto::describe(reaped->exit));
   apply(state.group.exited(static_cast<int>(local_rank), reaped->exit, Clock::now()));
@@ -236,6 +240,7 @@ void Agent::join() {
 void Agent::handle(proto::Finished& finished) {
   if (over_) return;  // told twice: as a member, and as one who wanted to join again
   over_ = true;
+  if (timers_) timers_->remove();
   link_.ends_within(config_.kill_timeout + std::chrono::milliseconds(2 * kOutputLimit) +
                     kReportLimit);
   if (round_) {

@@ -22,6 +22,7 @@
 #include "agent/open_files.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/streams/worker_output.hpp"
+#include "agent/timer_file.hpp"
 #include "agent/worker_group.hpp"
 #include "agent/worker_starter.hpp"
 #include "rendezvous/membership/membership.hpp"
@@ -108,6 +109,8 @@ class Agent {
   void on_signal(const SignalRecord& record);
   void on_worker_exit(std::size_t local_rank);
   void on_hang(FoundHang found);
+  void watch_timers();
+  void on_timer(const ExpiredTimer& timer);
   void reap_strangers();
   [[noreturn]] void die_with_warden();
 
@@ -163,6 +166,7 @@ class Agent {
   asio::steady_timer memory_timer_;
   std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked
   std::optional<JobSocket> socket_;
+  std::optional<TimerFile> timers_;  // none: they are not watched
 
   OpenFiles open_files_;
   std::optional<std::uint16_t> meeting_port_;    // of the next round

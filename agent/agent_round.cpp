@@ -116,6 +116,7 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
 void Agent::handle(proto::Stop& stop) {
   RoundState& state = *round_;
   watch_.stop();
+  if (timers_) timers_->clear();
   if (stop.final || leaving_) {
     link_.ends_within(config_.grace_period + config_.kill_timeout +
                       std::chrono::milliseconds(kOutputLimit + kWardenMargin));

@@ -79,6 +79,8 @@ struct AgentConfig {
   std::vector<int> stop_signals;       ///< that end the job
   bool virtual_local_rank = false;     ///< LOCAL_RANK is 0 everywhere
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1
+  bool file_timers = false;            ///< torch's timers are watched
+  std::string timer_file;              ///< for them; empty: one in the run directory
   bool keep_error_files = false;       ///< somebody above us wants a copy of the culprit's
   std::string run_directory;  ///< for error files and progress pages; empty: none could be made
   std::chrono::milliseconds progress_timeout{0};  ///< silence that counts as a hang; 0: none does

@@ -50,6 +50,11 @@ std::string progress_file(const AgentConfig& config, const proto::Round& round, 
                      local_rank);
 }
 
+std::string timer_file(const AgentConfig& config) {
+  if (!config.file_timers || !config.timer_file.empty()) return config.timer_file;
+  return config.run_directory.empty() ? "" : config.run_directory + "/watchdog_timer";
+}
+
 EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Round& round,
                                     int local_rank, const std::string& job_socket,
                                     const std::vector<std::string>& inherited) {
@@ -82,6 +87,8 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
   if (config.set_python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
   if (worker.cuda_visible_devices)
     set.emplace_back(env::kCudaVisibleDevices, *worker.cuda_visible_devices);
+  if (const std::string file = timer_file(config); !file.empty())
+    set.emplace_back(env::kTimerFile, file);
   if (!job_socket.empty()) set.emplace_back(env::kJobSocket, job_socket);
   return set;
 }

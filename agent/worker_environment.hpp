@@ -31,4 +31,7 @@ std::string error_file(const AgentConfig& config, const proto::Round& round, int
 /// Where a worker of a round may make its progress page; empty without a run directory.
 std::string progress_file(const AgentConfig& config, const proto::Round& round, int local_rank);
 
+/// Where workers write torch's timers; empty: these are not watched.
+std::string timer_file(const AgentConfig& config);
+
 }  // namespace ddprun::agent

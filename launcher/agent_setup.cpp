@@ -88,6 +88,8 @@ agent::AgentConfig agent_config(const LaunchPlan& plan, const std::string& node_
   config.restart = restart_settings(plan.options);
   config.grace_period = plan.grace_period;
   config.kill_timeout = plan.options.kill_timeout;
+  config.file_timers = plan.file_timers;
+  config.timer_file = plan.timer_file;
   config.keep_error_files = !plan.error_file.empty();
   config.containment = plan.containment;
   config.progress_timeout = plan.options.progress_timeout;

@@ -213,6 +213,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("logs         {}\n", log_folder_text(plan));
   text += fmt::format("log limits   {}\n", log_limits_text(plan.options.logs));
   text += fmt::format("hangs        {}\n", watch_text(plan.options));
+  if (plan.file_timers) text += "timers       torch's file timers\n";
   text += fmt::format("run id       {}\n", plan.run_id);
   text += fmt::format("store        {}, {}, served by {}\n", plan.master_addr, port,
                       name_of(plan.options.worker_store));
@@ -265,6 +266,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
                   {"max_size_bytes", logs.rotation.bytes_max},
                   {"keep", logs.rotation.keep}};
   json["progress_timeout_seconds"] = seconds(plan.options.progress_timeout);
+  json["file_timers"] = plan.file_timers;
   json["log_timeout_seconds"] = seconds(plan.options.log_timeout);
   json["on_silence"] = plan.options.on_silence == OnSilence::restart ? "restart" : "report";
   json["run_id"] = plan.run_id;

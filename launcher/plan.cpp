@@ -123,6 +123,8 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& e
   plan.role = options.role;
   plan.max_restarts = options.max_restarts;
   plan.grace_period = options.grace_period;
+  plan.file_timers = lookup(environment, proto::env::kEnableFileTimer) == "1";
+  if (plan.file_timers) plan.timer_file = lookup(environment, proto::env::kTimerFile).value_or("");
   plan.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
 
   const ProgramRequest request{.program = options.program,

@@ -68,7 +68,9 @@ struct LaunchPlan {
   std::uint16_t master_port = 0;  ///< 0: the kernel chooses
   int max_restarts = 0;
   std::chrono::milliseconds grace_period{30'000};
-  std::string error_file;  ///< TORCHELASTIC_ERROR_FILE of our own; empty: nobody wants a copy
+  bool file_timers = false;  ///< torch's timers are watched, TORCHELASTIC_ENABLE_FILE_TIMER=1
+  std::string timer_file;    ///< TORCHELASTIC_TIMER_FILE of our own; empty: not given
+  std::string error_file;    ///< TORCHELASTIC_ERROR_FILE of our own; empty: nobody wants a copy
 
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1: their output is not a terminal's
   agent::ContainmentLevel containment = agent::ContainmentLevel::tree;

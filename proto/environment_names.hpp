@@ -21,6 +21,9 @@ inline constexpr const char* kRunId = "TORCHELASTIC_RUN_ID";
 inline constexpr const char* kUseAgentStore =
     "TORCHELASTIC_USE_AGENT_STORE";  ///< `True` or `False`, Python's spelling
 inline constexpr const char* kErrorFile = "TORCHELASTIC_ERROR_FILE";
+inline constexpr const char* kEnableFileTimer = "TORCHELASTIC_ENABLE_FILE_TIMER";  ///< ours: `1`
+inline constexpr const char* kTimerFile =
+    "TORCHELASTIC_TIMER_FILE";  ///< a named pipe for torch's timers
 inline constexpr const char* kSignalsToHandle = "TORCHELASTIC_SIGNALS_TO_HANDLE";
 inline constexpr const char* kNcclAsyncErrorHandling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr const char* kOmpNumThreads = "OMP_NUM_THREADS";

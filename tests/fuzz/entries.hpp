@@ -21,6 +21,10 @@ void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size);
 /// A worker's progress page, and as the output of a debugger.
 void fuzz_progress_page(const std::uint8_t* data, std::size_t size);
 
+/// torch's timer file, whole and in pieces: the timers must not differ. The first byte chooses how
+/// the rest is cut.
+void fuzz_timer_file(const std::uint8_t* data, std::size_t size);
+
 /// ddprun's command line over the real table of options: words that end with a NUL byte; those that
 /// begin with `PET_` are environment variables, NAME=VALUE.
 void fuzz_command_line(const std::uint8_t* data, std::size_t size);

@@ -54,6 +54,10 @@ TEST_CASE("any bytes keep every promise of the store and its parser in both dial
   CHECK(replay(fuzz_c10d, "c10d", 20000) > 0);
 }
 
+TEST_CASE("any bytes keep every promise of torch's timer file") {
+  CHECK(replay(fuzz_timer_file, "timer_file", 20000) > 0);
+}
+
 TEST_CASE("any bytes keep every promise of control frames and hellos") {
   CHECK(replay(fuzz_frame, "frame", 20000) > 0);
 }

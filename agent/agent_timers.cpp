@@ -1,0 +1,76 @@
+// What follows when a timer of a worker expires (torch.distributed.elastic.timer).
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "agent/agent_job.hpp"
+#include "agent/worker_environment.hpp"
+#include "proto/words.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+/// The process itself, or the one of `candidates` below which it is; -1: neither.
+pid_t ancestor_among(const std::vector<pid_t>& candidates, pid_t pid,
+                     const std::vector<ProcessEntry>& all) {
+  // Parents come first, so that a walk towards them ends.
+  for (std::size_t steps = 0; steps <= all.size(); ++steps) {
+    if (std::find(candidates.begin(), candidates.end(), pid) != candidates.end()) return pid;
+    const auto entry = std::find_if(
+        all.begin(), all.end(), [pid](const ProcessEntry& process) { return process.pid == pid; });
+    if (entry == all.end()) return -1;
+    pid = entry->parent;
+  }
+  return -1;
+}
+
+}  // namespace
+
+void Agent::watch_timers() {
+  const std::string path = timer_file(config_);
+  if (path.empty()) return;
+  timers_.emplace(context_, path,
+                  TimerFile::Handlers{[this](const std::string& line) { notice(line); },
+                                      [this](const ExpiredTimer& timer) { on_timer(timer); }});
+}
+
+/// Whoever may write into the pipe names a process: only those of the job are signalled.
+void Agent::on_timer(const ExpiredTimer& timer) {
+  if (!round_ || round_->group.stopping()) return;
+  const auto& workers = round_->group.workers();
+  std::vector<pid_t> live;
+  for (const WorkerRecord& worker : workers) {
+    if (worker.pid > 0 && !worker.exit) live.push_back(worker.pid);
+  }
+  const auto all = live_descendants();
+  const pid_t pid = ancestor_among(live, timer.pid, all);
+  if (pid < 0) {
+    if (kill(timer.pid, 0) != 0 && errno == ESRCH) return;  // it has ended
+    notice(fmt::format("timer '{}' of pid {} is ignored: that is no process of this job",
+                       timer.scope, timer.pid));
+    return;
+  }
+  const auto worker = std::find_if(workers.begin(), workers.end(),
+                                   [pid](const WorkerRecord& record) { return record.pid == pid; });
+  FoundHang found;
+  found.local_rank = static_cast<int>(worker - workers.begin());
+  found.message =
+      fmt::format("timer '{}' expired after {}", timer.scope, proto::describe(timer.ran_for));
+  found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(timer.ran_for);
+  notice(fmt::format("rank {}: {}: {}", round_->round.first_rank + found.local_rank, found.message,
+                     proto::signal_name(timer.signal)));
+  // First: the end of the process is then the end of a worker that hangs.
+  on_hang(std::move(found));
+  const auto process = std::find_if(
+      all.begin(), all.end(), [&](const ProcessEntry& entry) { return entry.pid == timer.pid; });
+  if (timer.pid == pid) {
+    kill(pid, timer.signal);
+  } else if (process != all.end()) {
+    signal_process(*process, timer.signal);
+  }
+}
+
+}  // namespace ddprun::agent
