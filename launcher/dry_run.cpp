@@ -1,11 +1,13 @@
 #include "launcher/dry_run.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "launcher/run_path.hpp"
 #include "proto/environment_names.hpp"
 #include "proto/words.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
@@ -127,6 +129,13 @@ std::vector<std::string> argv_of(const LaunchPlan& plan, int local_rank) {
   return argv;
 }
 
+/// For people: the runner of --run-path fills a screen.
+std::string command_text(std::vector<std::string> argv) {
+  std::replace(argv.begin(), argv.end(), std::string(kRunPathProgram),
+               std::string("(runs the file as torchrun's children do)"));
+  return shell_quoted(argv);
+}
+
 double seconds(std::chrono::milliseconds duration) {
   return static_cast<double>(duration.count()) / 1000;
 }
@@ -145,7 +154,7 @@ std::string worker_line(const LaunchPlan& plan, const WorkerPlan& worker) {
   if (!worker.cpus.empty()) line += fmt::format("  CPUs {}", agent::format_cpus(worker.cpus));
   // Only where the macro makes a difference, else the lines repeat the command.
   const auto argv = argv_of(plan, worker.local_rank);
-  if (argv != plan.program.argv) line += "  " + shell_quoted(argv);
+  if (argv != plan.program.argv) line += "  " + command_text(argv);
   return line + "\n";
 }
 
@@ -204,7 +213,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("program      {}\n", plan.options.program);
   text += fmt::format("chosen as    {}\n", plan.program.reason);
   text += fmt::format("executes     {}\n", plan.program.file);
-  text += fmt::format("command      {}\n", shell_quoted(plan.program.argv));
+  text += fmt::format("command      {}\n", command_text(plan.program.argv));
   text += fmt::format("workers      {}\n", plan.workers.size());
   for (const auto& worker : plan.workers) text += worker_line(plan, worker);
   text += fmt::format("GPUs         {}\n", devices_text(plan));

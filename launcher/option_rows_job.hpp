@@ -90,8 +90,9 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::flag,
         .group = OptionGroup::program,
         .help = "PROGRAM is a Python file, whatever its name",
-        .more =
-            "torchrun runs it inside its own children; here it is a fresh Python process as ever.",
+        .more = "It runs in a fresh Python process and ends as torchrun's children do: an "
+                "exception goes into the error file and gives exit code 1, and no destructors of "
+                "C++ libraries run.",
     },
     OptionRow{
         .name = "local-rank-argument",

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "launcher/run_path.hpp"
 #include "launcher/suggest.hpp"
 #include "proto/substitute.hpp"
 
@@ -85,7 +86,10 @@ Outcome<ProgramChoice> Resolver::forced_python() const {
     info = files_.look(substitute_local_rank(request_.program, 0));
   if (info.kind == FileInfo::Kind::absent) return not_found();
   if (info.kind == FileInfo::Kind::folder) return folder();
-  return under_python(ProgramChoice::Kind::python_script, "a Python file, because of --run-path");
+  auto choice =
+      under_python(ProgramChoice::Kind::python_script, "a Python file, because of --run-path");
+  if (choice) choice->argv.insert(choice->argv.begin() + 2, {"-c", kRunPathProgram});
+  return choice;
 }
 
 Outcome<ProgramChoice> Resolver::with_slash() const {

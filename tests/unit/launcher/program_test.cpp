@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "launcher/run_path.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/launcher/fake_files.hpp"
 
@@ -51,6 +52,16 @@ LaunchError refused_program(const ProgramRequest& request, const FakeFiles& file
 }
 
 }  // namespace
+
+TEST_CASE("under --run-path any file runs under Python, by a program that ends as torchrun's") {
+  Asked asked("data/train");
+  asked.python = true;
+  const auto choice = chosen(asked, machine().text("data/train", "print(1)\n"));
+  CHECK(choice.kind == Kind::python_script);
+  CHECK(choice.argv ==
+        Words{"/usr/bin/python3", "-u", "-c", kRunPathProgram, "data/train", "--x", "1"});
+  CHECK(substitute_local_rank(kRunPathProgram, 3) == kRunPathProgram);
+}
 
 TEST_CASE("an executable file named with a slash is executed itself") {
   const auto choice = chosen(Asked("./a.out"), machine().program("a.out"));
