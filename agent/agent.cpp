@@ -19,6 +19,7 @@
 #include "agent/own_log.hpp"
 #include "agent/port_reservation.hpp"
 #include "proto/words.hpp"
+#include "rendezvous/membership/verdict.hpp"
 #include "rendezvous/store/port_owner.hpp"
 
 namespace ddprun::agent {
@@ -246,12 +247,10 @@ void Agent::handle(proto::Finished& finished) {
   if (round_) {
     if (has_children() && result_.leftovers.empty()) kill_leftovers();
     if (!round_->reported) summarize(*round_);
-    result_.round = round_->round.number;
-    result_.first_rank = round_->round.first_rank;
-    result_.started = round_->wall_started_at;
-    result_.workers = round_->group.workers();
-    if (round_->store) result_.newer_store_clients = round_->store->counters().newer_clients > 0;
+    describe_last_round(*round_);
   }
+  result_.job_started = wall_started_at_;
+  result_.job_lasted = Clock::now() - started_at_;
   result_.node_name = config_.node_name;
   // `auto` goes on without a cgroup where none could be made.
   const bool no_cgroup =
@@ -272,7 +271,11 @@ void Agent::handle(proto::Finished& finished) {
     const StreamMode mode = config_.workers[local_rank].standard_error.mode;
     result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
   }
-  if (!result_.rounds.empty()) result_.rounds.back().end = finished.reason;
+  if (!result_.rounds.empty()) {
+    result_.rounds.back().end = finished.reason;
+    if (finished.verdict)
+      result_.rounds.back().culprit = rdzv::without_lines(finished.verdict->culprit);
+  }
   result_.finished = std::move(finished);
   context_.stop();
 }

@@ -26,24 +26,39 @@ struct RoundSummary {
   std::chrono::system_clock::time_point started;
   std::chrono::nanoseconds lasted{0};
   std::string end;  ///< why it ended
+  /// Where a worker failed it; without last lines and stacks.
+  std::optional<proto::FailedWorker> culprit = std::nullopt;
   /// Where it failed and its workers said theirs.
   std::optional<std::uint64_t> furthest_step = std::nullopt;
+};
+
+/// The log files of one worker; empty: the stream has none.
+struct WorkerLogs {
+  std::string standard_output;
+  std::string standard_error;
 };
 
 /// How the job ended, for the report.
 struct AgentResult {
   proto::Finished finished;
+  std::chrono::system_clock::time_point job_started;
+  std::chrono::nanoseconds job_lasted{0};
+  std::chrono::nanoseconds before_last_round{0};  ///< of that, until the last round began
   proto::RoundNumber round = 0;
   std::string node_name;
   ContainmentLevel containment = ContainmentLevel::tree;
   std::chrono::system_clock::time_point started;  ///< of the last round
   int first_rank = 0;                             ///< of this node in the last round
+  int world_size = 0;                             ///< of the last round; 0: there was none
   std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
   std::vector<RoundSummary> rounds;   ///< in order; of very many the first and the last ones
   int rounds_left_out = 0;            ///< between them
   /// Of the last failed round, by local rank; only where they are to be kept.
   std::map<int, std::string> error_files;
-  bool culprit_output_seen = false;  ///< false: its stderr was our own, so there are no lines
+  std::vector<WorkerLogs> logs;       ///< of the last round, by local rank; empty: no log files
+  bool culprit_output_seen = false;   ///< false: its stderr was our own, so there are no lines
+  /// The culprit's last lines are the newest on the user's terminal, so the report leaves them out.
+  bool last_lines_on_screen = false;
   bool newer_store_clients = false;  ///< a worker asked the store for what only a newer PyTorch has
   std::uint64_t dropped_bytes = 0;
   /// Our output ends within a line of a worker; none: workers write there themselves.

@@ -12,6 +12,7 @@
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/memory_kills.hpp"
 #include "agent/round_failures.hpp"
+#include "agent/streams/log_files.hpp"
 #include "agent/worker_environment.hpp"
 #include "proto/words.hpp"
 
@@ -192,6 +193,28 @@ void Agent::keep_error_files(const proto::Stopped& stopped) {
     auto file = read_error_file(error_file(config_, round_->round, failure.local_rank));
     if (file && file->problem.empty())
       result_.error_files[failure.local_rank] = std::move(file->text);
+  }
+}
+
+/// Of the one that was the last.
+void Agent::describe_last_round(const RoundState& state) {
+  result_.round = state.round.number;
+  result_.first_rank = state.round.first_rank;
+  result_.world_size = state.round.world_size;
+  result_.started = state.wall_started_at;
+  result_.before_last_round = state.started_at - started_at_;
+  result_.workers = state.group.workers();
+  if (state.store) result_.newer_store_clients = state.store->counters().newer_clients > 0;
+  if (config_.log_folder.empty()) return;
+  for (std::size_t i = 0; i < config_.workers.size(); ++i) {
+    const auto file = [&](const StreamSettings& stream, bool standard_error) {
+      const bool logged = stream.to_file || stream.mode == StreamMode::file;
+      return logged ? stream_file(config_.log_folder, state.round.restart_count,
+                                  static_cast<int>(i), standard_error)
+                    : std::string();
+    };
+    result_.logs.push_back({file(config_.workers[i].standard_output, false),
+                            file(config_.workers[i].standard_error, true)});
   }
 }
 

@@ -147,6 +147,7 @@ class Agent {
   void count_memory_kills();
   void count_down();
   void summarize(const RoundState& state);
+  void describe_last_round(const RoundState& state);
   void notice(const std::string& line);
   std::string status() const;
 
@@ -174,6 +175,8 @@ class Agent {
   std::optional<RoundState> round_;
   std::optional<WorkerOutput> output_;
 
+  const Clock::time_point started_at_ = Clock::now();
+  const std::chrono::system_clock::time_point wall_started_at_ = std::chrono::system_clock::now();
   int announced_restarts_ = 0;  // the user knows of so many
   int stop_signal_ = SIGTERM;   // what workers get at a stop
   std::optional<SignalRecord> last_signal_;

@@ -27,6 +27,8 @@ constexpr auto kWardenMargin = 3s;  // what the warden waits beyond our own limi
 
 void Agent::handle(proto::Round& round) {
   grace_timer_.cancel();
+  if (round.last_culprit && !result_.rounds.empty())
+    result_.rounds.back().culprit = std::move(round.last_culprit);
   if (round.restart_count > announced_restarts_) {
     notice(fmt::format("{}; restarting the workers ({} of {} restarts)", round.reason,
                        round.restart_count, round.max_restarts));
@@ -178,6 +180,10 @@ void Agent::apply(GroupActions actions) {
   const bool waiting = state.group.deadline() && !state.group.ended();
   if (waiting && (leaving_ || state.group.killed())) count_down();
   for (proto::WorkerFailure& failure : actions.failures) {
+    if (failure.pid > 0) {
+      const auto local_rank = static_cast<std::size_t>(failure.local_rank);
+      failure.ended_at = state.group.workers()[local_rank].ended_at - state.started_at;
+    }
     say(proto::WorkerFailed{state.round.number, std::move(failure)});
   }
   if (state.group.ended() && (actions.all_done || state.stop)) clear_round();

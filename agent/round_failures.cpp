@@ -109,6 +109,7 @@ proto::WorkerFailure failure_of(const FoundHang& found, const WorkerRecord& work
   failure.local_rank = found.local_rank;
   failure.pid = worker.pid;
   failure.ran_for = now - worker.started_at;
+  failure.ended_at = now - round_started_at;
   failure.evidence = {proto::EvidenceKind::hang, hung_at(found, round_started_at), found.message,
                       ""};
   failure.progress = found.progress;
@@ -158,6 +159,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     failure.pid = worker.pid;
     failure.exit = worker.exit.value_or(proto::WorkerExit{});
     failure.ran_for = worker.ran_for;
+    failure.ended_at = seen.ended_at;
     failure.error = worker.error;
     failure.last_lines = std::move(words.lines);
     failure.evidence = *evidence;

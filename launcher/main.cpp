@@ -120,11 +120,21 @@ void copy_error_file(const std::string& path, const agent::AgentResult& result) 
     agent::write_within(STDERR_FILENO, "ddprun: " + problem + "\n", kReportLimit);
 }
 
-int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
+/// Empty: it was deleted.
+std::string current_folder() {
+  std::error_code failed;
+  const auto folder = std::filesystem::current_path(failed);
+  return failed ? std::string() : folder.string();
+}
+
+int run(const launcher::LaunchPlan& plan, const std::vector<std::string>& command,
+        const agent::UserState& user) {
   const auto log_folder = launcher::make_log_folder(plan);
   if (!log_folder) return fail(log_folder.error());
   if (plan.logs.wanted && plan.logs.base.empty())
     std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n", log_folder->c_str());
+  const launcher::JobFacts facts{plan.run_id, command, current_folder(), plan.program.python,
+                                 *log_folder};
   launcher::WardenSettings settings;
   settings.containment = plan.containment;
   settings.cgroup_optional = plan.options.containment == launcher::Containment::automatic;
@@ -141,10 +151,10 @@ int run(const launcher::LaunchPlan& plan, const agent::UserState& user) {
       const int code = launcher::exit_code(result, plan.options.exit_code_rule);
       launcher::UnfinishedLines unfinished{result.stdout_unfinished, result.stderr_unfinished};
       if (!plan.options.report_file.empty()) {
-        write_report(plan.options.report_file, launcher::report_json(result, code, plan.run_id),
+        write_report(plan.options.report_file, launcher::report_json(result, code, facts),
                      unfinished);
       }
-      say_report(launcher::report(result, code), unfinished.on_stderr);
+      say_report(launcher::report(result, code, facts), unfinished.on_stderr);
       copy_error_file(plan.error_file, result);
       return code;
     });
@@ -188,5 +198,5 @@ int main(int argc, char** argv) {
     return print(launcher::dry_run_json(*plan, rank_zero_environment(*plan)));
   }
   for (const std::string& note : plan->notes) std::fprintf(stderr, "ddprun: %s\n", note.c_str());
-  return run(*plan, user);
+  return run(*plan, {argv, argv + argc}, user);
 }

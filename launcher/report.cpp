@@ -9,8 +9,10 @@
 
 #include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
+#include "launcher/report_hints.hpp"
 #include "launcher/screen_text.hpp"
 #include "proto/words.hpp"
+#include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -31,63 +33,76 @@ std::string ranks(const std::vector<int>& list) {
   return text;
 }
 
-/// What usually lies behind a signal or an exception; empty: nothing that it does not say itself.
-std::string_view usual_cause(const proto::WorkerFailure& failure) {
-  if (failure.evidence.text.find("No module named") != std::string::npos) {
-    return "workers run under $PYTHON_EXEC, else the first python3 on PATH: is that the one with "
-           "the "
-           "module? (ddprun --dry-run shows it)";
-  }
-  if (!failure.exit.by_signal) return "";
-  switch (failure.exit.value) {
-    case SIGBUS:
-      return "SIGBUS is mostly a full /dev/shm (docker run --shm-size), or a file that was cut "
-             "while it was mapped";
-    case SIGILL:
-      return "SIGILL is mostly a program built for another CPU";
-    case SIGKILL:
-      return failure.evidence.kind == EvidenceKind::memory_kill || failure.stopped_by_us
-                 ? ""
-                 : "SIGKILL did not come from ddprun: somebody's kill -9, or a container's limit";
-    default:
-      return "";
-  }
+/// The time is worth a word where the culprit's end alone would contradict the order.
+std::string when_it_began(const proto::Verdict& verdict) {
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const auto ended_sooner = [&](const proto::FailedWorker& other) {
+    return other.failure.ended_at < culprit.ended_at;
+  };
+  const bool contradicts =
+      std::any_of(verdict.victims.begin(), verdict.victims.end(), ended_sooner) ||
+      std::any_of(verdict.alike.begin(), verdict.alike.end(), ended_sooner);
+  return contradicts ? fmt::format(", after {}", proto::describe(culprit.evidence.at)) : "";
 }
 
 /// Why this one is the culprit.
 std::string evidence_text(const proto::Verdict& verdict) {
-  const proto::Evidence& evidence = verdict.culprit.failure.evidence;
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const proto::Evidence& evidence = culprit.evidence;
   const std::string said = on_screen(evidence.text, kTextBytesShown);
   std::string text;
   switch (evidence.kind) {
     case EvidenceKind::not_started:
       return "";
     case EvidenceKind::memory_kill:
-      text = "the kernel killed it for memory";
+      text = "the kernel killed it because memory was full";
       break;
     case EvidenceKind::fatal_signal:
-      text = "a signal that only its own fault raises";
+      text = proto::signal_name(culprit.exit.value) + ": the process crashed by itself";
       if (!said.empty()) text += ": " + said;
       break;
     case EvidenceKind::hang:
       return fmt::format("ddprun: evidence: hang: rank {} {}\n", verdict.culprit.rank, said);
     case EvidenceKind::error_file:
-      text = "its error file: " + said;
+      text = fmt::format("its error file{}: {}", when_it_began(verdict), said);
       break;
     case EvidenceKind::exception_line:
-      text = "its stderr: " + (said.empty() ? "a traceback" : said);
+      text = fmt::format("its stderr{}: {}", when_it_began(verdict),
+                         said.empty() ? "a traceback" : said);
       break;
     case EvidenceKind::own_exit:
       if (verdict.victims.empty()) return "";
       text = "it ended first";
       break;
     case EvidenceKind::late_exit:
-      text = "it failed while the others were stopped, and speaks of no lost peer";
+      text =
+          "it failed while the others were being stopped, and its output does not mention a lost "
+          "peer";
       break;
   }
   if (!evidence.victim_phrase.empty())
-    text += " (words of a victim, but nobody else is more suspect)";
+    text += " (looks like a victim's error, but no other worker is a better candidate)";
   return fmt::format("ddprun: evidence: {}\n", text);
+}
+
+/// Those that failed as the culprit did, by themselves.
+std::string alike_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
+  if (verdict.alike.empty()) return "";
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const bool words =
+      !culprit.error.empty() || !culprit.evidence.text.empty() || !culprit.last_lines.empty();
+  std::string how = "failed the same way";
+  // Of silent ones no more is known than how they ended.
+  if (!words) how = (culprit.exit.by_signal ? "were " : "") + proto::describe(culprit.exit);
+  const auto count = verdict.alike.size() + 1;
+  if (static_cast<int>(count) == result.world_size)
+    return fmt::format("ddprun: all {} workers {}; first: rank {}\n", count, how,
+                       verdict.culprit.rank);
+  std::vector<int> list{verdict.culprit.rank};
+  for (const proto::FailedWorker& worker : verdict.alike) list.push_back(worker.rank);
+  std::sort(list.begin(), list.end());
+  return fmt::format("ddprun: {} of {} workers {} ({}); first: rank {}\n", count, result.world_size,
+                     how, ranks(list), verdict.culprit.rank);
 }
 
 /// What went wrong stands at the end of them.
@@ -115,26 +130,27 @@ std::string stacks_text(const proto::WorkerFailure& culprit) {
   return text;
 }
 
-std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
+std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict,
+                         const JobFacts& facts) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const std::string process = culprit.pid > 0 ? fmt::format(", pid {}", culprit.pid) : "";
   std::string text =
-      fmt::format("ddprun: culprit: rank {} (local rank {}, pid {}), {}\n", verdict.culprit.rank,
-                  culprit.local_rank, culprit.pid, proto::describe(culprit));
-  text += evidence_text(verdict);
-  if (const auto cause = usual_cause(culprit); !cause.empty())
-    text += fmt::format("ddprun: hint: {}\n", cause);
+      fmt::format("ddprun: culprit: rank {} (local rank {}{}), {}\n", verdict.culprit.rank,
+                  culprit.local_rank, process, proto::describe(culprit));
+  text += evidence_text(verdict) + alike_text(result, verdict) + hints(result, verdict, facts);
   if (!culprit.last_lines.empty()) {
-    text += last_lines_text(culprit.last_lines);
+    if (!result.last_lines_on_screen) text += last_lines_text(culprit.last_lines);
   } else if (result.culprit_output_seen && culprit.error.empty()) {
     text += "ddprun: it wrote nothing to stderr\n";
   }
   return text + stacks_text(culprit);
 }
 
-// The others: who failed because of it, who ended because of us.
+// The others: those that failed because of it, those that we stopped.
 std::string others_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
   std::string text;
   std::vector<int> failed{verdict.culprit.rank};
+  for (const proto::FailedWorker& worker : verdict.alike) failed.push_back(worker.rank);
   for (const proto::FailedWorker& victim : verdict.victims) {
     failed.push_back(victim.rank);
     const std::string& phrase = victim.failure.evidence.victim_phrase;
@@ -151,32 +167,43 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
   return text;
 }
 
-bool any_line_has(const std::vector<std::string>& lines, std::string_view words) {
-  return std::any_of(lines.begin(), lines.end(), [words](const std::string& line) {
-    return line.find(words) != std::string::npos;
-  });
+std::string counted(int count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
-/// What to try next, for failures that are about the store and not about the program.
-std::string store_hints(const agent::AgentResult& result, const proto::Verdict& verdict) {
-  std::string text;
-  if (result.newer_store_clients) {
-    text += "ddprun: hint: the workers' PyTorch is newer than this ddprun: --worker-store=rank0\n";
-  }
-  const auto& lines = verdict.culprit.failure.last_lines;
-  if (any_line_has(lines, "built without libuv") || any_line_has(lines, "build without libuv")) {
-    text +=
-        "ddprun: hint: this PyTorch has no libuv: set USE_LIBUV=0 and use --worker-store=rank0\n";
-  }
-  return text;
+/// Whether another try could have helped: what the restart policy refuses in any case is no news.
+bool may_be_restarted(const proto::WorkerFailure& culprit) {
+  if (!culprit.error.empty()) return false;
+  if (culprit.exit.by_signal) return true;
+  const int code = culprit.exit.value;
+  return code != kExitUsage && code != kExitNotExecutable && code != kExitNotFound &&
+         code != rdzv::kExitNeverRestart;
 }
 
-std::string restarts_text(const proto::Finished& finished) {
-  if (finished.max_restarts == 0) return "ddprun: no restarts allowed (see --max-restarts)\n";
+/// Why the job ends here; empty: that needs no word.
+std::string why_not_restarted(const proto::Finished& finished) {
+  if (finished.max_restarts == 0) {
+    return may_be_restarted(finished.verdict->culprit.failure) ? "not restarted: --max-restarts=0"
+                                                               : "";
+  }
   const std::string used =
       fmt::format("{} of {} restarts used", finished.restart_count, finished.max_restarts);
-  if (finished.no_restart.empty() || finished.no_restart == used) return "ddprun: " + used + "\n";
-  return fmt::format("ddprun: not restarted: {} ({})\n", finished.no_restart, used);
+  if (finished.no_restart.empty() || finished.no_restart == used) return used;
+  return fmt::format("not restarted: {}; {}", finished.no_restart, used);
+}
+
+std::string closing_line(const proto::Finished& finished, int code) {
+  const std::string why = why_not_restarted(finished);
+  return fmt::format("ddprun: exit code {}{}\n", code, why.empty() ? "" : " (" + why + ")");
+}
+
+/// What the restarts of a job that succeeded have cost. A program that goes on from a checkpoint
+/// repeats less than all that was before the last round.
+std::string success_line(const agent::AgentResult& result) {
+  if (result.finished.restart_count == 0) return "";
+  return fmt::format(
+      "ddprun: done in {}, {}, at most {} lost\n", proto::describe(result.job_lasted),
+      counted(result.finished.restart_count, "restart"), proto::describe(result.before_last_round));
 }
 
 }  // namespace
@@ -198,7 +225,7 @@ int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   return kExitSignalBase + culprit.exit.value;
 }
 
-std::string report(const agent::AgentResult& result, int code) {
+std::string report(const agent::AgentResult& result, int code, const JobFacts& facts) {
   const proto::Finished& finished = result.finished;
   std::string text;
   for (const std::string& process : result.leftovers)
@@ -207,16 +234,15 @@ std::string report(const agent::AgentResult& result, int code) {
     text += fmt::format("ddprun: dropped {} bytes of the workers' output\n", result.dropped_bytes);
   switch (finished.outcome) {
     case Outcome_::succeeded:
-      return text;
+      return text + success_line(result);
     case Outcome_::cancelled:
       return text + fmt::format("ddprun: {}\n", finished.reason);
     case Outcome_::failed:
       break;
   }
   if (!finished.verdict) return text + fmt::format("ddprun: {}\n", finished.reason);
-  text += culprit_text(result, *finished.verdict) + store_hints(result, *finished.verdict) +
-          others_text(result, *finished.verdict) + restarts_text(finished);
-  return text + fmt::format("ddprun: exit code {}\n", code);
+  return text + culprit_text(result, *finished.verdict, facts) +
+         others_text(result, *finished.verdict) + closing_line(finished, code);
 }
 
 }  // namespace ddprun::launcher

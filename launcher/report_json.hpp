@@ -1,13 +1,13 @@
-// How a job ended, as JSON: docs/report.md has the keys. Pure.
+// The report as JSON: docs/report.md names the keys. Pure.
 #pragma once
 
 #include <string>
 
-#include "agent/agent.hpp"
+#include "launcher/report.hpp"
 
 namespace ddprun::launcher {
 
-/// The report of --report=FILE, with a newline at its end. Bytes that are no UTF-8 become U+FFFD.
-std::string report_json(const agent::AgentResult& result, int exit_code, const std::string& run_id);
+/// Ended by a newline. Bytes of workers that are no UTF-8 are replaced.
+std::string report_json(const agent::AgentResult& result, int exit_code, const JobFacts& facts);
 
 }  // namespace ddprun::launcher

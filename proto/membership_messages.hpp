@@ -43,8 +43,9 @@ struct Evidence {
   EvidenceKind kind = EvidenceKind::own_exit;
   std::chrono::nanoseconds at{0};  ///< its earliest sign, since the start of the round on its node
   std::string text;                ///< what it said: an exception's line, an error's message
-  std::string victim_phrase;       ///< not empty: words of somebody whose peer is gone
+  std::string victim_phrase;       ///< not empty: words that tell of a peer which is gone
   bool after_stop = false;         ///< it may come of our having stopped the worker
+  bool timed_out = false;          ///< its words are those of a time-out: a peer may hang
 };
 
 /// How far a worker was, by its progress page.
@@ -59,8 +60,9 @@ struct WorkerFailure {
   int pid = 0;
   WorkerExit exit;
   std::chrono::nanoseconds ran_for{0};
-  std::string error;                    ///< empty, or why the worker could not be started
-  std::vector<std::string> last_lines;  ///< the end of its stderr, where we saw it
+  std::chrono::nanoseconds ended_at{0};  ///< since the start of the round on its node
+  std::string error;                     ///< empty, or why the worker could not be started
+  std::vector<std::string> last_lines;   ///< the end of its stderr, where we saw it
   Evidence evidence;
   bool stopped_by_us = false;              ///< it ended after we had begun to stop the round
   std::optional<WorkerProgress> progress;  ///< where it said how far it is
@@ -117,6 +119,13 @@ enum class WorkerDirective {
   keep,     ///< the process of the last round goes on
 };
 
+/// A worker that failed, with its place in the job.
+struct FailedWorker {
+  AgentId agent;
+  int rank = -1;  ///< RANK in the round in which it failed
+  WorkerFailure failure;
+};
+
 /// A round has formed. Carries only the agent's own numbers.
 struct Round {
   RoundNumber number = 0;
@@ -132,6 +141,8 @@ struct Round {
   std::string master_addr;
   std::uint16_t master_port = 0;
   std::vector<WorkerDirective> workers;  ///< one for each local rank
+  /// Of the round before, where a worker failed it; without last lines and stacks.
+  std::optional<FailedWorker> last_culprit = std::nullopt;
 };
 /// A failed round is tried again, though not at once: the next one forms after `delay`.
 struct RestartPlanned {
@@ -146,16 +157,11 @@ struct Stop {
   std::string reason;
   bool final = false;
 };
-/// A worker that failed, with its place in the job.
-struct FailedWorker {
-  AgentId agent;
-  int rank = -1;  ///< RANK in the round in which it failed
-  WorkerFailure failure;
-};
 /// Who failed a round, after all that is known of it.
 struct Verdict {
   FailedWorker culprit;
-  std::vector<FailedWorker> victims;  ///< those who failed because of it, by rank
+  std::vector<FailedWorker> victims;  ///< those that failed because of it, by rank
+  std::vector<FailedWorker> alike;    ///< those that failed by themselves as it did, by rank
 };
 /// The job is over, for everybody.
 struct Finished {

@@ -1,4 +1,4 @@
-// How an ending is said in words, the same in logs, reports and reasons.
+// How an end is put into words, the same in logs, reports and reasons.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ std::string signal_name(int signal);
 /// "exited with code 3", "killed by SIGSEGV (signal 11, core dumped)".
 std::string describe(const WorkerExit& exit);
 
-/// The same with the time it ran, or why it could not be started.
+/// The same with the time since the round began, or why it could not be started.
 std::string describe(const WorkerFailure& failure);
 
 /// "12 ms", "3.2 s", "2 min 5 s".

@@ -89,6 +89,7 @@ std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
   // A kill for memory, or what could not be started, is never somebody else's fault.
   if (evidence.kind > EvidenceKind::memory_kill)
     evidence.victim_phrase = std::string(victim_phrase(evidence.text));
+  evidence.timed_out = !evidence.victim_phrase.empty() && is_time_out(evidence.text);
   return evidence;
 }
 

@@ -7,8 +7,8 @@
 namespace ddprun::agent {
 namespace {
 
-// In lower case. Each is what a library says when its peer went away, never what a fault of one's
-// own says.
+// In lower case. Each is what a library prints when its peer went away, never what a fault of its
+// own makes it print.
 constexpr std::array<std::string_view, 25> kVictimPhrases = {
     "connection reset by peer",
     "connection closed by peer",
@@ -36,6 +36,25 @@ constexpr std::array<std::string_view, 25> kVictimPhrases = {
     "watchdog caught collective operation timeout",
     "peer was lost",
 };
+
+// Those of them that a worker prints which has waited too long, though nobody need be gone.
+constexpr std::array<std::string_view, 6> kTimeOuts = {
+    "socket timeout",      "application timeout caused pair closure",
+    "wait timeout after",  "timed out waiting",
+    "waiting for clients", "watchdog caught collective operation timeout",
+};
+
+/// The first of the phrases that is in the text, as it stands there.
+std::string_view first_of(const auto& phrases, std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const std::string_view phrase : phrases) {
+    const auto at = lower.find(phrase);
+    if (at != std::string::npos) return text.substr(at, phrase.size());
+  }
+  return {};
+}
 
 constexpr std::string_view kTraceback = "Traceback (most recent call last)";
 constexpr std::string_view kGroupTraceback = "Exception Group Traceback (most recent call last)";
@@ -114,15 +133,9 @@ std::string_view without_drawing(std::string_view line) {
 
 }  // namespace
 
-std::string_view victim_phrase(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const std::string_view phrase : kVictimPhrases) {
-    if (lower.find(phrase) != std::string::npos) return phrase;
-  }
-  return {};
-}
+std::string_view victim_phrase(std::string_view text) { return first_of(kVictimPhrases, text); }
+
+bool is_time_out(std::string_view text) { return !first_of(kTimeOuts, text).empty(); }
 
 LineSigns::Sign LineSigns::take(std::string_view& text) {
   std::string_view line = without_rank(text);

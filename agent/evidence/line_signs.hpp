@@ -9,10 +9,13 @@
 
 namespace ddprun::agent {
 
-/// The phrase in `text` that only somebody uses who has lost a peer: "connection reset by peer",
-/// NCCL's "remote process exited", gloo's "Connection closed by peer", a store's time-out. Empty:
-/// there is none. Upper and lower case are the same.
+/// The phrase in `text`, as it stands there, that only a worker prints which has lost a peer:
+/// "Connection reset by peer", NCCL's "remote process exited", gloo's "Connection closed by peer",
+/// a store's time-out. Empty: there is none. Upper and lower case are the same.
 std::string_view victim_phrase(std::string_view text);
+
+/// Whether that phrase is one of a time-out: the peer may be gone, or it may hang.
+bool is_time_out(std::string_view text);
 
 /// Reads one worker's stderr, line by line, and keeps its newest exception or crash for as long as
 /// that may be its end: a worker that goes on to write as before has handled it.

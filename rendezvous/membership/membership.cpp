@@ -337,6 +337,7 @@ void Membership::judge_round(Context& context) {
     reason_ =
         fmt::format("rank {} {}", verdict.culprit.rank, proto::describe(verdict.culprit.failure));
     if (decision.delay.count() > 0) announce_restart(context, decision.delay);
+    last_culprit_ = without_lines(std::move(verdict.culprit));
     start_forming(context, std::chrono::duration_cast<Clock::duration>(decision.delay));
   } else {
     finish(context, failed_outcome(std::move(verdict), decision.reason));

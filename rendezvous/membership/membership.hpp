@@ -159,6 +159,7 @@ class Membership {
   bool final_ = false;                           // stopping: no restart can follow
   Clock::time_point failed_at_;                  // stopping: its first failure
   std::vector<proto::FailedWorker> failed_;      // stopping: who failed; empty: it stops otherwise
+  std::optional<proto::FailedWorker> last_culprit_;  // forming: of the round that failed
   std::optional<proto::Finished> outcome_;
 };
 

@@ -79,6 +79,7 @@ void Membership::form(Context& context) {
     round.master_port = first.store_port;
     round.workers.assign(static_cast<std::size_t>(member.join.local_world_size),
                          proto::WorkerDirective::replace);
+    round.last_culprit = last_culprit_;
     first_rank += member.join.local_world_size;
     role_ranks[member.join.role] += member.join.local_world_size;
     context.actions.sends.push_back({ids[group_rank], std::move(round)});
@@ -86,6 +87,7 @@ void Membership::form(Context& context) {
   ++next_round_;
   last_call_at_.reset();
   failed_.clear();
+  last_culprit_.reset();
   state_ = JobState::running;
 }
 

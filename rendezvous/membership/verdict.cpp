@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <tuple>
 
 #include "proto/assert.hpp"
@@ -32,10 +33,42 @@ auto guilt(const FailedWorker& worker) {
                     evidence.at, worker.rank);
 }
 
+/// PyTorch's `[rank0]: ` and all other numbers differ between workers that fail alike.
+std::string without_numbers(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit) result += c;
+    if (digit && !result.ends_with('#')) result += '#';
+  }
+  const std::string_view prefix = "[rank#]: ";
+  return result.starts_with(prefix) ? result.substr(prefix.size()) : result;
+}
+
+/// What a worker said of its end; empty: nothing that was seen.
+std::string last_words(const proto::WorkerFailure& failure) {
+  if (!failure.error.empty()) return failure.error;
+  if (!failure.evidence.text.empty()) return without_numbers(failure.evidence.text);
+  const auto line = std::find_if(failure.last_lines.rbegin(), failure.last_lines.rend(),
+                                 [](const std::string& text) { return !text.empty(); });
+  return line == failure.last_lines.rend() ? std::string() : without_numbers(*line);
+}
+
+bool failed_alike(const proto::WorkerFailure& culprit, const proto::WorkerFailure& other) {
+  if (culprit.evidence.kind == EvidenceKind::hang || other.evidence.kind == EvidenceKind::hang)
+    return false;
+  if (culprit.evidence.victim_phrase.empty() && !other.evidence.victim_phrase.empty()) return false;
+  const std::string words = last_words(culprit);
+  if (words != last_words(other)) return false;
+  if (!words.empty()) return true;
+  // A crash that comes of our stopping the worker is no failure of its own.
+  return culprit.exit == other.exit && !(other.exit.by_signal && other.evidence.after_stop);
+}
+
 }  // namespace
 
 proto::Verdict judge(std::vector<FailedWorker> failed) {
-  DDPRUN_ASSERT(!failed.empty(), "a verdict is about somebody who failed");
+  DDPRUN_ASSERT(!failed.empty(), "a verdict needs a worker that failed");
   const auto culprit = std::min_element(
       failed.begin(), failed.end(),
       [](const FailedWorker& a, const FailedWorker& b) { return guilt(a) < guilt(b); });
@@ -44,8 +77,17 @@ proto::Verdict judge(std::vector<FailedWorker> failed) {
   failed.erase(culprit);
   std::sort(failed.begin(), failed.end(),
             [](const FailedWorker& a, const FailedWorker& b) { return a.rank < b.rank; });
-  verdict.victims = std::move(failed);
+  for (FailedWorker& worker : failed) {
+    const bool alike = failed_alike(verdict.culprit.failure, worker.failure);
+    (alike ? verdict.alike : verdict.victims).push_back(std::move(worker));
+  }
   return verdict;
+}
+
+FailedWorker without_lines(FailedWorker worker) {
+  worker.failure.last_lines.clear();
+  worker.failure.stacks.clear();
+  return worker;
 }
 
 }  // namespace ddprun::rdzv

@@ -8,13 +8,20 @@
 
 namespace ddprun::rdzv {
 
-/// The culprit and its victims. `failed` has at least one entry.
+/// The culprit, those that failed in the same way, and its victims. `failed` has at least one
+/// entry.
 ///
 /// First come those without a victim's phrase; among them those with evidence that only a culprit
 /// shows (not started, killed for memory, a fatal signal, a hang); then whose first sign is the
 /// earliest; what may come of our stopping a worker comes last. Of equals the one with the lower
 /// rank. A victim's phrase never acquits the only one.
+///
+/// The same way means the same words (numbers in them may differ); where neither left any, the same
+/// exit code or signal. A worker with a victim's phrase is a victim unless the culprit has it, too.
 proto::Verdict judge(std::vector<proto::FailedWorker> failed);
+
+/// Without last lines and stacks: for what is kept or sent of rounds that are over.
+proto::FailedWorker without_lines(proto::FailedWorker worker);
 
 /// What the verdict rests on, as JSON and people read it: `memory_kill`, `exception_line`, ...
 std::string_view to_string(proto::EvidenceKind kind);

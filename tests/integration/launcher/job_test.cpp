@@ -83,7 +83,7 @@ TEST_CASE("a failure ends the job with the culprit's exit code and a report that
   CHECK(result.err.find("culprit: rank 1 (local rank 1, pid ") != std::string::npos);
   CHECK(result.err.find("exited with code 7 after ") != std::string::npos);
   CHECK(result.err.find("    before\n    ValueError: bad lr\n") != std::string::npos);
-  CHECK(result.err.find("no restarts allowed (see --max-restarts)") != std::string::npos);
+  CHECK(result.err.find("(not restarted: --max-restarts=0)") != std::string::npos);
 }
 
 TEST_CASE("workers that are stopped because of a failure are named as such") {

@@ -287,7 +287,7 @@ TEST_CASE("rounds that fail at the same step again and again end the job") {
                                         "$W progress $((5 - DDPRUN_ROUND)) load; exit 1");
   CHECK(job.status == 1);
   CHECK_THAT(job.err, Contains("not restarted: crash loop: no progress in 3 rounds: none got "
-                               "beyond step 5 (2 of 9 restarts used)"));
+                               "beyond step 5; 2 of 9 restarts used)"));
   REQUIRE(report["rounds"].size() == 3);
   CHECK(report["rounds"][1]["furthest_step"] == 4);
   CHECK(report["culprit"]["step"] == 3);

@@ -151,6 +151,9 @@ TEST_CASE("reports have the form that their schema says and every key of it is u
   check({"--nproc-per-node=2"},
         "test $RANK = 0 || kill -SEGV $$$$; trap '' TERM; echo 'OSError: Broken pipe' >&2; exit 1");
   check({}, "kill -INT $PPID; exec $W sleep 60");
+  const test::TempDir logs;
+  check({"--nproc-per-node=2", "--redirects=3", "--log-dir=" + logs.path().string()},
+        "trap '' TERM; echo 'ValueError: bad lr' >&2; exit 1");
   CHECK(schema.never_met() == std::set<std::string>{"#/$defs/failed_worker/error"});
   const test::TempDir folder;
   std::ofstream(folder / "broken") << "\x7f"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/job.hpp"
+#include "tests/integration/launcher/script_job.hpp"
 
 using namespace ddprun;
 
@@ -220,6 +220,31 @@ TEST_CASE("a culprit that dies slowly is found by its log file, too") {
   CHECK(result.err.find("ValueError: bad lr") != std::string::npos);
 }
 
+TEST_CASE("workers that fail of the same cause are reported as that and not as victims") {
+  const auto result = test::run_script({"--nproc-per-node=2"},
+                                       "trap '' TERM; echo 'ValueError: bad lr' >&2; exit 1");
+  CAPTURE(result.job.err);
+  CHECK(result.job.status == 1);
+  CHECK(result.job.err.find("ddprun: all 2 workers failed the same way; first: rank ") !=
+        std::string::npos);
+  CHECK(result.job.err.find("victim") == std::string::npos);
+  const auto report = nlohmann::json::parse(result.report);
+  CHECK(report["alike"].size() == 1);
+  CHECK(report["victims"].empty());
+  CHECK(report["rounds"][0]["culprit"]["rank"] == report["culprit"]["rank"]);
+  // All times count from the round's start.
+  CHECK(report["culprit"]["first_sign_seconds"] <= report["culprit"]["ended_seconds"]);
+}
+
+TEST_CASE("the victim's words are shown as it wrote them") {
+  const auto result =
+      test::run_script({"--nproc-per-node=2"},
+                       "trap '' TERM; test $RANK = 0 || kill -SEGV $$$$; sleep 0.2; "
+                       "echo 'OSError: Connection RESET by peer' >&2; exit 1");
+  CAPTURE(result.job.err);
+  CHECK(result.job.err.find(": Connection RESET by peer\n") != std::string::npos);
+}
+
 TEST_CASE("a culprit that was killed has the signal's exit code, whatever it said before") {
   test::Job job;
   const auto result =
@@ -252,6 +277,12 @@ TEST_CASE("a success is reported as one with its rounds") {
   REQUIRE(report["rounds"].size() == 2);
   CHECK(report["rounds"][0]["end"].get<std::string>().starts_with("rank 0 exited with code 1"));
   CHECK(report["restart_count"] == 1);
+  CHECK(report["rounds"][0]["culprit"]["exit_code"] == 1);
+  CHECK_FALSE(report["rounds"][1].contains("culprit"));
+  CHECK(report["command"][1] == "--report=" + (folder / "r.json").string());
+  CHECK(report["world_size"] == 1);
+  CHECK(result.err.find("ddprun: done in ") != std::string::npos);
+  CHECK(result.err.find(", 1 restart, at most ") != std::string::npos);
 }
 
 TEST_CASE("torchrun's exit code and causes that are never retried can be asked for") {

@@ -193,6 +193,10 @@ TEST_CASE("words of a victim are found in any case and others are not") {
   }
   CHECK(victim_phrase("ValueError: bad lr").empty());
   CHECK(victim_phrase("").empty());
+  CHECK(victim_phrase("[Errno 32] BrokenPipeError: x") == "BrokenPipeError");
+  CHECK(is_time_out("Timed out waiting 8000ms for recv operation to complete"));
+  CHECK(is_time_out("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)"));
+  CHECK_FALSE(is_time_out("Connection reset by peer"));
 }
 
 TEST_CASE("an error file of torch's record decorator gives message and traceback") {

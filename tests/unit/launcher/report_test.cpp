@@ -35,6 +35,7 @@ agent::WorkerRecord ended(proto::WorkerExit exit, bool by_us = false) {
 /// Rank 1 of three failed; the others were stopped.
 agent::AgentResult failed(proto::WorkerExit exit) {
   agent::AgentResult result;
+  result.world_size = 3;
   result.workers = {ended({true, SIGTERM, false}, true), ended(exit),
                     ended({true, SIGTERM, false}, true)};
   result.finished.outcome = Ending::failed;
@@ -44,17 +45,32 @@ agent::AgentResult failed(proto::WorkerExit exit) {
   culprit.local_rank = 1;
   culprit.pid = 4242;
   culprit.exit = exit;
-  culprit.ran_for = 2500ms;
+  culprit.ran_for = 2400ms;
+  culprit.ended_at = 2500ms;
   culprit.evidence.kind = proto::EvidenceKind::own_exit;
-  result.finished.verdict = proto::Verdict{{"local", 1, culprit}, {}};
+  result.finished.verdict = proto::Verdict{{"local", 1, culprit}, {}, {}};
   return result;
 }
 
-std::string said(const agent::AgentResult& result) {
-  return launcher::report(result, launcher::exit_code(result));
+std::string said(const agent::AgentResult& result, const launcher::JobFacts& facts = {}) {
+  return launcher::report(result, launcher::exit_code(result), facts);
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
+
+TEST_CASE("a success after restarts says what they have cost") {
+  agent::AgentResult result;
+  result.finished.restart_count = 1;
+  result.job_lasted = 8s;
+  result.before_last_round = 2600ms;
+  CHECK(said(result) == "ddprun: done in 8.0 s, 1 restart, at most 2.6 s lost\n");
+  result.finished.restart_count = 12;
+  CHECK(has(said(result), ", 12 restarts, "));
+}
 
 TEST_CASE("a success has no report and exit code 0") {
   agent::AgentResult result;
@@ -75,8 +91,7 @@ TEST_CASE("the report names the culprit, its last lines and who was stopped beca
         "    Traceback:\n"
         "    ValueError: bad lr\n"
         "ddprun: stopped because of it: ranks 0, 2\n"
-        "ddprun: 2 of 2 restarts used\n"
-        "ddprun: exit code 3\n");
+        "ddprun: exit code 3 (2 of 2 restarts used)\n");
   CHECK(launcher::exit_code(result) == 3);
 }
 
@@ -88,17 +103,17 @@ TEST_CASE("a hang is reported with step and phase and the head of the stacks") {
                       "at step 5 in phase \"forward\", silent for 30 s", ""};
   culprit.progress = {5, "forward"};
   culprit.stacks = {"by gdb:", "Thread 1:", "#0  poll ()"};
-  CHECK(said(result) ==
-        "ddprun: culprit: rank 1 (local rank 1, pid 4242), hung after 2.0 s and was stopped "
-        "(killed by SIGKILL (signal 9))\n"
-        "ddprun: evidence: hang: rank 1 at step 5 in phase \"forward\", silent for 30 s\n"
-        "ddprun: its stacks, by gdb:\n"
-        "    Thread 1:\n"
-        "    #0  poll ()\n"
-        "ddprun: stopped because of it: ranks 0, 2\n"
-        "ddprun: 2 of 2 restarts used\n"
-        "ddprun: exit code 1\n");
-  const auto json = nlohmann::json::parse(launcher::report_json(result, 1, "run"));
+  CHECK(
+      said(result) ==
+      "ddprun: culprit: rank 1 (local rank 1, pid 4242), hung 2.0 s into the round and was stopped "
+      "(killed by SIGKILL (signal 9))\n"
+      "ddprun: evidence: hang: rank 1 at step 5 in phase \"forward\", silent for 30 s\n"
+      "ddprun: its stacks, by gdb:\n"
+      "    Thread 1:\n"
+      "    #0  poll ()\n"
+      "ddprun: stopped because of it: ranks 0, 2\n"
+      "ddprun: exit code 1 (2 of 2 restarts used)\n");
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 1, {}));
   CHECK(json["culprit"]["evidence"] == "hang");
   CHECK(json["culprit"]["step"] == 5);
   CHECK(json["culprit"]["phase"] == "forward");
@@ -119,33 +134,87 @@ TEST_CASE("victims are named with the words that made them victims") {
   proto::WorkerFailure victim;
   victim.local_rank = 2;
   victim.exit = {false, 9, false};
-  victim.ran_for = 2500ms;
+  victim.ended_at = 2500ms;
   victim.evidence = {proto::EvidenceKind::exception_line, 2s, "broken pipe", "broken pipe"};
   result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::fatal_signal;
   result.finished.verdict->victims = {{"local", 2, victim}};
   const std::string text = said(result);
   CHECK(text.find("killed by SIGSEGV (signal 11, core dumped)") != std::string::npos);
-  CHECK(text.find("evidence: a signal that only its own fault raises\n") != std::string::npos);
+  CHECK(text.find("evidence: SIGSEGV: the process crashed by itself\n") != std::string::npos);
   CHECK(text.find("victim: rank 2, exited with code 9 after 2.5 s: broken pipe\n") !=
         std::string::npos);
   CHECK(text.find("stopped because of it: rank 0\n") != std::string::npos);
   CHECK(launcher::exit_code(result) == 128 + SIGSEGV);
 }
 
+TEST_CASE("workers that fail alike are no victims and are counted") {
+  agent::AgentResult result = failed({false, 1, false});
+  auto& verdict = *result.finished.verdict;
+  verdict.culprit.failure.evidence = {proto::EvidenceKind::exception_line, 2400ms,
+                                      "SyntaxError: invalid syntax", ""};
+  proto::FailedWorker other = verdict.culprit;
+  other.rank = 2;
+  other.failure.ended_at = 2400ms;
+  verdict.alike = {other};
+  CHECK(has(said(result),
+            "ddprun: 2 of 3 workers failed the same way (ranks 1, 2); first: rank 1\n"
+            "ddprun: stopped because of it: rank 0\n"));
+  CHECK(has(said(result), "evidence: its stderr, after 2.4 s: SyntaxError"));
+  CHECK_FALSE(has(said(result), "victim"));
+  other.rank = 0;
+  verdict.alike.push_back(other);
+  CHECK(has(said(result),
+            "ddprun: all 3 workers failed the same way; first: rank 1\n"
+            "ddprun: exit code 1"));
+  verdict.culprit.failure.evidence = {proto::EvidenceKind::own_exit, 2500ms, "", ""};
+  CHECK(has(said(result), "ddprun: all 3 workers exited with code 1; first: rank 1\n"));
+  verdict.culprit.failure.exit = {true, SIGSEGV, false};
+  CHECK(has(said(result), "all 3 workers were killed by SIGSEGV (signal 11); first: rank 1\n"));
+}
+
+TEST_CASE("last lines that stand on the screen already are not repeated") {
+  agent::AgentResult result = failed({false, 1, false});
+  result.culprit_output_seen = true;
+  result.finished.verdict->culprit.failure.last_lines = {"Traceback:", "ValueError: bad lr"};
+  CHECK(has(said(result), "its last lines"));
+  result.last_lines_on_screen = true;
+  CHECK_FALSE(has(said(result), "its last lines"));
+  CHECK_FALSE(has(said(result), "wrote nothing"));
+}
+
 TEST_CASE("signals with a usual cause come with a hint") {
   const auto hint = [](int signal) { return said(failed({true, signal, false})); };
   CHECK(hint(SIGBUS).find("/dev/shm") != std::string::npos);
   CHECK(hint(SIGILL).find("another CPU") != std::string::npos);
-  CHECK(hint(SIGKILL).find("did not come from ddprun") != std::string::npos);
+  CHECK(
+      hint(SIGKILL).find("SIGKILL was not sent by ddprun: it came from the kernel's OOM killer") !=
+      std::string::npos);
   CHECK(hint(SIGSEGV).find("hint") == std::string::npos);
   agent::AgentResult module = failed({false, 1, false});
   module.finished.verdict->culprit.failure.evidence.text =
       "ModuleNotFoundError: No module named 'torch'";
-  CHECK(said(module).find("hint: workers run under $PYTHON_EXEC") != std::string::npos);
+  CHECK(has(said(module, {.python = "/opt/py/bin/python3"}),
+            "hint: the workers ran under /opt/py/bin/python3: is the module installed there?"));
+  CHECK(has(said(module), "is the module installed for the Python that the program's first line"));
   agent::AgentResult result = failed({true, SIGKILL, false});
   result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
-  CHECK(said(result).find("the kernel killed it for memory") != std::string::npos);
-  CHECK(said(result).find("did not come from") == std::string::npos);
+  CHECK(said(result).find("the kernel killed it because memory was full") != std::string::npos);
+  CHECK(said(result).find("not sent by ddprun") == std::string::npos);
+}
+
+TEST_CASE("what PyTorch, CUDA and shells leave unexplained comes with a hint") {
+  agent::AgentResult result = failed({true, SIGABRT, true});
+  CHECK_FALSE(has(said(result), "hint"));
+  result.finished.verdict->culprit.failure.last_lines = {
+      "terminate called without an active exception"};
+  CHECK(has(said(result), "call torch.distributed.destroy_process_group() at the end"));
+  result = failed({false, 1, false});
+  result.finished.verdict->culprit.failure.evidence.text =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+  CHECK(has(said(result), "hint: the GPU's memory was full"));
+  CHECK(has(said(failed({false, 126, false})), "hint: exit code 126 mostly means"));
+  CHECK(has(said(failed({false, 127, false})), "hint: exit code 127 mostly means"));
+  CHECK_FALSE(has(said(failed({false, 3, false})), "hint"));
 }
 
 TEST_CASE("a PyTorch without libuv and one that is too new get the option that helps") {
@@ -178,8 +247,9 @@ TEST_CASE("why a job was not restarted is said where restarts were left") {
   agent::AgentResult result = failed({false, 127, false});
   result.finished.restart_count = 0;
   result.finished.no_restart = "exit code 127 is a program that was not found";
-  CHECK(said(result).find("not restarted: exit code 127 is a program that was not found "
-                          "(0 of 2 restarts used)\n") != std::string::npos);
+  CHECK(has(said(result),
+            "ddprun: exit code 127 (not restarted: exit code 127 is a program that "
+            "was not found; 0 of 2 restarts used)\n"));
 }
 
 TEST_CASE("dropped bytes are said even after a success") {
@@ -191,9 +261,14 @@ TEST_CASE("dropped bytes are said even after a success") {
 TEST_CASE("the report as JSON has the documented keys") {
   agent::AgentResult result = failed({false, 3, false});
   result.node_name = "node7";
+  result.job_started = std::chrono::system_clock::time_point(std::chrono::seconds(999'999'999));
+  result.job_lasted = 4s;
+  result.first_rank = 1;
+  result.logs = {{"/logs/0/stdout.log", ""}, {"", "/logs/1/stderr.log"}};
   result.started = std::chrono::system_clock::time_point(std::chrono::seconds(1'000'000'000));
   result.dropped_bytes = 5;
   result.rounds.push_back({0, 0, result.started, 2500ms, "rank 1 exited with code 3"});
+  result.rounds.back().culprit = result.finished.verdict->culprit;
   auto& culprit = result.finished.verdict->culprit.failure;
   culprit.evidence = {proto::EvidenceKind::error_file, 2400ms, "ValueError: \xff", ""};
   proto::WorkerFailure victim;
@@ -201,10 +276,23 @@ TEST_CASE("the report as JSON has the documented keys") {
   victim.exit = {true, SIGABRT, false};
   victim.evidence.victim_phrase = "remote process exited";
   result.finished.verdict->victims = {{"local", 2, victim}};
-  const auto json = nlohmann::json::parse(launcher::report_json(result, 3, "run7"));
+  const auto json = nlohmann::json::parse(launcher::report_json(
+      result, 3, {"run7", {"ddprun", "a.py"}, "/home/me", "/usr/bin/python3", "/logs"}));
   CHECK(json["outcome"] == "failed");
   CHECK(json["exit_code"] == 3);
   CHECK(json["run_id"] == "run7");
+  CHECK(json["command"] == nlohmann::json{"ddprun", "a.py"});
+  CHECK(json["cwd"] == "/home/me");
+  CHECK(json["host"] == "node7");
+  CHECK(json["world_size"] == 3);
+  CHECK(json["started"] == "2001-09-09T01:46:39.000Z");
+  CHECK(json["ended"] == "2001-09-09T01:46:43.000Z");
+  CHECK(json["log_folder"] == "/logs");
+  CHECK(json["logs"][0] == nlohmann::json{{"rank", 1}, {"stdout", "/logs/0/stdout.log"}});
+  CHECK(json["logs"][1] == nlohmann::json{{"rank", 2}, {"stderr", "/logs/1/stderr.log"}});
+  CHECK(json["culprit"]["ended_seconds"] == 2.5);
+  CHECK(json["rounds"][0]["culprit"]["rank"] == 1);
+  CHECK(json["rounds"][0]["culprit"]["evidence"] == "own_exit");
   CHECK(json["culprit"]["rank"] == 1);
   CHECK(json["culprit"]["local_rank"] == 1);
   CHECK(json["culprit"]["host"] == "node7");
@@ -216,13 +304,25 @@ TEST_CASE("the report as JSON has the documented keys") {
   CHECK(json["victims"][0]["victim_phrase"] == "remote process exited");
   CHECK(json["rounds"][0]["end"] == "rank 1 exited with code 3");
   CHECK(json["dropped_bytes"] == 5);
-  CHECK(nlohmann::json::parse(launcher::report_json({}, 0, ""))["culprit"].is_null());
+  CHECK(nlohmann::json::parse(launcher::report_json({}, 0, {}))["culprit"].is_null());
 }
 
 TEST_CASE("a job without restarts says where to ask for them") {
   agent::AgentResult result = failed({false, 1, false});
   result.finished.max_restarts = 0;
-  CHECK(said(result).find("see --max-restarts") != std::string::npos);
+  CHECK(has(said(result), "ddprun: exit code 1 (not restarted: --max-restarts=0)\n"));
+}
+
+TEST_CASE("a cause that is never restarted has no word about restarts where none were asked for") {
+  for (const int code : {2, 113, 126, 127}) {
+    agent::AgentResult result = failed({false, code, false});
+    result.finished.max_restarts = 0;
+    CHECK(has(said(result), "ddprun: exit code " + std::to_string(code) + "\n"));
+  }
+  agent::AgentResult result = failed({false, 126, false});
+  result.finished.max_restarts = 0;
+  result.finished.verdict->culprit.failure.error = "cannot execute ./a: Exec format error";
+  CHECK(has(said(result), "ddprun: exit code 126\n"));
 }
 
 TEST_CASE("a worker that could not be started ends with 126") {
@@ -231,6 +331,9 @@ TEST_CASE("a worker that could not be started ends with 126") {
   CHECK(said(result).find("could not be started: cannot execute ./a: Exec format error") !=
         std::string::npos);
   CHECK(launcher::exit_code(result) == 126);
+  CHECK_FALSE(has(said(result), "hint"));
+  result.finished.verdict->culprit.failure.pid = 0;
+  CHECK(has(said(result), "culprit: rank 1 (local rank 1), could not be started"));
 }
 
 TEST_CASE("a job that was stopped, or that never formed a round, says why") {
@@ -294,7 +397,7 @@ TEST_CASE("an error file of any size leaves the report one screen") {
                   "    ... 180 lines before, which --report=FILE has\n"
                   "    line 180 lll") != std::string::npos);
   CHECK(text.find("    ValueError: bad lr\n") != std::string::npos);
-  const auto json = nlohmann::json::parse(launcher::report_json(result, 3, "run"));
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 3, {}));
   CHECK(json["culprit"]["evidence_text"].get<std::string>().size() > 1'000'000);
   CHECK(json["culprit"]["last_lines"].size() == 200);
 }

@@ -32,7 +32,7 @@ class Script {
     proto::WorkerFailure failure;
     failure.local_rank = local_rank;
     failure.exit = exit;
-    failure.ran_for = 2500ms;
+    failure.ran_for = failure.ended_at = 2500ms;
     say(agent, proto::WorkerFailed{round(agent).number, failure});
   }
   void done(const std::string& agent) { say(agent, proto::WorkersDone{round(agent).number}); }

@@ -56,12 +56,71 @@ TEST_CASE("who ended after the stop is the culprit only of those") {
 }
 
 TEST_CASE("everybody else who failed is a victim, in order of ranks") {
-  const auto verdict =
-      rdzv::judge({seen(2, own_exit, 3ms), seen(5, own_exit, 1ms), seen(0, own_exit, 2ms)});
+  auto culprit = seen(5, own_exit, 1ms);
+  culprit.failure.exit = {false, 7};
+  const auto verdict = rdzv::judge({seen(2, own_exit, 3ms), culprit, seen(0, own_exit, 2ms)});
   CHECK(verdict.culprit.rank == 5);
   REQUIRE(verdict.victims.size() == 2);
   CHECK(verdict.victims[0].rank == 0);
   CHECK(verdict.victims[1].rank == 2);
+}
+
+namespace {
+
+/// The ranks that failed as the culprit did, of rank 0 (the culprit) and the others.
+std::vector<int> alike(std::vector<proto::FailedWorker> failed) {
+  std::vector<int> ranks;
+  for (const auto& worker : rdzv::judge(std::move(failed)).alike) ranks.push_back(worker.rank);
+  return ranks;
+}
+
+proto::FailedWorker with_text(proto::FailedWorker worker, const std::string& text) {
+  worker.failure.evidence.text = text;
+  return worker;
+}
+
+}  // namespace
+
+TEST_CASE("those that say the same of their end failed alike") {
+  const auto error = [](int rank, const std::string& text) {
+    return with_text(seen(rank, exception_line, rank * 1ms), text);
+  };
+  CHECK(alike({error(0, "SyntaxError: bad"), error(1, "SyntaxError: bad"), error(2, "OSError")}) ==
+        std::vector{1});
+  CHECK(alike({error(0, "[rank0]: no port 80"), error(1, "[rank12]: no port 81")}) ==
+        std::vector{1});
+  CHECK(alike({error(0, "train: rank 0: no data"), error(1, "train: rank 1: no data")}) ==
+        std::vector{1});
+  CHECK(alike({error(0, "OSError"), seen(1, own_exit, 1ms)}).empty());
+  auto silent = seen(0, own_exit, 1ms);
+  silent.failure.last_lines = {"no such folder", ""};
+  auto later = seen(1, late_exit, 2ms);
+  later.failure.last_lines = {"no such folder"};
+  later.failure.evidence.after_stop = true;
+  CHECK(alike({silent, later}) == std::vector{1});
+}
+
+TEST_CASE("of those that left no words the exit decides who failed alike") {
+  const auto ended = [](int rank, proto::WorkerExit exit) {
+    auto worker = seen(rank, own_exit, rank * 1ms);
+    worker.failure.exit = exit;
+    return worker;
+  };
+  CHECK(alike({ended(0, {false, 2}), ended(1, {false, 2}), ended(2, {false, 3})}) ==
+        std::vector{1});
+  CHECK(alike({ended(0, {true, 11}), ended(1, {true, 11})}) == std::vector{1});
+  auto crashed_later = ended(1, {true, 11});
+  crashed_later.failure.evidence.after_stop = true;
+  CHECK(alike({ended(0, {true, 11}), crashed_later}).empty());
+}
+
+TEST_CASE("a victim's words make a victim unless the culprit uses them too") {
+  const auto lost = [](int rank) {
+    return with_text(seen(rank, exception_line, rank * 1ms, "Broken pipe"), "Broken pipe");
+  };
+  CHECK(alike({with_text(seen(0, own_exit, 9ms), "Broken pipe"), lost(1)}).empty());
+  CHECK(alike({lost(0), lost(1)}) == std::vector{1});
+  CHECK(alike({seen(0, hang, 1ms), seen(1, hang, 2ms)}).empty());
 }
 
 TEST_CASE("every kind of evidence has a name") {

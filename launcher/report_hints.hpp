@@ -1,0 +1,16 @@
+// What usually lies behind a failure that does not explain itself, and what to try next. Pure.
+#pragma once
+
+#include <string>
+
+#include "agent/agent.hpp"
+#include "launcher/report.hpp"
+
+namespace ddprun::launcher {
+
+/// Lines for the report, each with `ddprun: hint: ` before it; empty: there is nothing to add to
+/// what the failure says itself.
+std::string hints(const agent::AgentResult& result, const proto::Verdict& verdict,
+                  const JobFacts& facts);
+
+}  // namespace ddprun::launcher
