@@ -141,7 +141,8 @@ void Agent::reap_strangers() {
       }
     }
     if (worker && !round_->group.ended()) return;  // its pidfd is ready too; we come back after it
-    if (!worker && !watch_.child_ended(info.si_pid)) reap(info.si_pid);
+    if (!worker && !watch_.child_ended(info.si_pid) && !suspects_.child_ended(info.si_pid))
+      reap(info.si_pid);
   }
 }
 

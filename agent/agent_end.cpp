@@ -49,6 +49,7 @@ void Agent::clear_round() {
   if (state.leftovers.over()) return round_is_clear();
   if (state.leftovers.begun()) return;
   watch_.stop();  // a helper of ours is nothing that workers left
+  suspects_.stop();
   reap_strangers();
   std::optional<Clock::duration> patience;
   if (state.patience_ends) {
@@ -183,6 +184,7 @@ void Agent::tell_failures(proto::Stopped& stopped) {
       failures_of({config_, state.round, workers, state.started_at, state.wall_started_at,
                    state.stopped_at, stop_signal_, memory_kill, output_ ? &*output_ : nullptr,
                    pages, state.hang ? &*state.hang : nullptr});
+  tell_still_running(stopped, pages);
   if (config_.keep_error_files) keep_error_files(stopped);
 }
 
@@ -193,6 +195,28 @@ void Agent::keep_error_files(const proto::Stopped& stopped) {
     auto file = read_error_file(error_file(config_, round_->round, failure.local_rank));
     if (file && file->problem.empty())
       result_.error_files[failure.local_rank] = std::move(file->text);
+  }
+}
+
+/// Of workers that did nothing but obey, and the stacks of those that were suspected meanwhile.
+void Agent::tell_still_running(proto::Stopped& stopped, const ProgressPages& pages) const {
+  const auto& stacks = suspects_.stacks();
+  const auto& workers = round_->group.workers();
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const int local_rank = static_cast<int>(i);
+    const auto taken = stacks.find(local_rank);
+    const auto failure = std::find_if(
+        stopped.failures.begin(), stopped.failures.end(),
+        [local_rank](const proto::WorkerFailure& one) { return one.local_rank == local_rank; });
+    if (failure != stopped.failures.end()) {
+      if (taken != stacks.end() && failure->stacks.empty()) failure->stacks = taken->second;
+      continue;
+    }
+    if (!workers[i].stopped_by_us) continue;
+    proto::RunningWorker running{local_rank, workers[i].pid, std::nullopt, {}};
+    if (pages[i]) running.progress = {pages[i]->step, pages[i]->phase};
+    if (taken != stacks.end()) running.stacks = taken->second;
+    stopped.still_ran.push_back(std::move(running));
   }
 }
 

@@ -21,6 +21,8 @@
 #include "agent/job_socket.hpp"
 #include "agent/open_files.hpp"
 #include "agent/progress/round_watch.hpp"
+#include "agent/progress/suspect_watch.hpp"
+#include "agent/round_failures.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "agent/timer_file.hpp"
 #include "agent/worker_group.hpp"
@@ -84,6 +86,12 @@ class Agent {
         watch_(context_, config, user,
                {[this](const std::string& line) { notice(line); },
                 [this](FoundHang found) { on_hang(std::move(found)); }}),
+        suspects_(context_, config, user,
+                  {[this](const std::string& line) { notice(line); },
+                   [this] {
+                     report_time_outs();
+                     pump();
+                   }}),
         grace_timer_(context_),
         leftovers_timer_(context_),
         countdown_timer_(context_),
@@ -131,6 +139,8 @@ class Agent {
   void note_the_helpless(RoundState& state);
   void resume_suspended();
   void apply(GroupActions actions);
+  bool keep_back(proto::WorkerFailure& failure);
+  void report_time_outs();
   void signal_workers(int signal);
   // The end of a round, in this order (agent_end.cpp): its workers have ended, what they left is
   // gone, the membership core is told.
@@ -144,6 +154,7 @@ class Agent {
   std::vector<ProcessEntry> kill_everything(Clock::duration limit);
   void tell_failures(proto::Stopped& stopped);
   void keep_error_files(const proto::Stopped& stopped);
+  void tell_still_running(proto::Stopped& stopped, const ProgressPages& pages) const;
   void count_memory_kills();
   void count_down();
   void summarize(const RoundState& state);
@@ -160,6 +171,7 @@ class Agent {
   WorkerStarter starter_;
   JobSignals signals_;
   RoundWatch watch_;
+  SuspectWatch suspects_;
   asio::steady_timer grace_timer_;
   asio::steady_timer leftovers_timer_;
   asio::steady_timer countdown_timer_;

@@ -27,6 +27,7 @@ constexpr auto kWardenMargin = 3s;  // what the warden waits beyond our own limi
 
 void Agent::handle(proto::Round& round) {
   grace_timer_.cancel();
+  suspects_.forget();
   if (round.last_culprit && !result_.rounds.empty())
     result_.rounds.back().culprit = std::move(round.last_culprit);
   if (round.restart_count > announced_restarts_) {
@@ -119,6 +120,7 @@ void Agent::handle(proto::Stop& stop) {
   RoundState& state = *round_;
   watch_.stop();
   if (timers_) timers_->clear();
+  suspects_.stop();
   if (stop.final || leaving_) {
     link_.ends_within(config_.grace_period + config_.kill_timeout +
                       std::chrono::milliseconds(kOutputLimit + kWardenMargin));
@@ -184,9 +186,28 @@ void Agent::apply(GroupActions actions) {
       const auto local_rank = static_cast<std::size_t>(failure.local_rank);
       failure.ended_at = state.group.workers()[local_rank].ended_at - state.started_at;
     }
+    if (keep_back(failure)) continue;
+    report_time_outs();
     say(proto::WorkerFailed{state.round.number, std::move(failure)});
   }
+  if (state.group.ended()) report_time_outs();
   if (state.group.ended() && (actions.all_done || state.stop)) clear_round();
+}
+
+/// A worker that has timed out waiting for its peers is not the cause. Before the others are
+/// stopped for it, their stacks may show which of them hangs.
+bool Agent::keep_back(proto::WorkerFailure& failure) {
+  RoundState& state = *round_;
+  if (leaving_ || state.stop || state.group.ended() || !output_) return false;
+  const LineSigns signs = output_->signs(state.round.number, failure.local_rank);
+  if (!is_time_out(signs.message())) return false;
+  suspects_.timed_out(state.round, state.group, std::move(failure));
+  return true;
+}
+
+void Agent::report_time_outs() {
+  for (proto::WorkerFailure& failure : suspects_.stop())
+    say(proto::WorkerFailed{round_->round.number, std::move(failure)});
 }
 
 /// Somebody waits for the job to end: says how long that may still take.

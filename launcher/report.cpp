@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -80,8 +82,11 @@ std::string evidence_text(const proto::Verdict& verdict) {
           "peer";
       break;
   }
-  if (!evidence.victim_phrase.empty())
+  if (!verdict.suspects.empty()) {
+    text += " (it timed out waiting for another worker)";
+  } else if (!evidence.victim_phrase.empty()) {
     text += " (looks like a victim's error, but no other worker is a better candidate)";
+  }
   return fmt::format("ddprun: evidence: {}\n", text);
 }
 
@@ -115,18 +120,41 @@ std::string last_lines_text(const std::vector<std::string>& lines) {
   return text;
 }
 
-/// The head of a culprit's stacks: of all its threads they fill screens.
-std::string stacks_text(const proto::WorkerFailure& culprit) {
-  if (culprit.stacks.empty()) return "";
-  const std::size_t shown = std::min(culprit.stacks.size(), kStackLinesShown);
+/// The head of a worker's stacks: of all its threads they fill screens.
+std::string stacks_text(std::string_view whose, const std::vector<std::string>& stacks) {
+  if (stacks.empty()) return "";
+  const std::size_t shown = std::min(stacks.size(), kStackLinesShown);
   std::string text =
-      "ddprun: its stacks, " + on_screen(culprit.stacks.front(), kTextBytesShown) + "\n";
+      fmt::format("ddprun: {}, {}\n", whose, on_screen(stacks.front(), kTextBytesShown));
   for (std::size_t i = 1; i < shown; ++i)
-    text += "    " + on_screen(culprit.stacks[i], kStackLineBytesShown) + "\n";
-  if (shown < culprit.stacks.size()) {
-    text += fmt::format("    ... and {} more lines, which --report=FILE has\n",
-                        culprit.stacks.size() - shown);
+    text += "    " + on_screen(stacks[i], kStackLineBytesShown) + "\n";
+  if (shown < stacks.size()) {
+    text +=
+        fmt::format("    ... and {} more lines, which --report=FILE has\n", stacks.size() - shown);
   }
+  return text;
+}
+
+/// Those of which one may hang, where all that failed only waited; with the stacks of the one that
+/// is furthest behind, else of the first.
+std::string suspects_text(const proto::Verdict& verdict) {
+  if (verdict.suspects.empty()) return "";
+  std::vector<int> list;
+  const proto::Suspect* first = nullptr;
+  const auto step = [](const proto::Suspect& suspect) {
+    return suspect.worker.progress ? suspect.worker.progress->step
+                                   : std::numeric_limits<std::uint64_t>::max();
+  };
+  for (const proto::Suspect& suspect : verdict.suspects) {
+    list.push_back(suspect.rank);
+    if (suspect.worker.stacks.empty()) continue;
+    if (first == nullptr || step(suspect) < step(*first)) first = &suspect;
+  }
+  std::string text = fmt::format(
+      "ddprun: {} neither failed nor ended: {} may be the one that hangs; see --progress-timeout\n",
+      ranks(list), list.size() == 1 ? "it" : "one of them");
+  if (first != nullptr)
+    text += stacks_text(fmt::format("the stacks of rank {}", first->rank), first->worker.stacks);
   return text;
 }
 
@@ -143,13 +171,13 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
   } else if (result.culprit_output_seen && culprit.error.empty()) {
     text += "ddprun: it wrote nothing to stderr\n";
   }
-  return text + stacks_text(culprit);
+  return text + stacks_text("its stacks", culprit.stacks) + suspects_text(verdict);
 }
 
 // The others: those that failed because of it, those that we stopped.
 std::string others_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
   std::string text;
-  std::vector<int> failed{verdict.culprit.rank};
+  std::vector<int> failed{verdict.culprit.rank};  // and those that are named elsewhere
   for (const proto::FailedWorker& worker : verdict.alike) failed.push_back(worker.rank);
   for (const proto::FailedWorker& victim : verdict.victims) {
     failed.push_back(victim.rank);
@@ -157,6 +185,7 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
     text += fmt::format("ddprun: victim: rank {}, {}{}\n", victim.rank,
                         proto::describe(victim.failure), phrase.empty() ? "" : ": " + phrase);
   }
+  for (const proto::Suspect& suspect : verdict.suspects) failed.push_back(suspect.rank);
   std::vector<int> stopped;
   for (std::size_t i = 0; i < result.workers.size(); ++i) {
     const int rank = result.first_rank + static_cast<int>(i);

@@ -77,6 +77,22 @@ Json workers_json(const std::vector<proto::FailedWorker>& workers,
   return list;
 }
 
+Json suspects_json(const proto::Verdict& verdict) {
+  Json list = Json::array();
+  for (const proto::Suspect& suspect : verdict.suspects) {
+    Json json = {{"rank", suspect.rank},
+                 {"local_rank", suspect.worker.local_rank},
+                 {"pid", suspect.worker.pid}};
+    if (suspect.worker.progress) {
+      json["step"] = suspect.worker.progress->step;
+      json["phase"] = suspect.worker.progress->phase;
+    }
+    json["stacks"] = suspect.worker.stacks;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
 /// The culprit of a round: which worker, and why.
 Json culprit_json(const proto::FailedWorker& worker) {
   Json json = {{"rank", worker.rank}, {"local_rank", worker.failure.local_rank}};
@@ -144,6 +160,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   const auto verdict = finished.verdict.value_or(proto::Verdict{});
   json["alike"] = workers_json(verdict.alike, result);
   json["victims"] = workers_json(verdict.victims, result);
+  json["suspects"] = suspects_json(verdict);
   json["rounds"] = Json::array();
   for (const agent::RoundSummary& round : result.rounds)
     json["rounds"].push_back(round_json(round));

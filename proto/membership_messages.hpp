@@ -95,13 +95,21 @@ struct WorkerFailed {
 struct WorkersDone {
   RoundNumber round = 0;
 };
-/// Nothing of the round is left on this node. Everybody who failed is in `failures`, with all that
-/// was seen of it; workers that only did as they were told are not.
+/// A worker that neither failed nor ended before its round was stopped.
+struct RunningWorker {
+  int local_rank = 0;
+  int pid = 0;
+  std::optional<WorkerProgress> progress;  ///< where it reported how far it is
+  std::vector<std::string> stacks;         ///< of its threads, in lines; where they were taken
+};
+/// Nothing of the round is left on this node. Every worker that failed is in `failures`, with all
+/// that was seen of it; workers that only did as they were told are not.
 struct Stopped {
   RoundNumber round = 0;
   std::vector<WorkerFailure> failures;
   /// Of all its workers that said how far they were; none: nobody did.
   std::optional<std::uint64_t> furthest_step = std::nullopt;
+  std::vector<RunningWorker> still_ran = {};
 };
 /// The agent goes away: it was told to stop (`signal`), or it cannot go on (`error`).
 struct Leave {
@@ -157,11 +165,18 @@ struct Stop {
   std::string reason;
   bool final = false;
 };
+/// A worker that neither failed nor ended while all that failed had timed out waiting.
+struct Suspect {
+  AgentId agent;
+  int rank = -1;
+  RunningWorker worker;
+};
 /// Who failed a round, after all that is known of it.
 struct Verdict {
   FailedWorker culprit;
   std::vector<FailedWorker> victims;  ///< those that failed because of it, by rank
   std::vector<FailedWorker> alike;    ///< those that failed by themselves as it did, by rank
+  std::vector<Suspect> suspects;      ///< those of which one may hang, by rank
 };
 /// The job is over, for everybody.
 struct Finished {

@@ -23,12 +23,12 @@ std::string executable_of(int pid) {
 
 }  // namespace
 
-void StackTaker::take(int pid, Done done) {
+void StackTaker::take(int pid, Done done, std::chrono::nanoseconds limit) {
   stop();
   pid_ = pid;
   done_ = std::move(done);
   notes_.clear();
-  deadline_ = std::chrono::steady_clock::now() + kStacksLimit;
+  deadline_ = std::chrono::steady_clock::now() + limit;
   const char* path = std::getenv("PATH");
   const std::string_view folders = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
   methods_ = stack_methods(executable_of(pid), pid,

@@ -21,9 +21,9 @@ class StackTaker {
 
   StackTaker(boost::asio::io_context& context, const UserState& user) : helper_(context, user) {}
 
-  /// `done` is called once, from the context, at the latest when kStacksLimit is over. The worker
-  /// is stopped meanwhile; afterwards it runs on.
-  void take(int pid, Done done);
+  /// `done` is called once, from the context or at once, at the latest when `limit` is over. The
+  /// worker is stopped meanwhile; afterwards it runs on.
+  void take(int pid, Done done, std::chrono::nanoseconds limit = kStacksLimit);
 
   /// `done` is not called any more; no program is left.
   void stop();

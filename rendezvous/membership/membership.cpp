@@ -184,6 +184,8 @@ void Membership::stopped_stopping(Context& context) {
   if (found == members_.end() || !in_round(found->second) || stopped.round + 1 != next_round_)
     return;
   if (!failed_.empty()) add_failures(context.agent, found->second, stopped.failures);
+  for (const proto::RunningWorker& worker : stopped.still_ran)
+    still_ran_.push_back({context.agent, found->second.first_rank + worker.local_rank, worker});
   if (stopped.furthest_step)
     furthest_step_ = std::max(furthest_step_.value_or(0), *stopped.furthest_step);
   if (found->second.leaving) {
@@ -192,7 +194,8 @@ void Membership::stopped_stopping(Context& context) {
     if (members_.empty()) {
       // A worker failed, and then this node could not go on: the worker's failure is the story.
       const bool failed = final_ || (!failed_.empty() && leave.signal == 0);
-      finish(context, failed ? failed_outcome(judge(std::move(failed_)), final_ ? "" : leave.error)
+      finish(context, failed ? failed_outcome(judge(std::move(failed_), std::move(still_ran_)),
+                                              final_ ? "" : leave.error)
                              : outcome_of(leave));
       context.actions.sends.push_back(
           {context.agent, *outcome_});  // no member any more, yet it waits for the end
@@ -286,6 +289,7 @@ void Membership::greet_late(Context& context) {
 void Membership::stop_round(Context& context, const std::string& reason, bool final) {
   reason_ = reason;
   furthest_step_.reset();
+  still_ran_.clear();
   final_ = final;
   state_ = JobState::stopping;
   for (const auto& [id, member] : members_) {
@@ -327,7 +331,7 @@ void Membership::add_failures(const AgentId& agent, const Member& member,
 }
 
 void Membership::judge_round(Context& context) {
-  proto::Verdict verdict = judge(std::move(failed_));
+  proto::Verdict verdict = judge(std::move(failed_), std::move(still_ran_));
   failed_.clear();
   // The budget as it was when the round failed: the agents were told then whether a round can
   // follow.

@@ -158,6 +158,7 @@ class Membership {
   std::optional<std::uint64_t> furthest_step_;   // stopping: of those who have stopped
   bool final_ = false;                           // stopping: no restart can follow
   Clock::time_point failed_at_;                  // stopping: its first failure
+  std::vector<proto::Suspect> still_ran_;        // stopping: of those that have stopped
   std::vector<proto::FailedWorker> failed_;      // stopping: who failed; empty: it stops otherwise
   std::optional<proto::FailedWorker> last_culprit_;  // forming: of the round that failed
   std::optional<proto::Finished> outcome_;

@@ -67,12 +67,18 @@ bool failed_alike(const proto::WorkerFailure& culprit, const proto::WorkerFailur
 
 }  // namespace
 
-proto::Verdict judge(std::vector<FailedWorker> failed) {
+proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspect> still_ran) {
   DDPRUN_ASSERT(!failed.empty(), "a verdict needs a worker that failed");
   const auto culprit = std::min_element(
       failed.begin(), failed.end(),
       [](const FailedWorker& a, const FailedWorker& b) { return guilt(a) < guilt(b); });
   proto::Verdict verdict;
+  const bool all_timed_out =
+      std::all_of(failed.begin(), failed.end(),
+                  [](const FailedWorker& worker) { return worker.failure.evidence.timed_out; });
+  if (all_timed_out) verdict.suspects = std::move(still_ran);
+  std::sort(verdict.suspects.begin(), verdict.suspects.end(),
+            [](const auto& a, const auto& b) { return a.rank < b.rank; });
   verdict.culprit = std::move(*culprit);
   failed.erase(culprit);
   std::sort(failed.begin(), failed.end(),

@@ -18,7 +18,11 @@ namespace ddprun::rdzv {
 ///
 /// The same way means the same words (numbers in them may differ); where neither left any, the same
 /// exit code or signal. A worker with a victim's phrase is a victim unless the culprit has it, too.
-proto::Verdict judge(std::vector<proto::FailedWorker> failed);
+///
+/// `still_ran`: workers that neither failed nor ended. Where all that failed had timed out waiting,
+/// they are suspects: one of them may be what the others waited for.
+proto::Verdict judge(std::vector<proto::FailedWorker> failed,
+                     std::vector<proto::Suspect> still_ran = {});
 
 /// Without last lines and stacks: for what is kept or sent of rounds that are over.
 proto::FailedWorker without_lines(proto::FailedWorker worker);

@@ -142,6 +142,51 @@ TEST_CASE("a Python worker is looked at by py-spy and what fails is said") {
              Contains("from /proc") && Contains("(py-spy: Error: Permission denied)"));
 }
 
+namespace {
+
+/// Rank 0 times out waiting; its words are read before its end is.
+const std::string kTimesOut =
+    "echo 'RuntimeError: Timed out waiting 8000ms for recv' >&2; /bin/sleep 0.3; exit 3";
+
+}  // namespace
+
+TEST_CASE("a worker that others time out waiting for is suspected and its stacks are taken") {
+  const auto [job, report] =
+      run_script({"--nproc-per-node=3"},
+                 "case $RANK in 2) exec $W sleep 60;; *) " + kTimesOut + ";; esac", "/nowhere");
+  CHECK(job.status == 3);
+  CHECK_THAT(job.err, Contains("timed out waiting for its peers while rank 2 still runs"));
+  CHECK_THAT(job.err, Contains("ddprun: rank 2 neither failed nor ended: it may be the one that "
+                               "hangs; see --progress-timeout\n"
+                               "ddprun: the stacks of rank 2, from /proc"));
+  REQUIRE(report["suspects"].size() == 1);
+  CHECK(report["suspects"][0]["rank"] == 2);
+  CHECK(report["suspects"][0]["stacks"].dump().find("thread ") != std::string::npos);
+  CHECK(report["alike"].size() == 1);
+}
+
+TEST_CASE("a failure of its own while stacks are taken ends the suspicion") {
+  const auto [job, report] =
+      run_script({"--nproc-per-node=3"},
+                 "case $RANK in 0) " + kTimesOut +
+                     ";; 1) /bin/sleep 0.8; echo 'ValueError: bad lr' >&2; exit 4;; "
+                     "2) exec $W sleep 60;; esac",
+                 "/nowhere");
+  CHECK(job.status == 4);
+  CHECK(report["culprit"]["rank"] == 1);
+  CHECK(report["suspects"].empty());
+  CHECK(job.err.find("still run") == std::string::npos);
+}
+
+TEST_CASE("a stop signal while a time-out is looked into ends the job at once") {
+  const test::TempDir folder;
+  const std::string path = stand_in(folder, "gdb", "kill -INT $PPID; exec /bin/sleep 60");
+  const auto [job, report] =
+      run_script({"--nproc-per-node=2"}, "test $RANK = 0 || exec $W sleep 60; " + kTimesOut, path);
+  CHECK(job.status == 128 + SIGINT);
+  CHECK(report["outcome"] == "cancelled");
+}
+
 TEST_CASE("a job that is stopped while stacks are taken ends at once and leaves no helper") {
   const test::TempDir folder;
   const std::string path = stand_in(folder, "gdb", "kill -INT $PPID; exec /bin/sleep 60");

@@ -150,6 +150,9 @@ TEST_CASE("reports have the form that their schema says and every key of it is u
   check({"--progress-timeout=0.4"}, "exec $W progress 5 load sleep 60");
   check({"--nproc-per-node=2"},
         "test $RANK = 0 || kill -SEGV $$$$; trap '' TERM; echo 'OSError: Broken pipe' >&2; exit 1");
+  check({"--nproc-per-node=2"},
+        "test $RANK = 0 || exec $W progress 5 load sleep 60; "
+        "echo 'RuntimeError: Timed out waiting 8000ms for recv' >&2; /bin/sleep 0.3; exit 1");
   check({}, "kill -INT $PPID; exec $W sleep 60");
   const test::TempDir logs;
   check({"--nproc-per-node=2", "--redirects=3", "--log-dir=" + logs.path().string()},

@@ -48,7 +48,7 @@ agent::AgentResult failed(proto::WorkerExit exit) {
   culprit.ran_for = 2400ms;
   culprit.ended_at = 2500ms;
   culprit.evidence.kind = proto::EvidenceKind::own_exit;
-  result.finished.verdict = proto::Verdict{{"local", 1, culprit}, {}, {}};
+  result.finished.verdict = proto::Verdict{{"local", 1, culprit}, {}, {}, {}};
   return result;
 }
 
@@ -170,6 +170,35 @@ TEST_CASE("workers that fail alike are no victims and are counted") {
   CHECK(has(said(result), "ddprun: all 3 workers exited with code 1; first: rank 1\n"));
   verdict.culprit.failure.exit = {true, SIGSEGV, false};
   CHECK(has(said(result), "all 3 workers were killed by SIGSEGV (signal 11); first: rank 1\n"));
+}
+
+TEST_CASE("a worker that others timed out waiting for is named with its stacks") {
+  agent::AgentResult result = failed({false, 1, false});
+  auto& verdict = *result.finished.verdict;
+  verdict.culprit.failure.evidence = {proto::EvidenceKind::exception_line,
+                                      2400ms,
+                                      "RuntimeError: Timed out waiting 8000ms",
+                                      "Timed out waiting",
+                                      false,
+                                      true};
+  verdict.suspects = {{"local", 0, {0, 4241, {}, {"by gdb:", "Thread 1:", "#0  read ()"}}}};
+  CHECK(has(said(result),
+            "Timed out waiting 8000ms (it timed out waiting for another worker)\n"
+            "ddprun: rank 0 neither failed nor ended: it may be the one that hangs; see "
+            "--progress-timeout\n"
+            "ddprun: the stacks of rank 0, by gdb:\n"
+            "    Thread 1:\n"
+            "    #0  read ()\n"
+            "ddprun: stopped because of it: rank 2\n"));
+  verdict.suspects.push_back(
+      {"local", 2, {2, 4243, proto::WorkerProgress{3, "load"}, {"by gdb:"}}});
+  CHECK(has(said(result), "ddprun: ranks 0, 2 neither failed nor ended: one of them may be"));
+  CHECK(has(said(result), "ddprun: the stacks of rank 2, by gdb:"));  // furthest behind
+  CHECK_FALSE(has(said(result), "stopped because of it"));
+  CHECK(launcher::exit_code(result) == 1);
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 1, {}));
+  CHECK(json["suspects"][0]["stacks"].size() == 3);
+  CHECK(json["suspects"][1]["step"] == 3);
 }
 
 TEST_CASE("last lines that stand on the screen already are not repeated") {

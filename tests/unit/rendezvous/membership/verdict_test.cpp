@@ -123,6 +123,18 @@ TEST_CASE("a victim's words make a victim unless the culprit uses them too") {
   CHECK(alike({seen(0, hang, 1ms), seen(1, hang, 2ms)}).empty());
 }
 
+TEST_CASE("where all that failed had timed out those that still ran are suspects") {
+  auto timed_out = seen(0, exception_line, 1ms, "timed out waiting");
+  timed_out.failure.evidence.timed_out = true;
+  const std::vector<proto::Suspect> others{{"local", 2, {}}, {"local", 1, {}}};
+  const auto verdict = rdzv::judge({timed_out}, others);
+  CHECK(verdict.culprit.rank == 0);
+  REQUIRE(verdict.suspects.size() == 2);
+  CHECK(verdict.suspects[0].rank == 1);
+  CHECK(rdzv::judge({timed_out, seen(3, own_exit, 9ms)}, others).suspects.empty());
+  CHECK(rdzv::judge({seen(0, exception_line, 1ms, "broken pipe")}, others).suspects.empty());
+}
+
 TEST_CASE("every kind of evidence has a name") {
   CHECK(rdzv::to_string(not_started) == "not_started");
   CHECK(rdzv::to_string(hang) == "hang");
