@@ -71,6 +71,7 @@ void CheckpointWriter::run() {
 void CheckpointWriter::write_one() {
   const auto start = thread_processor_time();
   const auto began = std::chrono::steady_clock::now();
+  const auto wall_time = std::chrono::system_clock::now();
   std::string path;
   try {
     PendingCheckpoint pending(settings_.directory);
@@ -78,16 +79,18 @@ void CheckpointWriter::write_one() {
     path = pending.publish(snapshot_.state.step, snapshot_.state.best).string();
     prune(settings_.directory, snapshot_.state.lineage, settings_.keep);
   } catch (const std::exception& error) {
-    // Not rethrown: training goes on, and older checkpoints are still whole.
-    settings_.on_failure(error.what());
+    // Not rethrown: training continues, and earlier checkpoints are intact.
+    if (totals().in_a_row.count == 0) settings_.on_failure(error.what());
   }
   const std::lock_guard lock(mutex_);
   totals_.processor_time += thread_processor_time() - start;
   totals_.last_duration = std::chrono::steady_clock::now() - began;
   if (path.empty()) {
     ++totals_.failed;
+    if (totals_.in_a_row.count++ == 0) totals_.in_a_row.since = wall_time;
   } else {
     ++totals_.written;
+    totals_.in_a_row = {};
     totals_.last_path = path;
   }
 }

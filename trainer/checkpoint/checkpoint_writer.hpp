@@ -22,7 +22,8 @@ class CheckpointWriter {
     std::filesystem::path directory;
     std::size_t keep = 2;
     CheckpointLayout layout;
-    /// Called on the writer's thread, with a sentence that names the file and the reason.
+    /// Called on the writer's thread with a sentence that names the file and the reason: of several
+    /// failures in a row only at the first.
     std::function<void(const std::string&)> on_failure;
   };
 
@@ -44,11 +45,18 @@ class CheckpointWriter {
   /// False: the deadline passed and the write still goes on.
   bool wait_idle(std::chrono::steady_clock::time_point deadline);
 
+  /// Failures since the last checkpoint that was written.
+  struct Failures {
+    std::int64_t count = 0;
+    std::chrono::system_clock::time_point since;  ///< the first of them
+  };
+
   /// Totals so far. `processor_time` is what the writing itself used (the disk's waiting not
   /// counted).
   struct Totals {
     std::int64_t written = 0;
     std::int64_t failed = 0;
+    Failures in_a_row;
     std::chrono::nanoseconds processor_time{0};
     std::chrono::nanoseconds last_duration{0};  ///< from submit() to the disk
     std::string last_path;

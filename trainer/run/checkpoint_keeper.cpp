@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 
 namespace ddprun::trainer {
@@ -11,6 +12,22 @@ namespace {
 constexpr auto kBusyWait = std::chrono::seconds(10);
 constexpr auto kFinishWait = std::chrono::minutes(5);
 constexpr auto kAbandonWait = std::chrono::milliseconds(500);
+
+/// By the local clock: `07:11`.
+std::string time_of_day(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[16];
+  std::strftime(text, sizeof text, "%H:%M", &parts);
+  return text;
+}
+
+/// `22 checkpoints could not be written since 07:11`
+std::string counted(const CheckpointWriter::Failures& failures) {
+  return fmt::format("{} checkpoint{} could not be written since {}", failures.count,
+                     failures.count == 1 ? "" : "s", time_of_day(failures.since));
+}
 
 void copy(std::span<const float> from, std::span<float> to) {
   std::copy(from.begin(), from.end(), to.begin());
@@ -22,7 +39,29 @@ CheckpointKeeper::CheckpointKeeper(Settings settings, Time now)
     : settings_(std::move(settings)),
       cadence_(settings_.every, now),
       step_taken_(settings_.step_on_disk),
-      writer_(settings_.writer) {}
+      writer_(writer_settings()) {}
+
+CheckpointWriter::Settings CheckpointKeeper::writer_settings() {
+  CheckpointWriter::Settings writer = settings_.writer;
+  writer.on_failure = [this](const std::string& why) { warn_of_failure(why); };
+  return writer;
+}
+
+/// On the writer's thread.
+void CheckpointKeeper::warn_of_failure(const std::string& why) {
+  const std::string there = newest();
+  settings_.warn(fmt::format(
+      "CHECKPOINT NOT WRITTEN: {}; training continues, {}; further failures "
+      "are only counted",
+      why,
+      there.empty() ? "but there is no checkpoint yet" : "and the newest checkpoint is " + there));
+}
+
+void CheckpointKeeper::note_failures(const CheckpointWriter::Totals& totals) {
+  if (failures_.count > 0 && totals.in_a_row.count == 0)
+    settings_.warn(fmt::format("checkpoints are written again; {}", counted(failures_)));
+  failures_ = totals.in_a_row;
+}
 
 bool CheckpointKeeper::due_at_step(std::int64_t step) const {
   return settings_.every.kind == CheckpointEvery::Kind::steps && step % settings_.every.steps == 0;
@@ -58,7 +97,6 @@ void CheckpointKeeper::take(const TrainingState& state, std::span<const float> p
   for (std::size_t i = 0; i < moments.size(); ++i) {
     copy(moments[i].values.span(), snapshot.moments[i].span());
   }
-  failed_before_ = writer_.totals().failed;
   writer_.submit();
   step_taken_ = state.step;
   measured_ = false;
@@ -70,6 +108,7 @@ void CheckpointKeeper::measure() {
   const CheckpointWriter::Totals totals = writer_.totals();
   const auto processor_time = totals.processor_time - processor_time_seen_;
   processor_time_seen_ = totals.processor_time;
+  note_failures(totals);
   cadence_.measured(copy_time_ + processor_time, totals.last_duration);
   measured_ = true;
 }
@@ -89,15 +128,15 @@ bool CheckpointKeeper::finish(const TrainingState& state, std::span<const float>
                                settings_.writer.directory.string()));
     return false;
   }
-  // The last one may have been taken by the cadence, in the last step.
-  const bool last_failed = writer_.totals().failed > failed_before_;
+  note_failures(writer_.totals());
   if (newest().empty()) {
-    settings_.warn(fmt::format("no checkpoint was ever written to {}: the result is lost",
-                               settings_.writer.directory.string()));
+    settings_.warn(fmt::format("no checkpoint was ever written to {}: the result is lost; {}",
+                               settings_.writer.directory.string(), counted(failures_)));
     return false;
   }
-  if (last_failed) {
-    settings_.warn(fmt::format("the newest checkpoint is {}, not the final state", newest()));
+  if (failures_.count > 0) {
+    settings_.warn(fmt::format("{}: the newest checkpoint is {}, not the final state",
+                               counted(failures_), newest()));
   }
   return true;
 }

@@ -23,8 +23,8 @@ class CheckpointKeeper {
     std::uint64_t sequence_next = 0;
     std::int64_t step_on_disk = -1;  ///< of the checkpoint that was resumed; -1: none
     std::string path_on_disk;
-    CheckpointWriter::Settings writer;
-    std::function<void(const std::string&)> warn;
+    CheckpointWriter::Settings writer;             ///< without on_failure, which is ours
+    std::function<void(const std::string&)> warn;  ///< from any thread
   };
 
   CheckpointKeeper(Settings settings, Time now);
@@ -38,6 +38,9 @@ class CheckpointKeeper {
   void offer(const TrainingState& state, std::span<const float> parameters,
              const Optimizer& optimizer, bool best, Time now);
 
+  /// Failures to write are warned of once, and counted: at the next checkpoint that is written, and
+  /// at the end.
+  ///
   /// Writes the last state, if it is not on disk yet, and waits for the disk. False, with a
   /// warning: no checkpoint was ever written, though some should have been, or the last one was not
   /// within its deadline.
@@ -54,14 +57,17 @@ class CheckpointKeeper {
   void take(const TrainingState& state, std::span<const float> parameters,
             const Optimizer& optimizer, bool best, Time now);
   void measure();
+  CheckpointWriter::Settings writer_settings();
+  void warn_of_failure(const std::string& why);
+  void note_failures(const CheckpointWriter::Totals& totals);
 
   Settings settings_;
   CheckpointCadence cadence_;
   std::int64_t step_taken_;
-  std::int64_t failed_before_ = 0;  // writes, when the last one was submitted
   std::chrono::nanoseconds copy_time_{0};
   std::chrono::nanoseconds processor_time_seen_{0};
   bool measured_ = true;
+  CheckpointWriter::Failures failures_;  // in a row, when we last looked
   CheckpointWriter writer_;
 };
 

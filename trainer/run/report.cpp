@@ -121,7 +121,7 @@ void Report::write_metrics(const std::string& json) {
   metrics_ << json << '\n' << std::flush;
   if (metrics_) return;
   metrics_failed_ = true;
-  const std::string line = fmt::format("train: warning: {}: {}; training goes on without it\n",
+  const std::string line = fmt::format("train: warning: {}: {}; training continues without it\n",
                                        settings_.metrics.string(), std::strerror(errno));
   clear_progress();
   std::fwrite(line.data(), 1, line.size(), stderr);

@@ -88,7 +88,6 @@ Meeting meet(Rendezvous& rendezvous, const WorkerEnvironment& environment, const
 std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const StartingPoint& start,
                                               const std::filesystem::path& out,
                                               CheckpointLayout layout, Report& report) {
-  const auto warn = [&report](const std::string& text) { report.warning(text); };
   return std::make_unique<CheckpointKeeper>(
       CheckpointKeeper::Settings{
           .every = options.checkpoint_every,
@@ -98,14 +97,8 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
           .writer = {.directory = out,
                      .keep = static_cast<std::size_t>(options.keep),
                      .layout = std::move(layout),
-                     .on_failure =
-                         [warn](const std::string& why) {
-                           warn(
-                               fmt::format("CHECKPOINT NOT WRITTEN: {}; training goes on, older "
-                                           "checkpoints are whole",
-                                           why));
-                         }},
-          .warn = warn},
+                     .on_failure = {}},
+          .warn = [&report](const std::string& text) { report.warning(text); }},
       Clock::now());
 }
 

@@ -40,7 +40,7 @@ struct Fixture {
                              .writer = {.directory = directory / "out",
                                         .keep = 2,
                                         .layout = layout(),
-                                        .on_failure = [](const std::string&) {}},
+                                        .on_failure = {}},
                              .warn = [this](const std::string& text) { warnings.push_back(text); }},
                             std::chrono::steady_clock::now());
   }
@@ -108,6 +108,38 @@ TEST_CASE("a run that could never write a checkpoint does not end in success") {
   CHECK_FALSE(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
   REQUIRE_FALSE(fixture.warnings.empty());
   CHECK_THAT(fixture.warnings.back(), Contains("no checkpoint was ever written"));
+}
+
+TEST_CASE(
+    "of a disk that takes nothing the first failure is a warning and the others are counted") {
+  Fixture fixture;
+  std::ofstream(fixture.directory / "out") << "in the way";
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
+  for (const std::int64_t step : {2, 4, 6}) fixture.offer(keeper, step);
+  CHECK_FALSE(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  REQUIRE(fixture.warnings.size() == 2);
+  CHECK_THAT(fixture.warnings[0], Contains("CHECKPOINT NOT WRITTEN: ") &&
+                                      Contains("but there is no checkpoint yet") &&
+                                      !Contains("earlier"));
+  CHECK_THAT(fixture.warnings[1], Contains("3 checkpoints could not be written since "));
+}
+
+TEST_CASE("when the disk takes checkpoints again the lost ones are counted") {
+  Fixture fixture;
+  std::ofstream(fixture.directory / "out") << "in the way";
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo, 1);
+  fixture.offer(keeper, 2);
+  fixture.offer(keeper, 4);  // waits for the one before it
+  fixture.state.step = 4;
+  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  REQUIRE(fixture.warnings.size() == 2);
+  CHECK_THAT(fixture.warnings[0], Contains("and the newest checkpoint is resumed"));
+  CHECK_THAT(fixture.warnings[1], Contains("2 checkpoints could not be written since "));
+  std::filesystem::remove(fixture.directory / "out");
+  fixture.offer(keeper, 6);
+  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  REQUIRE(fixture.warnings.size() == 3);
+  CHECK_THAT(fixture.warnings[2], Contains("checkpoints are written again; 2 checkpoints could"));
 }
 
 TEST_CASE("a run that has an older checkpoint says so and ends in success") {
