@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/agent_job.hpp"
+#include "agent/evidence/disk_space.hpp"
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/memory_kills.hpp"
 #include "agent/round_failures.hpp"
@@ -175,6 +176,7 @@ void Agent::tell_failures(proto::Stopped& stopped) {
       });
   if (!failed) return;
   if (output_) output_->drain(Clock::now() + kLastWordsLimit);
+  result_.full_disk = disk_shortage(config_.log_folder);
   const auto before = memory_kills_;
   memory_kills_ = memory_kill_count();
   const bool memory_kill = before && memory_kills_ && *memory_kills_ > *before;

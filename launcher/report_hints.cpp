@@ -8,11 +8,14 @@
 #include <fmt/format.h>
 
 #include "launcher/launch_error.hpp"
+#include "launcher/screen_text.hpp"
 
 namespace ddprun::launcher {
 namespace {
 
 using proto::EvidenceKind;
+
+constexpr std::size_t kPathBytesShown = 400;
 
 /// Whether the culprit's own words, or its last lines, have one of these texts.
 template <class... Texts>
@@ -75,6 +78,8 @@ std::string hints(const agent::AgentResult& result, const proto::Verdict& verdic
   const auto add = [&text](const std::string& hint) {
     if (!hint.empty()) text += fmt::format("ddprun: hint: {}\n", hint);
   };
+  if (!result.full_disk.empty())
+    add(on_screen(result.full_disk, kPathBytesShown) + ": that may be the cause");
   if (mentions(culprit, "No module named")) add(about_python(facts));
   if (mentions(culprit, "CUDA out of memory", "CUDA error: out of memory")) {
     add("the GPU's memory was full: try a smaller batch, and look with nvidia-smi for other "

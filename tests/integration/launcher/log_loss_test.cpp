@@ -274,3 +274,21 @@ TEST_CASE("a log folder on a disk without room for it is refused") {
   CHECK(result.out.empty());
   CHECK(result.err.find("No space left on device") != std::string::npos);
 }
+
+TEST_CASE("a worker that fails because the log disk is full has the disk named in its report") {
+  const test::TempDir folder;
+  const std::string disk = folder.path().string();
+  const std::string mount = "mount -t tmpfs -o size=1m none " + disk;
+  const auto probe = test::run({"/usr/bin/env", "unshare", "-Urm", "sh", "-c", mount});
+  if (probe.status != 0) test::skip("no user and mount namespaces here: " + probe.err);
+  std::vector<std::string> words{"/usr/bin/env",       "unshare", "-Urm", "sh", "-c",
+                                 mount + " && \"$@\"", "sh"};
+  for (const std::string& word :
+       Job::command({"--log-dir=" + disk, "--redirects=3"}, {"numbered", "4000000"}))
+    words.push_back(word);
+  const auto result = test::run(words, Job().settings());
+  CHECK(result.status == 9);  // a write of its own failed
+  CHECK_THAT(result.err,
+             Catch::Matchers::Contains("ddprun: hint: " + disk + "/") &&
+                 Catch::Matchers::Contains(" has no space left: that may be the cause"));
+}

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <random>
 
+#include "agent/evidence/disk_space.hpp"
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/line_signs.hpp"
 #include "agent/evidence/memory_kills.hpp"
@@ -174,6 +175,16 @@ TEST_CASE("what a healthy program says is no sign") {
     INFO(line);
     CHECK_FALSE(after({line}).first_at().has_value());
   }
+}
+
+TEST_CASE("a file system is short of space or of inodes or of nothing") {
+  CHECK(shortage({0, true}) == "has no space left");
+  CHECK(shortage({4096, true}) == "has only 4096 bytes of space left");
+  CHECK(shortage({1 << 30, false}) == "has no inodes left");
+  CHECK(shortage({1 << 30, true}).empty());
+  CHECK(disk_shortage("").empty());
+  CHECK(disk_shortage("/no/such/folder").empty());
+  CHECK(disk_shortage("/proc").empty());
 }
 
 TEST_CASE("words of a victim are found in any case and others are not") {

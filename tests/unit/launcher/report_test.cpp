@@ -246,6 +246,12 @@ TEST_CASE("what PyTorch, CUDA and shells leave unexplained comes with a hint") {
   CHECK_FALSE(has(said(failed({false, 3, false})), "hint"));
 }
 
+TEST_CASE("a full disk under the log folder is named as a possible cause") {
+  agent::AgentResult result = failed({false, 1, false});
+  result.full_disk = "/logs/job_a has no space left";
+  CHECK(has(said(result), "ddprun: hint: /logs/job_a has no space left: that may be the cause\n"));
+}
+
 TEST_CASE("a PyTorch without libuv and one that is too new get the option that helps") {
   agent::AgentResult result = failed({false, 1, false});
   result.finished.verdict->culprit.failure.last_lines = {
