@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 
@@ -41,6 +42,13 @@ bool workers_have_our_output(const AgentConfig& config) {
                        return worker.standard_output.mode == StreamMode::inherit ||
                               worker.standard_error.mode == StreamMode::inherit;
                      });
+}
+
+std::string not_our_address(const AgentConfig& config) {
+  const std::string resolved =
+      config.master_addr == config.store_host ? "" : " (" + config.store_host + ")";
+  return fmt::format("{}{} is not an address of this machine; leave out --master-addr",
+                     config.master_addr, resolved);
 }
 
 }  // namespace
@@ -206,8 +214,10 @@ void Agent::prepare_meeting_point() {
     if (port) {
       meeting_port_ = *port;
     } else {
-      say(proto::Leave{0, fmt::format("there is no free port on {}: {}", config_.store_host,
-                                      port.error().message())});
+      const bool elsewhere = port.error().value() == EADDRNOTAVAIL;
+      say(proto::Leave{0, elsewhere ? not_our_address(config_)
+                                    : fmt::format("there is no free port on {}: {}",
+                                                  config_.store_host, port.error().message())});
     }
     return;
   }
@@ -215,6 +225,10 @@ void Agent::prepare_meeting_point() {
   if (listener) {
     meeting_port_ = listener->port;
     listener_.emplace(std::move(*listener));
+    return;
+  }
+  if (listener.error().value() == EADDRNOTAVAIL) {
+    say(proto::Leave{0, not_our_address(config_)});
     return;
   }
   const auto owner = listener.error().value() == EADDRINUSE ? rdzv::port_owner(config_.master_port)

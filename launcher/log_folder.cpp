@@ -25,6 +25,19 @@ LaunchError cannot(const std::string& folder, const std::string& why) {
                      "; give --log-dir a folder that you can write to");
 }
 
+/// Where no --log-dir was given.
+LaunchError cannot_in_temporary(const std::string& base, int error) {
+  const char* temporary = std::getenv("TMPDIR");
+  const bool from_variable = temporary != nullptr && *temporary != '\0';
+  std::string message = from_variable ? "TMPDIR=" + std::string(temporary) : base;
+  message += error == ENOENT
+                 ? std::string(" does not exist")
+                 : std::string(": no folder can be made there: ") + std::strerror(error);
+  message += ", and logs were asked for without --log-dir; ";
+  message += from_variable ? "unset TMPDIR, or give" : "give";
+  return usage_error(message + " --log-dir a folder that you can write to");
+}
+
 /// Replaces the link at once; a name that is no link is left alone.
 void lead_latest_to(const std::filesystem::path& base, const std::filesystem::path& folder) {
   std::error_code failed;
@@ -56,7 +69,7 @@ Outcome<std::string> make_log_folder(const LaunchPlan& plan) {
   if (plan.logs.base.empty()) {
     const std::string base = temporary_base("/tmp");
     std::string path = base + "/ddprun_" + name;
-    if (::mkdtemp(path.data()) == nullptr) return cannot(base, std::strerror(errno));
+    if (::mkdtemp(path.data()) == nullptr) return cannot_in_temporary(base, errno);
     return path;
   }
   std::error_code failed;

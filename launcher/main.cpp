@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,8 +41,10 @@ int fail(const launcher::LaunchError& error) {
 }
 
 int print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return std::fflush(stdout) == 0 ? launcher::kExitSuccess : launcher::kExitInternal;
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return launcher::kExitSuccess;
+  std::fprintf(stderr, "ddprun: cannot write to stdout: %s\n", std::strerror(errno));
+  return launcher::kExitInternal;
 }
 
 // Descriptors 0, 1 and 2 must exist: what we open next would take their place.

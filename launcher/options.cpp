@@ -225,6 +225,10 @@ Outcome<bool> take_stopping(const ParsedCommandLine& parsed, const Environment& 
   auto signals =
       parse_signals(parsed.text("signals-to-handle"), parsed.value("signals-to-handle").spelling);
   options.notes.insert(options.notes.end(), signals.notes.begin(), signals.notes.end());
+  if (signals.signals.empty() && !signals.unknown.empty()) {
+    return usage_error(parsed.value("signals-to-handle").spelling + ": unknown signal " +
+                       signals.unknown + "; the usual ones are SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  }
   if (signals.signals.empty()) {
     return usage_error(parsed.value("signals-to-handle").spelling +
                        ": no signal is left that could end the job; the usual ones are "

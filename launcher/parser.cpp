@@ -85,6 +85,7 @@ class CommandLineParser {
   Step missing_value(const OptionRow& row, const std::string& spelling) const;
   Outcome<std::size_t> find_long(const std::string& spelling) const;
   LaunchError unknown(const std::string& spelling) const;
+  std::string mpirun_workers(const std::string& token) const;
   void take_program();
   Step read_environment(const Environment& environment);
   void fill_defaults_and_notes();
@@ -125,6 +126,18 @@ CommandLineParser::Step CommandLineParser::walk() {
     if (!step || !*step) return step;
   }
   return false;
+}
+
+/// `-n 2`, `-np 2` and `-n2` are mpirun's: the number; empty: it is not one of them.
+std::string CommandLineParser::mpirun_workers(const std::string& token) const {
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  if (!token.starts_with("-n")) return "";
+  const std::string_view rest = std::string_view(token).substr(token.starts_with("-np") ? 3 : 2);
+  if (is_number(rest)) return std::string(rest);
+  if (!rest.empty()) return "";
+  return next_ < arguments_.size() && is_number(arguments_[next_]) ? arguments_[next_] : "N";
 }
 
 /// PROGRAM without `--` before it: one directly behind it is ours then, and removed. The rest is
@@ -227,6 +240,9 @@ CommandLineParser::Step CommandLineParser::missing_value(const OptionRow& row,
 }
 
 LaunchError CommandLineParser::unknown(const std::string& spelling) const {
+  if (const auto workers = mpirun_workers(spelling); !workers.empty())
+    return usage_error("unknown option " + spelling + "; did you mean --nproc-per-node=" + workers +
+                       "?");
   std::vector<std::string> known;
   for (const auto& row : table_) {
     known.emplace_back(row.name);

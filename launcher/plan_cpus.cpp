@@ -34,9 +34,9 @@ void plan_omp_threads(const LaunchOptions& options, const Environment& environme
   // torchrun's rule: an existing value, even an empty one, is left alone.
   if (workers == 1 || lookup(environment, proto::env::kOmpNumThreads)) return;
   for (WorkerPlan& worker : plan.workers) worker.omp_threads = 1;
-  plan.notes.push_back("OMP_NUM_THREADS is not set: every worker gets 1, so that " +
-                       std::to_string(workers) +
-                       " workers share the machine; set it to tune, or --omp-threads=auto");
+  // Our own trainer does not use OpenMP, and its results do not depend on the number of threads.
+  if (plan.program.kind == ProgramChoice::Kind::bundled) return;
+  plan.notes.push_back("OMP_NUM_THREADS=1 for each worker (--omp-threads=auto to share the CPUs)");
 }
 
 }  // namespace

@@ -40,6 +40,28 @@ std::string join(const std::string& folder, std::string_view name) {
   return folder + (folder.back() == '/' ? "" : "/") + std::string(name);
 }
 
+/// Bytes of the dashes before a name, where one of them is not that of the keyboard: word
+/// processors and web pages make -- an en dash (U+2013), an em dash or a minus sign. 0: there is
+/// none.
+std::size_t other_dashes(std::string_view name) {
+  std::size_t at = 0;
+  bool other = false;
+  while (at < name.size()) {
+    const std::string_view rest = name.substr(at);
+    const bool dash =
+        rest.size() > 2 && rest.starts_with("\xe2\x80") && rest[2] >= '\x90' && rest[2] <= '\x95';
+    if (dash || rest.starts_with("\xe2\x88\x92")) {
+      other = true;
+      at += 3;
+    } else if (rest.starts_with('-')) {
+      ++at;
+    } else {
+      break;
+    }
+  }
+  return other ? at : 0;
+}
+
 /// One resolution; its members are what every step needs.
 class Resolver {
  public:
@@ -59,6 +81,7 @@ class Resolver {
   std::optional<std::string> on_path(std::string_view name) const;
   Outcome<std::string> python() const;
   LaunchError not_executable(const std::string& file, const std::string& what) const;
+  LaunchError special_file(const FileInfo& info) const;
   LaunchError not_found() const;
   LaunchError folder() const;
 
@@ -101,8 +124,7 @@ Outcome<ProgramChoice> Resolver::with_slash() const {
     info = files_.look(substitute_local_rank(name, 0));
   if (info.kind == FileInfo::Kind::absent) return not_found();
   if (info.kind == FileInfo::Kind::folder) return folder();
-  if (info.kind == FileInfo::Kind::other)
-    return not_executable(name, "neither a file nor a folder");
+  if (info.kind == FileInfo::Kind::other) return special_file(info);
   if (python_name)
     return under_python(ProgramChoice::Kind::python_script, "a Python file by its name");
   if (info.executable)
@@ -136,6 +158,7 @@ Outcome<ProgramChoice> Resolver::bare() const {
   if (const auto file = on_path(name))
     return directly(ProgramChoice::Kind::path, *file, "found on PATH");
   if (here.kind == FileInfo::Kind::folder) return folder();
+  if (here.kind == FileInfo::Kind::other) return special_file(here);
   if (regular && !here.executable) {
     return not_executable("./" + name,
                           (foreign.empty() ? "a file" : foreign) + " that is not executable");
@@ -221,9 +244,12 @@ Outcome<std::string> Resolver::python() const {
 }
 
 LaunchError Resolver::not_executable(const std::string& file, const std::string& what) const {
-  std::string message = file + " is " + what;
-  message += what.starts_with("neither") ? ": PROGRAM must be a file" : ": chmod +x " + file;
-  return {kExitNotExecutable, std::move(message)};
+  return {kExitNotExecutable, file + " is " + what + ": chmod +x " + file};
+}
+
+LaunchError Resolver::special_file(const FileInfo& info) const {
+  return {kExitNotExecutable,
+          request_.program + " is " + info.special + ", not a file: PROGRAM must be a file"};
 }
 
 LaunchError Resolver::folder() const {
@@ -236,6 +262,18 @@ LaunchError Resolver::folder() const {
 
 LaunchError Resolver::not_found() const {
   const std::string& name = request_.program;
+  if (const auto dashes = other_dashes(name); dashes > 0) {
+    return usage_error(name +
+                       " begins with a dash that is not '-' (from a web page?): retype it as --" +
+                       name.substr(dashes));
+  }
+  if (const auto target = files_.look(name).link_target; !target.empty())
+    return {kExitNotFound, name + " is a link to " + target + ", which does not exist"};
+  if (!name.starts_with('/') && files_.in_deleted_folder()) {
+    return {kExitNotFound, name +
+                               ": not found, for the current folder has been deleted: cd to "
+                               "another one"};
+  }
   const auto slash = name.rfind('/');
   std::string message = name + ": not found";
   if (slash == std::string::npos && is_program(files_.look(name))) {

@@ -19,6 +19,8 @@ struct FileInfo {
   enum class Kind { absent, regular, folder, other } kind = Kind::absent;
   bool executable = false;  ///< by this user
   std::string first_bytes;  ///< at most 256, of a regular file that can be read
+  std::string special;      ///< of Kind::other: `a pipe`, `a socket`, `a device`
+  std::string link_target;  ///< of Kind::absent: it is a link that leads nowhere
 };
 
 /// What resolve_program asks of the file system. Symbolic links are followed.
@@ -29,6 +31,8 @@ class FileProbe {
   /// The beginning of a regular file; empty when it can't be read.
   [[nodiscard]] virtual std::string contents(const std::string& path,
                                              std::size_t bytes_max) const = 0;
+  /// Whether the current folder has been deleted.
+  [[nodiscard]] virtual bool in_deleted_folder() const = 0;
   /// Names of a folder's entries, for suggestions; empty when it can't be read.
   [[nodiscard]] virtual std::vector<std::string> names_in(const std::string& folder) const = 0;
 };
@@ -37,6 +41,7 @@ class RealFileProbe : public FileProbe {
  public:
   [[nodiscard]] FileInfo look(const std::string& path) const override;
   [[nodiscard]] std::string contents(const std::string& path, std::size_t bytes_max) const override;
+  [[nodiscard]] bool in_deleted_folder() const override;
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const override;
 };
 

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "launcher/program.hpp"
 #include "proto/unique_handle.hpp"
@@ -29,12 +31,26 @@ std::string first_bytes(const std::string& path, std::size_t bytes_max) {
   return bytes;
 }
 
+std::string link_target(const std::string& path) {
+  std::error_code failed;
+  const auto target = std::filesystem::read_symlink(path, failed);
+  return failed ? std::string() : target.string();
+}
+
+std::string special_kind(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a pipe";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
 }  // namespace
 
 FileInfo RealFileProbe::look(const std::string& path) const {
   FileInfo info;
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return info;
+  if (::stat(path.c_str(), &status) != 0) {
+    info.link_target = link_target(path);
+    return info;
+  }
   if (S_ISDIR(status.st_mode)) {
     info.kind = FileInfo::Kind::folder;
   } else if (S_ISREG(status.st_mode)) {
@@ -43,12 +59,19 @@ FileInfo RealFileProbe::look(const std::string& path) const {
     if (!info.executable) info.first_bytes = first_bytes(path, kFirstBytesMax);
   } else {
     info.kind = FileInfo::Kind::other;
+    info.special = special_kind(status.st_mode);
   }
   return info;
 }
 
 std::string RealFileProbe::contents(const std::string& path, std::size_t bytes_max) const {
   return first_bytes(path, bytes_max);
+}
+
+bool RealFileProbe::in_deleted_folder() const {
+  std::error_code failed;
+  const auto folder = std::filesystem::current_path(failed);
+  return folder.empty() && failed == std::errc::no_such_file_or_directory;
 }
 
 std::vector<std::string> RealFileProbe::names_in(const std::string& folder) const {

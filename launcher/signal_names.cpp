@@ -65,8 +65,9 @@ SignalList parse_signals(std::string_view text, const std::string& spelling) {
       std::vector<std::string> names;
       for (const NamedSignal& row : kHandled) names.emplace_back(row.name);
       const auto meant = nearest(name, names);
-      list.notes.push_back(spelling + ": no signal is named " + std::string(text.substr(0, comma)) +
+      list.notes.push_back(spelling + ": unknown signal " + std::string(text.substr(0, comma)) +
                            (meant ? "; did you mean SIG" + *meant + "?" : "; left out"));
+      if (list.unknown.empty()) list.unknown = std::string(text.substr(0, comma));
     }
     if (comma == std::string_view::npos) return list;
     text.remove_prefix(comma + 1);

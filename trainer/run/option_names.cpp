@@ -9,6 +9,12 @@ namespace {
 
 constexpr std::size_t kDistanceMax = 3;  // farther ones are no help
 
+/// Of a short name a few other letters make another word.
+std::size_t distance_max(const std::string& unknown) {
+  const auto letters = unknown.size() - std::min(unknown.find_first_not_of('-'), unknown.size());
+  return std::min(kDistanceMax, std::max<std::size_t>(1, letters / 3));
+}
+
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -37,7 +43,7 @@ std::string with_dashes(const std::string& argument) {
 
 std::string nearest_name(const std::string& unknown, const std::vector<std::string>& known) {
   std::string best;
-  std::size_t best_distance = kDistanceMax + 1;
+  std::size_t best_distance = distance_max(unknown) + 1;
   for (const std::string& name : known) {
     const std::size_t distance = edit_distance(name, unknown);
     if (distance < best_distance) {

@@ -52,8 +52,15 @@ CheckpointLayout make_layout(const Model& model, const Optimizer& optimizer, con
   return layout;
 }
 
+/// What this run sets out to do. `epochs`: of them all.
 std::string start_text(const TrainPlan& plan, const DataFacts& data, const StartingPoint& start,
-                       const std::string& out, const WorkerEnvironment& environment) {
+                       const std::string& out, const WorkerEnvironment& environment, int epochs) {
+  if (start.snapshot && start.snapshot->state.step >= plan.last_step) {
+    const std::string all = plan.last_step < plan.total_steps
+                                ? fmt::format("{} steps", plan.last_step)
+                                : fmt::format("{} epoch{}", epochs, epochs == 1 ? "" : "s");
+    return fmt::format("nothing to do: all {} are in {}", all, start.path);
+  }
   std::string from = "from step 0";
   if (start.snapshot) {
     from = fmt::format("from step {} of {}", start.snapshot->state.step, start.path);
@@ -63,6 +70,13 @@ std::string start_text(const TrainPlan& plan, const DataFacts& data, const Start
   return fmt::format("training on {} ({} samples), {} worker{}, V={}, b={}, {}", data.name,
                      data.samples, environment.world_size, environment.world_size == 1 ? "" : "s",
                      plan.shards, plan.batch, from);
+}
+
+std::filesystem::path current_folder() {
+  std::error_code failed;
+  auto folder = std::filesystem::current_path(failed);
+  if (failed) throw DataError("the current folder has been deleted: cd to another one");
+  return folder;
 }
 
 struct Meeting {
@@ -116,8 +130,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const CheckpointLayout layout = make_layout(*model, optimizer, *sets.train);
 
   // Rank 0 alone looks at checkpoints: the others may not see its disk.
-  const std::filesystem::path out =
-      choose_out(options, environment, std::filesystem::current_path());
+  const std::filesystem::path out = choose_out(options, environment, current_folder());
   const bool writes = first_rank && (keeps || !options.out.empty());
   std::optional<RunDirectory> directory;
   if (writes && keeps && !environment.restarted()) directory.emplace(out);
@@ -163,7 +176,8 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   if (directory) directory->keep();
   std::unique_ptr<CheckpointKeeper> keeper;
   if (first_rank) keeper = make_keeper(options, start, out, layout, report);
-  report.note(start_text(plan, data, start, keeps ? out.string() : "", environment));
+  report.note(
+      start_text(plan, data, start, keeps ? out.string() : "", environment, options.epochs));
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   Lanes lanes(choose_lanes(options, environment, usable_cores(), run.count));
   TrainLoop loop({.options = options,

@@ -12,16 +12,26 @@ namespace ddprun::launcher::test {
 class FakeFiles : public FileProbe {
  public:
   FakeFiles& program(const std::string& path) {
-    return add(path, {FileInfo::Kind::regular, true, ""});
+    return add(path, {FileInfo::Kind::regular, true, "", "", ""});
   }
   FakeFiles& text(const std::string& path, const std::string& bytes = "import torch\n") {
-    return add(path, {FileInfo::Kind::regular, false, bytes});
+    return add(path, {FileInfo::Kind::regular, false, bytes, "", ""});
   }
   FakeFiles& folder(const std::string& path) {
-    return add(path, {FileInfo::Kind::folder, true, ""});
+    return add(path, {FileInfo::Kind::folder, true, "", "", ""});
+  }
+  FakeFiles& pipe(const std::string& path) {
+    return add(path, {FileInfo::Kind::other, false, "", "a pipe", ""});
   }
   FakeFiles& device(const std::string& path) {
-    return add(path, {FileInfo::Kind::other, false, ""});
+    return add(path, {FileInfo::Kind::other, false, "", "a device", ""});
+  }
+  FakeFiles& dangling(const std::string& path, const std::string& target) {
+    return add(path, {FileInfo::Kind::absent, false, "", "", target});
+  }
+  FakeFiles& deleted_folder() {
+    deleted_ = true;
+    return *this;
   }
 
   [[nodiscard]] FileInfo look(const std::string& path) const override {
@@ -31,6 +41,7 @@ class FakeFiles : public FileProbe {
   [[nodiscard]] std::string contents(const std::string& path, std::size_t) const override {
     return look(path).first_bytes;
   }
+  [[nodiscard]] bool in_deleted_folder() const override { return deleted_; }
   [[nodiscard]] std::vector<std::string> names_in(const std::string& folder) const override {
     std::vector<std::string> names;
     const std::string prefix = folder == "." ? "" : without_dot(folder) + "/";
@@ -52,6 +63,7 @@ class FakeFiles : public FileProbe {
   }
 
   std::map<std::string, FileInfo> files_;
+  bool deleted_ = false;
 };
 
 }  // namespace ddprun::launcher::test

@@ -162,6 +162,11 @@ TEST_CASE("an unknown option is refused and the nearest one is named") {
   CHECK_THAT(refused({"-node_rank=1", "p"}), Contains("did you mean --node-rank?"));
   CHECK_THAT(refused({"--zzz", "p"}), Contains("unknown option --zzz") && Contains("--help"));
   CHECK_THAT(refused({"-z", "p"}), Contains("unknown option -z"));
+  CHECK_THAT(refused({"-n", "2", "p"}),
+             Contains("unknown option -n; did you mean --nproc-per-node=2?"));
+  CHECK_THAT(refused({"-np", "4", "p"}), Contains("did you mean --nproc-per-node=4?"));
+  CHECK_THAT(refused({"-n8", "p"}), Contains("did you mean --nproc-per-node=8?"));
+  CHECK_THAT(refused({"-np", "p"}), Contains("did you mean --nproc-per-node=N?"));
   CHECK_THAT(refused({"-vz", "p"}), Contains("unknown option -vz"));
   CHECK_THAT(refused({"---", "p"}), Contains("unknown option ---"));
   CHECK_THAT(refused({"--=x", "p"}), Contains("unknown option --"));

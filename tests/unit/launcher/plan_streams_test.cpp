@@ -53,7 +53,8 @@ TEST_CASE("several workers get one OMP thread each, said once, unless the variab
   CHECK(plan.workers[0].omp_threads == 1);
   CHECK(plan.workers[1].omp_threads == 1);
   REQUIRE(plan.notes.size() == 1);
-  CHECK_THAT(plan.notes[0], StartsWith("OMP_NUM_THREADS is not set"));
+  CHECK(plan.notes[0] ==
+        "OMP_NUM_THREADS=1 for each worker (--omp-threads=auto to share the CPUs)");
   CHECK_FALSE(planned({}).workers[0].omp_threads.has_value());
   CHECK(planned({}).notes.empty());
   for (const std::string value : {"4", ""}) {

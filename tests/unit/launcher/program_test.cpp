@@ -11,6 +11,7 @@
 
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 using ddprun::launcher::test::FakeFiles;
 using Kind = ProgramChoice::Kind;
 using Words = std::vector<std::string>;
@@ -192,7 +193,7 @@ TEST_CASE("a folder never matches") {
 TEST_CASE("something that is neither file nor folder is refused") {
   const auto error = refused_program(Asked("/dev/null"), machine().device("/dev/null"));
   CHECK(error.exit_code == 126);
-  CHECK_THAT(error.message, Contains("neither a file nor a folder"));
+  CHECK_THAT(error.message, Contains("is a device, not a file: PROGRAM must be a file"));
 }
 
 TEST_CASE(
@@ -283,4 +284,38 @@ TEST_CASE("the real file probe tells files, folders, devices and what is executa
   CHECK(probe.look((dir / "absent").string()).kind == FileInfo::Kind::absent);
   CHECK(probe.names_in(dir.path().string()) == Words{"script"});
   CHECK(probe.names_in((dir / "absent").string()).empty());
+}
+
+TEST_CASE("what stands in the way of PROGRAM is named") {
+  auto files = machine();
+  files.dangling("dangling.py", "gone.py").dangling("./lib/dangling.py", "gone.py").pipe("fifo.py");
+  CHECK_THAT(refused_program(Asked("dangling.py"), files).message,
+             Contains("dangling.py is a link to gone.py, which does not exist"));
+  CHECK_THAT(refused_program(Asked("./lib/dangling.py"), files).message,
+             Contains("is a link to gone.py"));
+  const auto pipe = refused_program(Asked("fifo.py"), files);
+  CHECK(pipe.exit_code == kExitNotExecutable);
+  CHECK_THAT(pipe.message, Contains("fifo.py is a pipe, not a file"));
+}
+
+TEST_CASE("a current folder that has been deleted is the reason why nothing is found in it") {
+  auto files = machine();
+  files.deleted_folder();
+  for (const char* name : {"gone.py", "./gone.py"}) {
+    const auto error = refused_program(Asked(name), files);
+    CHECK(error.exit_code == kExitNotFound);
+    CHECK_THAT(error.message, Contains("the current folder has been deleted: cd to another one"));
+  }
+  CHECK_THAT(refused_program(Asked("/gone.py"), files).message, !Contains("deleted"));
+}
+
+TEST_CASE("a dash that is not the keyboard's is named with what to type") {
+  for (const std::string dash : {"\u2013", "\u2014", "\u2212", "-\u2013"}) {
+    const auto error = refused_program(Asked(dash + "nproc_per_node=2"), machine());
+    CHECK(error.exit_code == kExitUsage);
+    CHECK_THAT(error.message,
+               StartsWith(dash + "nproc_per_node=2 begins with a dash that is not") &&
+                   Contains("retype it as --nproc_per_node=2"));
+  }
+  CHECK_THAT(refused_program(Asked("\u00e4.py"), machine()).message, !Contains("retype"));
 }

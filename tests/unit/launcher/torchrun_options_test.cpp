@@ -161,11 +161,13 @@ TEST_CASE("signals that cannot be handled or do not exist are said and left out"
   REQUIRE(list.notes.size() == 3);
   CHECK_THAT(list.notes[0], Contains("SIGKILL cannot"));
   CHECK_THAT(list.notes[1], Contains("did you mean SIGTERM?"));
-  CHECK_THAT(list.notes[2], Contains("no signal is named 99"));
+  CHECK_THAT(list.notes[2], Contains("unknown signal 99; left out"));
 }
 
 TEST_CASE("an empty list of signals is refused because then nothing could end the job") {
   CHECK_THAT(torchrun_refusal({"--signals-to-handle=SIGKILL", "p"}), Contains("no signal is left"));
+  CHECK_THAT(torchrun_refusal({"--signals-to-handle=FOO", "p"}),
+             Contains("--signals-to-handle=FOO: unknown signal FOO; the usual ones are SIGTERM"));
   CHECK(torchrun_options({"--signals-to-handle=TERM", "p"}).stop_signals ==
         std::vector<int>{SIGTERM});
   CHECK(torchrun_options({"p"}).stop_signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT});

@@ -54,6 +54,7 @@ TEST_CASE("an unknown option suggests the nearest") {
   const EarlyExit exit = refused({"--epoch=3"});
   CHECK(exit.code == 2);
   CHECK(exit.text == "train: unknown option --epoch; did you mean --epochs?\n");
+  CHECK_THAT(refused({"--foo"}).text, !Contains("did you mean"));
   CHECK_THAT(refused({"--acumulate", "2"}).text, Contains("did you mean --accumulate?"));
   CHECK_THAT(refused({"--frobnicate"}).text, Contains("see train --help"));
 }
