@@ -70,15 +70,15 @@ std::string_view name_of(agent::LogPolicy policy) {
   return policy == agent::LogPolicy::drop ? "drop" : "block";
 }
 
-/// What bounds the logs: how files are rotated, and what happens to output that nobody takes.
+/// What bounds the logs: how files are rotated, and what happens when output blocks.
 std::string log_limits_text(const LogOptions& logs) {
   std::string text;
   if (logs.rotation.bytes_max > 0) {
     text = fmt::format("a new file after {} bytes, {} older kept; ", logs.rotation.bytes_max,
                        logs.rotation.keep);
   }
-  return text + (logs.policy == agent::LogPolicy::drop ? "what nobody takes is dropped and counted"
-                                                       : "workers wait for who takes their output");
+  return text + (logs.policy == agent::LogPolicy::drop ? "when output blocks: drop and count"
+                                                       : "when output blocks: workers wait");
 }
 
 /// Whose silence ends a round.
@@ -91,7 +91,7 @@ std::string watch_text(const LaunchOptions& options) {
     text += fmt::format("{}no output{} for {}", text.empty() ? "" : ", or ",
                         restart ? " of any worker" : "", proto::describe(options.log_timeout));
   }
-  return text.empty() ? "not looked for (see --progress-timeout)" : text;
+  return text.empty() ? "detection off (see --progress-timeout)" : text;
 }
 
 /// How often the group is restarted, and how soon; --explain-policy says more.
@@ -187,6 +187,13 @@ Json stream_json(const StreamPlan& stream) {
           {"to_file", stream.to_file}};
 }
 
+/// What a variable that has no value yet will have; empty: it has one.
+std::string value_to_come(const LaunchPlan& plan, std::string_view name) {
+  if (name == proto::env::kMasterPort && plan.master_port == 0) return "(a free port)";
+  const bool file = name == proto::env::kErrorFile || name == proto::env::kProgressFile;
+  return file ? "(made at the start)" : "";
+}
+
 }  // namespace
 
 std::string shell_quoted(const std::vector<std::string>& words) {
@@ -232,8 +239,8 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("containment  {}\n", to_string(plan.containment));
   text += "environment of rank 0, beside what is inherited\n";
   for (const auto& [name, value] : environment) {
-    const bool later = plan.master_port == 0 && name == proto::env::kMasterPort;
-    text += fmt::format("  {}={}\n", name, later ? "(a free port)" : value);
+    const std::string later = value_to_come(plan, name);
+    text += fmt::format("  {}={}\n", name, later.empty() ? value : later);
   }
   for (const auto& note : plan.notes) text += fmt::format("note         {}\n", note);
   return text;

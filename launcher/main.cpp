@@ -174,6 +174,8 @@ int main(int argc, char** argv) {
   const auto options = launcher::parse_launch_options({argv + 1, argv + argc}, environment);
   if (!options) return fail(options.error());
   switch (options->request) {
+    case launcher::Request::short_help:
+      return print(launcher::short_help_text());
     case launcher::Request::help:
       return print(launcher::help_text());
     case launcher::Request::version:

@@ -364,7 +364,7 @@ inline constexpr std::array kRunRows = {
         .short_name = 'h',
         .type = ValueType::flag,
         .group = OptionGroup::ourselves,
-        .help = "Print this text",
+        .help = "Print all options; -h prints the ones that most jobs need",
         .ends = true,
     },
 };

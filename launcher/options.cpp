@@ -40,7 +40,8 @@ Outcome<int> limited(const ParsedCommandLine& parsed, std::string_view name, lon
 }
 
 Request request_of(const ParsedCommandLine& parsed) {
-  if (parsed.ended_by == "help") return Request::help;
+  if (parsed.ended_by == "help")
+    return parsed.value("help").spelling == "-h" ? Request::short_help : Request::help;
   if (parsed.ended_by == "version") return Request::version;
   if (parsed.ended_by == "man") return Request::man_page;
   if (parsed.ended_by == "completion") return Request::completion;

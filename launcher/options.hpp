@@ -23,6 +23,7 @@ enum class Request {
   dry_run_json,
   explain_policy,
   help,
+  short_help,
   version,
   man_page,
   completion

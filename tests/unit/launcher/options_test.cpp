@@ -128,7 +128,7 @@ TEST_CASE("the abbreviation that torchrun calls ambiguous is the one option it c
 
 TEST_CASE("requests that print something need no PROGRAM") {
   CHECK(accepted_options({"--help"}).request == Request::help);
-  CHECK(accepted_options({"-h"}).request == Request::help);
+  CHECK(accepted_options({"-h"}).request == Request::short_help);
   CHECK(accepted_options({"--version"}).request == Request::version);
   CHECK(accepted_options({"--man"}).request == Request::man_page);
   CHECK(accepted_options({"--completion=zsh"}).request == Request::completion);

@@ -59,7 +59,7 @@ TEST_CASE("the help shows examples first, then every option of the table under i
   const std::string help = help_text();
   const auto examples_at = help.find("\nExamples\n");
   REQUIRE(examples_at != std::string::npos);
-  CHECK(help.find("  ddprun --nproc-per-node=2 train ") != std::string::npos);
+  CHECK(help.find("  ddprun --nproc-per-node=2 train\n") != std::string::npos);
   auto at = examples_at;
   for (const auto& row : option_table()) {
     INFO(row.name);
@@ -70,14 +70,50 @@ TEST_CASE("the help shows examples first, then every option of the table under i
   }
 }
 
-TEST_CASE("the help fits 100 columns and has neither colours nor trailing blanks") {
-  for (const auto& line : lines_of(help_text())) {
+TEST_CASE("the help fits 80 columns and has neither colours nor trailing blanks") {
+  for (const auto& line : lines_of(help_text() + short_help_text())) {
     INFO(line);
-    CHECK(line.size() <= 100);
+    CHECK(line.size() <= 80);
     CHECK((line.empty() || line.back() != ' '));
     CHECK(line.find('\x1b') == std::string::npos);
     CHECK(line.find('\t') == std::string::npos);
   }
+}
+
+TEST_CASE("the help names other names of an option that are accepted") {
+  const auto one_line = [](std::string text) {
+    std::string result;
+    for (const auto& line : lines_of(text))
+      result += " " + line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    return result;
+  };
+  const std::string help = one_line(help_text());
+  for (const auto& row : option_table()) {
+    for (const auto alias : words_of(row.aliases))
+      CHECK_THAT(help, Contains("--" + std::string(alias)));
+  }
+  CHECK_THAT(help, Contains("(default: 30); also --shutdown-timeout"));
+}
+
+TEST_CASE("the short help has 25 lines and only options of the table") {
+  const std::string text = short_help_text();
+  CHECK(lines_of(text).size() <= 25);
+  std::istringstream words(text);
+  int options = 0;
+  for (std::string word; words >> word;) {
+    const auto equals = word.find('=');
+    if (!word.starts_with("--")) continue;
+    INFO(word);
+    ++options;
+    const auto& table = option_table();
+    const auto row = std::find_if(table.begin(), table.end(), [&](const OptionRow& candidate) {
+      return word.substr(2, equals - 2) == candidate.name;
+    });
+    // ./a.out has options of its own.
+    CHECK((row != table.end() || word == "--any"));
+  }
+  CHECK(options >= 12);
+  CHECK_THAT(text, Contains("ddprun --help lists all options"));
 }
 
 TEST_CASE("the manual page has every spelling and variable of every option") {
@@ -172,8 +208,8 @@ TEST_CASE("the dry run shows what differs between workers: CPUs, threads, stream
 TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   auto plan = small_plan();
   CHECK_THAT(dry_run_text(plan, {}),
-             Contains("log limits   what nobody takes is dropped and counted\n") &&
-                 Contains("hangs        not looked for (see --progress-timeout)\n") &&
+             Contains("log limits   when output blocks: drop and count\n") &&
+                 Contains("hangs        detection off (see --progress-timeout)\n") &&
                  Contains("restarts     none\n") && Contains("kill timeout 10 s\n"));
   plan.options.logs.rotation = {1'000'000, 3};
   plan.options.logs.policy = ddprun::agent::LogPolicy::block;
@@ -182,8 +218,8 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   plan.options.kill_timeout = 500ms;
   plan.options.max_restarts = 3;
   CHECK_THAT(dry_run_text(plan, {}),
-             Contains("log limits   a new file after 1000000 bytes, 3 older kept; workers wait for "
-                      "who takes their output\n") &&
+             Contains("log limits   a new file after 1000000 bytes, 3 older kept; when output "
+                      "blocks: workers wait\n") &&
                  Contains("hangs        no progress for 1 min 0 s, or no output for 2.0 s\n") &&
                  Contains("restarts     at most 3, the second in a row after 1.0 s, doubled up to "
                           "30.0 s\n") &&
@@ -211,6 +247,9 @@ TEST_CASE("the dry run does not pretend to know a port that the kernel will choo
   CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "0"}}), Contains("  MASTER_PORT=(a free port)\n"));
   plan.master_port = 29500;
   CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "29500"}}), Contains("  MASTER_PORT=29500\n"));
+  CHECK_THAT(dry_run_text(plan, {{"TORCHELASTIC_ERROR_FILE", ""}, {"DDPRUN_PROGRESS_FILE", ""}}),
+             Contains("  TORCHELASTIC_ERROR_FILE=(made at the start)\n") &&
+                 Contains("  DDPRUN_PROGRESS_FILE=(made at the start)\n"));
 }
 
 TEST_CASE("the dry run as JSON says the same") {
