@@ -23,24 +23,26 @@ constexpr std::size_t kFirstLineMax = 256;  // the kernel looks no further
 std::string explain_by_first_line(int error, std::string_view first_line) {
   const bool script = first_line.starts_with(kScript);
   if (error == ENOEXEC && first_line.starts_with(kElf))
-    return "it is damaged, or for another kind of machine";
-  if (error == ENOEXEC && !script) return "it is no program, and has no first line like #!/bin/sh";
+    return "it is damaged, or was built for another kind of machine";
+  if (error == ENOEXEC && !script) return "not an executable format, and no #! line";
   if (error != ENOENT) return "";
-  if (!script) return "its loader is not there: it is for another system";
+  if (!script)
+    return "its dynamic loader is missing: it was built for another system (musl or glibc, or "
+           "another architecture)";
   const bool dos = first_line.ends_with('\r');
   std::string_view interpreter = first_line.substr(kScript.size());
   interpreter.remove_prefix(std::min(interpreter.find_first_not_of(" \t"), interpreter.size()));
   interpreter = interpreter.substr(0, interpreter.find_first_of(" \t\r"));
   const std::string name(interpreter);
   return dos ? "its lines end in CR LF, so " + name + " is not found; convert it (dos2unix)"
-             : "its interpreter " + name + " is not there; mend its first line";
+             : "interpreter " + name + " does not exist; fix the #! line";
 }
 
 std::string explain_exec_error(int error, const std::string& file) {
   const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, kFirstLineMax> text{};
   const ssize_t n = fd ? read(fd.get(), text.data(), text.size()) : -1;
-  if (n < 0) return "";  // the kernel has said it all
+  if (n < 0) return "";  // the kernel's own message has to do
   const std::string_view begin(text.data(), static_cast<std::size_t>(n));
   return explain_by_first_line(error, begin.substr(0, begin.find('\n')));
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "launcher/man_page.hpp"
 #include "launcher/options.hpp"
 #include "launcher/plan.hpp"
+#include "launcher/process_title.hpp"
 #include "launcher/report.hpp"
 #include "launcher/report_file.hpp"
 #include "launcher/report_json.hpp"
@@ -131,7 +133,7 @@ std::string current_folder() {
 }
 
 int run(const launcher::LaunchPlan& plan, const std::vector<std::string>& command,
-        const agent::UserState& user) {
+        std::span<char> title_room, const agent::UserState& user) {
   const auto log_folder = launcher::make_log_folder(plan);
   if (!log_folder) return fail(log_folder.error());
   if (plan.logs.wanted && plan.logs.base.empty())
@@ -146,6 +148,7 @@ int run(const launcher::LaunchPlan& plan, const std::vector<std::string>& comman
   settings.stop_signals = plan.options.stop_signals;
   settings.forward_signals = plan.options.forward_signals;
   settings.run_directory = make_run_directory();
+  settings.title_room = title_room;
   return launcher::run_warden(settings, [&](agent::WardenLink link) {
     agent::AgentConfig config = launcher::agent_config(plan, host_name());
     config.run_directory = settings.run_directory;
@@ -203,5 +206,5 @@ int main(int argc, char** argv) {
     return print(launcher::dry_run_json(*plan, rank_zero_environment(*plan)));
   }
   for (const std::string& note : plan->notes) std::fprintf(stderr, "ddprun: %s\n", note.c_str());
-  return run(*plan, {argv, argv + argc}, user);
+  return run(*plan, {argv, argv + argc}, launcher::title_room(argc, argv), user);
 }

@@ -22,6 +22,7 @@
 #include "launcher/agent_deadline.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
+#include "launcher/process_title.hpp"
 #include "proto/words.hpp"
 
 namespace ddprun::launcher {
@@ -222,9 +223,8 @@ class Warden {
 
   void say_stopped() const {
     const auto left = std::chrono::ceil<std::chrono::seconds>(deadline_.left(Clock::now()));
-    say(agent_name() + " has been stopped and guards nothing; kill -CONT " +
-        std::to_string(agent_) + " lets the job go on, else it is killed in " +
-        std::to_string(left.count()) + " s");
+    say(agent_name() + " is stopped (SIGSTOP); run `kill -CONT " + std::to_string(agent_) +
+        "` to resume the job, or it is killed in " + std::to_string(left.count()) + " s");
   }
 
   std::string agent_name() const { return "the agent (pid " + std::to_string(agent_) + ")"; }
@@ -307,6 +307,9 @@ bool prepare(agent::ContainmentLevel level, bool may_go_without,
 [[noreturn]] void become_agent(const WardenSettings& settings, pid_t warden, UniqueFd link,
                                const agent::JobCgroup* cgroup,
                                const std::function<void(agent::WardenLink)>& agent_main) {
+  // Without `ddprun` in it: pkill takes a part of a name for the name.
+  prctl(PR_SET_NAME, "ddp-agent");
+  set_process_title(settings.title_room, "ddprun: agent of " + std::to_string(warden));
   const bool init = settings.containment == agent::ContainmentLevel::pidns;
   prctl(PR_SET_PDEATHSIG, agent::warden_died_signal());
   // It may have died before the line above. From inside a pid namespace parents are not seen; there
@@ -366,7 +369,6 @@ int guard_agent(const WardenSettings& settings,
                  agent_main);
   }
   agents_end.reset();
-  prctl(PR_SET_NAME, "warden");
   restore_others(settings);
   return Warden(settings, agent, std::move(wardens_end), std::move(cgroup)).run(watched);
 }

@@ -1,10 +1,11 @@
 // The first process: starts the agent as its child, passes the job's signals on, and outlives it to
-// clean up. No threads, no Asio; it sleeps in poll. Its name is not `ddprun`, so that a
-// kill by name leaves one of the two.
+// clean up. No threads, no Asio; it sleeps in poll. It keeps the name `ddprun`, and the agent has
+// another one, so that a kill by name leaves one of the two.
 #pragma once
 
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct WardenSettings {
   std::vector<int> stop_signals;  ///< that end the job; the usual others keep their default action
   std::vector<int> forward_signals;  ///< that only the workers get
   std::string run_directory;         ///< removed at the end; empty: there is none
+  std::span<char> title_room;        ///< for the agent's title, see process_title.hpp
 };
 
 /// Forks the agent, in which `agent_main` runs and gives the exit code, and stays as its warden

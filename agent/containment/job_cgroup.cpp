@@ -54,8 +54,8 @@ void remove_below(const std::string& folder) {
 
 [[noreturn]] void guard_main(const JobCgroup& cgroup, int life) {
   constexpr int kLife = STDERR_FILENO + 1;
-  prctl(PR_SET_NAME, "guard");
-  setsid();  // a signal to the job's process group is not for it
+  prctl(PR_SET_NAME, "ddp-guard");  // no `ddprun` in it: a kill by name shall leave it
+  setsid();                         // a signal to the job's process group is not for it
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);

@@ -30,7 +30,7 @@ std::string name_of(pid_t pid) {
 }
 
 /// The agent, or the first worker; -1: it is not there (yet). At level cgroup the first child of
-/// the warden is the guard, which has the agent's name for a moment.
+/// the warden is the guard.
 pid_t find(Victim victim, pid_t warden, const std::string& entry, const std::string& level) {
   if (victim == Victim::warden) return warden;
   std::vector<pid_t> children;
@@ -39,7 +39,7 @@ pid_t find(Victim victim, pid_t warden, const std::string& entry, const std::str
   }
   std::sort(children.begin(), children.end());
   if (level == "cgroup" && !children.empty()) children.erase(children.begin());
-  std::erase_if(children, [](pid_t pid) { return name_of(pid) != "ddprun"; });
+  std::erase_if(children, [](pid_t pid) { return name_of(pid) != "ddp-agent"; });
   const pid_t agent = children.empty() ? -1 : children.back();
   if (victim != Victim::worker || agent < 0) return agent;
   for (const pid_t pid : test::processes_with(entry)) {
@@ -210,7 +210,7 @@ TEST_CASE("a guard that is killed is replaced") {
   const auto guard = [&] {
     const auto all = test::processes_with("TEST_MARK=" + mark);
     const auto found =
-        std::find_if(all.begin(), all.end(), [](pid_t pid) { return name_of(pid) == "guard"; });
+        std::find_if(all.begin(), all.end(), [](pid_t pid) { return name_of(pid) == "ddp-guard"; });
     return found == all.end() ? -1 : *found;
   };
   REQUIRE(test::eventually([&] { return guard() > 0; }));

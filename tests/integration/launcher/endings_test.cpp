@@ -308,7 +308,7 @@ TEST_CASE("a stop that nobody could undo does not freeze the job") {
   REQUIRE(child.wait_for_output("[rank0] here"));
   REQUIRE(child.wait_for_output("[rank1] here"));
   for (const pid_t pid : test::processes_with(job.mark_entry())) {
-    if (name_of(pid) == "warden") kill(pid, SIGTSTP);
+    if (name_of(pid) == "ddprun") kill(pid, SIGTSTP);
   }
   const auto result = child.wait();
   CHECK_FALSE(result.timed_out);
@@ -334,7 +334,7 @@ TEST_CASE("an init of a namespace reaps whom the kernel hands to it") {
   pid_t warden = -1;  // it gets its name beside the worker's start
   REQUIRE(test::eventually([&] {
     for (const pid_t pid : test::processes_with(job.mark_entry())) {
-      if (name_of(pid) == "warden") warden = pid;
+      if (name_of(pid) == "ddprun") warden = pid;
     }
     return warden > 0;
   }));

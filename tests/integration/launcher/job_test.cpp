@@ -183,7 +183,7 @@ TEST_CASE("a script whose interpreter is missing says so") {
   chmod(path.c_str(), 0755);
   const auto result = test::run({test::program("ddprun"), path}, Job().settings());
   CHECK(result.status == 126);
-  CHECK(result.err.find("its interpreter /no/such/interpreter is not there") != std::string::npos);
+  CHECK(result.err.find("interpreter /no/such/interpreter does not exist") != std::string::npos);
 }
 
 TEST_CASE("stdin goes to rank 0, to all or to nobody") {

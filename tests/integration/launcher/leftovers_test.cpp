@@ -283,7 +283,7 @@ TEST_CASE("an agent that is stuck in the kernel does not keep the warden from en
   REQUIRE(child.wait_for_output("[rank0] here"));
   REQUIRE(child.wait_for_output("[rank1] here"));
   pid_t agent = -1;
-  for (const pid_t pid : called("ddprun", job.mark_entry())) {
+  for (const pid_t pid : called("ddp-agent", job.mark_entry())) {
     if (pid != child.pid()) agent = pid;
   }
   REQUIRE(agent > 0);
@@ -293,8 +293,8 @@ TEST_CASE("an agent that is stuck in the kernel does not keep the warden from en
   CHECK(result.status == 71);
   CHECK(
       has(result.err, "the agent (pid " + std::to_string(agent) + ") did not end the job in time"));
-  CHECK(
-      has(result.err, "could not be killed: pid " + std::to_string(agent) + " (ddprun), state D"));
+  CHECK(has(result.err,
+            "could not be killed: pid " + std::to_string(agent) + " (ddp-agent), state D"));
   CHECK(called("job_worker", job.mark_entry()).empty());  // though their parent is stuck
   freezer.thaw();
   CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));

@@ -228,7 +228,7 @@ TEST_CASE("Ctrl-Z stops the workers and then ddprun, and fg continues both") {
   const std::vector<pid_t> workers = named("job_worker", mark);
   REQUIRE(workers.size() == 2);
   for (const pid_t pid : workers) CHECK(test::eventually([&] { return state_of(pid) == 'T'; }));
-  for (const pid_t pid : named("warden", mark)) CHECK(state_of(pid) == 'T');
+  for (const pid_t pid : named("ddprun", mark)) CHECK(state_of(pid) == 'T');
   terminal.type("fg\n");
   CHECK(terminal.wait_for("[rank0] got signal 18"));
   CHECK(terminal.wait_for("[rank1] got signal 18"));
@@ -402,4 +402,24 @@ TEST_CASE("workers have their grace period when a second kind of signal comes ri
   CHECK(result.out.find("saved") != std::string::npos);
   CHECK(result.err.find("killing") == std::string::npos);
   CHECK(nothing_left(mark));
+}
+
+TEST_CASE("the process that a user starts is the only one that is called ddprun") {
+  test::Job job;
+  test::Child child(test::Job::command({"--nproc-per-node=2"}, {"print", "here", "sleep", "60"}),
+                    job.settings());
+  REQUIRE(child.wait_for_output("[rank0] here"));
+  REQUIRE(child.wait_for_output("[rank1] here"));
+  const std::string mark = job.mark_entry().substr(job.mark_entry().find('=') + 1);
+  CHECK(named("ddprun", mark) == std::vector<pid_t>{child.pid()});
+  const auto agents = named("ddp-agent", mark);
+  REQUIRE(agents.size() == 1);
+  std::ifstream file("/proc/" + std::to_string(agents[0]) + "/cmdline");
+  std::string title;
+  std::getline(file, title, '\0');
+  CHECK(title == "ddprun: agent of " + std::to_string(child.pid()));
+  // As `pkill -9 ddprun` does.
+  child.signal(SIGKILL);
+  child.wait();
+  CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
 }

@@ -137,20 +137,22 @@ TEST_CASE("merging replaces what is set and keeps all else in order") {
 
 TEST_CASE("what cannot be executed is explained by its first line") {
   CHECK(agent::explain_by_first_line(ENOENT, "#!/no/such/python -u") ==
-        "its interpreter /no/such/python is not there; mend its first line");
+        "interpreter /no/such/python does not exist; fix the #! line");
   CHECK(agent::explain_by_first_line(ENOENT, "#! /bin/sh\r") ==
         "its lines end in CR LF, so /bin/sh is not found; convert it (dos2unix)");
   CHECK(agent::explain_by_first_line(ENOENT,
                                      "\x7f"
                                      "ELF...") ==
-        "its loader is not there: it is for another system");
+        "its dynamic loader is missing: it was built for another system (musl or glibc, or another "
+        "architecture)");
   CHECK(agent::explain_by_first_line(ENOEXEC, "echo hello") ==
-        "it is no program, and has no first line like #!/bin/sh");
+        "not an executable format, and no #! line");
   CHECK(agent::explain_by_first_line(ENOEXEC,
                                      "\x7f"
-                                     "ELF...") == "it is damaged, or for another kind of machine");
+                                     "ELF...") ==
+        "it is damaged, or was built for another kind of machine");
   CHECK(agent::explain_by_first_line(EACCES, "#!/bin/sh").empty());
   CHECK(agent::explain_by_first_line(ENOENT, "#!") ==
-        "its interpreter  is not there; mend its first line");
+        "interpreter  does not exist; fix the #! line");
   CHECK(agent::explain_exec_error(ENOENT, "/no/such/file").empty());
 }

@@ -64,6 +64,16 @@ TEST_CASE("several workers get one OMP thread each, said once, unless the variab
   }
 }
 
+TEST_CASE("our own trainer does not use OpenMP so nothing is said of its threads") {
+  Machine machine;
+  machine.files.program("/opt/bin/train");
+  machine.executable_folder = "/opt/bin";
+  const auto plan = planned({"--nproc-per-node=2", "train"}, machine);
+  CHECK(plan.program.kind == ProgramChoice::Kind::bundled);
+  CHECK(plan.workers[0].omp_threads == 1);
+  CHECK(plan.notes.empty());
+}
+
 TEST_CASE("a number of OMP threads is given to every worker whatever the variable says") {
   const auto plan =
       planned({"--nproc-per-node=2", "--omp-threads=3"}, Machine().with("OMP_NUM_THREADS", "9"));

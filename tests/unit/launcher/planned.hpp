@@ -23,6 +23,7 @@ struct Machine {
   bool terminals = false;
   bool cgroup_possible = false;
   bool cgroup_delegated = false;
+  std::string executable_folder;
   mutable int discoveries = 0;
   mutable Words resolved;
   mutable std::vector<std::chrono::milliseconds> limits;
@@ -71,6 +72,7 @@ struct Machine {
       if (host == "node1") return "10.0.0.1";
       return std::nullopt;
     };
+    result.executable_folder = executable_folder;
     result.stdout_is_terminal = terminals;
     result.stderr_is_terminal = false;
     return result;

@@ -162,6 +162,24 @@ TEST_CASE("a new run starts fresh by default, and its restarted workers go on") 
   CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/job_7/"));
 }
 
+TEST_CASE("a run that is finished already says so instead of beginning") {
+  const SmallData data;
+  const TempDir directory;
+  const Arguments arguments = three_epochs(data, {"--out", directory / "out"});
+  train({.arguments = arguments});
+  const auto again = [&](const Arguments& given) {
+    WorkerGroup group({.arguments = given, .json = false});
+    return group.wait()[0];
+  };
+  const ChildResult result = again(arguments);
+  CHECK(result.status == 0);
+  CHECK_THAT(result.out, Contains("nothing to do: all 3 epochs are in ") &&
+                             Contains("step-00000024") && !Contains("training on"));
+  Arguments fewer = arguments;
+  fewer.insert(fewer.end(), {"--max-steps", "5"});
+  CHECK_THAT(again(fewer).out, Contains("nothing to do: all 5 steps are in "));
+}
+
 TEST_CASE(
     "a disk that is full costs a warning and without any checkpoint the run does not succeed") {
   const SmallData data;

@@ -1,0 +1,80 @@
+// Mistakes of surroundings: the message names the cause and what to type instead.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "tests/support/job.hpp"
+
+using namespace ddprun;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+
+namespace {
+
+/// What a shell line gives in which $D is ddprun and $T the trainer.
+test::ChildResult shell(const std::string& line) {
+  test::Job job;
+  auto settings = job.settings();
+  settings.environment.emplace_back("D", test::program("ddprun"));
+  settings.environment.emplace_back("T", test::program("train"));
+  return test::run({"/bin/sh", "-c", line}, settings);
+}
+
+}  // namespace
+
+TEST_CASE("an address that is not this machine's is named as that") {
+  // 192.0.2.0/24 is for documentation: no machine has it.
+  for (const std::string store : {"agent", "rank0"}) {
+    const auto result = test::Job().run({"--master-addr=192.0.2.1", "--worker-store=" + store},
+                                        {"print", "started"});
+    CHECK(result.status == 69);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err,
+               Contains("192.0.2.1 is not an address of this machine; leave out --master-addr"));
+    CHECK_THAT(result.err, !Contains("master-port"));
+  }
+}
+
+TEST_CASE("a TMPDIR that does not exist is named where logs go there") {
+  const auto result = shell("TMPDIR=/no/such exec $D --redirects=3 true");
+  CHECK(result.status == 2);
+  CHECK_THAT(result.err, Contains("TMPDIR=/no/such does not exist") && Contains("--log-dir"));
+  const auto given = shell("exec $D --redirects=3 --log-dir=/proc/none true");
+  CHECK(given.status == 2);
+  CHECK_THAT(given.err, Contains("--log-dir: cannot make a folder in /proc/none"));
+}
+
+TEST_CASE("a current folder that has been deleted is named by ddprun and by train") {
+  const std::string inside = "mkdir $TMPDIR/gone && cd $TMPDIR/gone && rmdir $TMPDIR/gone; ";
+  const auto script = shell(inside + "exec $D ok.py");
+  CHECK(script.status == 127);
+  CHECK_THAT(script.err, Contains("the current folder has been deleted: cd to another one"));
+  const auto train = shell(inside + "exec $T --checkpoint-every=off --epochs=1");
+  CHECK(train.status == 2);
+  CHECK_THAT(train.err, EndsWith("the current folder has been deleted: cd to another one\n"));
+}
+
+TEST_CASE("links that lead nowhere and pipes are named as what they are") {
+  const auto link = shell("cd $TMPDIR; ln -s gone.py dangling.py; $D dangling.py; echo $?; rm *");
+  CHECK_THAT(link.err, Contains("dangling.py is a link to gone.py, which does not exist"));
+  CHECK(link.out == "127\n");
+  const auto pipe = shell("cd $TMPDIR; mkfifo fifo.py; $D fifo.py; echo $?; rm *");
+  CHECK_THAT(pipe.err, Contains("fifo.py is a pipe, not a file"));
+  CHECK(pipe.out == "126\n");
+}
+
+TEST_CASE("a program that could not be started has no pid") {
+  const auto result =
+      shell("cd $TMPDIR; printf '#!/no/such/shell\\n' > a; chmod +x a; $D ./a; echo $?; rm a");
+  CHECK(result.out == "126\n");
+  CHECK_THAT(result.err, Contains("culprit: rank 0 (local rank 0), could not be started") &&
+                             Contains("interpreter /no/such/shell does not exist"));
+}
+
+TEST_CASE("a help that cannot be written is an error") {
+  for (const std::string option : {"--help", "-h", "--version", "--man"}) {
+    const auto result = shell("exec $D " + option + " > /dev/full");
+    CHECK(result.status == 70);
+    CHECK_THAT(result.err, Contains("cannot write to stdout: No space left on device"));
+  }
+}
