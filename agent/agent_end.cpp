@@ -99,8 +99,9 @@ void Agent::name_leftovers() {
     names += fmt::format(" and {} more", left.size() - kLeftoversNamed);
   const auto patience = round_->leftovers.patience();
   if (!left.empty()) {
-    notice(fmt::format("the workers have ended and left {} behind: SIGTERM; SIGKILL follows in {}",
-                       names, proto::describe(patience)));
+    notice(fmt::format(
+        "the workers have exited but left processes running: {}; sent SIGTERM, SIGKILL in {}",
+        names, proto::describe(patience)));
   }
   for (const ProcessEntry& process : left) {
     signal_process(process, SIGTERM);

@@ -1,4 +1,4 @@
-// Who failed in a round on this node, with all that was seen of it.
+// Which workers failed in a round on this node, with all that was seen of them.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ using ProgressPages = std::vector<std::optional<ProgressPage>>;
 /// The pages of a round's workers as they are now.
 ProgressPages read_progress_pages(const AgentConfig& config, const proto::Round& round);
 
-/// None: nobody wrote a page.
+/// None: no worker wrote a page.
 std::optional<std::uint64_t> furthest_step(const ProgressPages& pages);
 
 /// What is known of a worker that hangs while it still runs.
@@ -40,7 +40,7 @@ struct EndedRound {
   bool memory_kill = false;    ///< the kernel killed for memory since the round began
   const WorkerOutput* output;  ///< null: nothing of it went through us
   const ProgressPages& pages;
-  const FoundHang* hang;  ///< null: nobody hung
+  const FoundHang* hang;  ///< null: none hung
 };
 
 /// Workers that did not fail, or that ended because they were told to, are not in it. Reads error

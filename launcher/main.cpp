@@ -89,14 +89,14 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
 
 constexpr std::chrono::seconds kReportLimit{2};
 
-// The job's own exit code wins; a report that is lost is only said.
+// The job's own exit code wins; a report that is lost costs only an error message.
 void write_report(const std::string& path, const std::string& json,
                   launcher::UnfinishedLines& unfinished) {
   const auto result = launcher::write_report_file(path, json, unfinished);
   if (result.to_stderr) unfinished.on_stderr = false;
   if (result.error == 0) return;
-  const std::string line = "ddprun: THE REPORT COULD NOT BE WRITTEN: " + path + ": " +
-                           std::strerror(result.error) + "\n";
+  const std::string line =
+      "ddprun: error: cannot write report " + path + ": " + std::strerror(result.error) + "\n";
   agent::write_within(STDERR_FILENO, line, kReportLimit);
 }
 
@@ -104,8 +104,7 @@ void write_report(const std::string& path, const std::string& json,
 void empty_report(const std::string& path) {
   const auto result = launcher::empty_report_file(path);
   if (result.error == 0) return;
-  std::fprintf(stderr,
-               "ddprun: the report cannot be written: %s: %s; the job starts all the same\n",
+  std::fprintf(stderr, "ddprun: warning: cannot write report %s: %s; the job starts anyway\n",
                path.c_str(), std::strerror(result.error));
 }
 

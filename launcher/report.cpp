@@ -246,7 +246,7 @@ int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   if (rule == ExitCodeRule::one) return 1;
   const proto::WorkerFailure& culprit = finished.verdict->culprit.failure;
   if (!culprit.error.empty()) return kExitNotExecutable;
-  // A culprit that we stopped while it was still failing has no code that speaks for it.
+  // A culprit that we stopped while it was still failing has no exit code of its own.
   const bool by_us = culprit.stopped_by_us || culprit.evidence.kind == proto::EvidenceKind::hang;
   if (culprit.exit.success()) return 1;
   if (!culprit.exit.by_signal) return culprit.exit.value;

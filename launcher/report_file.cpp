@@ -26,7 +26,7 @@ ReportFileResult look_at(const struct stat& file) {
   return {0, goes_to(STDOUT_FILENO, file), goes_to(STDERR_FILENO, file)};
 }
 
-/// A FIFO that nobody reads does not keep us.
+/// A FIFO without a reader does not block us.
 UniqueFd open_emptied(const std::string& path) {
   return UniqueFd(
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));

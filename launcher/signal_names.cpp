@@ -60,7 +60,7 @@ SignalList parse_signals(std::string_view text, const std::string& spelling) {
       if (std::find(list.signals.begin(), list.signals.end(), *signal) == list.signals.end())
         list.signals.push_back(*signal);
     } else if (signal_in(kNotHandled, name)) {
-      list.notes.push_back(spelling + ": SIG" + name + " cannot end a job in order; left out");
+      list.notes.push_back(spelling + ": SIG" + name + " cannot be used to stop a job; left out");
     } else if (!name.empty()) {
       std::vector<std::string> names;
       for (const NamedSignal& row : kHandled) names.emplace_back(row.name);

@@ -160,7 +160,7 @@ class Warden {
         send(link_.get(), &record, sizeof record, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
-  // The shell sees us stop; the agent goes on guarding. `fg` sends SIGCONT. Where nobody could
+  // The shell sees us stop; the agent goes on guarding. `fg` sends SIGCONT. Where no process could
   // continue us (an orphaned process group, the init of a namespace) the kernel does not stop us,
   // and the workers go on.
   void pause() {
@@ -175,7 +175,7 @@ class Warden {
     pass_on(SIGCONT, 0);
   }
 
-  // Whom a container hands to its init, and what the agent has left: no zombie stays.
+  // Processes that a container hands to its init, and what the agent has left: no zombie stays.
   void reap_strangers() {
     siginfo_t info{};
     while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
@@ -242,7 +242,7 @@ class Warden {
                       ": all workers are killed");
   }
 
-  // Kills first and speaks then: a slow reader of ours shall not lengthen anybody's life.
+  // Kills first and prints then: a slow reader of ours shall not lengthen a process's life.
   int finish(int code, std::chrono::milliseconds kill_limit, const std::string& words) {
     if (cgroup_) cgroup_->kill();
     // What the agent itself could not kill, and has reported, gets no second chance.
@@ -335,8 +335,8 @@ namespace {
 
 int guard_agent(const WardenSettings& settings,
                 const std::function<void(agent::WardenLink)>& agent_main) {
-  // Whoever started us may ignore it, and then nobody's end could be waited for; workers get their
-  // disposition back.
+  // The process that started us may ignore it, and then no child could be waited for; workers get
+  // their disposition back.
   std::signal(SIGCHLD, SIG_DFL);
   // Before the fork, so that no signal is lost between it and the first wait.
   sigset_t all;

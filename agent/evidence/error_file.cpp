@@ -59,7 +59,7 @@ std::optional<ErrorFile> parse_error_file(std::string_view text) {
 
 std::optional<FoundErrorFile> read_error_file(const std::string& path) {
   if (path.empty()) return std::nullopt;
-  // O_NONBLOCK: it may be a FIFO, and nobody may ever write to it.
+  // O_NONBLOCK: it may be a FIFO, and may never be written to.
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0) return std::nullopt;

@@ -59,7 +59,7 @@ std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
   const Weight exception = weight_of(seen.exception_at, seen);
   const Weight file = weight_of(seen.error_file_at, seen);
   // A worker that was stopped while it still wrote of its exception failed all the same; one that
-  // goes on to succeed did not. Who only obeyed may have spoken of that.
+  // goes on to succeed did not. One that only obeyed may have written about that.
   const bool succeeded = seen.exit && seen.exit->success();
   if (succeeded && (!seen.stopped_by_us || file != Weight::full)) return std::nullopt;
   if (!end && std::max(exception, file) < Weight::doubtful) return std::nullopt;
@@ -86,7 +86,7 @@ std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
     evidence.at = std::chrono::nanoseconds(0);
     evidence.text = seen.not_started;
   }
-  // A kill for memory, or what could not be started, is never somebody else's fault.
+  // A kill for memory, or what could not be started, is never another worker's fault.
   if (evidence.kind > EvidenceKind::memory_kill)
     evidence.victim_phrase = std::string(victim_phrase(evidence.text));
   evidence.timed_out = !evidence.victim_phrase.empty() && is_time_out(evidence.text);

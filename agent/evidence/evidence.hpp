@@ -36,7 +36,7 @@ struct WorkerObservation {
 /// slowly.
 inline constexpr std::chrono::seconds kStillFailing{5};
 /// One that hangs in its tear-down, until its peers' time-outs, is not forgotten sooner; against
-/// somebody who failed by himself it is not believed.
+/// a worker that failed by itself it does not count.
 inline constexpr std::chrono::minutes kStuckFailing{35};
 
 /// None: the worker did not fail; it succeeded, or did as it was told.

@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 25> kVictimPhrases = {
     "peer was lost",
 };
 
-// Those of them that a worker prints which has waited too long, though nobody need be gone.
+// Those of them that a worker prints when it has waited too long; no peer need be gone.
 constexpr std::array<std::string_view, 6> kTimeOuts = {
     "socket timeout",      "application timeout caused pair closure",
     "wait timeout after",  "timed out waiting",
@@ -59,7 +59,7 @@ std::string_view first_of(const auto& phrases, std::string_view text) {
 constexpr std::string_view kTraceback = "Traceback (most recent call last)";
 constexpr std::string_view kGroupTraceback = "Exception Group Traceback (most recent call last)";
 
-// How a line begins that announces a traceback nobody died of.
+// How a line begins that announces a traceback which ends no process.
 constexpr std::array<std::string_view, 2> kIgnored = {"Exception ignored in",
                                                       "Error in atexit._run_exitfuncs"};
 

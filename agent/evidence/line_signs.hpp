@@ -1,5 +1,5 @@
-// What the lines of a worker's stderr say about who failed: the last words of an exception or a
-// crash, and the words of somebody whose peer is gone. Pure.
+// What the lines of a worker's stderr tell of a failure: the last words of an exception or a crash,
+// and the words of a worker that has lost a peer. Pure.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class LineSigns {
 
   /// What comes closer together is about one end: a chain of exceptions, a crash and its stacks.
   static constexpr std::chrono::milliseconds kOneEnd{500};
-  /// Who writes ordinary lines so long after an exception, or so many of them, has outlived it.
+  /// A worker that writes ordinary lines so long after an exception, or so many, has outlived it.
   /// Python, and what it calls at its exit, write some.
   static constexpr std::chrono::seconds kTearDown{5};
   static constexpr int kTearDownLines = 20;

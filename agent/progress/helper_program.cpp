@@ -72,7 +72,7 @@ void HelperProgram::stop() {
   done_ = nullptr;
 }
 
-/// Its exit is then taken as that of any child that nobody knows.
+/// Its exit is then taken as that of any unknown child.
 void HelperProgram::kill_session() {
   if (pid_ > 0) kill(-pid_, SIGKILL);
   pid_ = 0;

@@ -178,7 +178,7 @@ void RoundWatch::look_at_pages(nanoseconds elapsed) {
   if (any_page || said_page_problem_) said_without_pages_ = true;  // they know how
   if (without_pages_ >= config_.progress_timeout && !std::exchange(said_without_pages_, true)) {
     handlers_.notice(
-        "--progress-timeout watches nobody yet: no worker has written a progress page "
+        "--progress-timeout watches no worker yet: none has written a progress page "
         "(docs/progress.md)");
   }
   if (auto hang = progress_->look(sightings, elapsed)) judge(std::move(*hang));

@@ -1,4 +1,4 @@
-// Who failed a round, out of all who failed in it. Pure.
+// Which worker failed a round, out of all that failed in it. Pure.
 #pragma once
 
 #include <string_view>
@@ -12,9 +12,9 @@ namespace ddprun::rdzv {
 /// entry.
 ///
 /// First come those without a victim's phrase; among them those with evidence that only a culprit
-/// shows (not started, killed for memory, a fatal signal, a hang); then whose first sign is the
-/// earliest; what may come of our stopping a worker comes last. Of equals the one with the lower
-/// rank. A victim's phrase never acquits the only one.
+/// shows (not started, killed for memory, a fatal signal, a hang); then the one with the
+/// earliest first sign; what may come of our stopping a worker comes last. Of equals the one with
+/// the lower rank. A victim's phrase never acquits the only one.
 ///
 /// The same way means the same words (numbers in them may differ); where neither left any, the same
 /// exit code or signal. A worker with a victim's phrase is a victim unless the culprit has it, too.

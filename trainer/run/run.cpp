@@ -95,7 +95,7 @@ Meeting meet(Rendezvous& rendezvous, const WorkerEnvironment& environment, const
                                       rendezvous.exchange(), rendezvous.deadline());
   if (setup.communicator) return {.communicator = std::move(setup.communicator), .exit_code = {}};
   if (setup.refused) throw DataError(setup.result.detail);
-  report.error(fmt::format("the workers did not come together: {}", setup.result.detail));
+  report.error(fmt::format("rendezvous failed: {}", setup.result.detail));
   return {.communicator = nullptr, .exit_code = kExitPeerLost};
 }
 

@@ -112,9 +112,9 @@ TEST_CASE("a report that cannot be written is said before the start") {
   const auto result =
       test::Job().run({"--report=/proc/none/x"}, {"print-err", "started", "exit", "5"});
   CHECK(result.status == 5);
-  const auto warned = result.err.find("the report cannot be written: /proc/none/x");
+  const auto warned = result.err.find("warning: cannot write report /proc/none/x");
   CHECK(warned < result.err.find("started\n"));
-  CHECK(result.err.find("THE REPORT COULD NOT BE WRITTEN") != std::string::npos);
+  CHECK(result.err.find("error: cannot write report /proc/none/x") != std::string::npos);
 }
 
 TEST_CASE("a pipe that is to get the report gets it whole") {

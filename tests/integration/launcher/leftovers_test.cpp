@@ -120,9 +120,9 @@ TEST_CASE("what workers leave after a normal end gets SIGTERM first and is named
   const auto result = job.run({"--grace-period=20"});
   CHECK(result.status == 0);
   CHECK(has(result.out, "told"));
-  CHECK(has(result.err, "the workers have ended and left pid "));
+  CHECK(has(result.err, "the workers have exited but left processes running: pid "));
   CHECK(has(result.err, "(sh)"));
-  CHECK(has(result.err, "SIGTERM; SIGKILL follows in 20"));
+  CHECK(has(result.err, "; sent SIGTERM, SIGKILL in 20"));
 }
 
 TEST_CASE("what ignores that SIGTERM is killed after the grace period") {
@@ -140,7 +140,7 @@ TEST_CASE("what ignores that SIGTERM is killed after the grace period") {
         settings);
     CHECK(result.status == 0);
     CHECK(has(result.err, "(job_worker), pid "));
-    CHECK(has(result.err, "SIGKILL follows in 300 ms"));
+    CHECK(has(result.err, "SIGKILL in 300 ms"));
     CHECK(test::processes_with(job.mark_entry()).empty());
   }
 }
@@ -157,7 +157,7 @@ TEST_CASE("a signal kills what is left after a success at once and it stays a su
   test::Job job;
   test::Child child(test::Job::command({"--grace-period=60"}, {"daemon"}), job.settings());
   REQUIRE(child.wait_for(
-      [](const std::string&, const std::string& err) { return has(err, "left pid "); }));
+      [](const std::string&, const std::string& err) { return has(err, "running: pid "); }));
   child.signal(SIGTERM);
   CHECK(child.wait().status == 0);
   CHECK(test::processes_with(job.mark_entry()).empty());

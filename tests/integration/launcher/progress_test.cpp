@@ -245,7 +245,7 @@ TEST_CASE("a page that is garbage or cut is ignored with one warning") {
     if (page != "page ''") {
       CHECK_THAT(warnings[0], Contains("the progress page of rank ") && Contains(" is ignored: "));
     } else {
-      CHECK_THAT(warnings[0], Contains("no worker has written a progress page"));
+      CHECK_THAT(warnings[0], Contains("watches no worker yet: none has written a progress page"));
     }
   }
 }

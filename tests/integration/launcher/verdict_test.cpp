@@ -261,7 +261,7 @@ TEST_CASE("a report that cannot be written is loud and changes no exit code") {
   test::Job job;
   const auto result = job.run({"--report=/proc/none/x"}, {"exit", "5"});
   CHECK(result.status == 5);
-  CHECK(result.err.find("THE REPORT COULD NOT BE WRITTEN: /proc/none/x") != std::string::npos);
+  CHECK(result.err.find("error: cannot write report /proc/none/x") != std::string::npos);
 }
 
 TEST_CASE("a success is reported as one with its rounds") {
