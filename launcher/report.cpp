@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -235,6 +236,16 @@ std::string success_line(const agent::AgentResult& result) {
       counted(result.finished.restart_count, "restart"), proto::describe(result.before_last_round));
 }
 
+/// The exit code of a worker that failed as the culprit did, and that we did not have to stop.
+std::optional<int> code_of_one_alike(const proto::Verdict& verdict) {
+  for (const proto::FailedWorker& worker : verdict.alike) {
+    const proto::WorkerFailure& failure = worker.failure;
+    if (!failure.stopped_by_us && !failure.exit.by_signal && !failure.exit.success())
+      return failure.exit.value;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
@@ -250,7 +261,8 @@ int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   const bool by_us = culprit.stopped_by_us || culprit.evidence.kind == proto::EvidenceKind::hang;
   if (culprit.exit.success()) return 1;
   if (!culprit.exit.by_signal) return culprit.exit.value;
-  if (by_us && (culprit.exit.value == SIGTERM || culprit.exit.value == SIGKILL)) return 1;
+  if (by_us && (culprit.exit.value == SIGTERM || culprit.exit.value == SIGKILL))
+    return code_of_one_alike(*finished.verdict).value_or(1);
   return kExitSignalBase + culprit.exit.value;
 }
 

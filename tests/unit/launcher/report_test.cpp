@@ -273,6 +273,19 @@ TEST_CASE("a culprit that we had to stop while it failed ends the job with 1") {
         std::string::npos);
 }
 
+TEST_CASE("a culprit that had to be stopped ends the job with the code of one that failed alike") {
+  agent::AgentResult result = failed({true, SIGTERM, false});
+  auto& verdict = *result.finished.verdict;
+  verdict.culprit.failure.stopped_by_us = true;
+  proto::FailedWorker other = verdict.culprit;
+  verdict.alike = {other};
+  CHECK(launcher::exit_code(result) == 1);
+  other.failure.stopped_by_us = false;
+  other.failure.exit = {false, 3, false};
+  verdict.alike.push_back(other);
+  CHECK(launcher::exit_code(result) == 3);
+}
+
 TEST_CASE("the exit code can be 1 for every failure as torchrun's") {
   CHECK(launcher::exit_code(failed({false, 3, false}), launcher::ExitCodeRule::one) == 1);
   CHECK(launcher::exit_code(agent::AgentResult(), launcher::ExitCodeRule::one) == 0);
