@@ -200,7 +200,10 @@ bool Agent::keep_back(proto::WorkerFailure& failure) {
   RoundState& state = *round_;
   if (leaving_ || state.stop || state.group.ended() || !output_) return false;
   const LineSigns signs = output_->signs(state.round.number, failure.local_rank);
-  if (!is_time_out(signs.message())) return false;
+  // Once one has timed out and gone, others may lose it.
+  const bool waited =
+      suspects_.waiting() ? !victim_phrase(signs.message()).empty() : is_time_out(signs.message());
+  if (!waited) return false;
   suspects_.timed_out(state.round, state.group, std::move(failure));
   return true;
 }

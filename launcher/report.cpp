@@ -83,7 +83,7 @@ std::string evidence_text(const proto::Verdict& verdict) {
           "peer";
       break;
   }
-  if (!verdict.suspects.empty()) {
+  if (evidence.timed_out && !verdict.suspects.empty()) {
     text += " (it timed out waiting for another worker)";
   } else if (!evidence.victim_phrase.empty()) {
     text += " (looks like a victim's error, but no other worker is a better candidate)";

@@ -73,10 +73,14 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
       failed.begin(), failed.end(),
       [](const FailedWorker& a, const FailedWorker& b) { return guilt(a) < guilt(b); });
   proto::Verdict verdict;
-  const bool all_timed_out =
-      std::all_of(failed.begin(), failed.end(),
+  // A worker that times out and exits leaves others to lose it: these do not speak against a hang.
+  const bool all_waited = std::all_of(failed.begin(), failed.end(), [](const FailedWorker& worker) {
+    return !worker.failure.evidence.victim_phrase.empty();
+  });
+  const bool any_timed_out =
+      std::any_of(failed.begin(), failed.end(),
                   [](const FailedWorker& worker) { return worker.failure.evidence.timed_out; });
-  if (all_timed_out) verdict.suspects = std::move(still_ran);
+  if (all_waited && any_timed_out) verdict.suspects = std::move(still_ran);
   std::sort(verdict.suspects.begin(), verdict.suspects.end(),
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
   verdict.culprit = std::move(*culprit);

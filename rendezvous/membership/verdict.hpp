@@ -19,8 +19,8 @@ namespace ddprun::rdzv {
 /// The same way means the same words (numbers in them may differ); where neither left any, the same
 /// exit code or signal. A worker with a victim's phrase is a victim unless the culprit has it, too.
 ///
-/// `still_ran`: workers that neither failed nor ended. Where all that failed had timed out waiting,
-/// they are suspects: one of them may be what the others waited for.
+/// `still_ran`: workers that neither failed nor ended. Where all that failed have a victim's phrase
+/// and one of them timed out waiting, they are suspects: one of them may be what was waited for.
 proto::Verdict judge(std::vector<proto::FailedWorker> failed,
                      std::vector<proto::Suspect> still_ran = {});
 

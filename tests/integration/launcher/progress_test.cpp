@@ -165,6 +165,19 @@ TEST_CASE("a worker that others time out waiting for is suspected and its stacks
   CHECK(report["alike"].size() == 1);
 }
 
+TEST_CASE("a worker that loses the one which timed out does not end the suspicion") {
+  const auto [job, report] =
+      run_script({"--nproc-per-node=3"},
+                 "case $RANK in 0) " + kTimesOut +
+                     ";; 1) /bin/sleep 0.5; echo 'OSError: Connection reset by peer' >&2; "
+                     "/bin/sleep 0.3; exit 4;; 2) exec $W sleep 60;; esac",
+                 "/nowhere");
+  CHECK(job.status == 3);
+  CHECK(report["culprit"]["rank"] == 0);
+  REQUIRE(report["suspects"].size() == 1);
+  CHECK(report["suspects"][0]["rank"] == 2);
+}
+
 TEST_CASE("a failure of its own while stacks are taken ends the suspicion") {
   const auto [job, report] =
       run_script({"--nproc-per-node=3"},

@@ -132,6 +132,9 @@ TEST_CASE("where all that failed had timed out those that still ran are suspects
   REQUIRE(verdict.suspects.size() == 2);
   CHECK(verdict.suspects[0].rank == 1);
   CHECK(rdzv::judge({timed_out, seen(3, own_exit, 9ms)}, others).suspects.empty());
+  // A worker that loses the one which timed out and exited.
+  CHECK(rdzv::judge({timed_out, seen(3, exception_line, 9ms, "broken pipe")}, others)
+            .suspects.size() == 2);
   CHECK(rdzv::judge({seen(0, exception_line, 1ms, "broken pipe")}, others).suspects.empty());
 }
 
