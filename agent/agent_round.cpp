@@ -130,7 +130,7 @@ void Agent::handle(proto::Stop& stop) {
   }
   state.stop = std::move(stop);
   state.stopped_at = Clock::now();
-  if (!leaving_) note_the_helpless(state);
+  note_the_helpless(state);
   if (leaving_) state.patience_ends = Clock::now() + config_.grace_period;
   apply(state.group.stop(stop_signal_, Clock::now()));
 }
@@ -142,19 +142,17 @@ void Agent::note_the_helpless(RoundState& state) {
   const auto& workers = state.group.workers();
   for (std::size_t i = 0; i < workers.size(); ++i) {
     if (workers[i].pid <= 0 || workers[i].exit) continue;
-    if (is_dying(workers[i].pid)) {
-      state.group.already_dying(static_cast<int>(i));
-    } else if (!paused_ && is_suspended(workers[i].pid)) {
-      state.group.suspended(static_cast<int>(i));
-    }
+    const ChildCondition condition = condition_of(workers[i].pid);
+    if (condition.dying && !leaving_) state.group.already_dying(static_cast<int>(i));
+    if (condition.suspended && !paused_) state.group.suspended(static_cast<int>(i));
   }
 }
 
 /// A suspended process cannot act on its stop signal.
 void Agent::resume_suspended() {
   for (const WorkerRecord& worker : round_->group.workers()) {
-    if (worker.pid <= 0 || worker.exit) continue;
-    if (paused_ || is_suspended(worker.pid)) kill(-worker.pid, SIGCONT);
+    const bool live = worker.pid > 0 && !worker.exit;
+    if (live && (paused_ || worker.was_suspended)) kill(-worker.pid, SIGCONT);
   }
 }
 

@@ -181,18 +181,19 @@ bool signal_process(const ProcessEntry& entry, int signal) {
   return syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }
 
-bool is_dying(pid_t pid) {
+ChildCondition condition_of(pid_t pid) {
   // The kernel's PF_EXITING, PF_POSTCOREDUMP, PF_DUMPCORE and PF_SIGNALED.
   constexpr unsigned long kDying = 0x4 | 0x8 | 0x200 | 0x400;
   const std::string line = read_proc(pid, "stat");
   const std::size_t after_name = line.rfind(')');
+  char state = '?';
   unsigned long flags = 0;
-  return after_name != std::string::npos &&
-         std::sscanf(line.c_str() + after_name + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
-         (flags & kDying) != 0;
+  if (after_name == std::string::npos ||
+      std::sscanf(line.c_str() + after_name + 1, " %c %*d %*d %*d %*d %*d %lu", &state, &flags) !=
+          2)
+    return {};
+  return {(flags & kDying) != 0, state == 'T'};
 }
-
-bool is_suspended(pid_t pid) { return parse_stat(read_proc(pid, "stat")).state == 'T'; }
 
 std::string name_of(const ProcessEntry& entry) {
   return "pid " + std::to_string(entry.pid) + " (" + entry.name + ")";

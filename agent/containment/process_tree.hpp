@@ -32,13 +32,16 @@ std::vector<ProcessEntry> live_descendants();
 /// signalled. Needs no guess about a pid that was used again where the kernel has pidfds (5.3).
 bool signal_process(const ProcessEntry& entry, int signal);
 
-/// Whether a child of ours has begun to end: it writes its core, frees its memory, or is not yet
-/// reaped. By the flags of /proc/PID/stat; false where they can't be read.
-bool is_dying(pid_t pid);
+struct ChildCondition {
+  /// It has begun to end: it writes its core, frees its memory, or is not yet reaped.
+  bool dying = false;
+  /// A signal holds it (SIGSTOP, SIGTSTP): it runs nothing, and acts on no other signal than
+  /// SIGKILL, until SIGCONT. One that a debugger holds is not suspended.
+  bool suspended = false;
+};
 
-/// Whether a child of ours was suspended by a signal (SIGSTOP, SIGTSTP): it runs nothing, and acts
-/// on no other signal than SIGKILL, until SIGCONT. One that a debugger holds is not.
-bool is_suspended(pid_t pid);
+/// Of a child of ours, by /proc/PID/stat; neither where that can't be read.
+ChildCondition condition_of(pid_t pid);
 
 /// `pid 77 (python3)`
 std::string name_of(const ProcessEntry& entry);

@@ -150,7 +150,7 @@ bool RoundWatch::blame_suspended(nanoseconds silent_for) {
   const auto& workers = group_->workers();
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const int local_rank = static_cast<int>(i);
-    if (!running(local_rank) || !is_suspended(workers[i].pid)) continue;
+    if (!running(local_rank) || !condition_of(workers[i].pid).suspended) continue;
     FoundHang found;
     found.local_rank = local_rank;
     found.message = kSuspended;

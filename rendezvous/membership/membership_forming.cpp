@@ -22,8 +22,7 @@ std::vector<AgentId> Membership::ranked_waiting() const {
   for (const auto& [id, member] : members_) {
     if (member.phase == Member::Phase::waiting) ids.push_back(id);
   }
-  // Who has had a rank keeps a place before newcomers; among newcomers a requested rank, then the
-  // node's name.
+  // A requested rank comes first, then the place in the last round, then the node's name.
   const auto key = [this](const AgentId& id) {
     const Member& member = members_.at(id);
     constexpr int kNone = 1 << 30;

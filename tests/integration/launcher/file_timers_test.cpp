@@ -13,15 +13,15 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-struct Ran {
+struct TimedJob {
   test::ChildResult job;
   nlohmann::json report;
 };
 
 /// Runs `script` in a shell as both workers, with torch's timers. `timer PID SECONDS` in it
 /// acquires one, and `release PID` ends it.
-Ran run_with_timers(const std::vector<std::string>& options, const std::string& script,
-                    const std::string& timer_file = "") {
+TimedJob run_with_timers(const std::vector<std::string>& options, const std::string& script,
+                         const std::string& timer_file = "") {
   const test::TempDir folder;
   const std::string report = (folder / "report.json").string();
   std::vector<std::string> words{test::program("ddprun"), "--nproc-per-node=2",
@@ -36,7 +36,7 @@ Ran run_with_timers(const std::vector<std::string>& options, const std::string& 
   auto settings = job.settings();
   settings.environment.emplace_back("TORCHELASTIC_ENABLE_FILE_TIMER", "1");
   if (!timer_file.empty()) settings.environment.emplace_back("TORCHELASTIC_TIMER_FILE", timer_file);
-  Ran ran{test::run(words, settings), {}};
+  TimedJob ran{test::run(words, settings), {}};
   CHECK(test::processes_with(job.mark_entry()).empty());
   std::ifstream stream(report);
   ran.report = nlohmann::json::parse(std::string(std::istreambuf_iterator<char>(stream), {}));
@@ -62,7 +62,7 @@ TEST_CASE("a worker whose timer expires is ended and the verdict names the scope
 
 TEST_CASE("a timer that is released, or whose process ends in time, changes nothing") {
   const auto [job, report] = run_with_timers(
-      {}, "timer $$$$ 1; test $RANK = 1 && exit 0; release $$$$; /bin/sleep 2; exit 0");
+      {}, "timer $$$$ 2; test $RANK = 1 && exit 0; release $$$$; /bin/sleep 3; exit 0");
   CHECK(job.status == 0);
   CHECK(job.err.empty());
 }

@@ -191,16 +191,32 @@ TEST_CASE("who cannot be killed is told when the deadline has passed") {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+TEST_CASE("a child that a signal holds is told from one that sleeps") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    while (true) pause();
+  }
+  CHECK_FALSE(agent::condition_of(child).suspended);
+  kill(child, SIGSTOP);
+  siginfo_t info{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED) == 0);
+  CHECK(agent::condition_of(child).suspended);
+  CHECK_FALSE(agent::condition_of(child).dying);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
 TEST_CASE("a process that has begun to end shows it") {
-  CHECK_FALSE(agent::is_dying(getpid()));
+  CHECK_FALSE(agent::condition_of(getpid()).dying);
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) _exit(0);
   siginfo_t info{};
   REQUIRE(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
-  CHECK(agent::is_dying(child));
+  CHECK(agent::condition_of(child).dying);
   waitpid(child, nullptr, 0);
-  CHECK_FALSE(agent::is_dying(child));
+  CHECK_FALSE(agent::condition_of(child).dying);
 }
 
 TEST_CASE("no cgroup is possible where processes cannot be born into one") {

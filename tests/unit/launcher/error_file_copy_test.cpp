@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::chrono::system_clock::time_point kNow{1'767'225'600s};
+constexpr std::chrono::system_clock::time_point kEndOfJob{1'767'225'600s};
 
 /// Local rank 1 exits as given; `files` are the error files that were left.
 agent::AgentResult failed(proto::WorkerExit exit, std::map<int, std::string> files) {
@@ -37,7 +37,7 @@ constexpr const char* kError =
 
 TEST_CASE("the culprit's error file is copied with its exit code") {
   const auto copy =
-      launcher::error_file_copy(failed({false, 3, false}, {{0, "{}"}, {1, kError}}), kNow);
+      launcher::error_file_copy(failed({false, 3, false}, {{0, "{}"}, {1, kError}}), kEndOfJob);
   REQUIRE(copy.has_value());
   auto expected = json::parse(kError);
   expected["message"]["errorCode"] = 3;
@@ -46,24 +46,24 @@ TEST_CASE("the culprit's error file is copied with its exit code") {
 
 TEST_CASE("a signal is a negative code, and a message that is a text has none") {
   const auto killed =
-      launcher::error_file_copy(failed({true, SIGKILL, false}, {{1, kError}}), kNow);
+      launcher::error_file_copy(failed({true, SIGKILL, false}, {{1, kError}}), kEndOfJob);
   CHECK(json::parse(*killed)["message"]["errorCode"] == -9);
-  const auto text =
-      launcher::error_file_copy(failed({false, 3, false}, {{1, R"({"message": "bad lr"})"}}), kNow);
+  const auto text = launcher::error_file_copy(
+      failed({false, 3, false}, {{1, R"({"message": "bad lr"})"}}), kEndOfJob);
   CHECK(json::parse(*text) == json{{"message", "bad lr"}});
 }
 
 TEST_CASE("nothing is copied after a success, or of a culprit that left no error file") {
-  CHECK_FALSE(launcher::error_file_copy({}, kNow));
-  CHECK_FALSE(launcher::error_file_copy(failed({false, 3, false}, {{0, kError}}), kNow));
-  CHECK_FALSE(launcher::error_file_copy(failed({false, 3, false}, {{1, "no JSON"}}), kNow));
+  CHECK_FALSE(launcher::error_file_copy({}, kEndOfJob));
+  CHECK_FALSE(launcher::error_file_copy(failed({false, 3, false}, {{0, kError}}), kEndOfJob));
+  CHECK_FALSE(launcher::error_file_copy(failed({false, 3, false}, {{1, "no JSON"}}), kEndOfJob));
 }
 
 TEST_CASE("an end that is no worker's fault is recorded as torch records an exception") {
   agent::AgentResult result;
   result.finished.outcome = proto::Finished::Outcome::cancelled;
   result.finished.reason = "stopped by SIGTERM";
-  const auto recorded = json::parse(*launcher::error_file_copy(result, kNow));
+  const auto recorded = json::parse(*launcher::error_file_copy(result, kEndOfJob));
   CHECK(recorded["message"]["message"] == "ddprun: stopped by SIGTERM");
   CHECK(recorded["message"]["extraInfo"]["timestamp"] == "1767225600");
 }
