@@ -284,6 +284,8 @@ void Agent::handle(proto::Finished& finished) {
   if (finished.verdict && finished.verdict->culprit.agent == kOwnId) {
     const auto local_rank = static_cast<std::size_t>(finished.verdict->culprit.failure.local_rank);
     const StreamMode mode = config_.workers[local_rank].standard_error.mode;
+    result_.last_lines_on_screen =
+        output_ && output_->last_lines_on_screen(result_.round, static_cast<int>(local_rank));
     result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
   }
   if (!result_.rounds.empty()) {

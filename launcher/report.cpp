@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "agent/streams/console.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
 #include "launcher/report_hints.hpp"
@@ -111,13 +112,15 @@ std::string alike_text(const agent::AgentResult& result, const proto::Verdict& v
                      how, ranks(list), verdict.culprit.rank);
 }
 
-/// What went wrong stands at the end of them.
-std::string last_lines_text(const std::vector<std::string>& lines) {
+/// What went wrong stands at the end of them. PyTorch begins each with the rank, which is named
+/// above.
+std::string last_lines_text(int rank, const std::vector<std::string>& lines) {
+  const std::string own = fmt::format("[rank{}]", rank);
   const std::size_t first = lines.size() - std::min(lines.size(), kLastLinesShown);
   std::string text = "ddprun: its last lines:\n";
   if (first > 0) text += fmt::format("    ... {} lines before, which --report=FILE has\n", first);
   for (std::size_t i = first; i < lines.size(); ++i)
-    text += "    " + on_screen(lines[i], kTextBytesShown) + "\n";
+    text += "    " + on_screen(agent::without_own_rank(own, lines[i]), kTextBytesShown) + "\n";
   return text;
 }
 
@@ -168,7 +171,8 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
                   culprit.local_rank, process, proto::describe(culprit));
   text += evidence_text(verdict) + alike_text(result, verdict) + hints(result, verdict, facts);
   if (!culprit.last_lines.empty()) {
-    if (!result.last_lines_on_screen) text += last_lines_text(culprit.last_lines);
+    if (!result.last_lines_on_screen)
+      text += last_lines_text(verdict.culprit.rank, culprit.last_lines);
   } else if (result.culprit_output_seen && culprit.error.empty()) {
     text += "ddprun: it wrote nothing to stderr\n";
   }

@@ -22,6 +22,7 @@
 #include "launcher/agent_deadline.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
+#include "launcher/line_start.hpp"
 #include "launcher/process_title.hpp"
 #include "proto/words.hpp"
 
@@ -38,9 +39,10 @@ constexpr auto kStuckMargin =
     5s;  // what an agent may take beyond the grace period before it counts as stuck
 
 // Not through any buffer: the warden must say its line even when nothing else works. A reader of
-// ours that has stopped does not keep it.
+// ours that has stopped does not keep it. Of a dead agent a progress bar may stand at the cursor.
 void say(const std::string& line) {
-  agent::write_within(STDERR_FILENO, "ddprun: " + line + "\n", kSayLimit);
+  const std::string start = line_start(STDERR_FILENO, std::nullopt);
+  agent::write_within(STDERR_FILENO, start + "ddprun: " + line + "\n", kSayLimit);
 }
 
 std::int64_t now_ns() {

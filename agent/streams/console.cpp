@@ -47,7 +47,10 @@ void Console::add(int source, std::string_view prefix, std::string_view text, Li
   }
   out.append(text);
   unfinished_by_ = ending == LineEnding::none ? source : kNobody;
-  if (ending == LineEnding::newline) out.push_back('\n');
+  if (ending == LineEnding::newline) {
+    out.push_back('\n');
+    ++lines_;
+  }
 }
 
 void Console::add_lines(int source, std::string_view prefix, std::string_view block,
@@ -58,6 +61,7 @@ void Console::add_lines(int source, std::string_view prefix, std::string_view bl
     block.remove_prefix(end + 1);
   }
   if (prefix.empty()) {
+    lines_ += static_cast<std::uint64_t>(std::count(block.begin(), block.end(), '\n'));
     out.append(block);
     return;
   }
@@ -71,6 +75,7 @@ void Console::add_lines(int source, std::string_view prefix, std::string_view bl
     std::memcpy(to + prefix.size(), line.data(), line.size());
     out.grow(prefix.size() + line.size());
     block.remove_prefix(end);
+    ++lines_;
   }
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -71,6 +73,15 @@ class Console {
   /// Bytes that should have gone out are lost: what is on the screen is not known.
   void forget_screen();
 
+  /// Lines that were ended so far.
+  [[nodiscard]] std::uint64_t lines() const { return lines_; }
+  /// Of them, the first that still stands on the terminal; none: it is no terminal.
+  [[nodiscard]] std::optional<std::uint64_t> first_on_screen() const {
+    if (!draws()) return std::nullopt;
+    const auto rows = static_cast<std::uint64_t>(settings_.rows);
+    return lines_ < rows ? 0 : lines_ - rows + 1;
+  }
+
   /// Whether the cursor is behind something.
   [[nodiscard]] bool unfinished() const { return unfinished_by_ != kNobody || !area_.empty(); }
 
@@ -93,6 +104,7 @@ class Console {
   void write_states(Clock::time_point now, LogBuffer& out);
 
   ConsoleSettings settings_;
+  std::uint64_t lines_ = 0;
   int unfinished_by_ = kNobody;  // whose unfinished line the cursor is in
   std::map<int, Live> live_;
   StatusArea area_;

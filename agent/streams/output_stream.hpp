@@ -70,7 +70,10 @@ struct LineSink {
 
   void lines(std::string_view block) {
     if (out != nullptr) console.add_lines(stream.id, prefix, block, *out);
-    if (tail != nullptr) tail->add_lines(block);
+    if (tail != nullptr) {
+      tail->add_lines(block);
+      note_shown();
+    }
     if (!stream.source.filtered_file) return;
     while (!block.empty()) {
       const std::size_t end = block.find('\n');
@@ -82,7 +85,13 @@ struct LineSink {
   void line(std::string_view text, LineEnding ending) {
     if (out != nullptr) console.add(stream.id, prefix, text, ending, *out);
     if (stream.source.filtered_file) filter(text);
-    if (tail != nullptr && !text.empty()) tail->add(text);
+    if (tail == nullptr || text.empty()) return;
+    tail->add(text);
+    note_shown();
+  }
+
+  void note_shown() const {
+    if (out != nullptr) tail->shown_at = console.lines();
   }
 
   /// A progress bar is no last line, but a worker that moves it goes on.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +46,9 @@ class StreamTail {
 
   /// The worker has written to stdout.
   void other_output() { signs_.other_output(LineSigns::Clock::now); }
+
+  /// How many lines the console had when the last of them came; none: they were not shown.
+  std::optional<std::uint64_t> shown_at;
 
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> lines;

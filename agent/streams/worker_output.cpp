@@ -147,6 +147,13 @@ std::vector<std::string> WorkerOutput::last_lines(proto::RoundNumber round, int 
   return found == tails_.end() ? std::vector<std::string>() : found->second.lines();
 }
 
+bool WorkerOutput::last_lines_on_screen(proto::RoundNumber round, int local_rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = tails_.find({round, local_rank});
+  if (found == tails_.end() || !found->second.shown_at || !first_on_screen_) return false;
+  return *first_on_screen_ + found->second.lines().size() <= *found->second.shown_at;
+}
+
 LineSigns WorkerOutput::signs(proto::RoundNumber round, int local_rank) const {
   const std::lock_guard lock(mutex_);
   const auto found = tails_.find({round, local_rank});
@@ -162,6 +169,7 @@ bool WorkerOutput::unfinished_line(bool standard_error) const {
 void WorkerOutput::note_unfinished() {
   unfinished_out_ = outlet_for(false).console.unfinished();
   unfinished_err_ = outlet_for(true).console.unfinished();
+  first_on_screen_ = outlet_for(true).console.first_on_screen();
 }
 
 }  // namespace ddprun::agent

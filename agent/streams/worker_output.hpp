@@ -75,6 +75,9 @@ class WorkerOutput {
   /// What the same stderr said of an exception or a crash, and when.
   LineSigns signs(proto::RoundNumber round, int local_rank) const;
 
+  /// Whether these last lines still stand on the user's terminal. Exact after `flush`.
+  [[nodiscard]] bool last_lines_on_screen(proto::RoundNumber round, int local_rank) const;
+
   /// Of console and files together. Exact after `flush`.
   [[nodiscard]] std::uint64_t dropped_bytes() const {
     return stdout_writer_.dropped_bytes() + stderr_writer_.dropped_bytes() +
@@ -160,10 +163,11 @@ class WorkerOutput {
   bool stop_ = false;
   bool unfinished_out_ = false;  // the last line on our stdout was not ended
   bool unfinished_err_ = false;
-  bool hurry_ = false;                   // somebody waits for the streams to end
-  proto::RoundNumber next_round_ = 0;    // above all of which we have streams
-  proto::RoundNumber told_over_ = 0;     // what `over_` shall be
-  std::map<TailKey, StreamTail> tails_;  // of the stderr of the newest rounds
+  std::optional<std::uint64_t> first_on_screen_;  // see Console
+  bool hurry_ = false;                            // somebody waits for the streams to end
+  proto::RoundNumber next_round_ = 0;             // above all of which we have streams
+  proto::RoundNumber told_over_ = 0;              // what `over_` shall be
+  std::map<TailKey, StreamTail> tails_;           // of the stderr of the newest rounds
 
   std::thread thread_;
 };

@@ -77,6 +77,7 @@ exit 0
 """
 FAKE_PYTHON = """#!/usr/bin/env bash
 case "$*" in
+  *find_spec*tqdm | *find_spec*rich) [[ -e $FAKE_MACHINE/${*: -1} ]] ;;
   *find_spec*) [[ -e $FAKE_MACHINE/torch ]] ;;
   *ensurepip*) [[ -e $FAKE_MACHINE/venv_module ]] ;;
   "-m venv "*)
@@ -119,7 +120,8 @@ class Machine:
         self.program("python3", FAKE_PYTHON)
         self.program("pip", FAKE_PIP, self.folder)
         self.program("executable", f'#!/bin/sh\n{shutil.which("chmod")} +x "$1"\n', self.folder)
-        for name in ("torch", "venv_module"):
+        self.program("tmux", "#!/bin/sh\n")
+        for name in ("torch", "venv_module", "tqdm", "rich"):
             (self.folder / name).touch()
         self.room(50_000_000)
         self.user(0)
@@ -469,6 +471,19 @@ class InstallDeps(unittest.TestCase):
         for environment in ({"DDPRUN_TEST_PYTHON": "/opt/python"}, {"DDPRUN_TEST_TORCH": "no"}):
             self.assertEqual(self.succeeds("--tests", **environment).stderr, "")
         self.assertEqual(self.machine.calls(), [])
+
+    def test_what_the_tests_of_the_terminal_want_is_installed_where_that_only_adds(self):
+        self.machine.lacks_program("tmux")
+        (self.machine.folder / "rich").unlink()
+        self.assertIn("installing: tmux python3-rich", self.succeeds("--tests").stderr)
+        self.assertEqual(len(self.machine.installs()), 1)
+        self.assertEqual(self.succeeds().stderr, "")
+
+    def test_what_the_tests_of_the_terminal_want_is_left_out_with_a_line_where_it_would_remove_something(self):
+        self.machine.lacks_program("tmux")
+        self.machine.plan("tmux", "Remv libutempter0 [1.2]", "Inst tmux (3.3)")
+        self.assertIn("without tmux some tests of the terminal are skipped", self.succeeds("--tests").stderr)
+        self.assertEqual(self.machine.installs(), [])
 
     def test_a_machine_without_apt_is_told_what_is_missing(self):
         self.machine.lacks_program("apt-get")

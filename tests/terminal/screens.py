@@ -16,8 +16,8 @@ BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", ".")).resolve()
 WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
 FOREIGN = re.compile(r"^(PET_|TORCH|DDPRUN_|MASTER_|GLOO_|OMP_|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)$|ROLE_NAME$|PYTHON|"
                      r"COLUMNS$|LINES$|NO_COLOR$|TMUX)")
-# Workers that are not Python's own lines: DDPRUN_TEST_PYTHON as in tests/pytorch.
-PYTHONS = ["python3", "/usr/bin/python3", *filter(None, os.environ.get("DDPRUN_TEST_PYTHON", "").split(":"))]
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PYTHONS = ["python3", "/usr/bin/python3", str(SOURCE / "build/pytorch-venv/bin/python"), *filter(None, os.environ.get("DDPRUN_TEST_PYTHON", "").split(":"))]
 
 
 @functools.cache
@@ -28,7 +28,7 @@ def python_with(*modules):
         with contextlib.suppress(OSError):
             if subprocess.run([python, "-c", code, *modules], timeout=60, check=False).returncode == 0:
                 return python
-    raise unittest.SkipTest(f"no Python with {' and '.join(modules)}: DDPRUN_TEST_PYTHON names one that has it")
+    raise unittest.SkipTest(f"no Python with {' and '.join(modules)}: scripts/install-deps --tests, or name one by DDPRUN_TEST_PYTHON")
 
 
 class Terminal:
@@ -36,7 +36,7 @@ class Terminal:
 
     def __init__(self, columns, rows=24):
         if shutil.which("tmux") is None:
-            raise unittest.SkipTest("no tmux")
+            raise unittest.SkipTest("no tmux: scripts/install-deps --tests")
         self.columns = columns
         self.folder = tempfile.TemporaryDirectory(prefix="ddprun_test_")
         self.socket = str(pathlib.Path(self.folder.name) / "tmux")

@@ -211,6 +211,14 @@ TEST_CASE("last lines that stand on the screen already are not repeated") {
   CHECK_FALSE(has(said(result), "wrote nothing"));
 }
 
+TEST_CASE("last lines do not say the culprit's rank again") {
+  agent::AgentResult result = failed({false, 1, false});
+  const int rank = result.finished.verdict->culprit.rank;
+  result.finished.verdict->culprit.failure.last_lines = {
+      "[rank" + std::to_string(rank) + "]: ValueError: bad lr", "[rank99]: other"};
+  CHECK(has(said(result), "\n    ValueError: bad lr\n    [rank99]: other\n"));
+}
+
 TEST_CASE("signals with a usual cause come with a hint") {
   const auto hint = [](int signal) { return said(failed({true, signal, false})); };
   CHECK(hint(SIGBUS).find("/dev/shm") != std::string::npos);
