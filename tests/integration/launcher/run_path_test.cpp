@@ -62,7 +62,8 @@ TEST_CASE("a file under --run-path has the exit code of a child of multiprocessi
 
 TEST_CASE("an exception under --run-path is in the error file without the frames of the runner") {
   const auto result = run_file("--run-path", "raise");
-  CHECK_THAT(result.err, Contains("evidence: its error file: ValueError: bad lr\n"));
+  CHECK_THAT(result.err,
+             Contains("evidence: its error file") && Contains(": ValueError: bad lr\n"));
   CHECK_THAT(result.err, Contains("in <module>\n"));
   CHECK_THAT(result.err, !Contains("runpy"));
 }
