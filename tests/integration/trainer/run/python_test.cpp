@@ -11,10 +11,11 @@ using namespace ddprun::test;
 
 namespace {
 
-/// The interpreters that DDPRUN_TEST_PYTHON names, separated by ':'; else the one on PATH.
+/// The interpreters that DDPRUN_TEST_PYTHON names, separated by ':'; else the one on PATH and that
+/// of build/pytorch-venv, where scripts/install-deps --tests may have put PyTorch.
 std::vector<std::string> interpreters() {
   const char* named = std::getenv("DDPRUN_TEST_PYTHON");
-  std::istringstream names(named != nullptr ? named : "python3");
+  std::istringstream names(named != nullptr ? named : "python3:" DDPRUN_VENV_PYTHON);
   std::vector<std::string> found;
   for (std::string name; std::getline(names, name, ':');) {
     if (!name.empty()) found.push_back(name);
@@ -31,8 +32,22 @@ std::string python_with(const std::string& modules) {
   for (const std::string& python : interpreters()) {
     if (run({"/usr/bin/env", python, "-c", code}, options).status == 0) return python;
   }
-  skip("no Python with " + modules +
-       " and torch 2.3 or newer (DDPRUN_TEST_PYTHON names interpreters)");
+  skip("no Python with " + modules + " 2.3 or newer: DDPRUN_TEST_PYTHON names interpreters");
+}
+
+/// An interpreter whose torchrun works: distributions build torch without libuv, which torchrun's
+/// own store insists on from 2.4 on.
+std::string python_with_torchrun() {
+  const std::string python = python_with("torch.distributed.run");
+  ChildOptions options;
+  options.leave_stdin = true;
+  const std::string code =
+      "import torch.distributed as d\n"
+      "d.TCPStore('127.0.0.1', 0, is_master=True, wait_for_workers=False)";
+  if (run({"/usr/bin/env", python, "-c", code}, options).status != 0) {
+    skip("no torchrun that works: torch was built without libuv");
+  }
+  return python;
 }
 
 }  // namespace
@@ -55,7 +70,7 @@ TEST_CASE("a checkpoint is an ordinary state_dict, and PyTorch computes the same
 }
 
 TEST_CASE("train runs under torchrun, with the agent's store, and ends with the same bits") {
-  const std::string python = python_with("torch.distributed.run");
+  const std::string python = python_with_torchrun();
   const SmallData data;
   const TempDir directory;
   const std::string base = undisturbed(data);
@@ -76,7 +91,7 @@ TEST_CASE("train runs under torchrun, with the agent's store, and ends with the 
 }
 
 TEST_CASE("torchrun restarts train after a kill, and it goes on from its checkpoint") {
-  const std::string python = python_with("torch.distributed.run");
+  const std::string python = python_with_torchrun();
   const SmallData data;
   const TempDir directory;
   const std::string base = undisturbed(data);
