@@ -50,11 +50,13 @@ disk_hint() {
 # Ends the script with one line where nothing can be written to build/ of this checkout.
 needs_writable_checkout() {
   local error
-  if ! error=$({ mkdir -p build && : >build/.written && rm build/.written; } 2>&1); then
+  if ! error=$({ mkdir -p build && printf '%4096s' '' >build/.written; } 2>&1); then
+    rm -f build/.written 2>/dev/null || true
     error=${error##*: }
     case $error in
       'No space left on device') fail "can't write to $PWD/build: $error; make room, then run this again" ;;
       *) fail "can't write to $PWD/build: $error; copy the checkout to a folder of yours (cp -a '$PWD' ~/) and run it there" ;;
     esac
   fi
+  rm -f build/.written
 }
