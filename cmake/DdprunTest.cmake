@@ -18,6 +18,10 @@ function(ddprun_test name)
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   catch_discover_tests(test_${name} TEST_PREFIX "${name}: " TEST_LIST test_${name}_cases ${ddprun_catch_options}
     PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  # What scripts/test builds of the release preset.
+  if("speed" IN_LIST ARG_LABELS OR "release" IN_LIST ARG_LABELS)
+    add_dependencies(release_tests test_${name})
+  endif()
   # catch_discover_tests cannot pass on properties that are lists, and Catch2 3's sets a SKIP_RETURN_CODE of its own after
   # ours, so those are set in a file that is read later.
   set(properties_file ${CMAKE_CURRENT_BINARY_DIR}/test_${name}_properties.cmake)
