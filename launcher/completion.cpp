@@ -66,6 +66,12 @@ std::string bash_script() {
          "    option=\n"
          "    ((i++))\n"
          "  done\n"
+         "  if [[ $option == program && $i -lt $COMP_CWORD && ${COMP_WORDS[i]} == train ]]; then\n"
+         "    # The bundled trainer has a completion of its own, in the file `train`.\n"
+         "    declare -F _ddprun_train >/dev/null || _comp_load train 2>/dev/null || "
+         "__load_completion train 2>/dev/null\n"
+         "    ! declare -F _ddprun_train >/dev/null || { _ddprun_train; return; }\n"
+         "  fi\n"
          "  if [[ $option == program && $i -lt $COMP_CWORD ]]; then\n"
          "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
          "    compopt -o filenames\n"
@@ -119,7 +125,7 @@ std::string zsh_script() {
   return text +
          "  '(-)1:program: _alternative \"bundled:bundled program:(train)\" \"files:file:_files\" "
          "\"commands:command:_command_names -e\"' \\\n"
-         "  '*::arguments:_files'\n";
+         "  '*::arguments:_normal'\n";
 }
 
 std::string fish_script() {

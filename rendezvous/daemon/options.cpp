@@ -14,8 +14,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "proto/option_text.hpp"
 #include "proto/version.hpp"
-#include "rendezvous/daemon/option_text.hpp"
+#include "rendezvous/daemon/man_page.hpp"
 
 namespace ddprun::rdzv {
 namespace {
@@ -161,25 +162,6 @@ void add_output_options(CLI::App& app, Texts& texts) {
   app.set_help_flag("-h,--help", "This text")->group(group);
 }
 
-std::vector<OptionText> option_texts(const CLI::App& app) {
-  std::vector<OptionText> result;
-  for (const CLI::Option* option : app.get_options()) {
-    OptionText text;
-    for (const std::string& name : option->get_snames()) text.names.push_back("-" + name);
-    for (const std::string& name : option->get_lnames()) text.names.push_back("--" + name);
-    if (option->get_items_expected_max() > 0) text.value = option->get_type_name();
-    text.help = option->get_description();
-    if (!option->get_default_str().empty()) {
-      text.help += fmt::format(" [{}]", option->get_default_str());
-    }
-    text.group = option->get_group();
-    if (option->check_lname("completion")) text.words = kShells;
-    if (option->check_lname("log-level")) text.words = kLevels;
-    result.push_back(std::move(text));
-  }
-  return result;
-}
-
 uid_t user_of(const std::string& text) {
   uid_t uid = 0;
   const char* const end = text.data() + text.size();
@@ -258,9 +240,10 @@ std::variant<DaemonOptions, DaemonExit> parse_daemon_options(
   try {
     app.parse(reversed);
     if (texts.version) return DaemonExit{0, proto::version_text("rdzvd")};
-    if (texts.man) return DaemonExit{0, man_page(option_texts(app))};
+    const auto all = proto::option_texts(app, {{"completion", kShells}, {"log-level", kLevels}});
+    if (texts.man) return DaemonExit{0, proto::man_page(kManPage, all)};
     if (!texts.completion.empty()) {
-      return DaemonExit{0, completion(option_texts(app), texts.completion)};
+      return DaemonExit{0, proto::completion("rdzvd", all, texts.completion)};
     }
     return converted(std::move(options), texts);
   } catch (const CLI::CallForHelp&) {

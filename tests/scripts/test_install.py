@@ -1,5 +1,6 @@
 """What cmake --install leaves: programs that run from wherever the folder is moved to, under any LD_LIBRARY_PATH."""
 
+import json
 import os
 import pathlib
 import re
@@ -8,6 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DDPRUN_TEST_BUILD", "."))
 # Libraries that a user's environment (conda's, for one) has other versions of.
 POISONED = ["libstdc++.so.6", "libgcc_s.so.1", "libgomp.so.1", "libfmt.so.9", "libspdlog.so.1.10", "libdnnl.so.2",
@@ -22,10 +24,10 @@ class Installed(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        first = pathlib.Path(cls.folder.name) / "first"
-        subprocess.run(["cmake", "--install", BUILD, "--prefix", first], check=True, capture_output=True)
+        cls.first = pathlib.Path(cls.folder.name) / "first"
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.first], check=True, capture_output=True)
         cls.prefix = pathlib.Path(cls.folder.name) / "moved to here"
-        shutil.move(first, cls.prefix)
+        shutil.move(cls.first, cls.prefix)
         poison = pathlib.Path(cls.folder.name) / "poison"
         poison.mkdir()
         for name in POISONED:
@@ -35,6 +37,9 @@ class Installed(unittest.TestCase):
     def run_program(self, *command, **more):
         return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60,
                               stdin=subprocess.DEVNULL, env=self.environment, cwd=self.folder.name, **more)
+
+    def programs(self):
+        return [self.prefix / "bin" / "ddprun", self.prefix / "bin" / "rdzvd", self.prefix / "libexec" / "ddprun" / "train"]
 
     def needed(self, program):
         text = subprocess.run(["readelf", "-d", program], check=True, capture_output=True, text=True).stdout
@@ -60,12 +65,48 @@ class Installed(unittest.TestCase):
         shared = self.needed(self.prefix / "bin" / "ddprun")
         self.assertEqual([name for name in shared if not PARTS_OF_LIBC.match(name)], [])
 
-    def test_the_manual_page_and_the_completions_are_installed(self):
-        for pattern in ("share/man/man1/ddprun.1*", "share/bash-completion/completions/ddprun"):
-            self.assertTrue(list(self.prefix.glob(pattern)), pattern)
+    def test_manual_pages_and_completions_of_all_programs_are_installed(self):
+        pages = ("man1/ddprun.1", "man1/ddprun-train.1", "man8/rdzvd.8")
+        for name in [*(f"share/man/{page}" for page in pages), *(
+                f"share/{place}" for program in ("ddprun", "train", "rdzvd") for place in (
+                    f"bash-completion/completions/{program}", f"zsh/site-functions/_{program}",
+                    f"fish/vendor_completions.d/{program}.fish"))]:
+            self.assertTrue((self.prefix / name).is_file(), name)
+            self.assertGreater((self.prefix / name).stat().st_size, 200, name)
+
+    def test_licenses_documents_and_the_schema_of_the_report_are_installed(self):
+        for name in ("LICENSE", "THIRD_PARTY_NOTICES", "README.md", "docs/progress.md", "docs/containment.md"):
+            self.assertTrue((self.prefix / "share" / "doc" / "ddprun" / name).is_file(), name)
+        json.loads((self.prefix / "share" / "ddprun" / "report.schema.json").read_text())
+
+    def test_the_manual_pages_name_only_documents_that_are_installed(self):
+        for page in (self.prefix / "share" / "man").rglob("*.[18]"):
+            for name in re.findall(r"docs/[a-z-]+\.md", page.read_text().replace("\\-", "-")):
+                self.assertTrue((self.prefix / "share" / "doc" / "ddprun" / name).is_file(), f"{page.name}: {name}")
+
+    def test_the_unit_file_starts_the_program_of_its_prefix(self):
+        unit = (self.prefix / "lib" / "systemd" / "system" / "rdzvd.service").read_text()
+        self.assertIn(f"\nExecStart={self.first}/bin/rdzvd $RDZVD_OPTIONS\n", unit)
+
+    def test_the_unit_file_of_a_prefix_with_spaces_is_quoted_and_destdir_is_no_part_of_it(self):
+        staging = pathlib.Path(self.folder.name) / "staging"
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", "/opt/100% dd"], check=True, capture_output=True,
+                       env=os.environ | {"DESTDIR": str(staging)})
+        unit = (staging / "opt/100% dd/lib/systemd/system/rdzvd.service").read_text()
+        self.assertIn('\nExecStart="/opt/100%% dd/bin/rdzvd" $RDZVD_OPTIONS\n', unit)
+
+    def test_no_program_holds_the_path_of_the_sources(self):
+        for program in self.programs():
+            self.assertNotIn(str(ROOT).encode() + b"/", program.read_bytes(), program.name)
+
+    def test_every_program_is_bound_at_its_start_and_protects_its_relocations(self):
+        for program in self.programs():
+            text = subprocess.run(["readelf", "-lWd", program], check=True, capture_output=True, text=True).stdout
+            self.assertIn("GNU_RELRO", text, program.name)
+            self.assertRegex(text, r"BIND_NOW|FLAGS_1.*NOW", program.name)
 
     def test_nothing_installed_names_the_build_folder_as_a_place_to_load_from(self):
-        for program in [self.prefix / "bin" / "ddprun", self.prefix / "libexec" / "ddprun" / "train"]:
+        for program in self.programs():
             text = subprocess.run(["readelf", "-d", program], check=True, capture_output=True, text=True).stdout
             self.assertNotIn(str(BUILD), text)
 

@@ -8,11 +8,13 @@
 #include <charconv>
 #include <utility>
 
+#include "proto/option_text.hpp"
 #include "proto/version.hpp"
 #include "trainer/compute/description.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/man_page.hpp"
 #include "trainer/run/option_names.hpp"
 
 namespace ddprun::trainer {
@@ -69,6 +71,12 @@ CLI::Validator one_of(std::vector<std::string> words) {
 EarlyExit usage_error(const std::string& message) {
   return {.code = kExitUsage, .text = fmt::format("train: {}\n", message)};
 }
+
+const std::vector<std::string> kOptimizers = {"sgd", "adamw"};
+const std::vector<std::string> kSchedules = {"constant", "step", "cosine"};
+const std::vector<std::string> kPrecisions = {"fp32", "bf16", "fp16"};
+const std::vector<std::string> kResumes = {"auto", "strict", "never"};
+const std::vector<std::string> kShells = {"bash", "zsh", "fish"};
 
 /// What CLI11 fills in before it becomes Options.
 struct Texts {
@@ -138,7 +146,7 @@ void add_optimizer_options(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--optimizer", texts.optimizer, "sgd or adamw")
       ->type_name("NAME")
       ->group(group)
-      ->check(one_of({"sgd", "adamw"}))
+      ->check(one_of(kOptimizers))
       ->capture_default_str();
   app.add_option("--lr", options.learning_rate, "Learning rate [sgd 0.05, adamw 0.001]")
       ->type_name("X")
@@ -157,7 +165,7 @@ void add_optimizer_options(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--schedule", texts.schedule, "constant, step or cosine; counts steps")
       ->type_name("NAME")
       ->group(group)
-      ->check(one_of({"constant", "step", "cosine"}))
+      ->check(one_of(kSchedules))
       ->capture_default_str();
   app.add_option("--step-epochs", options.step_epochs,
                  "With --schedule step: multiply the rate every so many epochs")
@@ -179,7 +187,7 @@ void add_optimizer_options(CLI::App& app, Options& options, Texts& texts) {
                  "fp32, bf16 or fp16 (with a dynamic loss scale); master weights are fp32")
       ->type_name("NAME")
       ->group(group)
-      ->check(one_of({"fp32", "bf16", "fp16"}))
+      ->check(one_of(kPrecisions))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the initial weights and the order of samples")
       ->type_name("N")
@@ -232,7 +240,7 @@ void add_checkpoint_options(CLI::App& app, Options& options, Texts& texts) {
          "never: from step 0, also after a restart")
       ->type_name("WHEN")
       ->group(group)
-      ->check(one_of({"auto", "strict", "never"}))
+      ->check(one_of(kResumes))
       ->capture_default_str();
   app.add_option("--checkpoint-every", texts.checkpoint_every,
                  "auto (a crash costs at most 5 s of work, writing less than 2 % of the time), a\n"
@@ -316,6 +324,12 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   app.get_formatter()->column_width(30);
   bool version = false;
   app.add_flag("--version", version, "Version, compiler, libraries");
+  bool man = false;
+  app.add_flag("--man", man, "Print the man page (for `man -l -`)");
+  std::string shell;
+  app.add_option("--completion", shell, "Print the completion of bash, zsh or fish")
+      ->type_name("SHELL")
+      ->check(one_of(kShells));
   add_data_options(app, options);
   add_batch_options(app, options);
   add_optimizer_options(app, options, texts);
@@ -332,6 +346,15 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
       return EarlyExit{
           .code = kExitSuccess,
           .text = proto::version_text("train") + "compute: " + compute_description() + "\n"};
+    }
+    const auto all = proto::option_texts(app, {{"completion", kShells},
+                                               {"optimizer", kOptimizers},
+                                               {"precision", kPrecisions},
+                                               {"resume", kResumes},
+                                               {"schedule", kSchedules}});
+    if (man) return EarlyExit{.code = kExitSuccess, .text = proto::man_page(kManPage, all)};
+    if (!shell.empty()) {
+      return EarlyExit{.code = kExitSuccess, .text = proto::completion("train", all, shell)};
     }
     convert(texts, options);
   } catch (const CLI::CallForHelp&) {

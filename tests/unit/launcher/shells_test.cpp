@@ -77,6 +77,19 @@ TEST_CASE("bash completes options, their values, PROGRAM and files in their plac
   CHECK(bash_offers(dir, "ddprun -- train zd") == "zdata.txt\n");
 }
 
+TEST_CASE("bash hands over to the completion of the bundled trainer behind it") {
+  const ddprun::test::TempDir dir;
+  need(dir, "bash");
+  write(dir / "ddprun.bash", completion_script("bash"));
+  write(dir / "ask.bash",
+        "source ./ddprun.bash\ncompopt() { :; }\n"
+        "_ddprun_train() { COMPREPLY=(\"asked for ${COMP_WORDS[COMP_CWORD]}\"); }\n"
+        "ask() { COMP_WORDS=(\"$@\"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _ddprun; "
+        "echo \"${COMPREPLY[*]}\"; }\n"
+        "ask ddprun --nproc-per-node = 2 train --ep\nask ddprun other.py --ep\n");
+  CHECK(run(dir, "bash ./ask.bash").output == "asked for --ep\n\n");
+}
+
 TEST_CASE("zsh reads its completion script") {
   const ddprun::test::TempDir dir;
   need(dir, "zsh");

@@ -2,6 +2,7 @@
 #include "trainer/run/options.hpp"
 
 #include <catch2/catch.hpp>
+#include <sstream>
 
 namespace ddprun::trainer {
 namespace {
@@ -48,6 +49,39 @@ TEST_CASE("words become what they mean") {
   CHECK(options.resume == Resume::strict);
   CHECK(options.checkpoint_every.steps == 20);
   CHECK(options.comm_timeout == std::chrono::seconds(3));
+}
+
+TEST_CASE("the man page and all completions of train name every option of its help") {
+  const auto printed = [](const std::string& argument) {
+    const EarlyExit exit = refused({argument});
+    CHECK(exit.code == 0);
+    return exit.text;
+  };
+  const std::string man = printed("--man");
+  const std::string bash = printed("--completion=bash");
+  const std::string zsh = printed("--completion=zsh");
+  const std::string fish = printed("--completion=fish");
+  CHECK_THAT(man, StartsWith(".TH DDPRUN-TRAIN 1 "));
+  std::istringstream help(printed("--help"));
+  int options = 0;
+  for (std::string line; std::getline(help, line);) {
+    const auto start = line.find("--");
+    if (line.find_first_not_of(' ') != start && !line.starts_with("  -h,")) continue;
+    if (start == std::string::npos) continue;
+    ++options;
+    const std::string name = line.substr(start, line.find_first_of(" =", start) - start);
+    INFO(name);
+    std::string in_roff;
+    for (const char c : name) in_roff += c == '-' ? "\\-" : std::string(1, c);
+    CHECK_THAT(man, Contains("\\fB" + in_roff + "\\fR"));
+    CHECK_THAT(bash, Contains(name));
+    CHECK_THAT(zsh, Contains(name));
+    CHECK_THAT(fish, Contains(" -l " + name.substr(2) + " "));
+  }
+  CHECK(options > 25);
+  CHECK_THAT(bash, Contains("--precision) COMPREPLY=($(compgen -W \"fp32 bf16 fp16\""));
+  CHECK_THAT(bash, Contains("--out) COMPREPLY=($(compgen -d"));
+  CHECK_THAT(refused({"--completion=tcsh"}).text, Contains("must be one of bash, zsh, fish"));
 }
 
 TEST_CASE("an unknown option suggests the nearest") {

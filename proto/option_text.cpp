@@ -1,5 +1,8 @@
-#include "rendezvous/daemon/option_text.hpp"
+#include "proto/option_text.hpp"
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -7,7 +10,7 @@
 
 #include "proto/version.hpp"
 
-namespace ddprun::rdzv {
+namespace ddprun::proto {
 namespace {
 
 /// Text that roff prints as it stands.
@@ -26,40 +29,6 @@ std::string roff_text(std::string_view text) {
   }
   return result;
 }
-
-constexpr std::string_view kManBegin = R"(.SH NAME
-rdzvd \- serves a PyTorch store, for rendezvous and for anyone
-.SH SYNOPSIS
-.B rdzvd
-[\fIOPTIONS\fR]
-.SH DESCRIPTION
-Serves one key\-value store in the protocol of PyTorch\(aqs TCPStore, in both of its dialects (1.13 and 2.x).
-PyTorch\(aqs own clients, torchrun\(aqs agents and the programs of ddprun can use it, unchanged.
-The first line on stdout is the address that it listens on.
-The keys live in memory and end with the program.
-.SH OPTIONS
-)";
-
-constexpr std::string_view kManEnd = R"(.SH SIGNALS
-SIGTERM, SIGINT and SIGHUP close all connections and end the program with 0.
-.SH EXIT STATUS
-0 stopped by a signal; 1 it could not listen; 2 the command line is wrong.
-.SH EXAMPLES
-.TP
-.B rdzvd
-On 127.0.0.1:29400, for this machine and this user.
-.TP
-.B rdzvd \-\-listen=[::]:29400 \-\-allow\-uid=any
-For the machines of a cluster and all their users.
-.TP
-.B torchrun \-\-rdzv\-backend=c10d \-\-rdzv\-endpoint=head:29400 \-\-rdzv\-conf=is_host=0 \-\-nnodes=2 train.py
-Agents that meet in it.
-.SH SECURITY
-The protocol has neither authentication nor encryption: whoever can connect can read and change every key.
-On loopback the kernel is asked whose each client is; beyond it, only a firewall or a private network keeps strangers out.
-.SH SEE ALSO
-.BR ddprun (1)
-)";
 
 std::string fish_quoted(std::string_view text) {
   std::string result = "'";
@@ -86,7 +55,10 @@ std::string zsh_escaped(std::string_view text) {
   return result;
 }
 
-std::string bash_completion(const std::vector<OptionText>& options) {
+/// A value that is a folder's name.
+constexpr std::string_view kFolder = "DIR";
+
+std::string bash_completion(const std::string& program, const std::vector<OptionText>& options) {
   std::string cases;
   std::vector<std::string> words;
   for (const OptionText& option : options) {
@@ -95,24 +67,26 @@ std::string bash_completion(const std::vector<OptionText>& options) {
       if (!option.words.empty()) {
         cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n",
                              name, fmt::join(option.words, " "));
+      } else if (option.value == kFolder) {
+        cases += fmt::format("    {}) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n", name);
       }
     }
   }
   return fmt::format(
-      "# bash completion of rdzvd\n"
-      "_rdzvd() {{\n"
+      "# bash completion of {0}\n"
+      "_ddprun_{0}() {{\n"
       "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}\n"
       "  if [[ $word == \"=\" ]]; then word=; elif [[ $before == \"=\" ]]; then "
       "before=${{COMP_WORDS[COMP_CWORD-2]}}; fi\n"
-      "  case $before in\n{}  esac\n"
-      "  COMPREPLY=($(compgen -W \"{}\" -- \"$word\"))\n"
+      "  case $before in\n{1}  esac\n"
+      "  COMPREPLY=($(compgen -W \"{2}\" -- \"$word\"))\n"
       "  [[ ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace\n"
       "}}\n"
-      "complete -F _rdzvd rdzvd\n",
-      cases, fmt::join(words, " "));
+      "complete -F _ddprun_{0} {0}\n",
+      program, cases, fmt::join(words, " "));
 }
 
-std::string zsh_completion(const std::vector<OptionText>& options) {
+std::string zsh_completion(const std::string& program, const std::vector<OptionText>& options) {
   std::string lines;
   for (const OptionText& option : options) {
     for (const std::string& name : option.names) {
@@ -121,21 +95,24 @@ std::string zsh_completion(const std::vector<OptionText>& options) {
           "  '{}{}[{}]{}' \\\n", name, flag || name.size() == 2 ? "" : "=",
           zsh_escaped(option.help),
           flag ? ""
-               : fmt::format(":{}:({})", zsh_escaped(option.value), fmt::join(option.words, " ")));
+          : option.value == kFolder
+              ? ":folder:_files -/"
+              : fmt::format(":{}:({})", zsh_escaped(option.value), fmt::join(option.words, " ")));
     }
   }
-  return "#compdef rdzvd\n_arguments -s \\\n" + lines + "  '*: :'\n";
+  return "#compdef " + program + "\n_arguments -s \\\n" + lines + "  '*: :'\n";
 }
 
-std::string fish_completion(const std::vector<OptionText>& options) {
-  std::string lines = "# fish completion of rdzvd\n";
+std::string fish_completion(const std::string& program, const std::vector<OptionText>& options) {
+  std::string lines = "# fish completion of " + program + "\n";
   for (const OptionText& option : options) {
-    std::string line = "complete -c rdzvd -f";
+    std::string line = "complete -c " + program + " -f";
     for (const std::string& name : option.names) {
       line += name.size() == 2 ? " -s " + name.substr(1) : " -l " + name.substr(2);
     }
     if (!option.value.empty()) line += " -x";
     if (!option.words.empty()) line += fmt::format(" -a '{}'", fmt::join(option.words, " "));
+    if (option.value == kFolder) line += " -a '(__fish_complete_directories)'";
     lines += line + " -d " + fish_quoted(option.help) + "\n";
   }
   return lines;
@@ -143,8 +120,33 @@ std::string fish_completion(const std::vector<OptionText>& options) {
 
 }  // namespace
 
-std::string man_page(const std::vector<OptionText>& options) {
-  std::string text = fmt::format(".TH RDZVD 8 \"\" \"ddprun {}\"\n{}", proto::version(), kManBegin);
+std::vector<OptionText> option_texts(const CLI::App& app,
+                                     const std::map<std::string, std::vector<std::string>>& words) {
+  std::vector<OptionText> result;
+  for (const CLI::Option* option : app.get_options()) {
+    OptionText text;
+    for (const std::string& name : option->get_snames()) text.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) {
+      text.names.push_back("--" + name);
+      if (const auto found = words.find(name); found != words.end()) text.words = found->second;
+    }
+    if (option->get_items_expected_max() > 0) text.value = option->get_type_name();
+    text.help = option->get_description();
+    if (!option->get_default_str().empty()) {
+      text.help += fmt::format(" [{}]", option->get_default_str());
+    }
+    text.group = option->get_group();
+    result.push_back(std::move(text));
+  }
+  return result;
+}
+
+std::string man_page(const ManPage& page, const std::vector<OptionText>& options) {
+  std::string title = page.name;
+  std::transform(title.begin(), title.end(), title.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::string text =
+      fmt::format(".TH {} {} \"\" \"ddprun {}\"\n{}", title, page.section, version(), page.begin);
   std::string group;
   for (const OptionText& option : options) {
     if (option.group != group) {
@@ -158,14 +160,15 @@ std::string man_page(const std::vector<OptionText>& options) {
     if (!option.value.empty()) names += fmt::format(" \\fI{}\\fR", roff_text(option.value));
     text += fmt::format(".TP\n{}\n{}\n", names, roff_text(option.help));
   }
-  return text + std::string(kManEnd);
+  return text + page.end;
 }
 
-std::string completion(const std::vector<OptionText>& options, const std::string& shell) {
-  if (shell == "bash") return bash_completion(options);
-  if (shell == "zsh") return zsh_completion(options);
-  if (shell == "fish") return fish_completion(options);
+std::string completion(const std::string& program, const std::vector<OptionText>& options,
+                       const std::string& shell) {
+  if (shell == "bash") return bash_completion(program, options);
+  if (shell == "zsh") return zsh_completion(program, options);
+  if (shell == "fish") return fish_completion(program, options);
   return "";
 }
 
-}  // namespace ddprun::rdzv
+}  // namespace ddprun::proto
