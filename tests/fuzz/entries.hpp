@@ -25,6 +25,10 @@ void fuzz_progress_page(const std::uint8_t* data, std::size_t size);
 /// the rest is cut.
 void fuzz_timer_file(const std::uint8_t* data, std::size_t size);
 
+/// What a worker prints, whole and in pieces: lines that move no cursor, rows within their width.
+/// The first byte chooses how the rest is cut, and the width of the terminal.
+void fuzz_stream_text(const std::uint8_t* data, std::size_t size);
+
 /// ddprun's command line over the real table of options: words that end with a NUL byte; those that
 /// begin with `PET_` are environment variables, NAME=VALUE.
 void fuzz_command_line(const std::uint8_t* data, std::size_t size);

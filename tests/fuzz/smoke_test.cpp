@@ -58,6 +58,10 @@ TEST_CASE("any bytes keep every promise of torch's timer file") {
   CHECK(replay(fuzz_timer_file, "timer_file", 20000) > 0);
 }
 
+TEST_CASE("any bytes that a worker prints end as lines and rows") {
+  CHECK(replay(fuzz_stream_text, "stream_text", 20000) > 0);
+}
+
 TEST_CASE("any bytes keep every promise of control frames and hellos") {
   CHECK(replay(fuzz_frame, "frame", 20000) > 0);
 }
