@@ -17,8 +17,7 @@ class KillAWorker(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.project = pathlib.Path(folder.name) / "a project"
-        (self.project / "scripts").mkdir(parents=True)
-        shutil.copy(ROOT / "scripts" / "kill-a-worker", self.project / "scripts")
+        shutil.copytree(ROOT / "scripts", self.project / "scripts")
 
     def run_script(self, *arguments, **environment):
         return subprocess.run([self.project / "scripts" / "kill-a-worker", *arguments], capture_output=True, text=True,
