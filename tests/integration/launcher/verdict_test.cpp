@@ -221,8 +221,8 @@ TEST_CASE("a culprit that dies slowly is found by its log file, too") {
 }
 
 TEST_CASE("workers that fail of the same cause are reported as that and not as victims") {
-  const auto result = test::run_script({"--nproc-per-node=2"},
-                                       "trap '' TERM; echo 'ValueError: bad lr' >&2; exit 1");
+  const auto result = test::run_script(
+      {"--nproc-per-node=2"}, "trap '' TERM; sleep 0.3; echo 'ValueError: bad lr' >&2; exit 1");
   CAPTURE(result.job.err);
   CHECK(result.job.status == 1);
   CHECK(result.job.err.find("ddprun: all 2 workers failed the same way; first: rank ") !=
