@@ -182,11 +182,10 @@ TEST_CASE("a bad number is refused with what was expected") {
   CHECK(accepted({"--node-count", " +3 ", "p"}).integer("node-count") == 3);
 }
 
-TEST_CASE("a word that is no choice is refused and the nearest choice is named") {
+TEST_CASE("a word that is no choice is refused and the nearest choice is named, in any case") {
   CHECK(refused({"--color=gren", "p"}) ==
         "--color=gren: expected red or green; did you mean green?");
-  CHECK(refused({"--color=GREEN", "p"}) ==
-        "--color=GREEN: expected red or green; did you mean green?");
+  CHECK(accepted({"--color=GREEN", "p"}).text("color") == "green");  // as --log-level=INFO
   CHECK(refused({"--color=xyz", "p"}) == "--color=xyz: expected red or green");
 }
 
