@@ -314,10 +314,10 @@ TEST_CASE("a signal ends the wait for a restart") {
 TEST_CASE("a launcher above ddprun gets the culprit's error file") {
   const test::TempDir folder;
   Job job;
-  auto settings = job.settings();
   const std::string script =
       "echo '{\"message\": {\"message\": \"Error: bad lr\"}}' > $TORCHELASTIC_ERROR_FILE; exit 5";
   const auto run = [&](const std::string& path) {
+    auto settings = job.settings();
     settings.environment.emplace_back("TORCHELASTIC_ERROR_FILE", path);
     return test::run({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c", script},
                      settings);
