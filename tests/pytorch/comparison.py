@@ -49,8 +49,9 @@ def file(name):
 
 ALL = (
     Program("ddp", "DistributedDataParallel", (file("ddp.py"),)),
-    Program("gpt", "small GPT, DDP, accumulation", (file("gpt.py"), "--steps=8", "--out=checkpoints"), ("--standalone",)),
-    Program("restart", "kill -9 of rank 1, checkpoint", (file("restart.py"),), ("--max-restarts=3",),
+    Program("gpt", "small GPT, DDP, accumulation", (file("gpt.py"), "--steps=8", "--out=checkpoints"), ("--standalone",),
+            torch_min=(2, 0)),
+    Program("restart", "kill -9 of rank 1, checkpoint", (file("restart.py"),), ("--max_restarts=3",),
             torchrun_trouble=OLD_ADDRESSES),
     Program("fsdp2", "FSDP2, fully_shard", (file("fsdp2.py"),), torch_min=(2, 6)),
     Program("checkpoint", "torch.distributed.checkpoint", (file("checkpoint.py"),), torch_min=(2, 6)),
@@ -63,7 +64,7 @@ ALL = (
     Program("arguments", "arguments and variables", (file("arguments.py"), "--lr", "0.1", "a b", "--nproc-per-node=9"),
             ("--max_restarts=2", "--role=trainer")),
     Program("module", "-m package.train", ("package.train", "--epochs=3"), ("-m",)),
-    Program("run-path", "--run-path", (file("arguments.py"), "one", "two"), ("--run-path",)),
+    Program("run-path", "--run-path", (file("arguments.py"), "one", "two"), ("--run_path",)),
     Program("tqdm", "tqdm bars on all ranks", (file("bars.py"),), packages=("tqdm",)),
     Program("trainer", "transformers.Trainer, GPT-2", (file("hf_trainer.py"),), packages=("transformers", "accelerate")),
     Program("accelerate", "accelerate.Accelerator", (file("hf_accelerate.py"),), packages=("accelerate",)),
@@ -108,7 +109,7 @@ def run_under(launcher, program, torch, limit_s=None):
         troubles.append(program.torchrun_trouble)
     environment = torch.environment(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", PYTHONPATH=str(PROGRAMS))
     environment["PATH"] = f"{pathlib.Path(torch.python).parent}:{environment['PATH']}"
-    command = launcher(f"--nproc-per-node={WORKERS}", *program.options, *program.words)
+    command = launcher(f"--nproc_per_node={WORKERS}", *program.options, *program.words)
     for attempt in range(ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix="ddprun_compare_") as folder:
             begin = time.monotonic()

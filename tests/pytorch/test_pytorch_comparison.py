@@ -11,6 +11,9 @@ from harness import BIN, TorchTest, run, with_each_torchrun
 class Comparison(TorchTest):
     def check(self, torch, name):
         program = next(program for program in comparison.ALL if program.name == name)
+        reason = comparison.not_runnable(program, torch)
+        if reason:
+            self.skipTest(f"{name} {reason}")
         ends = [comparison.run_under(launcher, program, torch) for launcher in (torch.torchrun, torch.ddprun)]
         difference = comparison.difference(program, *ends)
         self.assertEqual(difference, "", f"{difference}\n--- torchrun\n{ends[0].output}\n--- ddprun\n{ends[1].output}")
@@ -57,7 +60,7 @@ class Comparison(TorchTest):
         script.chmod(0o755)
         environment = torch.environment()
         environment["PATH"] = f"{links}{os.pathsep}{environment['PATH']}"
-        result = run([script, *options, comparison.file("ddp.py")], environment, self.folder)
+        result = run([script, *torch.ddprun()[1:], comparison.file("ddp.py")], environment, self.folder)
         self.assertEqual(result.status, 0, result)
         self.assertEqual(len(comparison.result_lines(result.out)), 12, result)
 

@@ -12,6 +12,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "compare-with-torchrun"
 
+# How long the pretended launcher's processes sleep: by it they are told from those of other tests.
+SLEEP = f"1000.{os.getpid()}"
+
 FAKE_LAUNCHER = """
 import os, subprocess, sys
 words = sys.argv[1:]
@@ -19,8 +22,8 @@ module = "-m" in words
 while words[0].startswith("-"): words.pop(0)
 fault = os.environ.get("FAKE_FAULT", "") if FAULTY else ""
 if fault == "silence" or os.environ.get("FAKE_FAULT") == "silence of both": sys.exit(0)
-if fault == "hang": subprocess.run(["sleep", "1000.125"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-if fault == "leftover": subprocess.Popen(["setsid", "sleep", "1000.125"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+if fault == "hang": subprocess.run(["sleep", "SLEEP"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+if fault == "leftover": subprocess.Popen(["setsid", "sleep", "SLEEP"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 status = 0
 for rank in range(2):
     done = subprocess.run([sys.executable, *(["-m"] if module else []), *words], env=os.environ | {"RANK": str(rank)},
@@ -37,12 +40,13 @@ class CompareWithTorchrun(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.folder / "venv"], check=True, timeout=60)
+        launcher = FAKE_LAUNCHER.replace("SLEEP", SLEEP)
         site = next((self.folder / "venv" / "lib").glob("python*/site-packages"))
         self.write(site / "torch" / "__init__.py", "")
         self.write(site / "torch" / "version.py", "__version__ = '2.15.0'\n")
         self.write(site / "torch" / "distributed" / "__init__.py", "")
-        self.write(site / "torch" / "distributed" / "run.py", "FAULTY = False\n" + FAKE_LAUNCHER)
-        self.write(self.folder / "bin" / "ddprun", "#!/usr/bin/env python3\nFAULTY = True\n" + FAKE_LAUNCHER, 0o755)
+        self.write(site / "torch" / "distributed" / "run.py", "FAULTY = False\n" + launcher)
+        self.write(self.folder / "bin" / "ddprun", "#!/usr/bin/env python3\nFAULTY = True\n" + launcher, 0o755)
 
     def write(self, path, text, mode=0o644):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +63,7 @@ class CompareWithTorchrun(unittest.TestCase):
         found = []
         for command in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
             try:
-                if b"1000.125" in command.read_bytes():
+                if SLEEP.encode() in command.read_bytes():
                     found.append(command)
             except OSError:
                 pass  # it ended meanwhile
