@@ -8,6 +8,7 @@ Used by scripts/compare-with-torchrun and by test_pytorch_comparison.py.
 import dataclasses
 import pathlib
 import re
+import socket
 import subprocess
 import tempfile
 import time
@@ -102,6 +103,12 @@ def not_runnable(program, torch):
     return f"not installed: {', '.join(asked.stdout.split())}" if asked.stdout.strip() else ""
 
 
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
 def run_under(launcher, program, torch, limit_s=None):
     """Runs `program` by `launcher`: torch.ddprun or torch.torchrun."""
     troubles = [EXIT_ABORT]
@@ -109,7 +116,10 @@ def run_under(launcher, program, torch, limit_s=None):
         troubles.append(program.torchrun_trouble)
     environment = torch.environment(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", PYTHONPATH=str(PROGRAMS))
     environment["PATH"] = f"{pathlib.Path(torch.python).parent}:{environment['PATH']}"
-    command = launcher(f"--nproc_per_node={WORKERS}", *program.options, *program.words)
+    options = [f"--nproc_per_node={WORKERS}", *program.options]
+    if launcher == torch.torchrun and torch.release < (2, 12):
+        options.insert(0, f"--master_port={free_port()}")  # such a torchrun always takes 29500, and tests run side by side
+    command = launcher(*options, *program.words)
     for attempt in range(ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix="ddprun_compare_") as folder:
             begin = time.monotonic()
