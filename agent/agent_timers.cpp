@@ -37,7 +37,7 @@ void Agent::watch_timers() {
                                       [this](const ExpiredTimer& timer) { on_timer(timer); }});
 }
 
-/// Whoever may write into the pipe names a process: only those of the job are signalled.
+/// Any process that may write into the pipe can name another: only those of the job are signalled.
 void Agent::on_timer(const ExpiredTimer& timer) {
   if (!round_ || round_->group.stopping()) return;
   const auto& workers = round_->group.workers();

@@ -230,7 +230,7 @@ void LiveRows::control(const EscapeSequence& sequence, std::string& finished) {
     case 'G':
       return step_column(count - 1 - static_cast<int>(column_));
     case 'H':
-    case 'f':  // there is no screen whose corner it could mean: the uppermost live row
+    case 'f':  // the corner of the screen is not the worker's: its uppermost live row
       column_ = 0;
       return move_up(static_cast<int>(row_));
     case 'J':

@@ -21,7 +21,7 @@ enum class LineEnding {
   none,     ///< a piece of a line: cut at the limit, or given early
 };
 
-/// A Sink has three members, whose views are valid during the call:
+/// A Sink has three members; their views are valid during the call:
 ///   void lines(std::string_view block)                   one or more whole lines, each with its
 ///                                                        newline and without carriage returns
 ///   void line(std::string_view text, LineEnding ending)  any other line, or a piece of one

@@ -11,7 +11,7 @@ namespace ddprun::agent {
 /// controls the terminal (U+0080 to U+009F).
 std::size_t character_bytes(std::string_view text);
 
-/// Whether the text is the beginning of a UTF-8 character whose other bytes may follow.
+/// Whether the text is the beginning of a UTF-8 character; its other bytes may follow.
 bool is_character_part(std::string_view text);
 
 /// Columns of one character: 0 (it joins the one before it), 1 or 2. Bytes that are no UTF-8

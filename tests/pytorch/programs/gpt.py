@@ -1,4 +1,4 @@
-"""A small GPT trained on generated text, as scripts for language models are written: options on the command line, DDP
+"""A small GPT trained on generated text, as training scripts are written: options on the command line, DDP
 with gradient accumulation, a cosine schedule, gradient clipping, evaluation and a checkpoint by rank 0."""
 
 import argparse
