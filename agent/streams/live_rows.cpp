@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace ddprun::agent {
 namespace {
@@ -12,14 +13,20 @@ constexpr std::size_t kTabColumns = 8;
 
 bool is_blank(const char* text) { return std::strcmp(text, " ") == 0; }
 
+bool begins_text(std::string_view bytes) {
+  if (bytes.starts_with(kEscape)) return read_escape(bytes).kind == EscapeSequence::Kind::style;
+  return !bytes.empty() && (bytes[0] == '\t' || static_cast<unsigned char>(bytes[0]) >= 0x20);
+}
+
 }  // namespace
 
 void LiveRows::set_columns(int columns) {
   columns_ = columns;
   if (columns <= 0) return;
   for (Row& row : rows_) {
-    if (row.redrawn && row.cells.size() > static_cast<std::size_t>(columns))
-      row.cells.resize(static_cast<std::size_t>(columns));
+    if (!row.redrawn || row.cells.size() <= static_cast<std::size_t>(columns)) continue;
+    row.cells.resize(static_cast<std::size_t>(columns));
+    row.too_long = true;
   }
 }
 
@@ -33,8 +40,11 @@ bool LiveRows::write(std::string_view bytes, Clock::time_point now, std::string&
     bytes = joined;
   }
   const Row& row = rows_[row_];
-  if (row.redrawn && column_ > 0 && column_ == row.cells.size() && now - written_ >= kBarRests)
+  const bool at_its_end = row.redrawn && column_ > 0 && column_ == row.cells.size();
+  if (at_its_end && now - written_ >= kBarRests && begins_text(bytes)) {
+    if (row.too_long) overflow_.clear();  // the end of the bar
     beside_bar_ = true;
+  }
   written_ = now;
   while (!bytes.empty()) {
     const char c = bytes.front();
@@ -48,13 +58,13 @@ bool LiveRows::write(std::string_view bytes, Clock::time_point now, std::string&
       taken = sequence.bytes;
       control(sequence, finished);
     } else if (c == '\n') {
+      if (moved_up_) leave_out_of_reach(finished);
       newline(finished);
     } else if (c == '\r') {
-      step_column(-static_cast<int>(column_));
-      rows_[row_].redrawn = true;
-      overflow_.clear();
-      beside_bar_ = false;
+      carriage_return();
     } else if (c == '\b') {
+      if (column_ > 0 && column_ == rows_[row_].cells.size()) keep_frame();
+      overflow_.clear();
       step_column(-1);
     } else if (c == '\t') {
       for (auto left = kTabColumns - column_ % kTabColumns; left > 0; --left) put(" ");
@@ -65,6 +75,7 @@ bool LiveRows::write(std::string_view bytes, Clock::time_point now, std::string&
         break;
       }
       taken = std::max<std::size_t>(1, taken);
+      if (moved_up_) leave_out_of_reach(finished);
       put(bytes.substr(0, taken));
     }
     bytes.remove_prefix(taken);
@@ -124,28 +135,92 @@ void LiveRows::put_cell(std::string_view text) {
   ++column_;
 }
 
-void LiveRows::newline(std::string& finished) {
-  column_ = 0;
+/// What is drawn next may be the same bar, or a line of text.
+void LiveRows::keep_frame() {
+  Row& row = rows_[row_];
+  if (beside_bar_ || text_of(row, static_cast<int>(kRowColumnsMax)).empty()) return;
+  const bool wide = columns_ > 0 && row.cells.size() > static_cast<std::size_t>(columns_);
+  if (wide) row.cells.resize(static_cast<std::size_t>(columns_));
+  row.frame = row.cells;
+  row.too_long = wide || !overflow_.empty();
+}
+
+void LiveRows::carriage_return() {
+  if (column_ > 0) keep_frame();
+  rows_[row_].redrawn = true;
+  step_column(-static_cast<int>(column_));
+  overflow_.clear();
   beside_bar_ = false;
-  // Programs that draw several rows, or hide the cursor, draw no line of text behind a bar: theirs
-  // is only too long.
-  const bool draws_rows = cursor_hidden_ || rows_[row_].visited;
-  if (draws_rows) overflow_.clear();
-  if (!overflow_.empty()) {  // the bar stays where it is
+}
+
+/// Whether the row is mostly what it was before.
+bool LiveRows::like_frame() const {
+  const Row& row = rows_[row_];
+  std::size_t same = 0;
+  for (std::size_t i = 0; i < std::min(row.frame.size(), row.cells.size()); ++i)
+    same += std::strcmp(row.frame[i].text, row.cells[i].text) == 0 ? 1 : 0;
+  return same >= row.frame.size() / 2;
+}
+
+/// A bar that fills the width of the terminal, or all but a column of it, was drawn again much as
+/// it was before; what goes beyond is text that was printed behind it. Of other bars that can't be
+/// told.
+bool LiveRows::text_behind_bar() const {
+  const Row& row = rows_[row_];
+  const auto width = static_cast<std::size_t>(columns_);
+  const std::size_t drawn = row.frame.size();
+  const bool full = columns_ > 0 && drawn <= width && drawn + 1 >= width;
+  const bool beyond = column_ > drawn + 1 || !overflow_.empty();
+  return full && beyond && !row.too_long && like_frame();
+}
+
+/// The bar stays, and the text is a line of its own.
+void LiveRows::split_off_text() {
+  Row& row = rows_[row_];
+  Row text;
+  const auto end = row.cells.begin() + static_cast<std::ptrdiff_t>(row.frame.size());
+  text.cells.assign(end, row.cells.end());
+  row.cells.erase(end, row.cells.end());
+  overflow_ = text_of(text, static_cast<int>(kRowColumnsMax)) + overflow_;
+  beside_bar_ = true;
+}
+
+void LiveRows::newline(std::string& finished) {
+  if (!beside_bar_ && text_behind_bar()) split_off_text();
+  column_ = 0;
+  if (beside_bar_ && !overflow_.empty()) {
     finished += overflow_;
     finished += '\n';
     overflow_.clear();
     return;
   }
+  beside_bar_ = false;
+  Row& row = rows_[row_];
+  // Programs that hide the cursor print no long lines among their rows: those are only too long. So
+  // is a bar that was too long before.
+  const bool cut = cursor_hidden_ || (row.too_long && like_frame());
+  if (!cut) row.tail = std::move(overflow_);
+  overflow_.clear();
+  const bool may_come_back = row.redrawn && !text_of(row, 1000).empty();
+  row.left_at = written_;
   ++row_;
   if (row_ == rows_.size()) rows_.emplace_back();
   if (holds_empty_ && rows_.size() <= kRowsMax && all_empty()) return;
-  leave_above(cursor_hidden_ && depth_ == 0 ? kRowsMax : depth_, finished);
+  // A bar below this one may follow, from which the cursor comes back.
+  leave_above(cursor_hidden_ ? kRowsMax : std::max<std::size_t>(depth_, may_come_back ? 1 : 0),
+              finished);
+}
+
+/// Programs that hide the cursor move up to the first of their rows, and write from there: what is
+/// above is final.
+void LiveRows::leave_out_of_reach(std::string& finished) {
+  moved_up_ = false;
+  while (cursor_hidden_ && row_ > 0 && rows_.size() > depth_ + 1) leave_front(finished);
 }
 
 /// The front row is final.
 void LiveRows::leave_front(std::string& finished) {
-  finished += text_of(rows_.front(), static_cast<int>(kRowColumnsMax));
+  finished += line_of(rows_.front());
   finished += '\n';
   rows_.pop_front();
   --row_;
@@ -183,6 +258,7 @@ void LiveRows::move_up(int rows) {
     rows_[row_].visited = true;
   }
   depth_ = std::min(kRowsMax, std::max(depth_, rows_.size() - 1 - row_));
+  moved_up_ = true;
   overflow_.clear();
   beside_bar_ = false;
   redrawn_ = true;
@@ -190,6 +266,7 @@ void LiveRows::move_up(int rows) {
 
 void LiveRows::move_down(int rows) {
   for (int i = 0; i < std::min(rows, static_cast<int>(kRowsMax)); ++i) {
+    rows_[row_].left_at = written_;
     if (row_ + 1 == rows_.size()) {
       if (rows_.size() >= kRowsMax) return;
       rows_.emplace_back();
@@ -262,6 +339,7 @@ void LiveRows::control(const EscapeSequence& sequence, std::string& finished) {
 }
 
 void LiveRows::erase_in_row(int what) {
+  if (column_ > 0 || what == 2) keep_frame();
   Row& row = rows_[row_];
   if (!row.cells.empty()) row.redrawn = redrawn_ = true;
   const std::size_t size = row.cells.size();
@@ -313,6 +391,7 @@ std::string LiveRows::text_of(const Row& row, int columns_max) const {
   if (size > 0 && size < row.cells.size() && row.cells[size].text[0] == '\0') --size;
   std::string text;
   std::uint16_t style = 0;
+  bool after_wide = false;
   for (std::size_t i = 0; i < size; ++i) {
     const Cell& cell = row.cells[i];
     if (cell.style != style) {
@@ -320,10 +399,23 @@ std::string LiveRows::text_of(const Row& row, int columns_max) const {
       if (cell.style != 0) text += "\x1b[" + styles_[cell.style] + "m";
       style = cell.style;
     }
-    text += cell.text;
+    // Half of a wide character is none.
+    const bool wide = cell.text[0] != '\0' && cell.text[1] != '\0' && text_columns(cell.text) == 2;
+    const bool whole = i + 1 < size && row.cells[i + 1].text[0] == '\0';
+    const bool second_half = cell.text[0] == '\0';
+    if ((wide && !whole) || (second_half && !after_wide)) {
+      text += ' ';
+    } else {
+      text += cell.text;
+    }
+    after_wide = wide && whole;
   }
   if (style != 0) text += "\x1b[0m";
   return text;
+}
+
+std::string LiveRows::line_of(const Row& row) const {
+  return text_of(row, static_cast<int>(kRowColumnsMax)) + row.tail;
 }
 
 void LiveRows::settle(Clock::time_point now, std::string& finished) {
@@ -338,13 +430,17 @@ std::optional<LiveRows::Clock::time_point> LiveRows::settles_at() const {
   if (row_ == 0 || (holds_empty_ && all_empty())) return std::nullopt;
   if (rows_.front().visited && cursor_hidden_) return std::nullopt;
   const bool drawn = rows_.front().visited || cursor_hidden_;
-  return written_ + (drawn ? std::chrono::milliseconds(kSettleDrawn) : kSettle);
+  return rows_.front().left_at + (drawn ? std::chrono::milliseconds(kSettleDrawn) : kSettle);
 }
 
 void LiveRows::finish(std::string& finished) {
-  if (!pending_.starts_with(kEscape)) {
-    for (const char c : pending_) put(std::string_view(&c, 1));
+  // The text behind a command that has no end; not a piece of a sequence.
+  const bool text = !pending_.starts_with(kEscape) || pending_.starts_with("\x1b]");
+  for (const char c : text ? std::string_view(pending_) : std::string_view()) {
+    if (c != kEscape) put(std::string_view(&c, 1));
   }
+  if (!beside_bar_ && !cursor_hidden_ && !(rows_[row_].too_long && like_frame()))
+    rows_[row_].tail = std::move(overflow_);
   const auto has_text = [this](const Row& row) {
     return !text_of(row, static_cast<int>(kRowColumnsMax)).empty();
   };
@@ -354,7 +450,7 @@ void LiveRows::finish(std::string& finished) {
   const bool any = std::any_of(rows_.begin(), below, has_text);
   for (auto row = rows_.begin(); row != (any ? below : rows_.end()); ++row) {
     if (!has_text(*row)) continue;
-    finished += text_of(*row, static_cast<int>(kRowColumnsMax));
+    finished += line_of(*row);
     finished += '\n';
   }
   if (!overflow_.empty() && beside_bar_) finished += overflow_ + "\n";

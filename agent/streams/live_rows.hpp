@@ -66,15 +66,26 @@ class LiveRows {
   };
   struct Row {
     std::vector<Cell> cells;
-    bool redrawn = false;  // a part of it was written again: it is a bar
-    bool visited = false;  // the cursor came up to it
+    bool redrawn = false;         // a part of it was written again: it is a bar
+    bool visited = false;         // the cursor came up to it
+    std::vector<Cell> frame;      // as it was drawn before
+    bool too_long = false;        // that was longer than the terminal
+    Clock::time_point left_at{};  // when the cursor went to the row below
+    std::string tail;             // of a line of text, what is beyond the terminal's width
   };
 
+  /// Where the text behind a bar begins, which a program has printed without ending the bar.
+  [[nodiscard]] bool text_behind_bar() const;
+  void split_off_text();
+  void carriage_return();
+  void keep_frame();
+  [[nodiscard]] bool like_frame() const;
   void put(std::string_view character);
   void put_cell(std::string_view text);
   void newline(std::string& finished);
   void move_up(int rows);
   void move_down(int rows);
+  void leave_out_of_reach(std::string& finished);
   void control(const EscapeSequence& sequence, std::string& finished);
   void erase_in_row(int what);
   void erase_rows(int what);
@@ -84,6 +95,8 @@ class LiveRows {
   [[nodiscard]] bool all_empty() const;
   [[nodiscard]] std::size_t cells() const;
   [[nodiscard]] std::string text_of(const Row& row, int columns_max) const;
+  /// As a line that is final.
+  [[nodiscard]] std::string line_of(const Row& row) const;
   void step_column(int columns);
 
   int columns_ = 0;
@@ -92,10 +105,11 @@ class LiveRows {
   std::size_t row_ = 0;
   std::size_t column_ = 0;
   std::size_t depth_ = 0;       // how far the program moves up
+  bool moved_up_ = false;       // and has written nothing since
   bool cursor_hidden_ = false;  // as programs do that draw several rows
-  bool beside_bar_ = false;     // text behind a bar, which is a line of its own
+  bool beside_bar_ = false;     // the cursor is on a line of text below a bar that stays
   bool redrawn_ = false;        // by the present write
-  std::string overflow_;        // that line, or what of a bar is longer than the terminal
+  std::string overflow_;        // that line, or what is beyond the width of the present row
   std::string pending_;         // the beginning of an escape sequence or a character
   std::string style_;           // parameters of the present style
   std::uint16_t style_number_ = 0;

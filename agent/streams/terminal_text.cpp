@@ -25,6 +25,23 @@ std::size_t bytes_announced(char first) {
   return between(first, 0xf0, 0xf4) ? 4 : 0;
 }
 
+/// Not for overlong forms, surrogates, what is beyond U+10FFFF, and U+0080 to U+009F.
+bool second_byte_fits(char first, char second) {
+  switch (static_cast<unsigned char>(first)) {
+    case 0xc2:
+    case 0xe0:
+      return between(second, 0xa0, 0xbf);
+    case 0xed:
+      return between(second, 0x80, 0x9f);
+    case 0xf0:
+      return between(second, 0x90, 0xbf);
+    case 0xf4:
+      return between(second, 0x80, 0x8f);
+    default:
+      return true;
+  }
+}
+
 wchar_t code_point(std::string_view character) {
   constexpr unsigned kFirstByteBits[] = {0x7f, 0x1f, 0x0f, 0x07};
   std::uint32_t code =
@@ -44,13 +61,21 @@ int library_columns(wchar_t code) {
   return columns < 0 ? 1 : columns;
 }
 
-/// Of `ESC ]`: the text ends with BEL or `ESC \`.
-EscapeSequence read_command(std::string_view text) {
-  const auto end = text.find_first_of(std::string_view("\x07\x1b"), 2);
-  if (end == std::string_view::npos || (text[end] == kEscape && end + 1 == text.size()))
-    return {EscapeSequence::Kind::incomplete, 0, '\0', {}};
+/// What begins a string that ends with BEL or `ESC \`: commands, device controls (images), private
+/// messages.
+bool begins_string(char c) { return std::string_view("]P_^X").find(c) != std::string_view::npos; }
+
+/// A program that forgets the end of its title must not lose the lines behind it.
+EscapeSequence read_string(std::string_view text) {
+  using enum EscapeSequence::Kind;
+  const auto end = static_cast<std::size_t>(
+      std::find_if(text.begin() + 2, text.end(), [](char c) { return between(c, 0, 0x1f); }) -
+      text.begin());
+  if (end == text.size() || (text[end] == kEscape && end + 1 == text.size()))
+    return {incomplete, 0, '\0', {}};
+  if (text[end] != kBell && text[end] != kEscape) return {other, 1, '\0', {}};
   const std::size_t bytes = text[end] == kBell ? end + 1 : text[end + 1] == '\\' ? end + 2 : end;
-  return {EscapeSequence::Kind::command, bytes, '\0', text.substr(2, end - 2)};
+  return {text[1] == ']' ? command : other, bytes, '\0', text.substr(2, end - 2)};
 }
 
 EscapeSequence read_control(std::string_view text) {
@@ -60,8 +85,12 @@ EscapeSequence read_control(std::string_view text) {
                                text.begin());
   if (end == text.size()) return {EscapeSequence::Kind::incomplete, 0, '\0', {}};
   if (!between(text[end], 0x40, 0x7e)) return {EscapeSequence::Kind::other, 1, '\0', {}};
-  const auto kind = text[end] == 'm' ? EscapeSequence::Kind::style : EscapeSequence::Kind::control;
-  return {kind, end + 1, text[end], text.substr(2, end - 2)};
+  const std::string_view parameters = text.substr(2, end - 2);
+  // Others with this end are settings of the keyboard, which would outlive the job.
+  const bool style =
+      text[end] == 'm' && parameters.find_first_not_of("0123456789;:") == std::string_view::npos;
+  return {style ? EscapeSequence::Kind::style : EscapeSequence::Kind::control, end + 1, text[end],
+          parameters};
 }
 
 }  // namespace
@@ -72,7 +101,7 @@ std::size_t character_bytes(std::string_view text) {
   for (std::size_t i = 1; i < bytes; ++i) {
     if (!between(text[i], 0x80, 0xbf)) return 0;
   }
-  return between(text[0], 0xc2, 0xc2) && between(text[1], 0x80, 0x9f) ? 0 : bytes;
+  return bytes > 1 && !second_byte_fits(text[0], text[1]) ? 0 : bytes;
 }
 
 bool is_character_part(std::string_view text) {
@@ -145,8 +174,8 @@ EscapeSequence read_escape(std::string_view text) {
   EscapeSequence sequence{EscapeSequence::Kind::incomplete, 0, '\0', {}};
   if (seen.size() >= 2 && seen[1] == '[') {
     sequence = read_control(seen);
-  } else if (seen.size() >= 2 && seen[1] == ']') {
-    sequence = read_command(seen);
+  } else if (seen.size() >= 2 && begins_string(seen[1])) {
+    sequence = read_string(seen);
   } else if (seen.size() >= 2 && between(seen[1], 0x20, 0x2f)) {
     if (seen.size() >= 3) sequence = {EscapeSequence::Kind::other, 3, '\0', {}};
   } else if (seen.size() >= 2) {
@@ -159,14 +188,38 @@ EscapeSequence read_escape(std::string_view text) {
 
 bool stays_in_line(std::string_view line) {
   if (line.find_first_of(std::string_view("\r\b")) != std::string_view::npos) return false;
+  bool link_open = false;
   for (auto at = line.find(kEscape); at != std::string_view::npos; at = line.find(kEscape, at)) {
     const EscapeSequence sequence = read_escape(line.substr(at));
     const bool link =
         sequence.kind == EscapeSequence::Kind::command && sequence.parameters.starts_with("8;");
     if (sequence.kind != EscapeSequence::Kind::style && !link) return false;
+    if (link) link_open = sequence.parameters != "8;;";
     at += sequence.bytes;
   }
-  return true;
+  return !link_open;
+}
+
+std::string without_controls(std::string_view line) {
+  std::string clean;
+  std::size_t copied = 0;
+  for (std::size_t at = 0; at < line.size();) {
+    const bool control = between(line[at], 0, 0x1f) || between(line[at], 0x7f, 0x9f);
+    const bool harmless = line[at] == '\t' || line[at] == kBell || line[at] == kEscape;
+    const std::size_t bytes = character_bytes(line.substr(at));
+    const bool wide_control =
+        between(line[at], 0xc2, 0xc2) && at + 1 < line.size() && between(line[at + 1], 0x80, 0x9f);
+    if ((control && !harmless) || wide_control) {
+      clean += line.substr(copied, at - copied);
+      clean += '?';
+      at += wide_control ? 2 : 1;
+      copied = at;
+    } else {
+      at += std::max<std::size_t>(1, bytes);
+    }
+  }
+  if (copied > 0) clean += line.substr(copied);
+  return clean;
 }
 
 }  // namespace ddprun::agent

@@ -8,7 +8,8 @@
 namespace ddprun::agent {
 
 /// Bytes of the UTF-8 character that the text begins with; 0: it begins with none, or with one that
-/// controls the terminal (U+0080 to U+009F).
+/// controls the terminal (U+0080 to U+009F). Overlong forms, surrogates and what is beyond U+10FFFF
+/// are none.
 std::size_t character_bytes(std::string_view text);
 
 /// Whether the text is the beginning of a UTF-8 character; its other bytes may follow.
@@ -28,10 +29,10 @@ std::string cut_to_columns(std::string_view text, int columns);
 struct EscapeSequence {
   enum class Kind {
     incomplete,  ///< its end is not in the text
-    style,       ///< `ESC [ ... m`
+    style,       ///< `ESC [ ... m` with numbers only
     control,     ///< `ESC [ ... FINAL`: moves the cursor, erases, switches modes
     command,     ///< `ESC ] ... BEL`: titles, links
-    other,       ///< two or three bytes without effect on lines
+    other,       ///< without effect on lines: two or three bytes, or a string such as an image
   };
   Kind kind = Kind::other;
   std::size_t bytes = 0;        ///< of the whole sequence; not for incomplete
@@ -42,14 +43,20 @@ struct EscapeSequence {
 };
 
 /// Reads the escape sequence that the text begins with. A sequence that goes on for more than
-/// kEscapeBytesMax is none: then its first byte alone is an `other`.
+/// kEscapeBytesMax, or across a newline, is none: then its first byte alone is an `other`.
 EscapeSequence read_escape(std::string_view text);
 
-inline constexpr std::size_t kEscapeBytesMax = 4096;
+/// More than the image protocols send at once.
+inline constexpr std::size_t kEscapeBytesMax = 8192;
 inline constexpr char kEscape = '\x1b';
 
-/// Whether a whole line may go to a terminal as it is: of escape sequences it has styles and links
-/// alone, and no other character that moves the cursor.
+/// Whether a whole line may pass as it is: of escape sequences it has styles and closed links
+/// alone, and no carriage return or backspace.
 bool stays_in_line(std::string_view line);
+
+/// The line with `?` for each character that would control a terminal: control characters other
+/// than tab, bell and escape, of either set (U+0001 to U+001F, U+0080 to U+009F). Empty: it has
+/// none, and may stay as it is.
+std::string without_controls(std::string_view line);
 
 }  // namespace ddprun::agent

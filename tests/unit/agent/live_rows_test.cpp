@@ -40,6 +40,8 @@ TEST_CASE("a bar that is drawn again has its newest state") {
   CHECK(worker.shown() == Rows{" 20%"});
   CHECK(worker.finished.empty());
   worker.write("\n");
+  CHECK(worker.shown() == Rows{" 20%"});  // a bar below it may follow
+  worker.wait(LiveRows::kSettle);
   CHECK(worker.finished == " 20%\n");
   CHECK(worker.rows.idle());
 }
@@ -136,12 +138,44 @@ TEST_CASE("a finished row that nothing comes back to is final after a while") {
 TEST_CASE("text printed behind a bar that fills the width is a line of its own") {
   Worker worker;
   worker.rows.set_columns(10);
-  worker.write("\r##########");
+  worker.write("\r#########-\r##########");
   worker.write("loss 0.5\n");
   CHECK(worker.finished == "loss 0.5\n");
   CHECK(worker.shown() == Rows{"##########"});
+  worker.write("next\n");
+  CHECK(worker.finished == "loss 0.5\nnext\n");
+  CHECK(worker.shown() == Rows{"##########"});
   worker.write("\r==========");
   CHECK(worker.shown() == Rows{"=========="});
+}
+
+TEST_CASE("text behind a bar that leaves one column is a line of its own, too") {
+  Worker worker;
+  worker.rows.set_columns(10);
+  worker.write("\r#######1%\r#######2%");
+  worker.write("loss 0.5\n");
+  CHECK(worker.finished == "loss 0.5\n");
+  CHECK(worker.shown() == Rows{"#######2%"});
+}
+
+TEST_CASE("a line of text that is written over a bar is whole, however long") {
+  const std::string text = "BEGIN abcdefghijklmnopqrstuvwxyz END";
+  const std::string bars[] = {"\r 10%", "\r#######1%\r#######2%", "\r" + std::string(50, '#')};
+  for (const std::string& bar : bars) {
+    for (const char* wiped : {"\r          \r", "\r\x1b[2K", "\r\x1b[K"}) {
+      Worker worker;
+      worker.rows.set_columns(10);
+      worker.write(bar);
+      worker.write(std::string(wiped) + text + "\n");
+      worker.write("next\n");
+      CHECK(worker.finished == text + "\nnext\n");
+    }
+  }
+  Worker worker;  // not wiped
+  worker.rows.set_columns(10);
+  worker.write("\r#######1%\r#######2%");
+  worker.write("\r" + text + "\n");
+  CHECK(worker.end() == text + "\n");
 }
 
 TEST_CASE("text printed behind a bar at rest is a line of its own") {
@@ -156,11 +190,83 @@ TEST_CASE("text printed behind a bar at rest is a line of its own") {
 TEST_CASE("a bar that is longer than the terminal is cut, however long") {
   Worker worker;
   worker.rows.set_columns(20);
-  for (const char c : {'a', 'b'}) {
-    worker.write("\r" + std::string(100'000, c));
-    CHECK(worker.shown() == Rows{std::string(20, c)});
+  for (const std::string percent : {"10%", "20%"}) {
+    worker.write("\r" + percent + std::string(100'000, '#'));
+    CHECK(worker.shown() == Rows{percent + std::string(17, '#')});
   }
-  CHECK(worker.end() == std::string(20, 'b') + "\n");
+  worker.write("\n");
+  CHECK(worker.end() == "20%" + std::string(17, '#') + "\n");
+}
+
+TEST_CASE("a bar that is longer than the terminal and rests leaves one line") {
+  Worker worker;
+  worker.rows.set_columns(10);
+  for (const char* state : {"1/20 [=>.....] loss 0.2", "2/20 [==>....] loss 0.1"}) {
+    worker.write("\r" + std::string(state));
+    worker.wait(LiveRows::kBarRests);
+  }
+  worker.write("\n");
+  worker.write("done\n");
+  CHECK(worker.finished == "2/20 [==>.\ndone\n");
+}
+
+TEST_CASE("a counter that goes back by backspaces is cut as well") {
+  Worker worker;
+  worker.rows.set_columns(10);
+  for (const char* loss : {"0.20", "0.10"})
+    worker.write(std::string(15, '\b') + "\r1/20 loss: " + loss);
+  worker.write("\n");
+  worker.write("done\n");
+  CHECK(worker.finished == "1/20 loss:\ndone\n");
+}
+
+TEST_CASE("a bar for a wider terminal leaves one line when the terminal gets narrower") {
+  Worker worker;
+  worker.rows.set_columns(20);
+  worker.write("\r##########  10%");
+  worker.rows.set_columns(10);
+  worker.write("\r##########  20%");
+  worker.write("\r##########  30%\n");
+  worker.write("done\n");
+  CHECK(worker.finished == "##########\ndone\n");
+}
+
+TEST_CASE("a bar within a bar, as tqdm draws them, leaves no line of the outer one behind") {
+  Worker worker;
+  worker.rows.hold_empty_lines(true);
+  worker.write("\repochs:   0%");
+  for (const char* state : {"10%", "20%"}) {
+    worker.write("\n\rtrain: " + std::string(state) + "\x1b[A");
+    CHECK(worker.shown() == Rows{"epochs:   0%", "train: " + std::string(state)});
+  }
+  worker.write("\n\r           \r\x1b[A");  // leave=False
+  worker.write("\repochs: 100%\n");
+  worker.wait(LiveRows::kSettleDrawn);
+  CHECK(worker.finished == "epochs: 100%\n");
+}
+
+TEST_CASE("rich's rows that become more leave no frames behind") {
+  Worker worker;
+  worker.write("\x1b[?25l");
+  worker.write("one\ntwo");
+  std::string up = "\r\x1b[2K\x1b[1A\x1b[2K";
+  worker.write(up + "one\ntwo\nthree");
+  up += "\x1b[1A\x1b[2K";
+  worker.write(up + "one\ntwo\nthree");
+  CHECK(worker.shown() == Rows{"one", "two", "three"});
+  worker.write(up + "a line\none\ntwo\nthree");
+  worker.write(up + "one\ntwo\nthree");
+  CHECK(worker.finished == "a line\n");
+  worker.write("\n\x1b[?25h");
+  CHECK(worker.end() == "a line\none\ntwo\nthree\n");
+}
+
+TEST_CASE("a title without an end does not swallow what follows") {
+  Worker worker;
+  worker.write("\x1b]0;title\nline\n");
+  CHECK(worker.finished == "]0;title\nline\n");
+  worker.write("\x1b]0;last words");
+  CHECK(worker.end() == "]0;title\nline\n]0;last words\n");
 }
 
 TEST_CASE("a bar that was drawn for a wider terminal loses its end") {

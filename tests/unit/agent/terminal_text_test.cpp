@@ -73,3 +73,35 @@ TEST_CASE("any bytes are read to their end") {
     CHECK(text_columns(cut_to_columns(bytes, 3)) <= 3);
   }
 }
+
+TEST_CASE("what is no character of UTF-8 is not taken for one") {
+  for (const std::string_view bytes : {"\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
+                                       "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xc2\x9b"})
+    CHECK(ddprun::agent::character_bytes(bytes) == 0);
+}
+
+TEST_CASE("settings of the keyboard are no styles, and strings are taken whole") {
+  CHECK(read_escape("\x1b[1;38:5:2m").kind == Kind::style);
+  CHECK(read_escape("\x1b[>4;2m").kind == Kind::control);
+  CHECK(read_escape("\x1b[?4m").kind == Kind::control);
+  CHECK(read_escape("\x1bPq#0\x1b\\x").bytes == 7);
+  CHECK(read_escape("\x1b_Gf=100;AAAA\x1b\\x").kind == Kind::other);
+  CHECK(read_escape("\x1b]0;title\nline").bytes == 1);
+  CHECK(read_escape("\x1b]0;title").kind == Kind::incomplete);
+}
+
+TEST_CASE("a link that is not closed does not pass") {
+  using ddprun::agent::stays_in_line;
+  const std::string open = "\x1b]8;;http://a\x1b\\";
+  CHECK(stays_in_line(open + "text\x1b]8;;\x1b\\"));
+  CHECK_FALSE(stays_in_line(open + "text"));
+}
+
+TEST_CASE("characters that control a terminal become question marks") {
+  using ddprun::agent::without_controls;
+  CHECK(without_controls("plain\ttext \x1b[31mred\x1b[0m \xc3\xa9\xe6\x97\xa5").empty());
+  CHECK(without_controls("a\xc2\x9b"
+                         "2Jb") == "a?2Jb");
+  CHECK(without_controls("\x0e"
+                         "a\x0b\x05\x9b\x7f") == "?a????");
+}
