@@ -39,29 +39,48 @@ void Console::end_line(LogBuffer& out) {
 
 void Console::add(int source, std::string_view prefix, std::string_view text, LineEnding ending,
                   LogBuffer& out) {
+  std::string clean;
   if (unfinished_by_ != source) {
     if (text.empty() && ending == LineEnding::none) return;
+    if (ending == LineEnding::newline && repeats_state(source, text)) return;
     end_line(out);
     out.append(prefix);
     text = without_own_rank(prefix, text);
+    // A prompt passes as it is: line editors move the cursor.
+    if (settings_.terminal && ending == LineEnding::newline) clean = without_controls(text);
+    if (!clean.empty()) text = clean;
   }
   out.append(text);
   unfinished_by_ = ending == LineEnding::none ? source : kNobody;
   if (ending == LineEnding::newline) {
     out.push_back('\n');
-    ++lines_;
+    rows_written_ += draws() ? rows_of(text_columns(prefix) + text_columns(text)) : 1;
   }
+}
+
+bool Console::repeats_state(int source, std::string_view text) {
+  const auto known = live_.find(source);
+  if (known == live_.end()) return false;
+  Live& live = known->second;
+  live.printed = true;
+  const bool same = live.written.size() == 1 && live.written[0] == text;
+  live.written.clear();
+  return same;
 }
 
 void Console::add_lines(int source, std::string_view prefix, std::string_view block,
                         LogBuffer& out) {
-  if (unfinished()) {
+  const auto add_first = [&] {
     const std::size_t end = block.find('\n');
     add(source, prefix, block.substr(0, end), LineEnding::newline, out);
     block.remove_prefix(end + 1);
+  };
+  if (unfinished() || !live_.empty()) add_first();
+  if (settings_.terminal) {  // a slow reader anyway
+    while (!block.empty()) add_first();
   }
   if (prefix.empty()) {
-    lines_ += static_cast<std::uint64_t>(std::count(block.begin(), block.end(), '\n'));
+    rows_written_ += static_cast<std::uint64_t>(std::count(block.begin(), block.end(), '\n'));
     out.append(block);
     return;
   }
@@ -75,7 +94,7 @@ void Console::add_lines(int source, std::string_view prefix, std::string_view bl
     std::memcpy(to + prefix.size(), line.data(), line.size());
     out.grow(prefix.size() + line.size());
     block.remove_prefix(end);
-    ++lines_;
+    ++rows_written_;
   }
 }
 
@@ -87,19 +106,25 @@ int Console::room(std::string_view prefix) const {
 void Console::show(int source, std::string_view prefix, std::vector<std::string> rows,
                    Clock::time_point now) {
   const auto known = live_.find(source);
-  if (rows.empty()) {
-    if (known == live_.end()) return;
-    live_.erase(known);
-    changed_ = true;
-    return;
-  }
+  if (rows.empty() && (known == live_.end() || known->second.rows.empty())) return;
   Live& live = known != live_.end() ? known->second : live_[source];
-  if (known == live_.end()) live.written_at = now;
-  if (live.rows == rows) return;
+  if (!take_rows(live, std::move(rows), now)) return;
   live.prefix = prefix;
-  live.rows = std::move(rows);
-  live.changed = true;
   changed_ = true;
+  if (live.rows.empty() && draws()) live_.erase(source);
+}
+
+bool Console::take_rows(Live& live, std::vector<std::string> rows, Clock::time_point now) const {
+  // The time of a bar that soon follows another one goes on: short bars must show up, too.
+  const bool begins = live.rows.empty() && !rows.empty();
+  const bool follows = live.ended_at && now < *live.ended_at + settings_.bar_interval;
+  if ((begins && !follows) || live.printed) live.written_at = now;
+  live.printed = false;
+  if (live.rows == rows) return false;
+  if (rows.empty()) live.ended_at = now;
+  live.changed = !rows.empty();
+  live.rows = std::move(rows);
+  return true;
 }
 
 void Console::draw(Clock::time_point now, LogBuffer& out) {
@@ -133,11 +158,14 @@ void Console::write_states(Clock::time_point now, LogBuffer& out) {
   if (settings_.bar_interval.count() == 0) return;
   for (auto& [source, live] : live_) {
     if (!live.changed || now < live.written_at + settings_.bar_interval) continue;
+    const std::vector<std::string> written = std::move(live.written);
+    live.written.clear();
     for (std::size_t i = 0; i < live.rows.size(); ++i) {
-      const bool same = i < live.written.size() && live.written[i] == live.rows[i];
+      const bool same = i < written.size() && written[i] == live.rows[i];
       if (!same) add(source, live.prefix, live.rows[i], LineEnding::newline, out);
     }
     live.written = live.rows;
+    live.printed = false;
     live.written_at = now;
     live.changed = false;
   }

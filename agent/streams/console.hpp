@@ -22,7 +22,10 @@ struct ConsoleSettings {
   /// A terminal that can move its cursor, of a known size: bars have the bottom rows. Else 0.
   int columns = 0;
   int rows = 0;
-  /// Without such a terminal, a bar's state becomes a line this often; 0: never before its end.
+  /// Any terminal: characters that control it do not get there.
+  bool terminal = false;
+  /// Without a terminal to draw on, a bar's state becomes a line this often; 0: never before its
+  /// end.
   std::chrono::milliseconds bar_interval{10'000};
 };
 
@@ -64,22 +67,31 @@ class Console {
   /// Ends an unfinished line and takes bars off the screen, so that something else can be written.
   void end_line(LogBuffer& out);
 
-  /// The terminal has another size now. While somebody drags its edge nothing is drawn: rows for
-  /// the width of before would wrap.
+  /// Draws nothing before then: the terminal is another program's for now.
+  void rest_until(Clock::time_point time) { draws_from_ = std::max(draws_from_, time); }
+
+  /// The terminal has another size now. While its edge is dragged nothing is drawn: rows for the
+  /// width of before would wrap.
   void resize(int columns, int rows, Clock::time_point now, LogBuffer& out);
+  [[nodiscard]] int columns() const { return settings_.columns; }
   [[nodiscard]] bool has_size(int columns, int rows) const {
     return settings_.columns == columns && settings_.rows == rows;
   }
   /// Bytes that should have gone out are lost: what is on the screen is not known.
   void forget_screen();
 
-  /// Lines that were ended so far.
-  [[nodiscard]] std::uint64_t lines() const { return lines_; }
-  /// Of them, the first that still stands on the terminal; none: it is no terminal.
+  /// Rows of the terminal that whole lines have taken so far; elsewhere lines.
+  [[nodiscard]] std::uint64_t rows_written() const { return rows_written_; }
+  /// Of them, the first that still stands on the terminal; none: nothing can be drawn there.
   [[nodiscard]] std::optional<std::uint64_t> first_on_screen() const {
     if (!draws()) return std::nullopt;
     const auto rows = static_cast<std::uint64_t>(settings_.rows);
-    return lines_ < rows ? 0 : lines_ - rows + 1;
+    return rows_written_ < rows ? 0 : rows_written_ - rows + 1;
+  }
+  /// Rows of the terminal that a line of so many columns takes.
+  [[nodiscard]] std::uint64_t rows_of(int columns) const {
+    if (!draws() || columns <= settings_.columns) return 1;
+    return static_cast<std::uint64_t>((columns + settings_.columns - 1) / settings_.columns);
   }
 
   /// Whether the cursor is behind something.
@@ -95,16 +107,24 @@ class Console {
   struct Live {
     std::string prefix;
     std::vector<std::string> rows;
-    std::vector<std::string> written;  // as lines, where nothing can be drawn
-    Clock::time_point written_at;      // or when its last line came
+    // Where nothing can be drawn:
+    std::vector<std::string> written;           // its last state that became lines
+    Clock::time_point written_at;               // then, or when it printed a line
+    std::optional<Clock::time_point> ended_at;  // there was a bar until then
     bool changed = false;
+    bool printed = false;
   };
+
+  /// Takes what the source draws. False: it is as it was.
+  bool take_rows(Live& live, std::vector<std::string> rows, Clock::time_point now) const;
+  /// The source prints a line. True: it is the state of its bar that was written before.
+  bool repeats_state(int source, std::string_view text);
 
   void draw_area(LogBuffer& out);
   void write_states(Clock::time_point now, LogBuffer& out);
 
   ConsoleSettings settings_;
-  std::uint64_t lines_ = 0;
+  std::uint64_t rows_written_ = 0;
   int unfinished_by_ = kNobody;  // whose unfinished line the cursor is in
   std::map<int, Live> live_;
   StatusArea area_;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <termios.h>
@@ -17,6 +18,11 @@
 namespace ddprun::agent {
 
 bool same_output(int a, int b) {
+  // /dev/tty is another name of the terminal, with numbers of its own.
+  unsigned terminal_a = 0;
+  unsigned terminal_b = 0;
+  if (ioctl(a, TIOCGDEV, &terminal_a) == 0 && ioctl(b, TIOCGDEV, &terminal_b) == 0)
+    return terminal_a == terminal_b;
   struct stat x {};
   struct stat y {};
   return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&

@@ -33,6 +33,7 @@ struct OutputStream {
   // does now.
   bool late = false;
   ssize_t last_read = 0;
+  LogBuffer filtered;  // lines that a filter found, on their way to the file
 
   /// After a read of so many bytes. True: they came so fast that reading must not rest; a pipe has
   /// more room then.
@@ -58,8 +59,8 @@ struct OutputStream {
 /// Where the lines of one stream go while some bytes of it are looked at.
 struct LineSink {
   /// `shown` gets what the console shall show of it; null `kept`: nobody wants its last lines.
-  LineSink(OutputStream& of, Console& merged, LogBuffer& shown, LogBuffer& found, StreamTail* kept)
-      : stream(of), tail(kept), console(merged), filtered(found) {
+  LineSink(OutputStream& of, Console& merged, LogBuffer& shown, StreamTail* kept)
+      : stream(of), tail(kept), console(merged) {
     OutputSource& source = of.source;
     const auto now = source.prefix.has_time() ? std::chrono::system_clock::now()
                                               : std::chrono::system_clock::time_point{};
@@ -91,7 +92,9 @@ struct LineSink {
   }
 
   void note_shown() const {
-    if (out != nullptr) tail->shown_at = console.lines();
+    if (out == nullptr) return;
+    tail->shown_at = console.rows_written();
+    tail->prefix_columns = text_columns(plain);
   }
 
   /// A progress bar is no last line, but a worker that moves it goes on.
@@ -102,9 +105,9 @@ struct LineSink {
   void filter(std::string_view text) {
     for (const std::string& wanted : *stream.source.filters) {
       if (text.find(wanted) == std::string_view::npos) continue;
-      filtered.append(plain);
-      filtered.append(text);
-      filtered.push_back('\n');
+      stream.filtered.append(plain);
+      stream.filtered.append(text);
+      stream.filtered.push_back('\n');
       return;
     }
   }
@@ -112,7 +115,6 @@ struct LineSink {
   OutputStream& stream;
   StreamTail* tail;
   Console& console;
-  LogBuffer& filtered;
   LogBuffer* out = nullptr;
   std::string_view plain;
   std::string_view prefix;

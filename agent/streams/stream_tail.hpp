@@ -47,8 +47,9 @@ class StreamTail {
   /// The worker has written to stdout.
   void other_output() { signs_.other_output(LineSigns::Clock::now); }
 
-  /// How many lines the console had when the last of them came; none: they were not shown.
+  /// How many rows the console had written after the last of them; none: they were not shown.
   std::optional<std::uint64_t> shown_at;
+  int prefix_columns = 0;  ///< before each of them there
 
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> lines;

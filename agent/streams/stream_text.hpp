@@ -57,21 +57,30 @@ class StreamText {
   }
   [[nodiscard]] std::optional<Clock::time_point> settles_at() const { return rows_.settles_at(); }
 
-  /// Gives an unfinished line now, as a piece: a prompt. What comes goes behind it, until the line
-  /// ends.
+  /// Gives an unfinished line now, as a piece. The rest of the line goes behind it: all of it at
+  /// once for a prompt, else when a piece is asked for again.
   template <class Sink>
-  void give_piece(Sink&& sink) {
+  void give_piece(Sink&& sink, bool prompt = false) {
     if (partial_.empty()) return;
     sink.line(partial_, LineEnding::none);
     partial_.clear();
-    within_line_ = true;
+    within_ = prompt ? Within::prompt : Within::line;
   }
+
+  /// What was given as a prompt is none: ends it, and looks at what comes.
+  template <class Sink>
+  void end_prompt(Sink&& sink) {
+    if (within_ != Within::prompt) return;
+    sink.line({}, LineEnding::newline);
+    within_ = Within::nothing;
+  }
+  [[nodiscard]] bool in_prompt() const { return within_ == Within::prompt; }
 
   /// The stream has ended: gives the rest, as whole lines.
   template <class Sink>
   void finish(Sink&& sink) {
-    if (within_line_ || !partial_.empty()) sink.line(partial_, LineEnding::newline);
-    within_line_ = false;
+    if (within_ != Within::nothing || !partial_.empty()) sink.line(partial_, LineEnding::newline);
+    within_ = Within::nothing;
     partial_.clear();
     std::string finished;
     rows_.finish(finished);
@@ -93,8 +102,10 @@ class StreamText {
                        bytes.find('\r') == std::string_view::npos &&
                        bytes.find('\b') == std::string_view::npos;
     while (!bytes.empty()) {
-      if (within_line_) {
-        feed_within_line(bytes, sink);
+      if (within_ == Within::prompt) {
+        feed_prompt(bytes, sink);
+      } else if (within_ == Within::line) {
+        feed_within_line(bytes, now, sink);
       } else if (!rows_.idle()) {
         feed_rows(take_line(bytes), now, sink);
       } else if (plain && partial_.empty()) {
@@ -146,8 +157,7 @@ class StreamText {
       partial_.clear();
       line = joined;
     }
-    std::string_view text = line.substr(0, line.size() - (whole ? 1 : 0));
-    if (text.ends_with('\r')) text.remove_suffix(1);
+    const std::string_view text = without_ending(line);
     const bool may_pass = whole && !(terminal_ && text.empty()) && stays_in_line(text);
     if (may_pass) return sink.line(text, LineEnding::newline);
     feed_rows(line, now, sink);
@@ -160,12 +170,33 @@ class StreamText {
     if (!finished.empty()) sink.lines(finished);
   }
 
+  static std::string_view without_ending(std::string_view line) {
+    if (line.ends_with('\n')) line.remove_suffix(1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return line;
+  }
+
+  /// As it comes: the line editors of prompts move the cursor.
   template <class Sink>
-  void feed_within_line(std::string_view& bytes, Sink& sink) {
+  void feed_prompt(std::string_view& bytes, Sink& sink) {
     const std::string_view line = take_line(bytes);
     if (!line.ends_with('\n')) return sink.line(line, LineEnding::none);
-    within_line_ = false;
-    sink.line(line.substr(0, line.size() - 1), LineEnding::newline);
+    within_ = Within::nothing;
+    sink.line(without_ending(line), LineEnding::newline);
+  }
+
+  template <class Sink>
+  void feed_within_line(std::string_view& bytes, Clock::time_point now, Sink& sink) {
+    const std::string_view line = take_line(bytes);
+    const bool whole = line.ends_with('\n');
+    const std::string_view text = whole ? without_ending(line) : line;
+    const bool redrawn = !stays_in_line(text);
+    if (!redrawn && !whole) return add_partial(text, sink);
+    if (!redrawn) partial_ += text;
+    within_ = Within::nothing;
+    sink.line(partial_, LineEnding::newline);
+    partial_.clear();
+    if (redrawn) feed_rows(line, now, sink);
   }
 
   template <class Sink>
@@ -177,7 +208,9 @@ class StreamText {
   LiveRows rows_;
   bool terminal_ = false;
   std::string partial_;
-  bool within_line_ = false;  // pieces of the present line were given
+  /// Pieces of the present line were given.
+  enum class Within { nothing, line, prompt };
+  Within within_ = Within::nothing;
 };
 
 }  // namespace ddprun::agent

@@ -1,11 +1,14 @@
 #include "agent/streams/terminal_size.hpp"
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
+
+#include "agent/streams/log_output.hpp"
 
 namespace ddprun::agent {
 
@@ -15,6 +18,19 @@ TerminalSize drawing_size(int fd) {
   winsize size{};
   if (!moves || isatty(fd) != 1 || ioctl(fd, TIOCGWINSZ, &size) != 0) return {};
   return {size.ws_col, size.ws_row};
+}
+
+bool is_ours_alone(int fd, int other) {
+  struct stat status {};
+  return same_output(fd, other) || fstat(other, &status) != 0 ||
+         !(S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+bool in_background(int fd) {
+  // 0: the shell is outside of our PID namespace, and nothing is known. Our parent is the warden,
+  // which has the job's process group; ours is another one.
+  const pid_t foreground = tcgetpgrp(fd);
+  return foreground > 0 && foreground != getpgrp() && foreground != getpgid(getppid());
 }
 
 int columns_of(int fd) {

@@ -15,6 +15,13 @@ struct TerminalSize {
 /// (`TERM=dumb`).
 TerminalSize drawing_size(int fd);
 
+/// Whether all that reaches the terminal `fd` comes through us: `other`, our second output, is no
+/// pipe, whose reader (`| tee log`) may write there at any time.
+bool is_ours_alone(int fd, int other);
+
+/// The user's shell has the terminal: the job runs with `&`, or after `bg`.
+bool in_background(int fd);
+
 /// Width of a terminal, also by a pseudo-terminal's other end; 0: it has none.
 int columns_of(int fd);
 

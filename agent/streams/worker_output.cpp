@@ -22,24 +22,25 @@ constexpr LogWriterSettings file_settings(LogPolicy policy) {
   return {.kind = LogWriterSettings::Kind::files, .policy = policy, .patience = 2s};
 }
 
-ConsoleSettings console_settings(int fd, std::chrono::milliseconds bar_interval) {
-  const TerminalSize size = drawing_size(fd);
-  return {size.columns, size.rows, bar_interval};
+ConsoleSettings console_settings(int fd, int other, std::chrono::milliseconds bar_interval) {
+  const TerminalSize size = is_ours_alone(fd, other) ? drawing_size(fd) : TerminalSize{};
+  return {size.columns, size.rows, isatty(fd) == 1, bar_interval};
 }
 
 }  // namespace
 
 WorkerOutput::WorkerOutput(OutputSettings settings)
     : one_console_(same_output(settings.stdout_fd, settings.stderr_fd)),
+      bar_interval_(settings.bar_interval),
       stdout_writer_(LogWriterSettings{.policy = settings.policy}, [this] { wake(); }),
       stderr_writer_(LogWriterSettings{.policy = settings.policy}, [this] { wake(); }),
       file_writer_(file_settings(settings.policy), [this] { wake(); }),
-      stdout_{settings.stdout_fd, stdout_writer_,
-              std::make_shared<ConsoleOutput>(settings.stdout_fd),
-              Console(console_settings(settings.stdout_fd, settings.bar_interval))},
-      stderr_{settings.stderr_fd, stderr_writer_,
-              std::make_shared<ConsoleOutput>(settings.stderr_fd),
-              Console(console_settings(settings.stderr_fd, settings.bar_interval))},
+      stdout_{
+          settings.stdout_fd, stdout_writer_, std::make_shared<ConsoleOutput>(settings.stdout_fd),
+          Console(console_settings(settings.stdout_fd, settings.stderr_fd, settings.bar_interval))},
+      stderr_{
+          settings.stderr_fd, stderr_writer_, std::make_shared<ConsoleOutput>(settings.stderr_fd),
+          Console(console_settings(settings.stderr_fd, settings.stdout_fd, settings.bar_interval))},
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   epoll_event event{};
@@ -91,15 +92,15 @@ void WorkerOutput::say(std::string line) {
 void WorkerOutput::resize(Steady::time_point deadline) {
   std::unique_lock lock(mutex_);
   if (!thread_.joinable()) return;
-  resized_ = true;
+  const std::uint64_t wanted = ++resizes_wanted_;
   wake();
-  changed_.wait_until(lock, deadline, [this] { return !resized_; });
+  changed_.wait_until(lock, deadline, [&] { return resizes_done_ >= wanted; });
 }
 
 void WorkerOutput::pause(Steady::time_point deadline) {
   std::unique_lock lock(mutex_);
+  if (!paused_drawing_) screen_left_ = !thread_.joinable();
   paused_drawing_ = true;
-  screen_left_ = !thread_.joinable();
   wake();
   changed_.wait_until(lock, deadline, [this] { return screen_left_; });
 }
@@ -126,6 +127,7 @@ void WorkerOutput::flush(Steady::time_point deadline) {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, deadline, [this] { return new_lines_.empty(); });
   }
+  pause(deadline);  // no bar stays behind
   bool shown = true;
   for (LogWriter* writer : {&stdout_writer_, &stderr_writer_})
     shown = writer->finish(deadline) && shown;
@@ -151,7 +153,14 @@ bool WorkerOutput::last_lines_on_screen(proto::RoundNumber round, int local_rank
   const std::lock_guard lock(mutex_);
   const auto found = tails_.find({round, local_rank});
   if (found == tails_.end() || !found->second.shown_at || !first_on_screen_) return false;
-  return *first_on_screen_ + found->second.lines().size() <= *found->second.shown_at;
+  const StreamTail& tail = found->second;
+  std::uint64_t rows = 0;
+  for (const std::string& line : tail.lines()) {
+    const int columns = tail.prefix_columns + text_columns(line);
+    rows +=
+        static_cast<std::uint64_t>(std::max(1, (columns + screen_columns_ - 1) / screen_columns_));
+  }
+  return *first_on_screen_ + rows <= *tail.shown_at;
 }
 
 LineSigns WorkerOutput::signs(proto::RoundNumber round, int local_rank) const {
@@ -169,7 +178,9 @@ bool WorkerOutput::unfinished_line(bool standard_error) const {
 void WorkerOutput::note_unfinished() {
   unfinished_out_ = outlet_for(false).console.unfinished();
   unfinished_err_ = outlet_for(true).console.unfinished();
-  first_on_screen_ = outlet_for(true).console.first_on_screen();
+  const Console& console = outlet_for(true).console;
+  first_on_screen_ = console.first_on_screen();
+  screen_columns_ = std::max(1, console.columns());
 }
 
 }  // namespace ddprun::agent

@@ -19,6 +19,7 @@
 #include "agent/streams/log_writer.hpp"
 #include "agent/streams/output_source.hpp"
 #include "agent/streams/stream_tail.hpp"
+#include "agent/streams/terminal_size.hpp"
 #include "proto/membership_messages.hpp"
 #include "proto/unique_handle.hpp"
 
@@ -115,6 +116,8 @@ class WorkerOutput {
   void draw(std::chrono::steady_clock::time_point now);
   void change_size();
   void take_size(OutputStream& stream) const;
+  [[nodiscard]] static bool is_no_prompt(std::string_view bytes);
+  [[nodiscard]] TerminalSize size_to_draw(const Outlet& outlet) const;
   void end_streams();
   void note_unfinished();
   void rest();
@@ -131,6 +134,7 @@ class WorkerOutput {
   using TailKey = std::pair<proto::RoundNumber, int>;
 
   bool one_console_;  // stdout and stderr are the same terminal, file or pipe
+  std::chrono::milliseconds bar_interval_;
   // One for each descriptor, so that a reader of ours that has stopped keeps lines neither from the
   // other nor from the files.
   LogWriter stdout_writer_;  // unused where both are one
@@ -146,7 +150,6 @@ class WorkerOutput {
   int next_id_ = 0;
   std::vector<int> ended_;       // streams that have come to their end
   LogBuffer read_;               // what was read last
-  LogBuffer filtered_;           // lines of it that a filter found
   bool screen_paused_ = false;   // no bar is on the screen while the shell has it
   bool full_ = false;            // a worker wrote so much that reading must not rest
   std::vector<int> paused_;      // streams that are left alone; who waits longest is first
@@ -156,7 +159,8 @@ class WorkerOutput {
   std::condition_variable changed_;
   std::vector<OutputSource> new_sources_;
   std::vector<std::string> new_lines_;
-  bool resized_ = false;
+  std::uint64_t resizes_wanted_ = 0;
+  std::uint64_t resizes_done_ = 0;
   bool paused_drawing_ = false;  // the shell has the terminal
   bool screen_left_ = false;     // and no bar of ours is on it
   std::size_t open_ = 0;         // streams that have not ended, the new ones included
@@ -164,6 +168,7 @@ class WorkerOutput {
   bool unfinished_out_ = false;  // the last line on our stdout was not ended
   bool unfinished_err_ = false;
   std::optional<std::uint64_t> first_on_screen_;  // see Console
+  int screen_columns_ = 0;                        // of that terminal
   bool hurry_ = false;                            // somebody waits for the streams to end
   proto::RoundNumber next_round_ = 0;             // above all of which we have streams
   proto::RoundNumber told_over_ = 0;              // what `over_` shall be

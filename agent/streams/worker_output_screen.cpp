@@ -1,5 +1,7 @@
 // The side of WorkerOutput that shows what is not finished: prompts, progress bars. Runs on its
 // thread.
+#include <termios.h>
+
 #include <algorithm>
 
 #include "agent/streams/output_stream.hpp"
@@ -16,6 +18,7 @@ namespace {
 
 constexpr auto kShowUnfinishedAfter = 100ms;  // the rest of a line is mostly on its way
 constexpr auto kBusyConsole = 200ms;          // before bars are tried again on a slow terminal
+constexpr auto kBackgroundRest = 1s;          // before it is asked whether the shell has it still
 
 /// Whether a line that stops here waits for somebody to type: `(Pdb) `, `Go on? [y/n] `, `Name:`.
 bool looks_like_prompt(std::string_view line) {
@@ -42,8 +45,12 @@ int WorkerOutput::wait_limit(Steady::time_point now) {
   }
   for (const auto& [fd, stream] : streams_) {
     consider(stream->text.settles_at());
-    if (stream->partial_since && *stream->partial_since + kShowUnfinishedAfter > now)
-      consider(*stream->partial_since + kShowUnfinishedAfter);
+    if (!stream->partial_since) continue;
+    const auto shown_at = *stream->partial_since + kShowUnfinishedAfter;
+    if (shown_at > now) consider(shown_at);
+    const Outlet& outlet = outlet_for(stream->source.standard_error);
+    if (stream->source.to_console && !outlet.console.draws() && bar_interval_.count() > 0)
+      consider(*stream->partial_since + bar_interval_);
   }
   for (Outlet* outlet : {&stdout_, &stderr_}) {
     if (const auto due = outlet->console.due(); due && !screen_paused_)
@@ -63,10 +70,10 @@ void WorkerOutput::look_at_unfinished(Steady::time_point now) {
     if (settles) {
       Outlet& outlet = outlet_for(stream->source.standard_error);
       const std::lock_guard lock(mutex_);
-      stream->text.settle(
-          now, LineSink(*stream, outlet.console, outlet.bytes, filtered_, tail_of(*stream)));
+      stream->text.settle(now, LineSink(*stream, outlet.console, outlet.bytes, tail_of(*stream)));
     }
     show_unfinished(*stream, now);
+    hand_over(file_writer_, stream->source.filtered_file, stream->filtered);
   }
 }
 
@@ -81,16 +88,30 @@ void WorkerOutput::show_unfinished(OutputStream& stream, Steady::time_point now)
   if (!stream.source.to_console) return;
   Outlet& outlet = outlet_for(stream.source.standard_error);
   const bool waited = stream.partial_since && now - *stream.partial_since >= kShowUnfinishedAfter;
-  LineSink sink(stream, outlet.console, outlet.bytes, filtered_, nullptr);
-  std::vector<std::string> rows;
-  if (waited && stream.source.reads_input && stream.source.terminal && looks_like_prompt(partial)) {
+  LineSink sink(stream, outlet.console, outlet.bytes, nullptr);
+  const bool prompt =
+      waited && stream.source.reads_input && stream.source.terminal && looks_like_prompt(partial);
+  // Where it can't be drawn, what there is of a line is written in its place, not as a state.
+  const bool overdue = stream.partial_since && !outlet.console.draws() &&
+                       bar_interval_.count() > 0 && now - *stream.partial_since >= bar_interval_;
+  if (prompt || overdue) {
     outlet.console.show(stream.id, sink.prefix, {}, now);
-    stream.text.give_piece(sink);
+    stream.text.give_piece(sink, prompt);
     stream.partial_since.reset();
-  } else if (partial.empty() || waited) {
-    rows = stream.text.live(outlet.console.room(sink.prefix));
   }
+  std::vector<std::string> rows;
+  if (stream.text.partial().empty() || (waited && outlet.console.draws()))
+    rows = stream.text.live(outlet.console.room(sink.prefix));
   outlet.console.show(stream.id, sink.prefix, std::move(rows), now);
+}
+
+/// The program draws over what it has printed, so it did not wait for an answer there. An editor of
+/// lines does so, too, and has switched off the terminal's own.
+bool WorkerOutput::is_no_prompt(std::string_view bytes) {
+  const auto at = bytes.find('\r');
+  const bool redraws = at != std::string_view::npos && !bytes.substr(at).starts_with("\r\n");
+  termios terminal{};
+  return redraws && tcgetattr(STDIN_FILENO, &terminal) == 0 && (terminal.c_lflag & ICANON) != 0;
 }
 
 void WorkerOutput::draw(Steady::time_point now) {
@@ -100,11 +121,12 @@ void WorkerOutput::draw(Steady::time_point now) {
     paused = paused_drawing_;
   }
   // Rows that are drawn for another width would wrap, and could not be taken off again.
-  for (const Outlet* outlet : {&stdout_, &stderr_}) {
+  for (Outlet* outlet : {&stdout_, &stderr_}) {
     const auto due = outlet->console.due();
     if (!outlet->console.draws() || !due || *due > now) continue;
-    const TerminalSize size = drawing_size(outlet->fd);
+    const TerminalSize size = size_to_draw(*outlet);
     if (!outlet->console.has_size(size.columns, size.rows)) change_size();
+    if (in_background(outlet->fd)) outlet->console.rest_until(now + kBackgroundRest);
   }
   for (Outlet* outlet : {&stdout_, &stderr_}) {
     if (paused && !screen_paused_) {
@@ -119,7 +141,13 @@ void WorkerOutput::draw(Steady::time_point now) {
   screen_paused_ = paused;
   const std::lock_guard lock(mutex_);
   screen_left_ = paused;
+  note_unfinished();
   changed_.notify_all();
+}
+
+TerminalSize WorkerOutput::size_to_draw(const Outlet& outlet) const {
+  const int other = &outlet == &stdout_ ? stderr_.fd : stdout_.fd;
+  return is_ours_alone(outlet.fd, other) ? drawing_size(outlet.fd) : TerminalSize{};
 }
 
 void WorkerOutput::take_size(OutputStream& stream) const {
@@ -130,9 +158,14 @@ void WorkerOutput::take_size(OutputStream& stream) const {
 }
 
 void WorkerOutput::change_size() {
+  std::uint64_t wanted = 0;
+  {  // a change that comes while we measure is another one
+    const std::lock_guard lock(mutex_);
+    wanted = resizes_wanted_;
+  }
   const auto now = Steady::now();
   for (Outlet* outlet : {&stdout_, &stderr_}) {
-    const TerminalSize size = drawing_size(outlet->fd);
+    const TerminalSize size = size_to_draw(*outlet);
     outlet->console.resize(size.columns, size.rows, now, outlet->bytes);
   }
   for (const auto& [fd, stream] : streams_) {
@@ -140,7 +173,7 @@ void WorkerOutput::change_size() {
     show_unfinished(*stream, now);
   }
   const std::lock_guard lock(mutex_);
-  resized_ = false;
+  resizes_done_ = wanted;
   changed_.notify_all();
 }
 

@@ -139,7 +139,7 @@ void WorkerOutput::take_new() {
   {
     const std::lock_guard lock(mutex_);
     sources.swap(new_sources_);
-    resized = resized_;
+    resized = resizes_done_ != resizes_wanted_;
     lines = new_lines_;
     // A report is about the newest round, or the one before it.
     if (!sources.empty() && sources.front().round > 0) {
@@ -230,14 +230,15 @@ void WorkerOutput::read(OutputStream& stream) {
     const bool keep = stream.source.standard_error;
     std::unique_lock lock(mutex_, std::defer_lock);
     if (keep) lock.lock();
-    LineSink sink(stream, outlet.console, outlet.bytes, filtered_, tail_of(stream));
+    LineSink sink(stream, outlet.console, outlet.bytes, tail_of(stream));
     const auto now = Steady::now();
+    if (stream.text.in_prompt() && is_no_prompt(read_.view())) stream.text.end_prompt(sink);
     stream.text.feed(read_.view(), now, sink);
     if (ended) stream.text.finish(sink);
     if (lock) lock.unlock();
     show_unfinished(stream, now);
   }
-  hand_over(file_writer_, stream.source.filtered_file, filtered_);
+  hand_over(file_writer_, stream.source.filtered_file, stream.filtered);
   if (stream.source.file) hand_over(file_writer_, stream.source.file, read_);
   Outlet& outlet = outlet_for(stream.source.standard_error);
   if (outlet.bytes.size() >= kLogBufferBytes / 2) put_out(outlet);

@@ -13,13 +13,39 @@ namespace {
 using agent::StreamText;
 using Clock = StreamText::Clock;
 
+/// Of what our console writes to a terminal: lines, `\r`, styles, links, and nothing else.
+void check_harmless(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto c = static_cast<unsigned char>(bytes[0]);
+    std::size_t taken = 1;
+    if (c == 0x1b) {
+      const auto end = bytes.find_first_not_of("0123456789;:", 2);
+      const bool link = bytes.starts_with("\x1b]8;") || bytes.starts_with("\x1b\\");
+      const bool style = bytes.starts_with("\x1b[") && end < bytes.size() && bytes[end] == 'm';
+      DDPRUN_ASSERT(link || style, "escape sequences are styles and links");
+      taken = 2;
+    } else {
+      DDPRUN_ASSERT(c >= 0x20 || c == '\n' || c == '\t' || c == '\a', "no control character");
+      DDPRUN_ASSERT(c != 0x7f, "no control character");
+      DDPRUN_ASSERT(c != 0xc2 || bytes.size() < 2 || static_cast<unsigned char>(bytes[1]) >= 0xa0 ||
+                        static_cast<unsigned char>(bytes[1]) < 0x80,
+                    "no control character of the other set");
+    }
+    bytes.remove_prefix(taken);
+  }
+}
+
 struct Sink {
   void lines(std::string_view block) const {
     DDPRUN_ASSERT(block.ends_with('\n'), "blocks are whole lines");
     for (; !block.empty(); block.remove_prefix(block.find('\n') + 1))
       line(block.substr(0, block.find('\n')), agent::LineEnding::newline);
   }
-  void line(std::string_view text, agent::LineEnding) const {
+  void line(std::string_view text, agent::LineEnding ending) const {
+    agent::Console console({.columns = 80, .rows = 24, .terminal = true});
+    agent::LogBuffer shown;
+    console.add(0, "[rank0] ", text, ending, shown);
+    if (ending == agent::LineEnding::newline) check_harmless(shown.view());
     DDPRUN_ASSERT(text.find('\n') == std::string_view::npos, "a line has no newline");
     DDPRUN_ASSERT(agent::stays_in_line(text), "a line moves no cursor");
   }

@@ -138,6 +138,16 @@ TEST_CASE("a file that cannot be opened is said and its worker runs on with our 
   CHECK(result.err.find("attempt_1/0/stdout.log") != std::string::npos);
 }
 
+TEST_CASE("a filter finds lines that only time makes final, and they stay its own") {
+  const Logs logs;
+  const auto result = Job().run(
+      {logs.option(), "--nproc-per-node=2", "--tee=3", "--duplicate-stdout-filters=needle"},
+      {"print", "\x1b[?25lneedle here", "sleep", "3", "print-err", "needle"});
+  CHECK(result.status == 0);
+  CHECK(sorted_lines(logs.text("attempt_0/filtered_stdout.log")) ==
+        Lines{"[default0]:needle here", "[default1]:needle here"});
+}
+
 TEST_CASE("only the ranks of the filter are shown, and the verdict sees all of them") {
   const auto result =
       Job().run({"--nproc-per-node=4", "--rank-filter=0,2-3", "--local-ranks-filter=1,2"},

@@ -41,7 +41,7 @@ struct Output {
 };
 
 constexpr ConsoleSettings kFile{.bar_interval = 10s};
-constexpr ConsoleSettings kTerminal{.columns = 20, .rows = 8};
+constexpr ConsoleSettings kTerminal{.columns = 20, .rows = 8, .terminal = true};
 
 }  // namespace
 
@@ -286,4 +286,70 @@ TEST_CASE("whatever workers do, lines are whole and bars are gone at the end") {
     screen.write(terminal.take());
     CHECK(screen.text() == expected);
   }
+}
+
+TEST_CASE("in a file bars that are shorter than the interval show up, too") {
+  Output file(kFile);
+  int states = 0;
+  for (int bar = 0; bar < 10; ++bar) {
+    for (int second = 0; second < 4; ++second) {
+      file.show(0, {"bar " + std::to_string(bar) + " " + std::to_string(second)});
+      file.draw(1s);
+      states += file.take().empty() ? 0 : 1;
+    }
+    file.show(0, {});
+  }
+  CHECK(states == 4);
+}
+
+TEST_CASE("a bar that begins long after another has its own time") {
+  Output file(kFile);
+  file.show(0, {"first"});
+  file.show(0, {});
+  file.now += 60s;
+  file.show(0, {"second"});
+  file.draw(1s);
+  CHECK(file.take().empty());
+}
+
+TEST_CASE("in a file a finished bar is not written twice") {
+  Output file(kFile);
+  file.show(0, {"100%"});
+  file.draw(11s);
+  CHECK(file.take() == "[0] 100%\n");
+  file.add(0, "100%");
+  file.show(0, {});
+  file.add(0, "100%");  // another line
+  CHECK(file.take() == "[0] 100%\n");
+}
+
+TEST_CASE("nothing that controls a terminal gets there but styles") {
+  Output terminal({.columns = 40, .rows = 8, .terminal = true});
+  const std::string line =
+      "a\x0e\xc2\x9b"
+      "2J\x1b[31mred\x1b[0m";
+  terminal.add(0, line);
+  terminal.console.add_lines(0, "[0] ", line + "\nb\x0b\n", terminal.out);
+  CHECK(terminal.take() == "[0] a??2J\x1b[31mred\x1b[0m\n[0] a??2J\x1b[31mred\x1b[0m\n[0] b?\n");
+  Output file(kFile);
+  file.add(0, line);
+  CHECK(file.take() == "[0] " + line + "\n");
+}
+
+TEST_CASE("while the terminal is another program's nothing is drawn") {
+  Output terminal(kTerminal);
+  terminal.show(0, {"50%"});
+  terminal.console.rest_until(terminal.now + 1s);
+  terminal.draw(500ms);
+  CHECK(terminal.take().empty());
+  terminal.draw(600ms);
+  CHECK(terminal.take().find("50%") != std::string::npos);
+}
+
+TEST_CASE("long lines count as the rows that they take") {
+  Output terminal(kTerminal);
+  terminal.add(0, std::string(36, 'x'));  // with its prefix 40 columns: two rows
+  CHECK(terminal.console.rows_written() == 2);
+  terminal.console.add_lines(0, "", "a\n" + std::string(41, 'x') + "\n", terminal.out);
+  CHECK(terminal.console.rows_written() == 6);
 }

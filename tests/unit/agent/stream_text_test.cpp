@@ -61,6 +61,7 @@ TEST_CASE("of a bar the last state is a line, and the others are told") {
   CHECK(sink.drawn == 1);
   CHECK(text.live(80) == std::vector<std::string>{"20%"});
   text.feed("\n", {}, sink);
+  text.settle(StreamText::Clock::time_point{} + std::chrono::seconds(1), sink);
   CHECK(sink.out == Lines{line("20%")});
   CHECK(text.live(80).empty());
 }
@@ -101,7 +102,7 @@ TEST_CASE("a prompt is given as a piece, and what follows goes behind it as it i
   StreamText text;
   Sink sink;
   text.feed("(Pdb) ", {}, sink);
-  text.give_piece(sink);
+  text.give_piece(sink, true);
   text.feed("\b\x1b[K", {}, sink);
   text.feed("42\nnext\n", {}, sink);
   CHECK(sink.out == Lines{{"(Pdb) ", LineEnding::none},
@@ -135,4 +136,37 @@ TEST_CASE("how the bytes are cut makes no difference") {
     CAPTURE(text);
     CHECK(lines_of(pieces) == lines_of({text}));
   }
+}
+
+TEST_CASE("a piece of a line is continued with all that comes, not again and again") {
+  StreamText text;
+  Sink sink;
+  text.feed("epoch 0 ...", {}, sink);
+  text.give_piece(sink);
+  text.feed("..", {}, sink);
+  CHECK(sink.out == Lines{{"epoch 0 ...", LineEnding::none}});
+  text.feed(". done\r\nnext\n", {}, sink);
+  CHECK(sink.out == Lines{{"epoch 0 ...", LineEnding::none}, line("... done"), line("next")});
+}
+
+TEST_CASE("a bar that begins behind a piece of a line is drawn below it") {
+  StreamText text;
+  Sink sink;
+  text.feed("Loading", {}, sink);
+  text.give_piece(sink);
+  text.feed("\rLoading 1%", {}, sink);
+  CHECK(sink.out == Lines{{"Loading", LineEnding::none}, line("")});
+  CHECK(text.live(80) == std::vector<std::string>{"Loading 1%"});
+}
+
+TEST_CASE("what was given as a prompt and is none ends") {
+  StreamText text;
+  Sink sink;
+  text.feed("Loading 0:", {}, sink);
+  text.give_piece(sink, true);
+  CHECK(text.in_prompt());
+  text.end_prompt(sink);
+  text.feed("\rLoading 1%", {}, sink);
+  CHECK(sink.out == Lines{{"Loading 0:", LineEnding::none}, line("")});
+  CHECK(text.live(80) == std::vector<std::string>{"Loading 1%"});
 }
