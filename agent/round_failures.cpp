@@ -136,6 +136,8 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     if (const auto at = words.signs.first_at(); at && !went_on(ended.pages[i], *at)) {
       seen.exception_at = *at - ended.started_at;
       seen.exception_message = words.signs.message();
+      seen.exception_certain = words.signs.certain();
+      seen.exception_in_output = words.signs.has_stdout();
     }
     const auto file = read_error_file(error_file(ended.config, ended.round, local_rank));
     if (file && file->problem.empty() &&

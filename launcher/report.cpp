@@ -71,8 +71,8 @@ std::string evidence_text(const proto::Verdict& verdict) {
       text = fmt::format("its error file{}: {}", when_it_began(verdict), said);
       break;
     case EvidenceKind::exception_line:
-      text = fmt::format("its stderr{}: {}", when_it_began(verdict),
-                         said.empty() ? "a traceback" : said);
+      text = fmt::format("its {}{}: {}", evidence.in_output ? "output" : "stderr",
+                         when_it_began(verdict), said.empty() ? "a traceback" : said);
       break;
     case EvidenceKind::own_exit:
       if (verdict.victims.empty()) return "";

@@ -34,7 +34,7 @@ enum class EvidenceKind {
   fatal_signal,    ///< a signal that only its own fault raises: SIGSEGV, SIGABRT, ...
   hang,            ///< it made no progress while those who wait for it were further
   error_file,      ///< it left an error file
-  exception_line,  ///< it wrote of an exception or a crash to stderr
+  exception_line,  ///< it wrote of an exception or a crash to its stderr or output
   own_exit,        ///< it ended by itself, other than by exit 0
   late_exit,       ///< it did so after we had begun to stop the round
 };
@@ -46,6 +46,7 @@ struct Evidence {
   std::string victim_phrase;       ///< not empty: words that tell of a peer which is gone
   bool after_stop = false;         ///< it may come of our having stopped the worker
   bool timed_out = false;          ///< its words are those of a time-out: a peer may hang
+  bool in_output = false;          ///< exception_line: of one stream with its stdout and stderr
 };
 
 /// How far a worker was, by its progress page.

@@ -56,13 +56,15 @@ std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
   if (seen.hung_at)
     return proto::Evidence{EvidenceKind::hang, *seen.hung_at, seen.hang_message, ""};
   const auto end = kind_of_end(seen);
+  // A line that may be an ordinary one explains a failure; it proves none, and it dates none.
   const Weight exception = weight_of(seen.exception_at, seen);
+  const Weight proof = seen.exception_certain ? exception : Weight::none;
   const Weight file = weight_of(seen.error_file_at, seen);
   // A worker that was stopped while it still wrote of its exception failed all the same; one that
   // goes on to succeed did not. One that only obeyed may have written about that.
   const bool succeeded = seen.exit && seen.exit->success();
   if (succeeded && (!seen.stopped_by_us || file != Weight::full)) return std::nullopt;
-  if (!end && std::max(exception, file) < Weight::doubtful) return std::nullopt;
+  if (!end && std::max(proof, file) < Weight::doubtful) return std::nullopt;
 
   proto::Evidence evidence;
   evidence.at = seen.ended_at;
@@ -80,8 +82,14 @@ std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
     evidence.at = std::min(evidence.at, *at);
     evidence.after_stop = false;
   };
-  add(exception, EvidenceKind::exception_line, seen.exception_at, seen.exception_message);
+  if (seen.exception_certain) {
+    add(exception, EvidenceKind::exception_line, seen.exception_at, seen.exception_message);
+  } else if (exception != Weight::none) {
+    evidence.text = seen.exception_message;
+    if (evidence.kind == EvidenceKind::own_exit) evidence.kind = EvidenceKind::exception_line;
+  }
   add(file, EvidenceKind::error_file, seen.error_file_at, seen.error_file_message);
+  evidence.in_output = evidence.kind == EvidenceKind::exception_line && seen.exception_in_output;
   if (!seen.not_started.empty()) {
     evidence.at = std::chrono::nanoseconds(0);
     evidence.text = seen.not_started;

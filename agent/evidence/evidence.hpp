@@ -25,6 +25,8 @@ struct WorkerObservation {
   std::optional<std::chrono::nanoseconds> exception_at;  ///< its first line about the exception
                                                          ///< that it has not outlived
   std::string exception_message;
+  bool exception_certain = true;     ///< false: the lines may be ordinary ones of its stdout
+  bool exception_in_output = false;  ///< they came where its stdout and stderr are one stream
   std::optional<std::chrono::nanoseconds> error_file_at;  ///< when its error file was written
   std::string error_file_message;
   std::optional<std::chrono::nanoseconds> hung_at;  ///< its last progress, where it was found to

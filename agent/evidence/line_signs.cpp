@@ -70,18 +70,14 @@ constexpr std::array<std::string_view, 2> kChain = {"During handling of the abov
 // In stacks that are not indented.
 constexpr std::array<std::string_view, 3> kFrames = {"frame #", "Thread 0x", "Current thread 0x"};
 
-// How a line begins that says what went wrong.
-constexpr std::array<std::string_view, 9> kMessages = {
-    "Fatal Python error",
-    "Segmentation fault",
-    "Bus error",
-    "*** Error in",
-    "free(): ",
-    "malloc(): ",
-    "Error: ",
-    "ERROR: AddressSanitizer",
-    "FATAL: ",
+// How a line begins that only a crash prints.
+constexpr std::array<std::string_view, 7> kCrashes = {
+    "Fatal Python error", "Segmentation fault",      "Bus error", "*** Error in", "free(): ",
+    "malloc(): ",         "ERROR: AddressSanitizer",
 };
+
+// How a line begins by which a program reports what went wrong.
+constexpr std::array<std::string_view, 2> kMessages = {"Error: ", "FATAL: "};
 
 bool begins_with_any(std::string_view line, const auto& beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
@@ -180,13 +176,17 @@ LineSigns::Sign LineSigns::take(std::string_view& text) {
   }
   const bool ignored = announced_ == Traceback::ignored;
   announced_ = Traceback::main;
-  if (is_exception_line(line)) return ignored ? Sign::frame : Sign::exception;
-  if (begins_with_any(line, kMessages) || is_assertion(line)) return Sign::remark;
-  return Sign::ordinary;
+  if (is_exception_line(line)) return ignored ? Sign::frame : Sign::lone_exception;
+  if (begins_with_any(line, kCrashes) || is_assertion(line)) return Sign::remark;
+  return begins_with_any(line, kMessages) ? Sign::lone_remark : Sign::ordinary;
 }
 
 void LineSigns::found(Sign sign, std::string_view text, Clock::time_point now) {
   const auto since = at_ ? now - last_at_ : Clock::duration::zero();
+  const bool lone = sign == Sign::lone_exception || sign == Sign::lone_remark;
+  const bool doubtful = lone && with_stdout_;
+  // It takes the place of no failure that is certain.
+  if (doubtful && at_ && certain_ && since > kOneEnd) sign = Sign::ordinary;
   if (sign == Sign::ordinary || sign == Sign::frame) {
     if (sign == Sign::frame && traceback_ != Traceback::none) last_at_ = now;
     // What comes at once belongs to it: messages of many lines, stacks.
@@ -200,15 +200,21 @@ void LineSigns::found(Sign sign, std::string_view text, Clock::time_point now) {
     return;
   }
   const bool thread = sign == Sign::thread_beginning || sign == Sign::thread_message;
-  if (thread && !message_.empty()) return;
-  if (!thread && since > kOneEnd) forget();
-  if (!at_) at_ = now;
+  if (thread && certain_ && !message_.empty()) return;
+  const bool displaces = !certain_ && !doubtful;
+  if ((!thread && since > kOneEnd) || displaces) forget();
+  if (!at_) {
+    at_ = now;
+    certain_ = !doubtful;
+  }
   last_at_ = now;
   ordinary_lines_ = 0;
   bursts_ = 0;
   other_at_.reset();
-  const bool adds = sign == Sign::remark || sign == Sign::thread_message;
-  if (sign == Sign::exception || (adds && message_.empty())) message_ = std::string(text);
+  const bool replaces = sign == Sign::exception || sign == Sign::lone_exception;
+  const bool adds =
+      sign == Sign::remark || sign == Sign::lone_remark || sign == Sign::thread_message;
+  if (replaces || (adds && message_.empty())) message_ = std::string(text);
 }
 
 void LineSigns::other_output_at(Clock::time_point now) {
@@ -222,6 +228,7 @@ void LineSigns::forget() {
   other_at_.reset();
   ordinary_lines_ = 0;
   bursts_ = 0;
+  certain_ = true;
   message_.clear();
 }
 

@@ -34,7 +34,7 @@ class LineSigns {
   static constexpr std::chrono::milliseconds kBurst{100};
 
   /// The lines are those of stdout, too: the worker goes on where its ordinary lines come in
-  /// several bursts.
+  /// several bursts, and an exception's line without a traceback may be a result that it prints.
   void with_stdout() { with_stdout_ = true; }
   static constexpr int kMixedBursts = 5;
 
@@ -56,6 +56,10 @@ class LineSigns {
   [[nodiscard]] std::optional<Clock::time_point> first_at() const { return at_; }
   /// What went wrong in it: `ValueError: bad lr`. Empty: nothing said so.
   [[nodiscard]] const std::string& message() const { return message_; }
+  /// Whether its lines come only from a failure: a traceback, a crash. False: a lone
+  /// `ValueError: ...`, which a program may as well print to stdout after it has handled it.
+  [[nodiscard]] bool certain() const { return certain_; }
+  [[nodiscard]] bool has_stdout() const { return with_stdout_; }
 
  private:
   enum class Sign {
@@ -64,6 +68,9 @@ class LineSigns {
     beginning,  ///< `Traceback (most recent call last):`; what went wrong comes later
     remark,     ///< what went wrong, unless something said it already
     exception,  ///< what went wrong, the last of a chain of exceptions
+    // The same without a traceback or a crash's own words: on stdout it may be an ordinary line.
+    lone_remark,
+    lone_exception,
     // Of a thread beside the main one; after the end of that one they are its consequence.
     thread_beginning,
     thread_message,
@@ -85,6 +92,7 @@ class LineSigns {
   bool with_stdout_ = false;
   int bursts_ = 0;
   Clock::time_point burst_at_;
+  bool certain_ = true;
   std::string message_;
 };
 

@@ -149,6 +149,27 @@ TEST_CASE("a newer exception takes the place of one that was handled") {
   CHECK(streams.signs.message() == "ValueError: loss is NaN");
 }
 
+TEST_CASE("of stdout and stderr in one stream a lone exception's line is not certain") {
+  Streams streams;
+  streams.signs.with_stdout();
+  streams.lines({"ValueError: bad sample 17, skipped"});
+  CHECK(streams.signs.message() == "ValueError: bad sample 17, skipped");
+  CHECK_FALSE(streams.signs.certain());
+  SECTION("a traceback takes its place, from its own time on") {
+    streams.lines(kTraceback);
+    CHECK(streams.signs.certain());
+    CHECK(streams.signs.first_at() == LineSigns::Clock::time_point(20ms));
+    streams.quiet(1s).lines({"Error: cannot save"});
+    CHECK(streams.signs.message() == "ValueError: bad lr");
+  }
+  SECTION("so do a crash's own words") {
+    streams.lines({"terminate called after throwing an instance of 'E'", "  what():  x"});
+    CHECK(streams.signs.certain());
+    CHECK(streams.signs.message() == "  what():  x");
+  }
+  CHECK(after({"ValueError: bad lr"}).certain());
+}
+
 TEST_CASE("PyTorch's rank before a line of a traceback is no part of it") {
   const LineSigns signs = after({"[rank13]: Traceback (most recent call last):",
                                  "[rank13]: torch.OutOfMemoryError: CUDA out of memory."});
@@ -316,6 +337,27 @@ TEST_CASE("a worker that was stopped in the middle of its exception failed all t
   seen.exception_message = "ValueError: bad lr";
   REQUIRE(evidence_of(seen).has_value());
   CHECK(evidence_of(seen)->at == 2s);
+}
+
+TEST_CASE("an exception's line that is not certain explains a failure and proves none") {
+  WorkerObservation seen = ended({true, SIGTERM, false}, true);
+  seen.stopped_at = 4s;
+  seen.exception_at = 3s;
+  seen.exception_message = "OSError: Connection reset by peer";
+  seen.exception_in_output = true;
+  REQUIRE(evidence_of(seen).has_value());
+  CHECK(evidence_of(seen)->in_output);
+  seen.exception_certain = false;
+  CHECK_FALSE(evidence_of(seen).has_value());
+  seen.stopped_by_us = false;
+  seen.exit = proto::WorkerExit{false, 1, false};
+  CHECK(evidence_of(seen)->kind == EvidenceKind::exception_line);
+  CHECK(evidence_of(seen)->in_output);
+  CHECK(evidence_of(seen)->at == 5s);
+  CHECK(evidence_of(seen)->victim_phrase == "Connection reset by peer");
+  seen.stopped_by_us = true;
+  CHECK(evidence_of(seen)->kind == EvidenceKind::late_exit);
+  CHECK(evidence_of(seen)->after_stop);
 }
 
 TEST_CASE("how long before our stop an exception came decides what it says") {

@@ -93,6 +93,8 @@ TEST_CASE("the report names the culprit, its last lines and who was stopped beca
         "ddprun: stopped because of it: ranks 0, 2\n"
         "ddprun: exit code 3 (2 of 2 restarts used)\n");
   CHECK(launcher::exit_code(result) == 3);
+  culprit.evidence.in_output = true;
+  CHECK(has(said(result), "ddprun: evidence: its output: ValueError: bad lr\n"));
 }
 
 TEST_CASE("a hang is reported with step and phase and the head of the stacks") {
