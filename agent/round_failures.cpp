@@ -153,6 +153,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     } else if (worker.was_suspended) {  // since when is not known
       seen.hung_at = seen.stopped_at;
       seen.hang_message = kSuspended;
+      seen.suspended = true;
     }
     const auto evidence = evidence_of(seen);
     if (!evidence) continue;

@@ -139,10 +139,19 @@ std::string stacks_text(std::string_view whose, const std::vector<std::string>& 
   return text;
 }
 
+/// Those that a signal held while another reported an error of its own.
+std::string suspended_text(const proto::Verdict& verdict) {
+  std::vector<int> list;
+  for (const proto::Suspect& suspect : verdict.suspects) list.push_back(suspect.rank);
+  return fmt::format("ddprun: {} {} suspended by a signal (SIGSTOP) when the round was stopped\n",
+                     ranks(list), list.size() == 1 ? "was" : "were");
+}
+
 /// Those of which one may hang, where all that failed only waited; with the stacks of the one that
 /// is furthest behind, else of the first.
 std::string suspects_text(const proto::Verdict& verdict) {
   if (verdict.suspects.empty()) return "";
+  if (verdict.suspects.front().worker.suspended) return suspended_text(verdict);
   std::vector<int> list;
   const proto::Suspect* first = nullptr;
   const auto step = [](const proto::Suspect& suspect) {

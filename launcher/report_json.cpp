@@ -88,6 +88,7 @@ Json suspects_json(const proto::Verdict& verdict) {
       json["phase"] = suspect.worker.progress->phase;
     }
     json["stacks"] = suspect.worker.stacks;
+    json["suspended"] = suspect.worker.suspended;
     list.push_back(std::move(json));
   }
   return list;

@@ -46,6 +46,7 @@ struct Evidence {
   std::string victim_phrase;       ///< not empty: words that tell of a peer which is gone
   bool after_stop = false;         ///< it may come of our having stopped the worker
   bool timed_out = false;          ///< its words are those of a time-out: a peer may hang
+  bool suspended = false;          ///< hang: a signal (SIGSTOP) held it when its round was stopped
   bool in_output = false;          ///< exception_line: of one stream with its stdout and stderr
 };
 
@@ -102,6 +103,7 @@ struct RunningWorker {
   int pid = 0;
   std::optional<WorkerProgress> progress;  ///< where it reported how far it is
   std::vector<std::string> stacks;         ///< of its threads, in lines; where they were taken
+  bool suspended = false;  ///< a signal (SIGSTOP) held it when its round was stopped
 };
 /// Nothing of the round is left on this node. Every worker that failed is in `failures`, with all
 /// that was seen of it; workers that only did as they were told are not.
@@ -166,7 +168,8 @@ struct Stop {
   std::string reason;
   bool final = false;
 };
-/// A worker that neither failed nor ended while all that failed had timed out waiting.
+/// A worker that neither failed nor ended while all that failed had timed out waiting, or while a
+/// signal held it.
 struct Suspect {
   AgentId agent;
   int rank = -1;

@@ -53,8 +53,11 @@ Weight weight_of(const std::optional<std::chrono::nanoseconds>& at, const Worker
 
 std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
   // However it ended: it did so because of us.
-  if (seen.hung_at)
-    return proto::Evidence{EvidenceKind::hang, *seen.hung_at, seen.hang_message, ""};
+  if (seen.hung_at) {
+    proto::Evidence hang{EvidenceKind::hang, *seen.hung_at, seen.hang_message, ""};
+    hang.suspended = seen.suspended;
+    return hang;
+  }
   const auto end = kind_of_end(seen);
   // A line that may be an ordinary one explains a failure; it proves none, and it dates none.
   const Weight exception = weight_of(seen.exception_at, seen);

@@ -65,10 +65,37 @@ bool failed_alike(const proto::WorkerFailure& culprit, const proto::WorkerFailur
   return culprit.exit == other.exit && !(other.exit.by_signal && other.evidence.after_stop);
 }
 
+/// Whether it reports an error of its own: nothing that comes of a suspended peer or of our stop.
+bool reports_own_error(const FailedWorker& worker) {
+  const proto::Evidence& evidence = worker.failure.evidence;
+  const bool own = evidence.kind <= EvidenceKind::fatal_signal ||
+                   evidence.kind == EvidenceKind::error_file ||
+                   evidence.kind == EvidenceKind::exception_line;
+  return own && evidence.victim_phrase.empty() && !evidence.after_stop;
+}
+
+proto::Suspect suspect_of(FailedWorker& worker) {
+  proto::WorkerFailure& failure = worker.failure;
+  return {std::move(worker.agent), worker.rank,
+          proto::RunningWorker{.local_rank = failure.local_rank,
+                               .pid = failure.pid,
+                               .progress = std::move(failure.progress),
+                               .stacks = std::move(failure.stacks),
+                               .suspended = true}};
+}
+
 }  // namespace
 
 proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspect> still_ran) {
   DDPRUN_ASSERT(!failed.empty(), "a verdict needs a worker that failed");
+  std::vector<proto::Suspect> suspended;
+  if (std::any_of(failed.begin(), failed.end(), reports_own_error)) {
+    std::erase_if(failed, [&](FailedWorker& worker) {
+      if (!worker.failure.evidence.suspended) return false;
+      suspended.push_back(suspect_of(worker));
+      return true;
+    });
+  }
   const auto culprit = std::min_element(
       failed.begin(), failed.end(),
       [](const FailedWorker& a, const FailedWorker& b) { return guilt(a) < guilt(b); });
@@ -80,7 +107,7 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
   const bool any_timed_out =
       std::any_of(failed.begin(), failed.end(),
                   [](const FailedWorker& worker) { return worker.failure.evidence.timed_out; });
-  if (all_waited && any_timed_out) verdict.suspects = std::move(still_ran);
+  verdict.suspects = all_waited && any_timed_out ? std::move(still_ran) : std::move(suspended);
   std::sort(verdict.suspects.begin(), verdict.suspects.end(),
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
   verdict.culprit = std::move(*culprit);

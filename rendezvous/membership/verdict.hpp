@@ -19,6 +19,10 @@ namespace ddprun::rdzv {
 /// The same way means the same words (numbers in them may differ); where neither left any, the same
 /// exit code or signal. A worker with a victim's phrase is a victim unless the culprit has it, too.
 ///
+/// A worker that a signal held when the round was stopped may be what the others waited for: it
+/// counts as a hang. Where one of them reports an error of its own it does not, and the worker is a
+/// suspect.
+///
 /// `still_ran`: workers that neither failed nor ended. Where all that failed have a victim's phrase
 /// and one of them timed out waiting, they are suspects: one of them may be what was waited for.
 proto::Verdict judge(std::vector<proto::FailedWorker> failed,

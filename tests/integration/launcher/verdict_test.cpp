@@ -153,6 +153,13 @@ const Failure kHangs[] = {
      "exec $W ignore-term progress 5 load sleep 20", kWaits, 1, "hang"},
     {"is suspended while another gives up", "sleep 0.3; echo lost rank 1 >&2; exit 1",
      "kill -19 $$$$", kWaits, 1, "hang"},
+    {"is suspended while another loses it",
+     "sleep 0.3; echo 'RuntimeError: Timed out waiting 300ms' >&2; exit 1", "kill -19 $$$$", kWaits,
+     1, "hang"},
+    {"raises beside one that is suspended", "sleep 0.3; echo 'ValueError: my own bug' >&2; exit 1",
+     "kill -19 $$$$", kWaits, 0, "exception_line"},
+    {"leaves an error file beside one that is suspended",
+     "sleep 0.3; " ERROR_FILE("KeyError: 7") "exit 1", "kill -19 $$$$", kWaits, 0, "error_file"},
 };
 
 /// Whether our stdout and stderr are two pipes, or one, through which workers' streams come as one.
@@ -237,6 +244,22 @@ TEST_CASE("workers that fail of the same cause are reported as that and not as v
   CHECK(report["rounds"][0]["culprit"]["rank"] == report["culprit"]["rank"]);
   // All times count from the round's start.
   CHECK(report["culprit"]["first_sign_seconds"] <= report["culprit"]["ended_seconds"]);
+}
+
+TEST_CASE("a suspended worker is named beside one that reports an error of its own") {
+  const auto result = test::run_script({"--nproc-per-node=2"},
+                                       "test $RANK = 0 || kill -19 $$$$; sleep 0.3; "
+                                       "echo 'ValueError: my own bug' >&2; exit 1");
+  CAPTURE(result.job.err);
+  CHECK(result.job.status == 1);
+  CHECK(result.job.err.find("evidence: its stderr: ValueError: my own bug\n") != std::string::npos);
+  CHECK(result.job.err.find("ddprun: rank 1 was suspended by a signal (SIGSTOP) when the round was "
+                            "stopped\n") != std::string::npos);
+  CHECK(result.job.err.find("victim") == std::string::npos);
+  const auto report = nlohmann::json::parse(result.report);
+  REQUIRE(report["suspects"].size() == 1);
+  CHECK(report["suspects"][0]["rank"] == 1);
+  CHECK(report["suspects"][0]["suspended"] == true);
 }
 
 TEST_CASE("the victim's words are shown as it wrote them") {

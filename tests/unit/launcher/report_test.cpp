@@ -203,6 +203,21 @@ TEST_CASE("a worker that others timed out waiting for is named with its stacks")
   CHECK(json["suspects"][1]["step"] == 3);
 }
 
+TEST_CASE("a suspended worker is named where another one is the culprit") {
+  agent::AgentResult result = failed({false, 1, false});
+  auto& verdict = *result.finished.verdict;
+  proto::RunningWorker suspended;
+  suspended.suspended = true;
+  verdict.suspects = {{"local", 0, suspended}};
+  CHECK(has(said(result),
+            "ddprun: rank 0 was suspended by a signal (SIGSTOP) when the round was stopped\n"
+            "ddprun: stopped because of it: rank 2\n"));
+  CHECK(nlohmann::json::parse(launcher::report_json(result, 1, {}))["suspects"][0]["suspended"] ==
+        true);
+  verdict.suspects.push_back({"local", 2, suspended});
+  CHECK(has(said(result), "ddprun: ranks 0, 2 were suspended by a signal (SIGSTOP) when"));
+}
+
 TEST_CASE("last lines that stand on the screen already are not repeated") {
   agent::AgentResult result = failed({false, 1, false});
   result.culprit_output_seen = true;

@@ -138,6 +138,32 @@ TEST_CASE("where all that failed had timed out those that still ran are suspects
   CHECK(rdzv::judge({seen(0, exception_line, 1ms, "broken pipe")}, others).suspects.empty());
 }
 
+TEST_CASE("a suspended worker is the culprit unless another reports an error of its own") {
+  auto suspended = seen(1, hang, 9ms);
+  suspended.failure.evidence.suspended = true;
+  suspended.failure.pid = 42;
+  CHECK(culprit({suspended, seen(0, own_exit, 5ms)}) == 1);
+  CHECK(culprit({suspended, seen(0, exception_line, 5ms, "broken pipe")}) == 1);
+  CHECK(culprit({suspended, seen(0, error_file, 5ms, "timed out waiting")}) == 1);
+  auto stopped = seen(0, exception_line, 5ms);
+  stopped.failure.evidence.after_stop = true;
+  CHECK(culprit({suspended, stopped}) == 1);
+  for (const auto kind : {memory_kill, fatal_signal, error_file, exception_line}) {
+    auto victim = seen(2, own_exit, 6ms);
+    victim.failure.exit = {false, 3};
+    const auto verdict = rdzv::judge({suspended, seen(0, kind, 5ms), victim});
+    CHECK(verdict.culprit.rank == 0);
+    REQUIRE(verdict.victims.size() == 1);
+    CHECK(verdict.victims[0].rank == 2);
+    REQUIRE(verdict.suspects.size() == 1);
+    CHECK(verdict.suspects[0].rank == 1);
+    CHECK(verdict.suspects[0].worker.pid == 42);
+    CHECK(verdict.suspects[0].worker.suspended);
+  }
+  // A hang that --progress-timeout found is not one that a signal explains.
+  CHECK(culprit({seen(1, hang, 9ms), seen(0, exception_line, 5ms)}) == 1);
+}
+
 TEST_CASE("every kind of evidence has a name") {
   CHECK(rdzv::to_string(not_started) == "not_started");
   CHECK(rdzv::to_string(hang) == "hang");
