@@ -112,6 +112,7 @@ proto::WorkerFailure failure_of(const FoundHang& found, const WorkerRecord& work
   failure.ended_at = now - round_started_at;
   failure.evidence = {proto::EvidenceKind::hang, hung_at(found, round_started_at), found.message,
                       ""};
+  failure.evidence.all_silent = found.all_silent;
   failure.progress = found.progress;
   failure.stacks = found.stacks;
   return failure;
@@ -150,6 +151,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     if (hung) {
       seen.hung_at = hung_at(*ended.hang, ended.started_at);
       seen.hang_message = ended.hang->message;
+      seen.all_silent = ended.hang->all_silent;
     } else if (worker.was_suspended) {  // since when is not known
       seen.hung_at = seen.stopped_at;
       seen.hang_message = kSuspended;

@@ -66,7 +66,8 @@ std::string evidence_text(const proto::Verdict& verdict) {
       if (!said.empty()) text += ": " + said;
       break;
     case EvidenceKind::hang:
-      return fmt::format("ddprun: evidence: hang: rank {} {}\n", verdict.culprit.rank, said);
+      if (evidence.all_silent) return fmt::format("ddprun: evidence: hang: {}\n", said);
+      return fmt::format("ddprun: evidence: hang: rank {}: {}\n", verdict.culprit.rank, said);
     case EvidenceKind::error_file:
       text = fmt::format("its error file{}: {}", when_it_began(verdict), said);
       break;

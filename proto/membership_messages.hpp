@@ -47,6 +47,7 @@ struct Evidence {
   bool after_stop = false;         ///< it may come of our having stopped the worker
   bool timed_out = false;          ///< its words are those of a time-out: a peer may hang
   bool suspended = false;          ///< hang: a signal (SIGSTOP) held it when its round was stopped
+  bool all_silent = false;         ///< hang: no worker printed anything; which one hangs is open
   bool in_output = false;          ///< exception_line: of one stream with its stdout and stderr
 };
 

@@ -56,6 +56,7 @@ std::optional<proto::Evidence> evidence_of(const WorkerObservation& seen) {
   if (seen.hung_at) {
     proto::Evidence hang{EvidenceKind::hang, *seen.hung_at, seen.hang_message, ""};
     hang.suspended = seen.suspended;
+    hang.all_silent = seen.all_silent;
     return hang;
   }
   const auto end = kind_of_end(seen);

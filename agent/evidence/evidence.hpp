@@ -32,7 +32,8 @@ struct WorkerObservation {
   std::optional<std::chrono::nanoseconds> hung_at;  ///< its last progress, where it was found to
                                                     ///< hang
   std::string hang_message;
-  bool suspended = false;  ///< a signal held it when we began to stop the round
+  bool suspended = false;   ///< a signal held it when we began to stop the round
+  bool all_silent = false;  ///< it hung as all did: none printed anything
 };
 
 /// A worker that we stopped so long after its exception was still failing: Python tears down

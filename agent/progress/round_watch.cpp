@@ -141,6 +141,7 @@ void RoundWatch::judge_silence() {
   found.local_rank = quiet->local_rank;
   found.message = fmt::format("no worker has printed anything for {} (--log-timeout)",
                               proto::describe(quiet->quiet_for));
+  found.all_silent = true;
   found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(quiet->quiet_for);
   handlers_.hung(std::move(found));
 }

@@ -34,6 +34,7 @@ struct FoundHang {
   std::optional<proto::WorkerProgress> progress;  ///< where it told
   Clock::time_point since;                        ///< its last sign of life
   std::vector<std::string> stacks;
+  bool all_silent = false;  ///< no worker printed anything, and this is only the first of them
 };
 
 class RoundWatch {

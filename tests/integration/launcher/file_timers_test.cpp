@@ -53,6 +53,7 @@ TEST_CASE("a worker whose timer expires is ended and the verdict names the scope
   CHECK(job.status == 1);
   CHECK_THAT(job.err,
              Contains("ddprun: rank 1: timer 'step' expired after ") && Contains(": SIGKILL\n"));
+  CHECK_THAT(job.err, Contains("ddprun: evidence: hang: rank 1: timer 'step' expired after "));
   CHECK(report["culprit"]["rank"] == 1);
   CHECK(report["culprit"]["evidence"] == "hang");
   CHECK_THAT(report["culprit"]["evidence_text"].get<std::string>(),

@@ -76,7 +76,7 @@ TEST_CASE("a worker that makes no progress is named with its step and phase and 
       run_script({"--nproc-per-node=2", "--progress-timeout=0.5"}, kOneHangs, "/nowhere");
   CHECK(job.status == 1);
   CHECK_THAT(job.err, Contains("ddprun: culprit: rank 1 (local rank 1, pid "));
-  CHECK_THAT(job.err, Contains("ddprun: evidence: hang: rank 1 at step 7 in phase \"forward\", "
+  CHECK_THAT(job.err, Contains("ddprun: evidence: hang: rank 1: at step 7 in phase \"forward\", "
                                "silent for "));
   CHECK_THAT(job.err, Contains("ddprun: stopped because of it: rank 0"));
   CHECK(report["culprit"]["rank"] == 1);
@@ -307,6 +307,15 @@ TEST_CASE("with --on-silence=restart a job that prints nothing is started again"
   CHECK(job.status == 0);
   CHECK_THAT(job.err, Contains("ddprun: rank 0 hung ") &&
                           Contains("restarting the workers (1 of 1 restarts)"));
+}
+
+TEST_CASE("the silence of all workers is evidence against none by its rank") {
+  const auto [job, report] =
+      run_script({"--nproc-per-node=2", "--log-timeout=0.4", "--on-silence=restart"},
+                 "exec $W print started sleep 60");
+  CHECK_THAT(job.err, Contains("ddprun: evidence: hang: no worker has printed anything for ") &&
+                          Contains(" (--log-timeout)\n"));
+  CHECK(report["culprit"]["evidence"] == "hang");
 }
 
 TEST_CASE("with --on-silence=restart one worker that prints keeps the job going") {

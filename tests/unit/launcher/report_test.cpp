@@ -109,7 +109,7 @@ TEST_CASE("a hang is reported with step and phase and the head of the stacks") {
       said(result) ==
       "ddprun: culprit: rank 1 (local rank 1, pid 4242), hung 2.0 s into the round and was stopped "
       "(killed by SIGKILL (signal 9))\n"
-      "ddprun: evidence: hang: rank 1 at step 5 in phase \"forward\", silent for 30 s\n"
+      "ddprun: evidence: hang: rank 1: at step 5 in phase \"forward\", silent for 30 s\n"
       "ddprun: its stacks, by gdb:\n"
       "    Thread 1:\n"
       "    #0  poll ()\n"
@@ -120,6 +120,10 @@ TEST_CASE("a hang is reported with step and phase and the head of the stacks") {
   CHECK(json["culprit"]["step"] == 5);
   CHECK(json["culprit"]["phase"] == "forward");
   CHECK(json["culprit"]["stacks"].size() == 3);
+  culprit.evidence.text = "no worker has printed anything for 1.0 s (--log-timeout)";
+  culprit.evidence.all_silent = true;
+  CHECK(has(said(result),
+            "ddprun: evidence: hang: no worker has printed anything for 1.0 s (--log-timeout)\n"));
   culprit.stacks.resize(500, "#1");
   CHECK(said(result).find("... and 470 more lines, which --report=FILE has") != std::string::npos);
 }
