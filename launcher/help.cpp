@@ -94,7 +94,7 @@ them again when one fails. Takes torchrun's command lines.
   ddprun --nproc-per-node=2 ./a.out --any   any program with its own options
 
   --nproc-per-node=N|gpu|cpu|auto  workers (default: 1)
-  --gpus=auto|none|N,...           GPUs that they use (default: auto)
+  --gpus=all|none|0,2              GPUs that they use (default: all)
   --max-restarts=N                 restarts after failures (default: 0)
   --progress-timeout=SECONDS       treat a worker as hung after so long without
                                    progress (default: off)

@@ -1,6 +1,7 @@
 // Help, manual page, completion and dry run: all made from the table and the plan.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -11,6 +12,7 @@
 #include "launcher/help.hpp"
 #include "launcher/man_page.hpp"
 #include "launcher/option_table.hpp"
+#include "launcher/options.hpp"
 
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
@@ -80,13 +82,18 @@ TEST_CASE("the help fits 80 columns and has neither colours nor trailing blanks"
   }
 }
 
+namespace {
+
+std::string one_line(const std::string& text) {
+  std::string result;
+  for (const auto& line : lines_of(text))
+    result += " " + line.substr(std::min(line.find_first_not_of(' '), line.size()));
+  return result;
+}
+
+}  // namespace
+
 TEST_CASE("the help names other names of an option that are accepted") {
-  const auto one_line = [](std::string text) {
-    std::string result;
-    for (const auto& line : lines_of(text))
-      result += " " + line.substr(std::min(line.find_first_not_of(' '), line.size()));
-    return result;
-  };
   const std::string help = one_line(help_text());
   for (const auto& row : option_table()) {
     for (const auto alias : words_of(row.aliases))
@@ -114,6 +121,45 @@ TEST_CASE("the short help has 25 lines and only options of the table") {
   }
   CHECK(options >= 12);
   CHECK_THAT(text, Contains("ddprun --help lists all options"));
+}
+
+TEST_CASE("what the short help offers is accepted, and its defaults are the true ones") {
+  const std::map<std::string, std::string> placeholders = {
+      {"N", "2"}, {"SECONDS", "5"}, {"FOLDER", "logs"}, {"RANKS", "0,1"}, {"FILE", "report.json"}};
+  int values = 0;
+  for (const std::string& line : lines_of(short_help_text())) {
+    if (!line.starts_with("  --")) continue;
+    INFO(line);
+    std::istringstream words(line.substr(0, line.find("  ", 2)));
+    for (std::string word; words >> word;) {
+      const auto equals = word.find('=');
+      if (equals == std::string::npos) {
+        CHECK(parse_launch_options({word, "p"}, {}).has_value());
+        continue;
+      }
+      const std::string offered = word.substr(equals + 1);
+      for (const std::string_view value : words_of(offered)) {
+        const auto meant = placeholders.find(std::string(value));
+        const std::string text = meant == placeholders.end() ? std::string(value) : meant->second;
+        INFO(word.substr(0, equals + 1) + text);
+        CHECK(parse_launch_options({word.substr(0, equals + 1) + text, "p"}, {}).has_value());
+        ++values;
+      }
+    }
+  }
+  CHECK(values >= 13);
+  const std::string text = one_line(short_help_text());
+  int defaults = 0;
+  for (const OptionRow& row : option_table()) {
+    const auto at = text.rfind(" --" + std::string(row.name) + "=");
+    const auto stated = text.find("(default: ", at);
+    if (at == std::string::npos || stated > text.find(" --", at + 1)) continue;
+    const auto shown = row.default_text.empty() ? row.default_value : row.default_text;
+    CHECK(text.substr(stated, text.find(')', stated) - stated) ==
+          "(default: " + std::string(shown));
+    ++defaults;
+  }
+  CHECK(defaults >= 5);
 }
 
 TEST_CASE("the manual page has every spelling and variable of every option") {
