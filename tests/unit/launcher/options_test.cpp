@@ -177,7 +177,9 @@ TEST_CASE("a job that may have more nodes runs here alone and warns once") {
 TEST_CASE("other accelerators than NVIDIA's are not counted") {
   for (const std::string word : {"xpu", "npu", "hpu", "mps", "XPU"}) {
     CHECK(refused_options({"--nproc-per-node=" + word, "p"}) ==
-          "--nproc-per-node=" + word + ": counts NVIDIA GPUs only; give the number of workers");
+          "--nproc-per-node=" + word +
+              ": ddprun detects NVIDIA GPUs only; give the number of workers, as in "
+              "--nproc-per-node=4");
   }
 }
 
