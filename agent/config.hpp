@@ -81,7 +81,7 @@ struct AgentConfig {
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1
   bool file_timers = false;            ///< torch's timers are watched
   std::string timer_file;              ///< for them; empty: one in the run directory
-  bool keep_error_files = false;       ///< somebody above us wants a copy of the culprit's
+  bool keep_error_files = false;       ///< the launcher copies the culprit's to a file of its own
   std::string run_directory;  ///< for error files and progress pages; empty: none could be made
   std::chrono::milliseconds progress_timeout{0};  ///< silence that counts as a hang; 0: none does
   std::chrono::milliseconds log_timeout{0};  ///< without output that is worth a line; 0: none is

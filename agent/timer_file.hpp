@@ -1,5 +1,5 @@
 // The timer file of a job with TORCHELASTIC_ENABLE_FILE_TIMER: a named pipe into which workers
-// write their timers, and the clock for them. A job that uses no timer wakes nobody up.
+// write their timers, and the clock for them. Without timers it causes no wake-ups.
 #pragma once
 
 #include <functional>

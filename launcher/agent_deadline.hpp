@@ -10,10 +10,10 @@ class AgentDeadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A stop that is continued within it is nobody's business.
+  /// A stop that is continued within it is not reported.
   static constexpr std::chrono::seconds kSayStoppedAfter{1};
-  /// Who wakes so much later than planned did not run either (a suspended machine, a scheduler that
-  /// stops whole jobs), and cannot blame the agent.
+  /// A process that wakes so much later than planned did not run either (a suspended machine, a
+  /// scheduler that stops whole jobs), and cannot blame the agent.
   static constexpr std::chrono::seconds kOversleptAfter{1};
 
   enum class Due {

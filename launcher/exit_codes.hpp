@@ -6,7 +6,7 @@ namespace ddprun::launcher {
 
 inline constexpr int kExitSuccess = 0;
 inline constexpr int kExitNoRound =
-    69;  ///< no round could form: a port is taken, nobody joined in time
+    69;  ///< no round could form: a port is taken, no other node joined in time
 inline constexpr int kExitInternal =
     70;  ///< ddprun itself failed: its agent was killed or is stuck
 inline constexpr int kExitLeftovers = 71;  ///< processes of the job could not be killed

@@ -130,7 +130,7 @@ std::string help_text() {
   text += paragraphs(
       "Underscores and dashes are the same in names (--nproc_per_node), and so are --name VALUE "
       "and "
-      "--name=VALUE. torchrun's variables PET_NAME give defaults. ddprun --man says more.\n"
+      "--name=VALUE. torchrun's variables PET_NAME give defaults. ddprun --man has more.\n"
       "Exit code: 0 all workers succeeded, 2 wrong command line, 126 PROGRAM not executable, 127 "
       "not found.",
       0);

@@ -114,7 +114,7 @@ void say_report(const std::string& text, std::optional<bool> unfinished) {
                       kReportLimit);
 }
 
-/// For who started ddprun as a worker of theirs, or reads such files.
+/// For a launcher that started ddprun as its worker, or another program that reads such files.
 void copy_error_file(const std::string& path, const agent::AgentResult& result) {
   if (path.empty()) return;
   const auto json = launcher::error_file_copy(result, std::chrono::system_clock::now());

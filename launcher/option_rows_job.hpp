@@ -23,7 +23,7 @@ inline constexpr std::array kJobRows = {
                 "CPU of the machine, auto is "
                 "gpu where there are GPUs and cpu elsewhere. More workers than visible GPUs is an "
                 "error, unless "
-                "--gpus=none says that the job runs on the CPU. When --gpus lists GPUs and this "
+                "--gpus=none makes it a CPU job. When --gpus lists GPUs and this "
                 "option is absent, there "
                 "is one worker for each of them.",
         .default_text = "1",
@@ -103,8 +103,8 @@ inline constexpr std::array kJobRows = {
         .help = "Whether PROGRAM gets its local rank as an argument",
         .more = "Scripts written for python -m torch.distributed.launch want --local-rank=N or "
                 "--local_rank=N as their first argument. With auto they get the one they declare, "
-                "and no other program gets any; dash and underscore say which one PROGRAM gets in "
-                "any case.",
+                "and no other program gets any; dash and underscore set the one that PROGRAM gets "
+                "in any case.",
         .default_value = "auto",
     },
     OptionRow{
@@ -125,7 +125,7 @@ inline constexpr std::array kJobRows = {
         .help = "GPUs of the job; none makes it a CPU job",
         .more = "Numbers count among the GPUs that CUDA_VISIBLE_DEVICES leaves visible. Without "
                 "--nproc-per-node a list "
-                "also says how many workers there are. Paddle's names --devices and "
+                "also sets how many workers there are. Paddle's names --devices and "
                 "--selected-gpus are understood.",
         .default_value = "all",
     },
@@ -136,7 +136,7 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::gpus,
         .placeholder = "0,1",
         .help = "Paddle's lists of other accelerators",
-        .no_effect = "only NVIDIA GPUs are known; say --nproc-per-node=N",
+        .no_effect = "ddprun detects NVIDIA GPUs only; give --nproc-per-node=N",
     },
     OptionRow{
         .name = "gpu-visibility",
@@ -293,9 +293,10 @@ inline constexpr std::array kJobRows = {
         .choices = "drop|block",
         .group = OptionGroup::streams,
         .help = "What happens when output is not taken: it is dropped, or the workers wait",
-        .more = "Output is dropped where the terminal or reader makes no room within 0.1 s, or the "
-                "disk takes nothing for 2 s; the bytes are counted and said. With block nothing is "
-                "dropped while the job runs.",
+        .more =
+            "Output is dropped where the terminal or reader makes no room within 0.1 s, or the "
+            "disk takes nothing for 2 s; the bytes are counted and reported. With block nothing is "
+            "dropped while the job runs.",
         .default_value = "drop",
     },
     OptionRow{

@@ -87,7 +87,7 @@ inline constexpr std::array kRunRows = {
         .more = "Only workers that report progress are watched, from their first report on: train "
                 "does, others through the file that DDPRUN_PROGRESS_FILE names (docs/progress.md). "
                 "The stacks of the one furthest behind are put into the report. It has to be "
-                "longer than anything a healthy worker does in one go. 0: nobody is watched.",
+                "longer than anything a healthy worker does in one go. 0: no worker is watched.",
         .default_text = "off",
     },
     OptionRow{
@@ -95,10 +95,10 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::seconds,
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
-        .help = "Say so when a worker has printed nothing for so long",
-        .more = "For programs that only print. It is said once for each silence; --on-silence "
-                "says what else happens. Only what passes through ddprun is seen: not with one "
-                "worker or --output=raw, nor what --redirects sends to files. 0: nothing is said.",
+        .help = "Warn when a worker has printed nothing for so long",
+        .more = "For programs that only print. ddprun warns once in each silence; --on-silence can "
+                "make it a failure. Only what passes through ddprun is seen: not with one "
+                "worker or --output=raw, nor what --redirects sends to files. 0: no warning.",
         .default_text = "off",
     },
     OptionRow{
@@ -245,8 +245,8 @@ inline constexpr std::array kRunRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "KEY=VALUE,...",
         .help = "Settings of the rendezvous",
-        .more = "torchrun's keys are understood; a key that nobody reads is said once, with the "
-                "nearest one that somebody does.",
+        .more = "torchrun's keys are understood; an unknown key causes one warning, with the "
+                "nearest known one.",
     },
     OptionRow{
         .name = "node-rank",
@@ -304,7 +304,7 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::choice,
         .choices = "trace|debug|info|warn|error|off",
         .group = OptionGroup::ourselves,
-        .help = "What ddprun itself says on stderr",
+        .help = "Which messages of its own ddprun prints to stderr",
         .more = "Where the option is absent, torchrun's variable LOGLEVEL counts (DEBUG, INFO, "
                 "WARNING, ...).",
         .default_text = "warn",

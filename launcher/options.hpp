@@ -33,7 +33,7 @@ enum class Request {
 struct ProcessCount {
   enum class Kind { number, automatic, cpu, gpu } kind = Kind::number;
   int number = 1;      ///< at least 1; only for Kind::number
-  bool given = false;  ///< false: nobody said anything, so 1
+  bool given = false;  ///< false: not given, so 1
 };
 
 /// --gpus before the machine was looked at.
@@ -87,8 +87,8 @@ struct LaunchOptions {
   std::vector<int> no_restart_codes;
   ExitCodeRule exit_code_rule = ExitCodeRule::first;
   std::string report_file;                        ///< empty: not given
-  std::chrono::milliseconds progress_timeout{0};  ///< 0: nobody is watched
-  std::chrono::milliseconds log_timeout{0};       ///< 0: nobody is watched
+  std::chrono::milliseconds progress_timeout{0};  ///< 0: no worker is watched
+  std::chrono::milliseconds log_timeout{0};       ///< 0: no worker is watched
   OnSilence on_silence = OnSilence::report;       ///< at its end
   std::string role = "default";
 

@@ -70,7 +70,7 @@ struct LaunchPlan {
   std::chrono::milliseconds grace_period{30'000};
   bool file_timers = false;  ///< torch's timers are watched, TORCHELASTIC_ENABLE_FILE_TIMER=1
   std::string timer_file;    ///< TORCHELASTIC_TIMER_FILE of our own; empty: not given
-  std::string error_file;    ///< TORCHELASTIC_ERROR_FILE of our own; empty: nobody wants a copy
+  std::string error_file;    ///< TORCHELASTIC_ERROR_FILE of our own; empty: no copy is wanted
 
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1: their output is not a terminal's
   agent::ContainmentLevel containment = agent::ContainmentLevel::tree;

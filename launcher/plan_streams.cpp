@@ -30,13 +30,13 @@ StreamTransport shown_transport(OutputMode mode, bool terminal) {
 StreamPlan stream_plan(bool redirected, bool teed, bool shown, bool capped,
                        StreamTransport otherwise) {
   if (teed) return {StreamTransport::pipe, shown, true};
-  // Who begins new files must be the one who writes them.
+  // The process that begins new files must be the one that writes them.
   if (redirected && capped) return {StreamTransport::pipe, false, true};
   if (redirected) return {StreamTransport::file, false, true};
   return {shown ? otherwise : StreamTransport::null, shown, false};
 }
 
-/// Of a stderr that nobody sees the verdict still wants the last lines.
+/// Of a stderr that is not shown the verdict still wants the last lines.
 StreamPlan stderr_plan(StreamPlan plan) {
   if (plan.transport == StreamTransport::null) plan.transport = StreamTransport::pipe;
   return plan;

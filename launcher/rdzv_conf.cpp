@@ -73,7 +73,7 @@ std::string unknown_key_note(const std::string& key) {
   std::string dashless = key;
   std::replace(dashless.begin(), dashless.end(), '-', '_');
   const auto meant = nearest(dashless, names);
-  return "--rdzv-conf: nobody reads the key " + key +
+  return "--rdzv-conf: unknown key " + key +
          (meant ? "; did you mean " + *meant + "?" : "; it is ignored");
 }
 

@@ -19,9 +19,8 @@ struct RdzvConf {
     std::string value;
     friend bool operator==(const Setting&, const Setting&) = default;
   };
-  std::vector<Setting> settings;  ///< in the order given, each key once
-  std::vector<std::string>
-      notes;  ///< to print once: keys that nobody knows, with the nearest known
+  std::vector<Setting> settings;   ///< in the order given, each key once
+  std::vector<std::string> notes;  ///< to print once: unknown keys, with the nearest known one
 
   [[nodiscard]] std::optional<std::string> value(std::string_view key) const;
 };

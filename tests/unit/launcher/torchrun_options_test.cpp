@@ -66,11 +66,12 @@ TEST_CASE("rendezvous settings are split at commas and the first equals sign and
   CHECK(parse_rdzv_conf("  ")->settings.empty());
 }
 
-TEST_CASE("a setting that nobody reads is one note with the nearest that somebody does") {
+TEST_CASE("an unknown setting is one note with the nearest known one") {
   const auto conf = parse_rdzv_conf("jointimeout=5,join_timeot=6,colour=red,colour=blue");
   REQUIRE(conf.has_value());
   REQUIRE(conf->notes.size() == 3);
-  CHECK_THAT(conf->notes[0], Contains("jointimeout; did you mean join_timeout?"));
+  CHECK_THAT(conf->notes[0],
+             Contains("--rdzv-conf: unknown key jointimeout; did you mean join_timeout?"));
   CHECK_THAT(conf->notes[1], Contains("did you mean join_timeout?"));
   CHECK_THAT(conf->notes[2], Contains("colour; it is ignored"));
 }
