@@ -12,6 +12,7 @@
 
 #include "proto/environment_names.hpp"
 #include "proto/result.hpp"
+#include "proto/unique_handle.hpp"
 
 namespace ddprun::agent {
 
@@ -39,7 +40,13 @@ std::string TimerFile::make() {
   struct stat status {};
   if (lstat(path_.c_str(), &status) == 0) {
     if (!S_ISFIFO(status.st_mode)) return "it exists and is no named pipe";
-    unlink(path_.c_str());
+    // Without a reader it is one that an earlier job has left, and cannot be opened (ENXIO).
+    const UniqueFd reader(open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    if (reader) {
+      return "another process reads this pipe, as a job that uses it does: give each job its own";
+    }
+    if (errno != ENXIO && errno != ENOENT) return std::strerror(errno);
+    if (unlink(path_.c_str()) != 0 && errno != ENOENT) return std::strerror(errno);
   }
   if (mkfifo(path_.c_str(), 0600) != 0) return std::strerror(errno);
   // For both: as long as we could write, the end of the last worker's writing is no end for us.

@@ -21,8 +21,8 @@ class TimerFile {
     std::function<void(const ExpiredTimer&)> expired;
   };
 
-  /// Makes the pipe, in place of one that an earlier job has left. Where that can't be done there
-  /// is a line for the user, and nothing is watched.
+  /// Makes the pipe, in place of one that an earlier job has left; never in place of one that is
+  /// read. Where that can't be done there is a line for the user, and nothing is watched.
   TimerFile(boost::asio::io_context& context, std::string path, Handlers handlers);
 
   /// The timers of a round are over: its workers are stopped.

@@ -1,4 +1,7 @@
 // torch's file timers (torch.distributed.elastic.timer), written as its client writes them.
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -6,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proto/unique_handle.hpp"
 #include "tests/support/job.hpp"
 
 using namespace ddprun;
@@ -91,6 +95,31 @@ TEST_CASE("a given timer file is a pipe while the job runs, and no other file is
   CHECK(job.status == 0);
   CHECK_THAT(job.err, Contains("it exists and is no named pipe"));
   CHECK(std::filesystem::file_size(pipe) == 8);
+}
+
+TEST_CASE("a given timer file that another job reads is left to that job") {
+  const test::TempDir folder;
+  const std::string pipe = (folder / "timers").string();
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  SECTION("while it is read") {
+    const UniqueFd reader(open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    REQUIRE(reader);
+    struct stat before {};
+    REQUIRE(stat(pipe.c_str(), &before) == 0);
+    const auto [job, report] = run_with_timers({}, "exit 0", pipe);
+    CHECK(job.status == 0);
+    CHECK_THAT(job.err,
+               Contains("TORCHELASTIC_TIMER_FILE=" + pipe + ": another process reads this pipe") &&
+                   Contains("; timers of workers are not watched\n"));
+    struct stat after {};
+    REQUIRE(stat(pipe.c_str(), &after) == 0);
+    CHECK(after.st_ino == before.st_ino);
+  }
+  SECTION("and made anew after its end") {
+    const auto [job, report] = run_with_timers({}, "exit 0", pipe);
+    CHECK(job.err.empty());
+    CHECK_FALSE(std::filesystem::exists(pipe));
+  }
 }
 
 TEST_CASE("without the switch no timer file is made") {
