@@ -178,17 +178,38 @@ TEST_CASE("a worker that loses the one which timed out does not end the suspicio
   CHECK(report["suspects"][0]["rank"] == 2);
 }
 
+TEST_CASE("a failure of its own after a time-out ends the suspicion") {
+  const test::TempDir folder;
+  const std::string pid = (folder / "pid").string();
+  // Rank 1 fails when rank 0 is gone.
+  const auto [job, report] = run_script(
+      {"--nproc-per-node=3"},
+      "case $RANK in 0) echo $$$$ > " + pid + "; " + kTimesOut + ";; 1) while ! test -s " + pid +
+          "; do /bin/sleep 0.02; done; read zero < " + pid +
+          "; while kill -0 $zero 2>/dev/null; do /bin/sleep 0.02; done; "
+          "echo 'ValueError: bad lr' >&2; exit 4;; 2) exec $W sleep 60;; esac",
+      "/nowhere");
+  CHECK(job.status == 4);
+  CHECK(report["culprit"]["rank"] == 1);
+  CHECK(report["victims"][0]["rank"] == 0);
+  CHECK(report["suspects"].empty());
+}
+
 TEST_CASE("a failure of its own while stacks are taken ends the suspicion") {
+  const test::TempDir folder;
+  const std::string looking = (folder / "looking").string();
+  const std::string path = stand_in(folder, "gdb", ": > " + looking + "; exec /bin/sleep 60");
   const auto [job, report] =
       run_script({"--nproc-per-node=3"},
-                 "case $RANK in 0) " + kTimesOut +
-                     ";; 1) /bin/sleep 0.8; echo 'ValueError: bad lr' >&2; exit 4;; "
+                 "case $RANK in 0) " + kTimesOut + ";; 1) while ! test -e " + looking +
+                     "; do /bin/sleep 0.02; done; "
+                     "echo 'ValueError: bad lr' >&2; exit 4;; "
                      "2) exec $W sleep 60;; esac",
-                 "/nowhere");
+                 path);
+  CHECK_THAT(job.err, Contains("timed out waiting for its peers while ranks 1, 2 still run"));
   CHECK(job.status == 4);
   CHECK(report["culprit"]["rank"] == 1);
   CHECK(report["suspects"].empty());
-  CHECK(job.err.find("still run") == std::string::npos);
 }
 
 TEST_CASE("a stop signal while a time-out is looked into ends the job at once") {
@@ -222,14 +243,37 @@ TEST_CASE("a worker that goes on while its stacks are taken is not stopped") {
   CHECK_THAT(job.err, Contains("rank 0 goes on after all"));
 }
 
-TEST_CASE("a worker that somebody debugs is left alone with those who wait for it") {
-  const auto [job, report] = run_script({"--nproc-per-node=2", "--progress-timeout=0.4"},
-                                        "case $RANK in 0) exec $W progress 4 wait sleep 2;; "
-                                        "1) exec $W traced 1.8 progress 3 load sleep 2;; esac");
-  if (job.status == 77) test::skip("no process may be traced here");
-  CHECK(job.status == 0);
-  CHECK_THAT(job.err, Contains("rank 1 hangs: at step 3") && Contains(" debugs it, so it is left"));
-  CHECK(job.err.find("rank 0") == std::string::npos);
+TEST_CASE("a worker that is debugged is left alone with those that wait for it") {
+  const test::TempDir folder;
+  const std::string ready = (folder / "ready").string();
+  test::Job of;
+  auto settings = of.settings();
+  settings.environment.emplace_back("W", test::helper("job_worker"));
+  // Rank 0 waits for rank 1 from when that is debugged and behind.
+  test::Child job(
+      {test::program("ddprun"), "--nproc-per-node=2", "--progress-timeout=0.4", "/bin/sh", "-c",
+       "test $RANK = 0 || exec $W traced 600 progress 3 load print ready sleep 600; "
+       "while ! test -e " +
+           ready + "; do /bin/sleep 0.02; done; exec $W progress 4 wait sleep 600"},
+      settings);
+  if (!job.wait_for_output("ready")) {
+    REQUIRE(job.wait().status == 77);
+    test::skip("no process may be traced here");
+  }
+  std::ofstream{ready};
+  const std::string notice = " debugs it, so it is left alone";
+  // Twice: it is looked at again, and goes on to be left alone.
+  CHECK(job.wait_for([&](const std::string&, const std::string& err) {
+    const auto first = err.find(notice);
+    return first != std::string::npos && err.find(notice, first + 1) != std::string::npos;
+  }));
+  job.signal(SIGTERM);
+  const auto result = job.wait();
+  CHECK(result.status == 128 + SIGTERM);
+  CHECK_THAT(result.err, Contains("rank 1 hangs: at step 3 in phase \"load\""));
+  CHECK(result.err.find("rank 0") == std::string::npos);
+  CHECK(result.err.find("culprit") == std::string::npos);
+  CHECK(test::processes_with(of.mark_entry()).empty());
 }
 
 TEST_CASE("who moves and who wrote no page and who asked not to be watched are not judged") {
