@@ -25,6 +25,7 @@ struct OutputStream {
   OutputSource source;
   StreamText text;
   std::optional<std::chrono::steady_clock::time_point> partial_since;  // it has an unfinished line
+  std::uint64_t partial_seen = 0;                                      // which one
   int id = 0;  // tells streams apart on the console
   int pipe_bytes = kPipeBytes;
   bool enlarged = false;

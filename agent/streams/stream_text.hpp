@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -89,6 +90,8 @@ class StreamText {
 
   /// An unfinished line that nothing was drawn over.
   [[nodiscard]] const std::string& partial() const { return partial_; }
+  /// How many there were so far, this one included.
+  [[nodiscard]] std::uint64_t partials() const { return partials_; }
   /// What the worker may still change, as it looks now, each row cut to so many columns.
   [[nodiscard]] std::vector<std::string> live(int columns_max) const {
     if (!partial_.empty()) return {cut_to_columns(partial_, columns_max)};
@@ -201,6 +204,7 @@ class StreamText {
 
   template <class Sink>
   void add_partial(std::string_view bytes, Sink& sink) {
+    if (partial_.empty() && !bytes.empty()) ++partials_;
     partial_ += bytes;
     if (partial_.size() >= kLineBytesMax) give_piece(sink);
   }
@@ -208,6 +212,7 @@ class StreamText {
   LiveRows rows_;
   bool terminal_ = false;
   std::string partial_;
+  std::uint64_t partials_ = 0;
   /// Pieces of the present line were given.
   enum class Within { nothing, line, prompt };
   Within within_ = Within::nothing;

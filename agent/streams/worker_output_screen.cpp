@@ -82,8 +82,9 @@ void WorkerOutput::show_unfinished(OutputStream& stream, Steady::time_point now)
   const std::string& partial = stream.text.partial();
   if (partial.empty()) {
     stream.partial_since.reset();
-  } else if (!stream.partial_since) {
+  } else if (!stream.partial_since || stream.partial_seen != stream.text.partials()) {
     stream.partial_since = now;
+    stream.partial_seen = stream.text.partials();
   }
   if (!stream.source.to_console) return;
   Outlet& outlet = outlet_for(stream.source.standard_error);

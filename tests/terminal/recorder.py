@@ -34,8 +34,13 @@ class Recorder(unittest.TestCase):
 
     def check_tqdm(self, columns, workers):
         python = python_with("tqdm")
-        if workers == 1:
-            return  # it writes to the terminal itself, and there a print goes behind the bar
+        if workers == 1:  # it writes to the terminal itself, and there a print goes behind the bar
+            with Terminal(columns) as terminal:
+                terminal.start(*ddprun(1, WORKERS / "tqdm_bar.py"), environment=with_python(python))
+                lines, code = terminal.result()
+            self.assertEqual(code, 0, lines)
+            self.assertEqual(sum(line.count("loss of") for line in lines), 4, lines)
+            return
         lines = self.record(columns, workers, "tqdm_bar.py", python=python)
         self.check_bars(lines, workers, r"epoch: 100%.*40/40 .*\]", r"loss of \d at \d+")
         self.assertEqual(sum("loss of" in line for line in lines), 4 * workers)

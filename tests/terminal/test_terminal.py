@@ -106,6 +106,44 @@ class Interruptions(unittest.TestCase):
         return [row for row in terminal.visible() if "#" in row or "step" in row]
 
 
+class Lines(unittest.TestCase):
+    BAR = WORKERS / "bar_and_lines.py"
+
+    def test_long_lines_that_are_written_over_a_bar_are_whole(self):
+        with Terminal(80) as terminal:
+            terminal.start(*ddprun(2, self.BAR, "over"))
+            lines, code = terminal.result()
+        self.assertEqual(code, 0, lines)
+        whole = [f"[rank0] BEGIN {step} {'0123456789' * 20} END" for step in (9, 19, 29)]
+        self.assertEqual([line for line in lines if "BEGIN" in line], whole, lines)
+        self.assertEqual(sorted(line[:14] for line in lines if line not in whole), ["[rank0] bar 29", "[rank1] bar 29"], lines)
+
+    def test_bars_overwrite_nothing_that_tee_prints(self):
+        with Terminal(80, 50) as terminal:
+            terminal.start("eval", " ".join(map(str, ddprun(2, self.BAR, "beside"))) + " | tee log")
+            lines, code = terminal.result()
+        self.assertEqual(code, 0, lines)
+        self.assertEqual([line for line in lines if "line" in line], [f"[rank0] line {step}" for step in range(30)])
+
+    def test_a_job_in_the_background_draws_nothing_over_other_programs(self):
+        with Terminal(80, 50) as terminal:
+            job = " ".join(map(str, ddprun(2, self.BAR, "wiped")))
+            terminal.start("eval", f"{job} & for i in 1 2 3 4; do seq $((i * 100)) $((i * 100 + 5)); sleep 0.3; done; wait")
+            lines, code = terminal.result()
+        self.assertEqual(code, 0, lines)
+        numbers = [str(hundred + i) for hundred in (100, 200, 300, 400) for i in range(6)]
+        self.assertEqual([line for line in lines if line.isdigit()], numbers, lines)
+        self.assertFalse([line for line in lines if "bar" in line and "[rank" in line], lines)
+
+    def test_bars_that_are_wiped_leave_nothing(self):
+        for workers in (2, 4):
+            with self.subTest(workers=workers), Terminal(80) as terminal:
+                terminal.start(*ddprun(workers, self.BAR, "wiped"))
+                lines, code = terminal.result()
+                self.assertEqual(code, 0, lines)
+                self.assertEqual(lines, [])
+
+
 class Prompts(unittest.TestCase):
     def test_a_question_is_answered_while_others_draw_bars(self):
         code = ("import os, time, sys\n"

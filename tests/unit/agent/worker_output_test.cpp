@@ -27,9 +27,11 @@ std::chrono::steady_clock::time_point within(std::chrono::milliseconds time) {
 
 /// A console of two pipes, workers that are threads, files for what they write.
 struct Workplace {
-  explicit Workplace(LogPolicy policy)
-      : output({.policy = policy, .stdout_fd = out.workers.get(), .stderr_fd = err.workers.get()}) {
-  }
+  explicit Workplace(LogPolicy policy, std::chrono::milliseconds bar_interval = 10s)
+      : output({.policy = policy,
+                .bar_interval = bar_interval,
+                .stdout_fd = out.workers.get(),
+                .stderr_fd = err.workers.get()}) {}
 
   /// A stream; gives the worker's end.
   ddprun::UniqueFd stream(int rank, bool standard_error = false) {
@@ -214,4 +216,18 @@ TEST_CASE("the last lines of stderr are known, whatever bytes they are") {
   CHECK(work.output.signs(0, 1).message() == "ValueError: x");
   work.output.flush(within(10s));
   CHECK(work.file(1).size() == 6 + 6 + 1'000'001 + 13);
+}
+
+TEST_CASE("a line that takes long is written in pieces, each once") {
+  Workplace place(LogPolicy::drop, 20ms);
+  auto worker = place.stream(0);
+  write_all(worker.get(), "epoch 0 ...");
+  std::string shown;
+  while (shown.find("...") == std::string::npos) shown += place.shown();
+  write_all(worker.get(), " done\nepoch 1\n");
+  worker.reset();
+  place.output.drain(within(10s));
+  place.output.flush(within(10s));
+  shown += place.shown();
+  CHECK(shown == "[0] epoch 0 ... done\n[0] epoch 1\n");
 }
