@@ -5,6 +5,7 @@
 namespace ddprun::launcher {
 
 inline constexpr int kExitSuccess = 0;
+inline constexpr int kExitOutput = 1;  ///< what --help and the like print could not be written
 inline constexpr int kExitNoRound =
     69;  ///< no round could form: a port is taken, no other node joined in time
 inline constexpr int kExitInternal =

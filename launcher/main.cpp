@@ -46,7 +46,7 @@ int print(const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (written && std::fflush(stdout) == 0) return launcher::kExitSuccess;
   std::fprintf(stderr, "ddprun: cannot write to stdout: %s\n", std::strerror(errno));
-  return launcher::kExitInternal;
+  return launcher::kExitOutput;
 }
 
 // Descriptors 0, 1 and 2 must exist: what we open next would take their place.
@@ -89,14 +89,14 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
 
 constexpr std::chrono::seconds kReportLimit{2};
 
-// The job's own exit code wins; a report that is lost costs only an error message.
+// The job's own exit code wins; a report that is lost costs only a warning.
 void write_report(const std::string& path, const std::string& json,
                   launcher::UnfinishedLines& unfinished) {
   const auto result = launcher::write_report_file(path, json, unfinished);
   if (result.to_stderr) unfinished.on_stderr = false;
   if (result.error == 0) return;
-  const std::string line =
-      "ddprun: error: cannot write report " + path + ": " + std::strerror(result.error) + "\n";
+  const std::string line = "ddprun: warning: the report could not be written: " + path + ": " +
+                           std::strerror(result.error) + "\n";
   agent::write_within(STDERR_FILENO, line, kReportLimit);
 }
 

@@ -271,6 +271,7 @@ Outcome<bool> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& opti
   options.report_file = parsed.text("report");
   if (parsed.given("report") && options.report_file.empty())
     return usage_error(parsed.value("report").spelling + ": expected a file");
+  if (options.report_file == "-") options.report_file = "/dev/stdout";
   options.progress_timeout = parsed.seconds("progress-timeout").value_or(options.progress_timeout);
   options.log_timeout = parsed.seconds("log-timeout").value_or(options.log_timeout);
   options.on_silence = choice<OnSilence>(parsed, "on-silence");

@@ -50,7 +50,7 @@ std::string when_it_began(const proto::Verdict& verdict) {
 }
 
 /// Why this one is the culprit.
-std::string evidence_text(const proto::Verdict& verdict) {
+std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
   const proto::Evidence& evidence = culprit.evidence;
   const std::string said = on_screen(evidence.text, kTextBytesShown);
@@ -62,8 +62,9 @@ std::string evidence_text(const proto::Verdict& verdict) {
       text = "the kernel killed it because memory was full";
       break;
     case EvidenceKind::fatal_signal:
-      text = proto::signal_name(culprit.exit.value) + ": the process crashed by itself";
+      text = proto::signal_name(culprit.exit.value) + ": the program crashed";
       if (!said.empty()) text += ": " + said;
+      if (said.empty() && wrote_nothing) text += " and wrote nothing to stderr";
       break;
     case EvidenceKind::hang:
       if (evidence.all_silent) return fmt::format("ddprun: evidence: hang: {}\n", said);
@@ -103,9 +104,10 @@ std::string alike_text(const agent::AgentResult& result, const proto::Verdict& v
   // Of silent ones no more is known than how they ended.
   if (!words) how = (culprit.exit.by_signal ? "were " : "") + proto::describe(culprit.exit);
   const auto count = verdict.alike.size() + 1;
-  if (static_cast<int>(count) == result.world_size)
-    return fmt::format("ddprun: all {} workers {}; first: rank {}\n", count, how,
-                       verdict.culprit.rank);
+  if (static_cast<int>(count) == result.world_size) {
+    const std::string all = count == 2 ? "both" : fmt::format("all {}", count);
+    return fmt::format("ddprun: {} workers {}; first: rank {}\n", all, how, verdict.culprit.rank);
+  }
   std::vector<int> list{verdict.culprit.rank};
   for (const proto::FailedWorker& worker : verdict.alike) list.push_back(worker.rank);
   std::sort(list.begin(), list.end());
@@ -125,10 +127,14 @@ std::string last_lines_text(int rank, const std::vector<std::string>& lines) {
   return text;
 }
 
-/// The head of a worker's stacks: of all its threads they fill screens.
-std::string stacks_text(std::string_view whose, const std::vector<std::string>& stacks) {
+/// The head of a worker's stacks: of all its threads they fill screens. /proc has no stacks, only
+/// the state of each thread. `owner` is empty for the culprit.
+std::string stacks_text(std::string_view owner, const std::vector<std::string>& stacks) {
   if (stacks.empty()) return "";
   const std::size_t shown = std::min(stacks.size(), kStackLinesShown);
+  const std::string_view what = stacks.front().starts_with("from /proc") ? "threads" : "stacks";
+  const std::string whose =
+      owner.empty() ? fmt::format("its {}", what) : fmt::format("the {} of {}", what, owner);
   std::string text =
       fmt::format("ddprun: {}, {}\n", whose, on_screen(stacks.front(), kTextBytesShown));
   for (std::size_t i = 1; i < shown; ++i)
@@ -165,10 +171,11 @@ std::string suspects_text(const proto::Verdict& verdict) {
     if (first == nullptr || step(suspect) < step(*first)) first = &suspect;
   }
   std::string text = fmt::format(
-      "ddprun: {} neither failed nor ended: {} may be the one that hangs; see --progress-timeout\n",
-      ranks(list), list.size() == 1 ? "it" : "one of them");
+      "ddprun: {} still running: {} probably hangs (--progress-timeout would make sure)\n",
+      list.size() == 1 ? ranks(list) + " was" : ranks(list) + " were",
+      list.size() == 1 ? "it" : "one of them");
   if (first != nullptr)
-    text += stacks_text(fmt::format("the stacks of rank {}", first->rank), first->worker.stacks);
+    text += stacks_text(fmt::format("rank {}", first->rank), first->worker.stacks);
   return text;
 }
 
@@ -179,14 +186,17 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
   std::string text =
       fmt::format("ddprun: culprit: rank {} (local rank {}{}), {}\n", verdict.culprit.rank,
                   culprit.local_rank, process, proto::describe(culprit));
-  text += evidence_text(verdict) + alike_text(result, verdict) + hints(result, verdict, facts);
-  if (!culprit.last_lines.empty()) {
-    if (!result.last_lines_on_screen)
-      text += last_lines_text(verdict.culprit.rank, culprit.last_lines);
-  } else if (result.culprit_output_seen && culprit.error.empty()) {
+  const bool wrote_nothing =
+      culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
+  text += evidence_text(verdict, wrote_nothing) + alike_text(result, verdict);
+  for (const std::string& hint : hints(result, verdict, facts))
+    text += fmt::format("ddprun: hint: {}\n", hint);
+  if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
+    text += last_lines_text(verdict.culprit.rank, culprit.last_lines);
+  // The evidence of a crash says it already.
+  if (wrote_nothing && culprit.evidence.kind != EvidenceKind::fatal_signal)
     text += "ddprun: it wrote nothing to stderr\n";
-  }
-  return text + stacks_text("its stacks", culprit.stacks) + suspects_text(verdict);
+  return text + stacks_text("", culprit.stacks) + suspects_text(verdict);
 }
 
 // The others: those that failed because of it, those that we stopped.
@@ -197,6 +207,11 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
   for (const proto::FailedWorker& victim : verdict.victims) {
     failed.push_back(victim.rank);
     const std::string& phrase = victim.failure.evidence.victim_phrase;
+    if (victim.failure.stopped_by_us && !phrase.empty()) {
+      text += fmt::format("ddprun: victim: rank {}: {}, after {}; then stopped\n", victim.rank,
+                          phrase, proto::describe(victim.failure.evidence.at));
+      continue;
+    }
     text += fmt::format("ddprun: victim: rank {}, {}{}\n", victim.rank,
                         proto::describe(victim.failure), phrase.empty() ? "" : ": " + phrase);
   }

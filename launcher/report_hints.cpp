@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -71,12 +71,12 @@ std::string about_exit_code(int code) {
 
 }  // namespace
 
-std::string hints(const agent::AgentResult& result, const proto::Verdict& verdict,
-                  const JobFacts& facts) {
+std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict,
+                               const JobFacts& facts) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
-  std::string text;
-  const auto add = [&text](const std::string& hint) {
-    if (!hint.empty()) text += fmt::format("ddprun: hint: {}\n", hint);
+  std::vector<std::string> found;
+  const auto add = [&found](std::string hint) {
+    if (!hint.empty()) found.push_back(std::move(hint));
   };
   if (!result.full_disk.empty())
     add(on_screen(result.full_disk, kPathBytesShown) + ": that may be the cause");
@@ -94,7 +94,7 @@ std::string hints(const agent::AgentResult& result, const proto::Verdict& verdic
     add("the workers' PyTorch is newer than this ddprun: --worker-store=rank0");
   if (mentions(culprit, "built without libuv", "build without libuv"))
     add("this PyTorch has no libuv: set USE_LIBUV=0 and use --worker-store=rank0");
-  return text;
+  return found;
 }
 
 }  // namespace ddprun::launcher

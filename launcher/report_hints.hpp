@@ -2,15 +2,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "agent/agent.hpp"
 #include "launcher/report.hpp"
 
 namespace ddprun::launcher {
 
-/// Lines for the report, each with `ddprun: hint: ` before it; empty: there is nothing to add to
-/// what the failure says itself.
-std::string hints(const agent::AgentResult& result, const proto::Verdict& verdict,
-                  const JobFacts& facts);
+/// Sentences for the report, one line each; empty: there is nothing to add to what the failure says
+/// itself.
+std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict,
+                               const JobFacts& facts);
 
 }  // namespace ddprun::launcher

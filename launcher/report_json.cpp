@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "launcher/report_hints.hpp"
 #include "proto/version.hpp"
 #include "rendezvous/membership/verdict.hpp"
 
@@ -162,6 +163,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["alike"] = workers_json(verdict.alike, result);
   json["victims"] = workers_json(verdict.victims, result);
   json["suspects"] = suspects_json(verdict);
+  json["hints"] = finished.verdict ? hints(result, verdict, facts) : std::vector<std::string>();
   json["rounds"] = Json::array();
   for (const agent::RoundSummary& round : result.rounds)
     json["rounds"].push_back(round_json(round));

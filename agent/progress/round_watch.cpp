@@ -107,8 +107,7 @@ std::optional<ProgressPage> RoundWatch::read_page(int local_rank) {
   PageReading reading = read_progress_page(progress_file(config_, *round_, local_rank));
   if (!reading.problem.empty() && !said_page_problem_) {
     said_page_problem_ = true;
-    spdlog::warn("the progress page of rank {} is ignored: {} (see docs/progress.md)",
-                 rank(local_rank), reading.problem);
+    spdlog::warn("the progress page of rank {} is ignored: {}", rank(local_rank), reading.problem);
   }
   return reading.page;
 }
@@ -179,8 +178,8 @@ void RoundWatch::look_at_pages(nanoseconds elapsed) {
   if (any_page || said_page_problem_) said_without_pages_ = true;  // they know how
   if (without_pages_ >= config_.progress_timeout && !std::exchange(said_without_pages_, true)) {
     handlers_.notice(
-        "--progress-timeout watches no worker yet: none has written a progress page "
-        "(docs/progress.md)");
+        "--progress-timeout watches no worker yet: none has written a progress page, the file that "
+        "DDPRUN_PROGRESS_FILE names (see ddprun --man)");
   }
   if (auto hang = progress_->look(sightings, elapsed)) judge(std::move(*hang));
 }
@@ -199,7 +198,7 @@ void RoundWatch::judge(Hang hang) {
     return;
   }
   handlers_.notice(
-      fmt::format("{}; looking at its stacks, for at most {} s", what, kStacksLimit.count()));
+      fmt::format("{}; reading its stacks (at most {} s)", what, kStacksLimit.count()));
   FoundHang found;
   found.local_rank = culprit.local_rank;
   found.message = message;

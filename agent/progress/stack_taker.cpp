@@ -44,7 +44,7 @@ void StackTaker::stop() {
 void StackTaker::try_next() {
   const auto left = deadline_ - std::chrono::steady_clock::now();
   if (methods_.empty() || left <= std::chrono::seconds(0)) {
-    std::vector<std::string> lines{"from /proc, where no debugger could look:"};
+    std::vector<std::string> lines{"from /proc (no debugger could read the stacks):"};
     lines.insert(lines.end(), notes_.begin(), notes_.end());
     for (std::string& line : thread_states(pid_)) lines.push_back(std::move(line));
     return std::exchange(done_, nullptr)(std::move(lines));

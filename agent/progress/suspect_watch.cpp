@@ -72,10 +72,10 @@ void SuspectWatch::look() {
                    [&](int a, int b) { return steps[a] < steps[b]; });
   const bool one = suspects_.size() == 1;
   handlers_.notice(fmt::format(
-      "rank {} timed out waiting for its peers while {} still run{}; looking at {} stacks, for at "
-      "most {} s",
+      "rank {} timed out waiting for its peers while {} still run{}; reading the stacks of {} (at "
+      "most {} s)",
       round_->first_rank + failures_.front().local_rank, named(suspects_, round_->first_rank),
-      one ? "s" : "", one ? "its" : "their", kStacksLimit.count()));
+      one ? "s" : "", named(suspects_, round_->first_rank), kStacksLimit.count()));
   deadline_ = Clock::now() + kStacksLimit;
   look_at_next();
 }

@@ -114,7 +114,14 @@ TEST_CASE("a report that cannot be written is said before the start") {
   CHECK(result.status == 5);
   const auto warned = result.err.find("warning: cannot write report /proc/none/x");
   CHECK(warned < result.err.find("started\n"));
-  CHECK(result.err.find("error: cannot write report /proc/none/x") != std::string::npos);
+  CHECK(result.err.find("warning: the report could not be written: /proc/none/x") !=
+        std::string::npos);
+}
+
+TEST_CASE("a dash as the report file is stdout") {
+  const auto result = test::Job().run({"--report=-"}, {"exit", "3"});
+  CHECK(result.status == 3);
+  CHECK_THAT(result.out, StartsWith("{\n") && EndsWith("}\n"));
 }
 
 TEST_CASE("a pipe that is to get the report gets it whole") {

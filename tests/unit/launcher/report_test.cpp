@@ -1,9 +1,5 @@
 #include "launcher/report.hpp"
 
-#include <fcntl.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -11,11 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/exit_codes.hpp"
-#include "launcher/line_start.hpp"
 #include "launcher/report_json.hpp"
 #include "launcher/screen_text.hpp"
-#include "proto/unique_handle.hpp"
-#include "tests/support/temp_dir.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -133,6 +126,10 @@ TEST_CASE("a silent culprit is said to be silent, one whose stderr is not ours i
   CHECK(said(result).find("stderr") == std::string::npos);
   result.culprit_output_seen = true;
   CHECK(said(result).find("it wrote nothing to stderr") != std::string::npos);
+  result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::fatal_signal;
+  result.finished.verdict->culprit.failure.exit = {true, SIGSEGV, false};
+  CHECK(has(said(result),
+            "evidence: SIGSEGV: the program crashed and wrote nothing to stderr\nddprun: stopped"));
 }
 
 TEST_CASE("victims are named with the words that made them victims") {
@@ -146,11 +143,15 @@ TEST_CASE("victims are named with the words that made them victims") {
   result.finished.verdict->victims = {{"local", 2, victim}};
   const std::string text = said(result);
   CHECK(text.find("killed by SIGSEGV (signal 11, core dumped)") != std::string::npos);
-  CHECK(text.find("evidence: SIGSEGV: the process crashed by itself\n") != std::string::npos);
+  CHECK(text.find("evidence: SIGSEGV: the program crashed\n") != std::string::npos);
   CHECK(text.find("victim: rank 2, exited with code 9 after 2.5 s: broken pipe\n") !=
         std::string::npos);
   CHECK(text.find("stopped because of it: rank 0\n") != std::string::npos);
   CHECK(launcher::exit_code(result) == 128 + SIGSEGV);
+  auto& stopped = result.finished.verdict->victims[0].failure;
+  stopped.stopped_by_us = true;
+  stopped.exit = {true, SIGTERM, false};
+  CHECK(has(said(result), "ddprun: victim: rank 2: broken pipe, after 2.0 s; then stopped\n"));
 }
 
 TEST_CASE("workers that fail alike are no victims and are counted") {
@@ -167,6 +168,9 @@ TEST_CASE("workers that fail alike are no victims and are counted") {
             "ddprun: stopped because of it: rank 0\n"));
   CHECK(has(said(result), "evidence: its stderr, after 2.4 s: SyntaxError"));
   CHECK_FALSE(has(said(result), "victim"));
+  result.world_size = 2;
+  CHECK(has(said(result), "ddprun: both workers failed the same way; first: rank 1\n"));
+  result.world_size = 3;
   other.rank = 0;
   verdict.alike.push_back(other);
   CHECK(has(said(result),
@@ -190,16 +194,18 @@ TEST_CASE("a worker that others timed out waiting for is named with its stacks")
   verdict.suspects = {{"local", 0, {0, 4241, {}, {"by gdb:", "Thread 1:", "#0  read ()"}}}};
   CHECK(has(said(result),
             "Timed out waiting 8000ms (it timed out waiting for another worker)\n"
-            "ddprun: rank 0 neither failed nor ended: it may be the one that hangs; see "
-            "--progress-timeout\n"
+            "ddprun: rank 0 was still running: it probably hangs (--progress-timeout would make "
+            "sure)\n"
             "ddprun: the stacks of rank 0, by gdb:\n"
             "    Thread 1:\n"
             "    #0  read ()\n"
             "ddprun: stopped because of it: rank 2\n"));
   verdict.suspects.push_back(
       {"local", 2, {2, 4243, proto::WorkerProgress{3, "load"}, {"by gdb:"}}});
-  CHECK(has(said(result), "ddprun: ranks 0, 2 neither failed nor ended: one of them may be"));
+  CHECK(has(said(result), "ddprun: ranks 0, 2 were still running: one of them probably hangs"));
   CHECK(has(said(result), "ddprun: the stacks of rank 2, by gdb:"));  // furthest behind
+  verdict.suspects[1].worker.stacks = {"from /proc (no debugger could read the stacks):"};
+  CHECK(has(said(result), "ddprun: the threads of rank 2, from /proc (no debugger could read"));
   CHECK_FALSE(has(said(result), "stopped because of it"));
   CHECK(launcher::exit_code(result) == 1);
   const auto json = nlohmann::json::parse(launcher::report_json(result, 1, {}));
@@ -251,8 +257,12 @@ TEST_CASE("signals with a usual cause come with a hint") {
   agent::AgentResult module = failed({false, 1, false});
   module.finished.verdict->culprit.failure.evidence.text =
       "ModuleNotFoundError: No module named 'torch'";
-  CHECK(has(said(module, {.python = "/opt/py/bin/python3"}),
+  const launcher::JobFacts facts{.python = "/opt/py/bin/python3"};
+  CHECK(has(said(module, facts),
             "hint: the workers ran under /opt/py/bin/python3: is the module installed there?"));
+  const auto json = nlohmann::json::parse(launcher::report_json(module, 1, facts));
+  REQUIRE(json["hints"].size() == 1);
+  CHECK(has(json["hints"][0], "the workers ran under /opt/py/bin/python3: is the module"));
   CHECK(has(said(module), "is the module installed for the Python that the program's first line"));
   agent::AgentResult result = failed({true, SIGKILL, false});
   result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
@@ -453,48 +463,4 @@ TEST_CASE("an error file of any size leaves the report one screen") {
   const auto json = nlohmann::json::parse(launcher::report_json(result, 3, {}));
   CHECK(json["culprit"]["evidence_text"].get<std::string>().size() > 1'000'000);
   CHECK(json["culprit"]["last_lines"].size() == 200);
-}
-
-TEST_CASE("where it is known whether the last line was ended nothing else is asked") {
-  CHECK(launcher::line_start(-1, true) == "\n");
-  CHECK(launcher::line_start(-1, false).empty());
-  CHECK(launcher::line_start(-1, std::nullopt).empty());
-}
-
-TEST_CASE("a file is looked at for a line that was not ended") {
-  const test::TempDir folder;
-  const std::string path = (folder / "out").string();
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  const auto after = [&](const std::string& text) {
-    REQUIRE(write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
-    return launcher::line_start(file.get(), std::nullopt);
-  };
-  CHECK(after("").empty());
-  CHECK(after("abc") == "\n");
-  CHECK(after("\n").empty());
-  const UniqueFd appending(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-  CHECK(launcher::line_start(appending.get(), std::nullopt).empty());
-  after("abc");
-  CHECK(launcher::line_start(appending.get(), std::nullopt) == "\n");
-  // Somebody else has written further on: our next byte comes where we are.
-  REQUIRE(lseek(file.get(), 4, SEEK_SET) == 4);
-  CHECK(launcher::line_start(file.get(), std::nullopt).empty());
-}
-
-TEST_CASE("a terminal gets what ends a line only where one was begun") {
-  const UniqueFd terminal(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
-  REQUIRE(grantpt(terminal.get()) == 0);
-  REQUIRE(unlockpt(terminal.get()) == 0);
-  const UniqueFd ours(open(ptsname(terminal.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
-  REQUIRE(ours);
-  const std::string before = std::getenv("TERM") != nullptr ? std::getenv("TERM") : "";
-  setenv("TERM", "xterm", 1);
-  CHECK(launcher::line_start(ours.get(), std::nullopt).empty());  // its width is not known
-  winsize size{};
-  size.ws_col = 10;
-  REQUIRE(ioctl(ours.get(), TIOCSWINSZ, &size) == 0);
-  CHECK(launcher::line_start(ours.get(), std::nullopt) == "          \r");
-  setenv("TERM", "dumb", 1);
-  CHECK(launcher::line_start(ours.get(), std::nullopt).empty());
-  setenv("TERM", before.c_str(), 1);
 }

@@ -1,0 +1,57 @@
+#include "launcher/line_start.hpp"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "proto/unique_handle.hpp"
+#include "tests/support/temp_dir.hpp"
+
+using namespace ddprun;
+
+TEST_CASE("where it is known whether the last line was ended nothing else is asked") {
+  CHECK(launcher::line_start(-1, true) == "\n");
+  CHECK(launcher::line_start(-1, false).empty());
+  CHECK(launcher::line_start(-1, std::nullopt).empty());
+}
+
+TEST_CASE("a file is looked at for a line that was not ended") {
+  const test::TempDir folder;
+  const std::string path = (folder / "out").string();
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const auto after = [&](const std::string& text) {
+    REQUIRE(write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+    return launcher::line_start(file.get(), std::nullopt);
+  };
+  CHECK(after("").empty());
+  CHECK(after("abc") == "\n");
+  CHECK(after("\n").empty());
+  const UniqueFd appending(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  CHECK(launcher::line_start(appending.get(), std::nullopt).empty());
+  after("abc");
+  CHECK(launcher::line_start(appending.get(), std::nullopt) == "\n");
+  // Somebody else has written further on: our next byte comes where we are.
+  REQUIRE(lseek(file.get(), 4, SEEK_SET) == 4);
+  CHECK(launcher::line_start(file.get(), std::nullopt).empty());
+}
+
+TEST_CASE("a terminal gets what ends a line only where one was begun") {
+  const UniqueFd terminal(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(grantpt(terminal.get()) == 0);
+  REQUIRE(unlockpt(terminal.get()) == 0);
+  const UniqueFd ours(open(ptsname(terminal.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(ours);
+  const std::string before = std::getenv("TERM") != nullptr ? std::getenv("TERM") : "";
+  setenv("TERM", "xterm", 1);
+  CHECK(launcher::line_start(ours.get(), std::nullopt).empty());  // its width is not known
+  winsize size{};
+  size.ws_col = 10;
+  REQUIRE(ioctl(ours.get(), TIOCSWINSZ, &size) == 0);
+  CHECK(launcher::line_start(ours.get(), std::nullopt) == "          \r");
+  setenv("TERM", "dumb", 1);
+  CHECK(launcher::line_start(ours.get(), std::nullopt).empty());
+  setenv("TERM", before.c_str(), 1);
+}
