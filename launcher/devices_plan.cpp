@@ -104,13 +104,19 @@ Outcome<DevicesPlan> plan_devices(const agent::GpuDiscovery& discovered,
       plan.chosen.push_back(visible.entries[static_cast<std::size_t>(place)]);
       continue;
     }
-    const std::string spelling = "--gpus names GPU " + std::to_string(place);
+    const std::string number = std::to_string(place);
+    const std::string names = selection.spelling + " names GPU " + number + ", but ";
+    // Elsewhere (Lightning) --devices=2 is a number of devices.
+    const std::string count_meant =
+        selection.list.size() == 1 && place > 1
+            ? "; for " + (place == 2 ? "two" : number) + " workers: --nproc-per-node=" + number
+            : "";
     if (count == 0) {
-      return usage_error(spelling + ", but " + no_gpu(discovered, cuda_visible_devices) +
-                         "; --gpus=none makes it a CPU job");
+      return usage_error(names + no_gpu(discovered, cuda_visible_devices) +
+                         "; --gpus=none makes it a CPU job" + count_meant);
     }
-    return usage_error(spelling + ", but " + std::to_string(count) + (count == 1 ? " is" : " are") +
-                       " visible, counted from 0 (" + joined(visible.entries) + ")");
+    return usage_error(names + std::to_string(count) + (count == 1 ? " is" : " are") +
+                       " visible, counted from 0 (" + joined(visible.entries) + ")" + count_meant);
   }
   return plan;
 }

@@ -57,9 +57,11 @@ struct LogOptions {
   StreamMap redirects;
   StreamMap tee;
   std::optional<std::vector<int>> console_ranks;  ///< local ranks; empty: all
+  std::string console_ranks_spelling;             ///< as typed, for messages
   agent::RankSet shown_ranks;                     ///< global ranks
-  std::string prefix_template;                    ///< empty: not given
-  bool no_prefix = false;                         ///< whole lines, and nothing before them
+  std::string shown_ranks_spelling;
+  std::string prefix_template;  ///< empty: not given
+  bool no_prefix = false;       ///< whole lines, and nothing before them
   ColourMode colour = ColourMode::automatic;
   agent::LogPolicy policy = agent::LogPolicy::drop;
   agent::RotationSettings rotation;

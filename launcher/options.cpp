@@ -97,6 +97,7 @@ Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
 GpuSelection gpu_selection(const ParsedCommandLine& parsed) {
   GpuSelection selection;
   selection.given = parsed.given("gpus");
+  selection.spelling = parsed.value("gpus").spelling;
   const std::string text = parsed.text("gpus");
   if (text == "none") {
     selection.kind = GpuSelection::Kind::none;
@@ -171,6 +172,7 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
   logs.tee = std::move(*tee);
   if (const std::string ranks = parsed.text("local-ranks-filter"); !ranks.empty()) {
     logs.console_ranks = parse_indexes(ranks);
+    logs.console_ranks_spelling = parsed.value("local-ranks-filter").spelling;
     if (!logs.console_ranks) {
       return usage_error(parsed.value("local-ranks-filter").spelling +
                          ": expected local ranks with commas between them, none twice, as in 0,1");
@@ -190,6 +192,7 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
     auto shown = parse_ranks(ranks, parsed.value("rank-filter").spelling);
     if (!shown) return shown.error();
     logs.shown_ranks = std::move(*shown);
+    logs.shown_ranks_spelling = parsed.value("rank-filter").spelling;
   }
   logs.colour = colour_mode(choice<ColourMode>(parsed, "color"), environment);
   logs.policy = choice<agent::LogPolicy>(parsed, "log-policy");
@@ -276,7 +279,7 @@ Outcome<bool> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& opti
   options.log_timeout = parsed.seconds("log-timeout").value_or(options.log_timeout);
   options.on_silence = choice<OnSilence>(parsed, "on-silence");
   if (options.on_silence == OnSilence::restart && options.log_timeout.count() == 0)
-    return usage_error("--on-silence=restart: give --log-timeout=SECONDS, too: nothing is watched");
+    return usage_error("--on-silence=restart needs --log-timeout=SECONDS");
   return true;
 }
 
@@ -318,11 +321,12 @@ Outcome<bool> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
 
 Outcome<bool> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
   if (!parsed.program) {
-    return usage_error(
-        "PROGRAM is missing\n"
-        "Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]\n"
-        "Try:   ddprun --nproc-per-node=2 train\n"
-        "All options: ddprun --help");
+    const std::string& taken = parsed.last_taken;
+    return usage_error("PROGRAM is missing" + (taken.empty() ? "" : " (" + taken + ")") +
+                       "\n"
+                       "Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]\n"
+                       "Try:   ddprun --nproc-per-node=2 train\n"
+                       "All options: ddprun --help");
   }
   if (parsed.program->empty()) {
     return usage_error("PROGRAM is an empty text: was a shell variable not set?");

@@ -42,6 +42,7 @@ struct GpuSelection {
   std::vector<int>
       list;  ///< places in the list of visible GPUs, each at most once; only for Kind::list
   bool given = false;
+  std::string spelling{};  ///< as typed, with the value; empty: not given
 };
 
 enum class GpuVisibility { all, own };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launcher/option_value.hpp"
+#include "launcher/other_launchers.hpp"
 #include "launcher/suggest.hpp"
 #include "proto/assert.hpp"
 
@@ -86,6 +87,7 @@ class CommandLineParser {
   Outcome<std::size_t> find_long(const std::string& spelling) const;
   LaunchError unknown(const std::string& spelling) const;
   std::string mpirun_workers(const std::string& token) const;
+  std::string typed_value() const;
   void take_program();
   Step read_environment(const Environment& environment);
   void fill_defaults_and_notes();
@@ -140,6 +142,15 @@ std::string CommandLineParser::mpirun_workers(const std::string& token) const {
   return next_ < arguments_.size() && is_number(arguments_[next_]) ? arguments_[next_] : "N";
 }
 
+/// What is written after the = of the option just met, else the next word where it is a number.
+std::string CommandLineParser::typed_value() const {
+  const std::string& token = arguments_[next_ - 1];
+  if (const auto equals = token.find('='); equals != std::string::npos)
+    return token.substr(equals + 1);
+  const bool number = next_ < arguments_.size() && parse_integer(arguments_[next_]);
+  return number ? arguments_[next_] : "";
+}
+
 /// PROGRAM without `--` before it: one directly behind it is ours then, and removed. The rest is
 /// not looked at.
 void CommandLineParser::take_program() {
@@ -162,19 +173,21 @@ CommandLineParser::Step CommandLineParser::long_option(const std::string& token)
 Outcome<std::size_t> CommandLineParser::find_long(const std::string& spelling) const {
   const std::string name = dashed(std::string_view(spelling).substr(2));
   std::vector<std::size_t> begins;
+  std::vector<std::string> candidates;
   for (std::size_t i = 0; i < table_.size(); ++i) {
-    bool prefix = table_[i].name.starts_with(name);
+    // The row's name where it begins so, else the first of its other names that does.
+    std::string_view match = table_[i].name.starts_with(name) ? table_[i].name : "";
     if (table_[i].name == name) return i;
     for (const auto alias : words_of(table_[i].aliases)) {
       if (alias == name) return i;
-      prefix = prefix || alias.starts_with(name);
+      if (match.empty() && alias.starts_with(name)) match = alias;
     }
-    if (!name.empty() && prefix) begins.push_back(i);
+    if (name.empty() || match.empty()) continue;
+    begins.push_back(i);
+    candidates.push_back("--" + std::string(match));
   }
   if (begins.size() == 1) return begins.front();
   if (begins.empty()) return unknown(spelling);
-  std::vector<std::string> candidates;
-  for (const auto i : begins) candidates.push_back("--" + std::string(table_[i].name));
   return usage_error(spelling + " is ambiguous: it could be " + enumerate(candidates));
 }
 
@@ -214,6 +227,8 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
         return missing_value(row, spelling);
       }
       value = arguments_[next_++];
+      if (next_ == arguments_.size() && row.type == ValueType::text)
+        parsed_.last_taken = spelling + " took " + *value;
     }
     slot.spelling = spelling + (spelling.size() > 2 ? "=" : " ") + *value;
     auto text = checked_value(row, *value, slot.spelling);
@@ -233,7 +248,7 @@ CommandLineParser::Step CommandLineParser::missing_value(const OptionRow& row,
   std::string message =
       spelling + " needs a value: " + spelling + (spelling.size() > 2 ? "=" : " ") + hint;
   if (next_ < arguments_.size() && arguments_[next_] != "--") {
-    message += " (a value that begins with a dash is written behind =, as in --" +
+    message += " (a value that begins with a dash is written after =, as in --" +
                std::string(row.name) + "=" + arguments_[next_] + ")";
   }
   return usage_error(std::move(message));
@@ -252,8 +267,10 @@ LaunchError CommandLineParser::unknown(const std::string& spelling) const {
   const auto name = first == std::string::npos ? std::string() : dashed(spelling.substr(first));
   const auto meant = nearest(name.substr(0, name.find('=')), known);
   std::string message = "unknown option " + spelling;
+  if (const auto other = instead_of_option(name, typed_value()); !other.empty())
+    return usage_error(message + other);
   message += meant ? "; did you mean --" + *meant + "?" : "; ddprun --help shows all options";
-  return usage_error(message + " (PROGRAM's own options go behind PROGRAM)");
+  return usage_error(message + " (PROGRAM's own options go after PROGRAM)");
 }
 
 CommandLineParser::Step CommandLineParser::read_environment(const Environment& environment) {

@@ -36,6 +36,7 @@ void plan_omp_threads(const LaunchOptions& options, const Environment& environme
   for (WorkerPlan& worker : plan.workers) worker.omp_threads = 1;
   // Our own trainer does not use OpenMP, and its results do not depend on the number of threads.
   if (plan.program.kind == ProgramChoice::Kind::bundled) return;
+  if (options.log_level >= LogLevel::error) return;
   plan.notes.push_back("OMP_NUM_THREADS=1 for each worker (--omp-threads=auto to share the CPUs)");
 }
 

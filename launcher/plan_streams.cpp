@@ -63,6 +63,34 @@ void note_missing_ranks(const StreamMap& map, const char* option, LaunchPlan& pl
   }
 }
 
+/// The same for the options that choose whose output is shown.
+void note_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
+  const auto workers = static_cast<int>(plan.workers.size());
+  const auto note = [&](const std::string& spelling, const char* kind, int missing, bool any) {
+    if (missing < 0) return;
+    const std::string rank = std::string(kind) + "rank";
+    plan.notes.push_back(spelling + ": there is no " +
+                         (any ? rank + " " + std::to_string(missing) : "such " + rank) + ", " +
+                         rank + "s are 0 to " + std::to_string(workers - 1) +
+                         (any ? "" : "; nothing will be shown"));
+  };
+  int missing = -1;
+  bool any = false;
+  for (const auto& [first, last] : logs.shown_ranks.ranges) {
+    any = any || first < workers;
+    if (last >= workers && missing < 0) missing = std::max(first, workers);
+  }
+  note(logs.shown_ranks_spelling, "", missing, any);
+  if (!logs.console_ranks) return;
+  missing = -1;
+  any = false;
+  for (const int rank : *logs.console_ranks) {
+    any = any || rank < workers;
+    if (rank >= workers && missing < 0) missing = rank;
+  }
+  note(logs.console_ranks_spelling, "local ", missing, any);
+}
+
 }  // namespace
 
 void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan) {
@@ -75,6 +103,11 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   const StreamMap tee = files ? logs.tee : StreamMap{};
   note_missing_ranks(redirects, "--redirects", plan);
   note_missing_ranks(tee, "--tee", plan);
+
+  note_filtered_ranks(logs, plan);
+  if (files && !logs.folder.empty() && redirects.empty() && tee.empty())
+    plan.notes.emplace_back(
+        "--log-dir without --tee or --redirects keeps no output of the workers");
 
   const auto mode = options.output.value_or(workers == 1 ? OutputMode::raw : OutputMode::prefix);
   const auto out = shown_transport(mode, probes.stdout_is_terminal);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "launcher/other_launchers.hpp"
 #include "launcher/run_path.hpp"
 #include "launcher/suggest.hpp"
 #include "proto/substitute.hpp"
@@ -23,12 +24,12 @@ bool has_python_extension(std::string_view name) {
 }
 
 /// Why Python should not be given this file, although it is not executable; empty when it may.
-std::string foreign_content(const FileInfo& info) {
+std::string foreign_content(std::string_view name, const FileInfo& info) {
   const std::string& bytes = info.first_bytes;
   if (bytes.starts_with("\x7f"
                         "ELF"))
     return "a program";
-  if (!bytes.starts_with("#!")) return "";
+  if (!bytes.starts_with("#!")) return name.ends_with(".sh") ? "a shell script" : "";
   const auto line = bytes.substr(0, bytes.find('\n'));
   const bool python =
       line.find("python") != std::string::npos || line.find("pypy") != std::string::npos;
@@ -131,7 +132,7 @@ Outcome<ProgramChoice> Resolver::with_slash() const {
     return directly(ProgramChoice::Kind::file, name, "an executable file, named with a slash");
   if (request_.no_python)
     return not_executable(name, "a file that is not executable (and --no-python is given)");
-  const std::string foreign = foreign_content(info);
+  const std::string foreign = foreign_content(name, info);
   if (!foreign.empty()) return not_executable(name, foreign + " that is not executable");
   return under_python(ProgramChoice::Kind::python_script,
                       "a file that is not executable: a Python script, as for torchrun");
@@ -145,7 +146,7 @@ Outcome<ProgramChoice> Resolver::bare() const {
   if (here.kind == FileInfo::Kind::absent && python_name)
     here = files_.look(substitute_local_rank(name, 0));
   const bool regular = here.kind == FileInfo::Kind::regular;
-  const std::string foreign = regular && !here.executable ? foreign_content(here) : "";
+  const std::string foreign = regular && !here.executable ? foreign_content(name, here) : "";
   if (!request_.no_python && regular) {
     if (python_name)
       return under_python(ProgramChoice::Kind::python_script, "a Python file by its name");
@@ -276,6 +277,8 @@ LaunchError Resolver::not_found() const {
   }
   const auto slash = name.rfind('/');
   std::string message = name + ": not found";
+  if (const auto instead = instead_of_command(name); !instead.empty())
+    return {kExitNotFound, message + instead};
   if (slash == std::string::npos && is_program(files_.look(name))) {
     return {kExitNotFound,
             message + " on PATH; the one in the current folder is started as ./" + name};

@@ -146,7 +146,7 @@ TEST_CASE("what cannot be executed is explained by its first line") {
         "its dynamic loader is missing: it was built for another system (musl or glibc, or another "
         "architecture)");
   CHECK(agent::explain_by_first_line(ENOEXEC, "echo hello") ==
-        "not an executable format, and no #! line");
+        "not an executable format, and no #! line: add #!/bin/sh as its first line");
   CHECK(agent::explain_by_first_line(ENOEXEC,
                                      "\x7f"
                                      "ELF...") ==

@@ -25,6 +25,25 @@ std::string refused_options(const std::vector<std::string>& arguments,
 
 }  // namespace
 
+TEST_CASE("options of other launchers are answered with what to type here") {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"--num_processes", "2", "s.py"}, "did you mean --nproc-per-node=2?"},
+      {{"--num_gpus=2", "s.py"}, "did you mean --nproc-per-node=2?"},
+      {{"--num_nodes", "s.py"}, "did you mean --nnodes=N?"},
+      {{"--multi_gpu", "s.py"}, "leave it out"},
+      {{"--mixed_precision", "bf16", "s.py"}, "ACCELERATE_MIXED_PRECISION=bf16"},
+      {{"--mixed_precision=fp16", "s.py"}, "ACCELERATE_MIXED_PRECISION=fp16"},
+      {{"--use_fsdp", "s.py"}, "docs/torchrun.md"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const std::string message = refused_options(arguments);
+    INFO(message);
+    CHECK_THAT(message, StartsWith("unknown option --") && Contains(expected));
+  }
+  CHECK_THAT(refused_options({"--log", "p"}),
+             StartsWith("--log is ambiguous: it could be ") && !Contains("--elastic-level"));
+}
+
 TEST_CASE("without options one worker is started and nothing is restarted") {
   const auto options = accepted_options({"train", "--lr", "1"});
   CHECK(options.request == Request::run);
@@ -147,6 +166,9 @@ TEST_CASE("a missing PROGRAM is refused with a short usage") {
              StartsWith("PROGRAM is missing\nUsage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]"));
   CHECK_THAT(refused_options({"--nproc-per-node=2"}), StartsWith("PROGRAM is missing"));
   CHECK_THAT(refused_options({"--dry-run"}), StartsWith("PROGRAM is missing"));
+  CHECK_THAT(refused_options({"--log_dir", "out.py"}),
+             StartsWith("PROGRAM is missing (--log_dir took out.py)\nUsage: "));
+  CHECK_THAT(refused_options({"--nproc-per-node", "2"}), StartsWith("PROGRAM is missing\n"));
   CHECK_THAT(refused_options({"--"}), StartsWith("PROGRAM is missing"));
   CHECK_THAT(refused_options({""}), Contains("shell variable"));
 }

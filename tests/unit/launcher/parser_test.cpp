@@ -121,7 +121,7 @@ TEST_CASE("one dash-dash directly before PROGRAM is removed and a later one is p
   CHECK(accepted({"--", "--odd-name", "a"}).program == "--odd-name");
 }
 
-TEST_CASE("without one before it, one dash-dash directly behind PROGRAM is removed") {
+TEST_CASE("without one before it, one dash-dash directly after PROGRAM is removed") {
   CHECK(accepted({"prog", "--", "--depth=26"}).arguments == Words{"--depth=26"});
   CHECK(accepted({"prog", "--", "--", "x"}).arguments == Words{"--", "x"});
   CHECK(accepted({"prog", "a", "--", "b"}).arguments == Words{"a", "--", "b"});

@@ -57,11 +57,42 @@ TEST_CASE("several workers get one OMP thread each, said once, unless the variab
         "OMP_NUM_THREADS=1 for each worker (--omp-threads=auto to share the CPUs)");
   CHECK_FALSE(planned({}).workers[0].omp_threads.has_value());
   CHECK(planned({}).notes.empty());
+  for (const std::string level : {"--log-level=error", "--log-level=off"}) {
+    const auto quiet = planned({"--nproc-per-node=2", level});
+    CHECK(quiet.workers[0].omp_threads == 1);
+    CHECK(quiet.notes.empty());
+  }
   for (const std::string value : {"4", ""}) {
     const auto kept = planned({"--nproc-per-node=2"}, Machine().with("OMP_NUM_THREADS", value));
     CHECK_FALSE(kept.workers[0].omp_threads.has_value());
     CHECK(kept.notes.empty());
   }
+}
+
+TEST_CASE("a filter of ranks that the job does not have causes a warning") {
+  const Machine machine = Machine().with("OMP_NUM_THREADS", "1");
+  const auto notes = [&](const std::string& filter) {
+    return planned({"--nproc-per-node=2", filter}, machine).notes;
+  };
+  using Notes = std::vector<std::string>;
+  CHECK(notes("--rank-filter=0-1").empty());
+  CHECK(notes("--local-ranks-filter=1").empty());
+  CHECK(notes("--rank-filter=5") ==
+        Notes{"--rank-filter=5: there is no such rank, ranks are 0 to 1; nothing will be shown"});
+  CHECK(notes("--rank-filter=1-3") ==
+        Notes{"--rank-filter=1-3: there is no rank 2, ranks are 0 to 1"});
+  CHECK(notes("--local_ranks_filter=5") ==
+        Notes{"--local_ranks_filter=5: there is no such local rank, local ranks are 0 to 1; "
+              "nothing will be shown"});
+}
+
+TEST_CASE("a log folder that gets no output of the workers causes a warning") {
+  const Machine machine = Machine().with("OMP_NUM_THREADS", "1");
+  const std::vector<std::string> expected{
+      "--log-dir without --tee or --redirects keeps no output of the workers"};
+  CHECK(planned({"--log-dir=/logs"}, machine).notes == expected);
+  CHECK(planned({"--log-dir=/logs", "--tee=3"}, machine).notes.empty());
+  CHECK(planned({"--log-dir=/dev/null"}, machine).notes.empty());
 }
 
 TEST_CASE("our own trainer does not use OpenMP so nothing is said of its threads") {

@@ -7,6 +7,7 @@
 
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using namespace ddprun::launcher::test;
 
@@ -115,7 +116,14 @@ TEST_CASE("a list of GPUs asks for a worker on each unless a number is given") {
   CHECK(planned({"--gpus=0,2", "--nproc-per-node=1"}, Machine(4)).workers.size() == 1);
   CHECK(planned({"--gpus=all"}, Machine(4)).workers.size() == 1);
   CHECK_THAT(refused_plan({"--gpus=0,9"}, Machine(4)), Contains("names GPU 9"));
-  CHECK_THAT(refused_plan({"--gpus=0"}, Machine(0)), Contains("no GPU was found"));
+  CHECK(refused_plan({"--gpus=0"}, Machine(0)) ==
+        "--gpus=0 names GPU 0, but no GPU was found (looked for NVML); --gpus=none makes it a CPU "
+        "job");
+  CHECK(refused_plan({"--devices", "2"}, Machine(0)) ==
+        "--devices=2 names GPU 2, but no GPU was found (looked for NVML); --gpus=none makes it a "
+        "CPU job; for two workers: --nproc-per-node=2");
+  CHECK_THAT(refused_plan({"--devices=4"}, Machine(4)),
+             EndsWith("(0,1,2,3); for 4 workers: --nproc-per-node=4"));
 }
 
 TEST_CASE("with the static backend an endpoint is where the workers meet, otherwise it is not") {

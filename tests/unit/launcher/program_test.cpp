@@ -105,6 +105,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a shell script by its name is not run by Python") {
+  for (const std::string name : {"./run.sh", "run.sh"}) {
+    const auto error = refused_program(Asked(name), machine().text("run.sh", "echo hi\n"));
+    CHECK(error.exit_code == 126);
+    CHECK(error.message == "./run.sh is a shell script that is not executable: chmod +x ./run.sh");
+  }
+}
+
+TEST_CASE("the first word of another launcher's command is to be left out") {
+  const auto error = refused_program(Asked("launch"), machine());
+  CHECK(error.exit_code == 127);
+  CHECK_THAT(error.message, StartsWith("launch: not found; leave the word out: ddprun [OPTIONS]") &&
+                                Contains("docs/torchrun.md"));
+}
+
 TEST_CASE("with --no-python a file without the executable bit is refused") {
   for (const std::string name : {"./t.py", "./script", "script"}) {
     const auto error =
