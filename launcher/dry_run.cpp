@@ -77,8 +77,9 @@ std::string log_limits_text(const LogOptions& logs) {
     text = fmt::format("a new file after {} bytes, {} older kept; ", logs.rotation.bytes_max,
                        logs.rotation.keep);
   }
-  return text + (logs.policy == agent::LogPolicy::drop ? "when output blocks: drop and count"
-                                                       : "when output blocks: workers wait");
+  return text + (logs.policy == agent::LogPolicy::drop
+                     ? "slow reader: output is dropped and counted"
+                     : "slow reader: the workers wait");
 }
 
 /// Whose silence ends a round.
@@ -97,16 +98,19 @@ std::string watch_text(const LaunchOptions& options) {
 /// How often the group is restarted, and how soon; --explain-policy says more.
 std::string restarts_text(const LaunchOptions& options) {
   if (options.max_restarts == 0) return "none";
-  std::string text = fmt::format("at most {}, ", options.max_restarts);
-  if (!options.restart_delay) {
-    return text + fmt::format("the second in a row after {}, doubled up to {}",
-                              proto::describe(rdzv::kAutoBackOff),
-                              proto::describe(rdzv::kAutoBackOffMax));
+  const std::string text = fmt::format("at most {}; ", options.max_restarts);
+  std::chrono::nanoseconds wait = rdzv::kAutoBackOff;
+  std::chrono::nanoseconds most = rdzv::kAutoBackOffMax;
+  if (options.restart_delay) {
+    most = rdzv::RestartSettings().back_off_max;
+    wait = std::min<std::chrono::nanoseconds>(*options.restart_delay, most);
   }
-  if (options.restart_delay->count() == 0) return text + "without a wait";
-  return text + fmt::format("the second in a row after {}, doubled up to {}",
-                            proto::describe(*options.restart_delay),
-                            proto::describe(rdzv::RestartSettings().back_off_max));
+  if (wait.count() == 0) return text + "never waits";
+  const auto in_seconds = [](std::chrono::nanoseconds duration) {
+    return fmt::format("{} s", std::chrono::duration<double>(duration).count());
+  };
+  return text + fmt::format("waits 0 s, {}, {} ... up to {}", in_seconds(wait),
+                            in_seconds(std::min(2 * wait, most)), in_seconds(most));
 }
 
 std::string_view name_of(StdinMode mode) {

@@ -79,7 +79,7 @@ std::string program_rules() {
          "on PATH.\n"
          "Python is $PYTHON_EXEC, else python3, else python on PATH, with -u.\n"
          "What follows PROGRAM belongs to it and is never looked at; one -- directly before or "
-         "behind PROGRAM is removed.\n"
+         "after PROGRAM is removed.\n"
          "${local_rank} in an argument becomes the worker's local rank.\n";
 }
 

@@ -50,16 +50,16 @@ constexpr std::string_view kVariables = R"(.SH ENVIRONMENT
 \fBPET_\fINAME\fR
 Default of the option of that name, as for torchrun; the command line wins.
 A flag takes a number (not 0 is on) or true, false, yes, no, on, off.
-An empty variable counts as not set, which is said once.
+An empty variable counts as not set, with one warning.
 .TP
 \fBPYTHON_EXEC\fR
 The Python that runs scripts and modules.
 .TP
 \fBLOGLEVEL\fR
-Level of our own messages where \fB\-\-log\-level\fR is absent.
+Level of ddprun\(aqs own messages where \fB\-\-log\-level\fR is absent.
 .TP
 \fBCUDA_VISIBLE_DEVICES\fR
-GPUs that the job may use: numbers, GPU\- and MIG\- names. As for CUDA, entries behind an invalid one are ignored.
+GPUs that the job may use: numbers, GPU\- and MIG\- names. As for CUDA, entries after an invalid one are ignored.
 .TP
 \fBOMP_NUM_THREADS\fR
 Set to 1 for several workers where it is absent, as torchrun does.
@@ -71,6 +71,9 @@ constexpr std::string_view kExitCodes = R"(.SH EXIT STATUS
 .TP
 0
 All workers ended with 0, or there was nothing to start (\fB\-\-help\fR, \fB\-\-dry\-run\fR).
+.TP
+1
+A text (\fB\-\-help\fR, \fB\-\-dry\-run\fR) could not be written to stdout.
 .TP
 2
 The command line is wrong; nothing was started.

@@ -177,7 +177,7 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::choice,
         .choices = "rank0|all|none",
         .group = OptionGroup::streams,
-        .help = "Who reads our stdin, the others nothing",
+        .help = "Which workers get ddprun's stdin; the others get none",
         .default_value = "rank0",
     },
     OptionRow{
@@ -189,7 +189,7 @@ inline constexpr std::array kJobRows = {
         .help = "Where --redirects, --tee and error files go",
         .more = "A run makes a folder RUN there, named by its id and something random, with "
                 "RUN/attempt_N/RANK/stdout.log, stderr.log and error.json for every restart and "
-                "local rank; latest leads to the newest run. They are never deleted. /dev/null: no "
+                "local rank; latest leads to the newest run. No run is ever deleted. /dev/null: no "
                 "files at all.",
         .default_text = "a new one in TMPDIR where files are wanted",
     },
@@ -231,8 +231,9 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::streams,
         .placeholder = "0,4-7",
-        .help = "Ranks of the whole job whose output is shown here",
-        .more = "With --local-ranks-filter too, both must hold. Files get everything.",
+        .help = "Show only the output of these ranks",
+        .more = "Ranks of the whole job. With --local-ranks-filter too, both must hold. Files get "
+                "everything.",
         .default_text = "all",
     },
     OptionRow{
@@ -292,11 +293,11 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::choice,
         .choices = "drop|block",
         .group = OptionGroup::streams,
-        .help = "What happens when output is not taken: it is dropped, or the workers wait",
-        .more =
-            "Output is dropped where the terminal or reader makes no room within 0.1 s, or the "
-            "disk takes nothing for 2 s; the bytes are counted and reported. With block nothing is "
-            "dropped while the job runs.",
+        .help =
+            "If the reader of ddprun's output is too slow: drop output, or let the workers wait",
+        .more = "Output is dropped where the terminal or reader makes no room within 0.1 s, or the "
+                "disk takes nothing for 2 s; the bytes are counted and reported. With block "
+                "nothing is dropped while the job runs.",
         .default_value = "drop",
     },
     OptionRow{

@@ -23,7 +23,7 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::seconds,
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
-        .help = "Count --max-restarts within any such time",
+        .help = "Count --max-restarts within the last SECONDS",
         .more = "Without it they are counted over the whole job.",
         .default_text = "the whole job",
     },
@@ -44,8 +44,8 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::seconds,
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
-        .help = "Three failures in a row that came sooner end the job",
-        .default_value = "0",
+        .help = "Give up after three failures in a row, each sooner than SECONDS after its start",
+        .default_text = "never",
     },
     OptionRow{
         .name = "no-restart-on",
@@ -85,7 +85,9 @@ inline constexpr std::array kRunRows = {
         .placeholder = "SECONDS",
         .help = "A worker that reports no progress for so long hangs, which is a failure",
         .more = "Only workers that report progress are watched, from their first report on: train "
-                "does, others through the file that DDPRUN_PROGRESS_FILE names (docs/progress.md). "
+                "does, others write the file that DDPRUN_PROGRESS_FILE names: ddprun_progress.h "
+                "does it "
+                "in C and C++, docs/progress.md has the lines for Python. "
                 "The stacks of the one furthest behind are put into the report. It has to be "
                 "longer than anything a healthy worker does in one go. 0: no worker is watched.",
         .default_text = "off",
@@ -139,10 +141,10 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::choice,
         .choices = "auto|tree|cgroup|pidns",
         .group = OptionGroup::failures,
-        .help = "How surely nothing outlives the job",
+        .help = "How strictly processes are contained, so that none outlives the job",
         .more = "tree: by parents and children. cgroup: the workers have a cgroup (v2) of their "
-                "own. pidns: all of it in a pid namespace. auto: cgroup where ours is delegated "
-                "to us, else tree. See docs/containment.md.",
+                "own. pidns: all of it in a pid namespace. auto: cgroup where ddprun's own is "
+                "delegated to it, else tree. See docs/containment.md.",
         .default_value = "auto",
     },
     OptionRow{
@@ -192,7 +194,7 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::choice,
         .choices = "agent|rank0",
         .group = OptionGroup::rendezvous,
-        .help = "Who serves the workers' TCPStore",
+        .help = "Which process serves the workers' TCPStore",
         .more = "agent: ddprun does, at once and anew for each round. rank0: the worker of rank 0 "
                 "has to, as in plain PyTorch; for a PyTorch that is newer than this ddprun, or "
                 "built without libuv (then also USE_LIBUV=0).",
@@ -245,8 +247,9 @@ inline constexpr std::array kRunRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "KEY=VALUE,...",
         .help = "Settings of the rendezvous",
-        .more = "torchrun's keys are understood; an unknown key causes one warning, with the "
-                "nearest known one.",
+        .more =
+            "torchrun's keys are understood; an unknown key causes one warning, with the nearest "
+            "known key.",
     },
     OptionRow{
         .name = "node-rank",

@@ -24,8 +24,7 @@ constexpr std::array kExamples = {
     Example{"ddprun --gpus=0,2 --max-restarts=3 train.py",
             "on two of the GPUs; restarted up to 3 times"},
     Example{"ddprun --nproc-per-node=4 -m project.train", "a Python module"},
-    Example{"ddprun --nproc-per-node=2 ./a.out --any",
-            "any program; options behind it are its own"},
+    Example{"ddprun --nproc-per-node=2 ./a.out --any", "any program; options after it are its own"},
     Example{"ddprun --dry-run --nproc-per-node=2 train",
             "only show what would be started, and why"},
 };

@@ -16,7 +16,7 @@ std::string version_text(const char* program) {
       "{} {} ({})\n"
       "compiler: {}, {}\n"
       "libraries: Boost {}.{}.{}, fmt {}.{}.{}, spdlog {}.{}.{}, nlohmann-json {}.{}.{}\n"
-      "protocols: job control {}..{}, c10d store as of PyTorch 2.14\n",
+      "protocols: job control {}..{}, c10d store of PyTorch (tested with 2.15)\n",
       program, kBuildVersion, kBuildGitState, kBuildCompiler, kBuildType, BOOST_VERSION / 100000,
       BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100, FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
       FMT_VERSION % 100, SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH,

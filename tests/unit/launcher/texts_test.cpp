@@ -254,7 +254,7 @@ TEST_CASE("the dry run shows what differs between workers: CPUs, threads, stream
 TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   auto plan = small_plan();
   CHECK_THAT(dry_run_text(plan, {}),
-             Contains("log limits   when output blocks: drop and count\n") &&
+             Contains("log limits   slow reader: output is dropped and counted\n") &&
                  Contains("hangs        detection off (see --progress-timeout)\n") &&
                  Contains("restarts     none\n") && Contains("kill timeout 10 s\n"));
   plan.options.logs.rotation = {1'000'000, 3};
@@ -264,11 +264,10 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   plan.options.kill_timeout = 500ms;
   plan.options.max_restarts = 3;
   CHECK_THAT(dry_run_text(plan, {}),
-             Contains("log limits   a new file after 1000000 bytes, 3 older kept; when output "
-                      "blocks: workers wait\n") &&
+             Contains("log limits   a new file after 1000000 bytes, 3 older kept; slow "
+                      "reader: the workers wait\n") &&
                  Contains("hangs        no progress for 1 min 0 s, or no output for 2.0 s\n") &&
-                 Contains("restarts     at most 3, the second in a row after 1.0 s, doubled up to "
-                          "30.0 s\n") &&
+                 Contains("restarts     at most 3; waits 0 s, 1 s, 2 s ... up to 30 s\n") &&
                  Contains("kill timeout 0.5 s\n"));
   const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
   CHECK(json["logs"]["policy"] == "block");
@@ -282,9 +281,9 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   plan.options.on_silence = OnSilence::restart;
   CHECK_THAT(dry_run_text(plan, {}), Contains(", or no output of any worker for 2.0 s\n"));
   plan.options.restart_delay = 0ms;
-  CHECK_THAT(dry_run_text(plan, {}), Contains("restarts     at most 3, without a wait\n"));
+  CHECK_THAT(dry_run_text(plan, {}), Contains("restarts     at most 3; never waits\n"));
   plan.options.restart_delay = 2500ms;
-  CHECK_THAT(dry_run_text(plan, {}), Contains("after 2.5 s, doubled up to 1 min 0 s\n"));
+  CHECK_THAT(dry_run_text(plan, {}), Contains("; waits 0 s, 2.5 s, 5 s ... up to 60 s\n"));
   CHECK(nlohmann::json::parse(dry_run_json(plan, {}))["restart_delay_seconds"] == 2.5);
 }
 
