@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -57,6 +59,19 @@ std::string zsh_escaped(std::string_view text) {
 
 /// A value that is a folder's name.
 constexpr std::string_view kFolder = "DIR";
+
+class HelpFormat : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    const std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    return CLI::detail::find_and_replace(text, "\n\n\n", "\n\n");
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string text = CLI::Formatter::make_option_opts(option);
+    return text.substr(0, text.find(" Excludes:"));
+  }
+};
 
 std::string bash_completion(const std::string& program, const std::vector<OptionText>& options) {
   std::string cases;
@@ -119,6 +134,26 @@ std::string fish_completion(const std::string& program, const std::vector<Option
 }
 
 }  // namespace
+
+void set_help_format(CLI::App& app, std::size_t column) {
+  const auto format = std::make_shared<HelpFormat>();
+  format->column_width(column);
+  app.formatter(format);
+}
+
+std::string parse_error_text(const CLI::App& app, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  // CLI11's words: `--epochs: 1 required N missing`.
+  const std::string name = message.substr(0, message.find(':'));
+  const CLI::Option* option = app.get_option_no_throw(name);
+  if (option == nullptr || !message.starts_with(name + ": 1 required ") ||
+      !message.ends_with(" missing")) {
+    return message;
+  }
+  const std::string type = option->get_type_name();
+  const bool number = type == "N" || type == "X" || type == "STEP";
+  return name + (number ? " needs a number" : " needs a value: " + name + "=" + type);
+}
 
 std::vector<OptionText> option_texts(const CLI::App& app,
                                      const std::map<std::string, std::vector<std::string>>& words) {

@@ -2,6 +2,7 @@
 // Pure.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +25,13 @@ struct OptionText {
 /// long name without dashes.
 std::vector<OptionText> option_texts(const CLI::App& app,
                                      const std::map<std::string, std::vector<std::string>>& words);
+
+/// Gives `app` the help of our programs: names up to `column`, one empty line between groups, and
+/// nothing that a person has not written.
+void set_help_format(CLI::App& app, std::size_t column);
+
+/// The message of a CLI11 error in one line; of a missing value what the option needs.
+std::string parse_error_text(const CLI::App& app, std::string message);
 
 /// What a man page has around its options: roff, from the first .SH on.
 struct ManPage {

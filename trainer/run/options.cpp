@@ -6,8 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "proto/environment_names.hpp"
 #include "proto/option_text.hpp"
 #include "proto/version.hpp"
 #include "trainer/compute/description.hpp"
@@ -68,6 +72,15 @@ CLI::Validator one_of(std::vector<std::string> words) {
   return CLI::Validator(check, "", "");
 }
 
+/// How this program's help is called: an installed one is in libexec, where only ddprun finds it.
+std::string help_command() {
+  std::error_code failed;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  const bool in_libexec = folder.parent_path().filename() == "libexec";
+  return in_libexec || std::getenv(proto::env::kRunId) != nullptr ? "ddprun train --help"
+                                                                  : "train --help";
+}
+
 EarlyExit usage_error(const std::string& message) {
   return {.code = kExitUsage, .text = fmt::format("train: {}\n", message)};
 }
@@ -122,7 +135,8 @@ void add_batch_options(CLI::App& app, Options& options) {
                     ->type_name("N")
                     ->group(group)
                     ->check(between(1, 1'000'000));
-  app.add_option("--global-batch", options.global_batch, "Samples of all shards together, V x b")
+  app.add_option("--global-batch", options.global_batch,
+                 "Samples of all shards together, V x b; not with --batch")
       ->type_name("N")
       ->group(group)
       ->excludes(batch)
@@ -318,10 +332,11 @@ std::string to_string(ScheduleKind kind) {
 std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& arguments) {
   Options options;
   Texts texts;
+  const std::string help = help_command();
   CLI::App app(kDescription, "train");
   app.set_help_flag("-h,--help", "This text");
   app.footer(kFooter);
-  app.get_formatter()->column_width(30);
+  proto::set_help_format(app, 30);
   bool version = false;
   app.add_flag("--version", version, "Version, compiler, libraries");
   bool man = false;
@@ -364,7 +379,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
     const std::string name = unknown.substr(0, unknown.find('='));
     if (!name.starts_with("-")) {
       return usage_error(
-          fmt::format("unexpected argument {}; all settings are options, see train --help", name));
+          fmt::format("unexpected argument {}; all settings are options, see {}", name, help));
     }
     std::vector<std::string> known;
     for (const CLI::Option* option : app.get_options()) {
@@ -372,12 +387,11 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
     }
     const std::string nearest = nearest_name(name, known);
     return usage_error(nearest.empty()
-                           ? fmt::format("unknown option {}; see train --help", name)
+                           ? fmt::format("unknown option {}; see {}", name, help)
                            : fmt::format("unknown option {}; did you mean {}?", name, nearest));
   } catch (const CLI::ParseError& error) {
-    std::string message = error.what();
-    std::replace(message.begin(), message.end(), '\n', ' ');
-    return usage_error(fmt::format("{} (see train --help)", message));
+    return usage_error(
+        fmt::format("{} (see {})", proto::parse_error_text(app, error.what()), help));
   } catch (const DataError& error) {
     return usage_error(error.what());
   }

@@ -93,6 +93,15 @@ TEST_CASE("an unknown option suggests the nearest") {
   CHECK_THAT(refused({"--frobnicate"}).text, Contains("see train --help"));
 }
 
+TEST_CASE("a missing value is named by its kind, with the command that shows the help") {
+  CHECK(refused({"--epochs"}).text == "train: --epochs needs a number (see train --help)\n");
+  CHECK(refused({"--out"}).text == "train: --out needs a value: --out=DIR (see train --help)\n");
+  setenv("TORCHELASTIC_RUN_ID", "job", 1);
+  const std::string under_ddprun = refused({"--epochs"}).text;
+  unsetenv("TORCHELASTIC_RUN_ID");
+  CHECK(under_ddprun == "train: --epochs needs a number (see ddprun train --help)\n");
+}
+
 TEST_CASE("every mistake is one line with the option's name and exit code 2") {
   const std::vector<std::pair<Arguments, std::string>> cases{
       {{"--epochs", "0"}, "--epochs"},
@@ -132,6 +141,7 @@ TEST_CASE("help teaches, and names every group") {
         "Checkpoints and output", "--resume", "Exit codes"}) {
     CHECK_THAT(exit.text, Contains(part));
   }
+  CHECK_THAT(exit.text, !Contains("Excludes") && !Contains("\n\n\n"));
 }
 
 TEST_CASE("the version names the library that computes") {
