@@ -28,11 +28,16 @@ void StackTaker::take(int pid, Done done, std::chrono::nanoseconds limit) {
   pid_ = pid;
   done_ = std::move(done);
   notes_.clear();
+  states_ = thread_states(pid);
   deadline_ = std::chrono::steady_clock::now() + limit;
   const char* path = std::getenv("PATH");
   const std::string_view folders = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
-  methods_ = stack_methods(executable_of(pid), pid,
-                           {find_program("py-spy", folders), find_program("gdb", folders)});
+  const std::string executable = executable_of(pid);
+  const StackPrograms programs{find_program("py-spy", folders), find_program("gdb", folders)};
+  methods_ = stack_methods(executable, pid, programs);
+  const bool python = executable.find("python") != std::string::npos;
+  if (python && programs.py_spy.empty())
+    notes_.emplace_back("(py-spy, where it is installed, shows Python's functions)");
   try_next();
 }
 
@@ -46,7 +51,7 @@ void StackTaker::try_next() {
   if (methods_.empty() || left <= std::chrono::seconds(0)) {
     std::vector<std::string> lines{"from /proc (no debugger could read the stacks):"};
     lines.insert(lines.end(), notes_.begin(), notes_.end());
-    for (std::string& line : thread_states(pid_)) lines.push_back(std::move(line));
+    lines.insert(lines.end(), states_.begin(), states_.end());
     return std::exchange(done_, nullptr)(std::move(lines));
   }
   const StackMethod method = std::move(methods_.front());

@@ -39,6 +39,7 @@ class StackTaker {
   int pid_ = 0;
   std::vector<StackMethod> methods_;  // still to be tried
   std::vector<std::string> notes_;    // why others gave nothing
+  std::vector<std::string> states_;   // of its threads, before a debugger held them
   std::chrono::steady_clock::time_point deadline_;
   Done done_;
 };

@@ -196,6 +196,15 @@ TEST_CASE("a failure of its own after a time-out ends the suspicion") {
   CHECK(report["suspects"].empty());
 }
 
+TEST_CASE("the threads that are shown without a debugger are as they were before it came") {
+  const test::TempDir folder;
+  const std::string path = stand_in(folder, "gdb", "kill -STOP $2; echo no stack");
+  const auto [job, report] =
+      run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60", path);
+  CHECK_THAT(all_stacks(report), Contains("(gdb: no stack)") && Contains(": S (sleeping)"));
+  CHECK_THAT(all_stacks(report), !Contains("T (stopped)"));
+}
+
 TEST_CASE("a failure of its own while stacks are taken ends the suspicion") {
   const test::TempDir folder;
   const std::string looking = (folder / "looking").string();
