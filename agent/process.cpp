@@ -254,7 +254,7 @@ std::optional<ReapedProcess> look_at_child(pid_t pid, int flags) {
 
 std::optional<ReapedProcess> reap(pid_t pid) { return look_at_child(pid, WEXITED | WNOHANG); }
 
-std::optional<proto::WorkerExit> exit_of(pid_t pid) {
+std::optional<ExitStatus> exit_of(pid_t pid) {
   const auto ended = look_at_child(pid, WEXITED | WNOHANG | WNOWAIT);
   return ended ? std::optional(ended->exit) : std::nullopt;
 }

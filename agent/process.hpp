@@ -55,7 +55,7 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
 
 /// How a process ended, and what it used.
 struct ReapedProcess {
-  proto::WorkerExit exit;
+  ExitStatus exit;
   rusage usage{};
 };
 
@@ -64,6 +64,6 @@ std::optional<ReapedProcess> reap(pid_t pid);
 
 /// The exit of a child that has ended, without taking it: its number still is its own, and its
 /// process group's. None: it runs. Never waits.
-std::optional<proto::WorkerExit> exit_of(pid_t pid);
+std::optional<ExitStatus> exit_of(pid_t pid);
 
 }  // namespace ddprun::agent

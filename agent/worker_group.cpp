@@ -20,7 +20,7 @@ void WorkerGroup::started(int local_rank, int pid, Clock::time_point now) {
 GroupActions WorkerGroup::not_started(int local_rank, const std::string& error) {
   WorkerRecord& worker = workers_[static_cast<std::size_t>(local_rank)];
   worker.error = error;
-  worker.exit = proto::WorkerExit{false, 126, false};
+  worker.exit = ExitStatus{false, 126, false};
   --live_;
   GroupActions actions;
   proto::WorkerFailure failure;
@@ -31,7 +31,7 @@ GroupActions WorkerGroup::not_started(int local_rank, const std::string& error) 
   return end_if_empty(std::move(actions));
 }
 
-GroupActions WorkerGroup::exited(int local_rank, proto::WorkerExit exit, Clock::time_point now) {
+GroupActions WorkerGroup::exited(int local_rank, ExitStatus exit, Clock::time_point now) {
   WorkerRecord& worker = workers_[static_cast<std::size_t>(local_rank)];
   if (worker.exit) return {};  // it was given up, and has died after all
   worker.exit = exit;
@@ -103,7 +103,7 @@ GroupActions WorkerGroup::give_up(Clock::time_point now) {
   GroupActions actions;
   for (WorkerRecord& worker : workers_) {
     if (worker.exit || worker.pid <= 0) continue;
-    worker.exit = proto::WorkerExit{true, SIGKILL, false};
+    worker.exit = ExitStatus{true, SIGKILL, false};
     worker.ended_at = now;
     worker.ran_for = now - worker.started_at;
     worker.stopped_by_us = worker.killed_by_us = true;

@@ -19,9 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::chrono::seconds kWriteLimit{2};
 
 /// As Python's subprocess: a signal is a negative code.
-int python_exit_code(const proto::WorkerExit& exit) {
-  return exit.by_signal ? -exit.value : exit.value;
-}
+int python_exit_code(const ExitStatus& exit) { return exit.by_signal ? -exit.value : exit.value; }
 
 std::string text_of(const Json& json) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);

@@ -15,6 +15,7 @@
 #include "launcher/launch_error.hpp"
 #include "launcher/report_hints.hpp"
 #include "launcher/screen_text.hpp"
+#include "proto/failure_text.hpp"
 #include "proto/words.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 

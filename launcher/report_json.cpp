@@ -32,7 +32,7 @@ std::string utc(std::chrono::system_clock::time_point time) {
 }
 
 /// How a worker ended; goes on in `json`.
-void add_exit(Json& json, const proto::WorkerExit& exit) {
+void add_exit(Json& json, const ExitStatus& exit) {
   if (exit.by_signal) {
     json["signal"] = exit.value;
     json["core_dumped"] = exit.core_dumped;

@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "proto/exit_status.hpp"
+
 namespace ddprun::proto {
 
 /// Number of a round, from 0.
@@ -16,16 +18,6 @@ using RoundNumber = std::uint64_t;
 
 /// Names an agent within its job: unique among live agents, stable through its reconnections.
 using AgentId = std::string;
-
-/// How a worker ended, as the kernel reported it.
-struct WorkerExit {
-  bool by_signal = false;
-  int value = 0;  ///< exit code, or signal number
-  bool core_dumped = false;
-
-  bool success() const { return !by_signal && value == 0; }
-  friend bool operator==(const WorkerExit&, const WorkerExit&) = default;
-};
 
 /// What speaks for a worker being the culprit, the strongest first. See docs/report.md.
 enum class EvidenceKind {
@@ -61,7 +53,7 @@ struct WorkerProgress {
 struct WorkerFailure {
   int local_rank = 0;
   int pid = 0;
-  WorkerExit exit;
+  ExitStatus exit;
   std::chrono::nanoseconds ran_for{0};
   std::chrono::nanoseconds ended_at{0};  ///< since the start of the round on its node
   std::string error;                     ///< empty, or why the worker could not be started

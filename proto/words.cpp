@@ -15,7 +15,7 @@ std::string signal_name(int signal) {
   return fmt::format("signal {}", signal);
 }
 
-std::string describe(const WorkerExit& exit) {
+std::string describe(const ExitStatus& exit) {
   if (!exit.by_signal) return fmt::format("exited with code {}", exit.value);
   return fmt::format("killed by {} (signal {}{})", signal_name(exit.value), exit.value,
                      exit.core_dumped ? ", core dumped" : "");
@@ -29,20 +29,6 @@ std::string describe(std::chrono::nanoseconds duration) {
   const auto s = ms / 1000;
   if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
   return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
-}
-
-std::string describe(const WorkerFailure& failure) {
-  if (!failure.error.empty()) return fmt::format("could not be started: {}", failure.error);
-  if (failure.evidence.kind == EvidenceKind::hang) {
-    if (!failure.stopped_by_us) return "hangs: " + failure.evidence.text;
-    return fmt::format("hung {} into the round and was stopped ({})", describe(failure.evidence.at),
-                       describe(failure.exit));
-  }
-  if (failure.stopped_by_us) {
-    return fmt::format("failed after {} and was stopped ({})", describe(failure.evidence.at),
-                       describe(failure.exit));
-  }
-  return fmt::format("{} after {}", describe(failure.exit), describe(failure.ended_at));
 }
 
 }  // namespace ddprun::proto

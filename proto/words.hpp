@@ -1,9 +1,10 @@
-// How an end is put into words, the same in logs, reports and reasons.
+// Ends, signals and durations as text, the same in logs, reports and reasons.
 #pragma once
 
+#include <chrono>
 #include <string>
 
-#include "proto/membership_messages.hpp"
+#include "proto/exit_status.hpp"
 
 namespace ddprun::proto {
 
@@ -11,10 +12,7 @@ namespace ddprun::proto {
 std::string signal_name(int signal);
 
 /// "exited with code 3", "killed by SIGSEGV (signal 11, core dumped)".
-std::string describe(const WorkerExit& exit);
-
-/// The same with the time since the round began, or why it could not be started.
-std::string describe(const WorkerFailure& failure);
+std::string describe(const ExitStatus& exit);
 
 /// "12 ms", "3.2 s", "2 min 5 s".
 std::string describe(std::chrono::nanoseconds duration);

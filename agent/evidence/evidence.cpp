@@ -20,7 +20,7 @@ bool is_fault(int signal) {
 std::optional<EvidenceKind> kind_of_end(const WorkerObservation& seen) {
   if (!seen.not_started.empty()) return EvidenceKind::not_started;
   if (!seen.exit || seen.exit->success()) return std::nullopt;
-  const proto::WorkerExit& exit = *seen.exit;
+  const ExitStatus& exit = *seen.exit;
   if (exit.by_signal && exit.value == SIGKILL && seen.memory_kill && !seen.killed_by_us)
     return EvidenceKind::memory_kill;
   if (exit.by_signal && is_fault(exit.value)) return EvidenceKind::fatal_signal;

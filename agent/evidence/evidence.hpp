@@ -12,7 +12,7 @@ namespace ddprun::agent {
 
 /// All that was seen of one worker. Times are since the start of the round on this node.
 struct WorkerObservation {
-  std::optional<proto::WorkerExit> exit;  ///< none: it has not ended
+  std::optional<ExitStatus> exit;  ///< none: it has not ended
   std::chrono::nanoseconds ended_at{0};
   std::optional<std::chrono::nanoseconds> stopped_at;  ///< when we began to stop the round
   bool stopped_by_us = false;                          ///< it ended after that

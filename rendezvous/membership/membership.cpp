@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "proto/assert.hpp"
+#include "proto/failure_text.hpp"
 #include "proto/words.hpp"
 #include "rendezvous/membership/verdict.hpp"
 

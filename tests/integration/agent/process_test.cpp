@@ -31,7 +31,7 @@ agent::SpawnRequest request(const std::vector<std::string>& words) {
 
 /// Runs to the end and gives what came on stdout.
 std::string output_of(agent::SpawnRequest wanted, const agent::UserState& user,
-                      proto::WorkerExit* exit = nullptr) {
+                      ExitStatus* exit = nullptr) {
   auto pipe = agent::make_pipe();
   REQUIRE(pipe.has_value());
   wanted.stdout_fd = pipe->workers.get();
@@ -57,14 +57,14 @@ std::string output_of(agent::SpawnRequest wanted, const agent::UserState& user,
 
 TEST_CASE("a spawned process has its own session, environment and exit code") {
   const auto user = agent::UserState::take();
-  proto::WorkerExit exit;
+  ExitStatus exit;
   const std::string text = output_of(
       request({"/bin/sh", "-c", "ps -o sid= -p $$ | tr -d ' '; echo $$; echo $MARK; exit 5"}), user,
       &exit);
   const auto line = text.find('\n');
   const std::string session = text.substr(0, line);
   CHECK(text == session + "\n" + session + "\nspawn\n");
-  CHECK(exit == proto::WorkerExit{false, 5, false});
+  CHECK(exit == ExitStatus{false, 5, false});
 }
 
 TEST_CASE("a program that cannot be executed gives the errno of execve and leaves no child") {
@@ -76,9 +76,9 @@ TEST_CASE("a program that cannot be executed gives the errno of execve and leave
 
 TEST_CASE("a signal that ends a process is told as such") {
   const auto user = agent::UserState::take();
-  proto::WorkerExit exit;
+  ExitStatus exit;
   output_of(request({"/bin/sh", "-c", "kill -9 $$"}), user, &exit);
-  CHECK(exit == proto::WorkerExit{true, SIGKILL, false});
+  CHECK(exit == ExitStatus{true, SIGKILL, false});
 }
 
 TEST_CASE("workers get the user's dispositions, mask and limits, not ours") {

@@ -48,7 +48,7 @@ const std::vector<std::string> kTraceback{
     "Traceback (most recent call last):", "  File \"t.py\", line 3, in <module>",
     "ValueError: bad lr"};
 
-WorkerObservation ended(proto::WorkerExit exit, bool stopped_by_us = false) {
+WorkerObservation ended(ExitStatus exit, bool stopped_by_us = false) {
   WorkerObservation seen;
   seen.exit = exit;
   seen.ended_at = 5s;
@@ -375,7 +375,7 @@ TEST_CASE("how long before our stop an exception came decides what it says") {
   CHECK_FALSE(evidence_of(seen).has_value());
   seen.exception_at = *seen.stopped_at + 1ms;  // SIGTERM became an exception
   CHECK_FALSE(evidence_of(seen).has_value());
-  seen.exit = proto::WorkerExit{false, 1, false};
+  seen.exit = ExitStatus{false, 1, false};
   CHECK(evidence_of(seen)->after_stop);
   CHECK(evidence_of(seen)->text == "ValueError: bad lr");
 }
@@ -391,7 +391,7 @@ TEST_CASE("a crash after our stop may come of it, unless it had begun before") {
   seen.exception_at = 3s;
   CHECK_FALSE(evidence_of(seen)->after_stop);
   CHECK(evidence_of(seen)->at == 3s);
-  seen.exit = proto::WorkerExit{false, 1, false};
+  seen.exit = ExitStatus{false, 1, false};
   seen.exception_at.reset();
   seen.was_dying = true;
   CHECK(evidence_of(seen)->kind == EvidenceKind::own_exit);

@@ -26,7 +26,7 @@ struct OneWorkerRound {
   OneWorkerRound() {
     config.run_directory = folder.path().string();
     config.workers.resize(1);
-    worker.exit = proto::WorkerExit{false, 1, false};
+    worker.exit = ExitStatus{false, 1, false};
     worker.ended_at = worker.started_at + 5s;
   }
 

@@ -10,10 +10,10 @@ using agent::WorkerGroup;
 namespace {
 
 const agent::Clock::time_point kStart{1h};
-constexpr proto::WorkerExit kSuccess{false, 0, false};
-constexpr proto::WorkerExit kCode3{false, 3, false};
-constexpr proto::WorkerExit kKilled{true, SIGKILL, false};
-constexpr proto::WorkerExit kTerminated{true, SIGTERM, false};
+constexpr ExitStatus kSuccess{false, 0, false};
+constexpr ExitStatus kCode3{false, 3, false};
+constexpr ExitStatus kKilled{true, SIGKILL, false};
+constexpr ExitStatus kTerminated{true, SIGTERM, false};
 
 WorkerGroup group_of(int workers, agent::Clock::duration grace = 10s) {
   WorkerGroup group(workers, grace, 5s);

@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::system_clock::time_point kEndOfJob{1'767'225'600s};
 
 /// Local rank 1 exits as given; `files` are the error files that were left.
-agent::AgentResult failed(proto::WorkerExit exit, std::map<int, std::string> files) {
+agent::AgentResult failed(ExitStatus exit, std::map<int, std::string> files) {
   agent::AgentResult result;
   result.finished.outcome = proto::Finished::Outcome::failed;
   result.finished.verdict.emplace();

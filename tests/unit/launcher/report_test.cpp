@@ -16,7 +16,7 @@ using Ending = proto::Finished::Outcome;
 
 namespace {
 
-agent::WorkerRecord ended(proto::WorkerExit exit, bool by_us = false) {
+agent::WorkerRecord ended(ExitStatus exit, bool by_us = false) {
   agent::WorkerRecord record;
   record.pid = 100;
   record.exit = exit;
@@ -26,7 +26,7 @@ agent::WorkerRecord ended(proto::WorkerExit exit, bool by_us = false) {
 }
 
 /// Rank 1 of three failed; the others were stopped.
-agent::AgentResult failed(proto::WorkerExit exit) {
+agent::AgentResult failed(ExitStatus exit) {
   agent::AgentResult result;
   result.world_size = 3;
   result.workers = {ended({true, SIGTERM, false}, true), ended(exit),

@@ -104,7 +104,7 @@ TEST_CASE("a failure with no restart left ends the job and names the culprit") {
   REQUIRE(end.verdict.has_value());
   CHECK(end.verdict->culprit.rank == 3);
   CHECK(end.verdict->culprit.agent == "b");
-  CHECK(end.verdict->culprit.failure.exit == proto::WorkerExit{false, 3, false});
+  CHECK(end.verdict->culprit.failure.exit == ExitStatus{false, 3, false});
   CHECK(end.verdict->victims.empty());
 }
 

@@ -28,7 +28,7 @@ class Script {
     join.store_port = 1000;
     say(agent, join);
   }
-  void fail(const std::string& agent, int local_rank, proto::WorkerExit exit = {true, 9, false}) {
+  void fail(const std::string& agent, int local_rank, ExitStatus exit = {true, 9, false}) {
     proto::WorkerFailure failure;
     failure.local_rank = local_rank;
     failure.exit = exit;

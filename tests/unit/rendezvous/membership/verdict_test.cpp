@@ -101,7 +101,7 @@ TEST_CASE("those that say the same of their end failed alike") {
 }
 
 TEST_CASE("of those that left no words the exit decides who failed alike") {
-  const auto ended = [](int rank, proto::WorkerExit exit) {
+  const auto ended = [](int rank, ExitStatus exit) {
     auto worker = seen(rank, own_exit, rank * 1ms);
     worker.failure.exit = exit;
     return worker;
