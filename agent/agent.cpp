@@ -19,7 +19,7 @@
 #include "agent/bounded_write.hpp"
 #include "agent/own_log.hpp"
 #include "agent/port_reservation.hpp"
-#include "proto/words.hpp"
+#include "base/describe.hpp"
 #include "rendezvous/membership/verdict.hpp"
 #include "rendezvous/store/port_owner.hpp"
 

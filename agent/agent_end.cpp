@@ -15,7 +15,7 @@
 #include "agent/round_failures.hpp"
 #include "agent/streams/log_files.hpp"
 #include "agent/worker_environment.hpp"
-#include "proto/words.hpp"
+#include "base/describe.hpp"
 
 namespace ddprun::agent {
 

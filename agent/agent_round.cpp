@@ -10,8 +10,8 @@
 #include "agent/agent_job.hpp"
 #include "agent/evidence/memory_kills.hpp"
 #include "agent/exec_error.hpp"
-#include "proto/assert.hpp"
-#include "proto/words.hpp"
+#include "base/assert.hpp"
+#include "base/describe.hpp"
 
 namespace ddprun::agent {
 

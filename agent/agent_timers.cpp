@@ -8,7 +8,7 @@
 
 #include "agent/agent_job.hpp"
 #include "agent/worker_environment.hpp"
-#include "proto/words.hpp"
+#include "base/describe.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 namespace {

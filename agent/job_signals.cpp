@@ -8,7 +8,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "proto/result.hpp"
+#include "base/result.hpp"
 
 namespace ddprun::agent {
 

@@ -11,9 +11,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 
+#include "base/version.hpp"
 #include "proto/error.hpp"
 #include "proto/frame.hpp"
-#include "proto/version.hpp"
 
 namespace ddprun::agent {
 

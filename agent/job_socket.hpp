@@ -8,7 +8,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "proto/result.hpp"
+#include "base/result.hpp"
 
 namespace ddprun::agent {
 

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {

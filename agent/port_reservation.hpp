@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "proto/result.hpp"
+#include "base/result.hpp"
 
 namespace ddprun::agent {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "agent/placement/cpu_set.hpp"
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 #include "proto/membership_messages.hpp"
-#include "proto/result.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::agent {
 

@@ -11,7 +11,7 @@
 #include "agent/evidence/evidence.hpp"
 #include "agent/streams/log_files.hpp"
 #include "agent/worker_environment.hpp"
-#include "proto/words.hpp"
+#include "base/describe.hpp"
 
 namespace ddprun::agent {
 namespace {

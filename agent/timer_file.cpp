@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 #include "proto/environment_names.hpp"
-#include "proto/result.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::agent {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "agent/containment/job_cgroup.hpp"
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 

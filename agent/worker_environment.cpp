@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "agent/streams/log_files.hpp"
+#include "base/describe.hpp"
 #include "proto/environment_names.hpp"
-#include "proto/words.hpp"
 
 namespace ddprun::agent {
 

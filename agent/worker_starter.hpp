@@ -9,9 +9,9 @@
 #include "agent/process.hpp"
 #include "agent/shared_log_files.hpp"
 #include "agent/streams/worker_output.hpp"
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 #include "proto/membership_messages.hpp"
-#include "proto/result.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::agent {
 

@@ -7,9 +7,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/describe.hpp"
 #include "launcher/run_path.hpp"
 #include "proto/environment_names.hpp"
-#include "proto/words.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::launcher {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/bounded_write.hpp"
+#include "base/unique_handle.hpp"
 #include "proto/environment_names.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::launcher {
 namespace {

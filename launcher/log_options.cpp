@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "agent/streams/line_prefix.hpp"
+#include "base/substitute.hpp"
 #include "launcher/option_value.hpp"
-#include "proto/substitute.hpp"
 
 namespace ddprun::launcher {
 namespace {

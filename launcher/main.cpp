@@ -15,6 +15,7 @@
 #include "agent/agent.hpp"
 #include "agent/bounded_write.hpp"
 #include "agent/worker_environment.hpp"
+#include "base/version.hpp"
 #include "launcher/agent_setup.hpp"
 #include "launcher/completion.hpp"
 #include "launcher/dry_run.hpp"
@@ -31,7 +32,6 @@
 #include "launcher/report_file.hpp"
 #include "launcher/report_json.hpp"
 #include "launcher/warden.hpp"
-#include "proto/version.hpp"
 
 namespace {
 

@@ -2,9 +2,9 @@
 
 #include <string_view>
 
+#include "base/version.hpp"
 #include "launcher/help.hpp"
 #include "launcher/option_table.hpp"
-#include "proto/version.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "launcher/option_value.hpp"
 #include "launcher/other_launchers.hpp"
 #include "launcher/suggest.hpp"
-#include "proto/assert.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "base/substitute.hpp"
 #include "launcher/other_launchers.hpp"
 #include "launcher/run_path.hpp"
 #include "launcher/suggest.hpp"
-#include "proto/substitute.hpp"
 
 namespace ddprun::launcher {
 namespace {

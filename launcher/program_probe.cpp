@@ -9,8 +9,8 @@
 #include <memory>
 #include <system_error>
 
+#include "base/unique_handle.hpp"
 #include "launcher/program.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::launcher {
 namespace {

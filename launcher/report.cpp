@@ -11,12 +11,12 @@
 #include <fmt/format.h>
 
 #include "agent/streams/console.hpp"
+#include "base/describe.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
 #include "launcher/report_hints.hpp"
 #include "launcher/screen_text.hpp"
 #include "proto/failure_text.hpp"
-#include "proto/words.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::launcher {

@@ -8,8 +8,8 @@
 #include <chrono>
 
 #include "agent/bounded_write.hpp"
+#include "base/unique_handle.hpp"
 #include "launcher/line_start.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/version.hpp"
 #include "launcher/report_hints.hpp"
-#include "proto/version.hpp"
 #include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::launcher {

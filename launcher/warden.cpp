@@ -19,12 +19,12 @@
 #include "agent/bounded_write.hpp"
 #include "agent/containment/clearing.hpp"
 #include "agent/containment/pid_namespace.hpp"
+#include "base/describe.hpp"
 #include "launcher/agent_deadline.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
 #include "launcher/line_start.hpp"
 #include "launcher/process_title.hpp"
-#include "proto/words.hpp"
 
 namespace ddprun::launcher {
 namespace {

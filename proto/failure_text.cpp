@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "proto/words.hpp"
+#include "base/describe.hpp"
 
 namespace ddprun::proto {
 

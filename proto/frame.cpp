@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "proto/error.hpp"
 
 namespace ddprun::proto {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/result.hpp"
+#include "base/result.hpp"
 
 namespace ddprun::proto {
 

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "proto/exit_status.hpp"
+#include "base/exit_status.hpp"
 
 namespace ddprun::proto {
 

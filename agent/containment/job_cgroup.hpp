@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "proto/result.hpp"
-#include "proto/unique_handle.hpp"
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 

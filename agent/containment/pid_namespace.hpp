@@ -2,7 +2,7 @@
 // everything in it.
 #pragma once
 
-#include "proto/result.hpp"
+#include "base/result.hpp"
 
 namespace ddprun::agent {
 

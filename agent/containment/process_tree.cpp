@@ -18,7 +18,7 @@
 #include <memory>
 #include <optional>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 namespace {

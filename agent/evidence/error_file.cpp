@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "agent/proc_files/small_file.hpp"
+#include "base/small_file.hpp"
 
 namespace ddprun::agent {
 namespace {

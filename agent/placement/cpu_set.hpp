@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "agent/placement/placement_error.hpp"
-#include "proto/result.hpp"
+#include "base/result.hpp"
 
 namespace ddprun::agent {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "agent/proc_files/small_file.hpp"
+#include "base/small_file.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "agent/proc_files/cgroup_places.hpp"
-#include "agent/proc_files/small_file.hpp"
+#include "base/small_file.hpp"
 
 namespace ddprun::agent {
 namespace {

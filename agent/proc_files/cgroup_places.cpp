@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "agent/proc_files/small_file.hpp"
+#include "base/small_file.hpp"
 
 namespace ddprun::agent {
 namespace {

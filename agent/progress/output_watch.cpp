@@ -1,6 +1,6 @@
 #include "agent/progress/output_watch.hpp"
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::agent {
 

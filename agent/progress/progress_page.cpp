@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 namespace {

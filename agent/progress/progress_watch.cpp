@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -9,7 +9,7 @@
 #include "agent/containment/process_tree.hpp"
 #include "agent/progress/thread_states.hpp"
 #include "agent/worker_environment.hpp"
-#include "proto/words.hpp"
+#include "base/describe.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "agent/proc_files/small_file.hpp"
+#include "base/small_file.hpp"
 
 namespace ddprun::agent {
 namespace {

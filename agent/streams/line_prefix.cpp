@@ -4,7 +4,7 @@
 
 #include <ctime>
 
-#include "proto/substitute.hpp"
+#include "base/substitute.hpp"
 
 namespace ddprun::agent {
 namespace {

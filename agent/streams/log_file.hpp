@@ -8,8 +8,8 @@
 
 #include "agent/streams/log_output.hpp"
 #include "agent/streams/log_settings.hpp"
-#include "proto/result.hpp"
-#include "proto/unique_handle.hpp"
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/result.hpp"
-#include "proto/unique_handle.hpp"
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 

@@ -9,8 +9,8 @@
 
 #include "agent/streams/line_prefix.hpp"
 #include "agent/streams/log_file.hpp"
+#include "base/unique_handle.hpp"
 #include "proto/membership_messages.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::agent {
 

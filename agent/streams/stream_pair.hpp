@@ -1,8 +1,8 @@
 // The two ends of a worker's stream: a pipe or a pseudo-terminal.
 #pragma once
 
-#include "proto/result.hpp"
-#include "proto/unique_handle.hpp"
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 

@@ -20,8 +20,8 @@
 #include "agent/streams/output_source.hpp"
 #include "agent/streams/stream_tail.hpp"
 #include "agent/streams/terminal_size.hpp"
+#include "base/unique_handle.hpp"
 #include "proto/membership_messages.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::agent {
 

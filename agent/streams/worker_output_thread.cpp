@@ -12,7 +12,7 @@
 #include <cerrno>
 
 #include "agent/streams/output_stream.hpp"
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::agent {
 

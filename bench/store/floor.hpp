@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "base/unique_handle.hpp"
 #include "bench/store/script.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::bench {
 

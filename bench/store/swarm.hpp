@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_handle.hpp"
 #include "bench/store/histogram.hpp"
 #include "bench/store/script.hpp"
-#include "proto/unique_handle.hpp"
 
 namespace ddprun::bench {
 

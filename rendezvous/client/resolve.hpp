@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "proto/result.hpp"
+#include "base/result.hpp"
 
 namespace ddprun::rdzv {
 

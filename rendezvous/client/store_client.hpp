@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/result.hpp"
+#include "base/result.hpp"
 
 namespace ddprun::rdzv {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "proto/result.hpp"
-#include "proto/unique_handle.hpp"
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::rdzv {
 

@@ -16,8 +16,8 @@
 
 #include <fmt/format.h>
 
-#include "proto/unique_handle.hpp"
-#include "proto/version.hpp"
+#include "base/unique_handle.hpp"
+#include "base/version.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/listen.hpp"
 #include "rendezvous/store/store_server.hpp"

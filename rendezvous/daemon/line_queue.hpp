@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::rdzv {
 

@@ -14,8 +14,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "proto/option_text.hpp"
-#include "proto/version.hpp"
+#include "base/option_text.hpp"
+#include "base/version.hpp"
 #include "rendezvous/daemon/man_page.hpp"
 
 namespace ddprun::rdzv {

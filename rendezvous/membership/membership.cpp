@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
+#include "base/describe.hpp"
 #include "proto/failure_text.hpp"
-#include "proto/words.hpp"
 #include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::rdzv {

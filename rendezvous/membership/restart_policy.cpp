@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "proto/words.hpp"
+#include "base/describe.hpp"
 
 namespace ddprun::rdzv {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::rdzv {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::rdzv {
 

@@ -15,7 +15,7 @@
 
 #include <boost/system/system_error.hpp>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::rdzv {
 namespace {

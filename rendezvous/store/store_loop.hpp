@@ -18,8 +18,8 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include "base/unique_handle.hpp"
 #include "proto/c10d.hpp"
-#include "proto/unique_handle.hpp"
 #include "rendezvous/store/peer_users.hpp"
 #include "rendezvous/store/reply_buffer.hpp"
 #include "rendezvous/store/request_stream.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "rendezvous/store/request_stream.hpp"
 #include "tests/unit/rendezvous/store/pure_store.hpp"
 

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "proto/frame.hpp"
 #include "tests/fuzz/entries.hpp"
 

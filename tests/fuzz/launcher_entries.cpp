@@ -4,12 +4,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "launcher/environment.hpp"
 #include "launcher/option_table.hpp"
 #include "launcher/options.hpp"
 #include "launcher/parser.hpp"
 #include "launcher/rdzv_conf.hpp"
-#include "proto/assert.hpp"
 #include "tests/fuzz/entries.hpp"
 
 namespace ddprun::test {

@@ -2,7 +2,7 @@
 
 #include "agent/progress/progress_page.hpp"
 #include "agent/progress/stack_methods.hpp"
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "tests/fuzz/entries.hpp"
 
 namespace ddprun::test {

@@ -4,7 +4,7 @@
 
 #include "agent/streams/console.hpp"
 #include "agent/streams/stream_text.hpp"
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "tests/fuzz/entries.hpp"
 
 namespace ddprun::test {

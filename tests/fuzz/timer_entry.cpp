@@ -2,7 +2,7 @@
 #include <string_view>
 
 #include "agent/progress/file_timers.hpp"
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "tests/fuzz/entries.hpp"
 
 namespace ddprun::test {

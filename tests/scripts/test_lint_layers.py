@@ -19,7 +19,7 @@ def findings(path, *headers):
 class Layers(unittest.TestCase):
     def test_a_folder_may_include_what_is_below_it(self):
         self.assertEqual(findings("launcher/plan.cpp", "agent/agent.hpp", "rendezvous/a.hpp", "proto/error.hpp"), [])
-        self.assertEqual(findings("agent/agent.cpp", "rendezvous/membership/core.hpp", "proto/result.hpp"), [])
+        self.assertEqual(findings("agent/agent.cpp", "rendezvous/membership/core.hpp", "base/result.hpp"), [])
         self.assertEqual(findings("rendezvous/store/core.cpp", "proto/c10d.hpp", "core.hpp"), [])
 
     def test_nothing_includes_upwards(self):

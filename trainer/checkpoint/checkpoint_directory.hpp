@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
 
 namespace ddprun::trainer {

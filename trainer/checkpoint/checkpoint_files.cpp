@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "trainer/checkpoint/durable_file.hpp"
 #include "trainer/checkpoint/safetensors.hpp"
 #include "trainer/compute/layout.hpp"

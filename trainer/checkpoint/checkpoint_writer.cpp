@@ -5,7 +5,7 @@
 #include <ctime>
 #include <exception>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 
 namespace ddprun::trainer {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <span>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 #include "trainer/checkpoint/training_state.hpp"
 
 namespace ddprun::trainer {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "proto/result.hpp"
+#include "base/result.hpp"
 #include "trainer/comm/communicator.hpp"
 
 namespace ddprun::rdzv {

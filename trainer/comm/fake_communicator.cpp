@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "trainer/comm/sum_plan.hpp"
 
 namespace ddprun::trainer {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::trainer {
 

@@ -1,6 +1,6 @@
 #include "trainer/comm/reducer.hpp"
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::trainer {
 namespace {

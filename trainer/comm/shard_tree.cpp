@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::trainer {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "trainer/comm/shm_communicator.hpp"
 
 namespace ddprun::trainer {

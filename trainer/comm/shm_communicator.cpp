@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::trainer {
 

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "proto/result.hpp"
-#include "proto/unique_handle.hpp"
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::trainer {
 

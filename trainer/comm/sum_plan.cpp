@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 #include "trainer/comm/float_sum.hpp"
 
 namespace ddprun::trainer {

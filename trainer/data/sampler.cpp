@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::trainer {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "proto/assert.hpp"
+#include "base/assert.hpp"
 
 namespace ddprun::trainer {
 namespace {

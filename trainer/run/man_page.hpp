@@ -1,7 +1,7 @@
 // What the man page of `train` has around its options.
 #pragma once
 
-#include "proto/option_text.hpp"
+#include "base/option_text.hpp"
 
 namespace ddprun::trainer {
 

@@ -11,9 +11,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/option_text.hpp"
+#include "base/version.hpp"
 #include "proto/environment_names.hpp"
-#include "proto/option_text.hpp"
-#include "proto/version.hpp"
 #include "trainer/compute/description.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/error.hpp"

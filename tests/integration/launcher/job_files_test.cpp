@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 #include "tests/integration/launcher/script_job.hpp"
 
 using namespace ddprun;

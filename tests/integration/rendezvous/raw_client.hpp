@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::test {
 

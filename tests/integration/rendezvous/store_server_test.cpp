@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/unique_handle.hpp"
 #include "proto/c10d_write.hpp"
-#include "proto/unique_handle.hpp"
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/store/store_server.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"

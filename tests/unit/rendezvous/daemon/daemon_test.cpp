@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 #include "rendezvous/daemon/address.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/options.hpp"

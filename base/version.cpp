@@ -1,11 +1,11 @@
-#include "proto/version.hpp"
+#include "base/version.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/version.h>
 #include <boost/version.hpp>
 #include <nlohmann/json.hpp>
 
-#include "proto/build_info.hpp"  // generated, see proto/CMakeLists.txt
+#include "base/build_info.hpp"  // generated, see base/CMakeLists.txt
 
 namespace ddprun::proto {
 

@@ -1,4 +1,4 @@
-#include "proto/option_text.hpp"
+#include "base/option_text.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "proto/version.hpp"
+#include "base/version.hpp"
 
 namespace ddprun::proto {
 namespace {

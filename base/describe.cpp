@@ -1,4 +1,4 @@
-#include "proto/words.hpp"
+#include "base/describe.hpp"
 
 #include <csignal>
 #include <cstring>

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "proto/exit_status.hpp"
+#include "base/exit_status.hpp"
 
 namespace ddprun::proto {
 

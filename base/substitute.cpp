@@ -1,4 +1,4 @@
-#include "proto/substitute.hpp"
+#include "base/substitute.hpp"
 
 #include <algorithm>
 
