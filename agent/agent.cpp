@@ -111,7 +111,7 @@ void Agent::on_signal(const SignalRecord& record) {
   const bool first = !last_signal_;
   const bool again = last_signal_ && last_signal_->signal == record.signal;
   last_signal_ = record;
-  const std::string name = proto::signal_name(record.signal);
+  const std::string name = signal_name(record.signal);
   if (first && round_ && round_->leftovers.waiting() && !round_->stop) {
     // The workers have succeeded, and so has the job: only what they left is in the way.
     take(round_->leftovers.kill_now());
@@ -167,7 +167,7 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   if (!reaped) return;
   if (timers_) timers_->worker_ended(pid);
   spdlog::info("round={} local_rank={} pid={} {}", state.round.number, local_rank, pid,
-               proto::describe(reaped->exit));
+               describe(reaped->exit));
   apply(state.group.exited(static_cast<int>(local_rank), reaped->exit, Clock::now()));
   reap_strangers();
 }

@@ -101,7 +101,7 @@ void Agent::name_leftovers() {
   if (!left.empty()) {
     notice(fmt::format(
         "the workers have exited but left processes running: {}; sent SIGTERM, SIGKILL in {}",
-        names, proto::describe(patience)));
+        names, describe(patience)));
   }
   for (const ProcessEntry& process : left) {
     signal_process(process, SIGTERM);
@@ -123,7 +123,7 @@ void Agent::kill_leftovers() {
     notice(fmt::format("SIGKILL has not ended {}{}; waiting for at most {} (--kill-timeout)",
                        describe_stuck(left.front()),
                        more > 0 ? fmt::format(" and {} more", more) : "",
-                       proto::describe(limit - kSayStuckAfter)));
+                       describe(limit - kSayStuckAfter)));
     left = kill_everything(limit - kSayStuckAfter);
   }
   for (const ProcessEntry& process : left) result_.leftovers.push_back(describe_stuck(process));

@@ -57,7 +57,7 @@ void Agent::handle(proto::Round& round) {
 void Agent::handle(proto::RestartPlanned& planned) {
   announced_restarts_ = planned.restart_count;
   notice(fmt::format("{}; restarting the workers in {} ({} of {} restarts)", planned.reason,
-                     proto::describe(planned.delay), planned.restart_count, planned.max_restarts));
+                     describe(planned.delay), planned.restart_count, planned.max_restarts));
 }
 
 /// Before the first worker, so that no descriptor is missing in the middle; the thread starts after

@@ -57,11 +57,10 @@ void Agent::on_timer(const ExpiredTimer& timer) {
                                    [pid](const WorkerRecord& record) { return record.pid == pid; });
   FoundHang found;
   found.local_rank = static_cast<int>(worker - workers.begin());
-  found.message =
-      fmt::format("timer '{}' expired after {}", timer.scope, proto::describe(timer.ran_for));
+  found.message = fmt::format("timer '{}' expired after {}", timer.scope, describe(timer.ran_for));
   found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(timer.ran_for);
   notice(fmt::format("rank {}: {}: {}", round_->round.first_rank + found.local_rank, found.message,
-                     proto::signal_name(timer.signal)));
+                     signal_name(timer.signal)));
   // First: the end of the process is then the end of a worker that hangs.
   on_hang(std::move(found));
   const auto process = std::find_if(

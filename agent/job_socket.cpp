@@ -25,9 +25,7 @@ namespace {
 constexpr std::chrono::seconds kIdleLimit{60};  // a connection that says nothing is closed
 constexpr int kConnectionsMax = 64;
 
-proto::Hello our_hello() {
-  return {"job", proto::kProtocolVersionMin, proto::kProtocolVersionMax, {"status"}};
-}
+proto::Hello our_hello() { return {"job", kProtocolVersionMin, kProtocolVersionMax, {"status"}}; }
 
 // One connection: hello, then requests, each answered in turn.
 class Session : public std::enable_shared_from_this<Session> {

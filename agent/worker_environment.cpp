@@ -29,7 +29,7 @@ std::string signal_names(const std::vector<int>& signals) {
   std::string names;
   for (const int signal : signals) {
     if (!names.empty()) names += ',';
-    names += proto::signal_name(signal);
+    names += signal_name(signal);
   }
   return names;
 }

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace ddprun::proto {
+namespace ddprun {
 
 std::string signal_name(int signal) {
   if (const char* name = sigabbrev_np(signal)) return std::string("SIG") + name;
@@ -31,4 +31,4 @@ std::string describe(std::chrono::nanoseconds duration) {
   return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
 }
 
-}  // namespace ddprun::proto
+}  // namespace ddprun

@@ -6,7 +6,7 @@
 
 #include "base/exit_status.hpp"
 
-namespace ddprun::proto {
+namespace ddprun {
 
 /// "SIGKILL", "SIGRTMIN+3", "signal 99".
 std::string signal_name(int signal);
@@ -17,4 +17,4 @@ std::string describe(const ExitStatus& exit);
 /// "12 ms", "3.2 s", "2 min 5 s".
 std::string describe(std::chrono::nanoseconds duration);
 
-}  // namespace ddprun::proto
+}  // namespace ddprun

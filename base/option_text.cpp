@@ -12,7 +12,7 @@
 
 #include "base/version.hpp"
 
-namespace ddprun::proto {
+namespace ddprun {
 namespace {
 
 /// Text that roff prints as it stands.
@@ -206,4 +206,4 @@ std::string completion(const std::string& program, const std::vector<OptionText>
   return "";
 }
 
-}  // namespace ddprun::proto
+}  // namespace ddprun

@@ -11,7 +11,7 @@ namespace CLI {
 class App;
 }
 
-namespace ddprun::proto {
+namespace ddprun {
 
 struct OptionText {
   std::vector<std::string> names;  ///< "-h", "--help"
@@ -48,4 +48,4 @@ std::string man_page(const ManPage& page, const std::vector<OptionText>& options
 std::string completion(const std::string& program, const std::vector<OptionText>& options,
                        const std::string& shell);
 
-}  // namespace ddprun::proto
+}  // namespace ddprun

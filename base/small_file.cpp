@@ -8,7 +8,7 @@
 
 #include "base/unique_handle.hpp"
 
-namespace ddprun::agent {
+namespace ddprun {
 
 std::optional<std::string> read_small_file(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -25,4 +25,4 @@ std::optional<std::string> read_small_file(const std::string& path) {
   return text;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun::agent {
+namespace ddprun {
 
 /// More than any file of /proc or /sys that we read is long.
 inline constexpr std::size_t kSmallFileBytesMax = 4 * 1024 * 1024;
@@ -13,4 +13,4 @@ inline constexpr std::size_t kSmallFileBytesMax = 4 * 1024 * 1024;
 /// writer.
 std::optional<std::string> read_small_file(const std::string& path);
 
-}  // namespace ddprun::agent
+}  // namespace ddprun

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun::proto {
+namespace ddprun {
 namespace {
 
 bool is_name_start(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -62,4 +62,4 @@ std::vector<std::string> braced_names(std::string_view text) {
   }
 }
 
-}  // namespace ddprun::proto
+}  // namespace ddprun

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::proto {
+namespace ddprun {
 
 struct Substitution {
   std::string_view name;
@@ -20,4 +20,4 @@ std::string substitute(std::string_view text, std::span<const Substitution> subs
 /// The names that stand in `${...}`, in order; a caller that knows them all can tell a mistake.
 std::vector<std::string> braced_names(std::string_view text);
 
-}  // namespace ddprun::proto
+}  // namespace ddprun

@@ -7,7 +7,7 @@
 
 #include "base/build_info.hpp"  // generated, see base/CMakeLists.txt
 
-namespace ddprun::proto {
+namespace ddprun {
 
 const char* version() noexcept { return kBuildVersion; }
 
@@ -24,4 +24,4 @@ std::string version_text(const char* program) {
       kProtocolVersionMin, kProtocolVersionMax);
 }
 
-}  // namespace ddprun::proto
+}  // namespace ddprun

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ddprun::proto {
+namespace ddprun {
 
 /// Version of our own control protocol (job socket, rendezvous). The c10d dialect has none.
 inline constexpr int kProtocolVersionMin = 1;
@@ -15,4 +15,4 @@ const char* version() noexcept;
 /// Several lines: version and git state, compiler, libraries, protocols.
 std::string version_text(const char* program);
 
-}  // namespace ddprun::proto
+}  // namespace ddprun

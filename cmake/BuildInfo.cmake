@@ -10,11 +10,11 @@ else()
   set(git_state "not built from a git checkout")
 endif()
 set(text "#pragma once
-namespace ddprun::proto {
+namespace ddprun {
 inline constexpr const char* kBuildVersion = \"${VERSION}\";
 inline constexpr const char* kBuildGitState = \"${git_state}\";
 inline constexpr const char* kBuildCompiler = \"${COMPILER}\";
 inline constexpr const char* kBuildType = \"${TYPE}\";
-}  // namespace ddprun::proto
+}  // namespace ddprun
 ")
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "${text}" @ONLY)

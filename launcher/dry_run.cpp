@@ -86,11 +86,11 @@ std::string log_limits_text(const LogOptions& logs) {
 std::string watch_text(const LaunchOptions& options) {
   std::string text;
   if (options.progress_timeout.count() > 0)
-    text = fmt::format("no progress for {}", proto::describe(options.progress_timeout));
+    text = fmt::format("no progress for {}", describe(options.progress_timeout));
   if (options.log_timeout.count() > 0) {
     const bool restart = options.on_silence == OnSilence::restart;
     text += fmt::format("{}no output{} for {}", text.empty() ? "" : ", or ",
-                        restart ? " of any worker" : "", proto::describe(options.log_timeout));
+                        restart ? " of any worker" : "", describe(options.log_timeout));
   }
   return text.empty() ? "detection off (see --progress-timeout)" : text;
 }

@@ -95,7 +95,7 @@ Outcome<std::uint64_t> parse_bytes(std::string_view text, const std::string& spe
 
 Outcome<bool> check_prefix_template(std::string_view text, const std::string& spelling) {
   const auto& known = agent::kPrefixNames;
-  for (const std::string& name : proto::braced_names(text)) {
+  for (const std::string& name : braced_names(text)) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     return usage_error(spelling + ": ${" + name + "} is not known; expected " +
                        enumerate({known.begin(), known.end()}));

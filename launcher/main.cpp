@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
     case launcher::Request::help:
       return print(launcher::help_text());
     case launcher::Request::version:
-      return print(proto::version_text("ddprun"));
+      return print(ddprun::version_text("ddprun"));
     case launcher::Request::man_page:
       return print(launcher::man_page());
     case launcher::Request::completion:

@@ -91,7 +91,7 @@ Other codes come from a job that failed or was stopped.
 
 std::string man_page() {
   std::string text =
-      ".TH DDPRUN 1 \"\" \"ddprun " + roff(proto::version()) + "\" \"User Commands\"\n" +
+      ".TH DDPRUN 1 \"\" \"ddprun " + roff(ddprun::version()) + "\" \"User Commands\"\n" +
       ".SH NAME\nddprun \\- start the workers of a training job and bring them back when one "
       "fails\n"
       ".SH SYNOPSIS\n" +

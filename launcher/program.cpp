@@ -323,8 +323,8 @@ Outcome<ProgramChoice> resolve_program(const ProgramRequest& request,
 std::string substitute_local_rank(std::string_view argument, int local_rank) {
   if (argument.find('$') == std::string_view::npos) return std::string(argument);
   const std::string number = std::to_string(local_rank);
-  const proto::Substitution substitution{"local_rank", number};
-  return proto::substitute(argument, {&substitution, 1});
+  const Substitution substitution{"local_rank", number};
+  return substitute(argument, {&substitution, 1});
 }
 
 }  // namespace ddprun::launcher

@@ -47,7 +47,7 @@ std::string when_it_began(const proto::Verdict& verdict) {
   const bool contradicts =
       std::any_of(verdict.victims.begin(), verdict.victims.end(), ended_sooner) ||
       std::any_of(verdict.alike.begin(), verdict.alike.end(), ended_sooner);
-  return contradicts ? fmt::format(", after {}", proto::describe(culprit.evidence.at)) : "";
+  return contradicts ? fmt::format(", after {}", describe(culprit.evidence.at)) : "";
 }
 
 /// Why this one is the culprit.
@@ -63,7 +63,7 @@ std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
       text = "the kernel killed it because memory was full";
       break;
     case EvidenceKind::fatal_signal:
-      text = proto::signal_name(culprit.exit.value) + ": the program crashed";
+      text = signal_name(culprit.exit.value) + ": the program crashed";
       if (!said.empty()) text += ": " + said;
       if (said.empty() && wrote_nothing) text += " and wrote nothing to stderr";
       break;
@@ -103,7 +103,7 @@ std::string alike_text(const agent::AgentResult& result, const proto::Verdict& v
       !culprit.error.empty() || !culprit.evidence.text.empty() || !culprit.last_lines.empty();
   std::string how = "failed the same way";
   // Of silent ones no more is known than how they ended.
-  if (!words) how = (culprit.exit.by_signal ? "were " : "") + proto::describe(culprit.exit);
+  if (!words) how = (culprit.exit.by_signal ? "were " : "") + describe(culprit.exit);
   const auto count = verdict.alike.size() + 1;
   if (static_cast<int>(count) == result.world_size) {
     const std::string all = count == 2 ? "both" : fmt::format("all {}", count);
@@ -186,7 +186,7 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
   const std::string process = culprit.pid > 0 ? fmt::format(", pid {}", culprit.pid) : "";
   std::string text =
       fmt::format("ddprun: culprit: rank {} (local rank {}{}), {}\n", verdict.culprit.rank,
-                  culprit.local_rank, process, proto::describe(culprit));
+                  culprit.local_rank, process, describe(culprit));
   const bool wrote_nothing =
       culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
   text += evidence_text(verdict, wrote_nothing) + alike_text(result, verdict);
@@ -210,11 +210,11 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
     const std::string& phrase = victim.failure.evidence.victim_phrase;
     if (victim.failure.stopped_by_us && !phrase.empty()) {
       text += fmt::format("ddprun: victim: rank {}: {}, after {}; then stopped\n", victim.rank,
-                          phrase, proto::describe(victim.failure.evidence.at));
+                          phrase, describe(victim.failure.evidence.at));
       continue;
     }
-    text += fmt::format("ddprun: victim: rank {}, {}{}\n", victim.rank,
-                        proto::describe(victim.failure), phrase.empty() ? "" : ": " + phrase);
+    text += fmt::format("ddprun: victim: rank {}, {}{}\n", victim.rank, describe(victim.failure),
+                        phrase.empty() ? "" : ": " + phrase);
   }
   for (const proto::Suspect& suspect : verdict.suspects) failed.push_back(suspect.rank);
   std::vector<int> stopped;
@@ -261,9 +261,9 @@ std::string closing_line(const proto::Finished& finished, int code) {
 /// repeats less than all that was before the last round.
 std::string success_line(const agent::AgentResult& result) {
   if (result.finished.restart_count == 0) return "";
-  return fmt::format(
-      "ddprun: done in {}, {}, at most {} lost\n", proto::describe(result.job_lasted),
-      counted(result.finished.restart_count, "restart"), proto::describe(result.before_last_round));
+  return fmt::format("ddprun: done in {}, {}, at most {} lost\n", describe(result.job_lasted),
+                     counted(result.finished.restart_count, "restart"),
+                     describe(result.before_last_round));
 }
 
 /// The exit code of a worker that failed as the culprit did, and that we did not have to stop.

@@ -149,7 +149,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["exit_code"] = exit_code;
   json["reason"] = finished.reason;
   json["run_id"] = facts.run_id;
-  json["ddprun_version"] = proto::version();
+  json["ddprun_version"] = ddprun::version();
   json["command"] = facts.command;
   json["cwd"] = facts.folder;
   json["host"] = result.node_name;

@@ -240,7 +240,7 @@ class Warden {
     }
     if (info.si_code == CLD_EXITED) return finish(info.si_status, settings_.kill_timeout, "");
     return finish(kExitInternal, settings_.kill_timeout,
-                  agent_name() + " was killed by " + proto::signal_name(info.si_status) +
+                  agent_name() + " was killed by " + signal_name(info.si_status) +
                       ": all workers are killed");
   }
 

@@ -6,6 +6,8 @@
 
 namespace ddprun::proto {
 
+using ddprun::describe;
+
 std::string describe(const WorkerFailure& failure) {
   if (!failure.error.empty()) return fmt::format("could not be started: {}", failure.error);
   if (failure.evidence.kind == EvidenceKind::hang) {

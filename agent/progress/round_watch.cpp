@@ -119,7 +119,7 @@ void RoundWatch::look_at_output(nanoseconds elapsed) {
   }
   for (const QuietWorker& quiet : output_->look(printed, elapsed)) {
     handlers_.notice(fmt::format("rank {} has printed nothing for {} (--log-timeout)",
-                                 rank(quiet.local_rank), proto::describe(quiet.quiet_for)));
+                                 rank(quiet.local_rank), describe(quiet.quiet_for)));
   }
   if (config_.restart_on_silence) judge_silence();
 }
@@ -139,7 +139,7 @@ void RoundWatch::judge_silence() {
   FoundHang found;
   found.local_rank = quiet->local_rank;
   found.message = fmt::format("no worker has printed anything for {} (--log-timeout)",
-                              proto::describe(quiet->quiet_for));
+                              describe(quiet->quiet_for));
   found.all_silent = true;
   found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(quiet->quiet_for);
   handlers_.hung(std::move(found));
@@ -190,7 +190,7 @@ void RoundWatch::judge(Hang hang) {
   const int pid = group_->workers()[static_cast<std::size_t>(culprit.local_rank)].pid;
   const std::string message =
       fmt::format("at {}, silent for {}", place_words(culprit.page.step, culprit.page.phase),
-                  proto::describe(culprit.silent_for));
+                  describe(culprit.silent_for));
   const std::string what = fmt::format("rank {} hangs: {}", rank(culprit.local_rank), message);
   if (const int tracer = tracer_of(pid); tracer != 0) {
     handlers_.notice(fmt::format("{}; process {} debugs it, so it is left alone", what, tracer));

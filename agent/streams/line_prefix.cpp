@@ -32,15 +32,15 @@ std::string LinePrefix::filled(std::string_view time) const {
   const std::string rank = std::to_string(values_.rank);
   const std::string local = std::to_string(values_.local_rank);
   const std::string round = std::to_string(values_.round);
-  const std::array<proto::Substitution, kPrefixNames.size()> names = {{{"rank", rank},
-                                                                       {"local_rank", local},
-                                                                       {"role_name", values_.role},
-                                                                       {"role", values_.role},
-                                                                       {"hostname", values_.host},
-                                                                       {"host", values_.host},
-                                                                       {"round", round},
-                                                                       {"time", time}}};
-  return proto::substitute(template_, names);
+  const std::array<Substitution, kPrefixNames.size()> names = {{{"rank", rank},
+                                                                {"local_rank", local},
+                                                                {"role_name", values_.role},
+                                                                {"role", values_.role},
+                                                                {"hostname", values_.host},
+                                                                {"host", values_.host},
+                                                                {"round", round},
+                                                                {"time", time}}};
+  return substitute(template_, names);
 }
 
 void LinePrefix::at(std::chrono::system_clock::time_point now) {

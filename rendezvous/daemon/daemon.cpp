@@ -146,7 +146,7 @@ int run_daemon(const DaemonOptions& options) {
   {
     StoreServer server(std::move(*outcome.listener), std::move(settings));
     announce(to_string(bound));
-    log.say(LogLevel::info, fmt::format("rdzvd {} listens on {}, pid {}", proto::version(),
+    log.say(LogLevel::info, fmt::format("rdzvd {} listens on {}, pid {}", ddprun::version(),
                                         to_string(bound), getpid()));
     serve(server, options, log, signals.get());
     log.say(LogLevel::info,

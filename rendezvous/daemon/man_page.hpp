@@ -5,9 +5,9 @@
 
 namespace ddprun::rdzv {
 
-inline const proto::ManPage kManPage{.name = "rdzvd",
-                                     .section = 8,
-                                     .begin = R"(.SH NAME
+inline const ddprun::ManPage kManPage{.name = "rdzvd",
+                                      .section = 8,
+                                      .begin = R"(.SH NAME
 rdzvd \- serves a PyTorch store, for rendezvous and for anyone
 .SH SYNOPSIS
 .B rdzvd
@@ -19,7 +19,7 @@ The first line on stdout is the address that it listens on.
 The keys live in memory and end with the program.
 .SH OPTIONS
 )",
-                                     .end = R"(.SH SIGNALS
+                                      .end = R"(.SH SIGNALS
 SIGTERM, SIGINT and SIGHUP close all connections and end the program with 0.
 .SH EXIT STATUS
 0 stopped by a signal; 1 it could not listen; 2 the command line is wrong.

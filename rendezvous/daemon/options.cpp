@@ -239,11 +239,11 @@ std::variant<DaemonOptions, DaemonExit> parse_daemon_options(
   }
   try {
     app.parse(reversed);
-    if (texts.version) return DaemonExit{0, proto::version_text("rdzvd")};
-    const auto all = proto::option_texts(app, {{"completion", kShells}, {"log-level", kLevels}});
-    if (texts.man) return DaemonExit{0, proto::man_page(kManPage, all)};
+    if (texts.version) return DaemonExit{0, ddprun::version_text("rdzvd")};
+    const auto all = ddprun::option_texts(app, {{"completion", kShells}, {"log-level", kLevels}});
+    if (texts.man) return DaemonExit{0, ddprun::man_page(kManPage, all)};
     if (!texts.completion.empty()) {
-      return DaemonExit{0, proto::completion("rdzvd", all, texts.completion)};
+      return DaemonExit{0, ddprun::completion("rdzvd", all, texts.completion)};
     }
     return converted(std::move(options), texts);
   } catch (const CLI::CallForHelp&) {

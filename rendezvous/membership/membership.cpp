@@ -34,8 +34,7 @@ namespace {
 Finished outcome_of(const proto::Leave& leave) {
   Finished finished;
   finished.outcome = leave.signal != 0 ? Finished::Outcome::cancelled : Finished::Outcome::failed;
-  finished.reason =
-      leave.signal != 0 ? "stopped by " + proto::signal_name(leave.signal) : leave.error;
+  finished.reason = leave.signal != 0 ? "stopped by " + signal_name(leave.signal) : leave.error;
   finished.signal = leave.signal;
   return finished;
 }
@@ -163,8 +162,7 @@ void Membership::fail_running(Context& context) {
   failed_at_ = context.now;
   // Who the culprit is, and whether there is another round, is decided when all have stopped and
   // said what they saw. That there can't be one is known now.
-  stop_round(context,
-             fmt::format("rank {} {}", failed_.front().rank, proto::describe(failed.failure)),
+  stop_round(context, fmt::format("rank {} {}", failed_.front().rank, describe(failed.failure)),
              !policy_.budget_left(context.now));
 }
 
@@ -234,9 +232,9 @@ void Membership::leave_running(Context& context) {
   found->second.leaving = std::get<proto::Leave>(*context.message);
   const auto& leave = *found->second.leaving;
   stop_round(context,
-             leave.signal != 0 ? fmt::format("{} was stopped by {}", context.agent,
-                                             proto::signal_name(leave.signal))
-                               : fmt::format("{} left: {}", context.agent, leave.error),
+             leave.signal != 0
+                 ? fmt::format("{} was stopped by {}", context.agent, signal_name(leave.signal))
+                 : fmt::format("{} left: {}", context.agent, leave.error),
              false);
 }
 
@@ -339,8 +337,7 @@ void Membership::judge_round(Context& context) {
   const RestartDecision decision =
       policy_.decide(verdict.culprit.failure, furthest_step_, failed_at_);
   if (decision.restart && !members_.empty()) {
-    reason_ =
-        fmt::format("rank {} {}", verdict.culprit.rank, proto::describe(verdict.culprit.failure));
+    reason_ = fmt::format("rank {} {}", verdict.culprit.rank, describe(verdict.culprit.failure));
     if (decision.delay.count() > 0) announce_restart(context, decision.delay);
     last_culprit_ = without_lines(std::move(verdict.culprit));
     start_forming(context, std::chrono::duration_cast<Clock::duration>(decision.delay));
@@ -364,7 +361,7 @@ Finished Membership::failed_outcome(proto::Verdict verdict, std::string no_resta
   Finished finished;
   finished.outcome = Finished::Outcome::failed;
   finished.reason =
-      fmt::format("rank {} {}", verdict.culprit.rank, proto::describe(verdict.culprit.failure));
+      fmt::format("rank {} {}", verdict.culprit.rank, describe(verdict.culprit.failure));
   finished.verdict = std::move(verdict);
   finished.no_restart = std::move(no_restart);
   return finished;

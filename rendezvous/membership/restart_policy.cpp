@@ -100,7 +100,7 @@ void RestartPolicy::count_round(const proto::WorkerFailure& culprit,
 std::string RestartPolicy::crash_loop() const {
   if (settings_.minimum_uptime.count() > 0 && short_rounds_ >= settings_.crash_loop_rounds) {
     return fmt::format("crash loop: {} rounds in a row ended within {}", short_rounds_,
-                       proto::describe(settings_.minimum_uptime));
+                       describe(settings_.minimum_uptime));
   }
   if (stuck_rounds_ < settings_.crash_loop_rounds) return "";
   return fmt::format("crash loop: no progress in {} rounds: none got beyond step {}", stuck_rounds_,
@@ -119,7 +119,7 @@ RestartDecision RestartPolicy::decide(const proto::WorkerFailure& culprit,
     decision.reason = settings_.window.count() == 0
                           ? fmt::format("{} of {} restarts used", used(now), settings_.max_restarts)
                           : fmt::format("{} of {} restarts used within {}", used(now),
-                                        settings_.max_restarts, proto::describe(settings_.window));
+                                        settings_.max_restarts, describe(settings_.window));
   }
   if (!decision.reason.empty()) return decision;
   decision.restart = true;
@@ -143,10 +143,9 @@ std::string explain(const RestartSettings& settings) {
   const std::string ends = "ends the job";
   std::string again = ends + ": no restarts are allowed (--max-restarts)";
   if (any) {
-    again =
-        fmt::format("restarts the group, at most {} times{}", settings.max_restarts,
-                    settings.window.count() > 0 ? " within any " + proto::describe(settings.window)
-                                                : " in the whole job");
+    again = fmt::format("restarts the group, at most {} times{}", settings.max_restarts,
+                        settings.window.count() > 0 ? " within any " + describe(settings.window)
+                                                    : " in the whole job");
   }
   line("a worker is killed by a signal", again);
   line("a worker exits with another code", again);
@@ -166,15 +165,13 @@ std::string explain(const RestartSettings& settings) {
        settings.back_off.count() == 0
            ? "no wait (--restart-delay)"
            : fmt::format("{}, doubled each time up to {}, less up to a quarter",
-                         proto::describe(settings.back_off),
-                         proto::describe(settings.back_off_max)));
+                         describe(settings.back_off), describe(settings.back_off_max)));
   line("a new row begins after a round that",
-       fmt::format("lasted {} or got to a new step", proto::describe(lived_after(settings))));
+       fmt::format("lasted {} or got to a new step", describe(lived_after(settings))));
   line(fmt::format("{} short rounds in a row", settings.crash_loop_rounds),
-       settings.minimum_uptime.count() == 0
-           ? "nothing: no round is too short (--min-uptime)"
-           : fmt::format("ends the job: each lasted less than {}",
-                         proto::describe(settings.minimum_uptime)));
+       settings.minimum_uptime.count() == 0 ? "nothing: no round is too short (--min-uptime)"
+                                            : fmt::format("ends the job: each lasted less than {}",
+                                                          describe(settings.minimum_uptime)));
   line(fmt::format("{} rounds in a row, no new step", settings.crash_loop_rounds),
        "ends the job, where workers say their step (DDPRUN_PROGRESS_FILE)");
   return text;

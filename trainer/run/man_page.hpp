@@ -5,9 +5,9 @@
 
 namespace ddprun::trainer {
 
-inline const proto::ManPage kManPage{.name = "ddprun-train",
-                                     .section = 1,
-                                     .begin = R"(.SH NAME
+inline const ddprun::ManPage kManPage{.name = "ddprun-train",
+                                      .section = 1,
+                                      .begin = R"(.SH NAME
 ddprun\-train \- trains a small network with distributed data parallelism on the CPU
 .SH SYNOPSIS
 .B ddprun
@@ -20,7 +20,7 @@ which worker computes which shard. The same V and b give the same weights, to th
 with accumulation, and across restarts.
 .SH OPTIONS
 )",
-                                     .end = R"(.SH CHECKPOINTS AND RESTARTS
+                                      .end = R"(.SH CHECKPOINTS AND RESTARTS
 A worker group that ddprun starts again continues from its newest intact checkpoint.
 Without \-\-out, checkpoints belong to one run id (ddprun\-out/RUN_ID), so a new run starts fresh.
 With \-\-out DIR, the directory is the run: the same DIR continues where it stopped, with any number of workers.

@@ -360,16 +360,16 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
     if (version) {
       return EarlyExit{
           .code = kExitSuccess,
-          .text = proto::version_text("train") + "compute: " + compute_description() + "\n"};
+          .text = ddprun::version_text("train") + "compute: " + compute_description() + "\n"};
     }
-    const auto all = proto::option_texts(app, {{"completion", kShells},
-                                               {"optimizer", kOptimizers},
-                                               {"precision", kPrecisions},
-                                               {"resume", kResumes},
-                                               {"schedule", kSchedules}});
-    if (man) return EarlyExit{.code = kExitSuccess, .text = proto::man_page(kManPage, all)};
+    const auto all = ddprun::option_texts(app, {{"completion", kShells},
+                                                {"optimizer", kOptimizers},
+                                                {"precision", kPrecisions},
+                                                {"resume", kResumes},
+                                                {"schedule", kSchedules}});
+    if (man) return EarlyExit{.code = kExitSuccess, .text = ddprun::man_page(kManPage, all)};
     if (!shell.empty()) {
-      return EarlyExit{.code = kExitSuccess, .text = proto::completion("train", all, shell)};
+      return EarlyExit{.code = kExitSuccess, .text = ddprun::completion("train", all, shell)};
     }
     convert(texts, options);
   } catch (const CLI::CallForHelp&) {
