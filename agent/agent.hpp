@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "agent/config.hpp"
-#include "agent/process.hpp"
 #include "agent/warden_link.hpp"
 #include "agent/worker_group.hpp"
+#include "machine/processes/spawn.hpp"
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {

@@ -11,11 +11,11 @@
 #include "agent/agent_job.hpp"
 #include "agent/evidence/disk_space.hpp"
 #include "agent/evidence/error_file.hpp"
-#include "agent/evidence/memory_kills.hpp"
 #include "agent/round_failures.hpp"
 #include "agent/streams/log_files.hpp"
 #include "agent/worker_environment.hpp"
 #include "base/describe.hpp"
+#include "machine/cgroups/memory_kills.hpp"
 
 namespace ddprun::agent {
 

@@ -15,7 +15,6 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/agent.hpp"
-#include "agent/containment/clearing.hpp"
 #include "agent/containment/leftovers.hpp"
 #include "agent/job_signals.hpp"
 #include "agent/job_socket.hpp"
@@ -27,6 +26,7 @@
 #include "agent/timer_file.hpp"
 #include "agent/worker_group.hpp"
 #include "agent/worker_starter.hpp"
+#include "machine/processes/kill_children.hpp"
 #include "rendezvous/membership/membership.hpp"
 #include "rendezvous/store/store_server.hpp"
 

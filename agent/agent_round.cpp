@@ -8,10 +8,10 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/agent_job.hpp"
-#include "agent/evidence/memory_kills.hpp"
-#include "agent/exec_error.hpp"
 #include "base/assert.hpp"
 #include "base/describe.hpp"
+#include "machine/cgroups/memory_kills.hpp"
+#include "machine/processes/exec_error.hpp"
 
 namespace ddprun::agent {
 

@@ -9,9 +9,9 @@
 
 #include <spdlog/common.h>
 
-#include "agent/containment/level.hpp"
-#include "agent/placement/cpu_set.hpp"
 #include "agent/streams/log_settings.hpp"
+#include "machine/cpus/cpu_set.hpp"
+#include "machine/processes/containment_level.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::agent {

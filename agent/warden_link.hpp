@@ -9,8 +9,8 @@
 #include <csignal>
 #include <cstdint>
 
-#include "agent/containment/job_cgroup.hpp"
 #include "base/unique_handle.hpp"
+#include "machine/cgroups/job_cgroup.hpp"
 
 namespace ddprun::agent {
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "agent/config.hpp"
-#include "agent/process.hpp"
 #include "agent/shared_log_files.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
+#include "machine/processes/spawn.hpp"
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/devices/devices.hpp"
 #include "launcher/launch_error.hpp"
 #include "launcher/options.hpp"
+#include "machine/devices/devices.hpp"
 
 namespace ddprun::launcher {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "agent/placement/placement.hpp"
 #include "launcher/launch_error.hpp"
 #include "launcher/log_options.hpp"
 #include "launcher/parser.hpp"
 #include "launcher/rdzv_conf.hpp"
+#include "machine/cpus/placement.hpp"
 
 namespace ddprun::launcher {
 

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "agent/containment/level.hpp"
-#include "agent/devices/devices.hpp"
-#include "agent/placement/cpu_set.hpp"
-#include "agent/placement/topology.hpp"
 #include "launcher/devices_plan.hpp"
 #include "launcher/environment.hpp"
 #include "launcher/launch_error.hpp"
 #include "launcher/options.hpp"
 #include "launcher/program.hpp"
+#include "machine/cpus/cpu_set.hpp"
+#include "machine/cpus/topology.hpp"
+#include "machine/devices/devices.hpp"
+#include "machine/processes/containment_level.hpp"
 
 namespace ddprun::launcher {
 

@@ -1,7 +1,7 @@
 // Which CPUs a worker runs on, and with how many threads.
-#include "agent/placement/placement.hpp"
-#include "agent/placement/usable_cpus.hpp"
 #include "launcher/plan_parts.hpp"
+#include "machine/cpus/placement.hpp"
+#include "machine/cpus/usable_cpus.hpp"
 #include "proto/environment_names.hpp"
 
 namespace ddprun::launcher {

@@ -11,9 +11,9 @@
 #include <memory>
 #include <thread>
 
-#include "agent/containment/job_cgroup.hpp"
-#include "agent/placement/usable_cpus.hpp"
 #include "launcher/plan.hpp"
+#include "machine/cgroups/job_cgroup.hpp"
+#include "machine/cpus/usable_cpus.hpp"
 
 namespace ddprun::launcher {
 namespace {

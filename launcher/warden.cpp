@@ -17,14 +17,14 @@
 #include <optional>
 
 #include "agent/bounded_write.hpp"
-#include "agent/containment/clearing.hpp"
-#include "agent/containment/pid_namespace.hpp"
 #include "base/describe.hpp"
 #include "launcher/agent_deadline.hpp"
 #include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
 #include "launcher/line_start.hpp"
 #include "launcher/process_title.hpp"
+#include "machine/processes/kill_children.hpp"
+#include "machine/processes/pid_namespace.hpp"
 
 namespace ddprun::launcher {
 namespace {

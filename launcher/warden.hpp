@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/containment/level.hpp"
 #include "agent/warden_link.hpp"
+#include "machine/processes/containment_level.hpp"
 
 namespace ddprun::launcher {
 

@@ -14,7 +14,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "agent/process.hpp"
+#include "machine/processes/spawn.hpp"
 
 namespace ddprun::agent {
 

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "agent/containment/process_tree.hpp"
 #include "agent/progress/thread_states.hpp"
 #include "agent/worker_environment.hpp"
 #include "base/describe.hpp"
+#include "machine/processes/process_tree.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -13,16 +13,17 @@ from source_tree import source_files
 # include itself. tests/ and bench/ may include anything.
 MAY_INCLUDE = {
     "base": [],
+    "machine": ["base"],
     "proto": ["base"],
     "rendezvous": ["proto", "base"],
-    "agent": ["rendezvous", "proto", "base"],
-    "launcher": ["agent", "rendezvous", "proto", "base"],
+    "agent": ["rendezvous", "machine", "proto", "base"],
+    "launcher": ["agent", "rendezvous", "machine", "proto", "base"],
     "trainer": ["rendezvous/client", "rendezvous/store", "worker", "proto", "base"],
     "worker": ["rendezvous/client", "proto", "base"],
 }
 OUR_FOLDERS = set(MAY_INCLUDE) | {"tests", "bench"}
 
-CONTROL_PLANE = {"base", "proto", "rendezvous", "agent", "launcher", "worker"}
+CONTROL_PLANE = {"base", "machine", "proto", "rendezvous", "agent", "launcher", "worker"}
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nccl|curand|cub/|thrust/|nvml)")
 ASIO_HEADER = re.compile(r"^(boost/asio|asio)")
 SOCKET_HEADER = re.compile(r"^(sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h|sys/epoll\.h|poll\.h)")

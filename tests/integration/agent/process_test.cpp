@@ -1,5 +1,5 @@
 // spawn, reap and kill_all_children with real processes.
-#include "agent/process.hpp"
+#include "machine/processes/spawn.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,8 +12,8 @@
 #include <csignal>
 #include <fstream>
 
-#include "agent/containment/clearing.hpp"
 #include "agent/streams/stream_pair.hpp"
+#include "machine/processes/kill_children.hpp"
 #include "tests/support/child.hpp"
 
 using namespace ddprun;

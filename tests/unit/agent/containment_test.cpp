@@ -13,10 +13,10 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "agent/containment/clearing.hpp"
-#include "agent/containment/job_cgroup.hpp"
 #include "agent/containment/leftovers.hpp"
-#include "agent/containment/process_tree.hpp"
+#include "machine/cgroups/job_cgroup.hpp"
+#include "machine/processes/kill_children.hpp"
+#include "machine/processes/process_tree.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace std::chrono_literals;

@@ -9,7 +9,7 @@
 #include "agent/evidence/disk_space.hpp"
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/line_signs.hpp"
-#include "agent/evidence/memory_kills.hpp"
+#include "machine/cgroups/memory_kills.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace std::chrono_literals;

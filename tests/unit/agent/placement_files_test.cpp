@@ -4,10 +4,10 @@
 #include <fstream>
 #include <random>
 
-#include "agent/placement/placement.hpp"
-#include "agent/placement/topology.hpp"
-#include "agent/placement/usable_cpus.hpp"
-#include "agent/proc_files/cgroup_places.hpp"
+#include "machine/cgroups/cgroup_places.hpp"
+#include "machine/cpus/placement.hpp"
+#include "machine/cpus/topology.hpp"
+#include "machine/cpus/usable_cpus.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun::agent;

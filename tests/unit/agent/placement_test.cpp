@@ -1,11 +1,11 @@
 // Sets of CPUs and the rules of --numa-binding, on machines made of a few numbers.
-#include "agent/placement/placement.hpp"
+#include "machine/cpus/placement.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "agent/placement/usable_cpus.hpp"
+#include "machine/cpus/usable_cpus.hpp"
 
 using namespace ddprun::agent;
 using Catch::Matchers::Contains;

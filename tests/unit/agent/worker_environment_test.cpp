@@ -6,7 +6,7 @@
 #include <csignal>
 #include <map>
 
-#include "agent/exec_error.hpp"
+#include "machine/processes/exec_error.hpp"
 
 using namespace ddprun;
 

@@ -1,5 +1,5 @@
 // The discovery of GPUs, with folders and a library of our own in place of the machine's.
-#include "agent/devices/devices.hpp"
+#include "machine/devices/devices.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "agent/containment/process_tree.hpp"
+#include "machine/processes/process_tree.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>

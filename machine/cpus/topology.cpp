@@ -1,4 +1,4 @@
-#include "agent/placement/topology.hpp"
+#include "machine/cpus/topology.hpp"
 
 #include <algorithm>
 #include <charconv>

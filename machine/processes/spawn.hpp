@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "agent/placement/cpu_set.hpp"
+#include "base/exit_status.hpp"
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
-#include "proto/membership_messages.hpp"
+#include "machine/cpus/cpu_set.hpp"
 
 namespace ddprun::agent {
 

@@ -1,4 +1,4 @@
-#include "agent/proc_files/cgroup_places.hpp"
+#include "machine/cgroups/cgroup_places.hpp"
 
 #include <algorithm>
 #include <optional>

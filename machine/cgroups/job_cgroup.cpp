@@ -1,4 +1,4 @@
-#include "agent/containment/job_cgroup.hpp"
+#include "machine/cgroups/job_cgroup.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,8 +17,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "agent/proc_files/cgroup_places.hpp"
 #include "base/small_file.hpp"
+#include "machine/cgroups/cgroup_places.hpp"
 
 namespace ddprun::agent {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/containment/pid_namespace.hpp"
+#include "machine/processes/pid_namespace.hpp"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/placement/cpu_set.hpp"
+#include "machine/cpus/cpu_set.hpp"
 
 namespace ddprun::agent {
 

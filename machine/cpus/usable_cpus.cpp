@@ -1,11 +1,11 @@
-#include "agent/placement/usable_cpus.hpp"
+#include "machine/cpus/usable_cpus.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <map>
 
-#include "agent/proc_files/cgroup_places.hpp"
 #include "base/small_file.hpp"
+#include "machine/cgroups/cgroup_places.hpp"
 
 namespace ddprun::agent {
 namespace {

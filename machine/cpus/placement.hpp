@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/placement/cpu_set.hpp"
-#include "agent/placement/placement_error.hpp"
-#include "agent/placement/topology.hpp"
+#include "machine/cpus/cpu_set.hpp"
+#include "machine/cpus/placement_error.hpp"
+#include "machine/cpus/topology.hpp"
 
 namespace ddprun::agent {
 

@@ -1,4 +1,4 @@
-#include "agent/placement/placement.hpp"
+#include "machine/cpus/placement.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "agent/exec_error.hpp"
+#include "machine/processes/exec_error.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "agent/process.hpp"
+#include "machine/processes/spawn.hpp"
 
 #include <fcntl.h>
 #include <linux/sched.h>

@@ -1,4 +1,4 @@
-#include "agent/placement/cpu_set.hpp"
+#include "machine/cpus/cpu_set.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>

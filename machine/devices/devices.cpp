@@ -1,4 +1,4 @@
-#include "agent/devices/devices.hpp"
+#include "machine/devices/devices.hpp"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-#include "agent/evidence/memory_kills.hpp"
+#include "machine/cgroups/memory_kills.hpp"
 
 #include <charconv>
 

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <vector>
 
-#include "agent/containment/process_tree.hpp"
+#include "machine/processes/process_tree.hpp"
 
 namespace ddprun::agent {
 

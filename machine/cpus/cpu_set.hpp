@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/placement/placement_error.hpp"
 #include "base/result.hpp"
+#include "machine/cpus/placement_error.hpp"
 
 namespace ddprun::agent {
 

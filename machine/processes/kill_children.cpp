@@ -1,4 +1,4 @@
-#include "agent/containment/clearing.hpp"
+#include "machine/processes/kill_children.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
