@@ -150,7 +150,7 @@ void Agent::reap_strangers() {
     }
     if (worker && !round_->group.ended()) return;  // its pidfd is ready too; we come back after it
     if (!worker && !watch_.child_ended(info.si_pid) && !suspects_.child_ended(info.si_pid))
-      reap(info.si_pid);
+      machine::reap(info.si_pid);
   }
 }
 
@@ -159,9 +159,9 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   const pid_t pid = state.group.workers()[local_rank].pid;
   // What it has left of its group holds its GPU. Python's resource tracker is left to clean up. Not
   // later: once the worker is reaped, its number may be another group's.
-  const auto ended = exit_of(pid);
+  const auto ended = machine::exit_of(pid);
   if (ended && !ended->success() && !state.group.stopping()) kill(-pid, SIGTERM);
-  const auto reaped = reap(pid);
+  const auto reaped = machine::reap(pid);
   // It has died and cannot be reaped while a debugger holds it; SIGCHLD tells when that lets go.
   state.exits[local_rank].reset();
   if (!reaped) return;
@@ -260,7 +260,7 @@ void Agent::handle(proto::Finished& finished) {
   link_.ends_within(config_.kill_timeout + std::chrono::milliseconds(2 * kOutputLimit) +
                     kReportLimit);
   if (round_) {
-    if (has_children() && result_.leftovers.empty()) kill_leftovers();
+    if (machine::has_children() && result_.leftovers.empty()) kill_leftovers();
     if (!round_->reported) summarize(*round_);
     describe_last_round(*round_);
   }
@@ -269,8 +269,8 @@ void Agent::handle(proto::Finished& finished) {
   result_.node_name = config_.node_name;
   // `auto` goes on without a cgroup where none could be made.
   const bool no_cgroup =
-      config_.containment == ContainmentLevel::cgroup && link_.cgroup() == nullptr;
-  result_.containment = no_cgroup ? ContainmentLevel::tree : config_.containment;
+      config_.containment == machine::ContainmentLevel::cgroup && link_.cgroup() == nullptr;
+  result_.containment = no_cgroup ? machine::ContainmentLevel::tree : config_.containment;
   if (output_) {
     const auto limit = Clock::now() + kOutputLimit;
     output_->drain(limit);
@@ -326,7 +326,7 @@ std::string Agent::status() const {
       .dump();
 }
 
-void run_agent(const AgentConfig& config, const UserState& user, WardenLink link,
+void run_agent(const AgentConfig& config, const machine::UserState& user, WardenLink link,
                const std::function<int(const AgentResult&)>& conclude) {
   const int socket = link.socket();
   Agent agent(config, user, std::move(link));

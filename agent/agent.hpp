@@ -46,7 +46,7 @@ struct AgentResult {
   std::chrono::nanoseconds before_last_round{0};  ///< of that, until the last round began
   proto::RoundNumber round = 0;
   std::string node_name;
-  ContainmentLevel containment = ContainmentLevel::tree;
+  machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
   std::chrono::system_clock::time_point started;  ///< of the last round
   int first_rank = 0;                             ///< of this node in the last round
   int world_size = 0;                             ///< of the last round; 0: there was none
@@ -73,7 +73,8 @@ struct AgentResult {
 /// `conclude` says what is to be said and gives the exit code, with which the process ends. Called
 /// once, in the agent process, with all signals blocked and no other thread. When the warden dies
 /// it kills everything and ends the process.
-[[noreturn]] void run_agent(const AgentConfig& config, const UserState& user, WardenLink link,
+[[noreturn]] void run_agent(const AgentConfig& config, const machine::UserState& user,
+                            WardenLink link,
                             const std::function<int(const AgentResult&)>& conclude);
 
 }  // namespace ddprun::agent

@@ -58,11 +58,12 @@ void Agent::clear_round() {
   } else if (!state.stop) {
     patience = config_.grace_period;
   }
-  take(state.leftovers.begin(has_children(), patience, Clock::now()));
+  take(state.leftovers.begin(machine::has_children(), patience, Clock::now()));
 }
 
 void Agent::look_for_leftovers() {
-  if (round_ && round_->leftovers.waiting() && !has_children()) take(round_->leftovers.gone());
+  if (round_ && round_->leftovers.waiting() && !machine::has_children())
+    take(round_->leftovers.gone());
 }
 
 void Agent::take(Leftovers::Step step) {
@@ -91,10 +92,10 @@ void Agent::take(Leftovers::Step step) {
 }
 
 void Agent::name_leftovers() {
-  const auto left = live_descendants();
+  const auto left = machine::live_descendants();
   std::string names;
   for (std::size_t i = 0; i < left.size() && i < kLeftoversNamed; ++i)
-    names += (i > 0 ? ", " : "") + name_of(left[i]);
+    names += (i > 0 ? ", " : "") + machine::name_of(left[i]);
   if (left.size() > kLeftoversNamed)
     names += fmt::format(" and {} more", left.size() - kLeftoversNamed);
   const auto patience = round_->leftovers.patience();
@@ -103,16 +104,17 @@ void Agent::name_leftovers() {
         "the workers have exited but left processes running: {}; sent SIGTERM, SIGKILL in {}",
         names, describe(patience)));
   }
-  for (const ProcessEntry& process : left) {
-    signal_process(process, SIGTERM);
-    signal_process(process, SIGCONT);  // a stopped process cannot act on it
+  for (const machine::ProcessEntry& process : left) {
+    machine::signal_process(process, SIGTERM);
+    machine::signal_process(process, SIGCONT);  // a stopped process cannot act on it
   }
 }
 
 void Agent::kill_leftovers() {
   if (spdlog::should_log(spdlog::level::info)) {
-    for (const ProcessEntry& process : live_descendants())
-      spdlog::info("round={} left behind: {}: SIGKILL", round_->round.number, name_of(process));
+    for (const machine::ProcessEntry& process : machine::live_descendants())
+      spdlog::info("round={} left behind: {}: SIGKILL", round_->round.number,
+                   machine::name_of(process));
   }
   const auto now = Clock::now();
   auto limit = round_->kill_deadline.value_or(now + config_.kill_timeout) - now;
@@ -121,17 +123,18 @@ void Agent::kill_leftovers() {
   if (!left.empty() && limit > kSayStuckAfter) {
     const auto more = left.size() - 1;
     notice(fmt::format("SIGKILL has not ended {}{}; waiting for at most {} (--kill-timeout)",
-                       describe_stuck(left.front()),
+                       machine::describe_stuck(left.front()),
                        more > 0 ? fmt::format(" and {} more", more) : "",
                        describe(limit - kSayStuckAfter)));
     left = kill_everything(limit - kSayStuckAfter);
   }
-  for (const ProcessEntry& process : left) result_.leftovers.push_back(describe_stuck(process));
+  for (const machine::ProcessEntry& process : left)
+    result_.leftovers.push_back(machine::describe_stuck(process));
 }
 
-std::vector<ProcessEntry> Agent::kill_everything(Clock::duration limit) {
+std::vector<machine::ProcessEntry> Agent::kill_everything(Clock::duration limit) {
   if (link_.cgroup() != nullptr) link_.cgroup()->kill();
-  return kill_all_children(Clock::now() + limit);
+  return machine::kill_all_children(Clock::now() + limit);
 }
 
 /// Nothing of the round is left, or only what cannot be killed.
@@ -179,7 +182,7 @@ void Agent::tell_failures(proto::Stopped& stopped) {
   if (output_) output_->drain(Clock::now() + kLastWordsLimit);
   result_.full_disk = disk_shortage(config_.log_folder);
   const auto before = memory_kills_;
-  memory_kills_ = memory_kill_count();
+  memory_kills_ = machine::memory_kill_count();
   const bool memory_kill = before && memory_kills_ && *memory_kills_ > *before;
   const auto pages = read_progress_pages(config_, state.round);
   stopped.furthest_step = furthest_step(pages);

@@ -67,7 +67,7 @@ struct RoundState {
 
 class Agent {
  public:
-  Agent(const AgentConfig& config, const UserState& user, WardenLink link)
+  Agent(const AgentConfig& config, const machine::UserState& user, WardenLink link)
       : config_(config),
         link_(std::move(link)),
         membership_(settings(config), Clock::now()),
@@ -151,7 +151,7 @@ class Agent {
   void kill_leftovers();
   void round_is_clear();
   void report_round();
-  std::vector<ProcessEntry> kill_everything(Clock::duration limit);
+  std::vector<machine::ProcessEntry> kill_everything(Clock::duration limit);
   void tell_failures(proto::Stopped& stopped);
   void keep_error_files(const proto::Stopped& stopped);
   void tell_still_running(proto::Stopped& stopped, const ProgressPages& pages) const;

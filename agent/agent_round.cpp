@@ -97,7 +97,7 @@ void Agent::offer_store(RoundState& state) {
 void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources) {
   auto process = starter_.start(state.round, local_rank, socket_ ? socket_->name() : "", sources);
   if (!process) {
-    const std::string why = explain_exec_error(process.error().value(), config_.file);
+    const std::string why = machine::explain_exec_error(process.error().value(), config_.file);
     apply(state.group.not_started(
         local_rank, fmt::format("cannot execute {}: {}{}{}", config_.file,
                                 process.error().message(), why.empty() ? "" : "; ", why)));
@@ -142,7 +142,7 @@ void Agent::note_the_helpless(RoundState& state) {
   const auto& workers = state.group.workers();
   for (std::size_t i = 0; i < workers.size(); ++i) {
     if (workers[i].pid <= 0 || workers[i].exit) continue;
-    const ChildCondition condition = condition_of(workers[i].pid);
+    const machine::ChildCondition condition = machine::condition_of(workers[i].pid);
     if (condition.dying && !leaving_) state.group.already_dying(static_cast<int>(i));
     if (condition.suspended && !paused_) state.group.suspended(static_cast<int>(i));
   }
@@ -221,9 +221,9 @@ void Agent::count_down() {
     if (left <= 0s) return;
     const auto& workers = round_->group.workers();
     if (round_->group.killed()) {
-      for (const ProcessEntry& process : live_children())
+      for (const machine::ProcessEntry& process : machine::live_children())
         notice(fmt::format("SIGKILL has not ended {} yet; giving up in {} s",
-                           describe_stuck(process), left.count()));
+                           machine::describe_stuck(process), left.count()));
       return;
     }
     const auto running = std::count_if(workers.begin(), workers.end(), [](const auto& worker) {
@@ -246,7 +246,7 @@ void Agent::signal_workers(int signal) {
 void Agent::count_memory_kills() {
   memory_timer_.expires_after(kMemoryCountAfter);
   memory_timer_.async_wait([this](ErrorCode ec) {
-    if (!ec && !memory_kills_) memory_kills_ = memory_kill_count();
+    if (!ec && !memory_kills_) memory_kills_ = machine::memory_kill_count();
   });
 }
 

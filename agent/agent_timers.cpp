@@ -15,12 +15,13 @@ namespace {
 
 /// The process itself, or the one of `candidates` below which it is; -1: neither.
 pid_t ancestor_among(const std::vector<pid_t>& candidates, pid_t pid,
-                     const std::vector<ProcessEntry>& all) {
+                     const std::vector<machine::ProcessEntry>& all) {
   // Parents come first, so that a walk towards them ends.
   for (std::size_t steps = 0; steps <= all.size(); ++steps) {
     if (std::find(candidates.begin(), candidates.end(), pid) != candidates.end()) return pid;
-    const auto entry = std::find_if(
-        all.begin(), all.end(), [pid](const ProcessEntry& process) { return process.pid == pid; });
+    const auto entry =
+        std::find_if(all.begin(), all.end(),
+                     [pid](const machine::ProcessEntry& process) { return process.pid == pid; });
     if (entry == all.end()) return -1;
     pid = entry->parent;
   }
@@ -45,7 +46,7 @@ void Agent::on_timer(const ExpiredTimer& timer) {
   for (const WorkerRecord& worker : workers) {
     if (worker.pid > 0 && !worker.exit) live.push_back(worker.pid);
   }
-  const auto all = live_descendants();
+  const auto all = machine::live_descendants();
   const pid_t pid = ancestor_among(live, timer.pid, all);
   if (pid < 0) {
     if (kill(timer.pid, 0) != 0 && errno == ESRCH) return;  // it has ended
@@ -63,12 +64,13 @@ void Agent::on_timer(const ExpiredTimer& timer) {
                      signal_name(timer.signal)));
   // First: the end of the process is then the end of a worker that hangs.
   on_hang(std::move(found));
-  const auto process = std::find_if(
-      all.begin(), all.end(), [&](const ProcessEntry& entry) { return entry.pid == timer.pid; });
+  const auto process =
+      std::find_if(all.begin(), all.end(),
+                   [&](const machine::ProcessEntry& entry) { return entry.pid == timer.pid; });
   if (timer.pid == pid) {
     kill(pid, timer.signal);
   } else if (process != all.end()) {
-    signal_process(*process, timer.signal);
+    machine::signal_process(*process, timer.signal);
   }
 }
 

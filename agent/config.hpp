@@ -40,7 +40,7 @@ struct WorkerSettings {
   std::optional<int> omp_threads;                   ///< OMP_NUM_THREADS; none: stays as it is
   StreamSettings standard_output;
   StreamSettings standard_error;
-  CpuSet cpus;  ///< where it may run; empty: where we may
+  machine::CpuSet cpus;  ///< where it may run; empty: where we may
 };
 
 struct AgentConfig {
@@ -52,8 +52,9 @@ struct AgentConfig {
   std::vector<WorkerSettings> workers;  ///< one for each local rank
   rdzv::RestartSettings restart;
   std::chrono::milliseconds grace_period{30'000};
-  std::chrono::milliseconds kill_timeout{10'000};         ///< for SIGKILL to take effect
-  ContainmentLevel containment = ContainmentLevel::tree;  ///< which the warden has arranged
+  std::chrono::milliseconds kill_timeout{10'000};  ///< for SIGKILL to take effect
+  machine::ContainmentLevel containment =
+      machine::ContainmentLevel::tree;  ///< which the warden has arranged
 
   std::string store_host;         ///< numeric address on which the round's store listens
   std::string master_addr;        ///< what workers are told

@@ -39,12 +39,12 @@ inline int warden_died_signal() { return SIGRTMIN + 4; }
 class WardenLink {
  public:
   /// `cgroup` is the warden's; null: the workers have none of their own.
-  WardenLink(UniqueFd socket, const JobCgroup* cgroup)
+  WardenLink(UniqueFd socket, const machine::JobCgroup* cgroup)
       : socket_(std::move(socket)), cgroup_(cgroup) {}
 
   /// SignalRecords arrive here; it stays ours.
   [[nodiscard]] int socket() const { return socket_.get(); }
-  [[nodiscard]] const JobCgroup* cgroup() const { return cgroup_; }
+  [[nodiscard]] const machine::JobCgroup* cgroup() const { return cgroup_; }
 
   void workers_paused() const { tell({WardenNote::Kind::workers_paused, 0}); }
   void ends_within(std::chrono::milliseconds limit) const {
@@ -57,7 +57,7 @@ class WardenLink {
   }
 
   UniqueFd socket_;
-  const JobCgroup* cgroup_;
+  const machine::JobCgroup* cgroup_;
 };
 
 }  // namespace ddprun::agent

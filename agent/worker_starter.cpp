@@ -15,7 +15,7 @@
 
 namespace ddprun::agent {
 
-WorkerStarter::WorkerStarter(const AgentConfig& config, const UserState& user, int cgroup)
+WorkerStarter::WorkerStarter(const AgentConfig& config, const machine::UserState& user, int cgroup)
     : config_(config),
       user_(user),
       cgroup_(cgroup),
@@ -130,9 +130,9 @@ void WorkerStarter::add_files(OutputSource& source, const proto::Round& round) {
       filtered_files_.get(path, [this](const std::string& missing) { return open_file(missing); });
 }
 
-Result<SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local_rank,
-                                            const std::string& job_socket,
-                                            std::vector<OutputSource>& sources) {
+Result<machine::SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local_rank,
+                                                     const std::string& job_socket,
+                                                     std::vector<OutputSource>& sources) {
   const WorkerSettings& settings = config_.workers[static_cast<std::size_t>(local_rank)];
   if (!config_.log_folder.empty()) {
     if (auto made = make_worker_folder(config_.log_folder, round.restart_count, local_rank); !made)
@@ -149,7 +149,7 @@ Result<SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local
   } else {
     out = make_stream(out_settings, STDOUT_FILENO, round, local_rank);
   }
-  SpawnRequest request;
+  machine::SpawnRequest request;
   request.file = config_.file;
   request.argv = settings.argv;
   request.cpus = settings.cpus;
@@ -166,7 +166,7 @@ Result<SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local
   request.stdin_fd = gets_stdin(local_rank) ? STDIN_FILENO : null_.get();
   request.stdout_fd = out.fd;
   request.stderr_fd = err.fd;
-  auto process = spawn(request, user_);
+  auto process = machine::spawn(request, user_);
   if (!process) return process.error();
   for (WorkerStream* stream : {&out, &err}) {
     if (stream->ours.fd) sources.push_back(std::move(stream->ours));

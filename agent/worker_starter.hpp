@@ -19,12 +19,13 @@ class WorkerStarter {
  public:
   /// Takes a copy of our environment. Both references must outlive the starter. `cgroup` as in
   /// SpawnRequest.
-  WorkerStarter(const AgentConfig& config, const UserState& user, int cgroup);
+  WorkerStarter(const AgentConfig& config, const machine::UserState& user, int cgroup);
 
   /// Starts the worker and adds our ends of its streams to `sources`. `job_socket` is for its
   /// environment; empty: none. Errors: those of spawn; then nothing was added.
-  Result<SpawnedProcess> start(const proto::Round& round, int local_rank,
-                               const std::string& job_socket, std::vector<OutputSource>& sources);
+  Result<machine::SpawnedProcess> start(const proto::Round& round, int local_rank,
+                                        const std::string& job_socket,
+                                        std::vector<OutputSource>& sources);
 
  private:
   struct WorkerStream {
@@ -42,7 +43,7 @@ class WorkerStarter {
   std::shared_ptr<LogFile> open_file(const std::string& path) const;
 
   const AgentConfig& config_;
-  const UserState& user_;
+  const machine::UserState& user_;
   const int cgroup_;
   std::vector<std::string> inherited_environment_;
   std::shared_ptr<const std::vector<std::string>> stdout_filters_;

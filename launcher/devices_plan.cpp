@@ -25,10 +25,10 @@ std::vector<std::string> entries_of(const std::string& list) {
 
 /// What CUDA makes of one entry: a GPU's number, a GPU by the beginning of its UUID, or a MIG
 /// instance.
-bool names_a_gpu(const agent::GpuDiscovery& discovered, const std::string& entry) {
+bool names_a_gpu(const machine::GpuDiscovery& discovered, const std::string& entry) {
   if (entry.starts_with("MIG-")) return !discovered.gpus.empty();
   if (entry.starts_with("GPU-")) {
-    const auto matches = [&](const agent::Gpu& gpu) {
+    const auto matches = [&](const machine::Gpu& gpu) {
       return gpu.uuid.empty() || gpu.uuid.starts_with(entry);
     };
     return std::any_of(discovered.gpus.begin(), discovered.gpus.end(), matches);
@@ -45,7 +45,7 @@ std::string joined(const std::vector<std::string>& entries) {
 
 }  // namespace
 
-VisibleGpus visible_gpus(const agent::GpuDiscovery& discovered,
+VisibleGpus visible_gpus(const machine::GpuDiscovery& discovered,
                          const std::optional<std::string>& cuda_visible_devices) {
   VisibleGpus visible;
   if (!cuda_visible_devices) {
@@ -83,7 +83,7 @@ std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devic
   return entries;
 }
 
-Outcome<DevicesPlan> plan_devices(const agent::GpuDiscovery& discovered,
+Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
                                   const std::optional<std::string>& cuda_visible_devices,
                                   const GpuSelection& selection) {
   DevicesPlan plan;
@@ -121,7 +121,7 @@ Outcome<DevicesPlan> plan_devices(const agent::GpuDiscovery& discovered,
   return plan;
 }
 
-std::string no_gpu(const agent::GpuDiscovery& discovered,
+std::string no_gpu(const machine::GpuDiscovery& discovered,
                    const std::optional<std::string>& cuda_visible_devices) {
   if (!discovered.gpus.empty() && cuda_visible_devices) {
     return "CUDA_VISIBLE_DEVICES=" + *cuda_visible_devices + " leaves no GPU visible";

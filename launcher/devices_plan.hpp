@@ -28,7 +28,7 @@ struct VisibleGpus {
 
 /// The entries of CUDA_VISIBLE_DEVICES before the first invalid one; none when one occurs twice.
 /// Without the variable all discovered GPUs, by number.
-VisibleGpus visible_gpus(const agent::GpuDiscovery& discovered,
+VisibleGpus visible_gpus(const machine::GpuDiscovery& discovered,
                          const std::optional<std::string>& cuda_visible_devices);
 
 /// The entries of a CUDA_VISIBLE_DEVICES whose GPUs cannot be looked at; none where it hides all.
@@ -36,11 +36,11 @@ std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devic
 
 /// Why there is none, for the end of a sentence: what was looked for, or that the variable hides
 /// all.
-std::string no_gpu(const agent::GpuDiscovery& discovered,
+std::string no_gpu(const machine::GpuDiscovery& discovered,
                    const std::optional<std::string>& cuda_visible_devices);
 
 /// Applies --gpus to the visible ones.
-Outcome<DevicesPlan> plan_devices(const agent::GpuDiscovery& discovered,
+Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
                                   const std::optional<std::string>& cuda_visible_devices,
                                   const GpuSelection& selection);
 

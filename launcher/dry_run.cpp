@@ -155,7 +155,7 @@ std::string worker_line(const LaunchPlan& plan, const WorkerPlan& worker) {
   if (worker.cuda_visible_devices)
     line += fmt::format("  CUDA_VISIBLE_DEVICES={}", *worker.cuda_visible_devices);
   if (worker.omp_threads) line += fmt::format("  OMP_NUM_THREADS={}", *worker.omp_threads);
-  if (!worker.cpus.empty()) line += fmt::format("  CPUs {}", agent::format_cpus(worker.cpus));
+  if (!worker.cpus.empty()) line += fmt::format("  CPUs {}", machine::format_cpus(worker.cpus));
   // Only where the macro makes a difference, else the lines repeat the command.
   const auto argv = argv_of(plan, worker.local_rank);
   if (argv != plan.program.argv) line += "  " + command_text(argv);

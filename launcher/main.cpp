@@ -132,7 +132,7 @@ std::string current_folder() {
 }
 
 int run(const launcher::LaunchPlan& plan, const std::vector<std::string>& command,
-        std::span<char> title_room, const agent::UserState& user) {
+        std::span<char> title_room, const machine::UserState& user) {
   const auto log_folder = launcher::make_log_folder(plan);
   if (!log_folder) return fail(log_folder.error());
   if (plan.logs.wanted && plan.logs.base.empty())
@@ -170,7 +170,7 @@ int run(const launcher::LaunchPlan& plan, const std::vector<std::string>& comman
 
 int main(int argc, char** argv) {
   ensure_standard_descriptors();
-  const agent::UserState user = agent::UserState::take();
+  const machine::UserState user = machine::UserState::take();
   const launcher::Environment environment = launcher::environment_from(environ);
 
   const auto options = launcher::parse_launch_options({argv + 1, argv + argc}, environment);

@@ -366,7 +366,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   if (!threads) return threads.error();
   options.omp_threads = *threads;
   if (parsed.given("numa-binding"))
-    options.numa_binding = choice<NumaBinding>(parsed, "numa-binding");
+    options.numa_binding = choice<machine::NumaBinding>(parsed, "numa-binding");
 
   options.module = parsed.flag("module");
   options.no_python = parsed.flag("no-python");

@@ -49,7 +49,7 @@ enum class GpuVisibility { all, own };
 enum class OutputMode { prefix, raw, pty, pipe };
 enum class StdinMode { rank0, all, none };
 enum class LogLevel { trace, debug, info, warn, error, off };
-using agent::NumaBinding;
+using machine::NumaBinding;
 /// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
 enum class LocalRankArgument { automatic, dash, underscore, none };
 enum class WorkerStore { agent, rank0 };
@@ -80,7 +80,7 @@ struct LaunchOptions {
 
   ProcessCount processes;
   OmpThreads omp_threads;
-  std::optional<NumaBinding> numa_binding;
+  std::optional<machine::NumaBinding> numa_binding;
   int max_restarts = 0;
   std::chrono::milliseconds restart_window{0};             ///< 0: the whole job
   std::optional<std::chrono::milliseconds> restart_delay;  ///< empty: automatic

@@ -49,7 +49,7 @@ Outcome<WorkersAndDevices> workers_and_devices(
   }
   const bool asked_for =
       processes.kind == Kind::automatic || processes.kind == Kind::gpu || options.gpus.given;
-  agent::GpuDiscovery discovered;
+  machine::GpuDiscovery discovered;
   if (!cpu_job && (asked_for || probes.gpus_likely())) discovered = probes.discover_gpus();
 
   WorkersAndDevices result;
@@ -58,7 +58,7 @@ Outcome<WorkersAndDevices> workers_and_devices(
   result.devices = std::move(*devices);
   if (options.numa_binding) {
     for (const std::string& entry : result.devices.chosen)
-      result.gpu_addresses.push_back(agent::pci_address_of(discovered, entry));
+      result.gpu_addresses.push_back(machine::pci_address_of(discovered, entry));
   }
 
   const auto gpus = static_cast<int>(result.devices.chosen.size());

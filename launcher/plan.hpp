@@ -40,7 +40,7 @@ struct WorkerPlan {
   int local_rank = 0;
   std::optional<std::string> cuda_visible_devices;  ///< empty: leave the variable as it is
   std::optional<int> omp_threads;                   ///< empty: leave OMP_NUM_THREADS as it is
-  agent::CpuSet cpus;                               ///< where it may run; empty: where we may
+  machine::CpuSet cpus;                             ///< where it may run; empty: where we may
   StreamPlan standard_output;
   StreamPlan standard_error;
 };
@@ -73,7 +73,7 @@ struct LaunchPlan {
   std::string error_file;    ///< TORCHELASTIC_ERROR_FILE of our own; empty: no copy is wanted
 
   bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1: their output is not a terminal's
-  agent::ContainmentLevel containment = agent::ContainmentLevel::tree;
+  machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
 
   /// Lines to print once on stderr before anything starts, in this order.
   std::vector<std::string> notes;
@@ -83,11 +83,11 @@ struct LaunchPlan {
 struct Probes {
   const FileProbe* files = nullptr;
   std::function<bool()> gpus_likely;
-  std::function<agent::GpuDiscovery()> discover_gpus;
+  std::function<machine::GpuDiscovery()> discover_gpus;
   std::function<int()> logical_cpus;
   std::function<int()> usable_cpus;  ///< by affinity and cgroup quota, at least 1
   /// Where the CPUs and these GPUs (PCI addresses) are.
-  std::function<agent::MachineTopology(const std::vector<std::string>& pci_addresses)> topology;
+  std::function<machine::MachineTopology(const std::vector<std::string>& pci_addresses)> topology;
   std::function<std::string()> new_run_id;  ///< a random UUID4
   std::function<bool()> cgroup_possible;    ///< we may make a cgroup below ours
   std::function<bool()> cgroup_delegated;   ///< and ours was given to us for that

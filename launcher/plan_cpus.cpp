@@ -18,12 +18,12 @@ void plan_omp_threads(const LaunchOptions& options, const Environment& environme
       const int usable = probes.usable_cpus();
       if (!options.numa_binding) {
         for (WorkerPlan& worker : plan.workers)
-          worker.omp_threads = agent::omp_threads(usable, workers);
+          worker.omp_threads = machine::omp_threads(usable, workers);
         return;
       }
-      std::vector<agent::CpuSet> sets;
+      std::vector<machine::CpuSet> sets;
       for (const WorkerPlan& worker : plan.workers) sets.push_back(worker.cpus);
-      const std::vector<int> threads = agent::omp_threads(usable, sets);
+      const std::vector<int> threads = machine::omp_threads(usable, sets);
       for (std::size_t i = 0; i < plan.workers.size(); ++i)
         plan.workers[i].omp_threads = threads.at(i);
       return;
@@ -46,8 +46,8 @@ Outcome<bool> plan_cpus(const LaunchOptions& options, const Environment& environ
                         const Probes& probes, const std::vector<std::string>& gpus,
                         LaunchPlan& plan) {
   if (options.numa_binding) {
-    auto sets = agent::place_workers(probes.topology(gpus), *options.numa_binding,
-                                     static_cast<int>(plan.workers.size()), gpus);
+    auto sets = machine::place_workers(probes.topology(gpus), *options.numa_binding,
+                                       static_cast<int>(plan.workers.size()), gpus);
     if (!sets) return usage_error("--numa-binding: " + sets.error().message);
     for (std::size_t i = 0; i < plan.workers.size(); ++i)
       plan.workers[i].cpus = std::move((*sets)[i]);

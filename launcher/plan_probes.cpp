@@ -86,22 +86,23 @@ Probes machine_probes() {
   static const RealFileProbe files;
   Probes probes;
   probes.files = &files;
-  probes.gpus_likely = [] { return agent::gpus_likely(); };
-  probes.discover_gpus = [] { return agent::discover_gpus(); };
+  probes.gpus_likely = [] { return machine::gpus_likely(); };
+  probes.discover_gpus = [] { return machine::discover_gpus(); };
   // As Python's os.cpu_count(), which torchrun asks: affinity and cgroup quotas don't count.
   probes.logical_cpus = [] {
     return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   };
   probes.usable_cpus = [] {
-    const auto allowed = agent::allowed_cpus();
-    return agent::usable_cpus(allowed ? *allowed : agent::CpuSet{}, agent::cgroup_cpu_quota());
+    const auto allowed = machine::allowed_cpus();
+    return machine::usable_cpus(allowed ? *allowed : machine::CpuSet{},
+                                machine::cgroup_cpu_quota());
   };
   probes.topology = [](const std::vector<std::string>& pci_addresses) {
-    const auto allowed = agent::allowed_cpus();
-    return agent::read_topology(allowed ? *allowed : agent::CpuSet{}, pci_addresses);
+    const auto allowed = machine::allowed_cpus();
+    return machine::read_topology(allowed ? *allowed : machine::CpuSet{}, pci_addresses);
   };
-  probes.cgroup_possible = [] { return agent::JobCgroup::possible(); };
-  probes.cgroup_delegated = [] { return agent::JobCgroup::delegated(); };
+  probes.cgroup_possible = [] { return machine::JobCgroup::possible(); };
+  probes.cgroup_delegated = [] { return machine::JobCgroup::delegated(); };
   probes.new_run_id = random_uuid;
   probes.resolve_host = resolve;
   probes.executable_folder = folder_of_this_program();

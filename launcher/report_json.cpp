@@ -174,7 +174,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["log_folder"] = facts.log_folder;
   json["logs"] = logs_json(result);
   json["dropped_bytes"] = result.dropped_bytes;
-  json["containment"] = std::string(agent::to_string(result.containment));
+  json["containment"] = std::string(machine::to_string(result.containment));
   json["leftovers"] = result.leftovers;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -88,7 +88,7 @@ void restore_others(const WardenSettings& settings) {
 class Warden {
  public:
   Warden(const WardenSettings& settings, pid_t agent, UniqueFd link,
-         std::optional<agent::GuardedCgroup> cgroup)
+         std::optional<machine::GuardedCgroup> cgroup)
       : settings_(settings),
         agent_(agent),
         link_(std::move(link)),
@@ -249,11 +249,11 @@ class Warden {
     if (cgroup_) cgroup_->kill();
     // What the agent itself could not kill, and has reported, gets no second chance.
     const auto limit = code == kExitLeftovers ? 0ms : kill_limit;
-    const auto left = agent::kill_all_children(Clock::now() + limit);
+    const auto left = machine::kill_all_children(Clock::now() + limit);
     if (!words.empty()) say(words);
     if (code != kExitLeftovers) {
-      for (const agent::ProcessEntry& process : left)
-        say("could not be killed: " + agent::describe_stuck(process));
+      for (const machine::ProcessEntry& process : left)
+        say("could not be killed: " + machine::describe_stuck(process));
       if (!left.empty()) code = kExitLeftovers;
     }
     if (cgroup_) remove_cgroup();
@@ -272,7 +272,7 @@ class Warden {
   const WardenSettings& settings_;
   pid_t agent_;
   UniqueFd link_;
-  std::optional<agent::GuardedCgroup> cgroup_;
+  std::optional<machine::GuardedCgroup> cgroup_;
   UniqueFd signals_;
   bool agent_said_all_ = false;
   bool pausing_ = false;  // SIGTSTP came, and no SIGCONT after it
@@ -280,22 +280,22 @@ class Warden {
 };
 
 /// What has to be there before the agent is; false: it could not be made, which was said.
-bool prepare(agent::ContainmentLevel level, bool may_go_without,
-             std::optional<agent::GuardedCgroup>& cgroup) {
+bool prepare(machine::ContainmentLevel level, bool may_go_without,
+             std::optional<machine::GuardedCgroup>& cgroup) {
   switch (level) {
-    case agent::ContainmentLevel::tree:
+    case machine::ContainmentLevel::tree:
       return true;
-    case agent::ContainmentLevel::pidns:
-      if (const auto opened = agent::open_pid_namespace(); !opened) {
+    case machine::ContainmentLevel::pidns:
+      if (const auto opened = machine::open_pid_namespace(); !opened) {
         say("cannot make a pid namespace: " + opened.error().message());
-        say(agent::kPidNamespaceHint);
+        say(machine::kPidNamespaceHint);
         return false;
       }
       return true;
-    case agent::ContainmentLevel::cgroup:
+    case machine::ContainmentLevel::cgroup:
       break;
   }
-  auto made = agent::GuardedCgroup::make();
+  auto made = machine::GuardedCgroup::make();
   if (made) {
     cgroup.emplace(std::move(*made));
     return true;
@@ -307,20 +307,20 @@ bool prepare(agent::ContainmentLevel level, bool may_go_without,
 }
 
 [[noreturn]] void become_agent(const WardenSettings& settings, pid_t warden, UniqueFd link,
-                               const agent::JobCgroup* cgroup,
+                               const machine::JobCgroup* cgroup,
                                const std::function<void(agent::WardenLink)>& agent_main) {
   // Without `ddprun` in it: pkill takes a part of a name for the name.
   prctl(PR_SET_NAME, "ddp-agent");
   set_process_title(settings.title_room, "ddprun: agent of " + std::to_string(warden));
-  const bool init = settings.containment == agent::ContainmentLevel::pidns;
+  const bool init = settings.containment == machine::ContainmentLevel::pidns;
   prctl(PR_SET_PDEATHSIG, agent::warden_died_signal());
   // It may have died before the line above. From inside a pid namespace parents are not seen; there
   // the end of the link tells.
   if (!init && getppid() != warden) _exit(kExitInternal);
   if (init) {
-    if (const auto mounted = agent::mount_own_proc(); !mounted) {
+    if (const auto mounted = machine::mount_own_proc(); !mounted) {
       say("cannot mount /proc in the pid namespace: " + mounted.error().message());
-      say(agent::kPidNamespaceHint);
+      say(machine::kPidNamespaceHint);
       _exit(kExitUsage);
     }
   }
@@ -347,7 +347,7 @@ int guard_agent(const WardenSettings& settings,
   const sigset_t watched = watched_signals(settings);
 
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  std::optional<agent::GuardedCgroup> cgroup;
+  std::optional<machine::GuardedCgroup> cgroup;
   if (!prepare(settings.containment, settings.cgroup_optional, cgroup)) return kExitUsage;
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {

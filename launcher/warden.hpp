@@ -15,7 +15,7 @@
 namespace ddprun::launcher {
 
 struct WardenSettings {
-  agent::ContainmentLevel containment = agent::ContainmentLevel::tree;
+  machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
   bool cgroup_optional = false;  ///< level cgroup: where none can be made, tree will do
   std::chrono::milliseconds grace_period{30'000};
   std::chrono::milliseconds kill_timeout{10'000};  ///< for SIGKILL to take effect

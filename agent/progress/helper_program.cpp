@@ -32,7 +32,7 @@ std::vector<std::string> helper_environment() {
 
 }  // namespace
 
-HelperProgram::HelperProgram(boost::asio::io_context& context, const UserState& user)
+HelperProgram::HelperProgram(boost::asio::io_context& context, const machine::UserState& user)
     : context_(context), user_(user), output_(context), deadline_(context) {}
 
 void HelperProgram::start(const std::vector<std::string>& argv, std::chrono::nanoseconds limit,
@@ -43,13 +43,13 @@ void HelperProgram::start(const std::vector<std::string>& argv, std::chrono::nan
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   auto pipe = make_pipe();
   if (!pipe) return finish(false, pipe.error().message());
-  SpawnRequest request;
+  machine::SpawnRequest request;
   request.file = argv.front();
   request.argv = argv;
   request.environment = helper_environment();
   request.stdin_fd = null.get();
   request.stdout_fd = request.stderr_fd = pipe->workers.get();
-  const auto process = spawn(request, user_);
+  const auto process = machine::spawn(request, user_);
   if (!process) return finish(false, process.error().message());
   pid_ = process->pid;
   output_.assign(pipe->ours.release());
@@ -80,7 +80,7 @@ void HelperProgram::kill_session() {
 
 bool HelperProgram::child_ended(pid_t pid) {
   if (pid_ == 0 || pid != pid_) return false;
-  reap(pid);
+  machine::reap(pid);
   pid_ = 0;
   read_all();  // what it has left behind in its session may hold the pipe: not until its end
   finish(true);

@@ -31,7 +31,7 @@ class HelperProgram {
  public:
   using Done = std::function<void(HelperResult)>;
 
-  HelperProgram(boost::asio::io_context& context, const UserState& user);
+  HelperProgram(boost::asio::io_context& context, const machine::UserState& user);
 
   /// Starts argv[0], a path, with our environment; at most one at a time. `done` is called once,
   /// from the context, after its end or at the deadline, when it is killed.
@@ -51,7 +51,7 @@ class HelperProgram {
   void kill_session();
 
   boost::asio::io_context& context_;
-  const UserState& user_;
+  const machine::UserState& user_;
   boost::asio::posix::stream_descriptor output_;
   boost::asio::steady_timer deadline_;
   std::uint64_t number_ = 0;  // of the start; handlers of an older one do nothing

@@ -21,7 +21,7 @@ constexpr std::size_t kOtherThreadsShown = 3;  // of a worker that is silent bes
 }  // namespace
 
 RoundWatch::RoundWatch(boost::asio::io_context& context, const AgentConfig& config,
-                       const UserState& user, Handlers handlers)
+                       const machine::UserState& user, Handlers handlers)
     : config_(config), handlers_(std::move(handlers)), timer_(context), stacks_(context, user) {}
 
 void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
@@ -150,7 +150,7 @@ bool RoundWatch::blame_suspended(nanoseconds silent_for) {
   const auto& workers = group_->workers();
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const int local_rank = static_cast<int>(i);
-    if (!running(local_rank) || !condition_of(workers[i].pid).suspended) continue;
+    if (!running(local_rank) || !machine::condition_of(workers[i].pid).suspended) continue;
     FoundHang found;
     found.local_rank = local_rank;
     found.message = kSuspended;

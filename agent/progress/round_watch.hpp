@@ -44,8 +44,8 @@ class RoundWatch {
     std::function<void(FoundHang)> hung;             ///< may be followed by stop(), not by begin()
   };
 
-  RoundWatch(boost::asio::io_context& context, const AgentConfig& config, const UserState& user,
-             Handlers handlers);
+  RoundWatch(boost::asio::io_context& context, const AgentConfig& config,
+             const machine::UserState& user, Handlers handlers);
 
   /// The workers of a round have been started. Round and group are borrowed until stop(); the
   /// sources, which are about to be read, are made to count what comes from them.

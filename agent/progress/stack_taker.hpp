@@ -19,7 +19,8 @@ class StackTaker {
   /// Lines; the first one says by what they were taken.
   using Done = std::function<void(std::vector<std::string>)>;
 
-  StackTaker(boost::asio::io_context& context, const UserState& user) : helper_(context, user) {}
+  StackTaker(boost::asio::io_context& context, const machine::UserState& user)
+      : helper_(context, user) {}
 
   /// `done` is called once, from the context or at once, at the latest when `limit` is over. The
   /// worker is stopped meanwhile; afterwards it runs on.

@@ -27,7 +27,7 @@ std::string named(const std::vector<int>& local_ranks, int first_rank) {
 }  // namespace
 
 SuspectWatch::SuspectWatch(boost::asio::io_context& context, const AgentConfig& config,
-                           const UserState& user, Handlers handlers)
+                           const machine::UserState& user, Handlers handlers)
     : config_(config), handlers_(std::move(handlers)), timer_(context), taker_(context, user) {}
 
 void SuspectWatch::timed_out(const proto::Round& round, const WorkerGroup& group,

@@ -31,8 +31,8 @@ class SuspectWatch {
     std::function<void()> ready;  ///< call stop() now, and report the failures that it gives
   };
 
-  SuspectWatch(boost::asio::io_context& context, const AgentConfig& config, const UserState& user,
-               Handlers handlers);
+  SuspectWatch(boost::asio::io_context& context, const AgentConfig& config,
+               const machine::UserState& user, Handlers handlers);
 
   /// A worker failed with the words of a time-out while others run. Round and group are borrowed
   /// until stop().

@@ -20,7 +20,7 @@
 #include "base/small_file.hpp"
 #include "machine/cgroups/cgroup_places.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 using namespace std::chrono_literals;
@@ -174,4 +174,4 @@ void GuardedCgroup::kill() const {
   waitpid(guard_, nullptr, WNOHANG);
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

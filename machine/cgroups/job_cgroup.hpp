@@ -9,7 +9,7 @@
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 class JobCgroup {
  public:
@@ -69,4 +69,4 @@ class GuardedCgroup {
   UniqueFd life_end_;  // the reading one, for the next guard
 };
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

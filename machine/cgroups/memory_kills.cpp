@@ -4,7 +4,7 @@
 
 #include "base/small_file.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 /// The path of our cgroup in the one hierarchy of version 2; none: there is none.
@@ -45,4 +45,4 @@ std::optional<std::uint64_t> memory_kill_count(const std::string& root) {
   return text ? counter_in(*text, "oom_kill") : std::nullopt;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// The number behind `name` in a text of `name number` lines. Pure.
 std::optional<std::uint64_t> counter_in(std::string_view text, std::string_view name);
@@ -15,4 +15,4 @@ std::optional<std::uint64_t> counter_in(std::string_view text, std::string_view 
 /// the whole machine. None: the kernel does not say. `root` stands before every path.
 std::optional<std::uint64_t> memory_kill_count(const std::string& root = "");
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

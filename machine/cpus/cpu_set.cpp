@@ -10,7 +10,7 @@
 #include <iterator>
 #include <optional>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 constexpr int kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
@@ -133,4 +133,4 @@ Result<CpuSet> allowed_cpus() {
   return cpus;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

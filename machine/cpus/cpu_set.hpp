@@ -8,7 +8,7 @@
 #include "base/result.hpp"
 #include "machine/cpus/placement_error.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// Numbers of logical CPUs, ascending, each once.
 using CpuSet = std::vector<int>;
@@ -32,4 +32,4 @@ std::vector<unsigned long> affinity_mask(const CpuSet& cpus);
 /// Where the calling thread may run, on machines of any size. Errors: those of sched_getaffinity.
 Result<CpuSet> allowed_cpus();
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 struct NamedBinding {
@@ -235,4 +235,4 @@ Placed<std::vector<CpuSet>> place_workers(const MachineTopology& topology, NumaB
   return sets;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

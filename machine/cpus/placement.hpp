@@ -10,7 +10,7 @@
 #include "machine/cpus/placement_error.hpp"
 #include "machine/cpus/topology.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// Which CPUs a worker gets, always among those that this process may use.
 enum class NumaBinding {
@@ -38,4 +38,4 @@ std::optional<NumaBinding> numa_binding_named(std::string_view name);
 Placed<std::vector<CpuSet>> place_workers(const MachineTopology& topology, NumaBinding mode,
                                           int local_workers, const std::vector<std::string>& gpus);
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

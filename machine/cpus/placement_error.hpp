@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// Without a newline at its end, and without `ddprun:` or an option's name at its beginning.
 struct PlacementError {
@@ -27,4 +27,4 @@ BOOST_NORETURN inline void throw_exception_from_error(const PlacementError& erro
   boost::throw_exception(std::runtime_error(error.message), where);
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

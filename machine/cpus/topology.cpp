@@ -7,7 +7,7 @@
 
 #include "base/small_file.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 constexpr int kNodesMax = 4096;       // the kernel's own limit is 1024
@@ -149,4 +149,4 @@ MachineTopology read_topology(const CpuSet& allowed, const std::vector<std::stri
   return topology;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

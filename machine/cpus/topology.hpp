@@ -8,7 +8,7 @@
 
 #include "machine/cpus/cpu_set.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// The place of one logical CPU.
 struct CpuPlace {
@@ -31,4 +31,4 @@ struct MachineTopology {
 MachineTopology read_topology(const CpuSet& allowed, const std::vector<std::string>& pci_addresses,
                               const std::string& sysfs = "/sys");
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

@@ -7,7 +7,7 @@
 #include "base/small_file.hpp"
 #include "machine/cgroups/cgroup_places.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 std::optional<double> positive_number(std::string_view text) {
@@ -83,4 +83,4 @@ std::vector<int> omp_threads(int usable, const std::vector<CpuSet>& sets) {
   return threads;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

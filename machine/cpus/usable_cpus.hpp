@@ -7,7 +7,7 @@
 
 #include "machine/cpus/cpu_set.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// How many CPUs' time our cgroups grant, the least of all levels: 2.5 is two and a half. None: no
 /// limit, or none that can be read. `root` stands before every path.
@@ -25,4 +25,4 @@ int omp_threads(int usable, int local_workers);
 /// least 1.
 std::vector<int> omp_threads(int usable, const std::vector<CpuSet>& sets);
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

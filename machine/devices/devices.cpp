@@ -12,7 +12,7 @@
 #include <memory>
 #include <optional>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 /// A PCI address with four digits of domain, unless it needs more, in lower case.
@@ -199,4 +199,4 @@ std::string pci_address_of(const GpuDiscovery& discovered, const std::string& en
   return found == gpus.end() ? std::string() : found->pci_address;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

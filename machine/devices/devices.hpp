@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 struct Gpu {
   int index = 0;                 ///< as NVML counts, which is PCI order
@@ -38,4 +38,4 @@ GpuDiscovery discover_gpus(const GpuPlaces& places = {});
 /// `MIG-...`). Empty when the source does not tell, and for a MIG instance beside several GPUs.
 std::string pci_address_of(const GpuDiscovery& discovered, const std::string& entry);
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 enum class ContainmentLevel {
   tree,    ///< two subreapers, parent-death signals
@@ -23,4 +23,4 @@ constexpr std::string_view to_string(ContainmentLevel level) {
   return "";
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

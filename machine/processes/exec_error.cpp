@@ -9,7 +9,7 @@
 
 #include "base/unique_handle.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 constexpr std::string_view kScript = "#!";
@@ -48,4 +48,4 @@ std::string explain_exec_error(int error, const std::string& file) {
   return explain_by_first_line(error, begin.substr(0, begin.find('\n')));
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

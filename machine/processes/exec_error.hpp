@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// What `first_line` of a file that exists explains of `error` (an errno of execve); empty:
 /// nothing. Pure.
@@ -14,4 +14,4 @@ std::string explain_by_first_line(int error, std::string_view first_line);
 /// The same, with the beginning of `file` read.
 std::string explain_exec_error(int error, const std::string& file);
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -67,4 +67,4 @@ std::vector<ProcessEntry> kill_all_children(Clock::time_point deadline, SendSign
   }
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

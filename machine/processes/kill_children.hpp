@@ -7,7 +7,7 @@
 
 #include "machine/processes/process_tree.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// True when this process has any child, dead or alive.
 bool has_children();
@@ -22,4 +22,4 @@ using SendSignal = int (*)(pid_t pid, int signal);
 std::vector<ProcessEntry> kill_all_children(std::chrono::steady_clock::time_point deadline,
                                             SendSignal send = ::kill);
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

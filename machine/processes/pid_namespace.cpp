@@ -10,7 +10,7 @@
 
 #include "base/unique_handle.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 ErrorCode namespace_error() { return {errno, boost::system::system_category()}; }
@@ -51,4 +51,4 @@ Result<void> mount_own_proc() {
   return {};
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

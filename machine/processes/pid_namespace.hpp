@@ -4,7 +4,7 @@
 
 #include "base/result.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// Makes the next child of this process the init of a new pid namespace. Where we may not, we
 /// enter a user namespace of our own first, in which our user and group keep their numbers.
@@ -20,4 +20,4 @@ inline constexpr const char* kPidNamespaceHint =
     "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns, a container's "
     "seccomp profile), or use --contain=auto";
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

@@ -20,7 +20,7 @@
 
 #include "base/unique_handle.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 // Reads a small file of /proc; empty when the process is gone.
@@ -212,4 +212,4 @@ std::string describe_stuck(const ProcessEntry& entry) {
   return text;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

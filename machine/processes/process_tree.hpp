@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 struct ProcessEntry {
   pid_t pid = -1;
@@ -49,4 +49,4 @@ std::string name_of(const ProcessEntry& entry);
 /// Why it may not die: `pid 77 (python3), state D (waits in the kernel, in __refrigerator)`.
 std::string describe_stuck(const ProcessEntry& entry);
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

@@ -14,7 +14,7 @@
 #include <charconv>
 #include <cstdlib>
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 namespace {
 
 constexpr int kOomScoreAdjustment =
@@ -259,4 +259,4 @@ std::optional<ExitStatus> exit_of(pid_t pid) {
   return ended ? std::optional(ended->exit) : std::nullopt;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

@@ -15,7 +15,7 @@
 #include "base/unique_handle.hpp"
 #include "machine/cpus/cpu_set.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::machine {
 
 /// What this process changed about itself and workers must not inherit: the user's signal mask,
 /// dispositions and limits. Taken once, before anything is changed.
@@ -66,4 +66,4 @@ std::optional<ReapedProcess> reap(pid_t pid);
 /// process group's. None: it runs. Never waits.
 std::optional<ExitStatus> exit_of(pid_t pid);
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::machine

@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-agent::SpawnRequest request(const std::vector<std::string>& words) {
-  agent::SpawnRequest request;
+machine::SpawnRequest request(const std::vector<std::string>& words) {
+  machine::SpawnRequest request;
   request.file = words.front();
   request.argv = words;
   request.environment = {"PATH=/usr/bin:/bin", "MARK=spawn"};
@@ -30,12 +30,12 @@ agent::SpawnRequest request(const std::vector<std::string>& words) {
 }
 
 /// Runs to the end and gives what came on stdout.
-std::string output_of(agent::SpawnRequest wanted, const agent::UserState& user,
+std::string output_of(machine::SpawnRequest wanted, const machine::UserState& user,
                       ExitStatus* exit = nullptr) {
   auto pipe = agent::make_pipe();
   REQUIRE(pipe.has_value());
   wanted.stdout_fd = pipe->workers.get();
-  auto process = agent::spawn(wanted, user);
+  auto process = machine::spawn(wanted, user);
   REQUIRE(process.has_value());
   pipe->workers.reset();
   std::string text;
@@ -47,8 +47,8 @@ std::string output_of(agent::SpawnRequest wanted, const agent::UserState& user,
     if (n <= 0) break;
     text.append(buffer, static_cast<std::size_t>(n));
   }
-  std::optional<agent::ReapedProcess> reaped;
-  REQUIRE(test::eventually([&] { return (reaped = agent::reap(process->pid)).has_value(); }));
+  std::optional<machine::ReapedProcess> reaped;
+  REQUIRE(test::eventually([&] { return (reaped = machine::reap(process->pid)).has_value(); }));
   if (exit != nullptr) *exit = reaped->exit;
   return text;
 }
@@ -56,7 +56,7 @@ std::string output_of(agent::SpawnRequest wanted, const agent::UserState& user,
 }  // namespace
 
 TEST_CASE("a spawned process has its own session, environment and exit code") {
-  const auto user = agent::UserState::take();
+  const auto user = machine::UserState::take();
   ExitStatus exit;
   const std::string text = output_of(
       request({"/bin/sh", "-c", "ps -o sid= -p $$ | tr -d ' '; echo $$; echo $MARK; exit 5"}), user,
@@ -68,14 +68,14 @@ TEST_CASE("a spawned process has its own session, environment and exit code") {
 }
 
 TEST_CASE("a program that cannot be executed gives the errno of execve and leaves no child") {
-  const auto user = agent::UserState::take();
-  CHECK(agent::spawn(request({"/no/such/file"}), user).error().value() == ENOENT);
-  CHECK(agent::spawn(request({"/tmp"}), user).error().value() == EACCES);
-  CHECK_FALSE(agent::has_children());
+  const auto user = machine::UserState::take();
+  CHECK(machine::spawn(request({"/no/such/file"}), user).error().value() == ENOENT);
+  CHECK(machine::spawn(request({"/tmp"}), user).error().value() == EACCES);
+  CHECK_FALSE(machine::has_children());
 }
 
 TEST_CASE("a signal that ends a process is told as such") {
-  const auto user = agent::UserState::take();
+  const auto user = machine::UserState::take();
   ExitStatus exit;
   output_of(request({"/bin/sh", "-c", "kill -9 $$"}), user, &exit);
   CHECK(exit == ExitStatus{true, SIGKILL, false});
@@ -92,7 +92,7 @@ TEST_CASE("workers get the user's dispositions, mask and limits, not ours") {
   rlimit low = files;
   low.rlim_cur = 64;
   setrlimit(RLIMIT_NOFILE, &low);
-  const auto user = agent::UserState::take();
+  const auto user = machine::UserState::take();
   setrlimit(RLIMIT_NOFILE, &files);
   sigaction(SIGTTOU, &ignore, nullptr);
   sigset_t all;
@@ -110,39 +110,39 @@ TEST_CASE("workers get the user's dispositions, mask and limits, not ours") {
 }
 
 TEST_CASE("a process runs on the CPUs that it was given and nowhere else") {
-  const auto user = agent::UserState::take();
+  const auto user = machine::UserState::take();
   auto wanted = request({"/bin/grep", "Cpus_allowed_list", "/proc/self/status"});
-  const auto allowed = agent::allowed_cpus();
+  const auto allowed = machine::allowed_cpus();
   REQUIRE(allowed.has_value());
-  CHECK(output_of(wanted, user) == "Cpus_allowed_list:\t" + agent::format_cpus(*allowed) + "\n");
+  CHECK(output_of(wanted, user) == "Cpus_allowed_list:\t" + machine::format_cpus(*allowed) + "\n");
   for (const int cpu : {allowed->front(), allowed->back()}) {
     wanted.cpus = {cpu};
     CHECK(output_of(wanted, user) == "Cpus_allowed_list:\t" + std::to_string(cpu) + "\n");
   }
   // Ours has stayed as it was.
-  CHECK(agent::allowed_cpus().value() == *allowed);
+  CHECK(machine::allowed_cpus().value() == *allowed);
 }
 
 TEST_CASE("a process whose CPUs do not exist is not started, and the message says why") {
-  const auto user = agent::UserState::take();
+  const auto user = machine::UserState::take();
   auto wanted = request({"/bin/true"});
-  wanted.cpus = {agent::kCpuNumberMax};
-  const auto process = agent::spawn(wanted, user);
+  wanted.cpus = {machine::kCpuNumberMax};
+  const auto process = machine::spawn(wanted, user);
   REQUIRE(process.has_error());
   CHECK(process.error().value() == EINVAL);
   CHECK(process.error().message().starts_with("its CPUs cannot be set: "));
-  CHECK_FALSE(agent::has_children());
+  CHECK_FALSE(machine::has_children());
 }
 
 TEST_CASE("descriptors can be placed in any order") {
-  const auto user = agent::UserState::take();
+  const auto user = machine::UserState::take();
   auto wanted = request({"/bin/sh", "-c", "echo out; echo err >&2"});
   auto pipe = agent::make_pipe();
   REQUIRE(pipe.has_value());
   // stdout's descriptor is numbered as stderr's target and the other way round.
   wanted.stdout_fd = 2;
   wanted.stderr_fd = pipe->workers.get();
-  auto process = agent::spawn(wanted, user);
+  auto process = machine::spawn(wanted, user);
   REQUIRE(process.has_value());
   pipe->workers.reset();
   char buffer[64];
@@ -150,7 +150,7 @@ TEST_CASE("descriptors can be placed in any order") {
   REQUIRE(poll(&entry, 1, 10'000) > 0);
   CHECK(std::string(buffer, static_cast<std::size_t>(
                                 read(pipe->ours.get(), buffer, sizeof buffer))) == "err\n");
-  CHECK(test::eventually([&] { return agent::reap(process->pid).has_value(); }));
+  CHECK(test::eventually([&] { return machine::reap(process->pid).has_value(); }));
 }
 
 TEST_CASE("killing all children reaches those that left their session and ignore SIGTERM") {
@@ -162,17 +162,17 @@ TEST_CASE("killing all children reaches those that left their session and ignore
     sigemptyset(&child_signal);
     sigaddset(&child_signal, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child_signal, nullptr);
-    const auto user = agent::UserState::take();
+    const auto user = machine::UserState::take();
     auto wanted = request({test::helper("job_worker"), "daemon", "daemon", "ignore-term", "print",
                            "ready", "sleep", "60"});
     wanted.environment.push_back("TEST_MARK=kill_all");
     auto pipe = agent::make_pipe();
     wanted.stdout_fd = pipe->workers.get();
-    auto process = agent::spawn(wanted, user);
+    auto process = machine::spawn(wanted, user);
     pollfd entry{pipe->ours.get(), POLLIN, 0};
     poll(&entry, 1, 10'000);
-    const auto left = agent::kill_all_children(std::chrono::steady_clock::now() + 10s);
-    _exit(left.empty() && !agent::has_children() ? 0 : 1);
+    const auto left = machine::kill_all_children(std::chrono::steady_clock::now() + 10s);
+    _exit(left.empty() && !machine::has_children() ? 0 : 1);
   }
   int status = -1;
   REQUIRE(waitpid(pid, &status, 0) == pid);

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 #include "tests/support/job.hpp"
 
 using namespace ddprun;

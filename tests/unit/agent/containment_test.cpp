@@ -22,16 +22,16 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using agent::Leftovers;
-using agent::ProcessEntry;
+using ddprun::machine::ProcessEntry;
 using Step = agent::Leftovers::Step;
 
 namespace {
 
 const Leftovers::Clock::time_point kEnd{1h};
 
-std::vector<pid_t> pids(const std::vector<ProcessEntry>& entries) {
+std::vector<pid_t> pids(const std::vector<machine::ProcessEntry>& entries) {
   std::vector<pid_t> list;
-  for (const ProcessEntry& entry : entries) list.push_back(entry.pid);
+  for (const machine::ProcessEntry& entry : entries) list.push_back(entry.pid);
   return list;
 }
 
@@ -48,7 +48,7 @@ bool refuse_clone3() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", 1, pid}; }
+machine::ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", 1, pid}; }
 
 }  // namespace
 
@@ -118,31 +118,32 @@ TEST_CASE("a user without patience has it killed in every phase") {
 }
 
 TEST_CASE("a line of proc stat is read whatever the name contains") {
-  const auto plain = agent::parse_stat("77 (python3) S 12 77 77 0 -1");
+  const auto plain = machine::parse_stat("77 (python3) S 12 77 77 0 -1");
   CHECK(plain.pid == 77);
   CHECK(plain.parent == 12);
   CHECK(plain.state == 'S');
   CHECK(plain.name == "python3");
-  const auto odd = agent::parse_stat("5 (a) R 1 (b)) D 3 5 5");
+  const auto odd = machine::parse_stat("5 (a) R 1 (b)) D 3 5 5");
   CHECK(odd.parent == 3);
   CHECK(odd.state == 'D');
   CHECK(odd.name == "a) R 1 (b)");
   const auto leader =
-      agent::parse_stat("9 (t) Z 1 9 9 0 -1 4228360 0 0 0 0 0 0 0 0 20 0 2 0 100 0 0");
+      machine::parse_stat("9 (t) Z 1 9 9 0 -1 4228360 0 0 0 0 0 0 0 0 20 0 2 0 100 0 0");
   CHECK(leader.state == 'Z');
   CHECK(leader.threads == 2);  // its first thread has ended, another runs
   for (const char* garbage : {"", "77", "77 (", ")(", "77 (x)", "77 (x) S", "77 (x) S x"})
-    CHECK(agent::parse_stat(garbage).pid == -1);
+    CHECK(machine::parse_stat(garbage).pid == -1);
 }
 
 TEST_CASE("descendants come parents first and circles end") {
-  const std::vector<ProcessEntry> all = {entry(1, 0),  entry(30, 20), entry(20, 10), entry(10, 1),
-                                         entry(11, 1), entry(40, 41), entry(41, 40), entry(50, 50)};
-  CHECK(pids(agent::descendants_of(all, 10)) == std::vector<pid_t>{20, 30});
-  CHECK(pids(agent::descendants_of(all, 1)) == std::vector<pid_t>{10, 11, 20, 30});
-  CHECK(pids(agent::descendants_of(all, 40)) == std::vector<pid_t>{41});
-  CHECK(agent::descendants_of(all, 50).empty());
-  CHECK(agent::descendants_of({}, 1).empty());
+  const std::vector<machine::ProcessEntry> all = {entry(1, 0),   entry(30, 20), entry(20, 10),
+                                                  entry(10, 1),  entry(11, 1),  entry(40, 41),
+                                                  entry(41, 40), entry(50, 50)};
+  CHECK(pids(machine::descendants_of(all, 10)) == std::vector<pid_t>{20, 30});
+  CHECK(pids(machine::descendants_of(all, 1)) == std::vector<pid_t>{10, 11, 20, 30});
+  CHECK(pids(machine::descendants_of(all, 40)) == std::vector<pid_t>{41});
+  CHECK(machine::descendants_of(all, 50).empty());
+  CHECK(machine::descendants_of({}, 1).empty());
 }
 
 TEST_CASE("our own children are found and named") {
@@ -151,22 +152,23 @@ TEST_CASE("our own children are found and named") {
     pause();
     _exit(0);
   }
-  const auto all = agent::live_children();
-  const auto found = std::find_if(
-      all.begin(), all.end(), [child](const ProcessEntry& entry) { return entry.pid == child; });
+  const auto all = machine::live_children();
+  const auto found =
+      std::find_if(all.begin(), all.end(),
+                   [child](const machine::ProcessEntry& entry) { return entry.pid == child; });
   REQUIRE(found != all.end());
   CHECK(found->parent == getpid());
-  CHECK(agent::name_of(*found).starts_with("pid " + std::to_string(child) + " ("));
-  CHECK(agent::describe_stuck(*found).find("), state ") != std::string::npos);
-  CHECK(agent::signal_process(*found, SIGKILL));
+  CHECK(machine::name_of(*found).starts_with("pid " + std::to_string(child) + " ("));
+  CHECK(machine::describe_stuck(*found).find("), state ") != std::string::npos);
+  CHECK(machine::signal_process(*found, SIGKILL));
   CHECK(waitpid(child, nullptr, 0) == child);
 }
 
 TEST_CASE("nobody is signalled who is not whom we meant") {
   // Our parent is not below us, and its parent is not who this entry says.
-  ProcessEntry stranger{getppid(), 1'000'000, 'S', "nobody", 1, getppid()};
-  CHECK_FALSE(agent::signal_process(stranger, 0));
-  CHECK_FALSE(agent::signal_process({1'999'999'999, 5, 'S', "none", 1, 1'999'999'999}, 0));
+  machine::ProcessEntry stranger{getppid(), 1'000'000, 'S', "nobody", 1, getppid()};
+  CHECK_FALSE(machine::signal_process(stranger, 0));
+  CHECK_FALSE(machine::signal_process({1'999'999'999, 5, 'S', "none", 1, 1'999'999'999}, 0));
 }
 
 TEST_CASE("who cannot be killed is told when the deadline has passed") {
@@ -182,12 +184,12 @@ TEST_CASE("who cannot be killed is told when the deadline has passed") {
   }
   const auto now = std::chrono::steady_clock::now();
   // A kill that does nothing, as for a process that became another user.
-  const auto left = agent::kill_all_children(now + 30ms, [](pid_t, int) { return -1; });
+  const auto left = machine::kill_all_children(now + 30ms, [](pid_t, int) { return -1; });
   REQUIRE(left.size() == 1);
   CHECK(left.front().pid == child);
-  CHECK(agent::has_children());
-  CHECK(agent::kill_all_children(std::chrono::steady_clock::now() + 10s).empty());
-  CHECK_FALSE(agent::has_children());
+  CHECK(machine::has_children());
+  CHECK(machine::kill_all_children(std::chrono::steady_clock::now() + 10s).empty());
+  CHECK_FALSE(machine::has_children());
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -197,33 +199,33 @@ TEST_CASE("a child that a signal holds is told from one that sleeps") {
   if (child == 0) {
     while (true) pause();
   }
-  CHECK_FALSE(agent::condition_of(child).suspended);
+  CHECK_FALSE(machine::condition_of(child).suspended);
   kill(child, SIGSTOP);
   siginfo_t info{};
   REQUIRE(waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED) == 0);
-  CHECK(agent::condition_of(child).suspended);
-  CHECK_FALSE(agent::condition_of(child).dying);
+  CHECK(machine::condition_of(child).suspended);
+  CHECK_FALSE(machine::condition_of(child).dying);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
 
 TEST_CASE("a process that has begun to end shows it") {
-  CHECK_FALSE(agent::condition_of(getpid()).dying);
+  CHECK_FALSE(machine::condition_of(getpid()).dying);
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) _exit(0);
   siginfo_t info{};
   REQUIRE(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
-  CHECK(agent::condition_of(child).dying);
+  CHECK(machine::condition_of(child).dying);
   waitpid(child, nullptr, 0);
-  CHECK_FALSE(agent::condition_of(child).dying);
+  CHECK_FALSE(machine::condition_of(child).dying);
 }
 
 TEST_CASE("no cgroup is possible where processes cannot be born into one") {
-  if (!agent::JobCgroup::possible()) test::skip("we may make no cgroup here");
+  if (!machine::JobCgroup::possible()) test::skip("we may make no cgroup here");
   const pid_t child = fork();
   REQUIRE(child >= 0);
-  if (child == 0) _exit(!refuse_clone3() ? 77 : agent::JobCgroup::possible() ? 1 : 0);
+  if (child == 0) _exit(!refuse_clone3() ? 77 : machine::JobCgroup::possible() ? 1 : 0);
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   REQUIRE(WIFEXITED(status));

@@ -419,17 +419,17 @@ TEST_CASE("a fatal signal after the words of a victim is a victim's") {
 }
 
 TEST_CASE("the kernel's counters of kills for memory are read from the cgroup first") {
-  CHECK(counter_in("low 0\noom 1\noom_kill 3\n", "oom_kill") == 3U);
-  CHECK_FALSE(counter_in("oom_kill", "oom_kill").has_value());
-  CHECK_FALSE(counter_in("oom_kill x", "oom_kill").has_value());
+  CHECK(machine::counter_in("low 0\noom 1\noom_kill 3\n", "oom_kill") == 3U);
+  CHECK_FALSE(machine::counter_in("oom_kill", "oom_kill").has_value());
+  CHECK_FALSE(machine::counter_in("oom_kill x", "oom_kill").has_value());
   const test::TempDir root;
   std::filesystem::create_directories(root / "proc/self");
-  CHECK_FALSE(memory_kill_count(root.path().string()).has_value());
+  CHECK_FALSE(machine::memory_kill_count(root.path().string()).has_value());
   std::ofstream(root / "proc/vmstat") << "nr_free 5\noom_kill 7\n";
-  CHECK(memory_kill_count(root.path().string()) == 7U);
+  CHECK(machine::memory_kill_count(root.path().string()) == 7U);
   std::ofstream(root / "proc/self/cgroup") << "12:cpu:/x\n0::/job/a\n";
-  CHECK(memory_kill_count(root.path().string()) == 7U);
+  CHECK(machine::memory_kill_count(root.path().string()) == 7U);
   std::filesystem::create_directories(root / "sys/fs/cgroup/job/a");
   std::ofstream(root / "sys/fs/cgroup/job/a/memory.events") << "oom 2\noom_kill 2\n";
-  CHECK(memory_kill_count(root.path().string()) == 2U);
+  CHECK(machine::memory_kill_count(root.path().string()) == 2U);
 }

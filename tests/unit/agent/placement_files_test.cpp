@@ -10,7 +10,7 @@
 #include "machine/cpus/usable_cpus.hpp"
 #include "tests/support/temp_dir.hpp"
 
-using namespace ddprun::agent;
+using namespace ddprun::machine;
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include "machine/cpus/usable_cpus.hpp"
 
-using namespace ddprun::agent;
+using namespace ddprun::machine;
 using Catch::Matchers::Contains;
 
 namespace {

@@ -136,23 +136,23 @@ TEST_CASE("merging replaces what is set and keeps all else in order") {
 }
 
 TEST_CASE("what cannot be executed is explained by its first line") {
-  CHECK(agent::explain_by_first_line(ENOENT, "#!/no/such/python -u") ==
+  CHECK(machine::explain_by_first_line(ENOENT, "#!/no/such/python -u") ==
         "interpreter /no/such/python does not exist; fix the #! line");
-  CHECK(agent::explain_by_first_line(ENOENT, "#! /bin/sh\r") ==
+  CHECK(machine::explain_by_first_line(ENOENT, "#! /bin/sh\r") ==
         "its lines end in CR LF, so /bin/sh is not found; convert it (dos2unix)");
-  CHECK(agent::explain_by_first_line(ENOENT,
+  CHECK(machine::explain_by_first_line(ENOENT,
                                      "\x7f"
                                      "ELF...") ==
         "its dynamic loader is missing: it was built for another system (musl or glibc, or another "
         "architecture)");
-  CHECK(agent::explain_by_first_line(ENOEXEC, "echo hello") ==
+  CHECK(machine::explain_by_first_line(ENOEXEC, "echo hello") ==
         "not an executable format, and no #! line: add #!/bin/sh as its first line");
-  CHECK(agent::explain_by_first_line(ENOEXEC,
+  CHECK(machine::explain_by_first_line(ENOEXEC,
                                      "\x7f"
                                      "ELF...") ==
         "it is damaged, or was built for another kind of machine");
-  CHECK(agent::explain_by_first_line(EACCES, "#!/bin/sh").empty());
-  CHECK(agent::explain_by_first_line(ENOENT, "#!") ==
+  CHECK(machine::explain_by_first_line(EACCES, "#!/bin/sh").empty());
+  CHECK(machine::explain_by_first_line(ENOENT, "#!") ==
         "interpreter  does not exist; fix the #! line");
-  CHECK(agent::explain_exec_error(ENOENT, "/no/such/file").empty());
+  CHECK(machine::explain_exec_error(ENOENT, "/no/such/file").empty());
 }

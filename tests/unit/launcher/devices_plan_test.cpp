@@ -2,15 +2,16 @@
 
 #include <catch2/catch.hpp>
 
+using namespace ddprun;
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
-using ddprun::agent::GpuDiscovery;
+using ddprun::machine::GpuDiscovery;
 using Words = std::vector<std::string>;
 
 namespace {
 
-GpuDiscovery gpus(int count) {
-  GpuDiscovery found;
+machine::GpuDiscovery gpus(int count) {
+  machine::GpuDiscovery found;
   for (int i = 0; i < count; ++i)
     found.gpus.push_back({i, "GPU-" + std::string(4, static_cast<char>('a' + i))});
   if (count > 0) found.source = "NVML";
@@ -66,7 +67,7 @@ TEST_CASE(
     "CUDA_VISIBLE_DEVICES chooses by the beginning of a UUID and by MIG instance, kept as text") {
   CHECK(visible(2, "GPU-bb") == Words{"GPU-bb"});
   CHECK(visible(2, "MIG-1234,MIG-GPU-aaaa/1/0") == Words{"MIG-1234", "MIG-GPU-aaaa/1/0"});
-  GpuDiscovery nameless = gpus(1);
+  machine::GpuDiscovery nameless = gpus(1);
   nameless.gpus.front().uuid.clear();
   CHECK(visible_gpus(nameless, "GPU-whatever").entries == Words{"GPU-whatever"});
 }

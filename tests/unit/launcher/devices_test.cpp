@@ -9,7 +9,7 @@
 
 #include "tests/support/temp_dir.hpp"
 
-using namespace ddprun::agent;
+using namespace ddprun::machine;
 using Catch::Matchers::Contains;
 
 namespace {

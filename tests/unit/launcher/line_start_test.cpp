@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "proto/unique_handle.hpp"
+#include "base/unique_handle.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun;

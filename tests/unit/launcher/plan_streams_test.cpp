@@ -127,8 +127,8 @@ TEST_CASE("NUMA binding gives every worker the CPUs beside its GPU") {
   const auto plan =
       planned({"--nproc-per-node=gpu", "--numa-binding=node", "--omp-threads=auto"}, machine);
   REQUIRE(plan.workers.size() == 2);
-  CHECK(plan.workers[0].cpus == ddprun::agent::CpuSet{2, 3});
-  CHECK(plan.workers[1].cpus == ddprun::agent::CpuSet{0, 1});
+  CHECK(plan.workers[0].cpus == machine::CpuSet{2, 3});
+  CHECK(plan.workers[1].cpus == machine::CpuSet{0, 1});
   CHECK(plan.workers[0].omp_threads == 2);
   CHECK(planned({"--nproc-per-node=gpu"}, machine).workers[0].cpus.empty());
 }

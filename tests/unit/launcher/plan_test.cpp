@@ -12,18 +12,18 @@ using Catch::Matchers::StartsWith;
 using namespace ddprun::launcher::test;
 
 TEST_CASE("a cgroup is used where ours is delegated or where it is asked for") {
-  using ddprun::agent::ContainmentLevel;
+  using ddprun::machine::ContainmentLevel;
   Machine machine;
   const auto level_of = [&](const Words& words) { return planned(words, machine).containment; };
-  CHECK(level_of({}) == ContainmentLevel::tree);
-  CHECK(level_of({"--contain=pidns"}) == ContainmentLevel::pidns);
+  CHECK(level_of({}) == machine::ContainmentLevel::tree);
+  CHECK(level_of({"--contain=pidns"}) == machine::ContainmentLevel::pidns);
   CHECK(refused_plan({"--contain=cgroup"}, machine).find("Delegate=yes") != std::string::npos);
   machine.cgroup_possible = true;
-  CHECK(level_of({}) == ContainmentLevel::tree);
-  CHECK(level_of({"--contain=cgroup"}) == ContainmentLevel::cgroup);
+  CHECK(level_of({}) == machine::ContainmentLevel::tree);
+  CHECK(level_of({"--contain=cgroup"}) == machine::ContainmentLevel::cgroup);
   machine.cgroup_delegated = true;
-  CHECK(level_of({}) == ContainmentLevel::cgroup);
-  CHECK(level_of({"--contain=tree"}) == ContainmentLevel::tree);
+  CHECK(level_of({}) == machine::ContainmentLevel::cgroup);
+  CHECK(level_of({"--contain=tree"}) == machine::ContainmentLevel::tree);
 }
 
 TEST_CASE("the plan holds program, arguments and limits as they were given") {
@@ -33,7 +33,7 @@ TEST_CASE("the plan holds program, arguments and limits as they were given") {
   CHECK(plan.max_restarts == 2);
   CHECK(plan.grace_period == std::chrono::milliseconds(1500));
   CHECK(plan.role == "r");
-  CHECK(plan.containment == ddprun::agent::ContainmentLevel::tree);
+  CHECK(plan.containment == machine::ContainmentLevel::tree);
   CHECK(plan.workers.size() == 1);
 }
 

@@ -18,7 +18,7 @@ struct Machine {
   Environment environment = {{"PATH", "/usr/bin"}};
   int gpus = 0;
   int cpus = 6;
-  int usable_cpus = 5;
+  int machine::usable_cpus = 5;
   bool one_node = false;  // else CPUs 0 and 1 are in node 0, CPUs 2 and 3 in node 1
   bool terminals = false;
   bool cgroup_possible = false;
@@ -41,7 +41,7 @@ struct Machine {
     result.gpus_likely = [this] { return gpus > 0; };
     result.discover_gpus = [this] {
       ++discoveries;
-      ddprun::agent::GpuDiscovery found;
+      machine::GpuDiscovery found;
       for (int i = 0; i < gpus; ++i)
         found.gpus.push_back({i, "", "0000:0" + std::to_string(i) + ":00.0"});
       found.source = gpus > 0 ? "NVML" : "";
@@ -51,10 +51,10 @@ struct Machine {
     result.cgroup_possible = [this] { return cgroup_possible; };
     result.cgroup_delegated = [this] { return cgroup_delegated; };
     result.logical_cpus = [this] { return cpus; };
-    result.usable_cpus = [this] { return usable_cpus; };
+    result.usable_cpus = [this] { return machine::usable_cpus; };
     result.topology = [this](const Words& pci) {
       // The first GPU is beside the second node.
-      ddprun::agent::MachineTopology topology;
+      machine::MachineTopology topology;
       for (int cpu = 0; cpu < 4; ++cpu) {
         const int node = one_node ? 0 : cpu / 2;
         topology.cpus.push_back(

@@ -10,6 +10,7 @@
 #include "launcher/signal_names.hpp"
 #include "tests/unit/launcher/fake_files.hpp"
 
+using namespace ddprun;
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -210,7 +211,7 @@ TEST_CASE("every option of torchrun is taken in both spellings with its typed fi
   CHECK(options.logs.stdout_filters == std::vector<std::string>{"a,b"});
   CHECK(options.logs.stderr_filters == std::vector<std::string>{"c", "d"});
   CHECK(options.run_path);
-  CHECK(options.numa_binding == NumaBinding::core_complex);
+  CHECK(options.numa_binding == machine::NumaBinding::core_complex);
   CHECK(options.virtual_local_rank);
   CHECK(options.gpu_visibility == GpuVisibility::own);
   CHECK(options.worker_store == WorkerStore::rank0);
