@@ -16,9 +16,9 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/agent_job.hpp"
-#include "agent/bounded_write.hpp"
 #include "agent/own_log.hpp"
 #include "agent/port_reservation.hpp"
+#include "base/bounded_write.hpp"
 #include "base/describe.hpp"
 #include "rendezvous/membership/verdict.hpp"
 #include "rendezvous/store/port_owner.hpp"

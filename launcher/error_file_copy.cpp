@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "agent/bounded_write.hpp"
+#include "base/bounded_write.hpp"
 #include "base/unique_handle.hpp"
 #include "proto/environment_names.hpp"
 
@@ -53,7 +53,7 @@ std::optional<std::string> error_file_copy(const agent::AgentResult& result,
 std::string write_error_file_copy(const std::string& path, const std::string& json) {
   const UniqueFd fd(
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644));
-  if (fd && agent::write_within(fd.get(), json + "\n", kWriteLimit)) return "";
+  if (fd && write_within(fd.get(), json + "\n", kWriteLimit)) return "";
   return std::string(proto::env::kErrorFile) + "=" + path +
          ": the error could not be copied there: " + std::strerror(errno);
 }

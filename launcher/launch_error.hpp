@@ -7,11 +7,9 @@
 #include <string>
 #include <utility>
 
-namespace ddprun::launcher {
+#include "base/exit_codes.hpp"
 
-inline constexpr int kExitUsage = 2;            ///< the command line is wrong; nothing was started
-inline constexpr int kExitNotExecutable = 126;  ///< PROGRAM is there, but can't be executed
-inline constexpr int kExitNotFound = 127;       ///< PROGRAM, or the Python it needs, was not found
+namespace ddprun::launcher {
 
 /// Printed as `ddprun: MESSAGE`. The message has no newline at its end and says what to do. A
 /// constructor instead of an aggregate: Outcome<int> must not mistake a plain number for an error.

@@ -13,16 +13,16 @@
 #include <vector>
 
 #include "agent/agent.hpp"
-#include "agent/bounded_write.hpp"
 #include "agent/worker_environment.hpp"
+#include "base/bounded_write.hpp"
+#include "base/exit_codes.hpp"
+#include "base/line_start.hpp"
 #include "base/version.hpp"
 #include "launcher/agent_setup.hpp"
 #include "launcher/completion.hpp"
 #include "launcher/dry_run.hpp"
 #include "launcher/error_file_copy.hpp"
-#include "launcher/exit_codes.hpp"
 #include "launcher/help.hpp"
-#include "launcher/line_start.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/man_page.hpp"
 #include "launcher/options.hpp"
@@ -44,9 +44,9 @@ int fail(const launcher::LaunchError& error) {
 
 int print(const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (written && std::fflush(stdout) == 0) return launcher::kExitSuccess;
+  if (written && std::fflush(stdout) == 0) return kExitSuccess;
   std::fprintf(stderr, "ddprun: cannot write to stdout: %s\n", std::strerror(errno));
-  return launcher::kExitOutput;
+  return kExitOutput;
 }
 
 // Descriptors 0, 1 and 2 must exist: what we open next would take their place.
@@ -97,7 +97,7 @@ void write_report(const std::string& path, const std::string& json,
   if (result.error == 0) return;
   const std::string line = "ddprun: warning: the report could not be written: " + path + ": " +
                            std::strerror(result.error) + "\n";
-  agent::write_within(STDERR_FILENO, line, kReportLimit);
+  write_within(STDERR_FILENO, line, kReportLimit);
 }
 
 // A report of an earlier job must not outlive this one. The job runs without one, too.
@@ -110,8 +110,7 @@ void empty_report(const std::string& path) {
 
 void say_report(const std::string& text, std::optional<bool> unfinished) {
   if (text.empty()) return;
-  agent::write_within(STDERR_FILENO, launcher::line_start(STDERR_FILENO, unfinished) + text,
-                      kReportLimit);
+  write_within(STDERR_FILENO, line_start(STDERR_FILENO, unfinished) + text, kReportLimit);
 }
 
 /// For a launcher that started ddprun as its worker, or another program that reads such files.
@@ -120,8 +119,7 @@ void copy_error_file(const std::string& path, const agent::AgentResult& result) 
   const auto json = launcher::error_file_copy(result, std::chrono::system_clock::now());
   if (!json) return;
   const std::string problem = launcher::write_error_file_copy(path, *json);
-  if (!problem.empty())
-    agent::write_within(STDERR_FILENO, "ddprun: " + problem + "\n", kReportLimit);
+  if (!problem.empty()) write_within(STDERR_FILENO, "ddprun: " + problem + "\n", kReportLimit);
 }
 
 /// Empty: it was deleted.

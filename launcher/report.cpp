@@ -12,7 +12,7 @@
 
 #include "agent/streams/console.hpp"
 #include "base/describe.hpp"
-#include "launcher/exit_codes.hpp"
+#include "base/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
 #include "launcher/report_hints.hpp"
 #include "launcher/screen_text.hpp"

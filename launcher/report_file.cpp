@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <chrono>
 
-#include "agent/bounded_write.hpp"
+#include "base/bounded_write.hpp"
+#include "base/line_start.hpp"
 #include "base/unique_handle.hpp"
-#include "launcher/line_start.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -35,7 +35,7 @@ UniqueFd open_emptied(const std::string& path) {
 /// 0, or an errno.
 int write_to(int fd, const std::string& text) {
   errno = ETIMEDOUT;
-  return agent::write_within(fd, text, kReportLimit) ? 0 : errno;
+  return write_within(fd, text, kReportLimit) ? 0 : errno;
 }
 
 }  // namespace

@@ -16,12 +16,12 @@
 #include <filesystem>
 #include <optional>
 
-#include "agent/bounded_write.hpp"
+#include "base/bounded_write.hpp"
 #include "base/describe.hpp"
+#include "base/exit_codes.hpp"
+#include "base/line_start.hpp"
 #include "launcher/agent_deadline.hpp"
-#include "launcher/exit_codes.hpp"
 #include "launcher/launch_error.hpp"
-#include "launcher/line_start.hpp"
 #include "launcher/process_title.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
@@ -42,7 +42,7 @@ constexpr auto kStuckMargin =
 // ours that has stopped does not keep it. Of a dead agent a progress bar may stand at the cursor.
 void say(const std::string& line) {
   const std::string start = line_start(STDERR_FILENO, std::nullopt);
-  agent::write_within(STDERR_FILENO, start + "ddprun: " + line + "\n", kSayLimit);
+  write_within(STDERR_FILENO, start + "ddprun: " + line + "\n", kSayLimit);
 }
 
 std::int64_t now_ns() {

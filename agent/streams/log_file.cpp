@@ -23,7 +23,7 @@ Result<std::shared_ptr<LogFile>> LogFile::open(const std::string& path, Rotation
   return std::shared_ptr<LogFile>(new LogFile(path, rotation, std::move(*fd), size));
 }
 
-LogOutput::Taken LogFile::take(std::string_view bytes) {
+ByteOutput::Taken LogFile::take(std::string_view bytes) {
   Taken taken;
   while (!bytes.empty()) {
     std::size_t part = bytes.size();

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "agent/streams/log_output.hpp"
 #include "agent/streams/log_settings.hpp"
+#include "base/byte_output.hpp"
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
 
@@ -16,7 +16,7 @@ namespace ddprun::agent {
 /// Without a newline in sight a file may grow so far beyond its cap.
 inline constexpr std::size_t kRotationOverrunMax = std::size_t{1} << 20;
 
-class LogFile final : public LogOutput {
+class LogFile final : public ByteOutput {
  public:
   /// Opens for appending. Errors: the system's.
   static Result<std::shared_ptr<LogFile>> open(const std::string& path, RotationSettings rotation);

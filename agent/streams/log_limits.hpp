@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "base/byte_output.hpp"
+
 namespace ddprun::agent {
 
 /// A line longer than this is given in pieces.
@@ -11,8 +13,6 @@ inline constexpr std::size_t kLineBytesMax = 64 * 1024;
 inline constexpr std::size_t kLogBufferBytes = 512 * 1024;
 /// Less than this is copied into a buffer of its size, rather than given away in one of the above.
 inline constexpr std::size_t kSmallReadBytes = 16 * 1024;
-/// The pipe of a worker that writes much, and ours to a reader that takes much.
-inline constexpr std::size_t kBusyPipeBytes = 1024 * 1024;
 
 inline constexpr std::size_t kTailLines = 20;          ///< of stderr, kept for the report
 inline constexpr std::size_t kTailLineBytesMax = 400;  ///< a longer one is shortened there

@@ -90,7 +90,7 @@ std::optional<LogWriter::Clock::time_point> LogWriter::patience_ends() const {
   return first ? std::optional(*first + state_->settings.patience) : std::nullopt;
 }
 
-void LogWriter::write(std::shared_ptr<LogOutput> output, LogBuffer bytes, LogOrigin origin) {
+void LogWriter::write(std::shared_ptr<ByteOutput> output, LogBuffer bytes, LogOrigin origin) {
   if (bytes.empty()) return;
   State& state = *state_;
   Entry entry{std::move(output), std::move(bytes), origin};
@@ -127,7 +127,7 @@ bool LogWriter::put_out_now(State& state, std::unique_lock<std::mutex>& lock, En
   if (!entry.output->prompt()) return false;
   state.going_out = true;
   lock.unlock();
-  const LogOutput::Taken taken = entry.output->take(entry.bytes.view());
+  const ByteOutput::Taken taken = entry.output->take(entry.bytes.view());
   lock.lock();
   state.going_out = false;
   if (state.waiting > 0) state.taken.notify_all();
@@ -220,7 +220,7 @@ void LogWriter::put_out(State& state, Entry& entry) {
       if (state.given_up) return;
       state.going_out = true;
     }
-    const LogOutput::Taken taken = entry.output->take(bytes);
+    const ByteOutput::Taken taken = entry.output->take(bytes);
     const std::size_t done = taken.written + taken.lost + taken.unwanted;
     {
       const std::lock_guard lock(state.mutex);

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "agent/streams/log_buffer.hpp"
-#include "agent/streams/log_output.hpp"
 #include "agent/streams/log_settings.hpp"
+#include "base/byte_output.hpp"
 
 namespace ddprun::agent {
 
@@ -70,7 +70,7 @@ class LogWriter {
   /// Queues bytes, and never waits. Where nothing waits and the output takes bytes at once, it gets
   /// them here: they are still in the cache, and no other thread is woken. Called by the thread
   /// that calls `accepts`.
-  void write(std::shared_ptr<LogOutput> output, LogBuffer bytes,
+  void write(std::shared_ptr<ByteOutput> output, LogBuffer bytes,
              LogOrigin origin = LogOrigin::workers);
 
   /// An empty buffer, one that was written where there is one.
@@ -90,7 +90,7 @@ class LogWriter {
 
  private:
   struct Entry {
-    std::shared_ptr<LogOutput> output;
+    std::shared_ptr<ByteOutput> output;
     LogBuffer bytes;
     LogOrigin origin = LogOrigin::workers;
     std::size_t done = 0;  // so many of them are out

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "agent/streams/log_output.hpp"
+#include "base/byte_output.hpp"
 
 namespace ddprun::agent {
 

@@ -93,7 +93,7 @@ class WorkerOutput {
   struct Outlet {  // stdout or stderr
     int fd;
     LogWriter& writer;
-    std::shared_ptr<LogOutput> output;
+    std::shared_ptr<ByteOutput> output;
     Console console;
     LogBuffer bytes = {};  // gathered until everything that can be read now has been
     std::uint64_t dropped = 0;
@@ -122,7 +122,7 @@ class WorkerOutput {
   void note_unfinished();
   void rest();
   void put_out(Outlet& outlet);
-  static void hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>& output,
+  static void hand_over(LogWriter& writer, const std::shared_ptr<ByteOutput>& output,
                         LogBuffer& bytes, LogOrigin origin = LogOrigin::workers);
   Outlet& outlet_for(bool standard_error) {
     return one_console_ || standard_error ? stderr_ : stdout_;

@@ -187,7 +187,7 @@ void WorkerOutput::put_out(Outlet& outlet) {
 
 /// Much goes away with its buffer; of little a copy does, because a queue of large buffers with a
 /// line in each would be as large as memory.
-void WorkerOutput::hand_over(LogWriter& writer, const std::shared_ptr<LogOutput>& output,
+void WorkerOutput::hand_over(LogWriter& writer, const std::shared_ptr<ByteOutput>& output,
                              LogBuffer& bytes, LogOrigin origin) {
   if (bytes.empty()) return;
   if (bytes.size() < kSmallReadBytes) {

@@ -18,7 +18,7 @@ std::chrono::steady_clock::time_point in(std::chrono::milliseconds time) {
 }
 
 /// Takes bytes only while it is open, and then so many at a time.
-class Gate final : public LogOutput {
+class Gate final : public ByteOutput {
  public:
   explicit Gate(bool open, std::size_t at_once = 1'000'000) : open_(open), at_once_(at_once) {}
   Taken take(std::string_view bytes) override {
@@ -64,7 +64,7 @@ class Producer {
  public:
   explicit Producer(LogWriterSettings settings) : writer(settings, [this] { made_room(); }) {}
 
-  void offer(const std::shared_ptr<LogOutput>& output, LogBuffer text) {
+  void offer(const std::shared_ptr<ByteOutput>& output, LogBuffer text) {
     while (!writer.accepts(LogWriter::Clock::now())) {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, 1ms, [this] { return room_; });
@@ -90,7 +90,7 @@ class Producer {
 const LogWriter::Clock::time_point kBegin{1h};
 
 /// What takes away all it is given, in a way.
-class Sink final : public LogOutput {
+class Sink final : public ByteOutput {
  public:
   explicit Sink(bool lost) : lost_(lost) {}
   Taken take(std::string_view text) override {

@@ -141,15 +141,15 @@ TEST_CASE("what cannot be executed is explained by its first line") {
   CHECK(machine::explain_by_first_line(ENOENT, "#! /bin/sh\r") ==
         "its lines end in CR LF, so /bin/sh is not found; convert it (dos2unix)");
   CHECK(machine::explain_by_first_line(ENOENT,
-                                     "\x7f"
-                                     "ELF...") ==
+                                       "\x7f"
+                                       "ELF...") ==
         "its dynamic loader is missing: it was built for another system (musl or glibc, or another "
         "architecture)");
   CHECK(machine::explain_by_first_line(ENOEXEC, "echo hello") ==
         "not an executable format, and no #! line: add #!/bin/sh as its first line");
   CHECK(machine::explain_by_first_line(ENOEXEC,
-                                     "\x7f"
-                                     "ELF...") ==
+                                       "\x7f"
+                                       "ELF...") ==
         "it is damaged, or was built for another kind of machine");
   CHECK(machine::explain_by_first_line(EACCES, "#!/bin/sh").empty());
   CHECK(machine::explain_by_first_line(ENOENT, "#!") ==

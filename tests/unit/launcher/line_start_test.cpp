@@ -1,4 +1,4 @@
-#include "launcher/line_start.hpp"
+#include "base/line_start.hpp"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -13,9 +13,9 @@
 using namespace ddprun;
 
 TEST_CASE("where it is known whether the last line was ended nothing else is asked") {
-  CHECK(launcher::line_start(-1, true) == "\n");
-  CHECK(launcher::line_start(-1, false).empty());
-  CHECK(launcher::line_start(-1, std::nullopt).empty());
+  CHECK(line_start(-1, true) == "\n");
+  CHECK(line_start(-1, false).empty());
+  CHECK(line_start(-1, std::nullopt).empty());
 }
 
 TEST_CASE("a file is looked at for a line that was not ended") {
@@ -24,18 +24,18 @@ TEST_CASE("a file is looked at for a line that was not ended") {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   const auto after = [&](const std::string& text) {
     REQUIRE(write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
-    return launcher::line_start(file.get(), std::nullopt);
+    return line_start(file.get(), std::nullopt);
   };
   CHECK(after("").empty());
   CHECK(after("abc") == "\n");
   CHECK(after("\n").empty());
   const UniqueFd appending(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-  CHECK(launcher::line_start(appending.get(), std::nullopt).empty());
+  CHECK(line_start(appending.get(), std::nullopt).empty());
   after("abc");
-  CHECK(launcher::line_start(appending.get(), std::nullopt) == "\n");
+  CHECK(line_start(appending.get(), std::nullopt) == "\n");
   // Somebody else has written further on: our next byte comes where we are.
   REQUIRE(lseek(file.get(), 4, SEEK_SET) == 4);
-  CHECK(launcher::line_start(file.get(), std::nullopt).empty());
+  CHECK(line_start(file.get(), std::nullopt).empty());
 }
 
 TEST_CASE("a terminal gets what ends a line only where one was begun") {
@@ -46,12 +46,12 @@ TEST_CASE("a terminal gets what ends a line only where one was begun") {
   REQUIRE(ours);
   const std::string before = std::getenv("TERM") != nullptr ? std::getenv("TERM") : "";
   setenv("TERM", "xterm", 1);
-  CHECK(launcher::line_start(ours.get(), std::nullopt).empty());  // its width is not known
+  CHECK(line_start(ours.get(), std::nullopt).empty());  // its width is not known
   winsize size{};
   size.ws_col = 10;
   REQUIRE(ioctl(ours.get(), TIOCSWINSZ, &size) == 0);
-  CHECK(launcher::line_start(ours.get(), std::nullopt) == "          \r");
+  CHECK(line_start(ours.get(), std::nullopt) == "          \r");
   setenv("TERM", "dumb", 1);
-  CHECK(launcher::line_start(ours.get(), std::nullopt).empty());
+  CHECK(line_start(ours.get(), std::nullopt).empty());
   setenv("TERM", before.c_str(), 1);
 }

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/exit_codes.hpp"
+#include "base/exit_codes.hpp"
 #include "launcher/report_json.hpp"
 #include "launcher/screen_text.hpp"
 
@@ -433,13 +433,13 @@ TEST_CASE("a job that was stopped, or that never formed a round, says why") {
   result.finished.outcome = Ending::failed;
   result.finished.reason = "no store can listen";
   CHECK(said(result) == "ddprun: no store can listen\n");
-  CHECK(launcher::exit_code(result) == launcher::kExitNoRound);
+  CHECK(launcher::exit_code(result) == kExitNoRound);
 }
 
 TEST_CASE("processes that could not be killed are an error even after a success") {
   agent::AgentResult result;
   result.leftovers = {"pid 7 (python3), state D (waits in the kernel)"};
-  CHECK(launcher::exit_code(result) == launcher::kExitLeftovers);
+  CHECK(launcher::exit_code(result) == kExitLeftovers);
   CHECK(said(result) ==
         "ddprun: could not be killed: pid 7 (python3), state D (waits in the kernel)\n");
 }

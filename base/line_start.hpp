@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun::launcher {
+namespace ddprun {
 
 /// What to write to `fd` first, so that the text behind it begins on a line of its own; empty:
 /// nothing. `unfinished`: whether the last line there was not ended; none: workers write to it
@@ -12,4 +12,4 @@ namespace ddprun::launcher {
 /// carriage return, which ends a line only where one was begun; of a pipe nothing can be known.
 std::string line_start(int fd, std::optional<bool> unfinished);
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun

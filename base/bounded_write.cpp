@@ -1,12 +1,12 @@
-#include "agent/bounded_write.hpp"
+#include "base/bounded_write.hpp"
 
 #include <time.h>
 
 #include <cerrno>
 
-#include "agent/streams/log_output.hpp"
+#include "base/byte_output.hpp"
 
-namespace ddprun::agent {
+namespace ddprun {
 
 bool write_within(int fd, std::string_view bytes, std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -14,7 +14,7 @@ bool write_within(int fd, std::string_view bytes, std::chrono::milliseconds limi
   ConsoleOutput output(fd);
   bool waited = false;
   while (true) {
-    const LogOutput::Taken taken = output.take(bytes);
+    const ByteOutput::Taken taken = output.take(bytes);
     if (taken.lost + taken.unwanted > 0) return false;
     bytes.remove_prefix(taken.written);
     if (bytes.empty()) return true;
@@ -31,4 +31,4 @@ bool write_within(int fd, std::string_view bytes, std::chrono::milliseconds limi
   }
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun

@@ -1,4 +1,4 @@
-#include "launcher/line_start.hpp"
+#include "base/line_start.hpp"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -10,7 +10,7 @@
 
 #include "base/unique_handle.hpp"
 
-namespace ddprun::launcher {
+namespace ddprun {
 namespace {
 
 /// The descriptor itself can mostly only be written to.
@@ -41,4 +41,4 @@ std::string line_start(int fd, std::optional<bool> unfinished) {
   return std::string(size.ws_col, ' ') + "\r";
 }
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun

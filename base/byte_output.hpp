@@ -1,5 +1,5 @@
-// Where bytes end up: our own stdout or stderr here, log files in log_file.hpp. Used by one thread
-// at a time, as the log writer sees to.
+// Where bytes end up: our own stdout or stderr here, log files in agent/streams. Used by one thread
+// at a time.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,12 @@
 
 #include "base/unique_handle.hpp"
 
-namespace ddprun::agent {
+namespace ddprun {
 
-class LogOutput {
+/// A pipe through which much goes: of a worker, or ours to our reader.
+inline constexpr std::size_t kBusyPipeBytes = 1024 * 1024;
+
+class ByteOutput {
  public:
   /// What became of bytes: `written` were taken, `lost` will never be, of the others nobody is left
   /// who wants them (`unwanted`), or they have to wait.
@@ -21,10 +24,10 @@ class LogOutput {
     std::size_t unwanted = 0;
   };
 
-  LogOutput() = default;
-  virtual ~LogOutput() = default;
-  LogOutput(const LogOutput&) = delete;
-  LogOutput& operator=(const LogOutput&) = delete;
+  ByteOutput() = default;
+  virtual ~ByteOutput() = default;
+  ByteOutput(const ByteOutput&) = delete;
+  ByteOutput& operator=(const ByteOutput&) = delete;
 
   /// Writes what can be written now. Some of it left: `wait` before the next try.
   virtual Taken take(std::string_view bytes) = 0;
@@ -40,7 +43,7 @@ bool same_output(int a, int b);
 /// A descriptor that we inherited. Its reader may stop; then only `wait` blocks, never `take`, so
 /// that it is always known which bytes went out. Where `prompt` says no, `take` may block after
 /// all: a file may, and what another user has made and we can't open again.
-class ConsoleOutput final : public LogOutput {
+class ConsoleOutput final : public ByteOutput {
  public:
   /// `fd` is borrowed.
   explicit ConsoleOutput(int fd) : fd_(fd) {}
@@ -61,4 +64,4 @@ class ConsoleOutput final : public LogOutput {
   bool enlarged_ = false;
 };
 
-}  // namespace ddprun::agent
+}  // namespace ddprun

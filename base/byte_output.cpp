@@ -1,4 +1,4 @@
-#include "agent/streams/log_output.hpp"
+#include "base/byte_output.hpp"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -13,9 +13,7 @@
 #include <cerrno>
 #include <string>
 
-#include "agent/streams/log_limits.hpp"
-
-namespace ddprun::agent {
+namespace ddprun {
 
 bool same_output(int a, int b) {
   // /dev/tty is another name of the terminal, with numbers of its own.
@@ -52,7 +50,7 @@ bool ConsoleOutput::prompt() {
   return kind_ == Kind::own_description || kind_ == Kind::socket;
 }
 
-LogOutput::Taken ConsoleOutput::take(std::string_view bytes) {
+ByteOutput::Taken ConsoleOutput::take(std::string_view bytes) {
   if (kind_ == Kind::unknown) look();
   ssize_t n = 0;
   switch (kind_) {
@@ -104,4 +102,4 @@ bool ConsoleOutput::wait_until(std::optional<std::chrono::steady_clock::time_poi
   return poll(&entry, 1, static_cast<int>(left)) != 0;
 }
 
-}  // namespace ddprun::agent
+}  // namespace ddprun
