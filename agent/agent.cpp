@@ -75,7 +75,7 @@ const AgentResult& Agent::run() {
 
 // ---- events ----
 
-void Agent::on_signal(const SignalRecord& record) {
+void Agent::on_signal(const warden::SignalRecord& record) {
   if (record.signal == SIGTSTP) {
     // Ctrl-Z: the workers first; the warden, which the shell looks at, when they are.
     signal_workers(SIGSTOP);
@@ -326,7 +326,7 @@ std::string Agent::status() const {
       .dump();
 }
 
-void run_agent(const AgentConfig& config, const machine::UserState& user, WardenLink link,
+void run_agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,
                const std::function<int(const AgentResult&)>& conclude) {
   const int socket = link.socket();
   Agent agent(config, user, std::move(link));

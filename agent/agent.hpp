@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "agent/config.hpp"
-#include "agent/warden_link.hpp"
 #include "agent/worker_group.hpp"
 #include "machine/processes/spawn.hpp"
 #include "proto/membership_messages.hpp"
+#include "warden/warden_link.hpp"
 
 namespace ddprun::agent {
 
@@ -74,7 +74,7 @@ struct AgentResult {
 /// once, in the agent process, with all signals blocked and no other thread. When the warden dies
 /// it kills everything and ends the process.
 [[noreturn]] void run_agent(const AgentConfig& config, const machine::UserState& user,
-                            WardenLink link,
+                            warden::WardenLink link,
                             const std::function<int(const AgentResult&)>& conclude);
 
 }  // namespace ddprun::agent

@@ -67,13 +67,13 @@ struct RoundState {
 
 class Agent {
  public:
-  Agent(const AgentConfig& config, const machine::UserState& user, WardenLink link)
+  Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link)
       : config_(config),
         link_(std::move(link)),
         membership_(settings(config), Clock::now()),
         starter_(config, user, link_.cgroup() != nullptr ? link_.cgroup()->folder_fd() : -1),
         signals_(context_, wanted_signals(config),
-                 {[this](const SignalRecord& record) {
+                 {[this](const warden::SignalRecord& record) {
                     on_signal(record);
                     pump();
                   },
@@ -114,7 +114,7 @@ class Agent {
   }
 
   // Events.
-  void on_signal(const SignalRecord& record);
+  void on_signal(const warden::SignalRecord& record);
   void on_worker_exit(std::size_t local_rank);
   void on_hang(FoundHang found);
   void watch_timers();
@@ -163,7 +163,7 @@ class Agent {
   std::string status() const;
 
   const AgentConfig& config_;
-  WardenLink link_;
+  warden::WardenLink link_;
   asio::io_context context_{1};
   rdzv::Membership membership_;
   std::deque<proto::MembershipMessage> inbox_;
@@ -191,7 +191,7 @@ class Agent {
   const std::chrono::system_clock::time_point wall_started_at_ = std::chrono::system_clock::now();
   int announced_restarts_ = 0;  // the user knows of so many
   int stop_signal_ = SIGTERM;   // what workers get at a stop
-  std::optional<SignalRecord> last_signal_;
+  std::optional<warden::SignalRecord> last_signal_;
   bool leaving_ = false;
   bool over_ = false;
   bool paused_ = false;

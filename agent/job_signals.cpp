@@ -41,14 +41,14 @@ JobSignals::~JobSignals() {
   if (warden_.is_open()) warden_.release();
 }
 
-void JobSignals::start(const WardenLink& link) {
+void JobSignals::start(const warden::WardenLink& link) {
   sigset_t caught;
   sigemptyset(&caught);
   for (const int signal : signals_) {
     if (!ignored(signal)) sigaddset(&caught, signal);  // nohup: ignored stays ignored
   }
   sigaddset(&caught, SIGCHLD);
-  sigaddset(&caught, warden_died_signal());
+  sigaddset(&caught, warden::warden_died_signal());
   signalfd_.assign(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
   watch_signalfd();
 
@@ -64,7 +64,7 @@ void JobSignals::watch_signalfd() {
     signalfd_siginfo info{};
     while (read(signalfd_.native_handle(), &info, sizeof info) == sizeof info) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == warden_died_signal()) {
+      if (signal == warden::warden_died_signal()) {
         handlers_.warden_died();
       } else if (signal == SIGCHLD) {
         handlers_.child_ended();
@@ -79,7 +79,7 @@ void JobSignals::watch_signalfd() {
 void JobSignals::watch_warden() {
   warden_.async_wait(kSignalReadable, [this](ErrorCode ec) {
     if (ec) return;
-    SignalRecord record;
+    warden::SignalRecord record;
     const ssize_t count = recv(warden_.native_handle(), &record, sizeof record, MSG_DONTWAIT);
     if (count == sizeof record) {
       handlers_.signal(record);

@@ -7,14 +7,14 @@
 #include <functional>
 #include <vector>
 
-#include "agent/warden_link.hpp"
+#include "warden/warden_link.hpp"
 
 namespace ddprun::agent {
 
 class JobSignals {
  public:
   struct Handlers {
-    std::function<void(const SignalRecord&)>
+    std::function<void(const warden::SignalRecord&)>
         signal;                         ///< a signal to the job, to the warden or to us
     std::function<void()> child_ended;  ///< SIGCHLD
     std::function<void()> warden_died;
@@ -27,7 +27,7 @@ class JobSignals {
   JobSignals& operator=(const JobSignals&) = delete;
 
   /// Begins to watch. All signals must be blocked; those that were ignored when we started stay so.
-  void start(const WardenLink& link);
+  void start(const warden::WardenLink& link);
 
  private:
   void watch_signalfd();

@@ -27,11 +27,11 @@
 #include "launcher/man_page.hpp"
 #include "launcher/options.hpp"
 #include "launcher/plan.hpp"
-#include "launcher/process_title.hpp"
 #include "launcher/report.hpp"
 #include "launcher/report_file.hpp"
 #include "launcher/report_json.hpp"
-#include "launcher/warden.hpp"
+#include "warden/process_title.hpp"
+#include "warden/warden.hpp"
 
 namespace {
 
@@ -137,7 +137,7 @@ int run(const launcher::LaunchPlan& plan, const std::vector<std::string>& comman
     std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n", log_folder->c_str());
   const launcher::JobFacts facts{plan.run_id, command, current_folder(), plan.program.python,
                                  *log_folder};
-  launcher::WardenSettings settings;
+  warden::WardenSettings settings;
   settings.containment = plan.containment;
   settings.cgroup_optional = plan.options.containment == launcher::Containment::automatic;
   settings.grace_period = plan.grace_period;
@@ -146,7 +146,7 @@ int run(const launcher::LaunchPlan& plan, const std::vector<std::string>& comman
   settings.forward_signals = plan.options.forward_signals;
   settings.run_directory = make_run_directory();
   settings.title_room = title_room;
-  return launcher::run_warden(settings, [&](agent::WardenLink link) {
+  return warden::run_warden(settings, [&](warden::WardenLink link) {
     agent::AgentConfig config = launcher::agent_config(plan, host_name());
     config.run_directory = settings.run_directory;
     config.log_folder = *log_folder;
@@ -203,5 +203,5 @@ int main(int argc, char** argv) {
     return print(launcher::dry_run_json(*plan, rank_zero_environment(*plan)));
   }
   for (const std::string& note : plan->notes) std::fprintf(stderr, "ddprun: %s\n", note.c_str());
-  return run(*plan, {argv, argv + argc}, launcher::title_room(argc, argv), user);
+  return run(*plan, {argv, argv + argc}, warden::title_room(argc, argv), user);
 }

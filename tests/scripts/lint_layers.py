@@ -16,14 +16,15 @@ MAY_INCLUDE = {
     "machine": ["base"],
     "proto": ["base"],
     "rendezvous": ["proto", "base"],
-    "agent": ["rendezvous", "machine", "proto", "base"],
-    "launcher": ["agent", "rendezvous", "machine", "proto", "base"],
+    "warden": ["machine", "base"],
+    "agent": ["warden/warden_link", "rendezvous", "machine", "proto", "base"],
+    "launcher": ["warden", "agent", "rendezvous", "machine", "proto", "base"],
     "trainer": ["rendezvous/client", "rendezvous/store", "worker", "proto", "base"],
     "worker": ["rendezvous/client", "proto", "base"],
 }
 OUR_FOLDERS = set(MAY_INCLUDE) | {"tests", "bench"}
 
-CONTROL_PLANE = {"base", "machine", "proto", "rendezvous", "agent", "launcher", "worker"}
+CONTROL_PLANE = {"base", "machine", "warden", "proto", "rendezvous", "agent", "launcher", "worker"}
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nccl|curand|cub/|thrust/|nvml)")
 ASIO_HEADER = re.compile(r"^(boost/asio|asio)")
 SOCKET_HEADER = re.compile(r"^(sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h|sys/epoll\.h|poll\.h)")
@@ -53,7 +54,7 @@ def include_findings(path, folder, header):
     target = header.split("/")[0]
     if folder in MAY_INCLUDE and "/" in header and target in OUR_FOLDERS and target != folder:
         allowed = MAY_INCLUDE[folder]
-        if not any(header.startswith(prefix + "/") for prefix in allowed):
+        if not any(header.startswith((prefix + "/", prefix + ".")) for prefix in allowed):
             yield f"{folder}/ may not include {header} (it may know: {', '.join(allowed) or 'nothing of ours'})"
     if folder in CONTROL_PLANE and CUDA_HEADER.match(header):
         yield f"{header}: no CUDA header in {folder}/ (what is needed is opened at run time)"

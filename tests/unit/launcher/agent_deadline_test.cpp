@@ -1,8 +1,8 @@
-#include "launcher/agent_deadline.hpp"
+#include "warden/agent_deadline.hpp"
 
 #include <catch2/catch.hpp>
 
-using ddprun::launcher::AgentDeadline;
+using ddprun::warden::AgentDeadline;
 using namespace std::chrono_literals;
 
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/process_title.hpp"
+#include "warden/process_title.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "agent/warden_link.hpp"
 #include "machine/processes/containment_level.hpp"
+#include "warden/warden_link.hpp"
 
-namespace ddprun::launcher {
+namespace ddprun::warden {
 
 struct WardenSettings {
   machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
@@ -28,7 +28,6 @@ struct WardenSettings {
 /// Forks the agent, in which `agent_main` runs and gives the exit code, and stays as its warden
 /// until nothing of the job is left. Returns the job's exit code. Called once, with no other
 /// thread. `agent_main` runs with all signals blocked and a parent-death signal set.
-int run_warden(const WardenSettings& settings,
-               const std::function<void(agent::WardenLink)>& agent_main);
+int run_warden(const WardenSettings& settings, const std::function<void(WardenLink)>& agent_main);
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun::warden

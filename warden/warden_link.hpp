@@ -12,7 +12,7 @@
 #include "base/unique_handle.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
 
-namespace ddprun::agent {
+namespace ddprun::warden {
 
 /// Warden -> agent: one signal that reached the job.
 struct SignalRecord {
@@ -60,4 +60,4 @@ class WardenLink {
   const machine::JobCgroup* cgroup_;
 };
 
-}  // namespace ddprun::agent
+}  // namespace ddprun::warden

@@ -1,8 +1,8 @@
-#include "launcher/agent_deadline.hpp"
+#include "warden/agent_deadline.hpp"
 
 #include <algorithm>
 
-namespace ddprun::launcher {
+namespace ddprun::warden {
 
 void AgentDeadline::stop_requested(Clock::time_point now) {
   const auto end = now + limit_;
@@ -55,4 +55,4 @@ AgentDeadline::Clock::duration AgentDeadline::left(Clock::time_point now) const 
                          : Clock::duration::max();
 }
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun::warden

@@ -1,4 +1,4 @@
-#include "launcher/warden.hpp"
+#include "warden/warden.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -20,13 +20,12 @@
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
 #include "base/line_start.hpp"
-#include "launcher/agent_deadline.hpp"
-#include "launcher/launch_error.hpp"
-#include "launcher/process_title.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
+#include "warden/agent_deadline.hpp"
+#include "warden/process_title.hpp"
 
-namespace ddprun::launcher {
+namespace ddprun::warden {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -155,7 +154,7 @@ class Warden {
   }
 
   void pass_on(int signal, std::int32_t sender) const {
-    const agent::SignalRecord record{signal, sender, now_ns()};
+    const SignalRecord record{signal, sender, now_ns()};
     // A full socket means that the agent has not read for hundreds of signals; the deadline then
     // does its work.
     [[maybe_unused]] const auto sent =
@@ -196,16 +195,16 @@ class Warden {
   }
 
   void take_notes() {
-    agent::WardenNote note;
+    WardenNote note;
     while (!agent_said_all_) {
       const ssize_t count = recv(link_.get(), &note, sizeof note, MSG_DONTWAIT);
       agent_said_all_ = count == 0;
       if (count != sizeof note) return;
       switch (note.kind) {
-        case agent::WardenNote::Kind::workers_paused:
+        case WardenNote::Kind::workers_paused:
           pause();
           break;
-        case agent::WardenNote::Kind::ends_within:
+        case WardenNote::Kind::ends_within:
           deadline_.ends_within(std::chrono::milliseconds(note.milliseconds), Clock::now());
           break;
       }
@@ -308,12 +307,12 @@ bool prepare(machine::ContainmentLevel level, bool may_go_without,
 
 [[noreturn]] void become_agent(const WardenSettings& settings, pid_t warden, UniqueFd link,
                                const machine::JobCgroup* cgroup,
-                               const std::function<void(agent::WardenLink)>& agent_main) {
+                               const std::function<void(WardenLink)>& agent_main) {
   // Without `ddprun` in it: pkill takes a part of a name for the name.
   prctl(PR_SET_NAME, "ddp-agent");
   set_process_title(settings.title_room, "ddprun: agent of " + std::to_string(warden));
   const bool init = settings.containment == machine::ContainmentLevel::pidns;
-  prctl(PR_SET_PDEATHSIG, agent::warden_died_signal());
+  prctl(PR_SET_PDEATHSIG, warden_died_signal());
   // It may have died before the line above. From inside a pid namespace parents are not seen; there
   // the end of the link tells.
   if (!init && getppid() != warden) _exit(kExitInternal);
@@ -327,7 +326,7 @@ bool prepare(machine::ContainmentLevel level, bool may_go_without,
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // not inherited
   setpgid(0, 0);                     // the terminal's signals are for the warden alone
   for (const int signal : {SIGPIPE, SIGTTOU, SIGTTIN}) std::signal(signal, SIG_IGN);
-  agent_main(agent::WardenLink(std::move(link), cgroup));
+  agent_main(WardenLink(std::move(link), cgroup));
   _exit(kExitInternal);  // never reached: the agent ends its process itself
 }
 
@@ -335,8 +334,7 @@ bool prepare(machine::ContainmentLevel level, bool may_go_without,
 
 namespace {
 
-int guard_agent(const WardenSettings& settings,
-                const std::function<void(agent::WardenLink)>& agent_main) {
+int guard_agent(const WardenSettings& settings, const std::function<void(WardenLink)>& agent_main) {
   // The process that started us may ignore it, and then no child could be waited for; workers get
   // their disposition back.
   std::signal(SIGCHLD, SIG_DFL);
@@ -377,8 +375,7 @@ int guard_agent(const WardenSettings& settings,
 
 }  // namespace
 
-int run_warden(const WardenSettings& settings,
-               const std::function<void(agent::WardenLink)>& agent_main) {
+int run_warden(const WardenSettings& settings, const std::function<void(WardenLink)>& agent_main) {
   const int code = guard_agent(settings, agent_main);
   std::error_code ignored_error;
   // Mostly empty, and then one system call does.
@@ -387,4 +384,4 @@ int run_warden(const WardenSettings& settings,
   return code;
 }
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun::warden

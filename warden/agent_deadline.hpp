@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-namespace ddprun::launcher {
+namespace ddprun::warden {
 
 class AgentDeadline {
  public:
@@ -49,4 +49,4 @@ class AgentDeadline {
   Clock::duration limit_;
 };
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun::warden

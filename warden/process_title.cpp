@@ -1,9 +1,9 @@
-#include "launcher/process_title.hpp"
+#include "warden/process_title.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace ddprun::launcher {
+namespace ddprun::warden {
 
 std::span<char> title_room(int argc, char** argv) {
   if (argc < 1) return {};
@@ -20,4 +20,4 @@ void set_process_title(std::span<char> room, std::string_view title) {
   std::fill(room.begin() + static_cast<std::ptrdiff_t>(shown), room.end(), '\0');
 }
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun::warden
