@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "agent/config.hpp"
-#include "agent/worker_group.hpp"
+#include "agent/workers/worker_group.hpp"
 #include "machine/processes/spawn.hpp"
 #include "proto/membership_messages.hpp"
 #include "warden/warden_link.hpp"

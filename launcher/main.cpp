@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agent/agent.hpp"
-#include "agent/worker_environment.hpp"
+#include "agent/workers/worker_environment.hpp"
 #include "base/bounded_write.hpp"
 #include "base/exit_codes.hpp"
 #include "base/line_start.hpp"

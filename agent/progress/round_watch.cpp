@@ -7,7 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/progress/thread_states.hpp"
-#include "agent/worker_environment.hpp"
+#include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
 #include "machine/processes/process_tree.hpp"
 

@@ -19,7 +19,7 @@
 #include "agent/progress/progress_watch.hpp"
 #include "agent/progress/stack_taker.hpp"
 #include "agent/streams/worker_output.hpp"
-#include "agent/worker_group.hpp"
+#include "agent/workers/worker_group.hpp"
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {

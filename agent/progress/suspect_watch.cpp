@@ -8,7 +8,7 @@
 
 #include "agent/progress/progress_page.hpp"
 #include "agent/progress/thread_states.hpp"
-#include "agent/worker_environment.hpp"
+#include "agent/workers/worker_environment.hpp"
 
 namespace ddprun::agent {
 namespace {

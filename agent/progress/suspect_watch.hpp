@@ -14,7 +14,7 @@
 
 #include "agent/config.hpp"
 #include "agent/progress/stack_taker.hpp"
-#include "agent/worker_group.hpp"
+#include "agent/workers/worker_group.hpp"
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {

@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "agent/containment/leftovers.hpp"
+#include "agent/control/leftovers.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/process_tree.hpp"

@@ -1,13 +1,13 @@
 // What becomes of the files of a round when it is over.
-#include "agent/round_failures.hpp"
+#include "agent/control/round_failures.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
-#include "agent/shared_log_files.hpp"
-#include "agent/worker_environment.hpp"
+#include "agent/streams/shared_log_files.hpp"
+#include "agent/workers/worker_environment.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun;

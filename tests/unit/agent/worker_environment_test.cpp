@@ -1,4 +1,4 @@
-#include "agent/worker_environment.hpp"
+#include "agent/workers/worker_environment.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

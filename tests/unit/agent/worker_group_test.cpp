@@ -1,4 +1,4 @@
-#include "agent/worker_group.hpp"
+#include "agent/workers/worker_group.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>

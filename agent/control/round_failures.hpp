@@ -10,7 +10,7 @@
 #include "agent/progress/progress_page.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/streams/worker_output.hpp"
-#include "agent/worker_group.hpp"
+#include "agent/workers/worker_group.hpp"
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {

@@ -1,4 +1,4 @@
-#include "agent/open_files.hpp"
+#include "agent/workers/open_files.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "agent/agent_job.hpp"
+#include "agent/control/agent_loop.hpp"
+#include "agent/control/round_failures.hpp"
 #include "agent/evidence/disk_space.hpp"
 #include "agent/evidence/error_file.hpp"
-#include "agent/round_failures.hpp"
 #include "agent/streams/log_files.hpp"
-#include "agent/worker_environment.hpp"
+#include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
 #include "machine/cgroups/memory_kills.hpp"
 

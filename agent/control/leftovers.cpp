@@ -1,4 +1,4 @@
-#include "agent/containment/leftovers.hpp"
+#include "agent/control/leftovers.hpp"
 
 namespace ddprun::agent {
 

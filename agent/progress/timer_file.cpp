@@ -1,4 +1,4 @@
-#include "agent/timer_file.hpp"
+#include "agent/progress/timer_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "agent/agent_job.hpp"
-#include "agent/worker_environment.hpp"
+#include "agent/control/agent_loop.hpp"
+#include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
 
 namespace ddprun::agent {

@@ -1,4 +1,4 @@
-#include "agent/job_signals.hpp"
+#include "agent/control/job_signals.hpp"
 
 #include <sys/signalfd.h>
 #include <sys/socket.h>

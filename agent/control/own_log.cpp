@@ -1,4 +1,4 @@
-#include "agent/own_log.hpp"
+#include "agent/control/own_log.hpp"
 
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>

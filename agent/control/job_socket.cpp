@@ -1,4 +1,4 @@
-#include "agent/job_socket.hpp"
+#include "agent/control/job_socket.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "agent/worker_starter.hpp"
+#include "agent/workers/worker_starter.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include "agent/streams/stream_pair.hpp"
 #include "agent/streams/terminal_size.hpp"
 #include "agent/streams/terminal_text.hpp"
-#include "agent/worker_environment.hpp"
+#include "agent/workers/worker_environment.hpp"
 
 namespace ddprun::agent {
 

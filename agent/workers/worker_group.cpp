@@ -1,4 +1,4 @@
-#include "agent/worker_group.hpp"
+#include "agent/workers/worker_group.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "agent/agent_job.hpp"
+#include "agent/control/agent_loop.hpp"
 #include "base/assert.hpp"
 #include "base/describe.hpp"
 #include "machine/cgroups/memory_kills.hpp"

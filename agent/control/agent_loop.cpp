@@ -15,9 +15,9 @@
 #include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
-#include "agent/agent_job.hpp"
-#include "agent/own_log.hpp"
-#include "agent/port_reservation.hpp"
+#include "agent/control/agent_loop.hpp"
+#include "agent/control/own_log.hpp"
+#include "agent/control/port_reservation.hpp"
 #include "base/bounded_write.hpp"
 #include "base/describe.hpp"
 #include "rendezvous/membership/verdict.hpp"

@@ -1,4 +1,4 @@
-#include "agent/port_reservation.hpp"
+#include "agent/control/port_reservation.hpp"
 
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-#include "agent/round_failures.hpp"
+#include "agent/control/round_failures.hpp"
 
 #include <sys/stat.h>
 
@@ -10,7 +10,7 @@
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/evidence.hpp"
 #include "agent/streams/log_files.hpp"
-#include "agent/worker_environment.hpp"
+#include "agent/workers/worker_environment.hpp"
 #include "base/describe.hpp"
 
 namespace ddprun::agent {

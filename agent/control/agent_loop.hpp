@@ -1,6 +1,6 @@
 // The control thread of the agent process: one job, its rounds, and what comes in from all sides.
-// Internal to agent/: agent.cpp has the events and the membership side, agent_round.cpp what
-// happens to a round.
+// Internal to agent/control: agent_loop.cpp has the events and the membership side, round_begin.cpp
+// what happens to a round.
 #pragma once
 
 #include <chrono>
@@ -15,17 +15,17 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/agent.hpp"
-#include "agent/containment/leftovers.hpp"
-#include "agent/job_signals.hpp"
-#include "agent/job_socket.hpp"
-#include "agent/open_files.hpp"
+#include "agent/control/job_signals.hpp"
+#include "agent/control/job_socket.hpp"
+#include "agent/control/leftovers.hpp"
+#include "agent/control/round_failures.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
-#include "agent/round_failures.hpp"
+#include "agent/progress/timer_file.hpp"
 #include "agent/streams/worker_output.hpp"
-#include "agent/timer_file.hpp"
-#include "agent/worker_group.hpp"
-#include "agent/worker_starter.hpp"
+#include "agent/workers/open_files.hpp"
+#include "agent/workers/worker_group.hpp"
+#include "agent/workers/worker_starter.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "rendezvous/membership/membership.hpp"
 #include "rendezvous/store/store_server.hpp"
@@ -142,7 +142,7 @@ class Agent {
   bool keep_back(proto::WorkerFailure& failure);
   void report_time_outs();
   void signal_workers(int signal);
-  // The end of a round, in this order (agent_end.cpp): its workers have ended, what they left is
+  // The end of a round, in this order (round_end.cpp): its workers have ended, what they left is
   // gone, the membership core is told.
   void clear_round();
   void look_for_leftovers();
