@@ -2,7 +2,7 @@
 #pragma once
 
 #include "agent/config.hpp"
-#include "launcher/plan.hpp"
+#include "launcher/plan/plan.hpp"
 
 namespace ddprun::launcher {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "launcher/launch_error.hpp"
-#include "launcher/plan.hpp"
+#include "launcher/options/launch_error.hpp"
+#include "launcher/plan/plan.hpp"
 
 namespace ddprun::launcher {
 

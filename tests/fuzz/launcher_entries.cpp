@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "launcher/environment.hpp"
-#include "launcher/option_table.hpp"
-#include "launcher/options.hpp"
-#include "launcher/parser.hpp"
-#include "launcher/rdzv_conf.hpp"
+#include "launcher/options/environment.hpp"
+#include "launcher/options/option_table.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/options/parser.hpp"
+#include "launcher/options/rdzv_conf.hpp"
 #include "tests/fuzz/entries.hpp"
 
 namespace ddprun::test {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/option_table.hpp"
+#include "launcher/options/option_table.hpp"
 #include "tests/fuzz/entries.hpp"
 #include "tests/fuzz/mutation.hpp"
 

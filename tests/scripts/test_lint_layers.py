@@ -18,27 +18,27 @@ def findings(path, *headers):
 
 class Layers(unittest.TestCase):
     def test_a_folder_may_include_what_is_below_it(self):
-        self.assertEqual(findings("launcher/plan.cpp", "agent/agent.hpp", "rendezvous/a.hpp", "proto/error.hpp"), [])
+        self.assertEqual(findings("launcher/plan/plan.cpp", "agent/agent.hpp", "rendezvous/a.hpp", "proto/error.hpp"), [])
         self.assertEqual(findings("agent/control/agent_loop.cpp", "rendezvous/membership/core.hpp", "base/result.hpp"), [])
         self.assertEqual(findings("rendezvous/store/core.cpp", "proto/c10d.hpp", "core.hpp"), [])
 
     def test_nothing_includes_upwards(self):
         self.assertEqual(len(findings("proto/error.cpp", "rendezvous/store/core.hpp")), 1)
         self.assertEqual(len(findings("rendezvous/store/core.cpp", "agent/agent.hpp")), 1)
-        self.assertEqual(len(findings("agent/control/agent_loop.cpp", "launcher/plan.hpp")), 1)
+        self.assertEqual(len(findings("agent/control/agent_loop.cpp", "launcher/plan/plan.hpp")), 1)
 
     def test_the_trainer_knows_the_store_client_and_nothing_of_agent_or_launcher(self):
         self.assertEqual(findings("trainer/run/main.cpp", "rendezvous/client/store_client.hpp", "trainer/error.hpp"), [])
         self.assertEqual(len(findings("trainer/run/main.cpp", "agent/agent.hpp")), 1)
-        self.assertEqual(len(findings("trainer/run/main.cpp", "launcher/plan.hpp")), 1)
+        self.assertEqual(len(findings("trainer/run/main.cpp", "launcher/plan/plan.hpp")), 1)
         self.assertEqual(len(findings("trainer/run/main.cpp", "rendezvous/membership/core.hpp")), 1)
 
     def test_no_folder_of_the_product_includes_tests_or_the_trainer(self):
         self.assertEqual(len(findings("agent/control/agent_loop.cpp", "tests/support/skip.hpp")), 1)
-        self.assertEqual(len(findings("launcher/plan.cpp", "trainer/error.hpp")), 1)
+        self.assertEqual(len(findings("launcher/plan/plan.cpp", "trainer/error.hpp")), 1)
 
     def test_tests_and_benchmarks_may_include_everything(self):
-        self.assertEqual(findings("tests/unit/a.cpp", "launcher/plan.hpp", "trainer/error.hpp"), [])
+        self.assertEqual(findings("tests/unit/a.cpp", "launcher/plan/plan.hpp", "trainer/error.hpp"), [])
         self.assertEqual(findings("bench/launch/a.cpp", "agent/spawn.hpp"), [])
 
     def test_a_path_that_climbs_is_refused(self):

@@ -1,4 +1,4 @@
-#include "launcher/devices_plan.hpp"
+#include "launcher/plan/devices_plan.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/program.hpp"
+#include "launcher/program/program.hpp"
 
 namespace ddprun::launcher::test {
 

@@ -1,11 +1,11 @@
-#include "launcher/option_table.hpp"
+#include "launcher/options/option_table.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
 
-#include "launcher/option_value.hpp"
-#include "launcher/parser.hpp"
+#include "launcher/options/option_value.hpp"
+#include "launcher/options/parser.hpp"
 
 using namespace ddprun::launcher;
 

@@ -1,4 +1,4 @@
-#include "launcher/options.hpp"
+#include "launcher/options/options.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/option_table.hpp"
-#include "launcher/options.hpp"
-#include "launcher/program.hpp"
+#include "launcher/options/option_table.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/program/program.hpp"
 
 using namespace ddprun::launcher;
 

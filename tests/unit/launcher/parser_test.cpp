@@ -1,4 +1,4 @@
-#include "launcher/parser.hpp"
+#include "launcher/options/parser.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "launcher/plan.hpp"
+#include "launcher/plan/plan.hpp"
 
 #include <catch2/catch.hpp>
 #include <set>

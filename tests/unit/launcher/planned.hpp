@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan.hpp"
+#include "launcher/plan/plan.hpp"
 #include "tests/unit/launcher/fake_files.hpp"
 
 namespace ddprun::launcher::test {

@@ -1,11 +1,11 @@
-#include "launcher/program.hpp"
+#include "launcher/program/program.hpp"
 
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "launcher/run_path.hpp"
+#include "launcher/program/run_path.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/launcher/fake_files.hpp"
 

@@ -1,4 +1,4 @@
-#include "launcher/report.hpp"
+#include "launcher/report/report.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/exit_codes.hpp"
-#include "launcher/report_json.hpp"
-#include "launcher/screen_text.hpp"
+#include "launcher/report/report_json.hpp"
+#include "launcher/report/screen_text.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

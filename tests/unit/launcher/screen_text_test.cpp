@@ -1,4 +1,4 @@
-#include "launcher/screen_text.hpp"
+#include "launcher/report/screen_text.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

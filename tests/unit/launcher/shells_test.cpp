@@ -8,8 +8,8 @@
 #include <fstream>
 #include <string>
 
-#include "launcher/completion.hpp"
-#include "launcher/man_page.hpp"
+#include "launcher/texts/completion.hpp"
+#include "launcher/texts/man_page.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
 

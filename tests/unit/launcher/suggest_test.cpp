@@ -1,4 +1,4 @@
-#include "launcher/suggest.hpp"
+#include "launcher/options/suggest.hpp"
 
 #include <catch2/catch.hpp>
 

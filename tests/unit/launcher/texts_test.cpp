@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "launcher/completion.hpp"
-#include "launcher/dry_run.hpp"
-#include "launcher/help.hpp"
-#include "launcher/man_page.hpp"
-#include "launcher/option_table.hpp"
-#include "launcher/options.hpp"
+#include "launcher/options/option_table.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/plan/dry_run.hpp"
+#include "launcher/texts/completion.hpp"
+#include "launcher/texts/help.hpp"
+#include "launcher/texts/man_page.hpp"
 
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;

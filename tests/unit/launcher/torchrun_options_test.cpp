@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "launcher/local_rank_argument.hpp"
-#include "launcher/log_options.hpp"
-#include "launcher/options.hpp"
-#include "launcher/rdzv_conf.hpp"
-#include "launcher/signal_names.hpp"
+#include "launcher/options/log_options.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/options/rdzv_conf.hpp"
+#include "launcher/options/signal_names.hpp"
+#include "launcher/program/local_rank_argument.hpp"
 #include "tests/unit/launcher/fake_files.hpp"
 
 using namespace ddprun;

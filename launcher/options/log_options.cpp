@@ -1,0 +1,133 @@
+#include "launcher/options/log_options.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "agent/streams/line_prefix.hpp"
+#include "base/substitute.hpp"
+#include "launcher/options/option_value.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr long long kLocalRankMax = 65'535;
+constexpr long long kRankMax = 1'000'000'000;
+
+std::optional<StreamSet> stream_set(std::string_view digit) {
+  if (digit.size() != 1 || digit[0] < '0' || digit[0] > '3') return std::nullopt;
+  const int bits = digit[0] - '0';
+  return StreamSet{(bits & 1) != 0, (bits & 2) != 0};
+}
+
+}  // namespace
+
+StreamSet StreamMap::of(int local_rank) const {
+  const auto found = by_rank.find(local_rank);
+  return found == by_rank.end() ? others : found->second;
+}
+
+bool StreamMap::empty() const {
+  if (others != StreamSet{}) return false;
+  for (const auto& [rank, set] : by_rank) {
+    if (set != StreamSet{}) return false;
+  }
+  return true;
+}
+
+Outcome<StreamMap> parse_stream_map(std::string_view text, const std::string& spelling) {
+  StreamMap map;
+  if (const auto all = stream_set(text)) {
+    map.others = *all;
+    return map;
+  }
+  while (true) {
+    const auto comma = text.find(',');
+    const auto entry = text.substr(0, comma);
+    const auto colon = entry.find(':');
+    const auto rank = parse_integer(entry.substr(0, colon));
+    const auto set =
+        colon == std::string_view::npos ? std::nullopt : stream_set(entry.substr(colon + 1));
+    if (!rank || *rank < 0 || *rank > kLocalRankMax || !set) {
+      return usage_error(spelling +
+                         ": expected 0 (none), 1 (stdout), 2 (stderr) or 3 (both) for all "
+                         "workers, or LOCALRANK:0..3 with commas between, as in 0:3,1:2");
+    }
+    map.by_rank[static_cast<int>(*rank)] = *set;
+    if (comma == std::string_view::npos) return map;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Outcome<agent::RankSet> parse_ranks(std::string_view text, const std::string& spelling) {
+  agent::RankSet ranks;
+  while (true) {
+    const auto comma = text.find(',');
+    const auto entry = text.substr(0, comma);
+    const auto dash = entry.find('-');
+    const auto first = parse_integer(entry.substr(0, dash));
+    const auto last =
+        dash == std::string_view::npos ? first : parse_integer(entry.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last > kRankMax)
+      return usage_error(spelling + ": expected ranks and ranges of them, as in 0,4-7");
+    ranks.ranges.emplace_back(static_cast<int>(*first), static_cast<int>(*last));
+    if (comma == std::string_view::npos) return ranks;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Outcome<std::uint64_t> parse_bytes(std::string_view text, const std::string& spelling) {
+  text = trimmed(text);
+  constexpr std::string_view kUnits = "KMG";
+  int shift = 0;
+  if (!text.empty()) {
+    const char last = text.back();
+    const char unit = last >= 'a' && last <= 'z' ? static_cast<char>(last - 'a' + 'A') : last;
+    if (const auto found = kUnits.find(unit); found != std::string_view::npos) {
+      shift = 10 * (static_cast<int>(found) + 1);
+      text.remove_suffix(1);
+    }
+  }
+  const auto number = parse_integer(text);
+  if (!number || *number < 1 || *number > (std::numeric_limits<long long>::max() >> shift))
+    return usage_error(spelling + ": expected bytes, 1 or more, as in 500000, 64K, 100M or 2G");
+  return static_cast<std::uint64_t>(*number) << shift;
+}
+
+Outcome<bool> check_prefix_template(std::string_view text, const std::string& spelling) {
+  const auto& known = agent::kPrefixNames;
+  for (const std::string& name : braced_names(text)) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return usage_error(spelling + ": ${" + name + "} is not known; expected " +
+                       enumerate({known.begin(), known.end()}));
+  }
+  return true;
+}
+
+ColourMode colour_mode(ColourMode asked, const Environment& environment) {
+  if (asked != ColourMode::automatic) return asked;
+  const bool unwanted = !lookup(environment, "NO_COLOR").value_or("").empty();
+  return unwanted || lookup(environment, "TERM") == "dumb" ? ColourMode::never : asked;
+}
+
+std::vector<std::string> parse_texts(std::string_view text) {
+  std::vector<std::string> texts;
+  std::string current;
+  const auto end_text = [&] {
+    if (!current.empty()) texts.push_back(std::move(current));
+    current.clear();
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != ',') {
+      current += text[i];
+    } else if (i + 1 < text.size() && text[i + 1] == ',') {
+      current += ',';
+      ++i;
+    } else {
+      end_text();
+    }
+  }
+  end_text();
+  return texts;
+}
+
+}  // namespace ddprun::launcher

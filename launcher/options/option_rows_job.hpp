@@ -1,0 +1,330 @@
+// The rows of the option table about what runs: workers, program, GPUs, streams.
+#pragma once
+
+#include <array>
+
+#include "launcher/options/option_table.hpp"
+
+namespace ddprun::launcher {
+
+inline constexpr std::array kJobRows = {
+    OptionRow{
+        .name = "nproc-per-node",
+        .environment = "PET_NPROC_PER_NODE",
+        .type = ValueType::count_or_word,
+        .choices = "auto|cpu|gpu",
+        .refused = "xpu|npu|hpu|mps|mlu|musa|tpu|xla|privateuseone",
+        .why_refused = "ddprun detects NVIDIA GPUs only; give the number of workers, "
+                       "as in --nproc-per-node=4",
+        .group = OptionGroup::workers,
+        .placeholder = "N",
+        .help = "Workers on this machine",
+        .more = "A number, or a word: gpu is one for each visible GPU, cpu one for each logical "
+                "CPU of the machine, auto is "
+                "gpu where there are GPUs and cpu elsewhere. More workers than visible GPUs is an "
+                "error, unless "
+                "--gpus=none makes it a CPU job. When --gpus lists GPUs and this "
+                "option is absent, there "
+                "is one worker for each of them.",
+        .default_text = "1",
+    },
+    OptionRow{
+        .name = "nnodes",
+        .environment = "PET_NNODES",
+        .type = ValueType::text,
+        .group = OptionGroup::workers,
+        .placeholder = "N|MIN:MAX",
+        .help = "Nodes of the job; version 0.1 runs on a single machine",
+        .more = "With MIN 1 the job runs on this machine alone, and other nodes cannot join.",
+        .default_value = "1:1",
+    },
+    OptionRow{
+        .name = "role",
+        .environment = "PET_ROLE",
+        .type = ValueType::text,
+        .group = OptionGroup::workers,
+        .placeholder = "NAME",
+        .help = "What the workers find in ROLE_NAME",
+        .default_value = "default",
+    },
+    OptionRow{
+        .name = "omp-threads",
+        .type = ValueType::count_or_word,
+        .choices = "auto",
+        .group = OptionGroup::workers,
+        .placeholder = "N",
+        .help = "OMP_NUM_THREADS of the workers",
+        .more = "auto shares the CPUs that this job may use (affinity and cgroup quota) among the "
+                "workers of this machine. Without the option several workers get 1 each, as under "
+                "torchrun, unless the variable is set.",
+        .default_text = "1 for several workers",
+    },
+    OptionRow{
+        .name = "numa-binding",
+        .type = ValueType::choice,
+        .choices = "node|socket|exclusive|core-complex",
+        .group = OptionGroup::workers,
+        .help = "Bind each worker to CPUs near its GPU",
+        .more = "node and socket: all CPUs of the GPU's NUMA node or package; exclusive: a share "
+                "of the node's cores; core-complex: the CPUs behind one last-level cache. Workers "
+                "without a GPU are spread evenly. Set by system call before PROGRAM starts: "
+                "numactl is not needed.",
+    },
+    OptionRow{
+        .name = "module",
+        .short_name = 'm',
+        .environment = "PET_MODULE",
+        .type = ValueType::flag,
+        .group = OptionGroup::program,
+        .help = "PROGRAM is a Python module, as for python -m",
+    },
+    OptionRow{
+        .name = "no-python",
+        .environment = "PET_NO_PYTHON",
+        .type = ValueType::flag,
+        .group = OptionGroup::program,
+        .help = "Execute PROGRAM itself, never under Python",
+    },
+    OptionRow{
+        .name = "run-path",
+        .environment = "PET_RUN_PATH",
+        .type = ValueType::flag,
+        .group = OptionGroup::program,
+        .help = "PROGRAM is a Python file, whatever its name",
+        .more = "It runs in a fresh Python process and ends as torchrun's children do: an "
+                "exception goes into the error file and gives exit code 1, and no destructors of "
+                "C++ libraries run.",
+    },
+    OptionRow{
+        .name = "local-rank-argument",
+        .type = ValueType::choice,
+        .choices = "auto|dash|underscore|none",
+        .group = OptionGroup::program,
+        .help = "Whether PROGRAM gets its local rank as an argument",
+        .more = "Scripts written for python -m torch.distributed.launch want --local-rank=N or "
+                "--local_rank=N as their first argument. With auto they get the one they declare, "
+                "and no other program gets any; dash and underscore set the one that PROGRAM gets "
+                "in any case.",
+        .default_value = "auto",
+    },
+    OptionRow{
+        .name = "use-env",
+        .type = ValueType::flag,
+        .group = OptionGroup::program,
+        .help = "Like --local-rank-argument=none",
+        .more =
+            "The name that torch.distributed.launch gave it: the local rank is in LOCAL_RANK only.",
+    },
+    OptionRow{
+        .name = "gpus",
+        .aliases = "devices|selected-gpus",
+        .type = ValueType::indexes_or_word,
+        .choices = "all|none",
+        .group = OptionGroup::gpus,
+        .placeholder = "0,2",
+        .help = "GPUs of the job; none makes it a CPU job",
+        .more = "Numbers count among the GPUs that CUDA_VISIBLE_DEVICES leaves visible. Without "
+                "--nproc-per-node a list "
+                "also sets how many workers there are. Paddle's names --devices and "
+                "--selected-gpus are understood.",
+        .default_value = "all",
+    },
+    OptionRow{
+        .name = "xpus",
+        .aliases = "npus",
+        .type = ValueType::text,
+        .group = OptionGroup::gpus,
+        .placeholder = "0,1",
+        .help = "Paddle's lists of other accelerators",
+        .no_effect = "ddprun detects NVIDIA GPUs only; give --nproc-per-node=N",
+    },
+    OptionRow{
+        .name = "gpu-visibility",
+        .type = ValueType::choice,
+        .choices = "all|own",
+        .group = OptionGroup::gpus,
+        .help = "Whether a worker sees all of them or its own",
+        .more =
+            "With all, CUDA_VISIBLE_DEVICES of every worker is the list of the job's GPUs and "
+            "LOCAL_RANK is the "
+            "worker's place in it. With own it is the worker's one GPU, which is then device 0.",
+        .default_value = "all",
+    },
+    OptionRow{
+        .name = "virtual-local-rank",
+        .environment = "PET_VIRTUAL_LOCAL_RANK",
+        .type = ValueType::flag,
+        .group = OptionGroup::gpus,
+        .help = "Every worker sees one GPU and LOCAL_RANK 0",
+        .more = "Implies --gpu-visibility=own. ${local_rank} in arguments, and the folders of the "
+                "logs, keep the real one.",
+    },
+    OptionRow{
+        .name = "output",
+        .type = ValueType::choice,
+        .choices = "prefix|raw|pty|pipe",
+        .group = OptionGroup::streams,
+        .help = "How the workers' output is shown",
+        .more = "prefix marks every line with its rank and gives the workers a terminal where ours "
+                "is one; pty and pipe "
+                "do the same with a terminal, or a pipe, in any case; raw hands them our own "
+                "stdout and stderr, as "
+                "torchrun does.",
+        .default_text = "prefix, raw for one worker",
+    },
+    OptionRow{
+        .name = "stdin",
+        .type = ValueType::choice,
+        .choices = "rank0|all|none",
+        .group = OptionGroup::streams,
+        .help = "Which workers get ddprun's stdin; the others get none",
+        .default_value = "rank0",
+    },
+    OptionRow{
+        .name = "log-dir",
+        .environment = "PET_LOG_DIR",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "FOLDER",
+        .help = "Where --redirects, --tee and error files go",
+        .more = "A run makes a folder RUN there, named by its id and something random, with "
+                "RUN/attempt_N/RANK/stdout.log, stderr.log and error.json for every restart and "
+                "local rank; latest leads to the newest run. No run is ever deleted. /dev/null: no "
+                "files at all.",
+        .default_text = "a new one in TMPDIR where files are wanted",
+    },
+    OptionRow{
+        .name = "redirects",
+        .short_name = 'r',
+        .environment = "PET_REDIRECTS",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "0..3|RANK:0..3,...",
+        .help = "Streams that go to files instead of here: 1 stdout, 2 stderr, 3 both",
+        .more = "One digit is for all workers; 0:3,5:1 names local ranks, the others get 0.",
+        .default_value = "0",
+    },
+    OptionRow{
+        .name = "tee",
+        .short_name = 't',
+        .environment = "PET_TEE",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "0..3|RANK:0..3,...",
+        .help = "Streams that go to files and here: 1 stdout, 2 stderr, 3 both",
+        .more = "Grammar as for --redirects. Their lines begin with torchrun's prefix, [ROLE "
+                "LOCALRANK]: without the blank.",
+        .default_value = "0",
+    },
+    OptionRow{
+        .name = "local-ranks-filter",
+        .environment = "PET_LOCAL_RANKS_FILTER",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "0,1",
+        .help = "Local ranks whose output is shown here",
+        .more = "The others' output goes to their files where they have any, else nowhere.",
+        .default_text = "all",
+    },
+    OptionRow{
+        .name = "rank-filter",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "0,4-7",
+        .help = "Show only the output of these ranks",
+        .more = "Ranks of the whole job. With --local-ranks-filter too, both must hold. Files get "
+                "everything.",
+        .default_text = "all",
+    },
+    OptionRow{
+        .name = "log-line-prefix-template",
+        .environment = "PET_LOG_LINE_PREFIX_TEMPLATE",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "TEXT",
+        .help = "Prefix for each line of a worker; none: no prefix",
+        .more = "${rank}, ${local_rank}, ${role_name} or ${role}, ${hostname} or ${host}, ${round} "
+                "and ${time} (HH:MM:SS.mmm, when the line came) are replaced. The variable "
+                "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE gives a template, too; other names in it "
+                "stay as they are.",
+        .default_text = "[rankN], torchrun's with --tee",
+    },
+    OptionRow{
+        .name = "color",
+        .aliases = "colour",
+        .type = ValueType::choice,
+        .choices = "auto|always|never",
+        .group = OptionGroup::streams,
+        .help = "Prefixes in a colour for each rank",
+        .more = "auto: on a terminal, unless NO_COLOR is set or TERM is dumb.",
+        .default_value = "auto",
+    },
+    OptionRow{
+        .name = "log-max-size",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "BYTES",
+        .help = "Begin a new log file where one would get longer",
+        .more = "K, M and G are powers of 1024. The new file begins with a whole line; older ones "
+                "become stdout.log.1 and so on. With it, redirected output passes through ddprun.",
+        .default_text = "no limit",
+    },
+    OptionRow{
+        .name = "log-keep",
+        .type = ValueType::count,
+        .group = OptionGroup::streams,
+        .placeholder = "N",
+        .help = "How many older files --log-max-size keeps",
+        .default_value = "1",
+    },
+    OptionRow{
+        .name = "bar-interval",
+        .type = ValueType::seconds,
+        .group = OptionGroup::streams,
+        .placeholder = "SECONDS",
+        .help = "In files and pipes: how often a progress bar becomes a line",
+        .more = "A terminal draws progress bars in place. Elsewhere a bar that moves is written as "
+                "a line this often, and when it ends, so that a log shows that the job is alive. "
+                "0: when it ends only.",
+        .default_value = "10",
+    },
+    OptionRow{
+        .name = "log-policy",
+        .type = ValueType::choice,
+        .choices = "drop|block",
+        .group = OptionGroup::streams,
+        .help =
+            "If the reader of ddprun's output is too slow: drop output, or let the workers wait",
+        .more = "Output is dropped where the terminal or reader makes no room within 0.1 s, or the "
+                "disk takes nothing for 2 s; the bytes are counted and reported. With block "
+                "nothing is dropped while the job runs.",
+        .default_value = "drop",
+    },
+    OptionRow{
+        .name = "duplicate-stdout-filters",
+        .environment = "PET_DUPLICATE_STDOUT_FILTERS",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "TEXT,...",
+        .help = "Lines of teed stdout with one of these texts also go to filtered_stdout.log",
+        .more = "Two commas are one in a text.",
+    },
+    OptionRow{
+        .name = "duplicate-stderr-filters",
+        .environment = "PET_DUPLICATE_STDERR_FILTERS",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "TEXT,...",
+        .help = "The same for stderr and filtered_stderr.log",
+    },
+    OptionRow{
+        .name = "logs-specs",
+        .type = ValueType::text,
+        .group = OptionGroup::streams,
+        .placeholder = "NAME",
+        .help = "Accepted for torchrun's sake",
+        .no_effect = "it names a Python plug-in, and there is no Python in ddprun",
+    },
+};
+
+}  // namespace ddprun::launcher

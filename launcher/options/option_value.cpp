@@ -1,0 +1,173 @@
+#include "launcher/options/option_value.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+
+#include "launcher/options/suggest.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr double kSecondsMax = 1e9;
+constexpr double kSecondsLeast = 0.001;
+constexpr std::string_view kSecondsExpected = "seconds, 0 or at least 1ms, as in 30, 0.5 or 500ms";
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+bool is_choice(const OptionRow& row, std::string_view text) {
+  const auto choices = choices_of(row);
+  return std::find(choices.begin(), choices.end(), text) != choices.end();
+}
+
+std::string choice_list(const OptionRow& row) {
+  const auto choices = choices_of(row);
+  return enumerate({choices.begin(), choices.end()});
+}
+
+LaunchError wrong(const std::string& spelling, const std::string& expected) {
+  return usage_error(spelling + ": expected " + expected);
+}
+
+LaunchError wrong_word(const OptionRow& row, std::string_view text, const std::string& spelling,
+                       const std::string& expected) {
+  const auto choices = choices_of(row);
+  const auto meant = nearest(lower(text), {choices.begin(), choices.end()});
+  return wrong(spelling, expected + (meant ? "; did you mean " + *meant + "?" : ""));
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n\r\f\v";
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::string enumerate(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+std::optional<long long> parse_integer(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  long long value = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (ec != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::chrono::milliseconds> parse_seconds(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  const std::string number = lower(text);
+  if (number.starts_with("0x")) return std::nullopt;
+  // Not std::from_chars, nor llround below: they would have every start load libm. The locale is C.
+  char* end = nullptr;
+  errno = 0;
+  double value = std::strtod(number.c_str(), &end);
+  const bool too_small = errno == ERANGE;  // or too large
+  if (end == number.c_str()) return std::nullopt;
+  const std::string_view unit = trimmed(end);
+  if (unit == "ms") {
+    value /= 1000;
+  } else if (unit == "m") {
+    value *= 60;
+  } else if (unit == "h") {
+    value *= 3600;
+  } else if (!unit.empty() && unit != "s") {
+    return std::nullopt;
+  }
+  if (!(value >= 0) || value > kSecondsMax) return std::nullopt;  // nan, too
+  // Rounded to 0 it would switch off what it was meant to shorten.
+  if (value < kSecondsLeast && (value > 0 || too_small)) return std::nullopt;
+  return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(value));
+}
+
+std::optional<std::vector<int>> parse_indexes(std::string_view text) {
+  constexpr long long kIndexMax = 1'000'000;
+  std::vector<int> indexes;
+  while (true) {
+    const auto comma = text.find(',');
+    const auto index = parse_integer(text.substr(0, comma));
+    if (!index || *index < 0 || *index > kIndexMax) return std::nullopt;
+    const int value = static_cast<int>(*index);
+    if (std::find(indexes.begin(), indexes.end(), value) != indexes.end()) return std::nullopt;
+    indexes.push_back(value);
+    if (comma == std::string_view::npos) return indexes;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::optional<bool> parse_flag(std::string_view text) {
+  if (const auto number = parse_integer(text)) return *number != 0;
+  const std::string word = lower(trimmed(text));
+  if (word == "true" || word == "yes" || word == "on") return true;
+  if (word == "false" || word == "no" || word == "off") return false;
+  return std::nullopt;
+}
+
+Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
+                                   const std::string& spelling) {
+  const std::string clean(trimmed(text));
+  switch (row.type) {
+    case ValueType::flag: {
+      const auto flag = parse_flag(text);
+      if (!flag) return wrong(spelling, "1 (on) or 0 (off)");
+      return std::string(*flag ? "1" : "0");
+    }
+    case ValueType::integer:
+      if (!parse_integer(text)) return wrong(spelling, "a whole number");
+      return clean;
+    case ValueType::count: {
+      const auto number = parse_integer(text);
+      if (!number || *number < 0) return wrong(spelling, "a whole number, 0 or more");
+      return clean;
+    }
+    case ValueType::count_or_word: {
+      if (is_choice(row, clean)) return clean;
+      const auto number = parse_integer(text);
+      if (number && *number >= 1) return clean;
+      const auto refused = words_of(row.refused);
+      if (std::find(refused.begin(), refused.end(), lower(clean)) != refused.end())
+        return usage_error(spelling + ": " + std::string(row.why_refused));
+      const std::string expected = "a whole number, 1 or more, or " + choice_list(row);
+      return number ? wrong(spelling, expected) : wrong_word(row, clean, spelling, expected);
+    }
+    case ValueType::indexes_or_word:
+      if (is_choice(row, clean) || parse_indexes(text)) return clean;
+      return wrong_word(row, clean, spelling,
+                        "numbers from 0, each once, as in " + std::string(row.placeholder) +
+                            ", or " + choice_list(row));
+    case ValueType::text:
+      return std::string(text);
+    case ValueType::choice:
+    case ValueType::optional_choice:
+      if (is_choice(row, clean)) return clean;
+      if (is_choice(row, lower(clean))) return lower(clean);  // --log-level=INFO
+      return wrong_word(row, clean, spelling, choice_list(row));
+    case ValueType::seconds:
+      if (!parse_seconds(text)) return wrong(spelling, std::string(kSecondsExpected));
+      return clean;
+    case ValueType::seconds_or_word:
+      if (is_choice(row, clean) || parse_seconds(text)) return clean;
+      return wrong_word(row, clean, spelling,
+                        std::string(kSecondsExpected) + ", or " + choice_list(row));
+  }
+  return wrong(spelling, "another value");
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,40 @@
+// Text -> value for every type of option, with an error that names the option as it was written.
+// Pure.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/options/launch_error.hpp"
+#include "launcher/options/option_table.hpp"
+
+namespace ddprun::launcher {
+
+/// Without blanks and tabs around it.
+std::string_view trimmed(std::string_view text);
+
+/// A decimal integer, with blanks around it and a leading plus allowed as in Python's int().
+std::optional<long long> parse_integer(std::string_view text);
+
+/// `30`, `0.5`, `500ms`, `2m`, `1h`: zero, or from a millisecond to a billion seconds; rounded
+/// to milliseconds.
+std::optional<std::chrono::milliseconds> parse_seconds(std::string_view text);
+
+/// `0,2`: integers from 0, none twice.
+std::optional<std::vector<int>> parse_indexes(std::string_view text);
+
+/// An integer (non-zero is on), or true, yes, on, false, no, off in any case.
+std::optional<bool> parse_flag(std::string_view text);
+
+/// The text as ParsedCommandLine keeps it: without blanks around numbers and words, a flag as "1"
+/// or "0". `spelling` is how the user wrote option and value, for the message.
+Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
+                                   const std::string& spelling);
+
+/// `a, b or c`.
+std::string enumerate(const std::vector<std::string>& words);
+
+}  // namespace ddprun::launcher

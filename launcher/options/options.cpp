@@ -1,0 +1,406 @@
+#include "launcher/options/options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "launcher/options/option_value.hpp"
+#include "launcher/options/signal_names.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr long long kMaxRestartsMax = 1'000'000'000;
+constexpr long long kProcessesMax = 65'536;
+constexpr long long kLogKeepMax = 1'000;
+constexpr long long kPortMax = 65'535;
+constexpr long long kOmpThreadsMax = 65'536;
+constexpr int kExitCodeMax = 255;
+constexpr std::string_view kNoPrefix = "none";
+
+/// Place of a choice's text in the row, which lists them in the enumeration's order.
+template <class Enum>
+Enum choice(const ParsedCommandLine& parsed, std::string_view name) {
+  for (const auto& row : option_table()) {
+    if (row.name != name) continue;
+    const auto choices = choices_of(row);
+    const auto found = std::find(choices.begin(), choices.end(), parsed.text(name));
+    return static_cast<Enum>(found - choices.begin());
+  }
+  return Enum{};
+}
+
+Outcome<int> limited(const ParsedCommandLine& parsed, std::string_view name, long long limit) {
+  const long long number = parsed.integer(name).value_or(0);
+  if (number > limit) {
+    return usage_error(parsed.value(name).spelling + ": at most " + std::to_string(limit) +
+                       " is possible");
+  }
+  return static_cast<int>(number);
+}
+
+Request request_of(const ParsedCommandLine& parsed) {
+  if (parsed.ended_by == "help")
+    return parsed.value("help").spelling == "-h" ? Request::short_help : Request::help;
+  if (parsed.ended_by == "version") return Request::version;
+  if (parsed.ended_by == "man") return Request::man_page;
+  if (parsed.ended_by == "completion") return Request::completion;
+  if (parsed.flag("explain-policy")) return Request::explain_policy;
+  if (!parsed.given("dry-run")) return Request::run;
+  return parsed.text("dry-run") == "json" ? Request::dry_run_json : Request::dry_run;
+}
+
+/// Gives the line to print where others may want to join; empty: none.
+Outcome<std::string> check_nodes(const ParsedCommandLine& parsed) {
+  const std::string text = parsed.text("nnodes");
+  const auto colon = text.find(':');
+  const auto least = parse_integer(text.substr(0, colon));
+  const auto most = colon == std::string::npos ? least : parse_integer(text.substr(colon + 1));
+  const std::string spelling = parsed.value("nnodes").spelling;
+  if (!least || !most || *least < 1 || *most < *least) {
+    return usage_error(spelling + ": expected N or MIN:MAX, 1 or more, as in --nnodes=1");
+  }
+  if (*least != 1)
+    return usage_error(spelling +
+                       ": several nodes: not in this version; leave it out or use --nnodes=1");
+  if (const std::string ips = parsed.text("ips"); ips.find(',') != std::string::npos) {
+    return usage_error(parsed.value("ips").spelling +
+                       ": several nodes: not in this version; leave it out");
+  }
+  if (parsed.integer("node-rank").value_or(0) != 0) {
+    return usage_error(parsed.value("node-rank").spelling +
+                       ": a job of one node has only node rank 0; leave it out");
+  }
+  if (*most == 1) return std::string();
+  return spelling + ": this version runs on this machine alone: other nodes can't join";
+}
+
+Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
+  ProcessCount processes;
+  processes.given = parsed.given("nproc-per-node");
+  if (!processes.given) return processes;
+  const std::string text = parsed.text("nproc-per-node");
+  if (text == "auto") {
+    processes.kind = ProcessCount::Kind::automatic;
+  } else if (text == "cpu") {
+    processes.kind = ProcessCount::Kind::cpu;
+  } else if (text == "gpu") {
+    processes.kind = ProcessCount::Kind::gpu;
+  } else {
+    const auto number = limited(parsed, "nproc-per-node", kProcessesMax);
+    if (!number) return number.error();
+    processes.number = *number;
+  }
+  return processes;
+}
+
+GpuSelection gpu_selection(const ParsedCommandLine& parsed) {
+  GpuSelection selection;
+  selection.given = parsed.given("gpus");
+  selection.spelling = parsed.value("gpus").spelling;
+  const std::string text = parsed.text("gpus");
+  if (text == "none") {
+    selection.kind = GpuSelection::Kind::none;
+  } else if (text != "all") {
+    selection.kind = GpuSelection::Kind::list;
+    selection.list = parse_indexes(text).value_or(std::vector<int>{});
+  }
+  return selection;
+}
+
+/// torchrun's LOGLEVEL: a name or a number of Python's logging. What we don't understand is meant
+/// for others.
+LogLevel log_level(const ParsedCommandLine& parsed, const Environment& environment) {
+  if (parsed.given("log-level")) return choice<LogLevel>(parsed, "log-level");
+  const auto variable = lookup(environment, "LOGLEVEL");
+  if (!variable) return LogLevel::warn;
+  if (const auto number = parse_integer(*variable)) {
+    if (*number <= 0) return LogLevel::warn;
+    if (*number <= 10) return LogLevel::debug;
+    if (*number <= 20) return LogLevel::info;
+    return *number <= 30 ? LogLevel::warn : LogLevel::error;
+  }
+  constexpr std::array<std::pair<std::string_view, LogLevel>, 8> kNames = {{
+      {"TRACE", LogLevel::trace},
+      {"DEBUG", LogLevel::debug},
+      {"INFO", LogLevel::info},
+      {"WARN", LogLevel::warn},
+      {"WARNING", LogLevel::warn},
+      {"ERROR", LogLevel::error},
+      {"CRITICAL", LogLevel::error},
+      {"FATAL", LogLevel::error},
+  }};
+  std::string name = *variable;
+  for (char& c : name) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  const auto found = std::find_if(kNames.begin(), kNames.end(),
+                                  [&](const auto& candidate) { return candidate.first == name; });
+  return found == kNames.end() ? LogLevel::warn : found->second;
+}
+
+Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
+  OmpThreads threads;
+  if (!parsed.given("omp-threads")) return threads;
+  if (parsed.text("omp-threads") == "auto") {
+    threads.kind = OmpThreads::Kind::automatic;
+    return threads;
+  }
+  const auto number = limited(parsed, "omp-threads", kOmpThreadsMax);
+  if (!number) return number.error();
+  threads.kind = OmpThreads::Kind::number;
+  threads.number = *number;
+  return threads;
+}
+
+Outcome<StoreUsers> store_users(const ParsedCommandLine& parsed) {
+  StoreUsers users;
+  const std::string text = parsed.text("store-allow-uid");
+  users.any = text == "any";
+  if (!users.any && !text.empty()) users.uids = parse_indexes(text).value_or(std::vector<int>{});
+  return users;
+}
+
+Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environment& environment) {
+  LogOptions logs;
+  logs.folder = parsed.text("log-dir");
+  auto redirects = parse_stream_map(parsed.text("redirects"), parsed.value("redirects").spelling);
+  if (!redirects) return redirects.error();
+  logs.redirects = std::move(*redirects);
+  auto tee = parse_stream_map(parsed.text("tee"), parsed.value("tee").spelling);
+  if (!tee) return tee.error();
+  logs.tee = std::move(*tee);
+  if (const std::string ranks = parsed.text("local-ranks-filter"); !ranks.empty()) {
+    logs.console_ranks = parse_indexes(ranks);
+    logs.console_ranks_spelling = parsed.value("local-ranks-filter").spelling;
+    if (!logs.console_ranks) {
+      return usage_error(parsed.value("local-ranks-filter").spelling +
+                         ": expected local ranks with commas between them, none twice, as in 0,1");
+    }
+  }
+  logs.prefix_template = parsed.text("log-line-prefix-template");
+  const auto known = check_prefix_template(logs.prefix_template,
+                                           parsed.value("log-line-prefix-template").spelling);
+  if (!known) return known.error();
+  logs.no_prefix = logs.prefix_template == kNoPrefix;
+  // What this variable names and we do not know stays as it is, as under torchrun.
+  if (logs.prefix_template.empty()) {
+    logs.prefix_template =
+        lookup(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE").value_or("");
+  }
+  if (const std::string ranks = parsed.text("rank-filter"); !ranks.empty()) {
+    auto shown = parse_ranks(ranks, parsed.value("rank-filter").spelling);
+    if (!shown) return shown.error();
+    logs.shown_ranks = std::move(*shown);
+    logs.shown_ranks_spelling = parsed.value("rank-filter").spelling;
+  }
+  logs.colour = colour_mode(choice<ColourMode>(parsed, "color"), environment);
+  logs.policy = choice<agent::LogPolicy>(parsed, "log-policy");
+  if (const std::string size = parsed.text("log-max-size"); !size.empty()) {
+    const auto bytes = parse_bytes(size, parsed.value("log-max-size").spelling);
+    if (!bytes) return bytes.error();
+    logs.rotation.bytes_max = *bytes;
+  }
+  const auto keep = limited(parsed, "log-keep", kLogKeepMax);
+  if (!keep) return keep.error();
+  logs.rotation.keep = *keep;
+  logs.bar_interval = parsed.seconds("bar-interval").value_or(logs.bar_interval);
+  logs.stdout_filters = parse_texts(parsed.text("duplicate-stdout-filters"));
+  logs.stderr_filters = parse_texts(parsed.text("duplicate-stderr-filters"));
+  return logs;
+}
+
+/// Everything about signals and how long is waited behind them.
+Outcome<bool> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
+                            LaunchOptions& options) {
+  options.grace_period = parsed.seconds("grace-period").value_or(options.grace_period);
+  options.kill_timeout = parsed.seconds("kill-timeout").value_or(options.kill_timeout);
+  if (!parsed.given("grace-period")) {
+    // torchrun's second variable for the same thing.
+    if (const auto variable = lookup(environment, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")) {
+      const auto seconds = parse_seconds(*variable);
+      if (!seconds) {
+        return usage_error("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=" + *variable +
+                           ": expected a number of seconds, 0 or at least 0.001");
+      }
+      options.grace_period = *seconds;
+    }
+  }
+  auto signals =
+      parse_signals(parsed.text("signals-to-handle"), parsed.value("signals-to-handle").spelling);
+  options.notes.insert(options.notes.end(), signals.notes.begin(), signals.notes.end());
+  if (signals.signals.empty() && !signals.unknown.empty()) {
+    return usage_error(parsed.value("signals-to-handle").spelling + ": unknown signal " +
+                       signals.unknown + "; the usual ones are SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  }
+  if (signals.signals.empty()) {
+    return usage_error(parsed.value("signals-to-handle").spelling +
+                       ": no signal is left that could end the job; the usual ones are "
+                       "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  }
+  options.stop_signals = std::move(signals.signals);
+  auto forward =
+      parse_signals(parsed.text("forward-signals"), parsed.value("forward-signals").spelling);
+  options.notes.insert(options.notes.end(), forward.notes.begin(), forward.notes.end());
+  for (const int signal : forward.signals) {
+    if (std::find(options.stop_signals.begin(), options.stop_signals.end(), signal) !=
+        options.stop_signals.end()) {
+      return usage_error(
+          parsed.value("forward-signals").spelling +
+          ": a signal cannot both end the job and only be passed on; leave it out of "
+          "--signals-to-handle (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)");
+    }
+  }
+  options.forward_signals = std::move(forward.signals);
+  return true;
+}
+
+Outcome<bool> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  const auto restarts = limited(parsed, "max-restarts", kMaxRestartsMax);
+  if (!restarts) return restarts.error();
+  options.max_restarts = *restarts;
+  options.restart_window = parsed.seconds("restart-window").value_or(options.restart_window);
+  options.restart_delay = parsed.seconds("restart-delay");
+  options.minimum_uptime = parsed.seconds("min-uptime").value_or(options.minimum_uptime);
+  if (const std::string codes = parsed.text("no-restart-on"); codes != "none") {
+    options.no_restart_codes = parse_indexes(codes).value_or(std::vector<int>{});
+    for (const int code : options.no_restart_codes) {
+      if (code < 1 || code > kExitCodeMax)
+        return usage_error(parsed.value("no-restart-on").spelling +
+                           ": exit codes of failures are 1 to 255");
+    }
+  }
+  options.exit_code_rule = choice<ExitCodeRule>(parsed, "exit-code");
+  options.report_file = parsed.text("report");
+  if (parsed.given("report") && options.report_file.empty())
+    return usage_error(parsed.value("report").spelling + ": expected a file");
+  if (options.report_file == "-") options.report_file = "/dev/stdout";
+  options.progress_timeout = parsed.seconds("progress-timeout").value_or(options.progress_timeout);
+  options.log_timeout = parsed.seconds("log-timeout").value_or(options.log_timeout);
+  options.on_silence = choice<OnSilence>(parsed, "on-silence");
+  if (options.on_silence == OnSilence::restart && options.log_timeout.count() == 0)
+    return usage_error("--on-silence=restart needs --log-timeout=SECONDS");
+  return true;
+}
+
+Outcome<bool> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  options.standalone = parsed.flag("standalone");
+  options.master_addr = parsed.text("master-addr");
+  options.local_addr = parsed.text("local-addr");
+  if (parsed.given("master-port")) {
+    const auto port = limited(parsed, "master-port", kPortMax);
+    if (!port) return port.error();
+    options.master_port = static_cast<std::uint16_t>(*port);
+  }
+  // torchrun's own default is the text `none`, and scripts pass it on.
+  const std::string id = parsed.text("rdzv-id");
+  if (!id.empty() && id != "none") options.run_id = id;
+
+  options.rdzv_backend = parsed.text("rdzv-backend");
+  const std::vector<std::string> backends{"static", "c10d", "etcd", "etcd-v2"};
+  if (std::find(backends.begin(), backends.end(), options.rdzv_backend) == backends.end()) {
+    return usage_error(parsed.value("rdzv-backend").spelling + ": expected " + enumerate(backends));
+  }
+  if (const std::string endpoint = parsed.text("rdzv-endpoint"); !endpoint.empty()) {
+    auto taken = parse_endpoint(endpoint, parsed.value("rdzv-endpoint").spelling);
+    if (!taken) return taken.error();
+    options.rdzv_endpoint = std::move(*taken);
+  }
+  auto conf = parse_rdzv_conf(parsed.text("rdzv-conf"));
+  if (!conf) return conf.error();
+  options.notes.insert(options.notes.end(), conf->notes.begin(), conf->notes.end());
+  options.rdzv_conf = std::move(*conf);
+
+  options.worker_store = choice<WorkerStore>(parsed, "worker-store");
+  options.containment = choice<Containment>(parsed, "contain");
+  auto users = store_users(parsed);
+  if (!users) return users.error();
+  options.store_users = std::move(*users);
+  return true;
+}
+
+Outcome<bool> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  if (!parsed.program) {
+    const std::string& taken = parsed.last_taken;
+    return usage_error("PROGRAM is missing" + (taken.empty() ? "" : " (" + taken + ")") +
+                       "\n"
+                       "Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]\n"
+                       "Try:   ddprun --nproc-per-node=2 train\n"
+                       "All options: ddprun --help");
+  }
+  if (parsed.program->empty()) {
+    return usage_error("PROGRAM is an empty text: was a shell variable not set?");
+  }
+  if (options.module && options.no_python) {
+    return usage_error(
+        "--module (-m) and --no-python exclude each other: a module runs under Python; leave one "
+        "out");
+  }
+  if (options.run_path && options.module) {
+    return usage_error("--run-path and --module (-m) exclude each other; leave one out");
+  }
+  options.program = *parsed.program;
+  options.arguments = parsed.arguments;
+  return true;
+}
+
+}  // namespace
+
+Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
+                                      const Environment& environment) {
+  LaunchOptions options;
+  options.request = request_of(parsed);
+  options.completion_shell = parsed.text("completion");
+  options.notes = parsed.notes;
+  if (!parsed.ended_by.empty()) return options;
+
+  const auto nodes = check_nodes(parsed);
+  if (!nodes) return nodes.error();
+  if (!nodes->empty()) options.notes.push_back(*nodes);
+  const auto processes = process_count(parsed);
+  if (!processes) return processes.error();
+  options.processes = *processes;
+  options.role = parsed.text("role");
+
+  const auto threads = omp_threads(parsed);
+  if (!threads) return threads.error();
+  options.omp_threads = *threads;
+  if (parsed.given("numa-binding"))
+    options.numa_binding = choice<machine::NumaBinding>(parsed, "numa-binding");
+
+  options.module = parsed.flag("module");
+  options.no_python = parsed.flag("no-python");
+  options.run_path = parsed.flag("run-path");
+  options.local_rank_argument = parsed.flag("use-env")
+                                    ? LocalRankArgument::none
+                                    : choice<LocalRankArgument>(parsed, "local-rank-argument");
+
+  options.gpus = gpu_selection(parsed);
+  options.virtual_local_rank = parsed.flag("virtual-local-rank");
+  options.gpu_visibility = options.virtual_local_rank
+                               ? GpuVisibility::own
+                               : choice<GpuVisibility>(parsed, "gpu-visibility");
+  if (parsed.given("output")) options.output = choice<OutputMode>(parsed, "output");
+  options.standard_input = choice<StdinMode>(parsed, "stdin");
+  auto logs = log_options(parsed, environment);
+  if (!logs) return logs.error();
+  options.logs = std::move(*logs);
+
+  if (const auto taken = take_restarts(parsed, options); !taken) return taken.error();
+  if (const auto taken = take_stopping(parsed, environment, options); !taken) return taken.error();
+  if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();
+  options.log_level = log_level(parsed, environment);
+
+  if (options.request == Request::explain_policy && !parsed.program) return options;
+  if (const auto program = take_program(parsed, options); !program) return program.error();
+  return options;
+}
+
+Outcome<LaunchOptions> parse_launch_options(const std::vector<std::string>& arguments,
+                                            const Environment& environment) {
+  const auto parsed = parse_command_line(option_table(), arguments, environment);
+  if (!parsed) return parsed.error();
+  return launch_options(*parsed, environment);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,140 @@
+// The typed form of the command line. It is filled in one place, from the generic result of the
+// parser.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/options/launch_error.hpp"
+#include "launcher/options/log_options.hpp"
+#include "launcher/options/parser.hpp"
+#include "launcher/options/rdzv_conf.hpp"
+#include "machine/cpus/placement.hpp"
+
+namespace ddprun::launcher {
+
+/// What the user asked for. Everything but `run` ends without starting a worker.
+enum class Request {
+  run,
+  dry_run,
+  dry_run_json,
+  explain_policy,
+  help,
+  short_help,
+  version,
+  man_page,
+  completion
+};
+
+/// --nproc-per-node before the machine was looked at.
+struct ProcessCount {
+  enum class Kind { number, automatic, cpu, gpu } kind = Kind::number;
+  int number = 1;      ///< at least 1; only for Kind::number
+  bool given = false;  ///< false: not given, so 1
+};
+
+/// --gpus before the machine was looked at.
+struct GpuSelection {
+  enum class Kind { all, none, list } kind = Kind::all;
+  std::vector<int>
+      list;  ///< places in the list of visible GPUs, each at most once; only for Kind::list
+  bool given = false;
+  std::string spelling{};  ///< as typed, with the value; empty: not given
+};
+
+enum class GpuVisibility { all, own };
+enum class OutputMode { prefix, raw, pty, pipe };
+enum class StdinMode { rank0, all, none };
+enum class LogLevel { trace, debug, info, warn, error, off };
+using machine::NumaBinding;
+/// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
+enum class LocalRankArgument { automatic, dash, underscore, none };
+enum class WorkerStore { agent, rank0 };
+
+/// --contain, in the order of its choices.
+enum class Containment { automatic, tree, cgroup, pidns };
+/// What a failed job ends with: the culprit's own exit code, or 1.
+enum class ExitCodeRule { first, one };
+
+/// --on-silence: what follows when nothing is printed for --log-timeout.
+enum class OnSilence { report, restart };
+
+/// --omp-threads.
+struct OmpThreads {
+  enum class Kind { as_torchrun, automatic, number } kind = Kind::as_torchrun;
+  int number = 1;  ///< only for Kind::number
+};
+
+/// Which other users may use the store; our own uid and root always may.
+struct StoreUsers {
+  bool any = false;
+  std::vector<int> uids;
+};
+
+struct LaunchOptions {
+  Request request = Request::run;
+  std::string completion_shell;  ///< bash, zsh or fish, for Request::completion
+
+  ProcessCount processes;
+  OmpThreads omp_threads;
+  std::optional<machine::NumaBinding> numa_binding;
+  int max_restarts = 0;
+  std::chrono::milliseconds restart_window{0};             ///< 0: the whole job
+  std::optional<std::chrono::milliseconds> restart_delay;  ///< empty: automatic
+  std::chrono::milliseconds minimum_uptime{0};
+  std::vector<int> no_restart_codes;
+  ExitCodeRule exit_code_rule = ExitCodeRule::first;
+  std::string report_file;                        ///< empty: not given
+  std::chrono::milliseconds progress_timeout{0};  ///< 0: no worker is watched
+  std::chrono::milliseconds log_timeout{0};       ///< 0: no worker is watched
+  OnSilence on_silence = OnSilence::report;       ///< at its end
+  std::string role = "default";
+
+  bool standalone = false;
+  std::string master_addr;                   ///< empty: not given
+  std::optional<std::uint16_t> master_port;  ///< empty: not given
+  std::optional<std::string> run_id;         ///< empty: not given
+  std::string local_addr;                    ///< empty: not given
+  std::string rdzv_backend = "static";
+  std::optional<RdzvEndpoint> rdzv_endpoint;  ///< empty: not given
+  RdzvConf rdzv_conf;
+  WorkerStore worker_store = WorkerStore::agent;
+  Containment containment = Containment::automatic;
+  StoreUsers store_users;
+
+  bool module = false;     ///< PROGRAM is a Python module
+  bool no_python = false;  ///< never run PROGRAM under Python
+  bool run_path = false;   ///< PROGRAM is a Python file, whatever its name
+  LocalRankArgument local_rank_argument = LocalRankArgument::automatic;
+  std::string program;
+  std::vector<std::string> arguments;  ///< untouched: never looked at
+
+  GpuSelection gpus;
+  GpuVisibility gpu_visibility = GpuVisibility::all;
+  bool virtual_local_rank = false;   ///< LOCAL_RANK is 0 everywhere; gpu_visibility is own then
+  std::optional<OutputMode> output;  ///< empty: chosen by the number of workers
+  StdinMode standard_input = StdinMode::rank0;
+  LogOptions logs;
+  std::chrono::milliseconds grace_period{30'000};
+  std::chrono::milliseconds kill_timeout{10'000};
+  std::vector<int> stop_signals;     ///< those that end the job; never empty
+  std::vector<int> forward_signals;  ///< those that only the workers get
+  LogLevel log_level = LogLevel::warn;
+
+  /// Lines to print once on our stderr before anything starts: options without effect, empty
+  /// variables.
+  std::vector<std::string> notes;
+};
+
+/// Checks what no single row can check and gives the values their types.
+Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
+                                      const Environment& environment);
+
+/// Parses the real table: `arguments` without the program's own name.
+Outcome<LaunchOptions> parse_launch_options(const std::vector<std::string>& arguments,
+                                            const Environment& environment);
+
+}  // namespace ddprun::launcher

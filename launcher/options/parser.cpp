@@ -1,0 +1,317 @@
+#include "launcher/options/parser.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "launcher/options/option_value.hpp"
+#include "launcher/options/other_launchers.hpp"
+#include "launcher/options/suggest.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+/// Underscores and dashes are the same in a long name.
+std::string dashed(std::string_view name) {
+  std::string result(name);
+  std::replace(result.begin(), result.end(), '_', '-');
+  return result;
+}
+
+bool looks_like_an_option(const std::string& token) { return token.size() > 1 && token[0] == '-'; }
+
+/// argparse's rule: what begins with a dash is no value, except a number and what contains a blank.
+bool can_be_a_value(const std::string& token) {
+  if (!looks_like_an_option(token)) return true;
+  if (token.find(' ') != std::string::npos) return true;
+  const auto digits = token.find_first_not_of("0123456789.", 1);
+  return digits == std::string::npos && token.find_first_of("0123456789") != std::string::npos;
+}
+
+}  // namespace
+
+ParsedCommandLine::ParsedCommandLine(std::span<const OptionRow> table)
+    : table_(table), values_(table.size()) {}
+
+std::size_t ParsedCommandLine::index(std::string_view name) const {
+  const auto row = std::find_if(table_.begin(), table_.end(),
+                                [&](const OptionRow& candidate) { return candidate.name == name; });
+  DDPRUN_ASSERT(row != table_.end(), "an option was asked for that is not in the table");
+  return static_cast<std::size_t>(row - table_.begin());
+}
+
+const OptionValue& ParsedCommandLine::value(std::string_view name) const {
+  return values_[index(name)];
+}
+
+bool ParsedCommandLine::given(std::string_view name) const {
+  const auto source = value(name).source;
+  return source == OptionValue::Source::environment || source == OptionValue::Source::command_line;
+}
+
+bool ParsedCommandLine::flag(std::string_view name) const {
+  DDPRUN_ASSERT(table_[index(name)].type == ValueType::flag, "this option is no flag");
+  return value(name).text == "1";
+}
+
+std::optional<long long> ParsedCommandLine::integer(std::string_view name) const {
+  if (value(name).source == OptionValue::Source::none) return std::nullopt;
+  return parse_integer(value(name).text);
+}
+
+std::optional<std::chrono::milliseconds> ParsedCommandLine::seconds(std::string_view name) const {
+  const ValueType type = table_[index(name)].type;
+  DDPRUN_ASSERT(type == ValueType::seconds || type == ValueType::seconds_or_word,
+                "this option is no duration");
+  if (value(name).source == OptionValue::Source::none) return std::nullopt;
+  return parse_seconds(value(name).text);
+}
+
+std::string ParsedCommandLine::text(std::string_view name) const { return value(name).text; }
+
+/// One walk over one command line.
+class CommandLineParser {
+ public:
+  CommandLineParser(std::span<const OptionRow> table, const std::vector<std::string>& arguments)
+      : table_(table), arguments_(arguments), parsed_(table) {}
+
+  Outcome<ParsedCommandLine> run(const Environment& environment);
+
+ private:
+  using Step = Outcome<bool>;  // false: stop here
+
+  Step walk();
+  Step long_option(const std::string& token);
+  Step short_options(const std::string& token);
+  Step take(std::size_t row, const std::string& spelling, std::optional<std::string> value);
+  Step missing_value(const OptionRow& row, const std::string& spelling) const;
+  Outcome<std::size_t> find_long(const std::string& spelling) const;
+  LaunchError unknown(const std::string& spelling) const;
+  std::string mpirun_workers(const std::string& token) const;
+  std::string typed_value() const;
+  void take_program();
+  Step read_environment(const Environment& environment);
+  void fill_defaults_and_notes();
+
+  std::span<const OptionRow> table_;
+  const std::vector<std::string>& arguments_;
+  std::size_t next_ = 0;
+  ParsedCommandLine parsed_;
+};
+
+Outcome<ParsedCommandLine> CommandLineParser::run(const Environment& environment) {
+  if (const auto walked = walk(); !walked) return walked.error();
+  if (parsed_.ended_by.empty()) {
+    if (const auto read = read_environment(environment); !read) return read.error();
+  }
+  fill_defaults_and_notes();
+  return std::move(parsed_);
+}
+
+CommandLineParser::Step CommandLineParser::walk() {
+  while (next_ < arguments_.size()) {
+    const std::string& token = arguments_[next_];
+    if (token == "--") {
+      ++next_;
+      if (next_ < arguments_.size()) {
+        parsed_.program = arguments_[next_++];
+        parsed_.arguments.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_),
+                                 arguments_.end());
+      }
+      return false;
+    }
+    if (!looks_like_an_option(token)) {
+      take_program();
+      return false;
+    }
+    ++next_;
+    const auto step = token.starts_with("--") ? long_option(token) : short_options(token);
+    if (!step || !*step) return step;
+  }
+  return false;
+}
+
+/// `-n 2`, `-np 2` and `-n2` are mpirun's: the number; empty: it is not one of them.
+std::string CommandLineParser::mpirun_workers(const std::string& token) const {
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  if (!token.starts_with("-n")) return "";
+  const std::string_view rest = std::string_view(token).substr(token.starts_with("-np") ? 3 : 2);
+  if (is_number(rest)) return std::string(rest);
+  if (!rest.empty()) return "";
+  return next_ < arguments_.size() && is_number(arguments_[next_]) ? arguments_[next_] : "N";
+}
+
+/// What is written after the = of the option just met, else the next word where it is a number.
+std::string CommandLineParser::typed_value() const {
+  const std::string& token = arguments_[next_ - 1];
+  if (const auto equals = token.find('='); equals != std::string::npos)
+    return token.substr(equals + 1);
+  const bool number = next_ < arguments_.size() && parse_integer(arguments_[next_]);
+  return number ? arguments_[next_] : "";
+}
+
+/// PROGRAM without `--` before it: one directly behind it is ours then, and removed. The rest is
+/// not looked at.
+void CommandLineParser::take_program() {
+  parsed_.program = arguments_[next_++];
+  if (next_ < arguments_.size() && arguments_[next_] == "--") ++next_;
+  parsed_.arguments.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_),
+                           arguments_.end());
+}
+
+CommandLineParser::Step CommandLineParser::long_option(const std::string& token) {
+  const auto equals = token.find('=');
+  const std::string spelling = token.substr(0, equals);
+  const auto row = find_long(spelling);
+  if (!row) return row.error();
+  std::optional<std::string> value;
+  if (equals != std::string::npos) value = token.substr(equals + 1);
+  return take(*row, spelling, std::move(value));
+}
+
+Outcome<std::size_t> CommandLineParser::find_long(const std::string& spelling) const {
+  const std::string name = dashed(std::string_view(spelling).substr(2));
+  std::vector<std::size_t> begins;
+  std::vector<std::string> candidates;
+  for (std::size_t i = 0; i < table_.size(); ++i) {
+    // The row's name where it begins so, else the first of its other names that does.
+    std::string_view match = table_[i].name.starts_with(name) ? table_[i].name : "";
+    if (table_[i].name == name) return i;
+    for (const auto alias : words_of(table_[i].aliases)) {
+      if (alias == name) return i;
+      if (match.empty() && alias.starts_with(name)) match = alias;
+    }
+    if (name.empty() || match.empty()) continue;
+    begins.push_back(i);
+    candidates.push_back("--" + std::string(match));
+  }
+  if (begins.size() == 1) return begins.front();
+  if (begins.empty()) return unknown(spelling);
+  return usage_error(spelling + " is ambiguous: it could be " + enumerate(candidates));
+}
+
+/// `-m`, `-r3`, `-r=3`, `-r 3`, and several flags behind one dash.
+CommandLineParser::Step CommandLineParser::short_options(const std::string& token) {
+  for (std::size_t i = 1; i < token.size(); ++i) {
+    const auto row = std::find_if(table_.begin(), table_.end(), [&](const OptionRow& candidate) {
+      return candidate.short_name != '\0' && candidate.short_name == token[i];
+    });
+    if (row == table_.end()) return unknown(token);
+    const auto index = static_cast<std::size_t>(row - table_.begin());
+    const std::string spelling = std::string("-") + token[i];
+    std::optional<std::string> value;
+    const bool last = i + 1 == token.size();
+    const bool takes_rest = !last && (row->type != ValueType::flag || token[i + 1] == '=');
+    if (takes_rest) value = token.substr(token[i + 1] == '=' ? i + 2 : i + 1);
+    const auto step = take(index, spelling, std::move(value));
+    if (!step || !*step || takes_rest) return step;
+  }
+  return true;
+}
+
+CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::string& spelling,
+                                                std::optional<std::string> value) {
+  const OptionRow& row = table_[index];
+  OptionValue& slot = parsed_.values_[index];
+  slot.source = OptionValue::Source::command_line;
+  slot.spelling = spelling;
+  if (row.type == ValueType::flag) {
+    if (value) return usage_error(spelling + " takes no value: write " + spelling + " alone");
+    slot.text = "1";
+  } else {
+    if (!value && row.type == ValueType::optional_choice)
+      value = std::string(choices_of(row).front());
+    if (!value) {
+      if (next_ >= arguments_.size() || !can_be_a_value(arguments_[next_])) {
+        return missing_value(row, spelling);
+      }
+      value = arguments_[next_++];
+      if (next_ == arguments_.size() && row.type == ValueType::text)
+        parsed_.last_taken = spelling + " took " + *value;
+    }
+    slot.spelling = spelling + (spelling.size() > 2 ? "=" : " ") + *value;
+    auto text = checked_value(row, *value, slot.spelling);
+    if (!text) return text.error();
+    slot.text = std::move(*text);
+  }
+  if (row.ends) {
+    parsed_.ended_by = row.name;
+    return false;
+  }
+  return true;
+}
+
+CommandLineParser::Step CommandLineParser::missing_value(const OptionRow& row,
+                                                         const std::string& spelling) const {
+  const std::string hint = value_hint(row).substr(1);
+  std::string message =
+      spelling + " needs a value: " + spelling + (spelling.size() > 2 ? "=" : " ") + hint;
+  if (next_ < arguments_.size() && arguments_[next_] != "--") {
+    message += " (a value that begins with a dash is written after =, as in --" +
+               std::string(row.name) + "=" + arguments_[next_] + ")";
+  }
+  return usage_error(std::move(message));
+}
+
+LaunchError CommandLineParser::unknown(const std::string& spelling) const {
+  if (const auto workers = mpirun_workers(spelling); !workers.empty())
+    return usage_error("unknown option " + spelling + "; did you mean --nproc-per-node=" + workers +
+                       "?");
+  std::vector<std::string> known;
+  for (const auto& row : table_) {
+    known.emplace_back(row.name);
+    for (const auto alias : words_of(row.aliases)) known.emplace_back(alias);
+  }
+  const auto first = spelling.find_first_not_of('-');
+  const auto name = first == std::string::npos ? std::string() : dashed(spelling.substr(first));
+  const auto meant = nearest(name.substr(0, name.find('=')), known);
+  std::string message = "unknown option " + spelling;
+  if (const auto other = instead_of_option(name, typed_value()); !other.empty())
+    return usage_error(message + other);
+  message += meant ? "; did you mean --" + *meant + "?" : "; ddprun --help shows all options";
+  return usage_error(message + " (PROGRAM's own options go after PROGRAM)");
+}
+
+CommandLineParser::Step CommandLineParser::read_environment(const Environment& environment) {
+  for (std::size_t i = 0; i < table_.size(); ++i) {
+    const OptionRow& row = table_[i];
+    OptionValue& slot = parsed_.values_[i];
+    if (row.environment.empty() || slot.source != OptionValue::Source::none) continue;
+    const auto variable = lookup(environment, row.environment);
+    if (!variable) continue;
+    const std::string name(row.environment);
+    if (variable->empty()) {
+      parsed_.notes.push_back(name + " is empty and counts as not set");
+      continue;
+    }
+    slot.spelling = name + "=" + *variable;
+    auto text = checked_value(row, *variable, slot.spelling);
+    if (!text) return text.error();
+    slot.text = std::move(*text);
+    slot.source = OptionValue::Source::environment;
+  }
+  return true;
+}
+
+void CommandLineParser::fill_defaults_and_notes() {
+  for (std::size_t i = 0; i < table_.size(); ++i) {
+    const OptionRow& row = table_[i];
+    OptionValue& slot = parsed_.values_[i];
+    if (slot.source == OptionValue::Source::none) {
+      if (row.default_value.empty()) continue;
+      slot.text = std::string(row.default_value);
+      slot.source = OptionValue::Source::row_default;
+    } else if (!row.no_effect.empty()) {
+      parsed_.notes.push_back(slot.spelling + " has no effect here: " + std::string(row.no_effect));
+    }
+  }
+}
+
+Outcome<ParsedCommandLine> parse_command_line(std::span<const OptionRow> table,
+                                              const std::vector<std::string>& arguments,
+                                              const Environment& environment) {
+  return CommandLineParser(table, arguments).run(environment);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,67 @@
+// Command line and environment -> values of the rows of an option table. Pure; keeps argparse's
+// contract: `--x v`, `--x=v`,
+// `-r3`, `-r 3`, unambiguous prefixes, the last one wins, parsing stops at PROGRAM and what follows
+// is never looked at.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/options/environment.hpp"
+#include "launcher/options/launch_error.hpp"
+#include "launcher/options/option_table.hpp"
+
+namespace ddprun::launcher {
+
+/// The value of one row, with where it comes from.
+struct OptionValue {
+  enum class Source { none, row_default, environment, command_line } source = Source::none;
+  std::string text;      ///< checked against the row's type; a flag's is "1" or "0"
+  std::string spelling;  ///< for messages: `--max-restarts=3`, `PET_MAX_RESTARTS=3`
+};
+
+/// What the parser makes of a command line. Rows are asked for by their name in the table; asking
+/// for a name that is not there, or for another type than the row's, is a bug of ours and aborts.
+class ParsedCommandLine {
+ public:
+  explicit ParsedCommandLine(std::span<const OptionRow> table);
+
+  /// Somebody said it: the command line or a variable.
+  [[nodiscard]] bool given(std::string_view name) const;
+  [[nodiscard]] bool flag(std::string_view name) const;
+  /// For ValueType::integer and ::count; empty when there is neither a value nor a default.
+  [[nodiscard]] std::optional<long long> integer(std::string_view name) const;
+  /// For ValueType::seconds and ::seconds_or_word; empty for a word.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(std::string_view name) const;
+  /// The text as given, of any type; empty when there is none.
+  [[nodiscard]] std::string text(std::string_view name) const;
+  [[nodiscard]] const OptionValue& value(std::string_view name) const;
+
+  /// Name of the row with `ends` (--help, --version) that was met; the rest of the line was then
+  /// not looked at.
+  std::string_view ended_by;
+  std::optional<std::string> program;
+  std::vector<std::string> arguments;  ///< all that follows PROGRAM
+  std::vector<std::string> notes;      ///< to print once on stderr
+  /// `--log-dir took train.py`: where an option's value was the last word, so that it may have been
+  /// meant as PROGRAM; else empty.
+  std::string last_taken;
+
+ private:
+  friend class CommandLineParser;
+  [[nodiscard]] std::size_t index(std::string_view name) const;
+
+  std::span<const OptionRow> table_;
+  std::vector<OptionValue> values_;  ///< one for each row
+};
+
+/// `arguments` are those behind our own name. A missing PROGRAM is not an error here.
+Outcome<ParsedCommandLine> parse_command_line(std::span<const OptionRow> table,
+                                              const std::vector<std::string>& arguments,
+                                              const Environment& environment);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,175 @@
+#include "launcher/options/rdzv_conf.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "launcher/options/option_value.hpp"
+#include "launcher/options/suggest.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+enum class KeyType { seconds, count, boolean, text };
+
+struct KnownKey {
+  std::string_view name;
+  KeyType type;
+};
+
+// Every key that one of torchrun's backends reads.
+constexpr std::array kKnownKeys = {
+    KnownKey{"timeout", KeyType::seconds},
+    KnownKey{"join_timeout", KeyType::seconds},
+    KnownKey{"last_call_timeout", KeyType::seconds},
+    KnownKey{"close_timeout", KeyType::seconds},
+    KnownKey{"heartbeat_timeout", KeyType::seconds},
+    KnownKey{"keep_alive_interval", KeyType::seconds},
+    KnownKey{"keep_alive_max_attempt", KeyType::count},
+    KnownKey{"read_timeout", KeyType::seconds},
+    KnownKey{"is_host", KeyType::boolean},
+    KnownKey{"store_type", KeyType::text},
+    KnownKey{"protocol", KeyType::text},
+    KnownKey{"ssl_cert", KeyType::text},
+    KnownKey{"ssl_cert_key", KeyType::text},
+    KnownKey{"ca_cert", KeyType::text},
+    KnownKey{"cert", KeyType::text},
+    KnownKey{"key", KeyType::text},
+    KnownKey{"cacert", KeyType::text},
+    KnownKey{"etcd_prefix", KeyType::text},
+    KnownKey{"rank", KeyType::count},
+};
+
+bool is_boolean(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  constexpr std::array kWords = {"1", "true", "t", "yes", "y", "0", "false", "f", "no", "n"};
+  return std::any_of(kWords.begin(), kWords.end(), [&](const char* word) { return lower == word; });
+}
+
+/// What the value should have been; empty: it is that.
+std::string_view wanted(KeyType type, std::string_view value) {
+  switch (type) {
+    case KeyType::seconds: {
+      const auto seconds = parse_seconds(value);
+      return seconds && seconds->count() > 0 ? "" : "a positive number of seconds";
+    }
+    case KeyType::count: {
+      const auto count = parse_integer(value);
+      return count && *count >= 0 ? "" : "a number, 0 or more";
+    }
+    case KeyType::boolean:
+      return is_boolean(value) ? "" : "true or false";
+    case KeyType::text:
+      break;
+  }
+  return "";
+}
+
+std::string unknown_key_note(const std::string& key) {
+  std::vector<std::string> names;
+  for (const KnownKey& known : kKnownKeys) names.emplace_back(known.name);
+  std::string dashless = key;
+  std::replace(dashless.begin(), dashless.end(), '-', '_');
+  const auto meant = nearest(dashless, names);
+  return "--rdzv-conf: unknown key " + key +
+         (meant ? "; did you mean " + *meant + "?" : "; it is ignored");
+}
+
+Outcome<RdzvConf::Setting> setting(std::string_view text) {
+  const auto equals = text.find('=');
+  const auto key = trimmed(text.substr(0, equals));
+  const auto value =
+      equals == std::string_view::npos ? std::string_view() : trimmed(text.substr(equals + 1));
+  if (key.empty() || value.empty()) {
+    return usage_error("--rdzv-conf: expected KEY=VALUE,KEY=VALUE but found '" + std::string(text) +
+                       "', as in --rdzv-conf=join_timeout=60,read_timeout=30");
+  }
+  return RdzvConf::Setting{std::string(key), std::string(value)};
+}
+
+bool host_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':' ||
+         c == '-' || c == '%';  // `%`: the interface of a link-local address
+}
+
+}  // namespace
+
+std::optional<std::string> RdzvConf::value(std::string_view key) const {
+  for (const Setting& setting : settings) {
+    if (setting.key == key) return setting.value;
+  }
+  return std::nullopt;
+}
+
+Outcome<RdzvConf> parse_rdzv_conf(std::string_view text) {
+  RdzvConf conf;
+  text = trimmed(text);
+  if (text.empty()) return conf;
+  while (true) {
+    const auto comma = text.find(',');
+    auto parsed = setting(text.substr(0, comma));
+    if (!parsed) return parsed.error();
+    const auto same =
+        std::find_if(conf.settings.begin(), conf.settings.end(),
+                     [&](const RdzvConf::Setting& old) { return old.key == parsed->key; });
+    const bool repeated = same != conf.settings.end();
+    const auto known = std::find_if(kKnownKeys.begin(), kKnownKeys.end(),
+                                    [&](const KnownKey& row) { return row.name == parsed->key; });
+    if (known == kKnownKeys.end()) {
+      if (!repeated) conf.notes.push_back(unknown_key_note(parsed->key));
+    } else if (const auto want = wanted(known->type, parsed->value); !want.empty()) {
+      return usage_error("--rdzv-conf: " + parsed->key + " is " + std::string(want) + ", not '" +
+                         parsed->value + "'");
+    }
+    if (repeated) {
+      same->value = parsed->value;
+    } else {
+      conf.settings.push_back(std::move(*parsed));
+    }
+    if (comma == std::string_view::npos) return conf;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Outcome<RdzvEndpoint> parse_endpoint(std::string_view text, const std::string& spelling) {
+  const auto refuse = [&](const std::string& why) {
+    return usage_error(spelling + ": " + why + "; expected HOST, HOST:PORT or [IPV6]:PORT");
+  };
+  RdzvEndpoint endpoint;
+  text = trimmed(text);
+  if (text.empty()) {
+    endpoint.host = "localhost";
+    return endpoint;
+  }
+  std::string_view host = text;
+  std::optional<std::string_view> port;
+  if (text.front() == '[') {
+    const auto close = text.find(']');
+    if (close == std::string_view::npos) return refuse("the bracket is not closed");
+    host = text.substr(1, close - 1);
+    const auto rest = text.substr(close + 1);
+    if (!rest.empty() && rest.front() != ':') return refuse("what stands behind ] is no :PORT");
+    if (!rest.empty()) port = rest.substr(1);
+  } else if (const auto colon = text.rfind(':');
+             colon != std::string_view::npos && text.find(':') == colon) {
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+  }
+  if (host.empty()) return refuse("the host is missing");
+  if (!std::all_of(host.begin(), host.end(), host_character))
+    return refuse("'" + std::string(host) + "' is no host name");
+  endpoint.host = std::string(host);
+  if (!port) return endpoint;
+  const bool digits = !port->empty() && port->size() <= 5 &&
+                      port->find_first_not_of("0123456789") == std::string_view::npos;
+  const auto number = digits ? parse_integer(*port) : std::nullopt;
+  if (!number || *number > 65535) {
+    return refuse("'" + std::string(*port) + "' is no port (0 to 65535)");
+  }
+  endpoint.port = static_cast<std::uint16_t>(*number);
+  return endpoint;
+}
+
+}  // namespace ddprun::launcher

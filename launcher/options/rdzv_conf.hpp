@@ -1,0 +1,42 @@
+// The two small grammars of the rendezvous options: --rdzv-conf=KEY=VALUE,... and
+// --rdzv-endpoint=HOST[:PORT]. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/options/launch_error.hpp"
+
+namespace ddprun::launcher {
+
+/// What --rdzv-conf says; the last of equal keys counts.
+struct RdzvConf {
+  struct Setting {
+    std::string key;
+    std::string value;
+    friend bool operator==(const Setting&, const Setting&) = default;
+  };
+  std::vector<Setting> settings;   ///< in the order given, each key once
+  std::vector<std::string> notes;  ///< to print once: unknown keys, with the nearest known one
+
+  [[nodiscard]] std::optional<std::string> value(std::string_view key) const;
+};
+
+/// `k1=v1,k2=v2` as torchrun reads it: split at commas and at the first `=`, blanks trimmed, an
+/// empty text is empty settings. An empty key or value is an error; so is a known time-out that is
+/// no positive number. Unknown keys are kept and noted: public command lines carry such keys.
+Outcome<RdzvConf> parse_rdzv_conf(std::string_view text);
+
+struct RdzvEndpoint {
+  std::string host;                   ///< without brackets
+  std::optional<std::uint16_t> port;  ///< empty: not given
+};
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port`. An empty text is `localhost` without a port.
+/// `spelling` is how the user wrote it, for the message.
+Outcome<RdzvEndpoint> parse_endpoint(std::string_view text, const std::string& spelling);
+
+}  // namespace ddprun::launcher

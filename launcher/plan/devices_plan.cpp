@@ -1,0 +1,144 @@
+#include "launcher/plan/devices_plan.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/options/option_value.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+std::vector<std::string> entries_of(const std::string& list) {
+  constexpr std::string_view kBlanks = " \t";
+  std::vector<std::string> entries;
+  std::size_t begin = 0;
+  while (begin <= list.size()) {
+    const auto end = std::min(list.find(',', begin), list.size());
+    std::string entry = list.substr(begin, end - begin);
+    entry.erase(0, std::min(entry.find_first_not_of(kBlanks), entry.size()));
+    entry.erase(entry.find_last_not_of(kBlanks) + 1);
+    entries.push_back(std::move(entry));
+    begin = end + 1;
+  }
+  return entries;
+}
+
+/// What CUDA makes of one entry: a GPU's number, a GPU by the beginning of its UUID, or a MIG
+/// instance.
+bool names_a_gpu(const machine::GpuDiscovery& discovered, const std::string& entry) {
+  if (entry.starts_with("MIG-")) return !discovered.gpus.empty();
+  if (entry.starts_with("GPU-")) {
+    const auto matches = [&](const machine::Gpu& gpu) {
+      return gpu.uuid.empty() || gpu.uuid.starts_with(entry);
+    };
+    return std::any_of(discovered.gpus.begin(), discovered.gpus.end(), matches);
+  }
+  const auto index = parse_integer(entry);
+  return index && *index >= 0 && *index < static_cast<long long>(discovered.gpus.size());
+}
+
+std::string joined(const std::vector<std::string>& entries) {
+  std::string text;
+  for (const auto& entry : entries) text += (text.empty() ? "" : ",") + entry;
+  return text;
+}
+
+}  // namespace
+
+VisibleGpus visible_gpus(const machine::GpuDiscovery& discovered,
+                         const std::optional<std::string>& cuda_visible_devices) {
+  VisibleGpus visible;
+  if (!cuda_visible_devices) {
+    for (std::size_t i = 0; i < discovered.gpus.size(); ++i)
+      visible.entries.push_back(std::to_string(i));
+    return visible;
+  }
+  const std::string spelling = "CUDA_VISIBLE_DEVICES=" + *cuda_visible_devices;
+  if (discovered.gpus.empty()) return visible;
+  for (auto& entry : entries_of(*cuda_visible_devices)) {
+    if (!names_a_gpu(discovered, entry)) {
+      // -1 and the empty text are how people hide all GPUs.
+      if (!entry.empty() && entry != "-1") {
+        visible.note = spelling + ": " + entry +
+                       " is no GPU of this machine; CUDA ignores it and what follows it";
+      }
+      break;
+    }
+    if (std::find(visible.entries.begin(), visible.entries.end(), entry) != visible.entries.end()) {
+      visible.entries.clear();
+      visible.note = spelling + " names " + entry + " twice: CUDA then sees no GPU at all";
+      break;
+    }
+    visible.entries.push_back(std::move(entry));
+  }
+  return visible;
+}
+
+std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devices) {
+  std::vector<std::string> entries = entries_of(cuda_visible_devices);
+  const auto end = std::find_if(entries.begin(), entries.end(), [](const std::string& entry) {
+    return entry.empty() || entry == "-1";
+  });
+  entries.erase(end, entries.end());
+  return entries;
+}
+
+Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
+                                  const std::optional<std::string>& cuda_visible_devices,
+                                  const GpuSelection& selection) {
+  DevicesPlan plan;
+  if (selection.kind == GpuSelection::Kind::none) {
+    plan.cpu_job = true;
+    return plan;
+  }
+  VisibleGpus visible = visible_gpus(discovered, cuda_visible_devices);
+  if (!visible.note.empty()) plan.notes.push_back(std::move(visible.note));
+  plan.source = discovered.source;
+  if (selection.kind == GpuSelection::Kind::all) {
+    plan.chosen = std::move(visible.entries);
+    return plan;
+  }
+  const auto count = static_cast<int>(visible.entries.size());
+  for (const int place : selection.list) {
+    if (place < count) {
+      plan.chosen.push_back(visible.entries[static_cast<std::size_t>(place)]);
+      continue;
+    }
+    const std::string number = std::to_string(place);
+    const std::string names = selection.spelling + " names GPU " + number + ", but ";
+    // Elsewhere (Lightning) --devices=2 is a number of devices.
+    const std::string count_meant =
+        selection.list.size() == 1 && place > 1
+            ? "; for " + (place == 2 ? "two" : number) + " workers: --nproc-per-node=" + number
+            : "";
+    if (count == 0) {
+      return usage_error(names + no_gpu(discovered, cuda_visible_devices) +
+                         "; --gpus=none makes it a CPU job" + count_meant);
+    }
+    return usage_error(names + std::to_string(count) + (count == 1 ? " is" : " are") +
+                       " visible, counted from 0 (" + joined(visible.entries) + ")" + count_meant);
+  }
+  return plan;
+}
+
+std::string no_gpu(const machine::GpuDiscovery& discovered,
+                   const std::optional<std::string>& cuda_visible_devices) {
+  if (!discovered.gpus.empty() && cuda_visible_devices) {
+    return "CUDA_VISIBLE_DEVICES=" + *cuda_visible_devices + " leaves no GPU visible";
+  }
+  return "no GPU was found (looked for " + discovered.looked_for + ")";
+}
+
+std::optional<std::string> worker_cuda_visible_devices(
+    const DevicesPlan& devices, const std::optional<std::string>& cuda_visible_devices,
+    const GpuSelection& selection, GpuVisibility visibility, int local_rank) {
+  if (devices.cpu_job) return "";
+  if (devices.chosen.empty()) return std::nullopt;
+  if (visibility == GpuVisibility::own)
+    return devices.chosen.at(static_cast<std::size_t>(local_rank));
+  // The user's own text says the same already, and may name more than we understand.
+  if (cuda_visible_devices && selection.kind == GpuSelection::Kind::all) return std::nullopt;
+  return joined(devices.chosen);
+}
+
+}  // namespace ddprun::launcher

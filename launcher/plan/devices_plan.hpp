@@ -1,0 +1,53 @@
+// Which GPUs this job uses, and what each worker sees of them. Pure: what the machine has is given.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/options/launch_error.hpp"
+#include "launcher/options/options.hpp"
+#include "machine/devices/devices.hpp"
+
+namespace ddprun::launcher {
+
+/// The node's GPUs as this job uses them.
+struct DevicesPlan {
+  std::vector<std::string>
+      chosen;            ///< entries for CUDA_VISIBLE_DEVICES: `0`, `GPU-1b2c...`, `MIG-...`
+  bool cpu_job = false;  ///< --gpus=none: workers shall see no GPU
+  std::string source;    ///< how they were found, for people; empty: they were not looked for
+  std::vector<std::string> notes;
+};
+
+/// What CUDA would use.
+struct VisibleGpus {
+  std::vector<std::string> entries;  ///< for CUDA_VISIBLE_DEVICES
+  std::string note;                  ///< not empty: what is wrong with the variable
+};
+
+/// The entries of CUDA_VISIBLE_DEVICES before the first invalid one; none when one occurs twice.
+/// Without the variable all discovered GPUs, by number.
+VisibleGpus visible_gpus(const machine::GpuDiscovery& discovered,
+                         const std::optional<std::string>& cuda_visible_devices);
+
+/// The entries of a CUDA_VISIBLE_DEVICES whose GPUs cannot be looked at; none where it hides all.
+std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devices);
+
+/// Why there is none, for the end of a sentence: what was looked for, or that the variable hides
+/// all.
+std::string no_gpu(const machine::GpuDiscovery& discovered,
+                   const std::optional<std::string>& cuda_visible_devices);
+
+/// Applies --gpus to the visible ones.
+Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
+                                  const std::optional<std::string>& cuda_visible_devices,
+                                  const GpuSelection& selection);
+
+/// CUDA_VISIBLE_DEVICES of one worker; empty optional: leave the variable as it is (also when it is
+/// not there).
+std::optional<std::string> worker_cuda_visible_devices(
+    const DevicesPlan& devices, const std::optional<std::string>& cuda_visible_devices,
+    const GpuSelection& selection, GpuVisibility visibility, int local_rank);
+
+}  // namespace ddprun::launcher

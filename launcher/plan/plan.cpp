@@ -1,0 +1,167 @@
+#include "launcher/plan/plan.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/plan/plan_parts.hpp"
+#include "launcher/program/local_rank_argument.hpp"
+#include "proto/environment_names.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+struct WorkersAndDevices {
+  int workers = 1;
+  DevicesPlan devices;
+  std::vector<std::string> unchecked;      // of CUDA_VISIBLE_DEVICES, where no GPU can be looked at
+  std::vector<std::string> gpu_addresses;  // of the chosen GPUs, on the PCI bus
+};
+
+/// Why so many workers can't have a GPU each; asked only where there are GPUs.
+LaunchError too_many_workers(int workers, const DevicesPlan& devices) {
+  const auto gpus = devices.chosen.size();
+  std::string list;
+  for (const auto& entry : devices.chosen) list += (list.empty() ? "" : ",") + entry;
+  return usage_error("--nproc-per-node=" + std::to_string(workers) + ": more workers than GPUs (" +
+                     std::to_string(gpus) + " visible: " + list +
+                     "); use --nproc-per-node=gpu, or --gpus=none for a CPU job");
+}
+
+LaunchError too_few_listed(const LaunchOptions& options, int workers, std::size_t listed,
+                           const std::string& cuda_visible_devices) {
+  const std::string option =
+      options.virtual_local_rank ? "--virtual-local-rank" : "--gpu-visibility=own";
+  return usage_error(option + ": " + std::to_string(workers) + " workers want a GPU each, but " +
+                     "CUDA_VISIBLE_DEVICES=" + cuda_visible_devices + " names " +
+                     std::to_string(listed) + "; use --nproc-per-node=" + std::to_string(listed) +
+                     " or name more GPUs");
+}
+
+Outcome<WorkersAndDevices> workers_and_devices(
+    const LaunchOptions& options, const std::optional<std::string>& cuda_visible_devices,
+    const Probes& probes) {
+  using Kind = ProcessCount::Kind;
+  const ProcessCount& processes = options.processes;
+  const bool cpu_job = options.gpus.kind == GpuSelection::Kind::none;
+  if (cpu_job && processes.kind == Kind::gpu) {
+    return usage_error(
+        "--nproc-per-node=gpu and --gpus=none exclude each other; give a number or cpu");
+  }
+  const bool asked_for =
+      processes.kind == Kind::automatic || processes.kind == Kind::gpu || options.gpus.given;
+  machine::GpuDiscovery discovered;
+  if (!cpu_job && (asked_for || probes.gpus_likely())) discovered = probes.discover_gpus();
+
+  WorkersAndDevices result;
+  auto devices = plan_devices(discovered, cuda_visible_devices, options.gpus);
+  if (!devices) return devices.error();
+  result.devices = std::move(*devices);
+  if (options.numa_binding) {
+    for (const std::string& entry : result.devices.chosen)
+      result.gpu_addresses.push_back(machine::pci_address_of(discovered, entry));
+  }
+
+  const auto gpus = static_cast<int>(result.devices.chosen.size());
+  if (processes.kind == Kind::gpu && gpus == 0) {
+    return usage_error("--nproc-per-node=gpu: " + no_gpu(discovered, cuda_visible_devices) +
+                       "; give a number, cpu or auto");
+  }
+  if (processes.kind == Kind::gpu || (processes.kind == Kind::automatic && gpus > 0)) {
+    result.workers = gpus;
+  } else if (processes.kind != Kind::number) {
+    result.workers = probes.logical_cpus();
+  } else if (!processes.given && options.gpus.kind == GpuSelection::Kind::list) {
+    result.workers = gpus;  // a list of GPUs asks for a worker on each
+  } else {
+    result.workers = processes.number;
+  }
+  const bool wants_gpus =
+      processes.kind != Kind::cpu || options.gpu_visibility == GpuVisibility::own;
+  if (gpus > 0 && result.workers > gpus && wants_gpus)
+    return too_many_workers(result.workers, result.devices);
+  if (options.gpu_visibility == GpuVisibility::own && !cpu_job && discovered.gpus.empty() &&
+      cuda_visible_devices) {
+    result.unchecked = unchecked_entries(*cuda_visible_devices);
+    const auto listed = result.unchecked.size();
+    if (listed > 0 && static_cast<std::size_t>(result.workers) > listed)
+      return too_few_listed(options, result.workers, listed, *cuda_visible_devices);
+  }
+  return result;
+}
+
+/// Python holds back what it writes to anything but a terminal, and lines would come too late.
+bool wants_unbuffered_python(const Environment& environment, const LaunchPlan& plan) {
+  if (lookup(environment, proto::env::kPythonUnbuffered)) return false;
+  return std::any_of(plan.workers.begin(), plan.workers.end(), [](const WorkerPlan& worker) {
+    return worker.standard_output.transport == StreamTransport::pipe ||
+           worker.standard_error.transport == StreamTransport::pipe;
+  });
+}
+
+/// CUDA_VISIBLE_DEVICES of a worker. Where no GPU can be looked at, worker i gets the i-th entry of
+/// the user's list; without a list torchrun gives it the number i under --virtual-local-rank.
+std::optional<std::string> visible_devices(const LaunchOptions& options, const LaunchPlan& plan,
+                                           const std::vector<std::string>& unchecked,
+                                           const std::optional<std::string>& inherited,
+                                           int local_rank) {
+  if (!unchecked.empty()) return unchecked[static_cast<std::size_t>(local_rank)];
+  if (options.virtual_local_rank && !plan.devices.cpu_job && plan.devices.chosen.empty() &&
+      !inherited) {
+    return std::to_string(local_rank);
+  }
+  return worker_cuda_visible_devices(plan.devices, inherited, options.gpus, options.gpu_visibility,
+                                     local_rank);
+}
+
+}  // namespace
+
+Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& environment,
+                              const Probes& probes) {
+  LaunchPlan plan;
+  plan.options = options;
+  plan.notes = options.notes;
+  plan.role = options.role;
+  plan.max_restarts = options.max_restarts;
+  plan.grace_period = options.grace_period;
+  plan.file_timers = lookup(environment, proto::env::kEnableFileTimer) == "1";
+  if (plan.file_timers) plan.timer_file = lookup(environment, proto::env::kTimerFile).value_or("");
+  plan.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
+
+  const ProgramRequest request{.program = options.program,
+                               .arguments = options.arguments,
+                               .module = options.module,
+                               .no_python = options.no_python,
+                               .python = options.run_path,
+                               .executable_folder = probes.executable_folder};
+  auto program = resolve_program(request, environment, *probes.files);
+  if (!program) return program.error();
+  plan.program = std::move(*program);
+  if (auto note = add_local_rank_argument(plan.program, options.arguments.size(),
+                                          options.local_rank_argument, *probes.files);
+      !note.empty()) {
+    plan.notes.push_back(std::move(note));
+  }
+
+  const auto cuda_visible_devices = lookup(environment, proto::env::kCudaVisibleDevices);
+  auto group = workers_and_devices(options, cuda_visible_devices, probes);
+  if (!group) return group.error();
+  plan.devices = std::move(group->devices);
+  plan.notes.insert(plan.notes.end(), plan.devices.notes.begin(), plan.devices.notes.end());
+  for (int rank = 0; rank < group->workers; ++rank) {
+    WorkerPlan worker;
+    worker.local_rank = rank;
+    worker.cuda_visible_devices =
+        visible_devices(options, plan, group->unchecked, cuda_visible_devices, rank);
+    plan.workers.push_back(std::move(worker));
+  }
+  plan_streams(options, probes, plan);
+  if (const auto contained = plan_containment(options, probes, plan); !contained)
+    return contained.error();
+  if (const auto met = plan_meeting_point(options, probes, plan); !met) return met.error();
+  const auto placed = plan_cpus(options, environment, probes, group->gpu_addresses, plan);
+  if (!placed) return placed.error();
+  plan.set_python_unbuffered = wants_unbuffered_python(environment, plan);
+  return plan;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,87 @@
+// Where the workers meet: MASTER_ADDR, MASTER_PORT, and where our store listens.
+#include <arpa/inet.h>
+
+#include "launcher/options/option_value.hpp"
+#include "launcher/plan/plan_parts.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr std::string_view kLoopback = "127.0.0.1";
+constexpr std::chrono::seconds kResolveLimit{60};  // where --rdzv-conf does not say
+
+bool is_numeric_address(const std::string& host) {
+  in6_addr address;  // large enough for both families
+  return ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
+/// torchrun's rule for --standalone; people use the flag so that two jobs on one machine never
+/// meet.
+void make_standalone(const LaunchOptions& options, LaunchPlan& plan) {
+  const auto ignore = [&plan](bool given, const char* name) {
+    if (given) plan.notes.push_back(std::string(name) + " is ignored because of --standalone");
+  };
+  ignore(options.run_id.has_value(), "--rdzv-id");
+  ignore(!options.master_addr.empty(), "--master-addr");
+  ignore(options.master_port.has_value(), "--master-port");
+  plan.run_id.clear();
+  plan.master_port = 0;
+  plan.master_addr.clear();
+}
+
+/// How long a host name may take to appear: that of a pod often does so after its containers run.
+std::chrono::milliseconds resolve_limit(const LaunchOptions& options) {
+  if (options.request != Request::run) return std::chrono::milliseconds(0);
+  for (const char* key : {"timeout", "join_timeout", "read_timeout"}) {
+    if (const auto value = options.rdzv_conf.value(key))
+      return parse_seconds(*value).value_or(kResolveLimit);
+  }
+  return kResolveLimit;
+}
+
+/// MASTER_ADDR and MASTER_PORT as far as options name them.
+void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
+  plan.master_port = options.master_port.value_or(0);
+  plan.master_addr = options.master_addr;
+  const bool fixed = options.rdzv_backend == "static";
+  if (fixed && options.rdzv_endpoint) {
+    // With the static backend the endpoint wins over --master-addr and --master-port.
+    plan.master_addr = options.rdzv_endpoint->host;
+    if (options.rdzv_endpoint->port) plan.master_port = *options.rdzv_endpoint->port;
+  }
+  if (options.rdzv_backend.starts_with("etcd"))
+    plan.notes.push_back("--rdzv-backend=" + options.rdzv_backend +
+                         ": a job of one node meets itself; no etcd is asked");
+}
+
+}  // namespace
+
+Outcome<bool> plan_meeting_point(const LaunchOptions& options, const Probes& probes,
+                                 LaunchPlan& plan) {
+  plan.run_id = options.run_id.value_or("");
+  name_meeting_point(options, plan);
+  if (options.standalone) make_standalone(options, plan);
+  if (plan.master_addr.empty()) plan.master_addr = options.local_addr;
+  if (plan.run_id.empty()) plan.run_id = probes.new_run_id();
+
+  std::string& host = plan.master_addr;
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  if (host.empty()) host = kLoopback;
+  if (is_numeric_address(host)) {
+    plan.store_host = host;
+  } else if (host == "localhost") {
+    plan.store_host = kLoopback;
+  } else {
+    const auto address = probes.resolve_host(host, resolve_limit(options));
+    if (!address) {
+      return usage_error("--master-addr=" + host +
+                         " does not resolve to an address; on one machine leave it out");
+    }
+    plan.store_host = *address;
+  }
+  return true;
+}
+
+}  // namespace ddprun::launcher

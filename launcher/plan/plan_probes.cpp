@@ -1,0 +1,114 @@
+// The real machine behind make_plan.
+#include <netdb.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "launcher/plan/plan.hpp"
+#include "machine/cgroups/job_cgroup.hpp"
+#include "machine/cpus/usable_cpus.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+/// A version 4 UUID (RFC 9562): 122 random bits.
+std::string random_uuid() {
+  std::array<unsigned char, 16> bytes{};
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t count = ::getrandom(bytes.data() + filled, bytes.size() - filled, 0);
+    if (count > 0) filled += static_cast<std::size_t>(count);
+  }
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0fU) | 0x40U);
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3fU) | 0x80U);
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    constexpr const char* kDigits = "0123456789abcdef";
+    text += kDigits[bytes[i] >> 4U];
+    text += kDigits[bytes[i] & 0x0fU];
+  }
+  return text;
+}
+
+std::optional<std::string> numeric_address(const addrinfo& found) {
+  std::array<char, 128> text{};
+  const int failed = ::getnameinfo(found.ai_addr, found.ai_addrlen, text.data(), text.size(),
+                                   nullptr, 0, NI_NUMERICHOST);
+  if (failed != 0) return std::nullopt;
+  return std::string(text.data());
+}
+
+/// Asks again each second until the limit: the name of a pod often appears after its containers
+/// run. Says what it waits for, once for each answer.
+std::optional<std::string> resolve(const std::string& host, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  int said = 0;
+  while (true) {
+    addrinfo* found = nullptr;
+    const int failed = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+    if (failed == 0 && found != nullptr) {
+      const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
+      return numeric_address(*found);
+    }
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (left <= std::chrono::seconds(0)) return std::nullopt;
+    if (failed != said) {
+      const auto seconds = std::chrono::ceil<std::chrono::seconds>(left).count();
+      std::fprintf(
+          stderr,
+          "ddprun: waiting for the name %s (%s); giving up in %lld s (--rdzv-conf=timeout)\n",
+          host.c_str(), ::gai_strerror(failed), static_cast<long long>(seconds));
+      said = failed;
+    }
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, std::chrono::seconds(1)));
+  }
+}
+
+std::string folder_of_this_program() {
+  std::error_code failed;
+  const auto file = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return failed ? std::string() : file.parent_path().string();
+}
+
+}  // namespace
+
+Probes machine_probes() {
+  static const RealFileProbe files;
+  Probes probes;
+  probes.files = &files;
+  probes.gpus_likely = [] { return machine::gpus_likely(); };
+  probes.discover_gpus = [] { return machine::discover_gpus(); };
+  // As Python's os.cpu_count(), which torchrun asks: affinity and cgroup quotas don't count.
+  probes.logical_cpus = [] {
+    return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  };
+  probes.usable_cpus = [] {
+    const auto allowed = machine::allowed_cpus();
+    return machine::usable_cpus(allowed ? *allowed : machine::CpuSet{},
+                                machine::cgroup_cpu_quota());
+  };
+  probes.topology = [](const std::vector<std::string>& pci_addresses) {
+    const auto allowed = machine::allowed_cpus();
+    return machine::read_topology(allowed ? *allowed : machine::CpuSet{}, pci_addresses);
+  };
+  probes.cgroup_possible = [] { return machine::JobCgroup::possible(); };
+  probes.cgroup_delegated = [] { return machine::JobCgroup::delegated(); };
+  probes.new_run_id = random_uuid;
+  probes.resolve_host = resolve;
+  probes.executable_folder = folder_of_this_program();
+  probes.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  probes.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
+  return probes;
+}
+
+}  // namespace ddprun::launcher

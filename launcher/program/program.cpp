@@ -1,0 +1,330 @@
+#include "launcher/program/program.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "base/substitute.hpp"
+#include "launcher/options/other_launchers.hpp"
+#include "launcher/options/suggest.hpp"
+#include "launcher/program/run_path.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
+bool is_program(const FileInfo& info) {
+  return info.kind == FileInfo::Kind::regular && info.executable;
+}
+
+bool has_python_extension(std::string_view name) {
+  return name.ends_with(".py") || name.ends_with(".pyc") || name.ends_with(".pyz");
+}
+
+/// Why Python should not be given this file, although it is not executable; empty when it may.
+std::string foreign_content(std::string_view name, const FileInfo& info) {
+  const std::string& bytes = info.first_bytes;
+  if (bytes.starts_with("\x7f"
+                        "ELF"))
+    return "a program";
+  if (!bytes.starts_with("#!")) return name.ends_with(".sh") ? "a shell script" : "";
+  const auto line = bytes.substr(0, bytes.find('\n'));
+  const bool python =
+      line.find("python") != std::string::npos || line.find("pypy") != std::string::npos;
+  return python ? "" : "a script of another interpreter (" + line + ")";
+}
+
+std::string join(const std::string& folder, std::string_view name) {
+  if (folder.empty()) return std::string(name);
+  return folder + (folder.back() == '/' ? "" : "/") + std::string(name);
+}
+
+/// Bytes of the dashes before a name, where one of them is not that of the keyboard: word
+/// processors and web pages make -- an en dash (U+2013), an em dash or a minus sign. 0: there is
+/// none.
+std::size_t other_dashes(std::string_view name) {
+  std::size_t at = 0;
+  bool other = false;
+  while (at < name.size()) {
+    const std::string_view rest = name.substr(at);
+    const bool dash =
+        rest.size() > 2 && rest.starts_with("\xe2\x80") && rest[2] >= '\x90' && rest[2] <= '\x95';
+    if (dash || rest.starts_with("\xe2\x88\x92")) {
+      other = true;
+      at += 3;
+    } else if (rest.starts_with('-')) {
+      ++at;
+    } else {
+      break;
+    }
+  }
+  return other ? at : 0;
+}
+
+/// One resolution; its members are what every step needs.
+class Resolver {
+ public:
+  Resolver(const ProgramRequest& request, const Environment& environment, const FileProbe& files)
+      : request_(request), environment_(environment), files_(files) {}
+
+  Outcome<ProgramChoice> run() const;
+
+ private:
+  Outcome<ProgramChoice> forced_python() const;
+  Outcome<ProgramChoice> with_slash() const;
+  Outcome<ProgramChoice> bare() const;
+  std::optional<ProgramChoice> bundled() const;
+  Outcome<ProgramChoice> under_python(ProgramChoice::Kind kind, const std::string& reason) const;
+  ProgramChoice directly(ProgramChoice::Kind kind, const std::string& file,
+                         const std::string& reason) const;
+  std::optional<std::string> on_path(std::string_view name) const;
+  Outcome<std::string> python() const;
+  LaunchError not_executable(const std::string& file, const std::string& what) const;
+  LaunchError special_file(const FileInfo& info) const;
+  LaunchError not_found() const;
+  LaunchError folder() const;
+
+  /// Where an installation keeps the bundled programs, as people would write it.
+  [[nodiscard]] std::string libexec_folder() const {
+    return std::filesystem::path(request_.executable_folder).parent_path() / "libexec/ddprun";
+  }
+
+  const ProgramRequest& request_;
+  const Environment& environment_;
+  const FileProbe& files_;
+};
+
+Outcome<ProgramChoice> Resolver::run() const {
+  if (request_.module)
+    return under_python(ProgramChoice::Kind::python_module, "a Python module, because of -m");
+  if (request_.python) return forced_python();
+  if (request_.program.find('/') != std::string::npos) return with_slash();
+  return bare();
+}
+
+Outcome<ProgramChoice> Resolver::forced_python() const {
+  FileInfo info = files_.look(request_.program);
+  if (info.kind == FileInfo::Kind::absent)
+    info = files_.look(substitute_local_rank(request_.program, 0));
+  if (info.kind == FileInfo::Kind::absent) return not_found();
+  if (info.kind == FileInfo::Kind::folder) return folder();
+  auto choice =
+      under_python(ProgramChoice::Kind::python_script, "a Python file, because of --run-path");
+  if (choice) choice->argv.insert(choice->argv.begin() + 2, {"-c", kRunPathProgram});
+  return choice;
+}
+
+Outcome<ProgramChoice> Resolver::with_slash() const {
+  const std::string& name = request_.program;
+  const bool python_name = has_python_extension(name) && !request_.no_python;
+  // Python gets the name after torchrun's macro, so that is the file to look at.
+  FileInfo info = files_.look(name);
+  if (info.kind == FileInfo::Kind::absent && python_name)
+    info = files_.look(substitute_local_rank(name, 0));
+  if (info.kind == FileInfo::Kind::absent) return not_found();
+  if (info.kind == FileInfo::Kind::folder) return folder();
+  if (info.kind == FileInfo::Kind::other) return special_file(info);
+  if (python_name)
+    return under_python(ProgramChoice::Kind::python_script, "a Python file by its name");
+  if (info.executable)
+    return directly(ProgramChoice::Kind::file, name, "an executable file, named with a slash");
+  if (request_.no_python)
+    return not_executable(name, "a file that is not executable (and --no-python is given)");
+  const std::string foreign = foreign_content(name, info);
+  if (!foreign.empty()) return not_executable(name, foreign + " that is not executable");
+  return under_python(ProgramChoice::Kind::python_script,
+                      "a file that is not executable: a Python script, as for torchrun");
+}
+
+Outcome<ProgramChoice> Resolver::bare() const {
+  if (const auto found = bundled()) return *found;
+  const std::string& name = request_.program;
+  const bool python_name = has_python_extension(name);
+  FileInfo here = files_.look(name);
+  if (here.kind == FileInfo::Kind::absent && python_name)
+    here = files_.look(substitute_local_rank(name, 0));
+  const bool regular = here.kind == FileInfo::Kind::regular;
+  const std::string foreign = regular && !here.executable ? foreign_content(name, here) : "";
+  if (!request_.no_python && regular) {
+    if (python_name)
+      return under_python(ProgramChoice::Kind::python_script, "a Python file by its name");
+    if (!here.executable && foreign.empty()) {
+      return under_python(
+          ProgramChoice::Kind::python_script,
+          "a file in the current folder that is not executable: a Python script, as for torchrun");
+    }
+  }
+  if (const auto file = on_path(name))
+    return directly(ProgramChoice::Kind::path, *file, "found on PATH");
+  if (here.kind == FileInfo::Kind::folder) return folder();
+  if (here.kind == FileInfo::Kind::other) return special_file(here);
+  if (regular && !here.executable) {
+    return not_executable("./" + name,
+                          (foreign.empty() ? "a file" : foreign) + " that is not executable");
+  }
+  return not_found();
+}
+
+std::optional<ProgramChoice> Resolver::bundled() const {
+  if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), request_.program) ==
+          kBundledPrograms.end() ||
+      request_.executable_folder.empty()) {
+    return std::nullopt;
+  }
+  // libexec first: in an installed tree the folder of ddprun holds everybody's programs.
+  for (const auto& folder : {libexec_folder(), request_.executable_folder}) {
+    const std::string file = join(folder, request_.program);
+    if (is_program(files_.look(file))) {
+      return directly(ProgramChoice::Kind::bundled, file,
+                      "the program of this name that comes with ddprun");
+    }
+  }
+  return std::nullopt;
+}
+
+ProgramChoice Resolver::directly(ProgramChoice::Kind kind, const std::string& file,
+                                 const std::string& reason) const {
+  ProgramChoice choice{
+      .kind = kind, .file = file, .argv = {request_.program}, .python = {}, .reason = reason};
+  choice.argv.insert(choice.argv.end(), request_.arguments.begin(), request_.arguments.end());
+  return choice;
+}
+
+Outcome<ProgramChoice> Resolver::under_python(ProgramChoice::Kind kind,
+                                              const std::string& reason) const {
+  auto interpreter = python();
+  if (!interpreter) return interpreter.error();
+  ProgramChoice choice{.kind = kind,
+                       .file = *interpreter,
+                       .argv = {*interpreter, "-u"},
+                       .python = {},
+                       .reason = reason};
+  choice.python = std::move(*interpreter);
+  if (kind == ProgramChoice::Kind::python_module) choice.argv.push_back("-m");
+  choice.argv.push_back(request_.program);
+  choice.argv.insert(choice.argv.end(), request_.arguments.begin(), request_.arguments.end());
+  return choice;
+}
+
+/// PATH as execvp reads it: an empty entry is the current folder.
+std::optional<std::string> Resolver::on_path(std::string_view name) const {
+  const std::string path = lookup(environment_, "PATH").value_or(std::string(kDefaultPath));
+  std::string_view rest = path;
+  while (true) {
+    const auto colon = rest.find(':');
+    const std::string folder(rest.substr(0, colon));
+    std::string file = join(folder.empty() ? "." : folder, name);
+    if (is_program(files_.look(file))) return file;
+    if (colon == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+Outcome<std::string> Resolver::python() const {
+  const std::string wanted = lookup(environment_, "PYTHON_EXEC").value_or("");
+  if (!wanted.empty()) {
+    if (wanted.find('/') != std::string::npos) {
+      if (is_program(files_.look(wanted))) return wanted;
+    } else if (auto file = on_path(wanted)) {
+      return std::move(*file);
+    }
+    return LaunchError(
+        kExitNotFound,
+        "PYTHON_EXEC=" + wanted + ": no such program; set it to the Python to use, or unset it");
+  }
+  for (const std::string_view name : {"python3", "python"}) {
+    if (auto file = on_path(name)) return std::move(*file);
+  }
+  return LaunchError(
+      kExitNotFound,
+      request_.program +
+          " needs Python, and there is neither python3 nor python on PATH: install one, or "
+          "set PYTHON_EXEC (a program of another kind: make it executable, or use --no-python)");
+}
+
+LaunchError Resolver::not_executable(const std::string& file, const std::string& what) const {
+  return {kExitNotExecutable, file + " is " + what + ": chmod +x " + file};
+}
+
+LaunchError Resolver::special_file(const FileInfo& info) const {
+  return {kExitNotExecutable,
+          request_.program + " is " + info.special + ", not a file: PROGRAM must be a file"};
+}
+
+LaunchError Resolver::folder() const {
+  std::string message = request_.program + " is a folder: PROGRAM must be a file";
+  if (files_.look(join(request_.program, "__main__.py")).kind == FileInfo::Kind::regular) {
+    message += "; try " + join(request_.program, "__main__.py");
+  }
+  return usage_error(std::move(message));
+}
+
+LaunchError Resolver::not_found() const {
+  const std::string& name = request_.program;
+  if (const auto dashes = other_dashes(name); dashes > 0) {
+    return usage_error(name +
+                       " begins with a dash that is not '-' (from a web page?): retype it as --" +
+                       name.substr(dashes));
+  }
+  if (const auto target = files_.look(name).link_target; !target.empty())
+    return {kExitNotFound, name + " is a link to " + target + ", which does not exist"};
+  if (!name.starts_with('/') && files_.in_deleted_folder()) {
+    return {kExitNotFound, name +
+                               ": not found, for the current folder has been deleted: cd to "
+                               "another one"};
+  }
+  const auto slash = name.rfind('/');
+  std::string message = name + ": not found";
+  if (const auto instead = instead_of_command(name); !instead.empty())
+    return {kExitNotFound, message + instead};
+  if (slash == std::string::npos && is_program(files_.look(name))) {
+    return {kExitNotFound,
+            message + " on PATH; the one in the current folder is started as ./" + name};
+  }
+  if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), name) != kBundledPrograms.end()) {
+    return {kExitNotFound, message + ": it comes with ddprun, but is neither in " +
+                               libexec_folder() + " nor in " + request_.executable_folder +
+                               "; install ddprun again, or give a path"};
+  }
+  std::vector<std::string> candidates;
+  std::string folder = ".", prefix;
+  if (slash == std::string::npos) {
+    candidates.assign(kBundledPrograms.begin(), kBundledPrograms.end());
+  } else {
+    prefix = name.substr(0, slash + 1);
+    folder = slash == 0 ? "/" : name.substr(0, slash);
+  }
+  for (auto& entry : files_.names_in(folder)) {
+    if (files_.look(join(folder, entry)).kind == FileInfo::Kind::regular)
+      candidates.push_back(std::move(entry));
+  }
+  if (const auto meant =
+          nearest(slash == std::string::npos ? name : name.substr(slash + 1), candidates)) {
+    const bool local =
+        slash == std::string::npos && !has_python_extension(*meant) &&
+        is_program(files_.look(*meant));  // a bare name would not find this one either
+    return {kExitNotFound, message + "; did you mean " + (local ? "./" : prefix) + *meant + "?"};
+  }
+  if (slash != std::string::npos) return {kExitNotFound, message + ": is the path right?"};
+  return {kExitNotFound, message +
+                             ": neither a program that comes with ddprun, nor a file in the "
+                             "current folder, nor on PATH"};
+}
+
+}  // namespace
+
+Outcome<ProgramChoice> resolve_program(const ProgramRequest& request,
+                                       const Environment& environment, const FileProbe& files) {
+  return Resolver(request, environment, files).run();
+}
+
+std::string substitute_local_rank(std::string_view argument, int local_rank) {
+  if (argument.find('$') == std::string_view::npos) return std::string(argument);
+  const std::string number = std::to_string(local_rank);
+  const Substitution substitution{"local_rank", number};
+  return substitute(argument, {&substitution, 1});
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,319 @@
+#include "launcher/report/report.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "agent/streams/console.hpp"
+#include "base/describe.hpp"
+#include "base/exit_codes.hpp"
+#include "launcher/options/launch_error.hpp"
+#include "launcher/report/report_hints.hpp"
+#include "launcher/report/screen_text.hpp"
+#include "proto/failure_text.hpp"
+#include "rendezvous/membership/restart_policy.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+using Outcome_ = proto::Finished::Outcome;
+using proto::EvidenceKind;
+
+// One screen: --report=FILE has everything.
+constexpr std::size_t kTextBytesShown = 400;
+constexpr std::size_t kLastLinesShown = 20;
+constexpr std::size_t kStackLinesShown = 30;
+constexpr std::size_t kStackLineBytesShown = 160;
+
+std::string ranks(const std::vector<int>& list) {
+  std::string text = list.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < list.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", list[i]);
+  return text;
+}
+
+/// The time is worth a word where the culprit's end alone would contradict the order.
+std::string when_it_began(const proto::Verdict& verdict) {
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const auto ended_sooner = [&](const proto::FailedWorker& other) {
+    return other.failure.ended_at < culprit.ended_at;
+  };
+  const bool contradicts =
+      std::any_of(verdict.victims.begin(), verdict.victims.end(), ended_sooner) ||
+      std::any_of(verdict.alike.begin(), verdict.alike.end(), ended_sooner);
+  return contradicts ? fmt::format(", after {}", describe(culprit.evidence.at)) : "";
+}
+
+/// Why this one is the culprit.
+std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const proto::Evidence& evidence = culprit.evidence;
+  const std::string said = on_screen(evidence.text, kTextBytesShown);
+  std::string text;
+  switch (evidence.kind) {
+    case EvidenceKind::not_started:
+      return "";
+    case EvidenceKind::memory_kill:
+      text = "the kernel killed it because memory was full";
+      break;
+    case EvidenceKind::fatal_signal:
+      text = signal_name(culprit.exit.value) + ": the program crashed";
+      if (!said.empty()) text += ": " + said;
+      if (said.empty() && wrote_nothing) text += " and wrote nothing to stderr";
+      break;
+    case EvidenceKind::hang:
+      if (evidence.all_silent) return fmt::format("ddprun: evidence: hang: {}\n", said);
+      return fmt::format("ddprun: evidence: hang: rank {}: {}\n", verdict.culprit.rank, said);
+    case EvidenceKind::error_file:
+      text = fmt::format("its error file{}: {}", when_it_began(verdict), said);
+      break;
+    case EvidenceKind::exception_line:
+      text = fmt::format("its {}{}: {}", evidence.in_output ? "output" : "stderr",
+                         when_it_began(verdict), said.empty() ? "a traceback" : said);
+      break;
+    case EvidenceKind::own_exit:
+      if (verdict.victims.empty()) return "";
+      text = "it ended first";
+      break;
+    case EvidenceKind::late_exit:
+      text =
+          "it failed while the others were being stopped, and its output does not mention a lost "
+          "peer";
+      break;
+  }
+  if (evidence.timed_out && !verdict.suspects.empty()) {
+    text += " (it timed out waiting for another worker)";
+  } else if (!evidence.victim_phrase.empty()) {
+    text += " (looks like a victim's error, but no other worker is a better candidate)";
+  }
+  return fmt::format("ddprun: evidence: {}\n", text);
+}
+
+/// Those that failed as the culprit did, by themselves.
+std::string alike_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
+  if (verdict.alike.empty()) return "";
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const bool words =
+      !culprit.error.empty() || !culprit.evidence.text.empty() || !culprit.last_lines.empty();
+  std::string how = "failed the same way";
+  // Of silent ones no more is known than how they ended.
+  if (!words) how = (culprit.exit.by_signal ? "were " : "") + describe(culprit.exit);
+  const auto count = verdict.alike.size() + 1;
+  if (static_cast<int>(count) == result.world_size) {
+    const std::string all = count == 2 ? "both" : fmt::format("all {}", count);
+    return fmt::format("ddprun: {} workers {}; first: rank {}\n", all, how, verdict.culprit.rank);
+  }
+  std::vector<int> list{verdict.culprit.rank};
+  for (const proto::FailedWorker& worker : verdict.alike) list.push_back(worker.rank);
+  std::sort(list.begin(), list.end());
+  return fmt::format("ddprun: {} of {} workers {} ({}); first: rank {}\n", count, result.world_size,
+                     how, ranks(list), verdict.culprit.rank);
+}
+
+/// What went wrong stands at the end of them. PyTorch begins each with the rank, which is named
+/// above.
+std::string last_lines_text(int rank, const std::vector<std::string>& lines) {
+  const std::string own = fmt::format("[rank{}]", rank);
+  const std::size_t first = lines.size() - std::min(lines.size(), kLastLinesShown);
+  std::string text = "ddprun: its last lines:\n";
+  if (first > 0) text += fmt::format("    ... {} lines before, which --report=FILE has\n", first);
+  for (std::size_t i = first; i < lines.size(); ++i)
+    text += "    " + on_screen(agent::without_own_rank(own, lines[i]), kTextBytesShown) + "\n";
+  return text;
+}
+
+/// The head of a worker's stacks: of all its threads they fill screens. /proc has no stacks, only
+/// the state of each thread. `owner` is empty for the culprit.
+std::string stacks_text(std::string_view owner, const std::vector<std::string>& stacks) {
+  if (stacks.empty()) return "";
+  const std::size_t shown = std::min(stacks.size(), kStackLinesShown);
+  const std::string_view what = stacks.front().starts_with("from /proc") ? "threads" : "stacks";
+  const std::string whose =
+      owner.empty() ? fmt::format("its {}", what) : fmt::format("the {} of {}", what, owner);
+  std::string text =
+      fmt::format("ddprun: {}, {}\n", whose, on_screen(stacks.front(), kTextBytesShown));
+  for (std::size_t i = 1; i < shown; ++i)
+    text += "    " + on_screen(stacks[i], kStackLineBytesShown) + "\n";
+  if (shown < stacks.size()) {
+    text +=
+        fmt::format("    ... and {} more lines, which --report=FILE has\n", stacks.size() - shown);
+  }
+  return text;
+}
+
+/// Those that a signal held while another reported an error of its own.
+std::string suspended_text(const proto::Verdict& verdict) {
+  std::vector<int> list;
+  for (const proto::Suspect& suspect : verdict.suspects) list.push_back(suspect.rank);
+  return fmt::format("ddprun: {} {} suspended by a signal (SIGSTOP) when the round was stopped\n",
+                     ranks(list), list.size() == 1 ? "was" : "were");
+}
+
+/// Those of which one may hang, where all that failed only waited; with the stacks of the one that
+/// is furthest behind, else of the first.
+std::string suspects_text(const proto::Verdict& verdict) {
+  if (verdict.suspects.empty()) return "";
+  if (verdict.suspects.front().worker.suspended) return suspended_text(verdict);
+  std::vector<int> list;
+  const proto::Suspect* first = nullptr;
+  const auto step = [](const proto::Suspect& suspect) {
+    return suspect.worker.progress ? suspect.worker.progress->step
+                                   : std::numeric_limits<std::uint64_t>::max();
+  };
+  for (const proto::Suspect& suspect : verdict.suspects) {
+    list.push_back(suspect.rank);
+    if (suspect.worker.stacks.empty()) continue;
+    if (first == nullptr || step(suspect) < step(*first)) first = &suspect;
+  }
+  std::string text = fmt::format(
+      "ddprun: {} still running: {} probably hangs (--progress-timeout would make sure)\n",
+      list.size() == 1 ? ranks(list) + " was" : ranks(list) + " were",
+      list.size() == 1 ? "it" : "one of them");
+  if (first != nullptr)
+    text += stacks_text(fmt::format("rank {}", first->rank), first->worker.stacks);
+  return text;
+}
+
+std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict,
+                         const JobFacts& facts) {
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const std::string process = culprit.pid > 0 ? fmt::format(", pid {}", culprit.pid) : "";
+  std::string text =
+      fmt::format("ddprun: culprit: rank {} (local rank {}{}), {}\n", verdict.culprit.rank,
+                  culprit.local_rank, process, describe(culprit));
+  const bool wrote_nothing =
+      culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
+  text += evidence_text(verdict, wrote_nothing) + alike_text(result, verdict);
+  for (const std::string& hint : hints(result, verdict, facts))
+    text += fmt::format("ddprun: hint: {}\n", hint);
+  if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
+    text += last_lines_text(verdict.culprit.rank, culprit.last_lines);
+  // The evidence of a crash says it already.
+  if (wrote_nothing && culprit.evidence.kind != EvidenceKind::fatal_signal)
+    text += "ddprun: it wrote nothing to stderr\n";
+  return text + stacks_text("", culprit.stacks) + suspects_text(verdict);
+}
+
+// The others: those that failed because of it, those that we stopped.
+std::string others_text(const agent::AgentResult& result, const proto::Verdict& verdict) {
+  std::string text;
+  std::vector<int> failed{verdict.culprit.rank};  // and those that are named elsewhere
+  for (const proto::FailedWorker& worker : verdict.alike) failed.push_back(worker.rank);
+  for (const proto::FailedWorker& victim : verdict.victims) {
+    failed.push_back(victim.rank);
+    const std::string& phrase = victim.failure.evidence.victim_phrase;
+    if (victim.failure.stopped_by_us && !phrase.empty()) {
+      text += fmt::format("ddprun: victim: rank {}: {}, after {}; then stopped\n", victim.rank,
+                          phrase, describe(victim.failure.evidence.at));
+      continue;
+    }
+    text += fmt::format("ddprun: victim: rank {}, {}{}\n", victim.rank, describe(victim.failure),
+                        phrase.empty() ? "" : ": " + phrase);
+  }
+  for (const proto::Suspect& suspect : verdict.suspects) failed.push_back(suspect.rank);
+  std::vector<int> stopped;
+  for (std::size_t i = 0; i < result.workers.size(); ++i) {
+    const int rank = result.first_rank + static_cast<int>(i);
+    const bool known = std::find(failed.begin(), failed.end(), rank) != failed.end();
+    if (!known && result.workers[i].stopped_by_us) stopped.push_back(rank);
+  }
+  if (!stopped.empty()) text += fmt::format("ddprun: stopped because of it: {}\n", ranks(stopped));
+  return text;
+}
+
+std::string counted(int count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+/// Whether another try could have helped: what the restart policy refuses in any case is no news.
+bool may_be_restarted(const proto::WorkerFailure& culprit) {
+  if (!culprit.error.empty()) return false;
+  if (culprit.exit.by_signal) return true;
+  const int code = culprit.exit.value;
+  return code != kExitUsage && code != kExitNotExecutable && code != kExitNotFound &&
+         code != rdzv::kExitNeverRestart;
+}
+
+/// Why the job ends here; empty: that needs no word.
+std::string why_not_restarted(const proto::Finished& finished) {
+  if (finished.max_restarts == 0) {
+    return may_be_restarted(finished.verdict->culprit.failure) ? "not restarted: --max-restarts=0"
+                                                               : "";
+  }
+  const std::string used =
+      fmt::format("{} of {} restarts used", finished.restart_count, finished.max_restarts);
+  if (finished.no_restart.empty() || finished.no_restart == used) return used;
+  return fmt::format("not restarted: {}; {}", finished.no_restart, used);
+}
+
+std::string closing_line(const proto::Finished& finished, int code) {
+  const std::string why = why_not_restarted(finished);
+  return fmt::format("ddprun: exit code {}{}\n", code, why.empty() ? "" : " (" + why + ")");
+}
+
+/// What the restarts of a job that succeeded have cost. A program that goes on from a checkpoint
+/// repeats less than all that was before the last round.
+std::string success_line(const agent::AgentResult& result) {
+  if (result.finished.restart_count == 0) return "";
+  return fmt::format("ddprun: done in {}, {}, at most {} lost\n", describe(result.job_lasted),
+                     counted(result.finished.restart_count, "restart"),
+                     describe(result.before_last_round));
+}
+
+/// The exit code of a worker that failed as the culprit did, and that we did not have to stop.
+std::optional<int> code_of_one_alike(const proto::Verdict& verdict) {
+  for (const proto::FailedWorker& worker : verdict.alike) {
+    const proto::WorkerFailure& failure = worker.failure;
+    if (!failure.stopped_by_us && !failure.exit.by_signal && !failure.exit.success())
+      return failure.exit.value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
+  const proto::Finished& finished = result.finished;
+  if (!result.leftovers.empty()) return kExitLeftovers;
+  if (finished.outcome == Outcome_::cancelled) return kExitSignalBase + finished.signal;
+  if (finished.outcome == Outcome_::succeeded) return kExitSuccess;
+  if (!finished.verdict) return kExitNoRound;
+  if (rule == ExitCodeRule::one) return 1;
+  const proto::WorkerFailure& culprit = finished.verdict->culprit.failure;
+  if (!culprit.error.empty()) return kExitNotExecutable;
+  // A culprit that we stopped while it was still failing has no exit code of its own.
+  const bool by_us = culprit.stopped_by_us || culprit.evidence.kind == proto::EvidenceKind::hang;
+  if (culprit.exit.success()) return 1;
+  if (!culprit.exit.by_signal) return culprit.exit.value;
+  if (by_us && (culprit.exit.value == SIGTERM || culprit.exit.value == SIGKILL))
+    return code_of_one_alike(*finished.verdict).value_or(1);
+  return kExitSignalBase + culprit.exit.value;
+}
+
+std::string report(const agent::AgentResult& result, int code, const JobFacts& facts) {
+  const proto::Finished& finished = result.finished;
+  std::string text;
+  for (const std::string& process : result.leftovers)
+    text += fmt::format("ddprun: could not be killed: {}\n", on_screen(process, kTextBytesShown));
+  if (result.dropped_bytes > 0)
+    text += fmt::format("ddprun: dropped {} bytes of the workers' output\n", result.dropped_bytes);
+  switch (finished.outcome) {
+    case Outcome_::succeeded:
+      return text + success_line(result);
+    case Outcome_::cancelled:
+      return text + fmt::format("ddprun: {}\n", finished.reason);
+    case Outcome_::failed:
+      break;
+  }
+  if (!finished.verdict) return text + fmt::format("ddprun: {}\n", finished.reason);
+  return text + culprit_text(result, *finished.verdict, facts) +
+         others_text(result, *finished.verdict) + closing_line(finished, code);
+}
+
+}  // namespace ddprun::launcher

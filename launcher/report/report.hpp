@@ -1,0 +1,28 @@
+// What is printed at the end of a job, and the exit code with which it ends. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/agent.hpp"
+#include "launcher/options/options.hpp"
+
+namespace ddprun::launcher {
+
+/// What the report adds to what the agent knows.
+struct JobFacts {
+  std::string run_id = {};
+  std::vector<std::string> command = {};  ///< the command line of ddprun
+  std::string folder = {};                ///< in which it was started; empty: deleted
+  std::string python = {};      ///< under which the workers run; empty: none that we chose
+  std::string log_folder = {};  ///< of this run; empty: none
+};
+
+/// The exit code of the job, from docs/exit-codes.md.
+int exit_code(const agent::AgentResult& result, ExitCodeRule rule = ExitCodeRule::first);
+
+/// Some lines for stderr, each ended by a newline; empty for a success without restarts. `code` is
+/// the exit code.
+std::string report(const agent::AgentResult& result, int code, const JobFacts& facts = {});
+
+}  // namespace ddprun::launcher

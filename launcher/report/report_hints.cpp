@@ -1,0 +1,100 @@
+#include "launcher/report/report_hints.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "launcher/options/launch_error.hpp"
+#include "launcher/report/screen_text.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+using proto::EvidenceKind;
+
+constexpr std::size_t kPathBytesShown = 400;
+
+/// Whether the culprit's own words, or its last lines, have one of these texts.
+template <class... Texts>
+bool mentions(const proto::WorkerFailure& failure, Texts... texts) {
+  const auto has = [&](const std::string& line) {
+    return ((line.find(texts) != std::string::npos) || ...);
+  };
+  return has(failure.evidence.text) ||
+         std::any_of(failure.last_lines.begin(), failure.last_lines.end(), has);
+}
+
+std::string about_python(const JobFacts& facts) {
+  if (facts.python.empty()) {
+    return "is the module installed for the Python that the program's first line (#!) starts?";
+  }
+  return fmt::format(
+      "the workers ran under {}: is the module installed there? (PYTHON_EXEC names another Python)",
+      facts.python);
+}
+
+std::string about_signal(const proto::WorkerFailure& failure) {
+  switch (failure.exit.value) {
+    case SIGBUS:
+      return "SIGBUS is mostly a full /dev/shm (docker run --shm-size), or a file that was cut "
+             "while it was mapped";
+    case SIGILL:
+      return "SIGILL is mostly a program built for another CPU";
+    case SIGKILL:
+      return failure.evidence.kind == EvidenceKind::memory_kill || failure.stopped_by_us
+                 ? ""
+                 : "SIGKILL was not sent by ddprun: it came from the kernel's OOM killer, a "
+                   "container's limit or a kill -9";
+    case SIGABRT:
+      return mentions(failure, "terminate called without an active exception")
+                 ? "PyTorch sometimes aborts like this at exit: call "
+                   "torch.distributed.destroy_process_group() at the end of the program"
+                 : "";
+    default:
+      return "";
+  }
+}
+
+std::string about_exit_code(int code) {
+  switch (code) {
+    case kExitNotExecutable:
+      return "exit code 126 mostly means that a shell script called a file it may not execute";
+    case kExitNotFound:
+      return "exit code 127 mostly means that a shell script called a program that is not on PATH";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict,
+                               const JobFacts& facts) {
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  std::vector<std::string> found;
+  const auto add = [&found](std::string hint) {
+    if (!hint.empty()) found.push_back(std::move(hint));
+  };
+  if (!result.full_disk.empty())
+    add(on_screen(result.full_disk, kPathBytesShown) + ": that may be the cause");
+  if (mentions(culprit, "No module named")) add(about_python(facts));
+  if (mentions(culprit, "CUDA out of memory", "CUDA error: out of memory")) {
+    add("the GPU's memory was full: try a smaller batch, and look with nvidia-smi for other "
+        "processes on this GPU");
+  }
+  if (culprit.exit.by_signal) {
+    add(about_signal(culprit));
+  } else if (culprit.error.empty()) {
+    add(about_exit_code(culprit.exit.value));
+  }
+  if (result.newer_store_clients)
+    add("the workers' PyTorch is newer than this ddprun: --worker-store=rank0");
+  if (mentions(culprit, "built without libuv", "build without libuv"))
+    add("this PyTorch has no libuv: set USE_LIBUV=0 and use --worker-store=rank0");
+  return found;
+}
+
+}  // namespace ddprun::launcher

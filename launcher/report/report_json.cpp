@@ -1,0 +1,182 @@
+#include "launcher/report/report_json.hpp"
+
+#include <ctime>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/version.hpp"
+#include "launcher/report/report_hints.hpp"
+#include "rendezvous/membership/verdict.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+// Objects keep the order in which they are filled.
+using Json = nlohmann::ordered_json;
+
+double in_seconds(std::chrono::nanoseconds duration) {
+  return static_cast<double>(duration.count()) / 1e9;
+}
+
+/// `2026-11-21T20:15:30.123Z`
+std::string utc(std::chrono::system_clock::time_point time) {
+  const auto whole = std::chrono::floor<std::chrono::seconds>(time);
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(whole);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time - whole).count();
+  return fmt::format("{}.{:03}Z", text, ms);
+}
+
+/// How a worker ended; goes on in `json`.
+void add_exit(Json& json, const ExitStatus& exit) {
+  if (exit.by_signal) {
+    json["signal"] = exit.value;
+    json["core_dumped"] = exit.core_dumped;
+  } else {
+    json["exit_code"] = exit.value;
+  }
+}
+
+Json worker_json(const proto::FailedWorker& worker, const agent::AgentResult& result) {
+  const proto::WorkerFailure& failure = worker.failure;
+  const auto local = static_cast<std::size_t>(failure.local_rank);
+  Json json = {
+      {"rank", worker.rank}, {"local_rank", failure.local_rank}, {"host", result.node_name}};
+  const bool ran = failure.error.empty();
+  if (ran) json["pid"] = failure.pid;
+  if (ran && local < result.workers.size()) {
+    // The clock of the workers' times is monotonic: the last round's start ties it to the wall.
+    const auto since = result.workers[local].ended_at - result.workers[local].started_at;
+    json["ran_for_seconds"] = in_seconds(since);
+    json["started"] = utc(result.started);
+    json["ended_seconds"] = in_seconds(failure.ended_at);
+  }
+  if (!ran) json["error"] = failure.error;
+  add_exit(json, failure.exit);
+  json["evidence"] = rdzv::to_string(failure.evidence.kind);
+  json["evidence_text"] = failure.evidence.text;
+  json["first_sign_seconds"] = in_seconds(failure.evidence.at);
+  if (!failure.evidence.victim_phrase.empty())
+    json["victim_phrase"] = failure.evidence.victim_phrase;
+  if (failure.progress) {
+    json["step"] = failure.progress->step;
+    json["phase"] = failure.progress->phase;
+  }
+  json["last_lines"] = failure.last_lines;
+  if (!failure.stacks.empty()) json["stacks"] = failure.stacks;
+  return json;
+}
+
+Json workers_json(const std::vector<proto::FailedWorker>& workers,
+                  const agent::AgentResult& result) {
+  Json list = Json::array();
+  for (const auto& worker : workers) list.push_back(worker_json(worker, result));
+  return list;
+}
+
+Json suspects_json(const proto::Verdict& verdict) {
+  Json list = Json::array();
+  for (const proto::Suspect& suspect : verdict.suspects) {
+    Json json = {{"rank", suspect.rank},
+                 {"local_rank", suspect.worker.local_rank},
+                 {"pid", suspect.worker.pid}};
+    if (suspect.worker.progress) {
+      json["step"] = suspect.worker.progress->step;
+      json["phase"] = suspect.worker.progress->phase;
+    }
+    json["stacks"] = suspect.worker.stacks;
+    json["suspended"] = suspect.worker.suspended;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+/// The culprit of a round: which worker, and why.
+Json culprit_json(const proto::FailedWorker& worker) {
+  Json json = {{"rank", worker.rank}, {"local_rank", worker.failure.local_rank}};
+  if (worker.failure.pid > 0) json["pid"] = worker.failure.pid;
+  add_exit(json, worker.failure.exit);
+  json["evidence"] = rdzv::to_string(worker.failure.evidence.kind);
+  json["evidence_text"] = worker.failure.evidence.text;
+  return json;
+}
+
+Json round_json(const agent::RoundSummary& round) {
+  Json json = {{"number", round.number},
+               {"restart_count", round.restart_count},
+               {"started", utc(round.started)},
+               {"lasted_seconds", in_seconds(round.lasted)}};
+  if (round.furthest_step) json["furthest_step"] = *round.furthest_step;
+  json["end"] = round.end;
+  if (round.culprit) json["culprit"] = culprit_json(*round.culprit);
+  return json;
+}
+
+/// The log files of the last round's workers.
+Json logs_json(const agent::AgentResult& result) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < result.logs.size(); ++i) {
+    Json json = {{"rank", result.first_rank + static_cast<int>(i)}};
+    if (!result.logs[i].standard_output.empty()) json["stdout"] = result.logs[i].standard_output;
+    if (!result.logs[i].standard_error.empty()) json["stderr"] = result.logs[i].standard_error;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+std::string_view name_of(proto::Finished::Outcome outcome) {
+  switch (outcome) {
+    case proto::Finished::Outcome::succeeded:
+      return "succeeded";
+    case proto::Finished::Outcome::failed:
+      return "failed";
+    case proto::Finished::Outcome::cancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string report_json(const agent::AgentResult& result, int exit_code, const JobFacts& facts) {
+  const proto::Finished& finished = result.finished;
+  Json json;
+  json["outcome"] = name_of(finished.outcome);
+  json["exit_code"] = exit_code;
+  json["reason"] = finished.reason;
+  json["run_id"] = facts.run_id;
+  json["ddprun_version"] = ddprun::version();
+  json["command"] = facts.command;
+  json["cwd"] = facts.folder;
+  json["host"] = result.node_name;
+  json["world_size"] = result.world_size;
+  json["started"] = utc(result.job_started);
+  json["ended"] = utc(result.job_started +
+                      std::chrono::round<std::chrono::system_clock::duration>(result.job_lasted));
+  json["culprit"] =
+      finished.verdict ? worker_json(finished.verdict->culprit, result) : Json(nullptr);
+  const auto verdict = finished.verdict.value_or(proto::Verdict{});
+  json["alike"] = workers_json(verdict.alike, result);
+  json["victims"] = workers_json(verdict.victims, result);
+  json["suspects"] = suspects_json(verdict);
+  json["hints"] = finished.verdict ? hints(result, verdict, facts) : std::vector<std::string>();
+  json["rounds"] = Json::array();
+  for (const agent::RoundSummary& round : result.rounds)
+    json["rounds"].push_back(round_json(round));
+  json["rounds_left_out"] = result.rounds_left_out;
+  json["restart_count"] = finished.restart_count;
+  json["max_restarts"] = finished.max_restarts;
+  json["not_restarted"] = finished.no_restart;
+  json["log_folder"] = facts.log_folder;
+  json["logs"] = logs_json(result);
+  json["dropped_bytes"] = result.dropped_bytes;
+  json["containment"] = std::string(machine::to_string(result.containment));
+  json["leftovers"] = result.leftovers;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ddprun::launcher
