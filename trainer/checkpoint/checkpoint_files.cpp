@@ -8,8 +8,8 @@
 #include "base/assert.hpp"
 #include "trainer/checkpoint/durable_file.hpp"
 #include "trainer/checkpoint/safetensors.hpp"
-#include "trainer/compute/layout.hpp"
 #include "trainer/error.hpp"
+#include "trainer/model/layout.hpp"
 
 namespace ddprun::trainer {
 namespace {

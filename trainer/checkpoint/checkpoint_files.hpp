@@ -9,7 +9,7 @@
 
 #include "trainer/checkpoint/training_state.hpp"
 #include "trainer/compute/buffer.hpp"
-#include "trainer/compute/model.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "trainer/compute/graph.hpp"
-#include "trainer/compute/model.hpp"
+#include "trainer/model/graph.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "trainer/compute/model.hpp"
 #include "trainer/compute/optimizer_math.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
-#include "trainer/compute/layout.hpp"
 #include "trainer/compute/philox.hpp"
+#include "trainer/model/layout.hpp"
 
 namespace ddprun::trainer {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "trainer/compute/model.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 

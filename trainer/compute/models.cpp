@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "trainer/compute/cpu_executor.hpp"
-#include "trainer/compute/graph.hpp"
 #include "trainer/compute/initialize.hpp"
-#include "trainer/compute/model.hpp"
 #include "trainer/error.hpp"
+#include "trainer/model/graph.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/compute/graph.hpp"
+#include "trainer/model/graph.hpp"
 
 namespace ddprun::trainer {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/compute/model.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "trainer/checkpoint/checkpoint_writer.hpp"
-#include "trainer/compute/optimizer.hpp"
+#include "trainer/optim/optimizer.hpp"
 #include "trainer/run/checkpoint_cadence.hpp"
 
 namespace ddprun::trainer {

@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "trainer/compute/model.hpp"
-#include "trainer/compute/optimizer.hpp"
-#include "trainer/compute/schedule.hpp"
+#include "trainer/model/model.hpp"
+#include "trainer/optim/optimizer.hpp"
+#include "trainer/optim/schedule.hpp"
 #include "trainer/run/checkpoint_cadence.hpp"
 
 namespace ddprun::trainer {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "trainer/checkpoint/training_state.hpp"
-#include "trainer/compute/schedule.hpp"
 #include "trainer/compute/step_state.hpp"
 #include "trainer/data/data_set.hpp"
+#include "trainer/optim/schedule.hpp"
 #include "trainer/run/environment.hpp"
 #include "trainer/run/options.hpp"
 

@@ -10,9 +10,9 @@
 
 #include "trainer/checkpoint/training_state.hpp"
 #include "trainer/comm/reducer.hpp"
-#include "trainer/compute/model.hpp"
 #include "trainer/data/data_set.hpp"
 #include "trainer/data/sampler.hpp"
+#include "trainer/model/model.hpp"
 #include "trainer/run/lanes.hpp"
 
 namespace ddprun::trainer {

@@ -8,7 +8,7 @@
 
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/comm/communicator.hpp"
-#include "trainer/compute/optimizer.hpp"
+#include "trainer/optim/optimizer.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/report.hpp"
 

@@ -11,8 +11,8 @@
 
 #include "trainer/comm/communicator.hpp"
 #include "trainer/comm/reducer.hpp"
-#include "trainer/compute/optimizer.hpp"
 #include "trainer/data/load.hpp"
+#include "trainer/optim/optimizer.hpp"
 #include "trainer/run/checkpoint_keeper.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/progress.hpp"

@@ -14,8 +14,8 @@
 #include "tests/support/skip.hpp"
 #include "tests/unit/trainer/compute/samples.hpp"
 #include "trainer/compute/hash.hpp"
-#include "trainer/compute/model.hpp"
 #include "trainer/error.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 namespace {

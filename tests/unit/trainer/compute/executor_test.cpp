@@ -8,11 +8,11 @@
 #include "tests/unit/trainer/compute/samples.hpp"
 #include "trainer/compute/buffer.hpp"
 #include "trainer/compute/cpu_executor.hpp"
-#include "trainer/compute/graph.hpp"
 #include "trainer/compute/initialize.hpp"
-#include "trainer/compute/model.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/error.hpp"
+#include "trainer/model/graph.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 namespace {

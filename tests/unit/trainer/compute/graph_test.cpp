@@ -1,4 +1,4 @@
-#include "trainer/compute/graph.hpp"
+#include "trainer/model/graph.hpp"
 
 #include <catch2/catch.hpp>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "trainer/compute/model.hpp"
+#include "trainer/model/model.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,9 +10,9 @@
 #include "tests/unit/trainer/compute/samples.hpp"
 #include "trainer/compute/buffer.hpp"
 #include "trainer/compute/description.hpp"
-#include "trainer/compute/layout.hpp"
-#include "trainer/compute/optimizer.hpp"
 #include "trainer/error.hpp"
+#include "trainer/model/layout.hpp"
+#include "trainer/optim/optimizer.hpp"
 
 namespace ddprun::trainer {
 namespace {

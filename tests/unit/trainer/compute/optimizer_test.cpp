@@ -1,4 +1,4 @@
-#include "trainer/compute/optimizer.hpp"
+#include "trainer/optim/optimizer.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

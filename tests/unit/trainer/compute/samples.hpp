@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer/compute/model.hpp"
 #include "trainer/compute/philox.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer::test {
 

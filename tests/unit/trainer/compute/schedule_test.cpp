@@ -1,4 +1,4 @@
-#include "trainer/compute/schedule.hpp"
+#include "trainer/optim/schedule.hpp"
 
 #include <catch2/catch.hpp>
 

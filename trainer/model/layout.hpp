@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "trainer/compute/model.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 

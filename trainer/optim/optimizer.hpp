@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "trainer/compute/buffer.hpp"
-#include "trainer/compute/model.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/step_state.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/compute/layout.hpp"
+#include "trainer/model/layout.hpp"
 
 #include <algorithm>
 
