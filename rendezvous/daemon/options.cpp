@@ -228,7 +228,7 @@ std::variant<DaemonOptions, DaemonExit> parse_daemon_options(
   Texts texts;
   CLI::App app(kDescription, "rdzvd");
   app.footer(kFooter);
-  proto::set_help_format(app, 34);
+  set_help_format(app, 34);
   add_service_options(app, texts);
   add_limit_options(app, options.store, texts);
   add_output_options(app, texts);
@@ -255,7 +255,7 @@ std::variant<DaemonOptions, DaemonExit> parse_daemon_options(
     }
     return usage_error(fmt::format("unknown option {}", unknown.substr(0, unknown.find('='))));
   } catch (const CLI::ParseError& error) {
-    return usage_error(proto::parse_error_text(app, error.what()));
+    return usage_error(parse_error_text(app, error.what()));
   } catch (const UsageError& error) {
     return usage_error(error.what());
   }

@@ -336,7 +336,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   CLI::App app(kDescription, "train");
   app.set_help_flag("-h,--help", "This text");
   app.footer(kFooter);
-  proto::set_help_format(app, 30);
+  set_help_format(app, 30);
   bool version = false;
   app.add_flag("--version", version, "Version, compiler, libraries");
   bool man = false;
@@ -390,8 +390,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
                            ? fmt::format("unknown option {}; see {}", name, help)
                            : fmt::format("unknown option {}; did you mean {}?", name, nearest));
   } catch (const CLI::ParseError& error) {
-    return usage_error(
-        fmt::format("{} (see {})", proto::parse_error_text(app, error.what()), help));
+    return usage_error(fmt::format("{} (see {})", parse_error_text(app, error.what()), help));
   } catch (const DataError& error) {
     return usage_error(error.what());
   }
