@@ -18,7 +18,7 @@ struct Machine {
   Environment environment = {{"PATH", "/usr/bin"}};
   int gpus = 0;
   int cpus = 6;
-  int machine::usable_cpus = 5;
+  int usable_cpus = 5;
   bool one_node = false;  // else CPUs 0 and 1 are in node 0, CPUs 2 and 3 in node 1
   bool terminals = false;
   bool cgroup_possible = false;
@@ -51,7 +51,7 @@ struct Machine {
     result.cgroup_possible = [this] { return cgroup_possible; };
     result.cgroup_delegated = [this] { return cgroup_delegated; };
     result.logical_cpus = [this] { return cpus; };
-    result.usable_cpus = [this] { return machine::usable_cpus; };
+    result.usable_cpus = [this] { return usable_cpus; };
     result.topology = [this](const Words& pci) {
       // The first GPU is beside the second node.
       machine::MachineTopology topology;

@@ -21,7 +21,7 @@ namespace {
 const Environment kEnvironment = {{"PATH", "/usr/bin:/bin"}};
 
 /// A machine with Python and ls, and ddprun in /opt/ddprun/bin.
-FakeFiles machine() {
+FakeFiles files_of_a_machine() {
   FakeFiles files;
   files.program("/usr/bin/python3").program("/bin/ls").folder("/usr/bin").folder("/bin");
   return files;
@@ -57,7 +57,7 @@ LaunchError refused_program(const ProgramRequest& request, const FakeFiles& file
 TEST_CASE("under --run-path any file runs under Python, by a program that ends as torchrun's") {
   Asked asked("data/train");
   asked.python = true;
-  const auto choice = chosen(asked, machine().text("data/train", "print(1)\n"));
+  const auto choice = chosen(asked, files_of_a_machine().text("data/train", "print(1)\n"));
   CHECK(choice.kind == Kind::python_script);
   CHECK(choice.argv ==
         Words{"/usr/bin/python3", "-u", "-c", kRunPathProgram, "data/train", "--x", "1"});
@@ -65,7 +65,7 @@ TEST_CASE("under --run-path any file runs under Python, by a program that ends a
 }
 
 TEST_CASE("an executable file named with a slash is executed itself") {
-  const auto choice = chosen(Asked("./a.out"), machine().program("a.out"));
+  const auto choice = chosen(Asked("./a.out"), files_of_a_machine().program("a.out"));
   CHECK(choice.kind == Kind::file);
   CHECK(choice.file == "./a.out");
   CHECK(choice.argv == Words{"./a.out", "--x", "1"});
@@ -74,7 +74,8 @@ TEST_CASE("an executable file named with a slash is executed itself") {
 
 TEST_CASE("a Python file named with a slash runs under Python, executable or not") {
   for (const std::string name : {"dir/t.py", "dir/t.pyc", "dir/t.pyz"}) {
-    for (const auto& files : {machine().text(name), machine().program(name)}) {
+    for (const auto& files :
+         {files_of_a_machine().text(name), files_of_a_machine().program(name)}) {
       const auto choice = chosen(Asked(name), files);
       CHECK(choice.kind == Kind::python_script);
       CHECK(choice.file == "/usr/bin/python3");
@@ -85,11 +86,12 @@ TEST_CASE("a Python file named with a slash runs under Python, executable or not
 }
 
 TEST_CASE("a file without the executable bit runs under Python as for torchrun") {
-  CHECK(chosen(Asked("./script"), machine().text("script")).kind == Kind::python_script);
-  CHECK(chosen(Asked("./script"), machine().text("script", "#!/usr/bin/env python3\n")).kind ==
+  CHECK(chosen(Asked("./script"), files_of_a_machine().text("script")).kind == Kind::python_script);
+  CHECK(chosen(Asked("./script"), files_of_a_machine().text("script", "#!/usr/bin/env python3\n"))
+            .kind == Kind::python_script);
+  CHECK(chosen(Asked("./script"), files_of_a_machine().text("script", "")).kind ==
         Kind::python_script);
-  CHECK(chosen(Asked("./script"), machine().text("script", "")).kind == Kind::python_script);
-  CHECK(chosen(Asked("script"), machine().text("script")).kind == Kind::python_script);
+  CHECK(chosen(Asked("script"), files_of_a_machine().text("script")).kind == Kind::python_script);
 }
 
 TEST_CASE(
@@ -98,7 +100,7 @@ TEST_CASE(
   const std::string elf = std::string("\x7f") + "ELF\x02\x01";
   for (const auto& bytes : {elf, std::string("#!/bin/sh\n# python\n")}) {
     for (const std::string name : {"./tool", "tool"}) {
-      const auto error = refused_program(Asked(name), machine().text("tool", bytes));
+      const auto error = refused_program(Asked(name), files_of_a_machine().text("tool", bytes));
       CHECK(error.exit_code == 126);
       CHECK_THAT(error.message, Contains("chmod +x ./tool"));
     }
@@ -107,14 +109,15 @@ TEST_CASE(
 
 TEST_CASE("a shell script by its name is not run by Python") {
   for (const std::string name : {"./run.sh", "run.sh"}) {
-    const auto error = refused_program(Asked(name), machine().text("run.sh", "echo hi\n"));
+    const auto error =
+        refused_program(Asked(name), files_of_a_machine().text("run.sh", "echo hi\n"));
     CHECK(error.exit_code == 126);
     CHECK(error.message == "./run.sh is a shell script that is not executable: chmod +x ./run.sh");
   }
 }
 
 TEST_CASE("the first word of another launcher's command is to be left out") {
-  const auto error = refused_program(Asked("launch"), machine());
+  const auto error = refused_program(Asked("launch"), files_of_a_machine());
   CHECK(error.exit_code == 127);
   CHECK_THAT(error.message, StartsWith("launch: not found; leave the word out: ddprun [OPTIONS]") &&
                                 Contains("docs/torchrun.md"));
@@ -122,21 +125,23 @@ TEST_CASE("the first word of another launcher's command is to be left out") {
 
 TEST_CASE("with --no-python a file without the executable bit is refused") {
   for (const std::string name : {"./t.py", "./script", "script"}) {
-    const auto error =
-        refused_program(Asked(name).without_python(), machine().text("t.py").text("script"));
+    const auto error = refused_program(Asked(name).without_python(),
+                                       files_of_a_machine().text("t.py").text("script"));
     CHECK(error.exit_code == 126);
     CHECK_THAT(error.message, Contains("chmod +x"));
   }
 }
 
 TEST_CASE("with --no-python an executable Python file is executed itself") {
-  const auto choice = chosen(Asked("./t.py").without_python(), machine().program("t.py"));
+  const auto choice =
+      chosen(Asked("./t.py").without_python(), files_of_a_machine().program("t.py"));
   CHECK(choice.kind == Kind::file);
   CHECK(choice.argv == Words{"./t.py", "--x", "1"});
 }
 
 TEST_CASE("a bare name is a bundled program first, in libexec or beside ddprun") {
-  auto files = machine().program("/opt/ddprun/bin/train").text("train").program("/usr/bin/train");
+  auto files =
+      files_of_a_machine().program("/opt/ddprun/bin/train").text("train").program("/usr/bin/train");
   CHECK(chosen(Asked("train"), files).kind == Kind::bundled);
   CHECK(chosen(Asked("train"), files).file == "/opt/ddprun/bin/train");
   CHECK(chosen(Asked("train"), files).argv == Words{"train", "--x", "1"});
@@ -147,66 +152,68 @@ TEST_CASE("a bare name is a bundled program first, in libexec or beside ddprun")
 
 TEST_CASE(
     "a bundled program that is missing is an incomplete installation, said with the folders") {
-  const auto error = refused_program(Asked("train"), machine());
+  const auto error = refused_program(Asked("train"), files_of_a_machine());
   CHECK(error.exit_code == 127);
   CHECK_THAT(error.message, Contains("/opt/ddprun/libexec/ddprun nor in /opt/ddprun/bin; install"));
 }
 
 TEST_CASE("only programs that come with ddprun are looked for beside it") {
-  CHECK(refused_program(Asked("other"), machine().program("/opt/ddprun/bin/other")).exit_code ==
-        127);
+  CHECK(refused_program(Asked("other"), files_of_a_machine().program("/opt/ddprun/bin/other"))
+            .exit_code == 127);
 }
 
 TEST_CASE("a folder beside ddprun with the name of a bundled program is not taken for it") {
-  CHECK(refused_program(Asked("train"), machine().folder("/opt/ddprun/bin/train")).exit_code ==
-        127);
+  CHECK(refused_program(Asked("train"), files_of_a_machine().folder("/opt/ddprun/bin/train"))
+            .exit_code == 127);
 }
 
 TEST_CASE(
     "a bare Python file in the current folder runs under Python, executable or not, before PATH") {
-  CHECK(chosen(Asked("t.py"), machine().text("t.py")).kind == Kind::python_script);
-  CHECK(chosen(Asked("t.py"), machine().program("t.py").program("/usr/bin/t.py")).kind ==
+  CHECK(chosen(Asked("t.py"), files_of_a_machine().text("t.py")).kind == Kind::python_script);
+  CHECK(chosen(Asked("t.py"), files_of_a_machine().program("t.py").program("/usr/bin/t.py")).kind ==
         Kind::python_script);
 }
 
 TEST_CASE(
     "a file that is not executable in the current folder wins over PATH, a foreign one does not") {
-  CHECK(chosen(Asked("ls"), machine().text("ls")).kind == Kind::python_script);
-  CHECK(chosen(Asked("ls"), machine().text("ls", "#!/bin/sh\n")).file == "/bin/ls");
-  CHECK(chosen(Asked("ls").without_python(), machine().text("ls")).file == "/bin/ls");
+  CHECK(chosen(Asked("ls"), files_of_a_machine().text("ls")).kind == Kind::python_script);
+  CHECK(chosen(Asked("ls"), files_of_a_machine().text("ls", "#!/bin/sh\n")).file == "/bin/ls");
+  CHECK(chosen(Asked("ls").without_python(), files_of_a_machine().text("ls")).file == "/bin/ls");
 }
 
 TEST_CASE("a bare name is found on PATH and keeps its name as argv 0") {
-  const auto choice = chosen(Asked("ls"), machine());
+  const auto choice = chosen(Asked("ls"), files_of_a_machine());
   CHECK(choice.kind == Kind::path);
   CHECK(choice.file == "/bin/ls");
   CHECK(choice.argv.front() == "ls");
 }
 
 TEST_CASE("folders and files without the executable bit on PATH are passed over") {
-  const auto files = machine().folder("/usr/bin/tool").program("/bin/tool");
+  const auto files = files_of_a_machine().folder("/usr/bin/tool").program("/bin/tool");
   CHECK(chosen(Asked("tool"), files).file == "/bin/tool");
-  CHECK(refused_program(Asked("tool2"), machine().text("/usr/bin/tool2")).exit_code == 127);
+  CHECK(refused_program(Asked("tool2"), files_of_a_machine().text("/usr/bin/tool2")).exit_code ==
+        127);
 }
 
 TEST_CASE(
     "an empty entry of PATH is the current folder, and without PATH the usual folders count") {
-  CHECK(chosen(Asked("a.out"), machine().program("a.out"), {{"PATH", "/usr/bin:"}}).kind ==
-        Kind::path);
-  CHECK(chosen(Asked("ls"), machine(), {}).file == "/bin/ls");
+  CHECK(
+      chosen(Asked("a.out"), files_of_a_machine().program("a.out"), {{"PATH", "/usr/bin:"}}).kind ==
+      Kind::path);
+  CHECK(chosen(Asked("ls"), files_of_a_machine(), {}).file == "/bin/ls");
 }
 
 TEST_CASE("a folder never matches") {
-  const auto error =
-      refused_program(Asked("./project"), machine().folder("project").text("project/__main__.py"));
+  const auto error = refused_program(
+      Asked("./project"), files_of_a_machine().folder("project").text("project/__main__.py"));
   CHECK(error.exit_code == 2);
   CHECK_THAT(error.message, Contains("is a folder") && Contains("__main__.py"));
-  CHECK(refused_program(Asked("project"), machine().folder("project")).exit_code == 2);
-  CHECK(chosen(Asked("ls"), machine().folder("ls")).file == "/bin/ls");
+  CHECK(refused_program(Asked("project"), files_of_a_machine().folder("project")).exit_code == 2);
+  CHECK(chosen(Asked("ls"), files_of_a_machine().folder("ls")).file == "/bin/ls");
 }
 
 TEST_CASE("something that is neither file nor folder is refused") {
-  const auto error = refused_program(Asked("/dev/null"), machine().device("/dev/null"));
+  const auto error = refused_program(Asked("/dev/null"), files_of_a_machine().device("/dev/null"));
   CHECK(error.exit_code == 126);
   CHECK_THAT(error.message, Contains("is a device, not a file: PROGRAM must be a file"));
 }
@@ -214,32 +221,35 @@ TEST_CASE("something that is neither file nor folder is refused") {
 TEST_CASE(
     "a bare name of an executable in the current folder is refused with the dot-slash as the "
     "remedy") {
-  const auto error = refused_program(Asked("a.out"), machine().program("a.out"));
+  const auto error = refused_program(Asked("a.out"), files_of_a_machine().program("a.out"));
   CHECK(error.exit_code == 127);
   CHECK_THAT(error.message, Contains("./a.out"));
 }
 
 TEST_CASE("a name that is not found exits 127 and the nearest one is suggested") {
-  CHECK_THAT(refused_program(Asked("trian"), machine()).message, Contains("did you mean train?"));
-  CHECK_THAT(refused_program(Asked("tarin.py"), machine().text("train.py")).message,
+  CHECK_THAT(refused_program(Asked("trian"), files_of_a_machine()).message,
+             Contains("did you mean train?"));
+  CHECK_THAT(refused_program(Asked("tarin.py"), files_of_a_machine().text("train.py")).message,
              Contains("did you mean train.py?"));
-  CHECK_THAT(refused_program(Asked("./dir/tarin.py"), machine().text("./dir/train.py")).message,
-             Contains("did you mean ./dir/train.py?"));
-  CHECK_THAT(refused_program(Asked("a.oud"), machine().program("a.out")).message,
+  CHECK_THAT(
+      refused_program(Asked("./dir/tarin.py"), files_of_a_machine().text("./dir/train.py")).message,
+      Contains("did you mean ./dir/train.py?"));
+  CHECK_THAT(refused_program(Asked("a.oud"), files_of_a_machine().program("a.out")).message,
              Contains("did you mean ./a.out?"));
-  CHECK(refused_program(Asked("nothing-like-it"), machine()).exit_code == 127);
-  CHECK(refused_program(Asked("/nothing/like/it"), machine()).exit_code == 127);
+  CHECK(refused_program(Asked("nothing-like-it"), files_of_a_machine()).exit_code == 127);
+  CHECK(refused_program(Asked("/nothing/like/it"), files_of_a_machine()).exit_code == 127);
 }
 
 TEST_CASE("a module runs as python -u -m, whatever lies around") {
   const auto choice =
-      chosen(Asked("train").as_module(), machine().program("/opt/ddprun/bin/train"));
+      chosen(Asked("train").as_module(), files_of_a_machine().program("/opt/ddprun/bin/train"));
   CHECK(choice.kind == Kind::python_module);
   CHECK(choice.argv == Words{"/usr/bin/python3", "-u", "-m", "train", "--x", "1"});
 }
 
 TEST_CASE("PYTHON_EXEC is the Python, as a path or as a name on PATH") {
-  auto files = machine().text("t.py").program("/venv/bin/python").program("/usr/bin/pypy");
+  auto files =
+      files_of_a_machine().text("t.py").program("/venv/bin/python").program("/usr/bin/pypy");
   CHECK(chosen(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "/venv/bin/python"}})
             .file == "/venv/bin/python");
   CHECK(chosen(Asked("t.py"), files, {{"PATH", "/usr/bin"}, {"PYTHON_EXEC", "pypy"}}).file ==
@@ -264,9 +274,9 @@ TEST_CASE("python3 is preferred to python, and none at all is an error that name
 }
 
 TEST_CASE("a Python file may have the local rank in its name") {
-  CHECK(chosen(Asked("train_${local_rank}.py"), machine().text("train_0.py")).argv[2] ==
+  CHECK(chosen(Asked("train_${local_rank}.py"), files_of_a_machine().text("train_0.py")).argv[2] ==
         "train_${local_rank}.py");
-  CHECK(chosen(Asked("./train_$local_rank.py"), machine().text("train_0.py")).kind ==
+  CHECK(chosen(Asked("./train_$local_rank.py"), files_of_a_machine().text("train_0.py")).kind ==
         Kind::python_script);
 }
 
@@ -302,7 +312,7 @@ TEST_CASE("the real file probe tells files, folders, devices and what is executa
 }
 
 TEST_CASE("what stands in the way of PROGRAM is named") {
-  auto files = machine();
+  auto files = files_of_a_machine();
   files.dangling("dangling.py", "gone.py").dangling("./lib/dangling.py", "gone.py").pipe("fifo.py");
   CHECK_THAT(refused_program(Asked("dangling.py"), files).message,
              Contains("dangling.py is a link to gone.py, which does not exist"));
@@ -314,7 +324,7 @@ TEST_CASE("what stands in the way of PROGRAM is named") {
 }
 
 TEST_CASE("a current folder that has been deleted is the reason why nothing is found in it") {
-  auto files = machine();
+  auto files = files_of_a_machine();
   files.deleted_folder();
   for (const char* name : {"gone.py", "./gone.py"}) {
     const auto error = refused_program(Asked(name), files);
@@ -326,11 +336,12 @@ TEST_CASE("a current folder that has been deleted is the reason why nothing is f
 
 TEST_CASE("a dash that is not the keyboard's is named with what to type") {
   for (const std::string dash : {"\u2013", "\u2014", "\u2212", "-\u2013"}) {
-    const auto error = refused_program(Asked(dash + "nproc_per_node=2"), machine());
+    const auto error = refused_program(Asked(dash + "nproc_per_node=2"), files_of_a_machine());
     CHECK(error.exit_code == kExitUsage);
     CHECK_THAT(error.message,
                StartsWith(dash + "nproc_per_node=2 begins with a dash that is not") &&
                    Contains("retype it as --nproc_per_node=2"));
   }
-  CHECK_THAT(refused_program(Asked("\u00e4.py"), machine()).message, !Contains("retype"));
+  CHECK_THAT(refused_program(Asked("\u00e4.py"), files_of_a_machine()).message,
+             !Contains("retype"));
 }

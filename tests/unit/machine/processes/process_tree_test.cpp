@@ -1,5 +1,4 @@
-// What is left behind and for how long, and who is below whom: the pure parts of containment, and
-// the end of everything with a kill that fails.
+// Which processes are below one of ours, and the end of all of them with a kill that fails.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -13,7 +12,6 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "agent/control/leftovers.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/process_tree.hpp"
@@ -21,13 +19,9 @@
 
 using namespace std::chrono_literals;
 using namespace ddprun;
-using agent::Leftovers;
 using ddprun::machine::ProcessEntry;
-using Step = agent::Leftovers::Step;
 
 namespace {
-
-const Leftovers::Clock::time_point kEnd{1h};
 
 std::vector<pid_t> pids(const std::vector<machine::ProcessEntry>& entries) {
   std::vector<pid_t> list;
@@ -51,71 +45,6 @@ bool refuse_clone3() {
 machine::ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", 1, pid}; }
 
 }  // namespace
-
-TEST_CASE("a round of which nothing is left is over at once") {
-  Leftovers left;
-  CHECK_FALSE(left.begun());
-  CHECK(left.begin(false, 10s, kEnd) == Step::over);
-  CHECK(left.over());
-  CHECK_FALSE(left.deadline().has_value());
-  CHECK(left.begin(true, 10s, kEnd) == Step::nothing);  // it stays over
-}
-
-TEST_CASE("what is left first has a moment then gets SIGTERM then SIGKILL") {
-  Leftovers left;
-  CHECK(left.begin(true, 10s, kEnd) == Step::nothing);
-  CHECK(left.waiting());
-  CHECK(left.deadline() == kEnd + Leftovers::kSettle);
-  CHECK(left.deadline_passed(kEnd) == Step::nothing);
-  const auto told = kEnd + Leftovers::kSettle;
-  CHECK(left.deadline_passed(told) == Step::terminate);
-  CHECK(left.deadline() == told + 10s);
-  CHECK(left.patience() == 10s);
-  CHECK(left.deadline_passed(told + 9s) == Step::nothing);
-  CHECK(left.deadline_passed(told + 10s) == Step::kill);
-  CHECK(left.over());
-}
-
-TEST_CASE("what goes by itself ends the round whenever it does") {
-  Leftovers early;
-  early.begin(true, 10s, kEnd);
-  CHECK(early.gone() == Step::over);
-  CHECK(early.gone() == Step::nothing);
-  Leftovers late;
-  late.begin(true, 10s, kEnd);
-  late.deadline_passed(kEnd + 1s);
-  CHECK(late.gone() == Step::over);
-  CHECK_FALSE(late.deadline().has_value());
-}
-
-TEST_CASE("after a failure what is left has a moment and then gets SIGKILL") {
-  Leftovers left;
-  CHECK(left.begin(true, std::nullopt, kEnd) == Step::nothing);
-  CHECK(left.deadline() == kEnd + Leftovers::kSettle);
-  CHECK(left.deadline_passed(kEnd + Leftovers::kSettle) == Step::kill);
-  CHECK(left.over());
-}
-
-TEST_CASE("when all patience is used up what is left is killed at once") {
-  for (const Leftovers::Clock::duration patience : {0s, -1s}) {
-    Leftovers left;
-    CHECK(left.begin(true, patience, kEnd) == Step::kill);
-    CHECK(left.over());
-  }
-}
-
-TEST_CASE("a user without patience has it killed in every phase") {
-  Leftovers before;
-  CHECK(before.kill_now() == Step::nothing);
-  Leftovers settling;
-  settling.begin(true, 10s, kEnd);
-  CHECK(settling.kill_now() == Step::kill);
-  CHECK(settling.kill_now() == Step::nothing);
-  Leftovers told;
-  told.begin(true, 10s, kEnd);
-  told.deadline_passed(kEnd + 1s);
-  CHECK(told.kill_now() == Step::kill);
-}
 
 TEST_CASE("a line of proc stat is read whatever the name contains") {
   const auto plain = machine::parse_stat("77 (python3) S 12 77 77 0 -1");

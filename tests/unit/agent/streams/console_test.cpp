@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/agent/screen.hpp"
+#include "tests/unit/agent/streams/screen.hpp"
 
 using namespace std::chrono_literals;
 using ddprun::agent::Console;

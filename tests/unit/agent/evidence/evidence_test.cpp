@@ -350,7 +350,7 @@ TEST_CASE("an exception's line that is not certain explains a failure and proves
   seen.exception_certain = false;
   CHECK_FALSE(evidence_of(seen).has_value());
   seen.stopped_by_us = false;
-  seen.exit = proto::WorkerExit{false, 1, false};
+  seen.exit = ddprun::ExitStatus{false, 1, false};
   CHECK(evidence_of(seen)->kind == EvidenceKind::exception_line);
   CHECK(evidence_of(seen)->in_output);
   CHECK(evidence_of(seen)->at == 5s);

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-using namespace ddprun::launcher;
+using namespace ddprun::warden;
 
 namespace {
 

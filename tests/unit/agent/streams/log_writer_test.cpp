@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+using namespace ddprun;
 using namespace ddprun::agent;
 using namespace std::chrono_literals;
 using Kind = LogWriterSettings::Kind;

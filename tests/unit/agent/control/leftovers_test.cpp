@@ -1,0 +1,78 @@
+#include "agent/control/leftovers.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace std::chrono_literals;
+using ddprun::agent::Leftovers;
+using Step = Leftovers::Step;
+
+namespace {
+
+const Leftovers::Clock::time_point kEnd{1h};
+
+}  // namespace
+
+TEST_CASE("a round of which nothing is left is over at once") {
+  Leftovers left;
+  CHECK_FALSE(left.begun());
+  CHECK(left.begin(false, 10s, kEnd) == Step::over);
+  CHECK(left.over());
+  CHECK_FALSE(left.deadline().has_value());
+  CHECK(left.begin(true, 10s, kEnd) == Step::nothing);  // it stays over
+}
+
+TEST_CASE("what is left first has a moment then gets SIGTERM then SIGKILL") {
+  Leftovers left;
+  CHECK(left.begin(true, 10s, kEnd) == Step::nothing);
+  CHECK(left.waiting());
+  CHECK(left.deadline() == kEnd + Leftovers::kSettle);
+  CHECK(left.deadline_passed(kEnd) == Step::nothing);
+  const auto told = kEnd + Leftovers::kSettle;
+  CHECK(left.deadline_passed(told) == Step::terminate);
+  CHECK(left.deadline() == told + 10s);
+  CHECK(left.patience() == 10s);
+  CHECK(left.deadline_passed(told + 9s) == Step::nothing);
+  CHECK(left.deadline_passed(told + 10s) == Step::kill);
+  CHECK(left.over());
+}
+
+TEST_CASE("what goes by itself ends the round whenever it does") {
+  Leftovers early;
+  early.begin(true, 10s, kEnd);
+  CHECK(early.gone() == Step::over);
+  CHECK(early.gone() == Step::nothing);
+  Leftovers late;
+  late.begin(true, 10s, kEnd);
+  late.deadline_passed(kEnd + 1s);
+  CHECK(late.gone() == Step::over);
+  CHECK_FALSE(late.deadline().has_value());
+}
+
+TEST_CASE("after a failure what is left has a moment and then gets SIGKILL") {
+  Leftovers left;
+  CHECK(left.begin(true, std::nullopt, kEnd) == Step::nothing);
+  CHECK(left.deadline() == kEnd + Leftovers::kSettle);
+  CHECK(left.deadline_passed(kEnd + Leftovers::kSettle) == Step::kill);
+  CHECK(left.over());
+}
+
+TEST_CASE("when all patience is used up what is left is killed at once") {
+  for (const Leftovers::Clock::duration patience : {0s, -1s}) {
+    Leftovers left;
+    CHECK(left.begin(true, patience, kEnd) == Step::kill);
+    CHECK(left.over());
+  }
+}
+
+TEST_CASE("a user without patience has it killed in every phase") {
+  Leftovers before;
+  CHECK(before.kill_now() == Step::nothing);
+  Leftovers settling;
+  settling.begin(true, 10s, kEnd);
+  CHECK(settling.kill_now() == Step::kill);
+  CHECK(settling.kill_now() == Step::nothing);
+  Leftovers told;
+  told.begin(true, 10s, kEnd);
+  told.deadline_passed(kEnd + 1s);
+  CHECK(told.kill_now() == Step::kill);
+}
