@@ -18,7 +18,7 @@ def findings(path, *headers):
 
 class Layers(unittest.TestCase):
     def test_a_folder_may_include_what_is_below_it(self):
-        self.assertEqual(findings("launcher/plan/plan.cpp", "agent/agent.hpp", "rendezvous/a.hpp", "proto/error.hpp"), [])
+        self.assertEqual(findings("launcher/main.cpp", "agent/agent.hpp", "rendezvous/a.hpp", "proto/error.hpp"), [])
         self.assertEqual(findings("agent/control/agent_loop.cpp", "rendezvous/membership/core.hpp", "base/result.hpp"), [])
         self.assertEqual(findings("rendezvous/store/core.cpp", "proto/c10d.hpp", "core.hpp"), [])
 
@@ -26,6 +26,18 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(findings("proto/error.cpp", "rendezvous/store/core.hpp")), 1)
         self.assertEqual(len(findings("rendezvous/store/core.cpp", "agent/agent.hpp")), 1)
         self.assertEqual(len(findings("agent/control/agent_loop.cpp", "launcher/plan/plan.hpp")), 1)
+
+    def test_nor_do_the_rooms_of_a_folder(self):
+        self.assertEqual(findings("agent/workers/a.cpp", "agent/streams/a.hpp", "agent/workers/b.hpp", "agent/config.hpp"), [])
+        self.assertEqual(len(findings("agent/streams/a.cpp", "agent/workers/a.hpp")), 1)
+        self.assertEqual(len(findings("agent/workers/a.cpp", "agent/control/a.hpp")), 1)
+        self.assertEqual(len(findings("launcher/options/a.cpp", "launcher/plan/plan.hpp")), 1)
+        self.assertEqual(len(findings("trainer/model/graph.cpp", "trainer/compute/ops.hpp")), 1)
+        self.assertEqual(len(findings("machine/cgroups/a.cpp", "machine/processes/spawn.hpp")), 1)
+
+    def test_of_the_warden_the_agent_knows_the_link_only(self):
+        self.assertEqual(findings("agent/control/a.cpp", "warden/warden_link.hpp"), [])
+        self.assertEqual(len(findings("agent/control/a.cpp", "warden/warden.hpp")), 1)
 
     def test_the_trainer_knows_the_store_client_and_nothing_of_agent_or_launcher(self):
         self.assertEqual(findings("trainer/run/main.cpp", "rendezvous/client/store_client.hpp", "trainer/error.hpp"), [])
