@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -46,12 +47,15 @@ bool contains(const std::string& text, const std::string& part) {
 
 /// Every long option that the help shows at the beginning of a line.
 Words options_in_help() {
+  // CLI11 indents them by its version: `  --listen`, or below `  -h,     --help`.
   Words names;
-  const std::string help = printed("--help");
-  for (std::size_t at = help.find("\n  -"); at != std::string::npos;
-       at = help.find("\n  -", at + 1)) {
-    const std::size_t begin = help.find("--", at);
-    names.push_back(help.substr(begin, help.find_first_of(" =\n", begin) - begin));
+  std::istringstream help(printed("--help"));
+  for (std::string line; std::getline(help, line);) {
+    const std::size_t text = line.find_first_not_of(' ');
+    if (text == std::string::npos || text == 0 || line[text] != '-') continue;
+    const std::size_t begin = line.find("--", text);
+    if (begin == std::string::npos) continue;
+    names.push_back(line.substr(begin, line.find_first_of(" =,", begin) - begin));
   }
   return names;
 }

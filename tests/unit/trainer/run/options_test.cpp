@@ -68,8 +68,11 @@ TEST_CASE("the man page and all completions of train name every option of its he
     const auto start = line.find("--");
     if (line.find_first_not_of(' ') != start && !line.starts_with("  -h,")) continue;
     if (start == std::string::npos) continue;
+    const auto end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", start);
+    if (end != std::string::npos && line[end] != ' ' && line[end] != '=')
+      continue;  // a text's line
     ++options;
-    const std::string name = line.substr(start, line.find_first_of(" =", start) - start);
+    const std::string name = line.substr(start, end - start);
     INFO(name);
     std::string in_roff;
     for (const char c : name) in_roff += c == '-' ? "\\-" : std::string(1, c);
