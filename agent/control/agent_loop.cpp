@@ -182,7 +182,11 @@ void Agent::die_with_warden() {
 // ---- membership ----
 
 void Agent::say(proto::AgentMessage message) {
-  auto actions = membership_.on(rdzv::FromAgent{kOwnId, std::move(message)}, Clock::now());
+  tell_membership(rdzv::FromAgent{kOwnId, std::move(message)});
+}
+
+void Agent::tell_membership(rdzv::MembershipEvent event) {
+  auto actions = membership_.on(std::move(event), Clock::now());
   if (!actions.log.empty()) spdlog::info("{}", actions.log);
   for (auto& send : actions.sends) inbox_.push_back(std::move(send.message));
 }
@@ -198,8 +202,7 @@ void Agent::pump() {
     membership_timer_.expires_at(*deadline);
     membership_timer_.async_wait([this](ErrorCode ec) {
       if (ec) return;
-      auto actions = membership_.on(rdzv::DeadlinePassed{}, Clock::now());
-      for (auto& send : actions.sends) inbox_.push_back(std::move(send.message));
+      tell_membership(rdzv::DeadlinePassed{});
       pump();
     });
   }
@@ -323,7 +326,7 @@ std::string Agent::status() const {
                         {"round", round_ ? round_->round.number : 0},
                         {"restart_count", membership_.restart_count()},
                         {"workers", workers}}
-      .dump();
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void run_agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,

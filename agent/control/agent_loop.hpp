@@ -125,6 +125,7 @@ class Agent {
   // Towards the membership core and back. `say` only queues; `pump` handles what came back, one
   // message at a time.
   void say(proto::AgentMessage message);
+  void tell_membership(rdzv::MembershipEvent event);
   void pump();
   void handle(proto::Round& round);
   void handle(proto::RestartPlanned& planned);

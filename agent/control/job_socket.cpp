@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::chrono::seconds kIdleLimit{60};  // a connection that says nothing is closed
 constexpr int kConnectionsMax = 64;
+constexpr std::chrono::milliseconds kNoDescriptorsRest{200};
 
 proto::Hello our_hello() { return {"job", kProtocolVersionMin, kProtocolVersionMax, {"status"}}; }
 
@@ -100,7 +101,8 @@ bool same_user(Stream::socket& socket) {
 
 class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& context, Answer answer) : acceptor_(context), answer_(std::move(answer)) {}
+  Impl(asio::io_context& context, Answer answer)
+      : acceptor_(context), later_(context), answer_(std::move(answer)) {}
 
   ErrorCode bind(const std::string& name) {
     ErrorCode ec;
@@ -117,18 +119,30 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
       if (!ec && *self->open_ < kConnectionsMax && same_user(socket)) {
         std::make_shared<Session>(std::move(socket), self->answer_, self->open_)->read();
       }
-      if (ec != asio::error::no_descriptors) self->accept();
+      if (ec == asio::error::no_descriptors) return self->accept_later();
+      self->accept();
+    });
+  }
+
+  /// Where there is no descriptor, the connection waits in the kernel, and would be announced again
+  /// at once.
+  void accept_later() {
+    later_.expires_after(kNoDescriptorsRest);
+    later_.async_wait([self = shared_from_this()](ErrorCode ec) {
+      if (!ec && self->acceptor_.is_open()) self->accept();
     });
   }
 
   void close() {
     ErrorCode ignored;
     acceptor_.close(ignored);
+    later_.cancel();
   }
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
   Stream::acceptor acceptor_;
+  asio::steady_timer later_;
   Answer answer_;
   std::string name_;
   std::shared_ptr<int> open_ = std::make_shared<int>(0);

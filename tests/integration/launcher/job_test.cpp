@@ -244,33 +244,25 @@ TEST_CASE("a stopped reader of our output stops no worker") {
   CHECK(code == 0);
 }
 
-TEST_CASE("the job socket greets with its versions and tells the job's state") {
-  Job job;
-  auto settings = job.settings();
-  test::Child child(Job::command({"--nproc-per-node=2", "--rdzv-id=socket-test"},
-                                 {"rank", "0", "env", "DDPRUN_SOCKET", "sleep", "60"}),
-                    settings);
-  REQUIRE(child.wait_for_output("DDPRUN_SOCKET=@"));
-  const std::string name =
-      child.out().substr(child.out().find('@') + 1,
-                         child.out().find('\n', child.out().find('@')) - child.out().find('@') - 1);
-  CHECK(name.starts_with("ddprun/" + std::to_string(getuid()) + "/socket-test"));
+namespace {
 
-  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+/// The answers of a job's socket to a hello and a request.
+std::vector<std::string> ask_job(const std::string& name) {
+  const ddprun::UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::copy(name.begin(), name.end(), address.sun_path + 1);
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
   const timeval limit{10, 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   const std::string request =
       proto::encode_frame(proto::encode_hello({"job", 1, 9, {}})) + proto::encode_frame("{}");
-  REQUIRE(write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size()));
+  REQUIRE(write(fd.get(), request.data(), request.size()) == static_cast<ssize_t>(request.size()));
   proto::FrameParser parser;
   std::vector<std::string> frames;
   char buffer[4096];
-  for (ssize_t n = 1; frames.size() < 2 && (n = read(fd, buffer, sizeof buffer)) > 0;) {
+  for (ssize_t n = 1; frames.size() < 2 && (n = read(fd.get(), buffer, sizeof buffer)) > 0;) {
     parser.append({buffer, static_cast<std::size_t>(n)});
     while (true) {
       auto frame = parser.next();
@@ -279,14 +271,52 @@ TEST_CASE("the job socket greets with its versions and tells the job's state") {
       frames.push_back(**frame);
     }
   }
-  close(fd);
+  return frames;
+}
+
+/// A job that runs, and the name of its socket.
+struct RunningJob {
+  explicit RunningJob(std::vector<std::string> options)
+      : child(
+            Job::command(std::move(options), {"rank", "0", "env", "DDPRUN_SOCKET", "sleep", "60"}),
+            job.settings()) {
+    REQUIRE(child.wait_for_output("DDPRUN_SOCKET=@"));
+    const std::size_t begin = child.out().find('@') + 1;
+    name = child.out().substr(begin, child.out().find('\n', begin) - begin);
+  }
+  Job job;
+  test::Child child;
+  std::string name;
+};
+
+}  // namespace
+
+TEST_CASE("the job socket greets with its versions and tells the job's state") {
+  RunningJob running({"--nproc-per-node=2", "--rdzv-id=socket-test"});
+  CHECK(running.name.starts_with("ddprun/" + std::to_string(getuid()) + "/socket-test"));
+  const auto frames = ask_job(running.name);
   REQUIRE(frames.size() == 2);
   CHECK(proto::decode_hello(frames[0])->kind == "job");
   CHECK(proto::decode_hello(frames[0])->version_max >= 1);
   CHECK(frames[1].find("\"state\":\"running\"") != std::string::npos);
   CHECK(frames[1].find("\"run_id\":\"socket-test\"") != std::string::npos);
-  child.signal(SIGTERM);
-  CHECK(child.wait().status == 128 + SIGTERM);
+  running.child.signal(SIGTERM);
+  CHECK(running.child.wait().status == 128 + SIGTERM);
+}
+
+TEST_CASE("a run id that is no UTF-8 does no harm to a job that is asked for its state") {
+  RunningJob running({"--nproc-per-node=2", "--rdzv-id=caf\xe9"});
+  const auto frames = ask_job(running.name);
+  REQUIRE(frames.size() == 2);
+  CHECK(frames[1].find("\"run_id\":\"caf\xef\xbf\xbd\"") != std::string::npos);
+  running.child.signal(SIGTERM);
+  CHECK(running.child.wait().status == 128 + SIGTERM);
+}
+
+TEST_CASE("a transition that only time brings about is logged like the others") {
+  const auto result =
+      Job().run({"--max-restarts=2", "--restart-delay=0.1", "--log-level=info"}, {"exit", "9"});
+  CHECK_THAT(result.err, Contains("event=deadline"));
 }
 
 TEST_CASE(
