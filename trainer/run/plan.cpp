@@ -145,8 +145,8 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
 OptimizerConfig optimizer_config(const Options& options) {
   OptimizerConfig config;
   config.kind = options.optimizer;
-  config.weight_decay = static_cast<float>(options.weight_decay);
-  config.momentum = static_cast<float>(options.momentum);
+  config.weight_decay = options.weight_decay;
+  config.momentum = options.momentum;
   return config;
 }
 
