@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <condition_variable>
 #include <ctime>
 #include <exception>
+#include <mutex>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
@@ -19,79 +22,112 @@ std::chrono::nanoseconds thread_processor_time() {
 
 }  // namespace
 
+struct CheckpointWriter::Work {
+  explicit Work(Settings wanted) : settings(std::move(wanted)), snapshot(settings.layout) {}
+
+  void run();
+  void write_one();
+  void report(const std::string& failure);
+
+  Settings settings;
+  Snapshot snapshot;
+
+  std::mutex mutex;  // guards what follows
+  std::condition_variable changed;
+  bool busy = false;
+  bool stopping = false;
+  Totals totals;
+};
+
 CheckpointWriter::CheckpointWriter(Settings settings)
-    : settings_(std::move(settings)), snapshot_(settings_.layout), thread_([this] { run(); }) {}
+    : work_(std::make_shared<Work>(std::move(settings))),
+      thread_([work = work_] { work->run(); }) {}
 
 CheckpointWriter::~CheckpointWriter() {
+  const bool written = wait_idle(std::chrono::steady_clock::now() + kLastWait);
   {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    const std::lock_guard lock(work_->mutex);
+    work_->stopping = true;
   }
-  changed_.notify_all();
-  thread_.join();
+  work_->changed.notify_all();
+  if (written) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
 }
 
+Snapshot& CheckpointWriter::snapshot() { return work_->snapshot; }
+
 bool CheckpointWriter::idle() {
-  const std::lock_guard lock(mutex_);
-  return !busy_;
+  const std::lock_guard lock(work_->mutex);
+  return !work_->busy;
 }
 
 void CheckpointWriter::submit() {
   {
-    const std::lock_guard lock(mutex_);
-    DDPRUN_ASSERT(!busy_, "a checkpoint submitted while another is written");
-    busy_ = true;
+    const std::lock_guard lock(work_->mutex);
+    DDPRUN_ASSERT(!work_->busy, "a checkpoint submitted while another is written");
+    work_->busy = true;
   }
-  changed_.notify_all();
+  work_->changed.notify_all();
 }
 
 bool CheckpointWriter::wait_idle(std::chrono::steady_clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_until(lock, deadline, [this] { return !busy_; });
+  std::unique_lock lock(work_->mutex);
+  return work_->changed.wait_until(lock, deadline, [this] { return !work_->busy; });
 }
 
 CheckpointWriter::Totals CheckpointWriter::totals() {
-  const std::lock_guard lock(mutex_);
-  return totals_;
+  const std::lock_guard lock(work_->mutex);
+  return work_->totals;
 }
 
-void CheckpointWriter::run() {
-  std::unique_lock lock(mutex_);
+void CheckpointWriter::Work::run() {
+  std::unique_lock lock(mutex);
   while (true) {
-    changed_.wait(lock, [this] { return busy_ || stopping_; });
-    if (!busy_) return;
+    changed.wait(lock, [this] { return busy || stopping; });
+    if (!busy) return;
     lock.unlock();
     write_one();
     lock.lock();
-    busy_ = false;
-    changed_.notify_all();
+    busy = false;
+    changed.notify_all();
   }
 }
 
-void CheckpointWriter::write_one() {
+/// The first of several in a row, while there is somebody to report it to.
+void CheckpointWriter::Work::report(const std::string& failure) {
+  {
+    const std::lock_guard lock(mutex);
+    if (stopping || totals.in_a_row.count > 0) return;
+  }
+  settings.on_failure(failure);
+}
+
+void CheckpointWriter::Work::write_one() {
   const auto start = thread_processor_time();
   const auto began = std::chrono::steady_clock::now();
   const auto wall_time = std::chrono::system_clock::now();
   std::string path;
   try {
-    PendingCheckpoint pending(settings_.directory);
-    write_checkpoint(pending.path(), settings_.layout, snapshot_);
-    path = pending.publish(snapshot_.state.step, snapshot_.state.best).string();
-    prune(settings_.directory, snapshot_.state.lineage, settings_.keep);
+    PendingCheckpoint pending(settings.directory);
+    write_checkpoint(pending.path(), settings.layout, snapshot);
+    path = pending.publish(snapshot.state.step, snapshot.state.best).string();
+    prune(settings.directory, snapshot.state.lineage, settings.keep);
   } catch (const std::exception& error) {
-    // Not rethrown: training continues, and earlier checkpoints are intact.
-    if (totals().in_a_row.count == 0) settings_.on_failure(error.what());
+    report(error.what());  // not rethrown: training continues, and earlier checkpoints are intact
   }
-  const std::lock_guard lock(mutex_);
-  totals_.processor_time += thread_processor_time() - start;
-  totals_.last_duration = std::chrono::steady_clock::now() - began;
+  const std::lock_guard lock(mutex);
+  totals.processor_time += thread_processor_time() - start;
+  totals.last_duration = std::chrono::steady_clock::now() - began;
   if (path.empty()) {
-    ++totals_.failed;
-    if (totals_.in_a_row.count++ == 0) totals_.in_a_row.since = wall_time;
+    ++totals.failed;
+    if (totals.in_a_row.count++ == 0) totals.in_a_row.since = wall_time;
   } else {
-    ++totals_.written;
-    totals_.in_a_row = {};
-    totals_.last_path = path;
+    ++totals.written;
+    totals.in_a_row = {};
+    totals.last_path = path;
   }
 }
 

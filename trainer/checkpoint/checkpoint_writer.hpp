@@ -3,11 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -28,16 +27,19 @@ class CheckpointWriter {
   };
 
   explicit CheckpointWriter(Settings settings);
-  /// Waits for the write under way.
+  /// Waits for the write under way, but not longer than kLastWait: a disk that hangs keeps no
+  /// process. What is being written then goes on by itself, and reports nothing more.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  static constexpr std::chrono::milliseconds kLastWait{500};
 
   /// Nothing is being written: snapshot() may be filled, then submit()ted.
   [[nodiscard]] bool idle();
 
   /// The buffer to copy into. Only while idle.
-  Snapshot& snapshot() { return snapshot_; }
+  Snapshot& snapshot();
 
   /// Starts writing snapshot(). Only while idle.
   void submit();
@@ -64,19 +66,10 @@ class CheckpointWriter {
   [[nodiscard]] Totals totals();
 
  private:
-  void run();
-  void write_one();
+  struct Work;
 
-  Settings settings_;
-  Snapshot snapshot_;
-
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  bool busy_ = false;
-  bool stopping_ = false;
-  Totals totals_;
-
-  std::thread thread_;  // last: it uses all of the above
+  std::shared_ptr<Work> work_;  // also the thread's, which may outlive us
+  std::thread thread_;
 };
 
 }  // namespace ddprun::trainer

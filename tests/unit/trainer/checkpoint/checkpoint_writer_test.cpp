@@ -5,8 +5,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <thread>
 
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/trainer/checkpoint/fixture.hpp"
@@ -115,6 +120,33 @@ TEST_CASE("the destructor waits for the write under way") {
   CHECK(find_newest(directory.path(), layout, [](const TrainingState&) {
           return std::string();
         }).snapshot->state.step == 4);
+}
+
+TEST_CASE("a write that does not come to an end keeps no process") {
+  // Stands in for a disk that hangs: the writing thread is stuck until we let it go.
+  struct Stuck {
+    std::promise<void> began, let_go;
+    std::atomic<bool> over = false;
+  };
+  const auto stuck = std::make_shared<Stuck>();
+  const test::TempDir directory;
+  std::ofstream(directory / "file") << "no folder";
+  const CheckpointLayout layout = test::small_layout();
+  {
+    CheckpointWriter writer({.directory = directory / "file",
+                             .layout = layout,
+                             .on_failure = [stuck](const std::string&) {
+                               stuck->began.set_value();
+                               stuck->let_go.get_future().wait();
+                               stuck->over = true;
+                             }});
+    writer.snapshot().state = test::small_snapshot(layout, 4).state;
+    writer.submit();
+    stuck->began.get_future().wait();
+  }
+  CHECK_FALSE(stuck->over);
+  stuck->let_go.set_value();
+  while (!stuck->over) std::this_thread::yield();
 }
 
 }  // namespace
