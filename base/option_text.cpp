@@ -138,6 +138,13 @@ std::string fish_completion(const std::string& program, const std::vector<Option
 void set_help_format(CLI::App& app, std::size_t column) {
   const auto format = std::make_shared<HelpFormat>();
   format->column_width(column);
+#if CLI11_VERSION_MAJOR > 2 || (CLI11_VERSION_MAJOR == 2 && CLI11_VERSION_MINOR >= 5)
+  // Newer versions wrap texts; ours have their lines already.
+  constexpr std::size_t kNoWrap = 1000;
+  format->right_column_width(kNoWrap);
+  format->description_paragraph_width(kNoWrap);
+  format->footer_paragraph_width(kNoWrap);
+#endif
   app.formatter(format);
 }
 
