@@ -129,6 +129,9 @@ std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file) {
     if (used > kIdxBytesMax) refuse(name, used, fmt::format("more than {} bytes", kIdxBytesMax));
     if (got == 0) break;
   }
+  // zlib 1.3.2 takes what is damaged at its very beginning for the end of the file.
+  if (used == 0 && gzdirect(handle.get()) == 0)
+    refuse(name, used, "damaged gzip data (nothing could be unpacked)");
   bytes.resize(used);
   return bytes;
 }

@@ -14,6 +14,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/unique_handle.hpp"
 #include "proto/frame.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/job.hpp"
