@@ -60,9 +60,11 @@ bool WorkerOutput::may_read(const OutputStream& stream) {
   const OutputSource& source = stream.source;
   const auto now = Steady::now();
   const bool over = source.round < over_;
-  const auto urgency = over                    ? LogUrgency::round_over
-                       : source.standard_error ? LogUrgency::evidence
-                                               : LogUrgency::usual;
+  // A flood of stdout in the same pipe must not take the place that is kept for others' exceptions.
+  const bool floods = source.both && stream.last_read >= kQuietBytes;
+  const auto urgency = over                               ? LogUrgency::round_over
+                       : source.standard_error && !floods ? LogUrgency::evidence
+                                                          : LogUrgency::usual;
   LogWriter& console = outlet_for(source.standard_error).writer;
   if (source.to_console && !console.accepts(now, urgency)) return false;
   const bool to_file = source.file || source.filtered_file;

@@ -178,7 +178,8 @@ TEST_CASE("nobody who leaves stdout unread takes stderr or the verdict with it")
   // Rank 2 fills stdout; of the others' failures one is the other's consequence.
   const std::string script =
       "case $RANK in 2) exec $W numbered 50000000 sleep 60;;"
-      " 1) sleep 0.3; $W print-err 'ValueError: bad lr' sleep 0.4; exit 1;;"
+      " 1) sleep 0.3; $W print-err 'Traceback (most recent call last):'"
+      " print-err 'ValueError: bad lr' sleep 0.4; exit 1;;"
       " 0) sleep 0.5; i=0; while [ $i -lt 50 ]; do echo IMPORTANT $i >&2; i=$((i+1)); done;"
       " $W print-err 'ConnectionResetError: [Errno 104] Connection reset by peer'; exit 1;; esac";
   using Case = std::pair<std::string, std::string>;
