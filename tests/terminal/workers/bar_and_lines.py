@@ -15,7 +15,7 @@ for step in range(30):
     sys.stderr.write("\r" + f"bar {step:2} ".ljust(columns, "#"))
     sys.stderr.flush()
     time.sleep(0.05)
-    if first and kind == "over" and step % 10 == 9:
+    if first and kind == "over" and step in (9, 19):
         sys.stderr.write("\r" + " " * columns + "\r" + f"BEGIN {step} {'0123456789' * 20} END\n")
     if first and kind == "beside":
         print(f"line {step}", flush=True)
