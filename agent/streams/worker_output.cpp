@@ -123,11 +123,13 @@ void WorkerOutput::drain(Steady::time_point deadline) {
 }
 
 void WorkerOutput::flush(Steady::time_point deadline) {
+  bool drawn = false;
   {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, deadline, [this] { return new_lines_.empty(); });
+    drawn = unfinished_out_ || unfinished_err_;
   }
-  pause(deadline);  // no bar stays behind
+  if (drawn) pause(deadline);  // no bar stays behind
   bool shown = true;
   for (LogWriter* writer : {&stdout_writer_, &stderr_writer_})
     shown = writer->finish(deadline) && shown;
