@@ -37,7 +37,7 @@ void StackTaker::take(int pid, Done done, std::chrono::nanoseconds limit) {
   methods_ = stack_methods(executable, pid, programs);
   const bool python = executable.find("python") != std::string::npos;
   if (python && programs.py_spy.empty())
-    notes_.emplace_back("(py-spy, where it is installed, shows Python's functions)");
+    notes_.emplace_back("(install py-spy to see Python's functions)");
   try_next();
 }
 

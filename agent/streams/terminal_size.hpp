@@ -16,7 +16,7 @@ struct TerminalSize {
 TerminalSize drawing_size(int fd);
 
 /// Whether all that reaches the terminal `fd` comes through us: `other`, our second output, is no
-/// pipe, whose reader (`| tee log`) may write there at any time.
+/// pipe: the reader of a pipe (`| tee log`) may write to the terminal at any time.
 bool is_ours_alone(int fd, int other);
 
 /// The user's shell has the terminal: the job runs with `&`, or after `bg`.

@@ -222,7 +222,7 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::streams,
         .placeholder = "0,1",
-        .help = "Local ranks whose output is shown here",
+        .help = "Show only the output of these local ranks",
         .more = "The others' output goes to their files where they have any, else nowhere.",
         .default_text = "all",
     },

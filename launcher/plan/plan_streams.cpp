@@ -63,7 +63,7 @@ void note_missing_ranks(const StreamMap& map, const char* option, LaunchPlan& pl
   }
 }
 
-/// The same for the options that choose whose output is shown.
+/// The same for the options that choose the ranks to show.
 void note_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
   const auto workers = static_cast<int>(plan.workers.size());
   const auto note = [&](const std::string& spelling, const char* kind, int missing, bool any) {
