@@ -223,7 +223,10 @@ TEST_CASE("a line that takes long is written in pieces, each once") {
   auto worker = place.stream(0);
   write_all(worker.get(), "epoch 0 ...");
   std::string shown;
-  while (shown.find("...") == std::string::npos) shown += place.shown();
+  REQUIRE(ddprun::test::eventually([&] {
+    shown += place.shown();
+    return shown.find("...") != std::string::npos;
+  }));
   write_all(worker.get(), " done\nepoch 1\n");
   worker.reset();
   place.output.drain(within(10s));

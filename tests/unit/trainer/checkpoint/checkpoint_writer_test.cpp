@@ -11,8 +11,8 @@
 #include <fstream>
 #include <future>
 #include <memory>
-#include <thread>
 
+#include "tests/support/child.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/trainer/checkpoint/fixture.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
@@ -146,7 +146,7 @@ TEST_CASE("a write that does not come to an end keeps no process") {
   }
   CHECK_FALSE(stuck->over);
   stuck->let_go.set_value();
-  while (!stuck->over) std::this_thread::yield();
+  CHECK(test::eventually([&] { return stuck->over.load(); }));
 }
 
 }  // namespace
