@@ -1,4 +1,4 @@
-// What the agent is told once, before anything starts. Plain data; made from the launch plan.
+// What the agent is told once, before anything starts. Plain data; part of the launch plan.
 #pragma once
 
 #include <chrono>
@@ -30,9 +30,6 @@ struct StreamSettings {
   bool to_console = true;  ///< pty and pipe: lines are shown
   bool to_file = false;    ///< pipe: its bytes also go to its log file
 };
-
-/// Which workers get our standard input; the others get /dev/null.
-enum class StdinMode { rank0, all, none };
 
 struct WorkerSettings {
   std::vector<std::string> argv;                    ///< `${local_rank}` replaced

@@ -64,20 +64,20 @@ std::string temporary_base(const std::string& otherwise) {
 }
 
 Outcome<std::string> make_log_folder(const LaunchPlan& plan) {
-  if (!plan.logs.wanted) return std::string();
-  const std::string name = file_name_of(plan.run_id) + "_XXXXXX";
-  if (plan.logs.base.empty()) {
+  if (!plan.log_folder.wanted) return std::string();
+  const std::string name = file_name_of(plan.agent.run_id) + "_XXXXXX";
+  if (plan.log_folder.base.empty()) {
     const std::string base = temporary_base("/tmp");
     std::string path = base + "/ddprun_" + name;
     if (::mkdtemp(path.data()) == nullptr) return cannot_in_temporary(base, errno);
     return path;
   }
   std::error_code failed;
-  const auto base = std::filesystem::absolute(plan.logs.base, failed);
+  const auto base = std::filesystem::absolute(plan.log_folder.base, failed);
   if (!failed) std::filesystem::create_directories(base, failed);
-  if (failed) return cannot(plan.logs.base, failed.message());
+  if (failed) return cannot(plan.log_folder.base, failed.message());
   std::string path = base / name;
-  if (::mkdtemp(path.data()) == nullptr) return cannot(plan.logs.base, std::strerror(errno));
+  if (::mkdtemp(path.data()) == nullptr) return cannot(plan.log_folder.base, std::strerror(errno));
   lead_latest_to(base, path);
   return path;
 }

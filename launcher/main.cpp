@@ -18,7 +18,6 @@
 #include "base/exit_codes.hpp"
 #include "base/line_start.hpp"
 #include "base/version.hpp"
-#include "launcher/agent_setup.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/plan/dry_run.hpp"
@@ -59,11 +58,6 @@ void ensure_standard_descriptors() {
   } while (fd >= 0 && fd <= 2);
 }
 
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
-
 // A private directory for what lives as long as the job; empty when none can be made, and then
 // workers leave no error files. In memory where TMPDIR does not say otherwise: a folder on a disk
 // costs as much as starting a worker.
@@ -76,15 +70,14 @@ std::string make_run_directory() {
 }
 
 launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& plan) {
-  const agent::AgentConfig config = launcher::agent_config(plan, host_name());
   proto::Round round;
-  round.world_size = round.role_world_size = static_cast<int>(config.workers.size());
-  round.max_restarts = config.restart.max_restarts;
-  round.master_addr = config.master_addr;
-  round.master_port = config.master_port;
+  round.world_size = round.role_world_size = static_cast<int>(plan.agent.workers.size());
+  round.max_restarts = plan.agent.restart.max_restarts;
+  round.master_addr = plan.agent.master_addr;
+  round.master_port = plan.agent.master_port;
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
-  return agent::worker_environment(config, round, 0, "", inherited);
+  return agent::worker_environment(plan.agent, round, 0, "", inherited);
 }
 
 constexpr std::chrono::seconds kReportLimit{2};
@@ -129,38 +122,28 @@ std::string current_folder() {
   return failed ? std::string() : folder.string();
 }
 
-int run(const launcher::LaunchPlan& plan, const std::vector<std::string>& command,
+int run(launcher::LaunchPlan plan, const std::vector<std::string>& command,
         std::span<char> title_room, const machine::UserState& user) {
-  const auto log_folder = launcher::make_log_folder(plan);
+  auto log_folder = launcher::make_log_folder(plan);
   if (!log_folder) return fail(log_folder.error());
-  if (plan.logs.wanted && plan.logs.base.empty())
+  if (plan.log_folder.wanted && plan.log_folder.base.empty())
     std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n", log_folder->c_str());
-  const launcher::JobFacts facts{plan.run_id, command, current_folder(), plan.program.python,
-                                 *log_folder};
-  warden::WardenSettings settings;
-  settings.containment = plan.containment;
-  settings.cgroup_optional = plan.options.containment == launcher::Containment::automatic;
-  settings.grace_period = plan.grace_period;
-  settings.kill_timeout = plan.options.kill_timeout;
-  settings.stop_signals = plan.options.stop_signals;
-  settings.forward_signals = plan.options.forward_signals;
-  settings.run_directory = make_run_directory();
-  settings.title_room = title_room;
-  return warden::run_warden(settings, [&](warden::WardenLink link) {
-    agent::AgentConfig config = launcher::agent_config(plan, host_name());
-    config.run_directory = settings.run_directory;
-    config.log_folder = *log_folder;
-    agent::run_agent(config, user, std::move(link), [&](const agent::AgentResult& result) {
-      const int code = launcher::exit_code(result, plan.options.exit_code_rule);
-      launcher::UnfinishedLines unfinished{result.stdout_unfinished, result.stderr_unfinished};
-      if (!plan.options.report_file.empty()) {
-        write_report(plan.options.report_file, launcher::report_json(result, code, facts),
-                     unfinished);
-      }
-      say_report(launcher::report(result, code, facts), unfinished.on_stderr);
-      copy_error_file(plan.error_file, result);
-      return code;
-    });
+  plan.agent.log_folder = std::move(*log_folder);
+  plan.agent.run_directory = plan.warden.run_directory = make_run_directory();
+  plan.warden.title_room = title_room;
+  const launcher::JobFacts facts{plan.agent.run_id, command, current_folder(), plan.program.python,
+                                 plan.agent.log_folder};
+  const auto conclude = [&](const agent::AgentResult& result) {
+    const int code = launcher::exit_code(result, plan.report.exit_code_rule);
+    launcher::UnfinishedLines unfinished{result.stdout_unfinished, result.stderr_unfinished};
+    if (!plan.report.file.empty())
+      write_report(plan.report.file, launcher::report_json(result, code, facts), unfinished);
+    say_report(launcher::report(result, code, facts), unfinished.on_stderr);
+    copy_error_file(plan.report.error_file, result);
+    return code;
+  };
+  return warden::run_warden(plan.warden, [&](warden::WardenLink link) {
+    agent::run_agent(plan.agent, user, std::move(link), conclude);
   });
 }
 
@@ -185,7 +168,7 @@ int main(int argc, char** argv) {
     case launcher::Request::completion:
       return print(launcher::completion_script(options->completion_shell));
     case launcher::Request::explain_policy:
-      return print(rdzv::explain(launcher::restart_settings(*options)));
+      return print(rdzv::explain(launcher::plan_restarts(*options)));
     case launcher::Request::run:
     case launcher::Request::dry_run:
     case launcher::Request::dry_run_json:
@@ -194,7 +177,7 @@ int main(int argc, char** argv) {
 
   if (options->request == launcher::Request::run && !options->report_file.empty())
     empty_report(options->report_file);
-  const auto plan = launcher::make_plan(*options, environment, launcher::machine_probes());
+  auto plan = launcher::make_plan(*options, environment, launcher::machine_probes());
   if (!plan) return fail(plan.error());
   if (options->request == launcher::Request::dry_run) {
     return print(launcher::dry_run_text(*plan, rank_zero_environment(*plan)));
@@ -203,5 +186,5 @@ int main(int argc, char** argv) {
     return print(launcher::dry_run_json(*plan, rank_zero_environment(*plan)));
   }
   for (const std::string& note : plan->notes) std::fprintf(stderr, "ddprun: %s\n", note.c_str());
-  return run(*plan, {argv, argv + argc}, warden::title_room(argc, argv), user);
+  return run(std::move(*plan), {argv, argv + argc}, warden::title_room(argc, argv), user);
 }

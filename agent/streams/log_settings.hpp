@@ -1,4 +1,4 @@
-// What the user chose about logs. Plain data.
+// What the user chose about the workers' streams and logs. Plain data.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,9 @@
 #include <vector>
 
 namespace ddprun::agent {
+
+/// Which workers get our standard input; the others get /dev/null.
+enum class StdinMode { rank0, all, none };
 
 /// When the queue to the console or to the files is full.
 enum class LogPolicy {

@@ -47,7 +47,7 @@ struct GpuSelection {
 
 enum class GpuVisibility { all, own };
 enum class OutputMode { prefix, raw, pty, pipe };
-enum class StdinMode { rank0, all, none };
+using agent::StdinMode;
 enum class LogLevel { trace, debug, info, warn, error, off };
 using machine::NumaBinding;
 /// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.

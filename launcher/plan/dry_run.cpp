@@ -13,6 +13,11 @@
 #include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::launcher {
+
+using agent::StreamMode;
+using agent::StreamSettings;
+using agent::WorkerSettings;
+
 namespace {
 
 // Objects keep the order in which they are filled, so that text and JSON read alike.
@@ -34,36 +39,36 @@ std::string_view name_of(ProgramChoice::Kind kind) {
   return "";
 }
 
-std::string_view name_of(StreamTransport transport) {
-  switch (transport) {
-    case StreamTransport::inherit:
+std::string_view name_of(StreamMode mode) {
+  switch (mode) {
+    case StreamMode::inherit:
       return "inherit";
-    case StreamTransport::pty:
+    case StreamMode::pty:
       return "pty";
-    case StreamTransport::pipe:
+    case StreamMode::pipe:
       return "pipe";
-    case StreamTransport::file:
+    case StreamMode::file:
       return "file";
-    case StreamTransport::null:
+    case StreamMode::null:
       return "null";
   }
   return "";
 }
 
 /// Where a stream goes, for people: `pipe, shown and to stdout.log`.
-std::string stream_text(const StreamPlan& stream, std::string_view file) {
-  std::string text(name_of(stream.transport));
-  if (stream.transport == StreamTransport::file) return fmt::format("{} only", file);
+std::string stream_text(const StreamSettings& stream, std::string_view file) {
+  std::string text(name_of(stream.mode));
+  if (stream.mode == StreamMode::file) return fmt::format("{} only", file);
   if (stream.to_file) text += fmt::format(", {}to {}", stream.to_console ? "shown and " : "", file);
   return text;
 }
 
 /// What a log file is called before there is a folder for it.
 std::string log_folder_text(const LaunchPlan& plan) {
-  if (!plan.logs.wanted) return "none";
-  const std::string base = plan.logs.base.empty() ? "TMPDIR" : plan.logs.base;
-  return fmt::format("{}/{}{}_(random)/attempt_(restarts)/(local rank)/", base,
-                     plan.logs.base.empty() ? "ddprun_" : "", plan.run_id);
+  const std::string& base = plan.log_folder.base;
+  if (!plan.log_folder.wanted) return "none";
+  return fmt::format("{}{}_(random)/attempt_(restarts)/(local rank)/",
+                     base.empty() ? "TMPDIR/ddprun_" : base + "/", plan.agent.run_id);
 }
 
 std::string_view name_of(agent::LogPolicy policy) {
@@ -71,40 +76,36 @@ std::string_view name_of(agent::LogPolicy policy) {
 }
 
 /// What bounds the logs: how files are rotated, and what happens when output blocks.
-std::string log_limits_text(const LogOptions& logs) {
+std::string log_limits_text(const agent::AgentConfig& agent) {
   std::string text;
-  if (logs.rotation.bytes_max > 0) {
-    text = fmt::format("a new file after {} bytes, {} older kept; ", logs.rotation.bytes_max,
-                       logs.rotation.keep);
+  if (agent.rotation.bytes_max > 0) {
+    text = fmt::format("a new file after {} bytes, {} older kept; ", agent.rotation.bytes_max,
+                       agent.rotation.keep);
   }
-  return text + (logs.policy == agent::LogPolicy::drop
+  return text + (agent.log_policy == agent::LogPolicy::drop
                      ? "slow reader: output is dropped and counted"
                      : "slow reader: the workers wait");
 }
 
 /// Whose silence ends a round.
-std::string watch_text(const LaunchOptions& options) {
+std::string watch_text(const agent::AgentConfig& agent) {
   std::string text;
-  if (options.progress_timeout.count() > 0)
-    text = fmt::format("no progress for {}", describe(options.progress_timeout));
-  if (options.log_timeout.count() > 0) {
-    const bool restart = options.on_silence == OnSilence::restart;
-    text += fmt::format("{}no output{} for {}", text.empty() ? "" : ", or ",
-                        restart ? " of any worker" : "", describe(options.log_timeout));
+  if (agent.progress_timeout.count() > 0)
+    text = fmt::format("no progress for {}", describe(agent.progress_timeout));
+  if (agent.log_timeout.count() > 0) {
+    text +=
+        fmt::format("{}no output{} for {}", text.empty() ? "" : ", or ",
+                    agent.restart_on_silence ? " of any worker" : "", describe(agent.log_timeout));
   }
   return text.empty() ? "detection off (see --progress-timeout)" : text;
 }
 
 /// How often the group is restarted, and how soon; --explain-policy says more.
-std::string restarts_text(const LaunchOptions& options) {
-  if (options.max_restarts == 0) return "none";
-  const std::string text = fmt::format("at most {}; ", options.max_restarts);
-  std::chrono::nanoseconds wait = rdzv::kAutoBackOff;
-  std::chrono::nanoseconds most = rdzv::kAutoBackOffMax;
-  if (options.restart_delay) {
-    most = rdzv::RestartSettings().back_off_max;
-    wait = std::min<std::chrono::nanoseconds>(*options.restart_delay, most);
-  }
+std::string restarts_text(const rdzv::RestartSettings& restart) {
+  if (restart.max_restarts == 0) return "none";
+  const std::string text = fmt::format("at most {}; ", restart.max_restarts);
+  const std::chrono::nanoseconds most = restart.back_off_max;
+  const std::chrono::nanoseconds wait = std::min(restart.back_off, most);
   if (wait.count() == 0) return text + "never waits";
   const auto in_seconds = [](std::chrono::nanoseconds duration) {
     return fmt::format("{} s", std::chrono::duration<double>(duration).count());
@@ -125,14 +126,6 @@ std::string_view name_of(StdinMode mode) {
   return "";
 }
 
-/// What worker `rank` is given, argv[0] untouched.
-std::vector<std::string> argv_of(const LaunchPlan& plan, int local_rank) {
-  std::vector<std::string> argv = plan.program.argv;
-  for (std::size_t i = 1; i < argv.size(); ++i)
-    argv[i] = substitute_local_rank(argv[i], local_rank);
-  return argv;
-}
-
 /// For people: the runner of --run-path fills a screen.
 std::string command_text(std::vector<std::string> argv) {
   std::replace(argv.begin(), argv.end(), std::string(kRunPathProgram),
@@ -140,8 +133,13 @@ std::string command_text(std::vector<std::string> argv) {
   return shell_quoted(argv);
 }
 
-double seconds(std::chrono::milliseconds duration) {
-  return static_cast<double>(duration.count()) / 1000;
+/// Where no --restart-delay was given.
+bool automatic_back_off(const rdzv::RestartSettings& restart) {
+  return restart.back_off_max == rdzv::kAutoBackOffMax;
+}
+
+double seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
 }
 
 std::string devices_text(const LaunchPlan& plan) {
@@ -150,50 +148,47 @@ std::string devices_text(const LaunchPlan& plan) {
   return fmt::format("{} ({})", fmt::join(plan.devices.chosen, ","), plan.devices.source);
 }
 
-std::string worker_line(const LaunchPlan& plan, const WorkerPlan& worker) {
-  std::string line = fmt::format("  rank {} (local rank {})", worker.local_rank, worker.local_rank);
+std::string worker_line(const LaunchPlan& plan, std::size_t local_rank) {
+  const WorkerSettings& worker = plan.agent.workers[local_rank];
+  std::string line = fmt::format("  rank {} (local rank {})", local_rank, local_rank);
   if (worker.cuda_visible_devices)
     line += fmt::format("  CUDA_VISIBLE_DEVICES={}", *worker.cuda_visible_devices);
   if (worker.omp_threads) line += fmt::format("  OMP_NUM_THREADS={}", *worker.omp_threads);
   if (!worker.cpus.empty()) line += fmt::format("  CPUs {}", machine::format_cpus(worker.cpus));
   // Only where the macro makes a difference, else the lines repeat the command.
-  const auto argv = argv_of(plan, worker.local_rank);
-  if (argv != plan.program.argv) line += "  " + command_text(argv);
+  if (worker.argv != plan.program.argv) line += "  " + command_text(worker.argv);
   return line + "\n";
 }
 
 /// One line for each stream where all workers agree, else one for each worker.
 std::string streams_text(const LaunchPlan& plan) {
   const auto lines = [&](std::string_view title, std::string_view file,
-                         StreamPlan WorkerPlan::*stream) {
+                         StreamSettings WorkerSettings::*stream) {
     std::string text;
     std::string previous;
     bool same = true;
-    for (const auto& worker : plan.workers) {
-      const std::string shown = stream_text(worker.*stream, file);
+    const auto& workers = plan.agent.workers;
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      const std::string shown = stream_text(workers[i].*stream, file);
       same = same && (previous.empty() || previous == shown);
       previous = shown;
-      text += fmt::format("{:<12} local rank {}: {}\n", title, worker.local_rank, shown);
+      text += fmt::format("{:<12} local rank {}: {}\n", title, i, shown);
     }
     return same ? fmt::format("{:<12} {}\n", title, previous) : text;
   };
-  return lines("stdout", "stdout.log", &WorkerPlan::standard_output) +
-         lines("stderr", "stderr.log", &WorkerPlan::standard_error);
+  return lines("stdout", "stdout.log", &WorkerSettings::standard_output) +
+         lines("stderr", "stderr.log", &WorkerSettings::standard_error);
 }
 
-std::string_view name_of(WorkerStore store) {
-  return store == WorkerStore::agent ? "ddprun" : "the worker of rank 0";
-}
-
-Json stream_json(const StreamPlan& stream) {
-  return {{"transport", name_of(stream.transport)},
+Json stream_json(const StreamSettings& stream) {
+  return {{"transport", name_of(stream.mode)},
           {"to_console", stream.to_console},
           {"to_file", stream.to_file}};
 }
 
 /// What a variable that has no value yet will have; empty: it has one.
 std::string value_to_come(const LaunchPlan& plan, std::string_view name) {
-  if (name == proto::env::kMasterPort && plan.master_port == 0) return "(a free port)";
+  if (name == proto::env::kMasterPort && plan.agent.master_port == 0) return "(a free port)";
   const bool file = name == proto::env::kErrorFile || name == proto::env::kProgressFile;
   return file ? "(made at the start)" : "";
 }
@@ -218,29 +213,30 @@ std::string shell_quoted(const std::vector<std::string>& words) {
 }
 
 std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& environment) {
-  const auto port =
-      plan.master_port == 0 ? std::string("a free port") : fmt::format("port {}", plan.master_port);
+  const agent::AgentConfig& agent = plan.agent;
+  const auto port = agent.master_port == 0 ? std::string("a free port")
+                                           : fmt::format("port {}", agent.master_port);
   std::string text = "Nothing was started (--dry-run).\n";
-  text += fmt::format("program      {}\n", plan.options.program);
+  text += fmt::format("program      {}\n", plan.program.name);
   text += fmt::format("chosen as    {}\n", plan.program.reason);
   text += fmt::format("executes     {}\n", plan.program.file);
   text += fmt::format("command      {}\n", command_text(plan.program.argv));
-  text += fmt::format("workers      {}\n", plan.workers.size());
-  for (const auto& worker : plan.workers) text += worker_line(plan, worker);
+  text += fmt::format("workers      {}\n", agent.workers.size());
+  for (std::size_t i = 0; i < agent.workers.size(); ++i) text += worker_line(plan, i);
   text += fmt::format("GPUs         {}\n", devices_text(plan));
   text += streams_text(plan);
-  text += fmt::format("stdin        {}\n", name_of(plan.standard_input));
+  text += fmt::format("stdin        {}\n", name_of(agent.standard_input));
   text += fmt::format("logs         {}\n", log_folder_text(plan));
-  text += fmt::format("log limits   {}\n", log_limits_text(plan.options.logs));
-  text += fmt::format("hangs        {}\n", watch_text(plan.options));
-  if (plan.file_timers) text += "timers       torch's file timers\n";
-  text += fmt::format("run id       {}\n", plan.run_id);
-  text += fmt::format("store        {}, {}, served by {}\n", plan.master_addr, port,
-                      name_of(plan.options.worker_store));
-  text += fmt::format("restarts     {}\n", restarts_text(plan.options));
-  text += fmt::format("grace period {} s\n", seconds(plan.grace_period));
-  text += fmt::format("kill timeout {} s\n", seconds(plan.options.kill_timeout));
-  text += fmt::format("containment  {}\n", to_string(plan.containment));
+  text += fmt::format("log limits   {}\n", log_limits_text(agent));
+  text += fmt::format("hangs        {}\n", watch_text(agent));
+  if (agent.file_timers) text += "timers       torch's file timers\n";
+  text += fmt::format("run id       {}\n", agent.run_id);
+  text += fmt::format("store        {}, {}, served by {}\n", agent.master_addr, port,
+                      agent.agent_store ? "ddprun" : "the worker of rank 0");
+  text += fmt::format("restarts     {}\n", restarts_text(agent.restart));
+  text += fmt::format("grace period {} s\n", seconds(agent.grace_period));
+  text += fmt::format("kill timeout {} s\n", seconds(agent.kill_timeout));
+  text += fmt::format("containment  {}\n", to_string(agent.containment));
   text += "environment of rank 0, beside what is inherited\n";
   for (const auto& [name, value] : environment) {
     const std::string later = value_to_come(plan, name);
@@ -251,16 +247,17 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
 }
 
 std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& environment) {
+  const agent::AgentConfig& agent = plan.agent;
   Json workers = Json::array();
-  for (const auto& worker : plan.workers) {
-    Json entry = {{"rank", worker.local_rank}, {"local_rank", worker.local_rank}};
+  for (const auto& worker : agent.workers) {
+    Json entry = {{"rank", workers.size()}, {"local_rank", workers.size()}};
     entry["cuda_visible_devices"] =
         worker.cuda_visible_devices ? Json(*worker.cuda_visible_devices) : Json(nullptr);
     entry["omp_threads"] = worker.omp_threads ? Json(*worker.omp_threads) : Json(nullptr);
     entry["cpus"] = worker.cpus;
     entry["stdout"] = stream_json(worker.standard_output);
     entry["stderr"] = stream_json(worker.standard_error);
-    entry["argv"] = argv_of(plan, worker.local_rank);
+    entry["argv"] = worker.argv;
     workers.push_back(std::move(entry));
   }
   Json variables = Json::object();
@@ -268,7 +265,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
 
   Json json;
   json["program"] = {
-      {"name", plan.options.program},
+      {"name", plan.program.name},
       {"kind", name_of(plan.program.kind)},
       {"reason", plan.program.reason},
       {"file", plan.program.file},
@@ -278,30 +275,28 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["gpus"] = {{"chosen", plan.devices.chosen},
                   {"source", plan.devices.source},
                   {"cpu_job", plan.devices.cpu_job}};
-  json["stdin"] = name_of(plan.standard_input);
-  const LogOptions& logs = plan.options.logs;
-  json["logs"] = {{"wanted", plan.logs.wanted},
-                  {"base", plan.logs.base},
-                  {"policy", name_of(logs.policy)},
-                  {"max_size_bytes", logs.rotation.bytes_max},
-                  {"keep", logs.rotation.keep}};
-  json["progress_timeout_seconds"] = seconds(plan.options.progress_timeout);
-  json["file_timers"] = plan.file_timers;
-  json["log_timeout_seconds"] = seconds(plan.options.log_timeout);
-  json["on_silence"] = plan.options.on_silence == OnSilence::restart ? "restart" : "report";
-  json["run_id"] = plan.run_id;
-  json["role"] = plan.role;
-  json["store"] = {
-      {"master_addr", plan.master_addr},
-      {"host", plan.store_host},
-      {"port", plan.master_port},
-      {"served_by", plan.options.worker_store == WorkerStore::agent ? "agent" : "rank0"}};
-  json["max_restarts"] = plan.max_restarts;
+  json["stdin"] = name_of(agent.standard_input);
+  json["logs"] = {{"wanted", plan.log_folder.wanted},
+                  {"base", plan.log_folder.base},
+                  {"policy", name_of(agent.log_policy)},
+                  {"max_size_bytes", agent.rotation.bytes_max},
+                  {"keep", agent.rotation.keep}};
+  json["progress_timeout_seconds"] = seconds(agent.progress_timeout);
+  json["file_timers"] = agent.file_timers;
+  json["log_timeout_seconds"] = seconds(agent.log_timeout);
+  json["on_silence"] = agent.restart_on_silence ? "restart" : "report";
+  json["run_id"] = agent.run_id;
+  json["role"] = agent.role;
+  json["store"] = {{"master_addr", agent.master_addr},
+                   {"host", agent.store_host},
+                   {"port", agent.master_port},
+                   {"served_by", agent.agent_store ? "agent" : "rank0"}};
+  json["max_restarts"] = agent.restart.max_restarts;
   json["restart_delay_seconds"] =
-      plan.options.restart_delay ? Json(seconds(*plan.options.restart_delay)) : Json("auto");
-  json["grace_period_seconds"] = seconds(plan.grace_period);
-  json["kill_timeout_seconds"] = seconds(plan.options.kill_timeout);
-  json["containment"] = std::string(to_string(plan.containment));
+      automatic_back_off(agent.restart) ? Json("auto") : Json(seconds(agent.restart.back_off));
+  json["grace_period_seconds"] = seconds(agent.grace_period);
+  json["kill_timeout_seconds"] = seconds(agent.kill_timeout);
+  json["containment"] = std::string(to_string(agent.containment));
   json["environment"] = std::move(variables);
   json["notes"] = plan.notes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -1,6 +1,7 @@
 #include "launcher/plan/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "launcher/plan/plan_parts.hpp"
@@ -92,9 +93,10 @@ Outcome<WorkersAndDevices> workers_and_devices(
 /// Python holds back what it writes to anything but a terminal, and lines would come too late.
 bool wants_unbuffered_python(const Environment& environment, const LaunchPlan& plan) {
   if (lookup(environment, proto::env::kPythonUnbuffered)) return false;
-  return std::any_of(plan.workers.begin(), plan.workers.end(), [](const WorkerPlan& worker) {
-    return worker.standard_output.transport == StreamTransport::pipe ||
-           worker.standard_error.transport == StreamTransport::pipe;
+  const auto& workers = plan.agent.workers;
+  return std::any_of(workers.begin(), workers.end(), [](const agent::WorkerSettings& worker) {
+    return worker.standard_output.mode == agent::StreamMode::pipe ||
+           worker.standard_error.mode == agent::StreamMode::pipe;
   });
 }
 
@@ -113,19 +115,30 @@ std::optional<std::string> visible_devices(const LaunchOptions& options, const L
                                      local_rank);
 }
 
+std::vector<std::string> arguments_of(const ProgramChoice& program, int local_rank) {
+  std::vector<std::string> argv = program.argv;
+  for (std::size_t i = 1; i < argv.size(); ++i)
+    argv[i] = substitute_local_rank(argv[i], local_rank);
+  return argv;
+}
+
+spdlog::level::level_enum log_level(LogLevel level) {
+  constexpr std::array kLevels = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
+                                  spdlog::level::warn,  spdlog::level::err,   spdlog::level::off};
+  return kLevels.at(static_cast<std::size_t>(level));
+}
+
 }  // namespace
 
 Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& environment,
                               const Probes& probes) {
   LaunchPlan plan;
-  plan.options = options;
   plan.notes = options.notes;
-  plan.role = options.role;
-  plan.max_restarts = options.max_restarts;
-  plan.grace_period = options.grace_period;
-  plan.file_timers = lookup(environment, proto::env::kEnableFileTimer) == "1";
-  if (plan.file_timers) plan.timer_file = lookup(environment, proto::env::kTimerFile).value_or("");
-  plan.error_file = lookup(environment, proto::env::kErrorFile).value_or("");
+  plan.agent.node_name = probes.host_name;
+  plan.agent.role = options.role;
+  plan.agent.log_level = log_level(options.log_level);
+  plan_end_of_job(options, environment, plan);
+  plan_rounds(options, environment, plan);
 
   const ProgramRequest request{.program = options.program,
                                .arguments = options.arguments,
@@ -147,20 +160,22 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& e
   if (!group) return group.error();
   plan.devices = std::move(group->devices);
   plan.notes.insert(plan.notes.end(), plan.devices.notes.begin(), plan.devices.notes.end());
+  plan.agent.file = plan.program.file;
   for (int rank = 0; rank < group->workers; ++rank) {
-    WorkerPlan worker;
-    worker.local_rank = rank;
+    agent::WorkerSettings worker;
+    worker.argv = arguments_of(plan.program, rank);
     worker.cuda_visible_devices =
         visible_devices(options, plan, group->unchecked, cuda_visible_devices, rank);
-    plan.workers.push_back(std::move(worker));
+    plan.agent.workers.push_back(std::move(worker));
   }
+  plan.agent.virtual_local_rank = options.virtual_local_rank;
   plan_streams(options, probes, plan);
   if (const auto contained = plan_containment(options, probes, plan); !contained)
     return contained.error();
   if (const auto met = plan_meeting_point(options, probes, plan); !met) return met.error();
   const auto placed = plan_cpus(options, environment, probes, group->gpu_addresses, plan);
   if (!placed) return placed.error();
-  plan.set_python_unbuffered = wants_unbuffered_python(environment, plan);
+  plan.agent.set_python_unbuffered = wants_unbuffered_python(environment, plan);
   return plan;
 }
 

@@ -3,77 +3,45 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/config.hpp"
 #include "launcher/options/environment.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/plan/devices_plan.hpp"
 #include "launcher/program/program.hpp"
-#include "machine/cpus/cpu_set.hpp"
 #include "machine/cpus/topology.hpp"
 #include "machine/devices/devices.hpp"
-#include "machine/processes/containment_level.hpp"
+#include "warden/warden.hpp"
 
 namespace ddprun::launcher {
 
-/// Where one of a worker's output streams goes.
-enum class StreamTransport {
-  inherit,  ///< the worker has our own descriptor
-  pty,      ///< a pseudo-terminal, lines prefixed
-  pipe,     ///< a pipe, lines prefixed
-  file,     ///< a log file, nothing of it is shown
-  null,     ///< /dev/null
+/// The folder of one run for log files.
+struct LogFolderPlan {
+  bool wanted = false;
+  std::string base;  ///< where it is made; empty: in TMPDIR, else /tmp
 };
 
-struct StreamPlan {
-  StreamTransport transport = StreamTransport::inherit;
-  bool to_console = true;  ///< pty and pipe: lines are shown
-  bool to_file = false;    ///< pipe: what is written also goes to the log file
-};
-
-struct WorkerPlan {
-  int local_rank = 0;
-  std::optional<std::string> cuda_visible_devices;  ///< empty: leave the variable as it is
-  std::optional<int> omp_threads;                   ///< empty: leave OMP_NUM_THREADS as it is
-  machine::CpuSet cpus;                             ///< where it may run; empty: where we may
-  StreamPlan standard_output;
-  StreamPlan standard_error;
-};
-
-struct LogsPlan {
-  bool wanted = false;          ///< a run has a folder of its own for files
-  std::string base;             ///< where that folder is made; empty: in TMPDIR, else /tmp
-  std::string prefix_template;  ///< see agent/streams/line_prefix.hpp
-  bool colour_stdout = false;   ///< its prefixes
-  bool colour_stderr = false;
+/// What follows the job's end.
+struct ReportPlan {
+  std::string file;        ///< --report-file; empty: none
+  std::string error_file;  ///< TORCHELASTIC_ERROR_FILE of our own; empty: no copy is wanted
+  ExitCodeRule exit_code_rule = ExitCodeRule::first;
 };
 
 struct LaunchPlan {
-  LaunchOptions options;
-  ProgramChoice program;            ///< argv before substitute_local_rank
-  std::vector<WorkerPlan> workers;  ///< one for each local rank, in order; never empty
+  ProgramChoice program;  ///< argv before substitute_local_rank
   DevicesPlan devices;
-  StdinMode standard_input = StdinMode::rank0;  ///< who gets our stdin; the others get /dev/null
-  LogsPlan logs;
-
-  std::string run_id;
-  std::string role;
-  std::string master_addr;        ///< MASTER_ADDR, what workers are told
-  std::string store_host;         ///< numeric address on which the round's store listens
-  std::uint16_t master_port = 0;  ///< 0: the kernel chooses
-  int max_restarts = 0;
-  std::chrono::milliseconds grace_period{30'000};
-  bool file_timers = false;  ///< torch's timers are watched, TORCHELASTIC_ENABLE_FILE_TIMER=1
-  std::string timer_file;    ///< TORCHELASTIC_TIMER_FILE of our own; empty: not given
-  std::string error_file;    ///< TORCHELASTIC_ERROR_FILE of our own; empty: no copy is wanted
-
-  bool set_python_unbuffered = false;  ///< PYTHONUNBUFFERED=1: their output is not a terminal's
-  machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
+  LogFolderPlan log_folder;
+  ReportPlan report;
+  /// Complete but for what is made at the start: `log_folder` and `run_directory`.
+  agent::AgentConfig agent;
+  /// Likewise; and `title_room` is main's.
+  warden::WardenSettings warden;
 
   /// Lines to print once on stderr before anything starts, in this order.
   std::vector<std::string> notes;
@@ -95,12 +63,16 @@ struct Probes {
   std::function<std::optional<std::string>(const std::string&, std::chrono::milliseconds)>
       resolve_host;
   std::string executable_folder;  ///< of ddprun itself
+  std::string host_name;
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
 };
 
 /// The real ones; what they point to lives as long as the process.
 Probes machine_probes();
+
+/// When a failed round is tried again.
+rdzv::RestartSettings plan_restarts(const LaunchOptions& options);
 
 /// Decides everything, or says why nothing can be started. Only for Request::run and the dry runs.
 Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& environment,

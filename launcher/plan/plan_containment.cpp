@@ -3,31 +3,32 @@
 
 namespace ddprun::launcher {
 
-Outcome<bool> plan_containment(const LaunchOptions& options, const Probes& probes,
+Outcome<void> plan_containment(const LaunchOptions& options, const Probes& probes,
                                LaunchPlan& plan) {
   using machine::ContainmentLevel;
+  plan.warden.cgroup_optional = options.containment == Containment::automatic;
+  ContainmentLevel& level = plan.warden.containment;
   switch (options.containment) {
     case Containment::automatic:
       // Only where it is ours by agreement: a cgroup is visible to whoever manages the machine.
-      plan.containment = probes.cgroup_delegated() ? machine::ContainmentLevel::cgroup
-                                                   : machine::ContainmentLevel::tree;
-      return true;
+      level = probes.cgroup_delegated() ? ContainmentLevel::cgroup : ContainmentLevel::tree;
+      break;
     case Containment::tree:
-      plan.containment = machine::ContainmentLevel::tree;
-      return true;
+      level = ContainmentLevel::tree;
+      break;
     case Containment::pidns:
-      plan.containment = machine::ContainmentLevel::pidns;
-      return true;
+      level = ContainmentLevel::pidns;
+      break;
     case Containment::cgroup:
+      level = ContainmentLevel::cgroup;
       break;
   }
-  plan.containment = machine::ContainmentLevel::cgroup;
-  if (probes.cgroup_possible()) return true;
+  plan.agent.containment = level;
+  if (options.containment != Containment::cgroup || probes.cgroup_possible()) return {};
   return usage_error(
       "--contain=cgroup: we may make no cgroup here (version 2, Linux 5.14 or newer, and a seccomp "
       "profile that lets clone3 pass); start with systemd-run --user --scope -p Delegate=yes "
-      "ddprun "
-      "..., or use --contain=auto or pidns");
+      "ddprun ..., or use --contain=auto or pidns");
 }
 
 }  // namespace ddprun::launcher

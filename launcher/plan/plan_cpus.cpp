@@ -9,23 +9,24 @@ namespace {
 
 void plan_omp_threads(const LaunchOptions& options, const Environment& environment,
                       const Probes& probes, LaunchPlan& plan) {
-  const auto workers = static_cast<int>(plan.workers.size());
+  const auto workers = static_cast<int>(plan.agent.workers.size());
   switch (options.omp_threads.kind) {
     case OmpThreads::Kind::number:
-      for (WorkerPlan& worker : plan.workers) worker.omp_threads = options.omp_threads.number;
+      for (agent::WorkerSettings& worker : plan.agent.workers)
+        worker.omp_threads = options.omp_threads.number;
       return;
     case OmpThreads::Kind::automatic: {
       const int usable = probes.usable_cpus();
       if (!options.numa_binding) {
-        for (WorkerPlan& worker : plan.workers)
+        for (agent::WorkerSettings& worker : plan.agent.workers)
           worker.omp_threads = machine::omp_threads(usable, workers);
         return;
       }
       std::vector<machine::CpuSet> sets;
-      for (const WorkerPlan& worker : plan.workers) sets.push_back(worker.cpus);
+      for (const agent::WorkerSettings& worker : plan.agent.workers) sets.push_back(worker.cpus);
       const std::vector<int> threads = machine::omp_threads(usable, sets);
-      for (std::size_t i = 0; i < plan.workers.size(); ++i)
-        plan.workers[i].omp_threads = threads.at(i);
+      for (std::size_t i = 0; i < plan.agent.workers.size(); ++i)
+        plan.agent.workers[i].omp_threads = threads.at(i);
       return;
     }
     case OmpThreads::Kind::as_torchrun:
@@ -33,7 +34,7 @@ void plan_omp_threads(const LaunchOptions& options, const Environment& environme
   }
   // torchrun's rule: an existing value, even an empty one, is left alone.
   if (workers == 1 || lookup(environment, proto::env::kOmpNumThreads)) return;
-  for (WorkerPlan& worker : plan.workers) worker.omp_threads = 1;
+  for (agent::WorkerSettings& worker : plan.agent.workers) worker.omp_threads = 1;
   // Our own trainer does not use OpenMP, and its results do not depend on the number of threads.
   if (plan.program.kind == ProgramChoice::Kind::bundled) return;
   if (options.log_level >= LogLevel::error) return;
@@ -42,18 +43,18 @@ void plan_omp_threads(const LaunchOptions& options, const Environment& environme
 
 }  // namespace
 
-Outcome<bool> plan_cpus(const LaunchOptions& options, const Environment& environment,
+Outcome<void> plan_cpus(const LaunchOptions& options, const Environment& environment,
                         const Probes& probes, const std::vector<std::string>& gpus,
                         LaunchPlan& plan) {
   if (options.numa_binding) {
     auto sets = machine::place_workers(probes.topology(gpus), *options.numa_binding,
-                                       static_cast<int>(plan.workers.size()), gpus);
+                                       static_cast<int>(plan.agent.workers.size()), gpus);
     if (!sets) return usage_error("--numa-binding: " + sets.error().message);
-    for (std::size_t i = 0; i < plan.workers.size(); ++i)
-      plan.workers[i].cpus = std::move((*sets)[i]);
+    for (std::size_t i = 0; i < plan.agent.workers.size(); ++i)
+      plan.agent.workers[i].cpus = std::move((*sets)[i]);
   }
   plan_omp_threads(options, environment, probes, plan);
-  return true;
+  return {};
 }
 
 }  // namespace ddprun::launcher

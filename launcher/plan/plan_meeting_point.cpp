@@ -25,9 +25,9 @@ void make_standalone(const LaunchOptions& options, LaunchPlan& plan) {
   ignore(options.run_id.has_value(), "--rdzv-id");
   ignore(!options.master_addr.empty(), "--master-addr");
   ignore(options.master_port.has_value(), "--master-port");
-  plan.run_id.clear();
-  plan.master_port = 0;
-  plan.master_addr.clear();
+  plan.agent.run_id.clear();
+  plan.agent.master_port = 0;
+  plan.agent.master_addr.clear();
 }
 
 /// How long a host name may take to appear: that of a pod often does so after its containers run.
@@ -42,13 +42,13 @@ std::chrono::milliseconds resolve_limit(const LaunchOptions& options) {
 
 /// MASTER_ADDR and MASTER_PORT as far as options name them.
 void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
-  plan.master_port = options.master_port.value_or(0);
-  plan.master_addr = options.master_addr;
+  plan.agent.master_port = options.master_port.value_or(0);
+  plan.agent.master_addr = options.master_addr;
   const bool fixed = options.rdzv_backend == "static";
   if (fixed && options.rdzv_endpoint) {
     // With the static backend the endpoint wins over --master-addr and --master-port.
-    plan.master_addr = options.rdzv_endpoint->host;
-    if (options.rdzv_endpoint->port) plan.master_port = *options.rdzv_endpoint->port;
+    plan.agent.master_addr = options.rdzv_endpoint->host;
+    if (options.rdzv_endpoint->port) plan.agent.master_port = *options.rdzv_endpoint->port;
   }
   if (options.rdzv_backend.starts_with("etcd"))
     plan.notes.push_back("--rdzv-backend=" + options.rdzv_backend +
@@ -57,31 +57,34 @@ void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
 
 }  // namespace
 
-Outcome<bool> plan_meeting_point(const LaunchOptions& options, const Probes& probes,
+Outcome<void> plan_meeting_point(const LaunchOptions& options, const Probes& probes,
                                  LaunchPlan& plan) {
-  plan.run_id = options.run_id.value_or("");
+  plan.agent.agent_store = options.worker_store == WorkerStore::agent;
+  plan.agent.store_any_uid = options.store_users.any;
+  plan.agent.store_uids.assign(options.store_users.uids.begin(), options.store_users.uids.end());
+  plan.agent.run_id = options.run_id.value_or("");
   name_meeting_point(options, plan);
   if (options.standalone) make_standalone(options, plan);
-  if (plan.master_addr.empty()) plan.master_addr = options.local_addr;
-  if (plan.run_id.empty()) plan.run_id = probes.new_run_id();
+  if (plan.agent.master_addr.empty()) plan.agent.master_addr = options.local_addr;
+  if (plan.agent.run_id.empty()) plan.agent.run_id = probes.new_run_id();
 
-  std::string& host = plan.master_addr;
+  std::string& host = plan.agent.master_addr;
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
   if (host.empty()) host = kLoopback;
   if (is_numeric_address(host)) {
-    plan.store_host = host;
+    plan.agent.store_host = host;
   } else if (host == "localhost") {
-    plan.store_host = kLoopback;
+    plan.agent.store_host = kLoopback;
   } else {
     const auto address = probes.resolve_host(host, resolve_limit(options));
     if (!address) {
       return usage_error("--master-addr=" + host +
                          " does not resolve to an address; on one machine leave it out");
     }
-    plan.store_host = *address;
+    plan.agent.store_host = *address;
   }
-  return true;
+  return {};
 }
 
 }  // namespace ddprun::launcher

@@ -74,6 +74,11 @@ std::optional<std::string> resolve(const std::string& host, std::chrono::millise
   }
 }
 
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
 std::string folder_of_this_program() {
   std::error_code failed;
   const auto file = std::filesystem::read_symlink("/proc/self/exe", failed);
@@ -106,6 +111,7 @@ Probes machine_probes() {
   probes.new_run_id = random_uuid;
   probes.resolve_host = resolve;
   probes.executable_folder = folder_of_this_program();
+  probes.host_name = host_name();
   probes.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
   probes.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
   return probes;

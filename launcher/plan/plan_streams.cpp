@@ -4,6 +4,10 @@
 #include "launcher/plan/plan_parts.hpp"
 
 namespace ddprun::launcher {
+
+using agent::StreamMode;
+using agent::StreamSettings;
+
 namespace {
 
 constexpr std::string_view kNullDevice = "/dev/null";
@@ -13,33 +17,33 @@ constexpr std::string_view kTeePrefix = "[${role_name}${local_rank}]:";
 constexpr std::string_view kOwnPrefix = "[rank${rank}] ";
 
 /// How a stream that is only shown reaches us.
-StreamTransport shown_transport(OutputMode mode, bool terminal) {
+StreamMode shown_mode(OutputMode mode, bool terminal) {
   switch (mode) {
     case OutputMode::raw:
-      return StreamTransport::inherit;
+      return StreamMode::inherit;
     case OutputMode::pty:
-      return StreamTransport::pty;
+      return StreamMode::pty;
     case OutputMode::pipe:
-      return StreamTransport::pipe;
+      return StreamMode::pipe;
     case OutputMode::prefix:
       break;
   }
-  return terminal ? StreamTransport::pty : StreamTransport::pipe;
+  return terminal ? StreamMode::pty : StreamMode::pipe;
 }
 
-StreamPlan stream_plan(bool redirected, bool teed, bool shown, bool capped,
-                       StreamTransport otherwise) {
-  if (teed) return {StreamTransport::pipe, shown, true};
+StreamSettings stream_settings(bool redirected, bool teed, bool shown, bool capped,
+                               StreamMode otherwise) {
+  if (teed) return {StreamMode::pipe, shown, true};
   // The process that begins new files must be the one that writes them.
-  if (redirected && capped) return {StreamTransport::pipe, false, true};
-  if (redirected) return {StreamTransport::file, false, true};
-  return {shown ? otherwise : StreamTransport::null, shown, false};
+  if (redirected && capped) return {StreamMode::pipe, false, true};
+  if (redirected) return {StreamMode::file, false, true};
+  return {shown ? otherwise : StreamMode::null, shown, false};
 }
 
 /// Of a stderr that is not shown the verdict still wants the last lines.
-StreamPlan stderr_plan(StreamPlan plan) {
-  if (plan.transport == StreamTransport::null) plan.transport = StreamTransport::pipe;
-  return plan;
+StreamSettings stderr_settings(StreamSettings stream) {
+  if (stream.mode == StreamMode::null) stream.mode = StreamMode::pipe;
+  return stream;
 }
 
 bool coloured(ColourMode mode, bool terminal) {
@@ -55,7 +59,7 @@ bool shown_here(const LogOptions& logs, int local_rank) {
 /// Ranks that an option names and the job does not have: public command lines are used with fewer
 /// workers than they were written for.
 void note_missing_ranks(const StreamMap& map, const char* option, LaunchPlan& plan) {
-  const auto workers = static_cast<int>(plan.workers.size());
+  const auto workers = static_cast<int>(plan.agent.workers.size());
   if (!map.by_rank.empty() && map.by_rank.rbegin()->first >= workers) {
     plan.notes.push_back(std::string(option) + " names local rank " +
                          std::to_string(map.by_rank.rbegin()->first) + ", but there are only " +
@@ -65,7 +69,7 @@ void note_missing_ranks(const StreamMap& map, const char* option, LaunchPlan& pl
 
 /// The same for the options that choose the ranks to show.
 void note_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
-  const auto workers = static_cast<int>(plan.workers.size());
+  const auto workers = static_cast<int>(plan.agent.workers.size());
   const auto note = [&](const std::string& spelling, const char* kind, int missing, bool any) {
     if (missing < 0) return;
     const std::string rank = std::string(kind) + "rank";
@@ -95,8 +99,15 @@ void note_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
 
 void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan& plan) {
   const LogOptions& logs = options.logs;
-  const auto workers = static_cast<int>(plan.workers.size());
-  plan.standard_input = options.standard_input;
+  const auto workers = static_cast<int>(plan.agent.workers.size());
+  agent::AgentConfig& agent = plan.agent;
+  agent.standard_input = options.standard_input;
+  agent.shown_ranks = logs.shown_ranks;
+  agent.log_policy = logs.policy;
+  agent.bar_interval = logs.bar_interval;
+  agent.rotation = logs.rotation;
+  agent.stdout_filters = logs.stdout_filters;
+  agent.stderr_filters = logs.stderr_filters;
   // torchrun's rule: /dev/null as the folder means no files, and the console stays as it is.
   const bool files = logs.folder != kNullDevice;
   const StreamMap redirects = files ? logs.redirects : StreamMap{};
@@ -110,25 +121,26 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
         "--log-dir without --tee or --redirects keeps no output of the workers");
 
   const auto mode = options.output.value_or(workers == 1 ? OutputMode::raw : OutputMode::prefix);
-  const auto out = shown_transport(mode, probes.stdout_is_terminal);
-  const auto err = shown_transport(mode, probes.stderr_is_terminal);
-  for (WorkerPlan& worker : plan.workers) {
-    const StreamSet redirected = redirects.of(worker.local_rank);
-    const StreamSet teed = tee.of(worker.local_rank);
-    const bool shown = shown_here(logs, worker.local_rank);
+  const auto out = shown_mode(mode, probes.stdout_is_terminal);
+  const auto err = shown_mode(mode, probes.stderr_is_terminal);
+  for (int local_rank = 0; local_rank < workers; ++local_rank) {
+    const StreamSet redirected = redirects.of(local_rank);
+    const StreamSet teed = tee.of(local_rank);
+    const bool shown = shown_here(logs, local_rank);
     const bool capped = logs.rotation.bytes_max > 0;
+    agent::WorkerSettings& worker = agent.workers[static_cast<std::size_t>(local_rank)];
     worker.standard_output =
-        stream_plan(redirected.standard_output, teed.standard_output, shown, capped, out);
-    worker.standard_error = stderr_plan(
-        stream_plan(redirected.standard_error, teed.standard_error, shown, capped, err));
+        stream_settings(redirected.standard_output, teed.standard_output, shown, capped, out);
+    worker.standard_error = stderr_settings(
+        stream_settings(redirected.standard_error, teed.standard_error, shown, capped, err));
   }
-  plan.logs.wanted = files && (!logs.folder.empty() || !redirects.empty() || !tee.empty());
-  plan.logs.base = files ? logs.folder : "";
-  if (!logs.no_prefix) plan.logs.prefix_template = logs.prefix_template;
-  if (plan.logs.prefix_template.empty() && !logs.no_prefix)
-    plan.logs.prefix_template = tee.empty() ? kOwnPrefix : kTeePrefix;
-  plan.logs.colour_stdout = coloured(logs.colour, probes.stdout_is_terminal);
-  plan.logs.colour_stderr = coloured(logs.colour, probes.stderr_is_terminal);
+  plan.log_folder.wanted = files && (!logs.folder.empty() || !redirects.empty() || !tee.empty());
+  plan.log_folder.base = files ? logs.folder : "";
+  agent.prefix_template = logs.prefix_template;
+  if (agent.prefix_template.empty()) agent.prefix_template = tee.empty() ? kOwnPrefix : kTeePrefix;
+  if (logs.no_prefix) agent.prefix_template.clear();
+  agent.colour_stdout = coloured(logs.colour, probes.stdout_is_terminal);
+  agent.colour_stderr = coloured(logs.colour, probes.stderr_is_terminal);
   const bool filters = !logs.stdout_filters.empty() || !logs.stderr_filters.empty();
   if (filters && tee.empty()) {
     plan.notes.emplace_back(

@@ -186,8 +186,12 @@ std::optional<ProgramChoice> Resolver::bundled() const {
 
 ProgramChoice Resolver::directly(ProgramChoice::Kind kind, const std::string& file,
                                  const std::string& reason) const {
-  ProgramChoice choice{
-      .kind = kind, .file = file, .argv = {request_.program}, .python = {}, .reason = reason};
+  ProgramChoice choice{.kind = kind,
+                       .name = request_.program,
+                       .file = file,
+                       .argv = {request_.program},
+                       .python = {},
+                       .reason = reason};
   choice.argv.insert(choice.argv.end(), request_.arguments.begin(), request_.arguments.end());
   return choice;
 }
@@ -197,6 +201,7 @@ Outcome<ProgramChoice> Resolver::under_python(ProgramChoice::Kind kind,
   auto interpreter = python();
   if (!interpreter) return interpreter.error();
   ProgramChoice choice{.kind = kind,
+                       .name = request_.program,
                        .file = *interpreter,
                        .argv = {*interpreter, "-u"},
                        .python = {},

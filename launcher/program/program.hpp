@@ -54,9 +54,10 @@ struct ProgramChoice {
     file,           ///< a file named with a slash
     path,           ///< found on PATH
   } kind = Kind::file;
+  std::string name;  ///< as typed
   std::string file;  ///< to execve; absolute, or relative to the current folder
-  std::vector<std::string>
-      argv;  ///< with argv[0]; substitute_local_rank is applied to all but argv[0], per worker
+  /// With argv[0]; substitute_local_rank is applied to all but argv[0], for each worker.
+  std::vector<std::string> argv;
   std::string python;  ///< the interpreter; empty when none is used
   std::string reason;  ///< how it was chosen, for people
 };

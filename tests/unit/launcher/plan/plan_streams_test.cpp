@@ -10,61 +10,61 @@ using Catch::Matchers::StartsWith;
 
 TEST_CASE("one worker inherits our streams") {
   const auto plan = planned({});
-  CHECK(plan.workers[0].standard_output.transport == StreamTransport::inherit);
-  CHECK(plan.workers[0].standard_error.transport == StreamTransport::inherit);
-  CHECK(plan.standard_input == StdinMode::rank0);
-  CHECK_FALSE(plan.logs.wanted);
+  CHECK(plan.agent.workers[0].standard_output.mode == agent::StreamMode::inherit);
+  CHECK(plan.agent.workers[0].standard_error.mode == agent::StreamMode::inherit);
+  CHECK(plan.agent.standard_input == StdinMode::rank0);
+  CHECK_FALSE(plan.log_folder.wanted);
 }
 
 TEST_CASE("several workers get a terminal where ours is one and a pipe elsewhere") {
   Machine machine;
   machine.terminals = true;
-  for (const auto& worker : planned({"--nproc-per-node=2"}, machine).workers) {
-    CHECK(worker.standard_output.transport == StreamTransport::pty);
-    CHECK(worker.standard_error.transport == StreamTransport::pipe);
+  for (const auto& worker : planned({"--nproc-per-node=2"}, machine).agent.workers) {
+    CHECK(worker.standard_output.mode == agent::StreamMode::pty);
+    CHECK(worker.standard_error.mode == agent::StreamMode::pipe);
   }
 }
 
 TEST_CASE("the output mode can be chosen for any number of workers") {
   const auto output = [](const std::string& mode, const std::string& workers) {
     return planned({"--output=" + mode, "--nproc-per-node=" + workers})
-        .workers[0]
-        .standard_output.transport;
+        .agent.workers[0]
+        .standard_output.mode;
   };
   for (const std::string workers : {"1", "2"}) {
-    CHECK(output("raw", workers) == StreamTransport::inherit);
-    CHECK(output("pty", workers) == StreamTransport::pty);
-    CHECK(output("pipe", workers) == StreamTransport::pipe);
-    CHECK(output("prefix", workers) == StreamTransport::pipe);
+    CHECK(output("raw", workers) == agent::StreamMode::inherit);
+    CHECK(output("pty", workers) == agent::StreamMode::pty);
+    CHECK(output("pipe", workers) == agent::StreamMode::pipe);
+    CHECK(output("prefix", workers) == agent::StreamMode::pipe);
   }
 }
 
 TEST_CASE(
     "Python is told not to buffer where output goes into a pipe, unless the user has an opinion") {
-  CHECK(planned({"--nproc-per-node=2"}).set_python_unbuffered);
-  CHECK_FALSE(planned({}).set_python_unbuffered);
-  CHECK_FALSE(planned({"--output=pty", "--nproc-per-node=2"}).set_python_unbuffered);
+  CHECK(planned({"--nproc-per-node=2"}).agent.set_python_unbuffered);
+  CHECK_FALSE(planned({}).agent.set_python_unbuffered);
+  CHECK_FALSE(planned({"--output=pty", "--nproc-per-node=2"}).agent.set_python_unbuffered);
   CHECK_FALSE(planned({"--nproc-per-node=2"}, Machine().with("PYTHONUNBUFFERED", ""))
-                  .set_python_unbuffered);
+                  .agent.set_python_unbuffered);
 }
 
 TEST_CASE("several workers get one OMP thread each, said once, unless the variable is there") {
   const auto plan = planned({"--nproc-per-node=2"});
-  CHECK(plan.workers[0].omp_threads == 1);
-  CHECK(plan.workers[1].omp_threads == 1);
+  CHECK(plan.agent.workers[0].omp_threads == 1);
+  CHECK(plan.agent.workers[1].omp_threads == 1);
   REQUIRE(plan.notes.size() == 1);
   CHECK(plan.notes[0] ==
         "OMP_NUM_THREADS=1 for each worker (--omp-threads=auto to share the CPUs)");
-  CHECK_FALSE(planned({}).workers[0].omp_threads.has_value());
+  CHECK_FALSE(planned({}).agent.workers[0].omp_threads.has_value());
   CHECK(planned({}).notes.empty());
   for (const std::string level : {"--log-level=error", "--log-level=off"}) {
     const auto quiet = planned({"--nproc-per-node=2", level});
-    CHECK(quiet.workers[0].omp_threads == 1);
+    CHECK(quiet.agent.workers[0].omp_threads == 1);
     CHECK(quiet.notes.empty());
   }
   for (const std::string value : {"4", ""}) {
     const auto kept = planned({"--nproc-per-node=2"}, Machine().with("OMP_NUM_THREADS", value));
-    CHECK_FALSE(kept.workers[0].omp_threads.has_value());
+    CHECK_FALSE(kept.agent.workers[0].omp_threads.has_value());
     CHECK(kept.notes.empty());
   }
 }
@@ -101,24 +101,28 @@ TEST_CASE("our own trainer does not use OpenMP so nothing is said of its threads
   machine.executable_folder = "/opt/bin";
   const auto plan = planned({"--nproc-per-node=2", "train"}, machine);
   CHECK(plan.program.kind == ProgramChoice::Kind::bundled);
-  CHECK(plan.workers[0].omp_threads == 1);
+  CHECK(plan.agent.workers[0].omp_threads == 1);
   CHECK(plan.notes.empty());
 }
 
 TEST_CASE("a number of OMP threads is given to every worker whatever the variable says") {
   const auto plan =
       planned({"--nproc-per-node=2", "--omp-threads=3"}, Machine().with("OMP_NUM_THREADS", "9"));
-  CHECK(plan.workers[1].omp_threads == 3);
+  CHECK(plan.agent.workers[1].omp_threads == 3);
   CHECK(plan.notes.empty());
-  CHECK(planned({"--omp-threads=3"}).workers[0].omp_threads == 3);
+  CHECK(planned({"--omp-threads=3"}).agent.workers[0].omp_threads == 3);
 }
 
 TEST_CASE("automatic OMP threads share the CPUs that the job may use") {
   Machine machine;
   machine.usable_cpus = 8;
-  CHECK(planned({"--nproc-per-node=2", "--omp-threads=auto"}, machine).workers[1].omp_threads == 4);
-  CHECK(planned({"--omp-threads=auto"}, machine).workers[0].omp_threads == 8);
-  CHECK(planned({"--nproc-per-node=9", "--omp-threads=auto"}, machine).workers[8].omp_threads == 1);
+  CHECK(
+      planned({"--nproc-per-node=2", "--omp-threads=auto"}, machine).agent.workers[1].omp_threads ==
+      4);
+  CHECK(planned({"--omp-threads=auto"}, machine).agent.workers[0].omp_threads == 8);
+  CHECK(
+      planned({"--nproc-per-node=9", "--omp-threads=auto"}, machine).agent.workers[8].omp_threads ==
+      1);
 }
 
 TEST_CASE("NUMA binding gives every worker the CPUs beside its GPU") {
@@ -126,11 +130,11 @@ TEST_CASE("NUMA binding gives every worker the CPUs beside its GPU") {
   machine.usable_cpus = 4;
   const auto plan =
       planned({"--nproc-per-node=gpu", "--numa-binding=node", "--omp-threads=auto"}, machine);
-  REQUIRE(plan.workers.size() == 2);
-  CHECK(plan.workers[0].cpus == machine::CpuSet{2, 3});
-  CHECK(plan.workers[1].cpus == machine::CpuSet{0, 1});
-  CHECK(plan.workers[0].omp_threads == 2);
-  CHECK(planned({"--nproc-per-node=gpu"}, machine).workers[0].cpus.empty());
+  REQUIRE(plan.agent.workers.size() == 2);
+  CHECK(plan.agent.workers[0].cpus == machine::CpuSet{2, 3});
+  CHECK(plan.agent.workers[1].cpus == machine::CpuSet{0, 1});
+  CHECK(plan.agent.workers[0].omp_threads == 2);
+  CHECK(planned({"--nproc-per-node=gpu"}, machine).agent.workers[0].cpus.empty());
 }
 
 TEST_CASE("a NUMA binding that is not possible is a usage error that names the option") {
@@ -142,45 +146,46 @@ TEST_CASE("a NUMA binding that is not possible is a usage error that names the o
 
 TEST_CASE("redirected streams go to files and teed ones to files and here") {
   const auto plan = planned({"--nproc-per-node=3", "--redirects=0:3", "--tee=1:1,2:2"});
-  const auto& workers = plan.workers;
-  CHECK(workers[0].standard_output.transport == StreamTransport::file);
-  CHECK(workers[0].standard_error.transport == StreamTransport::file);
-  CHECK(workers[1].standard_output.transport == StreamTransport::pipe);
+  const auto& workers = plan.agent.workers;
+  CHECK(workers[0].standard_output.mode == agent::StreamMode::file);
+  CHECK(workers[0].standard_error.mode == agent::StreamMode::file);
+  CHECK(workers[1].standard_output.mode == agent::StreamMode::pipe);
   CHECK(workers[1].standard_output.to_file);
   CHECK(workers[1].standard_output.to_console);
   CHECK_FALSE(workers[1].standard_error.to_file);
   CHECK(workers[2].standard_error.to_file);
-  CHECK(plan.logs.wanted);
-  CHECK(plan.logs.base.empty());
-  CHECK(plan.logs.prefix_template == "[${role_name}${local_rank}]:");
+  CHECK(plan.log_folder.wanted);
+  CHECK(plan.log_folder.base.empty());
+  CHECK(plan.agent.prefix_template == "[${role_name}${local_rank}]:");
 }
 
 TEST_CASE("a stream that is redirected and teed is teed") {
-  const auto stream = planned({"--redirects=3", "--tee=3"}).workers[0].standard_output;
-  CHECK(stream.transport == StreamTransport::pipe);
+  const auto stream = planned({"--redirects=3", "--tee=3"}).agent.workers[0].standard_output;
+  CHECK(stream.mode == agent::StreamMode::pipe);
   CHECK(stream.to_file);
 }
 
 TEST_CASE("ranks outside the filter are not shown but keep their files") {
   const auto plan =
       planned({"--nproc-per-node=3", "--tee=1:3", "--redirects=2:3", "--local-ranks-filter=0"});
-  CHECK(plan.workers[0].standard_output.transport == StreamTransport::pipe);
-  CHECK(plan.workers[0].standard_output.to_console);
-  CHECK(plan.workers[1].standard_output.to_file);
-  CHECK_FALSE(plan.workers[1].standard_output.to_console);
-  CHECK(plan.workers[2].standard_output.transport == StreamTransport::file);
+  CHECK(plan.agent.workers[0].standard_output.mode == agent::StreamMode::pipe);
+  CHECK(plan.agent.workers[0].standard_output.to_console);
+  CHECK(plan.agent.workers[1].standard_output.to_file);
+  CHECK_FALSE(plan.agent.workers[1].standard_output.to_console);
+  CHECK(plan.agent.workers[2].standard_output.mode == agent::StreamMode::file);
 }
 
 TEST_CASE("of a hidden worker stdout goes nowhere and stderr to the verdict") {
-  const auto worker = planned({"--local-ranks-filter=1"}).workers[0];
-  CHECK(worker.standard_output.transport == StreamTransport::null);
-  CHECK(worker.standard_error.transport == StreamTransport::pipe);
+  const auto worker = planned({"--local-ranks-filter=1"}).agent.workers[0];
+  CHECK(worker.standard_output.mode == agent::StreamMode::null);
+  CHECK(worker.standard_error.mode == agent::StreamMode::pipe);
   CHECK_FALSE(worker.standard_error.to_console);
 }
 
 TEST_CASE("a size cap makes redirected streams pass through us") {
-  const auto stream = planned({"--redirects=3", "--log-max-size=1K"}).workers[0].standard_output;
-  CHECK(stream.transport == StreamTransport::pipe);
+  const auto stream =
+      planned({"--redirects=3", "--log-max-size=1K"}).agent.workers[0].standard_output;
+  CHECK(stream.mode == agent::StreamMode::pipe);
   CHECK(stream.to_file);
   CHECK_FALSE(stream.to_console);
 }
@@ -188,28 +193,28 @@ TEST_CASE("a size cap makes redirected streams pass through us") {
 TEST_CASE("prefixes are coloured on a terminal that can and for a user who likes it") {
   Machine terminal;
   terminal.terminals = true;
-  CHECK_FALSE(planned({}).logs.colour_stdout);
-  CHECK(planned({}, terminal).logs.colour_stdout);
-  CHECK(planned({"--color=always"}).logs.colour_stderr);
-  CHECK_FALSE(planned({"--color=never"}, terminal).logs.colour_stdout);
-  CHECK_FALSE(planned({}, Machine(terminal).with("NO_COLOR", "1")).logs.colour_stdout);
-  CHECK(planned({}, Machine(terminal).with("NO_COLOR", "")).logs.colour_stdout);
-  CHECK_FALSE(planned({}, Machine(terminal).with("TERM", "dumb")).logs.colour_stdout);
-  CHECK(planned({"--colour=always"}, Machine(terminal).with("NO_COLOR", "1")).logs.colour_stdout);
+  CHECK_FALSE(planned({}).agent.colour_stdout);
+  CHECK(planned({}, terminal).agent.colour_stdout);
+  CHECK(planned({"--color=always"}).agent.colour_stderr);
+  CHECK_FALSE(planned({"--color=never"}, terminal).agent.colour_stdout);
+  CHECK_FALSE(planned({}, Machine(terminal).with("NO_COLOR", "1")).agent.colour_stdout);
+  CHECK(planned({}, Machine(terminal).with("NO_COLOR", "")).agent.colour_stdout);
+  CHECK_FALSE(planned({}, Machine(terminal).with("TERM", "dumb")).agent.colour_stdout);
+  CHECK(planned({"--colour=always"}, Machine(terminal).with("NO_COLOR", "1")).agent.colour_stdout);
 }
 
 TEST_CASE("the null device as log folder means no files and leaves the console as it is") {
   const auto plan = planned({"--nproc-per-node=2", "--log-dir=/dev/null", "--redirects=3"});
-  CHECK_FALSE(plan.logs.wanted);
-  CHECK(plan.workers[0].standard_output.transport == StreamTransport::pipe);
-  CHECK_FALSE(plan.workers[0].standard_output.to_file);
+  CHECK_FALSE(plan.log_folder.wanted);
+  CHECK(plan.agent.workers[0].standard_output.mode == agent::StreamMode::pipe);
+  CHECK_FALSE(plan.agent.workers[0].standard_output.to_file);
 }
 
 TEST_CASE("a log folder alone is for the error files") {
   const auto plan = planned({"--log-dir=/logs"});
-  CHECK(plan.logs.wanted);
-  CHECK(plan.logs.base == "/logs");
-  CHECK(plan.workers[0].standard_output.transport == StreamTransport::inherit);
+  CHECK(plan.log_folder.wanted);
+  CHECK(plan.log_folder.base == "/logs");
+  CHECK(plan.agent.workers[0].standard_output.mode == agent::StreamMode::inherit);
 }
 
 TEST_CASE("a stream map that names ranks which are not here is said and harmless") {
@@ -224,32 +229,32 @@ TEST_CASE("filters without a teed stream are said to see nothing") {
 }
 
 TEST_CASE("a prefix template counts for teed and for plain lines") {
-  CHECK(planned({"--log-line-prefix-template=<${rank}>"}).logs.prefix_template == "<${rank}>");
+  CHECK(planned({"--log-line-prefix-template=<${rank}>"}).agent.prefix_template == "<${rank}>");
   CHECK(planned({"--tee=3"}, Machine().with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "$rank:"))
-            .logs.prefix_template == "$rank:");
+            .agent.prefix_template == "$rank:");
 }
 
 TEST_CASE("lines need no prefix, and torchrun's variable may name what is not known") {
-  CHECK(planned({"--log-line-prefix-template=none"}).logs.prefix_template.empty());
-  CHECK(planned({"--log-line-prefix-template="}).logs.prefix_template == "[rank${rank}] ");
+  CHECK(planned({"--log-line-prefix-template=none"}).agent.prefix_template.empty());
+  CHECK(planned({"--log-line-prefix-template="}).agent.prefix_template == "[rank${rank}] ");
   const std::string unknown = "${rank} ${job}: ";
   CHECK(planned({}, Machine().with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", unknown))
-            .logs.prefix_template == unknown);
+            .agent.prefix_template == unknown);
 }
 
 TEST_CASE("virtual local ranks give each worker its own GPU, by number where none was found") {
   const auto plan = planned({"--nproc-per-node=gpu", "--virtual-local-rank"}, Machine(2));
-  CHECK(plan.workers[1].cuda_visible_devices == "1");
+  CHECK(plan.agent.workers[1].cuda_visible_devices == "1");
   const auto without = planned({"--nproc-per-node=2", "--virtual-local-rank"});
-  CHECK(without.workers[1].cuda_visible_devices == "1");
+  CHECK(without.agent.workers[1].cuda_visible_devices == "1");
 }
 
 TEST_CASE("virtual local ranks share out a list of GPUs that cannot be looked at") {
   const auto listed = Machine().with("CUDA_VISIBLE_DEVICES", "GPU-5a, 3");
   for (const std::string option : {"--virtual-local-rank", "--gpu-visibility=own"}) {
     const auto plan = planned({"--nproc-per-node=2", option}, listed);
-    CHECK(plan.workers[0].cuda_visible_devices == "GPU-5a");
-    CHECK(plan.workers[1].cuda_visible_devices == "3");
+    CHECK(plan.agent.workers[0].cuda_visible_devices == "GPU-5a");
+    CHECK(plan.agent.workers[1].cuda_visible_devices == "3");
     CHECK(refused_plan({"--nproc-per-node=3", option}, listed) ==
           option +
               ": 3 workers want a GPU each, but CUDA_VISIBLE_DEVICES=GPU-5a, 3 names 2; use "
@@ -259,7 +264,7 @@ TEST_CASE("virtual local ranks share out a list of GPUs that cannot be looked at
   for (const std::string none : {"", "-1"}) {
     const auto hidden = planned({"--nproc-per-node=2", "--virtual-local-rank"},
                                 Machine().with("CUDA_VISIBLE_DEVICES", none));
-    CHECK_FALSE(hidden.workers[1].cuda_visible_devices.has_value());
+    CHECK_FALSE(hidden.agent.workers[1].cuda_visible_devices.has_value());
   }
 }
 

@@ -14,7 +14,9 @@ using namespace ddprun::launcher::test;
 TEST_CASE("a cgroup is used where ours is delegated or where it is asked for") {
   using ddprun::machine::ContainmentLevel;
   Machine machine;
-  const auto level_of = [&](const Words& words) { return planned(words, machine).containment; };
+  const auto level_of = [&](const Words& words) {
+    return planned(words, machine).agent.containment;
+  };
   CHECK(level_of({}) == machine::ContainmentLevel::tree);
   CHECK(level_of({"--contain=pidns"}) == machine::ContainmentLevel::pidns);
   CHECK(refused_plan({"--contain=cgroup"}, machine).find("Delegate=yes") != std::string::npos);
@@ -30,11 +32,11 @@ TEST_CASE("the plan holds program, arguments and limits as they were given") {
   const auto plan = planned({"--max-restarts=2", "--grace-period=1.5", "--role=r"});
   CHECK(plan.program.file == "/usr/bin/true");
   CHECK(plan.program.argv == Words{"true", "--own"});
-  CHECK(plan.max_restarts == 2);
-  CHECK(plan.grace_period == std::chrono::milliseconds(1500));
-  CHECK(plan.role == "r");
-  CHECK(plan.containment == machine::ContainmentLevel::tree);
-  CHECK(plan.workers.size() == 1);
+  CHECK(plan.agent.restart.max_restarts == 2);
+  CHECK(plan.agent.grace_period == std::chrono::milliseconds(1500));
+  CHECK(plan.agent.role == "r");
+  CHECK(plan.agent.containment == machine::ContainmentLevel::tree);
+  CHECK(plan.agent.workers.size() == 1);
 }
 
 TEST_CASE("a program that is not found ends the plan with its own exit code") {
@@ -48,30 +50,30 @@ TEST_CASE("a program that is not found ends the plan with its own exit code") {
 
 TEST_CASE("a machine without GPUs is not searched for them unless they are asked for") {
   const Machine machine;
-  CHECK(planned({"--nproc-per-node=2"}, machine).workers.size() == 2);
-  CHECK(planned({"--nproc-per-node=cpu"}, machine).workers.size() == 6);
-  CHECK(planned({"--gpus=none"}, machine).workers.size() == 1);
+  CHECK(planned({"--nproc-per-node=2"}, machine).agent.workers.size() == 2);
+  CHECK(planned({"--nproc-per-node=cpu"}, machine).agent.workers.size() == 6);
+  CHECK(planned({"--gpus=none"}, machine).agent.workers.size() == 1);
   CHECK(machine.discoveries == 0);
-  CHECK(planned({"--nproc-per-node=auto"}, machine).workers.size() == 6);
+  CHECK(planned({"--nproc-per-node=auto"}, machine).agent.workers.size() == 6);
   CHECK(machine.discoveries == 1);
 }
 
 TEST_CASE("workers are numbered from 0 and told the job's GPUs") {
   const auto plan = planned({"--nproc-per-node=2"}, Machine(4));
-  REQUIRE(plan.workers.size() == 2);
-  CHECK(plan.workers[1].local_rank == 1);
-  CHECK(plan.workers[1].cuda_visible_devices == "0,1,2,3");
+  REQUIRE(plan.agent.workers.size() == 2);
+  CHECK(plan.agent.workers[1].argv == plan.program.argv);
+  CHECK(plan.agent.workers[1].cuda_visible_devices == "0,1,2,3");
   CHECK(planned({"--nproc-per-node=2", "--gpu-visibility=own"}, Machine(4))
-            .workers[1]
+            .agent.workers[1]
             .cuda_visible_devices == "1");
-  CHECK_FALSE(planned({"--nproc-per-node=2"}).workers[1].cuda_visible_devices.has_value());
+  CHECK_FALSE(planned({"--nproc-per-node=2"}).agent.workers[1].cuda_visible_devices.has_value());
 }
 
 TEST_CASE("gpu means one worker for each visible GPU") {
-  CHECK(planned({"--nproc-per-node=gpu"}, Machine(3)).workers.size() == 3);
+  CHECK(planned({"--nproc-per-node=gpu"}, Machine(3)).agent.workers.size() == 3);
   CHECK(planned({"--nproc-per-node=gpu"}, Machine(3).with("CUDA_VISIBLE_DEVICES", "2"))
-            .workers.size() == 1);
-  CHECK(planned({"--nproc-per-node=gpu", "--gpus=0,2"}, Machine(3)).workers.size() == 2);
+            .agent.workers.size() == 1);
+  CHECK(planned({"--nproc-per-node=gpu", "--gpus=0,2"}, Machine(3)).agent.workers.size() == 2);
 }
 
 TEST_CASE("gpu without a GPU is refused with what was looked for") {
@@ -84,11 +86,11 @@ TEST_CASE("gpu without a GPU is refused with what was looked for") {
 }
 
 TEST_CASE("auto means the GPUs where there are any, else the CPUs") {
-  CHECK(planned({"--nproc-per-node=auto"}, Machine(3)).workers.size() == 3);
-  CHECK(planned({"--nproc-per-node=auto"}, Machine(0)).workers.size() == 6);
-  CHECK(planned({"--nproc-per-node=auto", "--gpus=none"}, Machine(3)).workers.size() == 6);
+  CHECK(planned({"--nproc-per-node=auto"}, Machine(3)).agent.workers.size() == 3);
+  CHECK(planned({"--nproc-per-node=auto"}, Machine(0)).agent.workers.size() == 6);
+  CHECK(planned({"--nproc-per-node=auto", "--gpus=none"}, Machine(3)).agent.workers.size() == 6);
   CHECK(planned({"--nproc-per-node=auto"}, Machine(3).with("CUDA_VISIBLE_DEVICES", "-1"))
-            .workers.size() == 6);
+            .agent.workers.size() == 6);
 }
 
 TEST_CASE("more workers than GPUs is refused, with the CPU job as a remedy that works") {
@@ -97,24 +99,23 @@ TEST_CASE("more workers than GPUs is refused, with the CPU job as a remedy that 
         "--gpus=none for a CPU "
         "job");
   const auto cpu_job = planned({"--nproc-per-node=3", "--gpus=none"}, Machine(2));
-  CHECK(cpu_job.workers.size() == 3);
-  CHECK(cpu_job.workers[0].cuda_visible_devices == "");
-  CHECK(
-      planned({"--nproc-per-node=3"}, Machine(2).with("CUDA_VISIBLE_DEVICES", "")).workers.size() ==
-      3);
-  CHECK(planned({"--nproc-per-node=3"}, Machine(0)).workers.size() == 3);
+  CHECK(cpu_job.agent.workers.size() == 3);
+  CHECK(cpu_job.agent.workers[0].cuda_visible_devices == "");
+  CHECK(planned({"--nproc-per-node=3"}, Machine(2).with("CUDA_VISIBLE_DEVICES", ""))
+            .agent.workers.size() == 3);
+  CHECK(planned({"--nproc-per-node=3"}, Machine(0)).agent.workers.size() == 3);
 }
 
 TEST_CASE("the word cpu may start more workers than GPUs, unless each shall own one") {
-  CHECK(planned({"--nproc-per-node=cpu"}, Machine(2)).workers.size() == 6);
+  CHECK(planned({"--nproc-per-node=cpu"}, Machine(2)).agent.workers.size() == 6);
   CHECK_THAT(refused_plan({"--nproc-per-node=cpu", "--gpu-visibility=own"}, Machine(2)),
              Contains("more workers than GPUs"));
 }
 
 TEST_CASE("a list of GPUs asks for a worker on each unless a number is given") {
-  CHECK(planned({"--gpus=0,2"}, Machine(4)).workers.size() == 2);
-  CHECK(planned({"--gpus=0,2", "--nproc-per-node=1"}, Machine(4)).workers.size() == 1);
-  CHECK(planned({"--gpus=all"}, Machine(4)).workers.size() == 1);
+  CHECK(planned({"--gpus=0,2"}, Machine(4)).agent.workers.size() == 2);
+  CHECK(planned({"--gpus=0,2", "--nproc-per-node=1"}, Machine(4)).agent.workers.size() == 1);
+  CHECK(planned({"--gpus=all"}, Machine(4)).agent.workers.size() == 1);
   CHECK_THAT(refused_plan({"--gpus=0,9"}, Machine(4)), Contains("names GPU 9"));
   CHECK(refused_plan({"--gpus=0"}, Machine(0)) ==
         "--gpus=0 names GPU 0, but no GPU was found (looked for NVML); --gpus=none makes it a CPU "
@@ -128,18 +129,19 @@ TEST_CASE("a list of GPUs asks for a worker on each unless a number is given") {
 
 TEST_CASE("with the static backend an endpoint is where the workers meet, otherwise it is not") {
   const auto plan = planned({"--rdzv-endpoint=10.0.0.7:4000"});
-  CHECK(plan.master_addr == "10.0.0.7");
-  CHECK(plan.master_port == 4000);
+  CHECK(plan.agent.master_addr == "10.0.0.7");
+  CHECK(plan.agent.master_port == 4000);
   const auto dynamic = planned({"--rdzv-backend=c10d", "--rdzv-endpoint=10.0.0.7:4000"});
-  CHECK(dynamic.master_addr == "127.0.0.1");
-  CHECK(dynamic.master_port == 0);
+  CHECK(dynamic.agent.master_addr == "127.0.0.1");
+  CHECK(dynamic.agent.master_port == 0);
   CHECK(dynamic.notes.empty());
   CHECK(planned({"--rdzv-backend=etcd"}).notes.size() == 1);
 }
 
 TEST_CASE("the address of this machine stands in for a missing master address") {
-  CHECK(planned({"--local-addr=10.0.0.9"}).master_addr == "10.0.0.9");
-  CHECK(planned({"--local-addr=10.0.0.9", "--master-addr=10.0.0.8"}).master_addr == "10.0.0.8");
+  CHECK(planned({"--local-addr=10.0.0.9"}).agent.master_addr == "10.0.0.9");
+  CHECK(planned({"--local-addr=10.0.0.9", "--master-addr=10.0.0.8"}).agent.master_addr ==
+        "10.0.0.8");
 }
 
 TEST_CASE("a name is waited for as long as the rendezvous may take, and not at all in a dry run") {
@@ -155,30 +157,30 @@ TEST_CASE("a name is waited for as long as the rendezvous may take, and not at a
 TEST_CASE("without options the meeting point is loopback, a free port and a fresh run id") {
   const Machine machine;
   const auto plan = planned({}, machine);
-  CHECK(plan.master_addr == "127.0.0.1");
-  CHECK(plan.store_host == "127.0.0.1");
-  CHECK(plan.master_port == 0);
-  CHECK(plan.run_id == "fresh-id");
+  CHECK(plan.agent.master_addr == "127.0.0.1");
+  CHECK(plan.agent.store_host == "127.0.0.1");
+  CHECK(plan.agent.master_port == 0);
+  CHECK(plan.agent.run_id == "fresh-id");
   CHECK(machine.resolved.empty());
 }
 
 TEST_CASE("a given address, port and id are used") {
   const auto plan = planned({"--master-addr=10.1.2.3", "--master-port=29500", "--rdzv-id=job"});
-  CHECK(plan.master_addr == "10.1.2.3");
-  CHECK(plan.store_host == "10.1.2.3");
-  CHECK(plan.master_port == 29500);
-  CHECK(plan.run_id == "job");
+  CHECK(plan.agent.master_addr == "10.1.2.3");
+  CHECK(plan.agent.store_host == "10.1.2.3");
+  CHECK(plan.agent.master_port == 29500);
+  CHECK(plan.agent.run_id == "job");
 }
 
 TEST_CASE("a host name stays for the workers and is resolved for the store") {
   const Machine machine;
   const auto plan = planned({"--master-addr=node1"}, machine);
-  CHECK(plan.master_addr == "node1");
-  CHECK(plan.store_host == "10.0.0.1");
-  CHECK(planned({"--master-addr=localhost"}, machine).store_host == "127.0.0.1");
-  CHECK(planned({"--master-addr=localhost"}, machine).master_addr == "localhost");
-  CHECK(planned({"--master-addr=::1"}, machine).store_host == "::1");
-  CHECK(planned({"--master-addr=[::1]"}, machine).master_addr == "::1");
+  CHECK(plan.agent.master_addr == "node1");
+  CHECK(plan.agent.store_host == "10.0.0.1");
+  CHECK(planned({"--master-addr=localhost"}, machine).agent.store_host == "127.0.0.1");
+  CHECK(planned({"--master-addr=localhost"}, machine).agent.master_addr == "localhost");
+  CHECK(planned({"--master-addr=::1"}, machine).agent.store_host == "::1");
+  CHECK(planned({"--master-addr=[::1]"}, machine).agent.master_addr == "::1");
   CHECK(machine.resolved == Words{"node1"});
   CHECK_THAT(refused_plan({"--master-addr=nowhere"}),
              Contains("--master-addr=nowhere does not resolve"));
@@ -187,9 +189,9 @@ TEST_CASE("a host name stays for the workers and is resolved for the store") {
 TEST_CASE("standalone ignores a given id, address and port, and says so") {
   const auto plan =
       planned({"--standalone", "--rdzv-id=job", "--master-addr=nowhere", "--master-port=29500"});
-  CHECK(plan.run_id == "fresh-id");
-  CHECK(plan.master_addr == "127.0.0.1");
-  CHECK(plan.master_port == 0);
+  CHECK(plan.agent.run_id == "fresh-id");
+  CHECK(plan.agent.master_addr == "127.0.0.1");
+  CHECK(plan.agent.master_port == 0);
   CHECK(plan.notes == Words{"--rdzv-id is ignored because of --standalone",
                             "--master-addr is ignored because of --standalone",
                             "--master-port is ignored because of --standalone"});

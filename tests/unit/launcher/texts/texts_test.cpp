@@ -1,15 +1,12 @@
-// Help, manual page, completion and dry run: all made from the table and the plan.
+// Help, manual page and completion: all made from the table.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "launcher/options/option_table.hpp"
-#include "launcher/options/options.hpp"
-#include "launcher/plan/dry_run.hpp"
 #include "launcher/texts/completion.hpp"
 #include "launcher/texts/help.hpp"
 #include "launcher/texts/man_page.hpp"
@@ -17,7 +14,6 @@
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -26,33 +22,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
-}
-
-LaunchPlan small_plan() {
-  LaunchPlan plan;
-  plan.options.program = "t.py";
-  plan.program = {.kind = ProgramChoice::Kind::python_script,
-                  .file = "/usr/bin/python3",
-                  .argv = {"/usr/bin/python3", "-u", "t.py", "it's", "${local_rank}"},
-                  .python = "/usr/bin/python3",
-                  .reason = "a Python file by its name"};
-  plan.workers.resize(2);
-  plan.workers[0].cuda_visible_devices = "0,1";
-  plan.workers[1].local_rank = 1;
-  for (WorkerPlan& worker : plan.workers) {
-    worker.standard_output.transport = StreamTransport::pty;
-    worker.standard_error = {StreamTransport::pipe, true, true};
-  }
-  plan.devices.chosen = {"0", "1"};
-  plan.devices.source = "NVML";
-  plan.standard_input = StdinMode::none;
-  plan.logs = {.wanted = true, .base = "/logs", .prefix_template = {}};
-  plan.run_id = "id-7";
-  plan.role = "default";
-  plan.master_addr = "localhost";
-  plan.store_host = "127.0.0.1";
-  plan.notes = {"a note"};
-  return plan;
 }
 
 }  // namespace
@@ -207,119 +176,4 @@ TEST_CASE("completion knows every option and choice in every shell, and no other
     }
   }
   CHECK(completion_script("tcsh").empty());
-}
-
-TEST_CASE("words are quoted as a shell needs them") {
-  CHECK(shell_quoted({"a", "--b=c,d", "/e/f.g"}) == "a --b=c,d /e/f.g");
-  CHECK(shell_quoted({"a b", "", "$x", "it's", "*"}) == "'a b' '' '$x' 'it'\\''s' '*'");
-  CHECK(shell_quoted({}).empty());
-}
-
-TEST_CASE("the dry run shows choice, command, workers, devices, environment and meeting point") {
-  const std::string text = dry_run_text(small_plan(), {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
-  for (const std::string part :
-       {"chosen as    a Python file by its name\n", "executes     /usr/bin/python3\n",
-        "command      /usr/bin/python3 -u t.py 'it'\\''s' '${local_rank}'\n", "workers      2\n",
-        "  rank 0 (local rank 0)  CUDA_VISIBLE_DEVICES=0,1  /usr/bin/python3 -u t.py 'it'\\''s' "
-        "0\n",
-        "  rank 1 (local rank 1)  /usr/bin/python3 -u t.py 'it'\\''s' 1\n",
-        "GPUs         0,1 (NVML)\n", "stdout       pty\n",
-        "stderr       pipe, shown and to stderr.log\n", "stdin        none\n",
-        "logs         /logs/id-7_(random)/attempt_(restarts)/(local rank)/\n",
-        "run id       id-7\n", "store        localhost, a free port, served by ddprun\n",
-        "containment  tree\n", "  WORLD_SIZE=2\n", "note         a note\n"}) {
-    CHECK_THAT(text, Contains(part));
-  }
-  auto plan = small_plan();
-  plan.master_port = 29500;
-  plan.devices = {.chosen = {}, .cpu_job = true, .source = {}, .notes = {}};
-  CHECK_THAT(dry_run_text(plan, {}), Contains("localhost, port 29500, served by ddprun\n") &&
-                                         Contains("GPUs         none, because of"));
-}
-
-TEST_CASE("the dry run shows what differs between workers: CPUs, threads, streams") {
-  auto plan = small_plan();
-  plan.workers[0].cpus = {0, 1, 2, 5};
-  plan.workers[0].omp_threads = 4;
-  plan.workers[1].standard_output = {StreamTransport::file, false, true};
-  const std::string text = dry_run_text(plan, {});
-  CHECK_THAT(text, Contains("OMP_NUM_THREADS=4  CPUs 0-2,5"));
-  CHECK_THAT(text, Contains("stdout       local rank 0: pty\n"));
-  CHECK_THAT(text, Contains("stdout       local rank 1: stdout.log only\n"));
-  const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
-  CHECK(json["workers"][0]["cpus"] == std::vector<int>{0, 1, 2, 5});
-  CHECK(json["workers"][0]["omp_threads"] == 4);
-}
-
-TEST_CASE("the dry run shows what bounds logs, silence and the end") {
-  auto plan = small_plan();
-  CHECK_THAT(dry_run_text(plan, {}),
-             Contains("log limits   slow reader: output is dropped and counted\n") &&
-                 Contains("hangs        detection off (see --progress-timeout)\n") &&
-                 Contains("restarts     none\n") && Contains("kill timeout 10 s\n"));
-  plan.options.logs.rotation = {1'000'000, 3};
-  plan.options.logs.policy = ddprun::agent::LogPolicy::block;
-  plan.options.progress_timeout = 60s;
-  plan.options.log_timeout = 2s;
-  plan.options.kill_timeout = 500ms;
-  plan.options.max_restarts = 3;
-  CHECK_THAT(dry_run_text(plan, {}),
-             Contains("log limits   a new file after 1000000 bytes, 3 older kept; slow "
-                      "reader: the workers wait\n") &&
-                 Contains("hangs        no progress for 1 min 0 s, or no output for 2.0 s\n") &&
-                 Contains("restarts     at most 3; waits 0 s, 1 s, 2 s ... up to 30 s\n") &&
-                 Contains("kill timeout 0.5 s\n"));
-  const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
-  CHECK(json["logs"]["policy"] == "block");
-  CHECK(json["logs"]["max_size_bytes"] == 1'000'000);
-  CHECK(json["logs"]["keep"] == 3);
-  CHECK(json["progress_timeout_seconds"] == 60.0);
-  CHECK(json["log_timeout_seconds"] == 2.0);
-  CHECK(json["on_silence"] == "report");
-  CHECK(json["kill_timeout_seconds"] == 0.5);
-  CHECK(json["restart_delay_seconds"] == "auto");
-  plan.options.on_silence = OnSilence::restart;
-  CHECK_THAT(dry_run_text(plan, {}), Contains(", or no output of any worker for 2.0 s\n"));
-  plan.options.restart_delay = 0ms;
-  CHECK_THAT(dry_run_text(plan, {}), Contains("restarts     at most 3; never waits\n"));
-  plan.options.restart_delay = 2500ms;
-  CHECK_THAT(dry_run_text(plan, {}), Contains("; waits 0 s, 2.5 s, 5 s ... up to 60 s\n"));
-  CHECK(nlohmann::json::parse(dry_run_json(plan, {}))["restart_delay_seconds"] == 2.5);
-}
-
-TEST_CASE("the dry run does not pretend to know a port that the kernel will choose") {
-  auto plan = small_plan();
-  CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "0"}}), Contains("  MASTER_PORT=(a free port)\n"));
-  plan.master_port = 29500;
-  CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "29500"}}), Contains("  MASTER_PORT=29500\n"));
-  CHECK_THAT(dry_run_text(plan, {{"TORCHELASTIC_ERROR_FILE", ""}, {"DDPRUN_PROGRESS_FILE", ""}}),
-             Contains("  TORCHELASTIC_ERROR_FILE=(made at the start)\n") &&
-                 Contains("  DDPRUN_PROGRESS_FILE=(made at the start)\n"));
-}
-
-TEST_CASE("the dry run as JSON says the same") {
-  const auto json = nlohmann::json::parse(dry_run_json(small_plan(), {{"RANK", "0"}}));
-  CHECK(json["program"]["kind"] == "python_script");
-  CHECK(json["program"]["file"] == "/usr/bin/python3");
-  CHECK(json["workers"].size() == 2);
-  CHECK(json["workers"][1]["argv"][4] == "1");
-  CHECK(json["workers"][0]["cuda_visible_devices"] == "0,1");
-  CHECK(json["workers"][1]["cuda_visible_devices"].is_null());
-  CHECK(json["gpus"]["chosen"] == std::vector<std::string>{"0", "1"});
-  CHECK(json["workers"][0]["stdout"]["transport"] == "pty");
-  CHECK(json["workers"][1]["stderr"]["to_file"] == true);
-  CHECK(json["stdin"] == "none");
-  CHECK(json["logs"]["base"] == "/logs");
-  CHECK(json["store"]["port"] == 0);
-  CHECK(json["run_id"] == "id-7");
-  CHECK(json["environment"]["RANK"] == "0");
-  CHECK(json["grace_period_seconds"] == 30.0);
-  CHECK(json["containment"] == "tree");
-  CHECK(json["notes"][0] == "a note");
-}
-
-TEST_CASE("a dry run as JSON shows arguments that are not UTF-8 without failing") {
-  auto plan = small_plan();
-  plan.program.argv.push_back("\xff\xfe");
-  CHECK(nlohmann::json::accept(dry_run_json(plan, {{"X", "\xc3"}})));
 }

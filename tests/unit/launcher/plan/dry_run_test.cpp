@@ -1,0 +1,167 @@
+#include "launcher/plan/dry_run.hpp"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/launcher/planned.hpp"
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using namespace ddprun::launcher::test;
+using namespace std::chrono_literals;
+using agent::StreamMode;
+using Catch::Matchers::Contains;
+
+namespace {
+
+LaunchPlan small_plan() {
+  LaunchPlan plan;
+  plan.program = {.kind = ProgramChoice::Kind::python_script,
+                  .name = "t.py",
+                  .file = "/usr/bin/python3",
+                  .argv = {"/usr/bin/python3", "-u", "t.py", "it's", "${local_rank}"},
+                  .python = "/usr/bin/python3",
+                  .reason = "a Python file by its name"};
+  plan.agent.workers.resize(2);
+  plan.agent.workers[0].cuda_visible_devices = "0,1";
+  for (std::size_t i = 0; i < 2; ++i) {
+    agent::WorkerSettings& worker = plan.agent.workers[i];
+    worker.argv = {"/usr/bin/python3", "-u", "t.py", "it's", std::to_string(i)};
+    worker.standard_output.mode = StreamMode::pty;
+    worker.standard_error = {StreamMode::pipe, true, true};
+  }
+  plan.devices.chosen = {"0", "1"};
+  plan.devices.source = "NVML";
+  plan.agent.standard_input = StdinMode::none;
+  plan.log_folder = {.wanted = true, .base = "/logs"};
+  plan.agent.run_id = "id-7";
+  plan.agent.master_addr = "localhost";
+  plan.agent.store_host = "127.0.0.1";
+  plan.notes = {"a note"};
+  return plan;
+}
+
+rdzv::RestartSettings restarts(const Words& arguments) {
+  return planned(arguments, Machine{}).agent.restart;
+}
+
+}  // namespace
+
+TEST_CASE("words are quoted as a shell needs them") {
+  CHECK(shell_quoted({"a", "--b=c,d", "/e/f.g"}) == "a --b=c,d /e/f.g");
+  CHECK(shell_quoted({"a b", "", "$x", "it's", "*"}) == "'a b' '' '$x' 'it'\\''s' '*'");
+  CHECK(shell_quoted({}).empty());
+}
+
+TEST_CASE("the dry run shows choice, command, workers, devices, environment and meeting point") {
+  const std::string text = dry_run_text(small_plan(), {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  for (const std::string part :
+       {"chosen as    a Python file by its name\n", "executes     /usr/bin/python3\n",
+        "command      /usr/bin/python3 -u t.py 'it'\\''s' '${local_rank}'\n", "workers      2\n",
+        "  rank 0 (local rank 0)  CUDA_VISIBLE_DEVICES=0,1  /usr/bin/python3 -u t.py 'it'\\''s' "
+        "0\n",
+        "  rank 1 (local rank 1)  /usr/bin/python3 -u t.py 'it'\\''s' 1\n",
+        "GPUs         0,1 (NVML)\n", "stdout       pty\n",
+        "stderr       pipe, shown and to stderr.log\n", "stdin        none\n",
+        "logs         /logs/id-7_(random)/attempt_(restarts)/(local rank)/\n",
+        "run id       id-7\n", "store        localhost, a free port, served by ddprun\n",
+        "containment  tree\n", "  WORLD_SIZE=2\n", "note         a note\n"}) {
+    CHECK_THAT(text, Contains(part));
+  }
+  auto plan = small_plan();
+  plan.agent.master_port = 29500;
+  plan.devices = {.chosen = {}, .cpu_job = true, .source = {}, .notes = {}};
+  CHECK_THAT(dry_run_text(plan, {}), Contains("localhost, port 29500, served by ddprun\n") &&
+                                         Contains("GPUs         none, because of"));
+}
+
+TEST_CASE("the dry run shows what differs between workers: CPUs, threads, streams") {
+  auto plan = small_plan();
+  plan.agent.workers[0].cpus = {0, 1, 2, 5};
+  plan.agent.workers[0].omp_threads = 4;
+  plan.agent.workers[1].standard_output = {StreamMode::file, false, true};
+  const std::string text = dry_run_text(plan, {});
+  CHECK_THAT(text, Contains("OMP_NUM_THREADS=4  CPUs 0-2,5"));
+  CHECK_THAT(text, Contains("stdout       local rank 0: pty\n"));
+  CHECK_THAT(text, Contains("stdout       local rank 1: stdout.log only\n"));
+  const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
+  CHECK(json["workers"][0]["cpus"] == std::vector<int>{0, 1, 2, 5});
+  CHECK(json["workers"][0]["omp_threads"] == 4);
+}
+
+TEST_CASE("the dry run shows what bounds logs, silence and the end") {
+  auto plan = small_plan();
+  CHECK_THAT(dry_run_text(plan, {}),
+             Contains("log limits   slow reader: output is dropped and counted\n") &&
+                 Contains("hangs        detection off (see --progress-timeout)\n") &&
+                 Contains("restarts     none\n") && Contains("kill timeout 10 s\n"));
+  plan.agent.rotation = {1'000'000, 3};
+  plan.agent.log_policy = agent::LogPolicy::block;
+  plan.agent.progress_timeout = 60s;
+  plan.agent.log_timeout = 2s;
+  plan.agent.kill_timeout = 500ms;
+  plan.agent.restart = restarts({"--max-restarts=3"});
+  CHECK_THAT(dry_run_text(plan, {}),
+             Contains("log limits   a new file after 1000000 bytes, 3 older kept; slow "
+                      "reader: the workers wait\n") &&
+                 Contains("hangs        no progress for 1 min 0 s, or no output for 2.0 s\n") &&
+                 Contains("restarts     at most 3; waits 0 s, 1 s, 2 s ... up to 30 s\n") &&
+                 Contains("kill timeout 0.5 s\n"));
+  const auto json = nlohmann::json::parse(dry_run_json(plan, {}));
+  CHECK(json["logs"]["policy"] == "block");
+  CHECK(json["logs"]["max_size_bytes"] == 1'000'000);
+  CHECK(json["logs"]["keep"] == 3);
+  CHECK(json["progress_timeout_seconds"] == 60.0);
+  CHECK(json["log_timeout_seconds"] == 2.0);
+  CHECK(json["on_silence"] == "report");
+  CHECK(json["kill_timeout_seconds"] == 0.5);
+  CHECK(json["restart_delay_seconds"] == "auto");
+  plan.agent.restart_on_silence = true;
+  CHECK_THAT(dry_run_text(plan, {}), Contains(", or no output of any worker for 2.0 s\n"));
+  plan.agent.restart = restarts({"--max-restarts=3", "--restart-delay=0"});
+  CHECK_THAT(dry_run_text(plan, {}), Contains("restarts     at most 3; never waits\n"));
+  plan.agent.restart = restarts({"--max-restarts=3", "--restart-delay=2.5"});
+  CHECK_THAT(dry_run_text(plan, {}), Contains("; waits 0 s, 2.5 s, 5 s ... up to 60 s\n"));
+  CHECK(nlohmann::json::parse(dry_run_json(plan, {}))["restart_delay_seconds"] == 2.5);
+}
+
+TEST_CASE("the dry run does not pretend to know a port that the kernel will choose") {
+  auto plan = small_plan();
+  CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "0"}}), Contains("  MASTER_PORT=(a free port)\n"));
+  plan.agent.master_port = 29500;
+  CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "29500"}}), Contains("  MASTER_PORT=29500\n"));
+  CHECK_THAT(dry_run_text(plan, {{"TORCHELASTIC_ERROR_FILE", ""}, {"DDPRUN_PROGRESS_FILE", ""}}),
+             Contains("  TORCHELASTIC_ERROR_FILE=(made at the start)\n") &&
+                 Contains("  DDPRUN_PROGRESS_FILE=(made at the start)\n"));
+}
+
+TEST_CASE("the dry run as JSON says the same") {
+  const auto json = nlohmann::json::parse(dry_run_json(small_plan(), {{"RANK", "0"}}));
+  CHECK(json["program"]["kind"] == "python_script");
+  CHECK(json["program"]["file"] == "/usr/bin/python3");
+  CHECK(json["workers"].size() == 2);
+  CHECK(json["workers"][1]["argv"][4] == "1");
+  CHECK(json["workers"][0]["cuda_visible_devices"] == "0,1");
+  CHECK(json["workers"][1]["cuda_visible_devices"].is_null());
+  CHECK(json["gpus"]["chosen"] == std::vector<std::string>{"0", "1"});
+  CHECK(json["workers"][0]["stdout"]["transport"] == "pty");
+  CHECK(json["workers"][1]["stderr"]["to_file"] == true);
+  CHECK(json["stdin"] == "none");
+  CHECK(json["logs"]["base"] == "/logs");
+  CHECK(json["store"]["port"] == 0);
+  CHECK(json["run_id"] == "id-7");
+  CHECK(json["environment"]["RANK"] == "0");
+  CHECK(json["grace_period_seconds"] == 30.0);
+  CHECK(json["containment"] == "tree");
+  CHECK(json["notes"][0] == "a note");
+}
+
+TEST_CASE("a dry run as JSON shows arguments that are not UTF-8 without failing") {
+  auto plan = small_plan();
+  plan.agent.workers[0].argv.emplace_back("\xff\xfe");
+  CHECK(nlohmann::json::accept(dry_run_json(plan, {{"X", "\xc3"}})));
+}
