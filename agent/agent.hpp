@@ -65,7 +65,7 @@ struct AgentResult {
   /// Our output ends within a line of a worker; none: workers write there themselves.
   std::optional<bool> stdout_unfinished;
   std::optional<bool> stderr_unfinished;
-  std::vector<std::string> leftovers;  ///< processes that could not be killed: who, and why
+  std::vector<std::string> leftovers;  ///< processes that could not be killed, and why
 };
 
 /// Runs the job of one node (the one-member membership included) until it is over and nothing of it

@@ -59,7 +59,7 @@ struct AgentConfig {
 
   bool agent_store = true;           ///< false: the worker of rank 0 serves the store itself
   bool store_any_uid = false;        ///< every user of this machine may use the store
-  std::vector<unsigned> store_uids;  ///< those who may, beside us and root
+  std::vector<unsigned> store_uids;  ///< users that may, beside us and root
 
   StdinMode standard_input = StdinMode::rank0;
   std::string prefix_template = "[rank${rank}] ";  ///< before a line; see LinePrefix

@@ -1,5 +1,5 @@
-// What this node saw of one worker's end -> the strongest evidence about it. Pure; who the culprit
-// of the job is, the membership core decides.
+// What this node saw of one worker's end -> the strongest evidence about it. Pure; the
+// membership core decides which worker is the culprit.
 #pragma once
 
 #include <chrono>

@@ -40,8 +40,8 @@ class HelperProgram {
   /// Kills what runs; `done` is not called.
   void stop();
 
-  /// A child has ended: true where it was this one, and then its exit has been taken. To be asked
-  /// by whoever reaps children.
+  /// A child has ended: true where it was this one, and then its exit has been taken. Called
+  /// by the code that reaps children.
   bool child_ended(pid_t pid);
 
  private:

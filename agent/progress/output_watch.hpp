@@ -20,9 +20,9 @@ class OutputWatch {
   OutputWatch(int workers, std::chrono::nanoseconds timeout)
       : timeout_(timeout), workers_(static_cast<std::size_t>(workers)) {}
 
-  /// `printed`, for each local rank: bytes so far, none for one that has ended or whose output is
-  /// not seen. `elapsed` is what counts since the look before. Gives those that have just reached
-  /// the time-out: each silence once.
+  /// `printed`, for each local rank: bytes so far, none for one that has ended or has output
+  /// that is not seen. `elapsed` is what counts since the look before. Gives those that have just
+  /// reached the time-out: each silence once.
   std::vector<QuietWorker> look(const std::vector<std::optional<std::uint64_t>>& printed,
                                 std::chrono::nanoseconds elapsed);
 

@@ -29,8 +29,8 @@ bool is_alone(const SilentWorker& worker, const std::vector<SilentWorker>& silen
   return count >= 2;
 }
 
-/// Smaller: further behind. Those who wait, wait in one phase. The worker's own time only decides
-/// where nothing else does.
+/// Smaller: further behind. Workers that wait, wait in one phase. The worker's own time only
+/// decides where nothing else does.
 auto progress_of(const SilentWorker& worker, const std::vector<SilentWorker>& silent) {
   const auto in_this_phase = std::count_if(
       silent.begin(), silent.end(),

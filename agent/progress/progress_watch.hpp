@@ -1,5 +1,5 @@
-// Who makes no progress: what is seen of the workers' pages at each look, and how much time that
-// counts between looks -> the worker that hangs. Pure: no clock, no file.
+// Which worker makes no progress: what is seen of the workers' pages at each look, and how much
+// time that counts between looks -> the worker that hangs. Pure: no clock, no file.
 #pragma once
 
 #include <chrono>
@@ -49,7 +49,7 @@ struct SilentWorker {
 
 struct Hang {
   SilentWorker culprit;
-  std::vector<SilentWorker> others;  ///< who are silent too, by rank
+  std::vector<SilentWorker> others;  ///< that are silent too, by rank
 };
 
 class ProgressWatch {
@@ -62,13 +62,13 @@ class ProgressWatch {
   /// A worker is judged from its first page on, while it runs and wants to be watched. It hangs
   /// when its page has not changed for the time-out. Those that wait for it fall silent a little
   /// later or sooner, so judgement waits until all are silent: at most a quarter of the time-out
-  /// longer, or as long again where somebody further behind still moves, for whom it may be waited.
-  /// The culprit is whoever is furthest behind: the lowest step, then the lowest place
+  /// longer, or as long again where a worker further behind still moves: the silent ones may wait
+  /// for it. The culprit is the worker furthest behind: the lowest step, then the lowest place
   /// within it, then the phase that the fewest of the silent are in, then the longest silence.
   std::optional<Hang> look(const std::vector<Sighting>& sightings,
                            std::chrono::nanoseconds elapsed);
 
-  /// Whatever was seen does not count: who waits for a worker that is excused is excused too.
+  /// Nothing that was seen counts: a worker that waits for an excused one is excused too.
   void forget() { workers_.assign(workers_.size(), {}); }
 
  private:

@@ -32,7 +32,7 @@ std::vector<StackMethod> stack_methods(const std::string& executable, int pid,
   if (is_python(executable) && !programs.py_spy.empty())
     methods.push_back({"py-spy", {programs.py_spy, "dump", "--pid", number}});
   if (!programs.gdb.empty()) {
-    // Names, not values: who waits for whom is read from the functions. The first thread first.
+    // Names, not values: the functions show what waits for what. The first thread first.
     methods.push_back(
         {"gdb",
          {programs.gdb, "-p", number, "-batch", "-nx", "-iex", "set debuginfod enabled off", "-ex",

@@ -125,7 +125,7 @@ class Console {
 
   ConsoleSettings settings_;
   std::uint64_t rows_written_ = 0;
-  int unfinished_by_ = kNobody;  // whose unfinished line the cursor is in
+  int unfinished_by_ = kNobody;  // the worker with the unfinished line at the cursor
   std::map<int, Live> live_;
   StatusArea area_;
   bool changed_ = false;  // since the area was drawn

@@ -62,7 +62,8 @@ bool LogWriter::accepts(Clock::time_point now, LogUrgency urgency) {
   Waiting& waiting = evidence ? evidence_ : usual_;
   const std::lock_guard lock(state.mutex);
   const bool full = state.queued_bytes >= queues * state.settings.queue_bytes_max;
-  // Who was told to wait comes back when there is room for much, not for each little piece.
+  // A caller that was told to wait comes back when there is room for much, not for each little
+  // piece.
   const bool come_later = full || (state.wanted && !evidence);
   if (!come_later || state.given_up || state.drops() || (round_over && !files)) {
     waiting.since.reset();

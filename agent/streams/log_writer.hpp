@@ -1,4 +1,4 @@
-// The thread that may wait for a terminal, a file or a reader of ours. Whoever has bytes for it
+// The thread that may wait for a terminal, a file or a reader of ours. A caller with bytes for it
 // never waits: it asks first whether they are wanted, and what can't be taken in time is dropped
 // and counted.
 #pragma once
@@ -35,14 +35,14 @@ struct LogWriterSettings {
   std::chrono::milliseconds patience{100};
 };
 
-/// Whose bytes they are. The workers' are counted when they are lost.
+/// Where the bytes come from. The workers' are counted when they are lost.
 enum class LogOrigin { workers, ours };
 
 /// How badly bytes are wanted, whatever becomes of them here.
 enum class LogUrgency {
   usual,
-  evidence,    ///< they may say who has failed: for them there is a second queue's room
-  round_over,  ///< whoever made them has ended: a console is not waited for, for files in finite
+  evidence,    ///< they may show which worker failed: for them there is a second queue's room
+  round_over,  ///< their worker has ended: a console is not waited for, for files in finite
                ///< time
 };
 
@@ -59,7 +59,7 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Whether to come with bytes now. False: they stay where they are, and whoever makes them waits;
+  /// Whether to come with bytes now. False: they stay where they are, and the worker waits;
   /// ask again when there is room, or at `patience_ends`. How long that may last is the policy's;
   /// after it the answer is true, and what comes is dropped.
   bool accepts(Clock::time_point now, LogUrgency urgency = LogUrgency::usual);
@@ -113,7 +113,7 @@ class LogWriter {
     bool going_out = false;  // bytes are on their way and not yet accounted for
     bool given_up = false;   // nothing more goes out
     bool settled = false;    // all that did not is counted
-    int waiting = 0;         // who waits for `taken`
+    int waiting = 0;         // callers that wait for `taken`
     bool wanted = false;     // somebody was told to wait
     bool at_work = false;
     bool dropping = false;  // until half of the queue is free
@@ -131,7 +131,7 @@ class LogWriter {
   static void keep_spare(State& state, LogBuffer bytes);
 
   std::shared_ptr<State> state_;
-  // Of whoever asks, while the answer is no; those with evidence have a patience of their own.
+  // Of the callers, while the answer is no; those with evidence have a patience of their own.
   struct Waiting {
     std::optional<Clock::time_point> since;
     std::uint64_t taken_before = 0;

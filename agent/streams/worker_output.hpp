@@ -1,6 +1,6 @@
 // The thread that reads what workers print: assembles lines, puts prefixes on them, remembers the
-// last ones of stderr. It waits for nobody who takes them: it leaves a stream alone whose bytes
-// have no place, and reads the others.
+// last ones of stderr. It never waits for a reader of ours: a stream with bytes that find no
+// place is left alone, and the others are read.
 #pragma once
 
 #include <unistd.h>
@@ -70,7 +70,7 @@ class WorkerOutput {
   /// later. A console that is stuck keeps nothing from the files.
   void flush(std::chrono::steady_clock::time_point deadline);
 
-  /// The last lines of one worker's stderr; none for a worker whose stderr is not ours to read.
+  /// The last lines of one worker's stderr; none where its stderr is not ours to read.
   std::vector<std::string> last_lines(proto::RoundNumber round, int local_rank) const;
 
   /// What the same stderr said of an exception or a crash, and when.
@@ -152,8 +152,8 @@ class WorkerOutput {
   LogBuffer read_;               // what was read last
   bool screen_paused_ = false;   // no bar is on the screen while the shell has it
   bool full_ = false;            // a worker wrote so much that reading must not rest
-  std::vector<int> paused_;      // streams that are left alone; who waits longest is first
-  proto::RoundNumber over_ = 0;  // of the rounds below it nobody lives
+  std::vector<int> paused_;      // streams that are left alone, the longest first
+  proto::RoundNumber over_ = 0;  // of the rounds below it no worker lives
 
   mutable std::mutex mutex_;  // for all below
   std::condition_variable changed_;

@@ -54,8 +54,8 @@ void WorkerOutput::run() {
   }
 }
 
-/// Whether what the stream has would have a place. Who is dead waits for no console, and with its
-/// stderr for nothing: the verdict wants it.
+/// Whether the bytes of the stream would find a place. Those of a dead worker wait for no console,
+/// and those of its stderr for nothing: the verdict wants them.
 bool WorkerOutput::may_read(const OutputStream& stream) {
   const OutputSource& source = stream.source;
   const auto now = Steady::now();
@@ -94,7 +94,7 @@ void WorkerOutput::resume_streams() {
   }
 }
 
-/// Reads from all who have written; true: the next ones had not long to be waited for.
+/// Reads from all streams that have bytes; true: the next ones came soon.
 bool WorkerOutput::take_events() {
   std::array<epoll_event, 64> events{};
   const auto began = Steady::now();
@@ -123,7 +123,7 @@ bool WorkerOutput::take_events() {
   return busy;
 }
 
-/// Lets lines gather in the pipes. Whoever calls us ends the rest.
+/// Lets lines gather in the pipes. `wake_` ends the rest.
 void WorkerOutput::rest() {
   std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
   if (poll(entries.data(), 1, static_cast<int>(kShortRest / 1ms)) > 0) return;
@@ -213,7 +213,7 @@ void WorkerOutput::read(OutputStream& stream) {
   if (read_.capacity() < kLogBufferBytes) read_ = file_writer_.buffer();
   read_.clear();
   const ssize_t n = ::read(fd, read_.room(kLogBufferBytes), kLogBufferBytes);
-  // A pseudo-terminal whose last user is gone says EIO instead of 0.
+  // A pseudo-terminal that has lost its last user gives EIO instead of 0.
   const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
   const bool late = stream.late;
   full_ = stream.took(n) || full_;
@@ -247,8 +247,8 @@ void WorkerOutput::read(OutputStream& stream) {
   if (ended) ended_.push_back(fd);
 }
 
-/// Not before all that was read of them has been handed over: who waits for their end goes on to
-/// wait for the writers.
+/// Not before all that was read of them has been handed over: a caller that waits for their end
+/// then waits for the writers.
 void WorkerOutput::end_streams() {
   if (ended_.empty()) return;
   for (const int fd : ended_) {
@@ -259,7 +259,7 @@ void WorkerOutput::end_streams() {
   note_unfinished();
   open_ -= ended_.size();
   ended_.clear();
-  if (open_ == 0) changed_.notify_all();  // who waits, waits for the last one
+  if (open_ == 0) changed_.notify_all();  // callers wait for the last one
 }
 
 }  // namespace ddprun::agent

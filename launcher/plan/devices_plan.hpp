@@ -31,7 +31,7 @@ struct VisibleGpus {
 VisibleGpus visible_gpus(const machine::GpuDiscovery& discovered,
                          const std::optional<std::string>& cuda_visible_devices);
 
-/// The entries of a CUDA_VISIBLE_DEVICES whose GPUs cannot be looked at; none where it hides all.
+/// The entries of CUDA_VISIBLE_DEVICES where no GPU can be looked at; none where it hides all.
 std::vector<std::string> unchecked_entries(const std::string& cuda_visible_devices);
 
 /// Why there is none, for the end of a sentence: what was looked for, or that the variable hides

@@ -87,7 +87,7 @@ std::string log_limits_text(const agent::AgentConfig& agent) {
                      : "slow reader: the workers wait");
 }
 
-/// Whose silence ends a round.
+/// Which silence ends a round.
 std::string watch_text(const agent::AgentConfig& agent) {
   std::string text;
   if (agent.progress_timeout.count() > 0)

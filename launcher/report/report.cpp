@@ -134,10 +134,10 @@ std::string stacks_text(std::string_view owner, const std::vector<std::string>& 
   if (stacks.empty()) return "";
   const std::size_t shown = std::min(stacks.size(), kStackLinesShown);
   const std::string_view what = stacks.front().starts_with("from /proc") ? "threads" : "stacks";
-  const std::string whose =
+  const std::string title =
       owner.empty() ? fmt::format("its {}", what) : fmt::format("the {} of {}", what, owner);
   std::string text =
-      fmt::format("ddprun: {}, {}\n", whose, on_screen(stacks.front(), kTextBytesShown));
+      fmt::format("ddprun: {}, {}\n", title, on_screen(stacks.front(), kTextBytesShown));
   for (std::size_t i = 1; i < shown; ++i)
     text += "    " + on_screen(stacks[i], kStackLineBytesShown) + "\n";
   if (shown < stacks.size()) {
