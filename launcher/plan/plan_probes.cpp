@@ -1,16 +1,12 @@
 // The real machine behind make_plan.
-#include <netdb.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <memory>
-#include <thread>
 
+#include "launcher/plan/host_lookup.hpp"
 #include "launcher/plan/plan.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
 #include "machine/cpus/usable_cpus.hpp"
@@ -36,42 +32,6 @@ std::string random_uuid() {
     text += kDigits[bytes[i] & 0x0fU];
   }
   return text;
-}
-
-std::optional<std::string> numeric_address(const addrinfo& found) {
-  std::array<char, 128> text{};
-  const int failed = ::getnameinfo(found.ai_addr, found.ai_addrlen, text.data(), text.size(),
-                                   nullptr, 0, NI_NUMERICHOST);
-  if (failed != 0) return std::nullopt;
-  return std::string(text.data());
-}
-
-/// Asks again each second until the limit: the name of a pod often appears after its containers
-/// run. Says what it waits for, once for each answer.
-std::optional<std::string> resolve(const std::string& host, std::chrono::milliseconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  int said = 0;
-  while (true) {
-    addrinfo* found = nullptr;
-    const int failed = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
-    if (failed == 0 && found != nullptr) {
-      const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
-      return numeric_address(*found);
-    }
-    const auto left = deadline - std::chrono::steady_clock::now();
-    if (left <= std::chrono::seconds(0)) return std::nullopt;
-    if (failed != said) {
-      const auto seconds = std::chrono::ceil<std::chrono::seconds>(left).count();
-      std::fprintf(
-          stderr,
-          "ddprun: waiting for the name %s (%s); giving up in %lld s (--rdzv-conf=timeout)\n",
-          host.c_str(), ::gai_strerror(failed), static_cast<long long>(seconds));
-      said = failed;
-    }
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, std::chrono::seconds(1)));
-  }
 }
 
 std::string host_name() {
@@ -109,7 +69,7 @@ Probes machine_probes() {
   probes.cgroup_possible = [] { return machine::JobCgroup::possible(); };
   probes.cgroup_delegated = [] { return machine::JobCgroup::delegated(); };
   probes.new_run_id = random_uuid;
-  probes.resolve_host = resolve;
+  probes.resolve_host = look_up_host;
   probes.executable_folder = folder_of_this_program();
   probes.host_name = host_name();
   probes.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;

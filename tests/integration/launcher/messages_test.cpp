@@ -1,9 +1,11 @@
 // Mistakes of surroundings: the message names the cause and what to type instead.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/support/job.hpp"
+#include "tests/support/skip.hpp"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
@@ -33,6 +35,31 @@ TEST_CASE("an address that is not this machine's is named as that") {
                Contains("192.0.2.1 is not an address of this machine; leave out --master-addr"));
     CHECK_THAT(result.err, !Contains("master-port"));
   }
+}
+
+TEST_CASE("a resolver that never answers holds the start no longer than the time-out") {
+  // Its own look-ups would take 5 x 30 s, longer than this test may.
+  const test::TempDir folder;
+  const std::string resolver = (folder / "resolv.conf").string();
+  std::ofstream(resolver) << "nameserver 127.0.0.1\noptions timeout:30 attempts:5\n";
+  const std::string mount = "mount --bind " + resolver + " /etc/resolv.conf";
+  const auto probe = test::run({"/usr/bin/env", "unshare", "-Urmn", "sh", "-c", mount});
+  if (probe.status != 0) test::skip("no user and mount namespaces here: " + probe.err);
+  // The loopback interface up, and a name server that is silent.
+  const std::string silent =
+      "import fcntl, os, socket, struct, sys\n"
+      "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+      "fcntl.ioctl(s, 0x8914, struct.pack('16sh22x', b'lo', 1))\n"
+      "s.bind(('127.0.0.1', 53))\n"
+      "s.set_inheritable(True)\n"
+      "os.execv(sys.argv[1], sys.argv[1:])\n";
+  const auto result = test::run({"/usr/bin/env", "unshare", "-Urmn", "sh", "-c",
+                                 mount + " && exec /usr/bin/python3 -c \"$@\"", "sh", silent,
+                                 test::program("ddprun"), "--master-addr=node.example.net",
+                                 "--rdzv-conf=timeout=2", "true"});
+  CHECK(result.status == 2);
+  CHECK_THAT(result.err, Contains("waiting for the name node.example.net") ||
+                             Contains("node.example.net does not resolve to an address"));
 }
 
 TEST_CASE("a TMPDIR that does not exist is named where logs go there") {

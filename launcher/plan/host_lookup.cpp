@@ -1,0 +1,104 @@
+#include "launcher/plan/host_lookup.hpp"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <thread>
+
+#include "base/unique_handle.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kAgainAfter = 1s;
+
+/// What the child found: sent through a pipe as it is.
+struct Answer {
+  int failed = EAI_AGAIN;  ///< getaddrinfo's code; 0: `address` is there
+  std::array<char, 128> address{};
+};
+
+Answer ask(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  Answer answer;
+  answer.failed = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (answer.failed == 0) {
+    answer.failed =
+        ::getnameinfo(found->ai_addr, found->ai_addrlen, answer.address.data(),
+                      static_cast<socklen_t>(answer.address.size()), nullptr, 0, NI_NUMERICHOST);
+  }
+  return answer;
+}
+
+/// True when there is something to read, or its end.
+bool readable_by(int fd, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd entry{fd, POLLIN, 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::max<long>(0, left.count())));
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+/// One look-up; EAI_AGAIN where the resolver did not answer by the deadline.
+Answer ask_within(const std::string& host, Clock::time_point deadline) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  const UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return {};
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const Answer answer = ask(host);
+    ::_exit(::write(writing.get(), &answer, sizeof answer) == sizeof answer ? 0 : 1);
+  }
+  writing.reset();
+  Answer answer;
+  if (!readable_by(reading.get(), deadline) ||
+      ::read(reading.get(), &answer, sizeof answer) != sizeof answer)
+    answer = {};
+  ::kill(child, SIGKILL);
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return answer;
+}
+
+}  // namespace
+
+std::optional<std::string> look_up_host(const std::string& host, std::chrono::milliseconds limit) {
+  const auto deadline = Clock::now() + limit;
+  int printed = 0;
+  while (true) {
+    const Answer answer = ask_within(host, std::max(deadline, Clock::now() + kAgainAfter));
+    if (answer.failed == 0) return std::string(answer.address.data());
+    const auto left = deadline - Clock::now();
+    if (left <= 0s) return std::nullopt;
+    if (answer.failed != printed) {
+      std::fprintf(
+          stderr,
+          "ddprun: waiting for the name %s (%s); giving up in %lld s (--rdzv-conf=timeout)\n",
+          host.c_str(), ::gai_strerror(answer.failed),
+          static_cast<long long>(std::chrono::ceil<std::chrono::seconds>(left).count()));
+      printed = answer.failed;
+    }
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, kAgainAfter));
+  }
+}
+
+}  // namespace ddprun::launcher
