@@ -17,8 +17,8 @@ std::vector<QuietWorker> OutputWatch::look(const std::vector<std::optional<std::
       continue;
     }
     worker.quiet_for += elapsed;
-    if (worker.said || worker.quiet_for < timeout_) continue;
-    worker.said = true;
+    if (worker.reported || worker.quiet_for < timeout_) continue;
+    worker.reported = true;
     quiet.push_back({static_cast<int>(i), worker.quiet_for});
   }
   return quiet;

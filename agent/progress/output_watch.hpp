@@ -37,7 +37,7 @@ class OutputWatch {
   struct Watched {
     std::uint64_t printed = 0;
     std::chrono::nanoseconds quiet_for{0};
-    bool said = false;
+    bool reported = false;
     bool seen = false;  // at the last look
   };
 

@@ -104,11 +104,11 @@ void LogWriter::write(std::shared_ptr<ByteOutput> output, LogBuffer bytes, LogOr
       return;
     }
     if (state.settings.kind == LogWriterSettings::Kind::console &&
-        state.dropped > state.dropped_said) {
+        state.dropped > state.dropped_reported) {
       LogBuffer note(
           fmt::format("\nddprun: dropped {} bytes of output here: nobody read it fast enough\n",
-                      state.dropped - state.dropped_said));
-      state.dropped_said = state.dropped;
+                      state.dropped - state.dropped_reported));
+      state.dropped_reported = state.dropped;
       state.queued_bytes += note.size();
       state.queued_own_bytes += note.size();
       state.queue.push_back({entry.output, std::move(note), LogOrigin::ours});
@@ -124,7 +124,7 @@ void LogWriter::write(std::shared_ptr<ByteOutput> output, LogBuffer bytes, LogOr
 /// True: the entry is done with.
 bool LogWriter::put_out_now(State& state, std::unique_lock<std::mutex>& lock, Entry& entry) {
   const bool idle = state.queue.empty() && !state.at_work;
-  if (!idle || state.given_up || state.dropped > state.dropped_said) return false;
+  if (!idle || state.given_up || state.dropped > state.dropped_reported) return false;
   if (!entry.output->prompt()) return false;
   state.going_out = true;
   lock.unlock();

@@ -118,7 +118,7 @@ class LogWriter {
     bool at_work = false;
     bool dropping = false;  // until half of the queue is free
     std::uint64_t dropped = 0;
-    std::uint64_t dropped_said = 0;
+    std::uint64_t dropped_reported = 0;
     std::vector<LogBuffer> spare;
 
     bool takes(std::size_t bytes, LogOrigin origin);

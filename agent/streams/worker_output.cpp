@@ -115,11 +115,11 @@ void WorkerOutput::resume() {
 
 void WorkerOutput::drain(Steady::time_point deadline) {
   std::unique_lock lock(mutex_);
-  hurry_ = true;
+  end_requested_ = true;
   told_over_ = next_round_;
   wake();
   changed_.wait_until(lock, deadline, [this] { return open_ == 0 && new_lines_.empty(); });
-  hurry_ = false;
+  end_requested_ = false;
 }
 
 void WorkerOutput::flush(Steady::time_point deadline) {

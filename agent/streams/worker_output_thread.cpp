@@ -48,7 +48,7 @@ void WorkerOutput::run() {
       note_unfinished();
       if (stop_) return;
       over_ = told_over_;
-      if (hurry_) continue;
+      if (end_requested_) continue;
     }
     if (busy && !full_) rest();
   }
