@@ -52,10 +52,4 @@ std::uint32_t EpochOrder::sample(std::size_t step, int shard, int item) const {
   return order_[entry % order_.size()];
 }
 
-std::size_t evaluation_count(std::size_t samples, int rank, int world_size) {
-  const auto first = static_cast<std::size_t>(rank);
-  const auto stride = static_cast<std::size_t>(world_size);
-  return samples > first ? (samples - first - 1) / stride + 1 : 0;
-}
-
 }  // namespace ddprun::trainer

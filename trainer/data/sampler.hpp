@@ -42,7 +42,4 @@ class EpochOrder {
 /// Steps of one epoch without making its list.
 std::size_t steps_per_epoch(std::size_t samples, int shards, int batch);
 
-/// Evaluation never pads: rank r takes samples r, r + W, ... How many that are.
-std::size_t evaluation_count(std::size_t samples, int rank, int world_size);
-
 }  // namespace ddprun::trainer

@@ -73,19 +73,19 @@ MetricSums ShardComputer::train(const DataSet& set, const EpochOrder& order, std
 
 MetricSums ShardComputer::evaluate(const DataSet& set, int rank, int world_size,
                                    std::span<const float> parameters) {
-  const auto mine = static_cast<std::int64_t>(evaluation_count(set.size(), rank, world_size));
-  const std::int64_t batch = settings_.batch;
-  std::atomic<std::int64_t> next{0};
+  const auto batch = static_cast<std::size_t>(settings_.batch);
+  const auto ranks = static_cast<std::size_t>(world_size);
+  const std::size_t batches = (set.size() + batch - 1) / batch;
+  std::atomic<std::size_t> next{static_cast<std::size_t>(rank)};
   const auto work = [&](int index) {
     Lane& lane = lane_state_[static_cast<std::size_t>(index)];
-    for (std::int64_t first = next.fetch_add(batch); first < mine; first = next.fetch_add(batch)) {
-      const int count = static_cast<int>(std::min(batch, mine - first));
-      const Batch samples =
-          fill(set, count, sample_floats_, lane.images, lane.labels, [&](int item) {
-            return static_cast<std::size_t>(rank) +
-                   static_cast<std::size_t>(first + item) * static_cast<std::size_t>(world_size);
-          });
-      const BatchResult result = executor(lane, count).evaluate(samples, parameters);
+    for (std::size_t turn = next.fetch_add(ranks); turn < batches; turn = next.fetch_add(ranks)) {
+      const std::size_t first = turn * batch;
+      const Batch samples = fill(set, static_cast<int>(std::min(batch, set.size() - first)),
+                                 sample_floats_, lane.images, lane.labels,
+                                 [&](int item) { return first + static_cast<std::size_t>(item); });
+      // The last batch is incomplete; an executor of its own size would cost memory and bits.
+      const BatchResult result = executor(lane, settings_.batch).evaluate(samples, parameters);
       lane.sums.add(result.loss_sum, result.correct, result.count);
     }
   };

@@ -41,15 +41,16 @@ class ShardComputer {
                    ShardRun run, std::span<const float> parameters, LossScales scales,
                    Reducer& reducer);
 
-  /// Sums over the samples rank, rank + world_size, ... of the set, without padding.
+  /// Cuts the set into batches, the last one incomplete, and gives the sums over the batches rank,
+  /// rank + world_size, ... So the sums over all ranks have the same bits for every world size.
   MetricSums evaluate(const DataSet& set, int rank, int world_size,
                       std::span<const float> parameters);
 
  private:
   /// What one lane uses alone.
   struct Lane {
-    std::map<int, std::unique_ptr<Executor>>
-        executors;  // by batch size: the usual one and the last of an epoch
+    /// By batch size: the usual one, and that of an epoch's last training step.
+    std::map<int, std::unique_ptr<Executor>> executors;
     std::vector<float> images;
     std::vector<std::int32_t> labels;
     MetricSums sums;

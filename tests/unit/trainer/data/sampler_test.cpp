@@ -111,14 +111,5 @@ TEST_CASE(
   CHECK(samples_of(order, 0) == first);
 }
 
-TEST_CASE("evaluation counts every sample once for any world size") {
-  for (const int world_size : {1, 2, 3, 4, 7}) {
-    std::size_t total = 0;
-    for (int rank = 0; rank < world_size; ++rank) total += evaluation_count(10, rank, world_size);
-    CHECK(total == 10);
-  }
-  CHECK(evaluation_count(2, 5, 8) == 0);
-}
-
 }  // namespace
 }  // namespace ddprun::trainer
