@@ -31,4 +31,13 @@ std::string describe(std::chrono::nanoseconds duration) {
   return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
 }
 
+std::string describe_bytes(std::uint64_t bytes) {
+  constexpr std::uint64_t kKiB = 1024;
+  constexpr std::uint64_t kMiB = 1024 * kKiB;
+  constexpr std::uint64_t kGiB = 1024 * kMiB;
+  if (bytes < kMiB) return fmt::format("{} KiB", bytes / kKiB);
+  if (bytes < kGiB) return fmt::format("{} MiB", bytes / kMiB);
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(kGiB));
+}
+
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "base/exit_status.hpp"
@@ -16,5 +17,8 @@ std::string describe(const ExitStatus& exit);
 
 /// "12 ms", "3.2 s", "2 min 5 s".
 std::string describe(std::chrono::nanoseconds duration);
+
+/// "912 KiB", "12.4 GiB".
+std::string describe_bytes(std::uint64_t bytes);
 
 }  // namespace ddprun

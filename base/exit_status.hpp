@@ -1,5 +1,8 @@
-// How a process ended.
+// How a process ended, and what it used.
 #pragma once
+
+#include <chrono>
+#include <cstdint>
 
 namespace ddprun {
 
@@ -11,6 +14,12 @@ struct ExitStatus {
 
   bool success() const { return !by_signal && value == 0; }
   friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
+};
+
+/// Of a process and the children it has waited for.
+struct ResourceUse {
+  std::uint64_t peak_memory_bytes = 0;  ///< of the largest of them
+  std::chrono::nanoseconds cpu_time{0};
 };
 
 }  // namespace ddprun

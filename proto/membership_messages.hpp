@@ -62,6 +62,7 @@ struct WorkerFailure {
   bool stopped_by_us = false;              ///< it ended after we had begun to stop the round
   std::optional<WorkerProgress> progress;  ///< where it said how far it is
   std::vector<std::string> stacks;         ///< hang: of its threads, in lines
+  std::optional<ResourceUse> used;         ///< none: it was not started, or never reaped
 };
 
 // From an agent to the membership core

@@ -163,6 +163,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     failure.local_rank = local_rank;
     failure.pid = worker.pid;
     failure.exit = worker.exit.value_or(ExitStatus{});
+    failure.used = worker.used;
     failure.ran_for = worker.ran_for;
     failure.ended_at = seen.ended_at;
     failure.error = worker.error;

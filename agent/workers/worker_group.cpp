@@ -31,10 +31,12 @@ GroupActions WorkerGroup::not_started(int local_rank, const std::string& error) 
   return end_if_empty(std::move(actions));
 }
 
-GroupActions WorkerGroup::exited(int local_rank, ExitStatus exit, Clock::time_point now) {
+GroupActions WorkerGroup::exited(int local_rank, ExitStatus exit, Clock::time_point now,
+                                 std::optional<ResourceUse> used) {
   WorkerRecord& worker = workers_[static_cast<std::size_t>(local_rank)];
   if (worker.exit) return {};  // it was given up, and has died after all
   worker.exit = exit;
+  worker.used = used;
   worker.ended_at = now;
   worker.ran_for = now - worker.started_at;
   worker.stopped_by_us = stopping();

@@ -27,6 +27,7 @@ struct GroupActions {
 struct WorkerRecord {
   int pid = 0;
   std::optional<ExitStatus> exit;  ///< none: it runs
+  std::optional<ResourceUse> used;
   Clock::time_point started_at{};
   Clock::time_point ended_at{};
   std::chrono::nanoseconds ran_for{0};
@@ -47,7 +48,8 @@ class WorkerGroup {
   void started(int local_rank, int pid, Clock::time_point now);
   /// A worker could not be started. Counts as a failure of its own.
   GroupActions not_started(int local_rank, const std::string& error);
-  GroupActions exited(int local_rank, ExitStatus exit, Clock::time_point now);
+  GroupActions exited(int local_rank, ExitStatus exit, Clock::time_point now,
+                      std::optional<ResourceUse> used = std::nullopt);
 
   /// Ends the group with `signal` and, after the grace period, with SIGKILL. Repeated: nothing new
   /// happens.

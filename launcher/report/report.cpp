@@ -180,6 +180,18 @@ std::string suspects_text(const proto::Verdict& verdict) {
   return text;
 }
 
+/// What the kernel counted for it, where that helps: was memory full, does it spin or wait?
+std::string usage_text(const proto::WorkerFailure& culprit) {
+  const bool killed = culprit.exit == ExitStatus{true, SIGKILL, false} && !culprit.stopped_by_us;
+  if (!culprit.used || !(killed || culprit.evidence.kind == EvidenceKind::hang ||
+                         mentions(culprit, {"MemoryError", "bad_alloc", "allocate memory"}))) {
+    return "";
+  }
+  return fmt::format("ddprun: its peak memory: {}; its CPU time: {}\n",
+                     describe_bytes(culprit.used->peak_memory_bytes),
+                     describe(culprit.used->cpu_time));
+}
+
 std::string culprit_text(const agent::AgentResult& result, const proto::Verdict& verdict,
                          const JobFacts& facts) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
@@ -189,7 +201,7 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
                   culprit.local_rank, process, describe(culprit));
   const bool wrote_nothing =
       culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
-  text += evidence_text(verdict, wrote_nothing) + alike_text(result, verdict);
+  text += evidence_text(verdict, wrote_nothing) + usage_text(culprit) + alike_text(result, verdict);
   for (const std::string& hint : hints(result, verdict, facts))
     text += fmt::format("ddprun: hint: {}\n", hint);
   if (!culprit.last_lines.empty() && !result.last_lines_on_screen)

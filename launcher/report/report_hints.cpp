@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,16 +15,6 @@ namespace {
 using proto::EvidenceKind;
 
 constexpr std::size_t kPathBytesShown = 400;
-
-/// Whether the culprit's own words, or its last lines, have one of these texts.
-template <class... Texts>
-bool mentions(const proto::WorkerFailure& failure, Texts... texts) {
-  const auto has = [&](const std::string& line) {
-    return ((line.find(texts) != std::string::npos) || ...);
-  };
-  return has(failure.evidence.text) ||
-         std::any_of(failure.last_lines.begin(), failure.last_lines.end(), has);
-}
 
 std::string about_python(const JobFacts& facts) {
   if (facts.python.empty()) {
@@ -49,7 +38,7 @@ std::string about_signal(const proto::WorkerFailure& failure) {
                  : "SIGKILL was not sent by ddprun: it came from the kernel's OOM killer, a "
                    "container's limit or a kill -9";
     case SIGABRT:
-      return mentions(failure, "terminate called without an active exception")
+      return mentions(failure, {"terminate called without an active exception"})
                  ? "PyTorch sometimes aborts like this at exit: call "
                    "torch.distributed.destroy_process_group() at the end of the program"
                  : "";
@@ -71,6 +60,15 @@ std::string about_exit_code(int code) {
 
 }  // namespace
 
+bool mentions(const proto::WorkerFailure& failure, std::initializer_list<std::string_view> texts) {
+  const auto has = [&](const std::string& line) {
+    return std::any_of(texts.begin(), texts.end(),
+                       [&](std::string_view text) { return line.find(text) != std::string::npos; });
+  };
+  return has(failure.evidence.text) ||
+         std::any_of(failure.last_lines.begin(), failure.last_lines.end(), has);
+}
+
 std::vector<std::string> hints(const agent::AgentResult& result, const proto::Verdict& verdict,
                                const JobFacts& facts) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
@@ -80,8 +78,8 @@ std::vector<std::string> hints(const agent::AgentResult& result, const proto::Ve
   };
   if (!result.full_disk.empty())
     add(on_screen(result.full_disk, kPathBytesShown) + ": that may be the cause");
-  if (mentions(culprit, "No module named")) add(about_python(facts));
-  if (mentions(culprit, "CUDA out of memory", "CUDA error: out of memory")) {
+  if (mentions(culprit, {"No module named"})) add(about_python(facts));
+  if (mentions(culprit, {"CUDA out of memory", "CUDA error: out of memory"})) {
     add("the GPU's memory was full: try a smaller batch, and look with nvidia-smi for other "
         "processes on this GPU");
   }
@@ -92,7 +90,7 @@ std::vector<std::string> hints(const agent::AgentResult& result, const proto::Ve
   }
   if (result.newer_store_clients)
     add("the workers' PyTorch is newer than this ddprun: --worker-store=rank0");
-  if (mentions(culprit, "built without libuv", "build without libuv"))
+  if (mentions(culprit, {"built without libuv", "build without libuv"}))
     add("this PyTorch has no libuv: set USE_LIBUV=0 and use --worker-store=rank0");
   return found;
 }

@@ -57,6 +57,10 @@ Json worker_json(const proto::FailedWorker& worker, const agent::AgentResult& re
   }
   if (!ran) json["error"] = failure.error;
   add_exit(json, failure.exit);
+  if (failure.used) {
+    json["peak_memory_bytes"] = failure.used->peak_memory_bytes;
+    json["cpu_seconds"] = in_seconds(failure.used->cpu_time);
+  }
   json["evidence"] = rdzv::to_string(failure.evidence.kind);
   json["evidence_text"] = failure.evidence.text;
   json["first_sign_seconds"] = in_seconds(failure.evidence.at);

@@ -240,13 +240,19 @@ namespace {
 std::optional<ReapedProcess> look_at_child(pid_t pid, int flags) {
   ReapedProcess reaped;
   siginfo_t info{};
+  rusage usage{};
   // The system call, not the wrapper: it also gives the usage.
-  if (syscall(SYS_waitid, P_PID, pid, &info, flags, &reaped.usage) != 0 || info.si_pid != pid) {
+  if (syscall(SYS_waitid, P_PID, pid, &info, flags, &usage) != 0 || info.si_pid != pid) {
     return std::nullopt;
   }
   reaped.exit.by_signal = info.si_code != CLD_EXITED;
   reaped.exit.value = info.si_status;
   reaped.exit.core_dumped = info.si_code == CLD_DUMPED;
+  const auto time = [](const timeval& used) {
+    return std::chrono::seconds(used.tv_sec) + std::chrono::microseconds(used.tv_usec);
+  };
+  reaped.used = {static_cast<std::uint64_t>(usage.ru_maxrss) * 1024,
+                 time(usage.ru_utime) + time(usage.ru_stime)};
   return reaped;
 }
 

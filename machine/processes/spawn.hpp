@@ -56,7 +56,8 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
 /// How a process ended, and what it used.
 struct ReapedProcess {
   ExitStatus exit;
-  rusage usage{};
+  /// The peak is at least our own memory at the time of the spawn, which exec counts to it.
+  ResourceUse used;
 };
 
 /// Takes the exit of a child that may have ended. None: it runs. Never waits.

@@ -67,6 +67,20 @@ TEST_CASE("a spawned process has its own session, environment and exit code") {
   CHECK(exit == ExitStatus{false, 5, false});
 }
 
+TEST_CASE("a reaped process tells its peak memory and CPU time, with the children it waited for") {
+  const auto user = machine::UserState::take();
+  // tail keeps what may be the last line: all of it.
+  const auto process = machine::spawn(
+      request({"/bin/sh", "-c", "head -c 100000000 /dev/zero | tail >/dev/null; exit 3"}), user);
+  REQUIRE(process.has_value());
+  std::optional<machine::ReapedProcess> reaped;
+  REQUIRE(test::eventually([&] { return (reaped = machine::reap(process->pid)).has_value(); }));
+  CHECK(reaped->exit == ExitStatus{false, 3, false});
+  CHECK(reaped->used.peak_memory_bytes > 100'000'000);
+  CHECK(reaped->used.peak_memory_bytes < 100'000'000'000);
+  CHECK(reaped->used.cpu_time.count() > 0);
+}
+
 TEST_CASE("a program that cannot be executed gives the errno of execve and leaves no child") {
   const auto user = machine::UserState::take();
   CHECK(machine::spawn(request({"/no/such/file"}), user).error().value() == ENOENT);

@@ -121,6 +121,29 @@ TEST_CASE("a hang is reported with step and phase and the head of the stacks") {
   CHECK(said(result).find("... and 470 more lines, which --report=FILE has") != std::string::npos);
 }
 
+TEST_CASE("what the culprit used is reported where memory may be the cause, and of a hang") {
+  agent::AgentResult result = failed({true, SIGKILL, false});
+  auto& culprit = result.finished.verdict->culprit.failure;
+  const std::string line = "ddprun: its peak memory: 12.4 GiB; its CPU time: 1 min 23 s\n";
+  CHECK_FALSE(has(said(result), "peak memory"));  // not known
+  culprit.used = {13'314'000'000, 83s};
+  CHECK(has(said(result), line));
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 1, {}));
+  CHECK(json["culprit"]["peak_memory_bytes"] == 13'314'000'000);
+  CHECK(json["culprit"]["cpu_seconds"] == 83.0);
+  culprit.stopped_by_us = true;  // the signal was ours
+  CHECK_FALSE(has(said(result), "peak memory"));
+  culprit.evidence.kind = proto::EvidenceKind::hang;
+  CHECK(has(said(result), line));
+
+  result = failed({false, 1, false});
+  auto& other = result.finished.verdict->culprit.failure;
+  other.used = {13'314'000'000, 83s};
+  CHECK_FALSE(has(said(result), "peak memory"));
+  other.last_lines = {"numpy.core._exceptions.MemoryError: Unable to allocate 9 GiB"};
+  CHECK(has(said(result), line));
+}
+
 TEST_CASE("a silent culprit is said to be silent, one whose stderr is not ours is not") {
   agent::AgentResult result = failed({false, 3, false});
   CHECK(said(result).find("stderr") == std::string::npos);
