@@ -11,40 +11,22 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/integration/launcher/script_job.hpp"
+#include "tests/integration/launcher/watched_job.hpp"
 #include "tests/support/job.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
+using test::run_watched;
+using test::stand_in;
 
 namespace {
-
-struct Ran {
-  test::ChildResult job;
-  nlohmann::json report;
-};
-
-Ran run_script(const std::vector<std::string>& options, const std::string& script,
-               const std::string& path = "") {
-  auto [job, report] = test::run_script(options, script, path);
-  return {std::move(job), nlohmann::json::parse(report)};
-}
 
 /// Rank 1 stays in the forward pass of step 7; rank 0 waits for it, and did so first.
 constexpr const char* kOneHangs =
     "case $RANK in "
     "0) exec $W progress 7 forward progress 7 all-reduce sleep 60;; "
     "1) exec $W progress 6 all-reduce sleep 0.1 progress 7 forward sleep 60;; esac";
-
-/// A program that takes the place of a debugger, in a folder of its own.
-std::string stand_in(const test::TempDir& folder, const std::string& name,
-                     const std::string& script) {
-  const auto path = folder / name;
-  std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  return folder.path().string();
-}
 
 /// A program of the lines in the documentation. It makes four steps.
 std::string python_example(const test::TempDir& folder) {
@@ -73,7 +55,7 @@ std::string all_stacks(const nlohmann::json& report) {
 
 TEST_CASE("a worker that makes no progress is named with its step and phase and silence") {
   const auto [job, report] =
-      run_script({"--nproc-per-node=2", "--progress-timeout=0.5"}, kOneHangs, "/nowhere");
+      run_watched({"--nproc-per-node=2", "--progress-timeout=0.5"}, kOneHangs, "/nowhere");
   CHECK(job.status == 1);
   CHECK_THAT(job.err, Contains("ddprun: culprit: rank 1 (local rank 1, pid "));
   CHECK_THAT(job.err, Contains("ddprun: evidence: hang: rank 1: at step 7 in phase \"forward\", "
@@ -90,7 +72,7 @@ TEST_CASE("a worker that makes no progress is named with its step and phase and 
 }
 
 TEST_CASE("after a hang the group is started again and may succeed") {
-  const auto [job, report] = run_script(
+  const auto [job, report] = run_watched(
       {"--nproc-per-node=2", "--progress-timeout=0.5", "--max-restarts=1"},
       std::string("test $DDPRUN_ROUND = 0 || exec $W progress 9 done close-page; ") + kOneHangs,
       "/nowhere");
@@ -102,8 +84,9 @@ TEST_CASE("after a hang the group is started again and may succeed") {
 }
 
 TEST_CASE("a hang that ignores the stop signal is killed and still a hang") {
-  const auto [job, report] = run_script({"--progress-timeout=0.4", "--grace-period=0.2"},
-                                        "exec $W ignore-term progress 3 load sleep 60", "/nowhere");
+  const auto [job, report] =
+      run_watched({"--progress-timeout=0.4", "--grace-period=0.2"},
+                  "exec $W ignore-term progress 3 load sleep 60", "/nowhere");
   CHECK(job.status == 1);
   CHECK(report["culprit"]["evidence"] == "hang");
   CHECK(report["culprit"]["signal"] == SIGKILL);
@@ -112,7 +95,7 @@ TEST_CASE("a hang that ignores the stop signal is killed and still a hang") {
 TEST_CASE("the stacks of a hung worker come from gdb where it is") {
   if (access("/usr/bin/gdb", X_OK) != 0) test::skip("no gdb here");
   const auto [job, report] =
-      run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60");
+      run_watched({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60");
   const std::string stacks = all_stacks(report);
   // A kernel that lets nobody be traced: then gdb says so.
   if (stacks.find("(gdb: ") != std::string::npos) test::skip("gdb may not look: " + stacks);
@@ -132,162 +115,18 @@ TEST_CASE("a Python worker is looked at by py-spy and what fails is said") {
   std::string path =
       stand_in(folder, "py-spy",
                "echo Process $3; echo 'Thread 1 (idle): \"MainThread\"'; echo '    f (t.py:3)'");
-  auto found = run_script({"--progress-timeout=0.4"}, script, path);
+  auto found = run_watched({"--progress-timeout=0.4"}, script, path);
   CHECK_THAT(all_stacks(found.report),
              Contains("by py-spy:\nThread 1 (idle)") && Contains("f (t.py:3)"));
   CHECK(found.report["culprit"]["step"] == 4);
   path = stand_in(folder, "py-spy", "echo 'Error: Permission denied' >&2; exit 1");
-  found = run_script({"--progress-timeout=0.4"}, script, path);
+  found = run_watched({"--progress-timeout=0.4"}, script, path);
   CHECK_THAT(all_stacks(found.report),
              Contains("from /proc") && Contains("(py-spy: Error: Permission denied)"));
 }
 
-namespace {
-
-/// Rank 0 times out waiting; its words are read before its end is.
-const std::string kTimesOut =
-    "echo 'RuntimeError: Timed out waiting 8000ms for recv' >&2; /bin/sleep 0.3; exit 3";
-
-}  // namespace
-
-TEST_CASE("a worker that others time out waiting for is suspected and its stacks are taken") {
-  const auto [job, report] =
-      run_script({"--nproc-per-node=3"},
-                 "case $RANK in 2) exec $W sleep 60;; *) " + kTimesOut + ";; esac", "/nowhere");
-  CHECK(job.status == 3);
-  CHECK_THAT(job.err, Contains("timed out waiting for its peers while rank 2 still runs; "
-                               "reading the stacks of rank 2 (at most 10 s)\n"));
-  CHECK_THAT(job.err, Contains("ddprun: rank 2 was still running: it probably hangs "
-                               "(--progress-timeout would make sure)\n"
-                               "ddprun: the threads of rank 2, from /proc (no debugger"));
-  REQUIRE(report["suspects"].size() == 1);
-  CHECK(report["suspects"][0]["rank"] == 2);
-  CHECK(report["suspects"][0]["stacks"].dump().find("thread ") != std::string::npos);
-  CHECK(report["alike"].size() == 1);
-}
-
-TEST_CASE("a worker that loses the one which timed out does not end the suspicion") {
-  const auto [job, report] =
-      run_script({"--nproc-per-node=3"},
-                 "case $RANK in 0) " + kTimesOut +
-                     ";; 1) /bin/sleep 0.5; echo 'OSError: Connection reset by peer' >&2; "
-                     "/bin/sleep 0.3; exit 4;; 2) exec $W sleep 60;; esac",
-                 "/nowhere");
-  CHECK(job.status == 3);
-  CHECK(report["culprit"]["rank"] == 0);
-  REQUIRE(report["suspects"].size() == 1);
-  CHECK(report["suspects"][0]["rank"] == 2);
-}
-
-TEST_CASE("a failure of its own after a time-out ends the suspicion") {
-  const test::TempDir folder;
-  const std::string pid = (folder / "pid").string();
-  // Rank 1 fails when rank 0 is gone.
-  const auto [job, report] = run_script(
-      {"--nproc-per-node=3"},
-      "case $RANK in 0) echo $$$$ > " + pid + "; " + kTimesOut + ";; 1) while ! test -s " + pid +
-          "; do /bin/sleep 0.02; done; read zero < " + pid +
-          "; while kill -0 $zero 2>/dev/null; do /bin/sleep 0.02; done; "
-          "echo 'ValueError: bad lr' >&2; exit 4;; 2) exec $W sleep 60;; esac",
-      "/nowhere");
-  CHECK(job.status == 4);
-  CHECK(report["culprit"]["rank"] == 1);
-  CHECK(report["victims"][0]["rank"] == 0);
-  CHECK(report["suspects"].empty());
-}
-
-TEST_CASE("the threads that are shown without a debugger are as they were before it came") {
-  const test::TempDir folder;
-  const std::string path = stand_in(folder, "gdb", "kill -STOP $2; echo no stack");
-  const auto [job, report] =
-      run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60", path);
-  CHECK_THAT(all_stacks(report), Contains("(gdb: no stack)") && Contains(": S (sleeping)"));
-  CHECK_THAT(all_stacks(report), !Contains("T (stopped)"));
-}
-
-TEST_CASE("a failure of its own while stacks are taken ends the suspicion") {
-  const test::TempDir folder;
-  const std::string looking = (folder / "looking").string();
-  const std::string path = stand_in(folder, "gdb", ": > " + looking + "; exec /bin/sleep 60");
-  const auto [job, report] =
-      run_script({"--nproc-per-node=3"},
-                 "case $RANK in 0) " + kTimesOut + ";; 1) while ! test -e " + looking +
-                     "; do /bin/sleep 0.02; done; "
-                     "echo 'ValueError: bad lr' >&2; exit 4;; "
-                     "2) exec $W sleep 60;; esac",
-                 path);
-  CHECK_THAT(job.err, Contains("timed out waiting for its peers while ranks 1, 2 still run"));
-  CHECK(job.status == 4);
-  CHECK(report["culprit"]["rank"] == 1);
-  CHECK(report["suspects"].empty());
-}
-
-TEST_CASE("a stop signal while a time-out is looked into ends the job at once") {
-  const test::TempDir folder;
-  const std::string path = stand_in(folder, "gdb", "kill -INT $PPID; exec /bin/sleep 60");
-  const auto [job, report] =
-      run_script({"--nproc-per-node=2"}, "test $RANK = 0 || exec $W sleep 60; " + kTimesOut, path);
-  CHECK(job.status == 128 + SIGINT);
-  CHECK(report["outcome"] == "cancelled");
-}
-
-TEST_CASE("a job that is stopped while stacks are taken ends at once and leaves no helper") {
-  const test::TempDir folder;
-  const std::string path = stand_in(folder, "gdb", "kill -INT $PPID; exec /bin/sleep 60");
-  // The helper's parent is the agent, which takes signals as ddprun itself does.
-  const auto [job, report] =
-      run_script({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60", path);
-  CHECK(job.status == 128 + SIGINT);
-  CHECK(report["outcome"] == "cancelled");
-}
-
-TEST_CASE("a worker that goes on while its stacks are taken is not stopped") {
-  const test::TempDir folder;
-  const std::string path = stand_in(folder, "gdb", "kill -USR1 $2; /bin/sleep 1; echo 'Thread 1'");
-  const auto [job, report] =
-      run_script({"--progress-timeout=0.4"},
-                 "trap 'exec $W progress 4 x progress 5 y close-page sleep 2' USR1; "
-                 "$W progress 3 load; while :; do /bin/sleep 0.1; done",
-                 path);
-  CHECK(job.status == 0);
-  CHECK_THAT(job.err, Contains("rank 0 goes on after all"));
-}
-
-TEST_CASE("a worker that is debugged is left alone with those that wait for it") {
-  const test::TempDir folder;
-  const std::string ready = (folder / "ready").string();
-  test::Job of;
-  auto settings = of.settings();
-  settings.environment.emplace_back("W", test::helper("job_worker"));
-  // Rank 0 waits for rank 1 from when that is debugged and behind.
-  test::Child job(
-      {test::program("ddprun"), "--nproc-per-node=2", "--progress-timeout=0.4", "/bin/sh", "-c",
-       "test $RANK = 0 || exec $W traced 600 progress 3 load print ready sleep 600; "
-       "while ! test -e " +
-           ready + "; do /bin/sleep 0.02; done; exec $W progress 4 wait sleep 600"},
-      settings);
-  if (!job.wait_for_output("ready")) {
-    REQUIRE(job.wait().status == 77);
-    test::skip("no process may be traced here");
-  }
-  std::ofstream{ready};
-  const std::string notice = " debugs it, so it is left alone";
-  // Twice: it is looked at again, and goes on to be left alone.
-  CHECK(job.wait_for([&](const std::string&, const std::string& err) {
-    const auto first = err.find(notice);
-    return first != std::string::npos && err.find(notice, first + 1) != std::string::npos;
-  }));
-  job.signal(SIGTERM);
-  const auto result = job.wait();
-  CHECK(result.status == 128 + SIGTERM);
-  CHECK_THAT(result.err, Contains("rank 1 hangs: at step 3 in phase \"load\""));
-  CHECK(result.err.find("rank 0") == std::string::npos);
-  CHECK(result.err.find("culprit") == std::string::npos);
-  CHECK(test::processes_with(of.mark_entry()).empty());
-}
-
 TEST_CASE("who moves and who wrote no page and who asked not to be watched are not judged") {
-  const auto [job, report] = run_script(
+  const auto [job, report] = run_watched(
       {"--nproc-per-node=3", "--progress-timeout=0.6"},
       "case $RANK in "
       "0) exec $W progress 1 a sleep 0.1 progress 1 a sleep 0.1 progress 2 a sleep 0.1 progress 3 "
@@ -304,8 +143,8 @@ TEST_CASE("who moves and who wrote no page and who asked not to be watched are n
 TEST_CASE("a page that is garbage or cut is ignored with one warning") {
   for (const std::string page : {"page garbage", "progress 3 load page x", "page ''"}) {
     INFO(page);
-    const auto [job, report] = run_script({"--nproc-per-node=2", "--progress-timeout=0.3"},
-                                          "exec $W " + page + " sleep 1.5");
+    const auto [job, report] = run_watched({"--nproc-per-node=2", "--progress-timeout=0.3"},
+                                           "exec $W " + page + " sleep 1.5");
     CHECK(job.status == 0);
     const auto warnings = test::sorted_lines(job.err);
     REQUIRE(warnings.size() == 1);
@@ -320,8 +159,8 @@ TEST_CASE("a page that is garbage or cut is ignored with one warning") {
 TEST_CASE("a folder or a pipe in place of a page is ignored too") {
   for (const std::string make : {"mkdir $DDPRUN_PROGRESS_FILE", "mkfifo $DDPRUN_PROGRESS_FILE"}) {
     INFO(make);
-    const auto [job, report] =
-        run_script({"--progress-timeout=0.3"}, "PATH=/bin:/usr/bin; " + make + "; exec $W sleep 1");
+    const auto [job, report] = run_watched({"--progress-timeout=0.3"},
+                                           "PATH=/bin:/usr/bin; " + make + "; exec $W sleep 1");
     CHECK(job.status == 0);
     CHECK_THAT(job.err, Contains("is ignored"));
   }
@@ -345,9 +184,9 @@ TEST_CASE("a job that is paused by Ctrl-Z does not hang") {
 
 TEST_CASE("who prints nothing is named once and nothing is stopped") {
   const auto [job, report] =
-      run_script({"--nproc-per-node=2", "--log-timeout=0.8"},
-                 "test $RANK = 0 || exec $W sleep 2.4; "
-                 "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo step $i; /bin/sleep 0.2; done");
+      run_watched({"--nproc-per-node=2", "--log-timeout=0.8"},
+                  "test $RANK = 0 || exec $W sleep 2.4; "
+                  "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo step $i; /bin/sleep 0.2; done");
   CHECK(job.status == 0);
   const auto lines = test::sorted_lines(job.err);
   REQUIRE(lines.size() == 1);
@@ -355,7 +194,7 @@ TEST_CASE("who prints nothing is named once and nothing is stopped") {
 }
 
 TEST_CASE("with --on-silence=restart a job that prints nothing is started again") {
-  const auto [job, report] = run_script(
+  const auto [job, report] = run_watched(
       {"--nproc-per-node=2", "--log-timeout=0.8", "--on-silence=restart", "--max-restarts=1"},
       "test $DDPRUN_ROUND = 0 || exit 0; test $RANK = 1 || echo first; exec $W sleep 60");
   CHECK(job.status == 0);
@@ -365,8 +204,8 @@ TEST_CASE("with --on-silence=restart a job that prints nothing is started again"
 
 TEST_CASE("the silence of all workers is evidence against none by its rank") {
   const auto [job, report] =
-      run_script({"--nproc-per-node=2", "--log-timeout=0.4", "--on-silence=restart"},
-                 "exec $W print started sleep 60");
+      run_watched({"--nproc-per-node=2", "--log-timeout=0.4", "--on-silence=restart"},
+                  "exec $W print started sleep 60");
   CHECK_THAT(job.err, Contains("ddprun: evidence: hang: no worker has printed anything for ") &&
                           Contains(" (--log-timeout)\n"));
   CHECK(report["culprit"]["evidence"] == "hang");
@@ -374,9 +213,9 @@ TEST_CASE("the silence of all workers is evidence against none by its rank") {
 
 TEST_CASE("with --on-silence=restart one worker that prints keeps the job going") {
   const auto [job, report] =
-      run_script({"--nproc-per-node=2", "--log-timeout=0.8", "--on-silence=restart"},
-                 "test $RANK = 0 || exec $W sleep 2.4; "
-                 "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo step $i; /bin/sleep 0.2; done");
+      run_watched({"--nproc-per-node=2", "--log-timeout=0.8", "--on-silence=restart"},
+                  "test $RANK = 0 || exec $W sleep 2.4; "
+                  "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo step $i; /bin/sleep 0.2; done");
   CHECK(job.status == 0);
 }
 
@@ -384,9 +223,9 @@ TEST_CASE("a worker that a signal holds is found as what hangs and ended at once
   // Rank 1 is furthest behind, but it is rank 0 that is suspended. A grace period that has to pass
   // would outlast the test.
   const auto [job, report] =
-      run_script({"--nproc-per-node=2", "--progress-timeout=0.5", "--grace-period=10m"},
-                 "case $RANK in 0) exec $W progress 7 forward kill 19 sleep 60;; "
-                 "1) exec $W progress 6 forward sleep 60;; esac");
+      run_watched({"--nproc-per-node=2", "--progress-timeout=0.5", "--grace-period=10m"},
+                  "case $RANK in 0) exec $W progress 7 forward kill 19 sleep 60;; "
+                  "1) exec $W progress 6 forward sleep 60;; esac");
   CHECK_THAT(job.err, Contains("ddprun: rank 0 hangs: suspended by a signal (SIGSTOP)\n"));
   CHECK(report["culprit"]["rank"] == 0);
   CHECK(report["culprit"]["evidence_text"] == "suspended by a signal (SIGSTOP)");
@@ -396,7 +235,7 @@ TEST_CASE("a worker that a signal holds is found as what hangs and ended at once
 
 TEST_CASE("what --log-timeout cannot see is said once") {
   const auto [job, report] =
-      run_script({"--log-timeout=0.2", "--max-restarts=1"}, "exit $((1 - DDPRUN_ROUND))");
+      run_watched({"--log-timeout=0.2", "--max-restarts=1"}, "exit $((1 - DDPRUN_ROUND))");
   CHECK(job.status == 0);
   const auto first = job.err.find("--log-timeout cannot see rank 0");
   CHECK(first != std::string::npos);
@@ -404,8 +243,8 @@ TEST_CASE("what --log-timeout cannot see is said once") {
 }
 
 TEST_CASE("rounds that fail at the same step again and again end the job") {
-  const auto [job, report] = run_script({"--max-restarts=9", "--restart-delay=0"},
-                                        "$W progress $((5 - DDPRUN_ROUND)) load; exit 1");
+  const auto [job, report] = run_watched({"--max-restarts=9", "--restart-delay=0"},
+                                         "$W progress $((5 - DDPRUN_ROUND)) load; exit 1");
   CHECK(job.status == 1);
   CHECK_THAT(job.err, Contains("not restarted: crash loop: no progress in 3 rounds: none got "
                                "beyond step 5; 2 of 9 restarts used)"));
@@ -415,8 +254,8 @@ TEST_CASE("rounds that fail at the same step again and again end the job") {
 }
 
 TEST_CASE("a C program reports its progress by the header") {
-  CHECK(run_script({}, "exec " + test::helper("progress_worker") + " alone").job.status == 0);
-  const auto [job, report] = run_script({}, "exec " + test::helper("progress_worker"));
+  CHECK(run_watched({}, "exec " + test::helper("progress_worker") + " alone").job.status == 0);
+  const auto [job, report] = run_watched({}, "exec " + test::helper("progress_worker"));
   CHECK(job.status == 20);
   CHECK(report["culprit"]["step"] == 2);
   CHECK(report["culprit"]["phase"] == "a phase of more than twe");
@@ -425,7 +264,7 @@ TEST_CASE("a C program reports its progress by the header") {
 TEST_CASE("the five lines of Python in the documentation report progress") {
   const test::TempDir folder;
   const auto [job, report] =
-      run_script({"--progress-timeout=5"}, "exec /usr/bin/python3 " + python_example(folder));
+      run_watched({"--progress-timeout=5"}, "exec /usr/bin/python3 " + python_example(folder));
   CHECK(job.status == 21);
   CHECK(report["culprit"]["step"] == 3);
   CHECK(report["culprit"]["phase"] == "forward");

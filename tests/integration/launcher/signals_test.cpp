@@ -1,8 +1,5 @@
-// Signals, the terminal, and odd surroundings: Ctrl-C, Ctrl-Z and fg, nohup, PID 1, a frozen agent.
+// Signals and odd surroundings: nohup, PID 1, a frozen agent.
 #include <fcntl.h>
-#include <poll.h>
-#include <pty.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,12 +8,17 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/integration/launcher/marked_job.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/job.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
+using test::count;
+using test::named;
+using test::nothing_left;
+using test::state_of;
 
 namespace {
 
@@ -31,24 +33,6 @@ test::ChildOptions marked(const std::string& mark) {
   return settings;
 }
 
-bool nothing_left(const std::string& mark) {
-  return test::eventually([&] { return test::processes_with("TEST_MARK=" + mark).empty(); }, 5s);
-}
-
-int count(const std::string& text, const std::string& word) {
-  int n = 0;
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
-  return n;
-}
-
-char state_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const auto at = text.rfind(')');
-  return at == std::string::npos ? 'X' : text[at + 2];
-}
-
 pid_t agent_of(pid_t warden, const std::string& mark) {
   for (const pid_t pid : test::processes_with("TEST_MARK=" + mark)) {
     if (test::parent_of(pid) == warden) return pid;
@@ -56,194 +40,7 @@ pid_t agent_of(pid_t warden, const std::string& mark) {
   return -1;
 }
 
-std::vector<pid_t> named(const std::string& name, const std::string& mark) {
-  std::vector<pid_t> found;
-  for (const pid_t pid : test::processes_with("TEST_MARK=" + mark)) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
-    std::string actual;
-    std::getline(file, actual);
-    if (actual == name) found.push_back(pid);
-  }
-  return found;
-}
-
-/// A program under a terminal of its own, as from an interactive shell without job control of its
-/// own.
-class OnTerminal {
- public:
-  OnTerminal(const std::vector<std::string>& command, const std::string& mark) {
-    std::vector<char*> argv;
-    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    pid_ = forkpty(&master_, nullptr, nullptr, nullptr);
-    REQUIRE(pid_ >= 0);
-    if (pid_ == 0) {
-      setenv("TEST_MARK", mark.c_str(), 1);
-      setenv("OMP_NUM_THREADS", "1", 1);
-      setenv("NO_COLOR", "1", 1);
-      execvp(argv[0], argv.data());
-      _exit(127);
-    }
-  }
-  ~OnTerminal() {
-    if (!ended_) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-    close(master_);
-  }
-  OnTerminal(const OnTerminal&) = delete;
-  OnTerminal& operator=(const OnTerminal&) = delete;
-
-  void type(const std::string& keys) const {
-    REQUIRE(write(master_, keys.data(), keys.size()) > 0);
-  }
-  bool wait_for(const std::string& text, std::chrono::milliseconds limit = 10s) {
-    return test::eventually(
-        [&] {
-          read_some();
-          return shown.find(text) != std::string::npos;
-        },
-        limit);
-  }
-  /// Exit code, 128 + signal, or -1 after the limit.
-  int wait() {
-    int status = 0;
-    const bool done = test::eventually(
-        [&] {
-          read_some();
-          return waitpid(pid_, &status, WNOHANG) == pid_;
-        },
-        20s);
-    if (!done) return -1;
-    ended_ = true;
-    read_some();
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  void resize(unsigned short rows, unsigned short columns) const {
-    const winsize size{rows, columns, 0, 0};
-    REQUIRE(ioctl(master_, TIOCSWINSZ, &size) == 0);
-  }
-  [[nodiscard]] pid_t pid() const { return pid_; }
-  std::string shown;
-
- private:
-  void read_some() {
-    pollfd entry{master_, POLLIN, 0};
-    char buffer[4096];
-    while (poll(&entry, 1, 0) > 0 && (entry.revents & POLLIN) != 0) {
-      const ssize_t n = read(master_, buffer, sizeof buffer);
-      if (n <= 0) return;
-      shown.append(buffer, static_cast<std::size_t>(n));
-    }
-  }
-  int master_ = -1;
-  pid_t pid_ = -1;
-  bool ended_ = false;
-};
-
 }  // namespace
-
-TEST_CASE("one Ctrl-C on a terminal reaches every worker once and ends the job with 130") {
-  const std::string mark = test::unique_mark();
-  OnTerminal terminal(job({"--nproc-per-node=2", "--grace-period=0.5"},
-                          {"signals", "print", "ready", "sleep", "60"}),
-                      mark);
-  REQUIRE(terminal.wait_for("[rank0] ready"));
-  REQUIRE(terminal.wait_for("[rank1] ready"));
-  terminal.type("\x03");
-  CHECK(terminal.wait() == 130);
-  CHECK(count(terminal.shown, "[rank0] got signal 2") == 1);
-  CHECK(count(terminal.shown, "[rank1] got signal 2") == 1);
-  CHECK(count(terminal.shown, "SIGINT: stopping the workers") == 1);
-  CHECK(terminal.shown.find("killing them") != std::string::npos);  // they went on after the signal
-  CHECK(nothing_left(mark));
-}
-
-TEST_CASE("a second Ctrl-C kills at once") {
-  const std::string mark = test::unique_mark();
-  OnTerminal terminal(job({"--nproc-per-node=2", "--grace-period=600"},
-                          {"signals", "print", "ready", "sleep", "60"}),
-                      mark);
-  REQUIRE(terminal.wait_for("[rank0] ready"));
-  REQUIRE(terminal.wait_for("[rank1] ready"));
-  terminal.type("\x03");
-  REQUIRE(terminal.wait_for("[rank1] got signal 2"));
-  // Equal signals within 100 ms are one event; keys are typed until one comes later than that.
-  REQUIRE(test::eventually([&] {
-    terminal.type("\x03");
-    return terminal.wait_for("SIGINT again", 150ms);
-  }));
-  CHECK(terminal.wait() == 130);
-  CHECK(nothing_left(mark));
-}
-
-TEST_CASE("workers under a terminal see a terminal") {
-  const std::string mark = test::unique_mark();
-  OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",
-                       "test -t 1 && test -t 2 && echo tty"},
-                      mark);
-  CHECK(terminal.wait() == 0);
-  CHECK(count(terminal.shown, "] tty") == 2);
-}
-
-TEST_CASE("workers' terminals follow the size of ours, less the prefix") {
-  const std::string mark = test::unique_mark();
-  OnTerminal terminal({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",
-                       "echo ready; while [ \"$(stty size <&2)\" != '33 103' ]; do sleep 0.02; "
-                       "done; echo resized"},
-                      mark);
-  REQUIRE(terminal.wait_for("[rank0] ready"));
-  REQUIRE(terminal.wait_for("[rank1] ready"));
-  terminal.resize(33, 111);
-  CHECK(terminal.wait() == 0);
-  CHECK(count(terminal.shown, "] resized") == 2);
-}
-
-TEST_CASE("while workers take their time to stop it is said for how long they still may") {
-  const std::string mark = test::unique_mark();
-  OnTerminal terminal(job({"--nproc-per-node=2", "--grace-period=6"},
-                          {"signals", "print", "ready", "rank", "0", "sleep", "60"}),
-                      mark);
-  REQUIRE(terminal.wait_for("[rank0] ready"));
-  REQUIRE(terminal.wait_for("[rank1] ready"));
-  terminal.type("\x03");
-  CHECK(terminal.wait_for("waiting for 1 of 2 workers; SIGKILL in 1 s"));
-  CHECK(terminal.wait() == 130);
-}
-
-TEST_CASE("Ctrl-Z stops the workers and then ddprun, and fg continues both") {
-  const std::string mark = test::unique_mark();
-  OnTerminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, mark);
-  std::string command = "PS1='prompt'; ";
-  for (const std::string& word :
-       job({"--nproc-per-node=2"}, {"signals", "print", "ready", "sleep", "60"})) {
-    command += "'" + word + "' ";
-  }
-  terminal.type(command + "\n");
-  REQUIRE(terminal.wait_for("[rank0] ready"));
-  REQUIRE(terminal.wait_for("[rank1] ready"));
-  terminal.type("\x1a");
-  REQUIRE(terminal.wait_for("Stopped"));
-  const std::vector<pid_t> workers = named("job_worker", mark);
-  REQUIRE(workers.size() == 2);
-  for (const pid_t pid : workers) CHECK(test::eventually([&] { return state_of(pid) == 'T'; }));
-  for (const pid_t pid : named("ddprun", mark)) CHECK(state_of(pid) == 'T');
-  terminal.type("fg\n");
-  CHECK(terminal.wait_for("[rank0] got signal 18"));
-  CHECK(terminal.wait_for("[rank1] got signal 18"));
-  terminal.type("\x03");
-  REQUIRE(terminal.wait_for("got signal 2"));
-  terminal.type("\x03");
-  test::eventually([&] {
-    terminal.type("\x03");
-    return terminal.wait_for("SIGINT again", 150ms);
-  });
-  CHECK(test::eventually([&] { return named("job_worker", mark).empty(); }));
-  terminal.type("exit\n");
-  CHECK(terminal.wait() >= 0);
-  CHECK(nothing_left(mark));
-}
 
 TEST_CASE("SIGTERM gives the workers the grace period and ends with 143") {
   const std::string mark = test::unique_mark();

@@ -9,51 +9,15 @@
 #include "base/exit_codes.hpp"
 #include "launcher/report/report_json.hpp"
 #include "launcher/report/screen_text.hpp"
+#include "tests/unit/launcher/report/failed_job.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
+using test::ended;
+using test::failed;
+using test::has;
+using test::said;
 using Ending = proto::Finished::Outcome;
-
-namespace {
-
-agent::WorkerRecord ended(ExitStatus exit, bool by_us = false) {
-  agent::WorkerRecord record;
-  record.pid = 100;
-  record.exit = exit;
-  record.ran_for = 2500ms;
-  record.stopped_by_us = by_us;
-  return record;
-}
-
-/// Rank 1 of three failed; the others were stopped.
-agent::AgentResult failed(ExitStatus exit) {
-  agent::AgentResult result;
-  result.world_size = 3;
-  result.workers = {ended({true, SIGTERM, false}, true), ended(exit),
-                    ended({true, SIGTERM, false}, true)};
-  result.finished.outcome = Ending::failed;
-  result.finished.max_restarts = 2;
-  result.finished.restart_count = 2;
-  proto::WorkerFailure culprit;
-  culprit.local_rank = 1;
-  culprit.pid = 4242;
-  culprit.exit = exit;
-  culprit.ran_for = 2400ms;
-  culprit.ended_at = 2500ms;
-  culprit.evidence.kind = proto::EvidenceKind::own_exit;
-  result.finished.verdict = proto::Verdict{{"local", 1, culprit}, {}, {}, {}};
-  return result;
-}
-
-std::string said(const agent::AgentResult& result, const launcher::JobFacts& facts = {}) {
-  return launcher::report(result, launcher::exit_code(result), facts);
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
 
 TEST_CASE("a success after restarts says what they have cost") {
   agent::AgentResult result;
@@ -267,90 +231,6 @@ TEST_CASE("last lines do not say the culprit's rank again") {
   result.finished.verdict->culprit.failure.last_lines = {
       "[rank" + std::to_string(rank) + "]: ValueError: bad lr", "[rank99]: other"};
   CHECK(has(said(result), "\n    ValueError: bad lr\n    [rank99]: other\n"));
-}
-
-TEST_CASE("signals with a usual cause come with a hint") {
-  const auto hint = [](int signal) { return said(failed({true, signal, false})); };
-  CHECK(hint(SIGBUS).find("/dev/shm") != std::string::npos);
-  CHECK(hint(SIGILL).find("another CPU") != std::string::npos);
-  CHECK(
-      hint(SIGKILL).find("SIGKILL was not sent by ddprun: it came from the kernel's OOM killer") !=
-      std::string::npos);
-  CHECK(hint(SIGSEGV).find("hint") == std::string::npos);
-  agent::AgentResult module = failed({false, 1, false});
-  module.finished.verdict->culprit.failure.evidence.text =
-      "ModuleNotFoundError: No module named 'torch'";
-  const launcher::JobFacts facts{.python = "/opt/py/bin/python3"};
-  CHECK(has(said(module, facts),
-            "hint: the workers ran under /opt/py/bin/python3: is the module installed there?"));
-  const auto json = nlohmann::json::parse(launcher::report_json(module, 1, facts));
-  REQUIRE(json["hints"].size() == 1);
-  CHECK(has(json["hints"][0], "the workers ran under /opt/py/bin/python3: is the module"));
-  CHECK(has(said(module), "is the module installed for the Python that the program's first line"));
-  agent::AgentResult result = failed({true, SIGKILL, false});
-  result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
-  CHECK(said(result).find("the kernel killed it because memory was full") != std::string::npos);
-  CHECK(said(result).find("not sent by ddprun") == std::string::npos);
-}
-
-TEST_CASE("what PyTorch, CUDA and shells leave unexplained comes with a hint") {
-  agent::AgentResult result = failed({true, SIGABRT, true});
-  CHECK_FALSE(has(said(result), "hint"));
-  result.finished.verdict->culprit.failure.last_lines = {
-      "terminate called without an active exception"};
-  CHECK(has(said(result), "call torch.distributed.destroy_process_group() at the end"));
-  result = failed({false, 1, false});
-  result.finished.verdict->culprit.failure.evidence.text =
-      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
-  CHECK(has(said(result), "hint: the GPU's memory was full"));
-  CHECK(has(said(failed({false, 126, false})), "hint: exit code 126 mostly means"));
-  CHECK(has(said(failed({false, 127, false})), "hint: exit code 127 mostly means"));
-  CHECK_FALSE(has(said(failed({false, 3, false})), "hint"));
-}
-
-TEST_CASE("a full disk under the log folder is named as a possible cause") {
-  agent::AgentResult result = failed({false, 1, false});
-  result.full_disk = "/logs/job_a has no space left";
-  CHECK(has(said(result), "ddprun: hint: /logs/job_a has no space left: that may be the cause\n"));
-}
-
-TEST_CASE("a PyTorch without libuv and one that is too new get the option that helps") {
-  agent::AgentResult result = failed({false, 1, false});
-  result.finished.verdict->culprit.failure.last_lines = {
-      "torch.distributed.DistStoreError: use_libuv was requested but PyTorch was built without "
-      "libuv support"};
-  CHECK(said(result).find("set USE_LIBUV=0 and use --worker-store=rank0") != std::string::npos);
-  result = failed({false, 1, false});
-  result.newer_store_clients = true;
-  CHECK(said(result).find("newer than this ddprun: --worker-store=rank0") != std::string::npos);
-}
-
-TEST_CASE("a culprit that we had to stop while it failed ends the job with 1") {
-  agent::AgentResult result = failed({true, SIGTERM, false});
-  auto& culprit = result.finished.verdict->culprit.failure;
-  culprit.evidence = {proto::EvidenceKind::exception_line, 375ms, "ValueError: bad lr", ""};
-  culprit.stopped_by_us = true;
-  CHECK(launcher::exit_code(result) == 1);
-  CHECK(said(result).find("failed after 375 ms and was stopped (killed by SIGTERM") !=
-        std::string::npos);
-}
-
-TEST_CASE("a culprit that had to be stopped ends the job with the code of one that failed alike") {
-  agent::AgentResult result = failed({true, SIGTERM, false});
-  auto& verdict = *result.finished.verdict;
-  verdict.culprit.failure.stopped_by_us = true;
-  proto::FailedWorker other = verdict.culprit;
-  verdict.alike = {other};
-  CHECK(launcher::exit_code(result) == 1);
-  other.failure.stopped_by_us = false;
-  other.failure.exit = {false, 3, false};
-  verdict.alike.push_back(other);
-  CHECK(launcher::exit_code(result) == 3);
-}
-
-TEST_CASE("the exit code can be 1 for every failure as torchrun's") {
-  CHECK(launcher::exit_code(failed({false, 3, false}), launcher::ExitCodeRule::one) == 1);
-  CHECK(launcher::exit_code(agent::AgentResult(), launcher::ExitCodeRule::one) == 0);
 }
 
 TEST_CASE("why a job was not restarted is said where restarts were left") {

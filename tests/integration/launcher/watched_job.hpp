@@ -1,0 +1,37 @@
+// Jobs whose workers' progress is watched, and stand-ins for debuggers.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/launcher/script_job.hpp"
+
+namespace ddprun::test {
+
+/// With its report.
+struct WatchedJob {
+  ChildResult job;
+  nlohmann::json report;
+};
+
+inline WatchedJob run_watched(const std::vector<std::string>& options, const std::string& script,
+                              const std::string& path = "") {
+  auto [job, report] = run_script(options, script, path);
+  return {std::move(job), nlohmann::json::parse(report)};
+}
+
+/// A program that takes the place of a debugger, in a folder of its own.
+inline std::string stand_in(const TempDir& folder, const std::string& name,
+                            const std::string& script) {
+  const auto path = folder / name;
+  std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return folder.path().string();
+}
+
+}  // namespace ddprun::test

@@ -1,0 +1,203 @@
+// What the lines of a worker tell about its end.
+#include "agent/evidence/line_signs.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using namespace ddprun::agent;
+
+namespace {
+
+/// A stderr and a stdout by the clock.
+struct Streams {
+  LineSigns signs;
+  LineSigns::Clock::time_point now{0s};
+
+  Streams& lines(const std::vector<std::string>& texts, std::chrono::milliseconds each = 10ms) {
+    for (const std::string& text : texts) {
+      now += each;
+      signs.line(text, [this] { return now; });
+    }
+    return *this;
+  }
+  Streams& quiet(std::chrono::milliseconds time) {
+    now += time;
+    return *this;
+  }
+  Streams& printed() {
+    signs.other_output([this] { return now; });
+    return *this;
+  }
+};
+
+/// What stays after these lines; each comes 10 ms after the one before.
+LineSigns after(const std::vector<std::string>& lines) { return Streams().lines(lines).signs; }
+
+const std::vector<std::string> kTraceback{
+    "Traceback (most recent call last):", "  File \"t.py\", line 3, in <module>",
+    "ValueError: bad lr"};
+
+}  // namespace
+
+TEST_CASE("a traceback begins when its first line comes and says what went wrong at its end") {
+  const LineSigns signs =
+      after({"step 1", "Traceback (most recent call last):", "  File \"t.py\", line 3, in <module>",
+             "ValueError: bad lr", "second line of it"});
+  CHECK(signs.first_at() == LineSigns::Clock::time_point(20ms));
+  CHECK(signs.message() == "ValueError: bad lr");
+}
+
+TEST_CASE("of a chain of exceptions the last one counts from the first one's time on") {
+  const LineSigns signs = after(
+      {"Traceback (most recent call last):", "  File \"a.py\", line 1", "KeyError: 'cache'", "",
+       "During handling of the above exception, another exception "
+       "occurred:",
+       "", "Traceback (most recent call last):", "FileNotFoundError: /data/missing.bin"});
+  CHECK(signs.first_at() == LineSigns::Clock::time_point(10ms));
+  CHECK(signs.message() == "FileNotFoundError: /data/missing.bin");
+}
+
+TEST_CASE("the line that ends a traceback says what went wrong whatever it is called") {
+  for (const std::string last :
+       {"_queue.Empty", "KeyboardInterrupt", "Stop: no more", "MyFault: x"})
+    CHECK(after({"Traceback (most recent call last):", "  File \"a.py\"", last}).message() == last);
+}
+
+TEST_CASE("exception groups are read through their drawing") {
+  const LineSigns signs =
+      after({"  + Exception Group Traceback (most recent call last):",
+             "  |   File \"tg.py\", line 12, in <module>", "  |     asyncio.run(m())",
+             "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+             "  +-+---------------- 1 ----------------", "    | Traceback (most recent call last):",
+             "    |   File \"tg.py\", line 3, in a", "    |     raise ValueError(\"bad shard\")",
+             "    | ValueError: bad shard", "    +------------------------------------"});
+  CHECK(signs.first_at() == LineSigns::Clock::time_point(10ms));
+  CHECK(signs.message() == "ValueError: bad shard");
+}
+
+TEST_CASE("what threads and destructors say after the main exception does not replace it") {
+  Streams streams;
+  streams.lines(kTraceback)
+      .lines({"Exception ignored in: <function X.__del__ at 0x7f>",
+              "Traceback (most recent call last):", "  File \"x.py\"", "AttributeError: 'NoneType'",
+              "Exception ignored in: <stdout>", "BrokenPipeError: [Errno 32] Broken pipe"});
+  CHECK(streams.signs.message() == "ValueError: bad lr");
+  streams.quiet(2s).lines({"Exception in thread QueueFeederThread:",
+                           "Traceback (most recent call last):", "  File \"q.py\"",
+                           "ConnectionResetError: [Errno 104] Connection reset by peer"});
+  CHECK(streams.signs.message() == "ValueError: bad lr");
+  CHECK(streams.signs.first_at() == LineSigns::Clock::time_point(10ms));
+  CHECK(after({"Exception in thread Thread-1 (f):", "Traceback (most recent call last):",
+               "  File \"q.py\"", "OSError: gone"})
+            .message() == "OSError: gone");
+}
+
+TEST_CASE("a worker that goes on as before has outlived its exception") {
+  Streams streams;
+  streams.lines(kTraceback).quiet(6s).lines({"epoch 2"});
+  CHECK_FALSE(streams.signs.first_at().has_value());
+  CHECK(streams.signs.message().empty());
+
+  streams = {};
+  streams.lines(kTraceback).quiet(1s).lines(std::vector<std::string>(25, "step"));
+  CHECK_FALSE(streams.signs.first_at().has_value());
+
+  streams = {};
+  streams.lines(kTraceback).quiet(200ms).printed().quiet(200ms).printed();
+  CHECK_FALSE(streams.signs.first_at().has_value());
+  streams.lines({"OSError: the next one"});
+  CHECK(streams.signs.message() == "OSError: the next one");
+}
+
+TEST_CASE("what is written in a tear-down outlives nothing") {
+  Streams streams;
+  streams.lines(kTraceback)
+      .lines(std::vector<std::string>(40, "a message of many lines"))
+      .lines(std::vector<std::string>(60, "frame #7: c10::Error"))
+      .quiet(2s)
+      .lines({"wandb: uploading", "wandb: done"})
+      .printed();
+  CHECK(streams.signs.first_at() == LineSigns::Clock::time_point(10ms));
+}
+
+TEST_CASE("a newer exception takes the place of one that was handled") {
+  Streams streams;
+  streams.lines({"ConnectionRefusedError: [Errno 111] Connection refused"})
+      .quiet(2s)
+      .lines({"Traceback (most recent call last):", "ValueError: loss is NaN"});
+  CHECK(streams.signs.first_at() == LineSigns::Clock::time_point(2020ms));
+  CHECK(streams.signs.message() == "ValueError: loss is NaN");
+}
+
+TEST_CASE("of stdout and stderr in one stream a lone exception's line is not certain") {
+  Streams streams;
+  streams.signs.with_stdout();
+  streams.lines({"ValueError: bad sample 17, skipped"});
+  CHECK(streams.signs.message() == "ValueError: bad sample 17, skipped");
+  CHECK_FALSE(streams.signs.certain());
+  SECTION("a traceback takes its place, from its own time on") {
+    streams.lines(kTraceback);
+    CHECK(streams.signs.certain());
+    CHECK(streams.signs.first_at() == LineSigns::Clock::time_point(20ms));
+    streams.quiet(1s).lines({"Error: cannot save"});
+    CHECK(streams.signs.message() == "ValueError: bad lr");
+  }
+  SECTION("so do a crash's own words") {
+    streams.lines({"terminate called after throwing an instance of 'E'", "  what():  x"});
+    CHECK(streams.signs.certain());
+    CHECK(streams.signs.message() == "  what():  x");
+  }
+  CHECK(after({"ValueError: bad lr"}).certain());
+}
+
+TEST_CASE("PyTorch's rank before a line of a traceback is no part of it") {
+  const LineSigns signs = after({"[rank13]: Traceback (most recent call last):",
+                                 "[rank13]: torch.OutOfMemoryError: CUDA out of memory."});
+  CHECK(signs.message() == "torch.OutOfMemoryError: CUDA out of memory.");
+}
+
+TEST_CASE("crashes of C++, glibc, sanitizers and Python's own are recognized") {
+  for (const std::string line :
+       {"  what():  bad alloc", "Fatal Python error: Segmentation fault", "free(): invalid pointer",
+        "train: a.cpp:12: void f(): Assertion `x > 0' failed.", "Error: no data",
+        "thread 'main' panicked at src/main.rs:2:5:", "AssertionError",
+        "my.pkg.OddException: why"}) {
+    INFO(line);
+    CHECK_FALSE(after({line}).message().empty());
+  }
+  CHECK(after({"terminate called after throwing an instance of 'std::runtime_error'"}).first_at());
+}
+
+TEST_CASE("what a healthy program says is no sign") {
+  for (const std::string line :
+       {"", "loss 0.3", "warning: Error rate 3 %", "TestError handling works", "0Error: x",
+        "  ValueError: indented", "[rank0] ok", "[rankx]: ValueError: no rank", "UserWarning: slow",
+        "I1121 error_rate=0.2"}) {
+    INFO(line);
+    CHECK_FALSE(after({line}).first_at().has_value());
+  }
+}
+
+TEST_CASE("words of a victim are found in any case and others are not") {
+  for (const std::string text :
+       {"RuntimeError: [gloo/pair.cc:534] Connection closed by peer [127.0.0.1]:1",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+        "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a "
+        "network error",
+        "BrokenPipeError: [Errno 32] Broken pipe",
+        "RuntimeError: [gloo/unbound_buffer.cc:81] Timed out waiting 3000ms for recv operation",
+        "DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed.",
+        "DistStoreError: Timed out after 4 seconds waiting for clients. 1/2 clients joined.",
+        "DistStoreError: wait timeout after 300000ms",
+        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)"}) {
+    INFO(text);
+    CHECK_FALSE(victim_phrase(text).empty());
+  }
+  CHECK(victim_phrase("ValueError: bad lr").empty());
+  CHECK(victim_phrase("").empty());
+  CHECK(victim_phrase("[Errno 32] BrokenPipeError: x") == "BrokenPipeError");
+  CHECK(is_time_out("Timed out waiting 8000ms for recv operation to complete"));
+  CHECK(is_time_out("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)"));
+  CHECK_FALSE(is_time_out("Connection reset by peer"));
+}

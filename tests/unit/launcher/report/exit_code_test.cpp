@@ -1,0 +1,38 @@
+// The exit code of a job.
+#include <catch2/catch.hpp>
+
+#include "base/exit_codes.hpp"
+#include "tests/unit/launcher/report/failed_job.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using test::failed;
+using test::said;
+
+TEST_CASE("a culprit that we had to stop while it failed ends the job with 1") {
+  agent::AgentResult result = failed({true, SIGTERM, false});
+  auto& culprit = result.finished.verdict->culprit.failure;
+  culprit.evidence = {proto::EvidenceKind::exception_line, 375ms, "ValueError: bad lr", ""};
+  culprit.stopped_by_us = true;
+  CHECK(launcher::exit_code(result) == 1);
+  CHECK(said(result).find("failed after 375 ms and was stopped (killed by SIGTERM") !=
+        std::string::npos);
+}
+
+TEST_CASE("a culprit that had to be stopped ends the job with the code of one that failed alike") {
+  agent::AgentResult result = failed({true, SIGTERM, false});
+  auto& verdict = *result.finished.verdict;
+  verdict.culprit.failure.stopped_by_us = true;
+  proto::FailedWorker other = verdict.culprit;
+  verdict.alike = {other};
+  CHECK(launcher::exit_code(result) == 1);
+  other.failure.stopped_by_us = false;
+  other.failure.exit = {false, 3, false};
+  verdict.alike.push_back(other);
+  CHECK(launcher::exit_code(result) == 3);
+}
+
+TEST_CASE("the exit code can be 1 for every failure as torchrun's") {
+  CHECK(launcher::exit_code(failed({false, 3, false}), launcher::ExitCodeRule::one) == 1);
+  CHECK(launcher::exit_code(agent::AgentResult(), launcher::ExitCodeRule::one) == 0);
+}

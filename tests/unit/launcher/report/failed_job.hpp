@@ -1,0 +1,50 @@
+// The result of a job that failed, and its report.
+#pragma once
+
+#include <csignal>
+#include <string>
+
+#include "launcher/report/report.hpp"
+
+namespace ddprun::test {
+
+using namespace std::chrono_literals;
+
+inline agent::WorkerRecord ended(ExitStatus exit, bool by_us = false) {
+  agent::WorkerRecord record;
+  record.pid = 100;
+  record.exit = exit;
+  record.ran_for = 2500ms;
+  record.stopped_by_us = by_us;
+  return record;
+}
+
+/// Rank 1 of three failed; the others were stopped.
+inline agent::AgentResult failed(ExitStatus exit) {
+  agent::AgentResult result;
+  result.world_size = 3;
+  result.workers = {ended({true, SIGTERM, false}, true), ended(exit),
+                    ended({true, SIGTERM, false}, true)};
+  result.finished.outcome = proto::Finished::Outcome::failed;
+  result.finished.max_restarts = 2;
+  result.finished.restart_count = 2;
+  proto::WorkerFailure culprit;
+  culprit.local_rank = 1;
+  culprit.pid = 4242;
+  culprit.exit = exit;
+  culprit.ran_for = 2400ms;
+  culprit.ended_at = 2500ms;
+  culprit.evidence.kind = proto::EvidenceKind::own_exit;
+  result.finished.verdict = proto::Verdict{{"local", 1, culprit}, {}, {}, {}};
+  return result;
+}
+
+inline std::string said(const agent::AgentResult& result, const launcher::JobFacts& facts = {}) {
+  return launcher::report(result, launcher::exit_code(result), facts);
+}
+
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace ddprun::test

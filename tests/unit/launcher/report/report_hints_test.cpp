@@ -1,0 +1,68 @@
+// Usual causes that the report names.
+#include <catch2/catch.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/report/report_json.hpp"
+#include "tests/unit/launcher/report/failed_job.hpp"
+
+using namespace ddprun;
+using test::failed;
+using test::has;
+using test::said;
+
+TEST_CASE("signals with a usual cause come with a hint") {
+  const auto hint = [](int signal) { return said(failed({true, signal, false})); };
+  CHECK(hint(SIGBUS).find("/dev/shm") != std::string::npos);
+  CHECK(hint(SIGILL).find("another CPU") != std::string::npos);
+  CHECK(
+      hint(SIGKILL).find("SIGKILL was not sent by ddprun: it came from the kernel's OOM killer") !=
+      std::string::npos);
+  CHECK(hint(SIGSEGV).find("hint") == std::string::npos);
+  agent::AgentResult module = failed({false, 1, false});
+  module.finished.verdict->culprit.failure.evidence.text =
+      "ModuleNotFoundError: No module named 'torch'";
+  const launcher::JobFacts facts{.python = "/opt/py/bin/python3"};
+  CHECK(has(said(module, facts),
+            "hint: the workers ran under /opt/py/bin/python3: is the module installed there?"));
+  const auto json = nlohmann::json::parse(launcher::report_json(module, 1, facts));
+  REQUIRE(json["hints"].size() == 1);
+  CHECK(has(json["hints"][0], "the workers ran under /opt/py/bin/python3: is the module"));
+  CHECK(has(said(module), "is the module installed for the Python that the program's first line"));
+  agent::AgentResult result = failed({true, SIGKILL, false});
+  result.finished.verdict->culprit.failure.evidence.kind = proto::EvidenceKind::memory_kill;
+  CHECK(said(result).find("the kernel killed it because memory was full") != std::string::npos);
+  CHECK(said(result).find("not sent by ddprun") == std::string::npos);
+}
+
+TEST_CASE("what PyTorch, CUDA and shells leave unexplained comes with a hint") {
+  agent::AgentResult result = failed({true, SIGABRT, true});
+  CHECK_FALSE(has(said(result), "hint"));
+  result.finished.verdict->culprit.failure.last_lines = {
+      "terminate called without an active exception"};
+  CHECK(has(said(result), "call torch.distributed.destroy_process_group() at the end"));
+  result = failed({false, 1, false});
+  result.finished.verdict->culprit.failure.evidence.text =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+  CHECK(has(said(result), "hint: the GPU's memory was full"));
+  CHECK(has(said(failed({false, 126, false})), "hint: exit code 126 mostly means"));
+  CHECK(has(said(failed({false, 127, false})), "hint: exit code 127 mostly means"));
+  CHECK_FALSE(has(said(failed({false, 3, false})), "hint"));
+}
+
+TEST_CASE("a full disk under the log folder is named as a possible cause") {
+  agent::AgentResult result = failed({false, 1, false});
+  result.full_disk = "/logs/job_a has no space left";
+  CHECK(has(said(result), "ddprun: hint: /logs/job_a has no space left: that may be the cause\n"));
+}
+
+TEST_CASE("a PyTorch without libuv and one that is too new get the option that helps") {
+  agent::AgentResult result = failed({false, 1, false});
+  result.finished.verdict->culprit.failure.last_lines = {
+      "torch.distributed.DistStoreError: use_libuv was requested but PyTorch was built without "
+      "libuv support"};
+  CHECK(said(result).find("set USE_LIBUV=0 and use --worker-store=rank0") != std::string::npos);
+  result = failed({false, 1, false});
+  result.newer_store_clients = true;
+  CHECK(said(result).find("newer than this ddprun: --worker-store=rank0") != std::string::npos);
+}
