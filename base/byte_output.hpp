@@ -16,8 +16,8 @@ inline constexpr std::size_t kBusyPipeBytes = 1024 * 1024;
 
 class ByteOutput {
  public:
-  /// What became of bytes: `written` were taken, `lost` will never be, of the others nobody is left
-  /// who wants them (`unwanted`), or they have to wait.
+  /// What became of bytes: `written` were taken, `lost` will never be, the others have no
+  /// reader left (`unwanted`), or have to wait.
   struct Taken {
     std::size_t written = 0;
     std::size_t lost = 0;
@@ -31,7 +31,7 @@ class ByteOutput {
 
   /// Writes what can be written now. Some of it left: `wait` before the next try.
   virtual Taken take(std::string_view bytes) = 0;
-  /// True: `take` never waits, so whoever has the bytes may call it.
+  /// True: `take` never waits, so any thread may call it.
   virtual bool prompt() { return false; }
   /// Returns when there may be room, however long that takes.
   virtual void wait() = 0;

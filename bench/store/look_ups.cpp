@@ -1,4 +1,4 @@
-// Whether a server asks for the name of who connects. The resolver of the server's process is a
+// Whether a server asks for the name of a client. The resolver of the server's process is a
 // socket of ours that never answers and counts what it is asked.
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -21,8 +21,8 @@ class JobCgroup {
   static bool possible();
 
   /// Whether one is possible, and that folder was given to us to make cgroups in: the machine has
-  /// version 2 alone, and systemd has marked the folder as delegated or it belongs to us who are
-  /// not root.
+  /// version 2 alone, and systemd has marked the folder as delegated or it belongs to us and
+  /// we are not root.
   static bool delegated();
 
   /// Names one, which is not there yet.

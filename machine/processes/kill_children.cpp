@@ -57,7 +57,7 @@ std::vector<ProcessEntry> kill_all_children(Clock::time_point deadline, SendSign
     }
     if (now >= deadline) {
       auto left = live_descendants();
-      if (left.empty()) left.emplace_back();  // there is somebody, though we cannot see who
+      if (left.empty()) left.emplace_back();  // there is one, though it cannot be seen
       return left;
     }
     // A killed child tells by SIGCHLD; its own children become ours at the same moment. The upper

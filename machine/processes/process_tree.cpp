@@ -173,7 +173,7 @@ bool signal_process(const ProcessEntry& entry, int signal) {
   const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, entry.pid, 0)));
   const bool no_pidfds = !pidfd && errno == ENOSYS;
   if (!pidfd && !no_pidfds) return false;
-  // Whoever the pidfd means now, it is the one we meant if it still has that parent.
+  // The process that the pidfd names is the one we meant if it still has that parent.
   const ProcessEntry now = parse_stat(read_proc(entry.in_proc, "stat"));
   const bool comparable = entry.in_proc == entry.pid;
   if (now.name != entry.name || (comparable && now.parent != entry.parent)) return false;

@@ -24,7 +24,7 @@ ProcessEntry parse_stat(const std::string& line);
 std::vector<ProcessEntry> descendants_of(const std::vector<ProcessEntry>& all, pid_t root);
 
 /// The live children of this process, and all below it, parents first, in the numbers of our own
-/// pid namespace. Not atomic: who is born or dies meanwhile may be missing.
+/// pid namespace. Not atomic: a process that starts or ends meanwhile may be missing.
 std::vector<ProcessEntry> live_children();
 std::vector<ProcessEntry> live_descendants();
 

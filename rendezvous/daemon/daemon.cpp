@@ -135,10 +135,12 @@ int run_daemon(const DaemonOptions& options) {
   }
   const Address bound{outcome.listener->addr, outcome.listener->port};
   if (!is_loopback(bound.host)) {
-    log.say(LogLevel::warning,
-            fmt::format("listening on {}: the protocol has no authentication, so whoever can reach "
-                        "this port can read and change every key",
-                        to_string(bound)));
+    log.say(
+        LogLevel::warning,
+        fmt::format(
+            "listening on {}: the protocol has no authentication, so every process that can reach "
+            "this port can read and change every key",
+            to_string(bound)));
   }
   StoreSettings settings = options.store;
   settings.clients_expected = std::min<std::uint64_t>(settings.connections_max, 65'536);

@@ -39,7 +39,7 @@ bool LineQueue::next(std::string& line) {
     return true;
   }
   if (dropped_ == 0) return false;
-  line = fmt::format("rdzvd: dropped {} lines that nobody read\n", std::exchange(dropped_, 0));
+  line = fmt::format("rdzvd: dropped {} lines that were not read\n", std::exchange(dropped_, 0));
   return true;
 }
 

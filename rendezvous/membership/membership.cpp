@@ -49,8 +49,8 @@ const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
      {&Membership::ignore, "ignored"},
      {&Membership::ignore, "ignored"},
      {&Membership::ignore, "ignored"},
-     {&Membership::leave_forming, "forget, finish if nobody is left"},
-     {&Membership::leave_forming, "forget, finish if nobody is left"},
+     {&Membership::leave_forming, "forget, finish if none is left"},
+     {&Membership::leave_forming, "forget, finish if none is left"},
      {&Membership::deadline_forming, "form after last call, or give up"}},
     {{&Membership::join_running, "grow, or wait as a spare"},
      {&Membership::ignore, "ignored"},
@@ -160,8 +160,8 @@ void Membership::fail_running(Context& context) {
     return;
   add_failures(context.agent, found->second, {failed.failure});
   failed_at_ = context.now;
-  // Who the culprit is, and whether there is another round, is decided when all have stopped and
-  // said what they saw. That there can't be one is known now.
+  // Which worker is the culprit, and whether there is another round, is decided when all have
+  // stopped and reported what they saw. That there can't be one is known now.
   stop_round(context, fmt::format("rank {} {}", failed_.front().rank, describe(failed.failure)),
              !policy_.budget_left(context.now));
 }

@@ -1,6 +1,6 @@
-// Who is in the job, rounds, ranks, the restart budget and the outcome, as a pure state machine:
-// (state, event, now)
-// -> actions and the reason. One node is the one-member case. No sockets, no clock, no threads.
+// The nodes of the job, rounds, ranks, the restart budget and the outcome, as a pure state machine:
+// (state, event, now) -> actions and the reason. One node is the one-member case. No sockets, no
+// clock, no threads.
 #pragma once
 
 #include <chrono>
@@ -154,12 +154,12 @@ class Membership {
   std::string reason_ = "first round";
   Clock::time_point forming_since_;
   std::optional<Clock::time_point> last_call_at_;
-  std::optional<Clock::time_point> not_before_;  // forming: the back-off of a restart
-  std::optional<std::uint64_t> furthest_step_;   // stopping: of those who have stopped
-  bool final_ = false;                           // stopping: no restart can follow
-  Clock::time_point failed_at_;                  // stopping: its first failure
-  std::vector<proto::Suspect> still_ran_;        // stopping: of those that have stopped
-  std::vector<proto::FailedWorker> failed_;      // stopping: who failed; empty: it stops otherwise
+  std::optional<Clock::time_point> not_before_;      // forming: the back-off of a restart
+  std::optional<std::uint64_t> furthest_step_;       // stopping: of those that have stopped
+  bool final_ = false;                               // stopping: no restart can follow
+  Clock::time_point failed_at_;                      // stopping: its first failure
+  std::vector<proto::Suspect> still_ran_;            // stopping: of those that have stopped
+  std::vector<proto::FailedWorker> failed_;          // stopping: empty: it stops otherwise
   std::optional<proto::FailedWorker> last_culprit_;  // forming: of the round that failed
   std::optional<proto::Finished> outcome_;
 };

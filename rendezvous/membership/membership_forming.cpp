@@ -1,4 +1,4 @@
-// How a round forms: who takes part, with which ranks.
+// How a round forms: which nodes take part, with which ranks.
 #include <algorithm>
 
 #include "rendezvous/membership/membership.hpp"

@@ -1,4 +1,4 @@
-// Who is at the other end of a socket, for log lines.
+// The name of the other end of a socket, for log lines.
 #pragma once
 
 #include <string>

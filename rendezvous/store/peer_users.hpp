@@ -1,5 +1,5 @@
-// Whose process is at the other end of a loopback connection. TCP does not say (SO_PEERCRED is for
-// Unix sockets), but the kernel's table of sockets does, by NETLINK_SOCK_DIAG.
+// The user whose process is at the other end of a loopback connection. TCP does not say
+// (SO_PEERCRED is for Unix sockets), but the kernel's table of sockets does, by NETLINK_SOCK_DIAG.
 #pragma once
 
 #include <sys/types.h>
@@ -18,8 +18,8 @@ class PeerUsers {
 
   enum class Answer {
     allowed,  ///< or not on this machine's loopback
-    other,    ///< `uid` says whose it is
-    gone,     ///< the peer has closed its end; nobody can tell any more
+    other,    ///< it belongs to `uid`
+    gone,     ///< the peer has closed its end; its user cannot be found any more
     unknown,  ///< the kernel does not tell; `failure` says why
   };
   struct Peer {

@@ -1,4 +1,4 @@
-// Who has a TCP port that we wanted, for error texts.
+// The process that has a TCP port which we wanted, for error texts.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ddprun::rdzv {
 
 /// The process that listens on `port` of this machine, or is connected from it:
 /// "python3 train.py, pid 4242". Where we may not see the process, its user:
-/// "a process of uid 1001". None if nobody has the port any more. Reads /proc; a port in use is an
+/// "a process of uid 1001". None if the port is free again. Reads /proc; a port in use is an
 /// error anyway, so this may take milliseconds.
 std::optional<std::string> port_owner(std::uint16_t port);
 

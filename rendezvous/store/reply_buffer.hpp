@@ -17,7 +17,7 @@
 
 namespace ddprun::rdzv {
 
-/// A value in the map. Whoever shares it must not change it; the map copies before it writes to a
+/// A value in the map. What shares it must not change it; the map copies before it writes to a
 /// shared one.
 using SharedValue = std::shared_ptr<std::string>;
 

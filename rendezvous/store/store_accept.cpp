@@ -1,4 +1,4 @@
-// The door of StoreLoop: who comes in, who is sent away, and what the log says about that.
+// The accepting half of StoreLoop: which clients are served, which are closed, and what is logged.
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -107,7 +107,7 @@ void StoreLoop::resume_accepting() {
   }
 }
 
-/// Before the first bytes of a client are served: whose is it? False: it was closed.
+/// Before the first bytes of a client are served: which user has it? False: it was closed.
 bool StoreLoop::may_use(Connection& connection) {
   connection.checked = true;
   const PeerUsers::Peer peer = peer_users_->ask(connection.fd.get());
@@ -126,7 +126,7 @@ bool StoreLoop::may_use(Connection& connection) {
   }
   if (!std::exchange(users_unknown_said_, true)) {
     warn(
-        fmt::format("store: the kernel does not tell whose clients these are ({}): every user of "
+        fmt::format("store: the kernel does not tell the users of clients ({}): every user of "
                     "this machine can use the store",
                     peer.failure));
   }

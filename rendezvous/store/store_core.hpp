@@ -1,4 +1,4 @@
-// The store itself: keys, counters, queues and who waits for them. Pure: no sockets, clock or
+// The store itself: keys, counters, queues and the waits for them. Pure: no sockets, clock or
 // threads; requests in, replies out. What each request means is in `docs/protocol.md`.
 #pragma once
 

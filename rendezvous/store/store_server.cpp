@@ -11,7 +11,7 @@
 namespace ddprun::rdzv {
 namespace {
 
-/// A thread that gets none of the process's signals: those belong to whoever handles them.
+/// A thread that gets none of the process's signals: those belong to the thread that handles them.
 std::thread start_without_signals(StoreLoop& loop) {
   sigset_t all;
   sigset_t before;

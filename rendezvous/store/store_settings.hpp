@@ -38,9 +38,9 @@ struct StoreSettings {
   /// those.
   bool accept_old_dialect = true;
 
-  /// Ask the kernel who owns the other end of a loopback connection, and close those of other users
-  /// than our own, root, and `allowed_uids`. Where the kernel does not tell, all are served, with
-  /// one warning.
+  /// Ask the kernel which user owns the other end of a loopback connection, and close those of
+  /// other users than our own, root, and `allowed_uids`. Where the kernel does not tell, all are
+  /// served, with one warning.
   bool check_uid = true;
   std::vector<uid_t> allowed_uids;
 

@@ -1,4 +1,4 @@
-// The waiting half of StoreCore: WAIT, BARRIER, CANCEL_WAIT, and who is released by what.
+// The waiting half of StoreCore: WAIT, BARRIER, CANCEL_WAIT, and which clients a request releases.
 #include "rendezvous/store/store_core.hpp"
 
 namespace ddprun::rdzv {

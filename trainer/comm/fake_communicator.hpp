@@ -1,5 +1,5 @@
-// A group of ranks inside one process, whose scheduler is a seed: it decides who runs next, how
-// late an announcement is seen, in which pieces and order sums appear, and when the group is
+// A group of ranks inside one process, whose scheduler is a seed: it decides which rank runs next,
+// how late an announcement is seen, in which pieces and order sums appear, and when the group is
 // aborted. For tests of what uses a Communicator.
 #pragma once
 

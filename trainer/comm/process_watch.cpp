@@ -55,8 +55,8 @@ ProcessWatch::ProcessWatch(const ProcessIdentity& identity)
 #ifdef SYS_pidfd_open
   pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 #endif
-  // The descriptor names whoever has the number now: only if that is still the one we mean, it is
-  // of use.
+  // The descriptor names the process that has the number now: it is of use only if that is still
+  // the one we mean.
   const auto stat = read_stat(pid_);
   gone_ = !stat || stat->start_time != start_time_;
 }

@@ -16,7 +16,8 @@ namespace ddprun::trainer {
 class ShmCommunicator : public Communicator {
  public:
   ShmCommunicator(CommOptions options, ShmGroup group);
-  /// Tells the others that this rank takes part no more; who still needs it returns aborted.
+  /// Tells the others that this rank takes part no more; calls of theirs that still need it return
+  /// aborted.
   ~ShmCommunicator() override;
   ShmCommunicator(const ShmCommunicator&) = delete;
   ShmCommunicator& operator=(const ShmCommunicator&) = delete;

@@ -7,15 +7,12 @@
 //
 // A sum. Tickets number the sums from 1, the same on every rank. A sum is cut into chunks.
 //   1. A rank whose arenas are final in the ticket's range stores the ticket in `started` (which
-//   says so for all
-//      tickets up to it, since they are started in order).
-//   2. Once `started` >= ticket on every rank, anyone may claim a chunk by raising its word from an
-//   older ticket to
-//      (ticket, claimer, claimed). While backward runs, a rank claims those of its own share; while
-//      it waits anyway, those that nobody has claimed.
+//      says so for all tickets up to it, since they are started in order).
+//   2. Once `started` >= ticket on every rank, any rank may claim a chunk by raising its word from
+//      an older ticket to (ticket, claimer, claimed). While backward runs, a rank claims those of
+//      its own share; while it waits anyway, those that are not claimed yet.
 //   3. The claimer reads the chunk of all local nodes of all ranks in tree order, writes the sum to
-//   slot 0 of every
-//      rank, and stores (ticket, claimer, done).
+//      slot 0 of every rank, and stores (ticket, claimer, done).
 //   4. The sum stands everywhere when the words of all its chunks say done.
 //
 // Why a rank may write to its arenas again once it has seen 4 for all its tickets (finish() of the
@@ -24,7 +21,7 @@
 // ticket can be claimed only after `started` of this very rank has reached it, which happens in its
 // own next start(). Equally, a word of ticket t can be raised to t + kStartedMax (the words are a
 // ring) only after every rank has started that one, which start() allows only when t is done: so
-// who still waits for t never meets a newer ticket whose predecessor is not done.
+// a rank that still waits for t never meets a newer ticket whose predecessor is not done.
 //
 // Collectives (barrier, broadcast, all_gather) go in rounds, numbered alike. A rank's staging
 // memory has two halves, used in turn: round c overwrites what round c - 2 left, so it waits until
@@ -94,7 +91,7 @@ struct AbortRecord {
 /// State of one chunk of one sum.
 struct ChunkWord {
   std::uint64_t ticket = 0;
-  int rank = 0;  ///< who claimed it
+  int rank = 0;  ///< that claimed it
   bool done = false;
 
   [[nodiscard]] std::uint64_t pack() const {

@@ -79,9 +79,9 @@ CommResult ShmWaiter::until_none_owes(const std::function<bool(int)>& owes, int 
   Clock::time_point next_look = began + kLookEvery;
   RankBlock& own = *member(rank_).block;
   while (true) {
-    // Who raises a word reads `asleep` after it; we set `asleep` and read the words after it. So
-    // either we see the word, or we are rung, and the bell read before makes the futex refuse to
-    // sleep.
+    // A rank that raises a word reads `asleep` after it; we set `asleep` and read the words after
+    // it. So either we see the word, or we are rung, and the bell read before makes the futex
+    // refuse to sleep.
     const std::uint32_t bell = own.doorbell.load();
     own.asleep.store(1);
     int owing = first_owing(owes);
@@ -112,7 +112,7 @@ CommResult ShmWaiter::until_none_owes(const std::function<bool(int)>& owes, int 
           "s, until "
           "its deadline",
           owing, member(owing).watch.pid(), owed(what, bucket), rank_, seconds(now - began));
-      // The others learn whom this rank gave up on, rather than that this rank is gone next.
+      // The others learn which rank was given up, rather than that this one is gone next.
       abort({rank_, owing, bucket}, reason);
       return {CommStatus::timed_out, owing, bucket, reason};
     }

@@ -123,8 +123,8 @@ void TreeAccumulator::merge_upwards(int from, std::unique_lock<std::mutex>& lock
     Node& node = nodes_[static_cast<std::size_t>(index)];
     const Node& left = nodes_[static_cast<std::size_t>(node.left)];
     const Node& right = nodes_[static_cast<std::size_t>(node.right)];
-    // Who is busy here looks again when done, and then goes on upwards: nothing is lost by leaving
-    // it to them.
+    // The thread that is busy here looks again when done, and then goes on upwards: nothing is
+    // lost by leaving it to that one.
     if (node.busy) return;
     if (std::min(left.final, right.final) == node.final) return;
     while (std::min(left.final, right.final) > node.final) {

@@ -34,8 +34,8 @@ class TreeAccumulator {
   /// values are in there.
   std::span<float> begin(int shard);
 
-  /// The first `end` floats of this shard are final and will not be touched any more by who writes
-  /// them. Adds up what can be added. Returns how many floats are final in all local nodes.
+  /// The first `end` floats of this shard are final and will not be written any more.
+  /// Adds up what can be added. Returns how many floats are final in all local nodes.
   std::size_t final_up_to(int shard, std::size_t end);
 
   /// Arenas made beyond those given.

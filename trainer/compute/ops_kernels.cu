@@ -69,7 +69,7 @@ __global__ void softmax_cross_entropy_kernel(const T* logits, int classes,
 
 __global__ void check_kernel(const float* gradients, StepState* state, std::size_t count) {
   for (std::size_t i = first_element(); i < count; i += all_threads()) {
-    if (is_non_finite(gradients[i])) state->found_inf = 1;  // whoever writes, writes the same
+    if (is_non_finite(gradients[i])) state->found_inf = 1;  // all writers write the same
   }
 }
 

@@ -1,5 +1,5 @@
 // Real ranks, of which one is killed or stopped in each phase of the collectives: the others find
-// out, in time, whom they miss and in which bucket, and nothing is left.
+// out, in time, which rank they miss and in which bucket, and nothing is left.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <memory>
@@ -96,7 +96,7 @@ void check_survivors(const Fault& fault, const std::string& status) {
   bool any = false;
   for (const Testimony& testimony : survivors) {
     CAPTURE(testimony.detail);
-    // Who gives up first says timed_out; the others learn from it on whom.
+    // The first that gives up reports timed_out; the others learn from it for which rank.
     CHECK((testimony.status == status || testimony.status == "aborted"));
     any = any || testimony.status == status;
     CHECK(testimony.took_ms < fault.limit.count() + 5000);

@@ -194,7 +194,7 @@ TEST_CASE("log lines wait for a reader that has stopped, and what is too much is
     if (lines.flush(pipe.in.get())) break;
   }
   all += pipe.drain();
-  const std::string last = "rdzvd: dropped 50 lines that nobody read\n";
+  const std::string last = "rdzvd: dropped 50 lines that were not read\n";
   REQUIRE(all.size() == LineQueue::kLinesMax * 100 + last.size());
   CHECK(all.ends_with(last));
 }

@@ -240,7 +240,8 @@ TEST_CASE("fewer than max nodes form a round when the last call is over") {
   CHECK(job.round("a").group_world_size == 3);
 }
 
-TEST_CASE("a round that never forms ends the job at the join timeout, saying who was there") {
+TEST_CASE(
+    "a round that never forms ends the job at the join timeout, naming the nodes that were there") {
   Script job(nodes(2, 2));
   job.join("a");
   job.pass(600s);

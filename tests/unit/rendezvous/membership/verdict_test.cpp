@@ -1,4 +1,4 @@
-// Who is the culprit: the ranking of evidence.
+// Which worker is the culprit: the ranking of evidence.
 #include "rendezvous/membership/verdict.hpp"
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ int culprit(std::vector<proto::FailedWorker> failed) {
 
 }  // namespace
 
-TEST_CASE("the only one who failed is the culprit whatever it says") {
+TEST_CASE("the only one that failed is the culprit whatever it says") {
   CHECK(culprit({seen(3, own_exit, 5ms)}) == 3);
   CHECK(culprit({seen(3, exception_line, 5ms, "connection reset by peer")}) == 3);
 }

@@ -198,7 +198,7 @@ TEST_CASE("a rank that never starts a bucket is named when the deadline has pass
     problems.expect(result.detail.find("bucket 7") != std::string::npos, communicator,
                     result.detail);
     problems.expect(result.detail.find("rank 1") != std::string::npos, communicator, result.detail);
-    // Who gives up tells the others on whom.
+    // The rank that gives up tells the others which one it waited for.
     const CommResult barrier = communicator.barrier(soon());
     problems.expect(
         barrier.status == CommStatus::aborted && barrier.rank == 1 && barrier.bucket == 7,
