@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
 
 #include "agent/control/agent_loop.hpp"
@@ -67,8 +68,10 @@ const AgentResult& Agent::run() {
   }
   watch_timers();
   join();
-  pump();
-  if (socket_) socket_->start();
+  // Behind the first round: its workers come first.
+  asio::post(context_, [this] {
+    if (socket_) socket_->start();
+  });
   context_.run();
   return result_;
 }
@@ -181,33 +184,6 @@ void Agent::die_with_warden() {
 
 // ---- membership ----
 
-void Agent::say(proto::AgentMessage message) {
-  tell_membership(rdzv::FromAgent{kOwnId, std::move(message)});
-}
-
-void Agent::tell_membership(rdzv::MembershipEvent event) {
-  auto actions = membership_.on(std::move(event), Clock::now());
-  if (!actions.log.empty()) spdlog::info("{}", actions.log);
-  for (auto& send : actions.sends) inbox_.push_back(std::move(send.message));
-}
-
-void Agent::pump() {
-  while (!inbox_.empty()) {
-    proto::MembershipMessage message = std::move(inbox_.front());
-    inbox_.pop_front();
-    std::visit([this](auto& specific) { handle(specific); }, message);
-  }
-  membership_timer_.cancel();
-  if (const auto deadline = membership_.deadline()) {
-    membership_timer_.expires_at(*deadline);
-    membership_timer_.async_wait([this](ErrorCode ec) {
-      if (ec) return;
-      tell_membership(rdzv::DeadlinePassed{});
-      pump();
-    });
-  }
-}
-
 /// Where the next round's workers will meet: our listening socket, or a port for rank 0's.
 void Agent::prepare_meeting_point() {
   if (meeting_port_) return;
@@ -259,6 +235,7 @@ void Agent::join() {
 void Agent::handle(proto::Finished& finished) {
   if (over_) return;  // told twice: as a member, and as one who wanted to join again
   over_ = true;
+  job_state_ = "finished";
   if (timers_) timers_->remove();
   link_.ends_within(config_.kill_timeout + std::chrono::milliseconds(2 * kOutputLimit) +
                     kReportLimit);
@@ -284,7 +261,7 @@ void Agent::handle(proto::Finished& finished) {
     result_.stdout_unfinished = output_ && output_->unfinished_line(false);
     result_.stderr_unfinished = output_ && output_->unfinished_line(true);
   }
-  if (finished.verdict && finished.verdict->culprit.agent == kOwnId) {
+  if (finished.verdict && finished.verdict->culprit.agent == membership_->own_id()) {
     const auto local_rank = static_cast<std::size_t>(finished.verdict->culprit.failure.local_rank);
     const StreamMode mode = config_.workers[local_rank].standard_error.mode;
     result_.last_lines_on_screen =
@@ -322,9 +299,9 @@ std::string Agent::status() const {
     }
   }
   return nlohmann::json{{"run_id", config_.run_id},
-                        {"state", std::string(rdzv::to_string(membership_.state()))},
+                        {"state", job_state_},
                         {"round", round_ ? round_->round.number : 0},
-                        {"restart_count", membership_.restart_count()},
+                        {"restart_count", restart_count_},
                         {"workers", workers}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -18,6 +18,7 @@
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
 #include "agent/control/leftovers.hpp"
+#include "agent/control/local_membership.hpp"
 #include "agent/control/round_failures.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
@@ -27,7 +28,6 @@
 #include "agent/workers/worker_group.hpp"
 #include "agent/workers/worker_starter.hpp"
 #include "machine/processes/kill_children.hpp"
-#include "rendezvous/membership/membership.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {
@@ -38,9 +38,6 @@ namespace asio = boost::asio;
 inline constexpr std::chrono::seconds kOutputLimit{2};
 
 inline constexpr auto kReadable = asio::posix::descriptor_base::wait_read;
-
-/// Our name towards the membership core of one node.
-inline const proto::AgentId kOwnId = "local";
 
 /// One round on this node: made and destroyed as a whole.
 struct RoundState {
@@ -70,32 +67,28 @@ class Agent {
   Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link)
       : config_(config),
         link_(std::move(link)),
-        membership_(settings(config), Clock::now()),
+        membership_(std::make_unique<LocalMembership>(
+            context_, settings(config),
+            [this](proto::MembershipMessage message) {
+              std::visit([this](auto& specific) { handle(specific); }, message);
+            })),
         starter_(config, user, link_.cgroup() != nullptr ? link_.cgroup()->folder_fd() : -1),
         signals_(context_, wanted_signals(config),
-                 {[this](const warden::SignalRecord& record) {
-                    on_signal(record);
-                    pump();
-                  },
+                 {[this](const warden::SignalRecord& record) { on_signal(record); },
                   [this] {
                     reap_strangers();
                     look_for_leftovers();
-                    pump();
                   },
                   [this] { die_with_warden(); }}),
         watch_(context_, config, user,
                {[this](const std::string& line) { notice(line); },
                 [this](FoundHang found) { on_hang(std::move(found)); }}),
-        suspects_(context_, config, user,
-                  {[this](const std::string& line) { notice(line); },
-                   [this] {
-                     report_time_outs();
-                     pump();
-                   }}),
+        suspects_(
+            context_, config, user,
+            {[this](const std::string& line) { notice(line); }, [this] { report_time_outs(); }}),
         grace_timer_(context_),
         leftovers_timer_(context_),
         countdown_timer_(context_),
-        membership_timer_(context_),
         memory_timer_(context_) {}
 
   const AgentResult& run();
@@ -122,11 +115,8 @@ class Agent {
   void reap_strangers();
   [[noreturn]] void die_with_warden();
 
-  // Towards the membership core and back. `say` only queues; `pump` handles what came back, one
-  // message at a time.
-  void say(proto::AgentMessage message);
-  void tell_membership(rdzv::MembershipEvent event);
-  void pump();
+  // Towards the membership core and back.
+  void say(proto::AgentMessage message) { membership_->send(std::move(message)); }
   void handle(proto::Round& round);
   void handle(proto::RestartPlanned& planned);
   void handle(proto::Stop& stop);
@@ -166,8 +156,7 @@ class Agent {
   const AgentConfig& config_;
   warden::WardenLink link_;
   asio::io_context context_{1};
-  rdzv::Membership membership_;
-  std::deque<proto::MembershipMessage> inbox_;
+  const std::unique_ptr<MembershipLink> membership_;
 
   WorkerStarter starter_;
   JobSignals signals_;
@@ -176,7 +165,6 @@ class Agent {
   asio::steady_timer grace_timer_;
   asio::steady_timer leftovers_timer_;
   asio::steady_timer countdown_timer_;
-  asio::steady_timer membership_timer_;
   asio::steady_timer memory_timer_;
   std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked
   std::optional<JobSocket> socket_;
@@ -190,8 +178,10 @@ class Agent {
 
   const Clock::time_point started_at_ = Clock::now();
   const std::chrono::system_clock::time_point wall_started_at_ = std::chrono::system_clock::now();
-  int announced_restarts_ = 0;  // the user knows of so many
-  int stop_signal_ = SIGTERM;   // what workers get at a stop
+  std::string_view job_state_ = "forming";  // by the core's last message
+  int restart_count_ = 0;                   // by the same
+  int announced_restarts_ = 0;              // the user knows of so many
+  int stop_signal_ = SIGTERM;               // what workers get at a stop
   std::optional<warden::SignalRecord> last_signal_;
   bool leaving_ = false;
   bool over_ = false;

@@ -28,6 +28,8 @@ constexpr auto kWardenMargin = 3s;  // what the warden waits beyond our own limi
 void Agent::handle(proto::Round& round) {
   grace_timer_.cancel();
   suspects_.forget();
+  job_state_ = "running";
+  restart_count_ = round.restart_count;
   if (round.last_culprit && !result_.rounds.empty())
     result_.rounds.back().culprit = std::move(round.last_culprit);
   if (round.restart_count > announced_restarts_) {
@@ -55,7 +57,8 @@ void Agent::handle(proto::Round& round) {
 }
 
 void Agent::handle(proto::RestartPlanned& planned) {
-  announced_restarts_ = planned.restart_count;
+  job_state_ = "forming";
+  restart_count_ = announced_restarts_ = planned.restart_count;
   notice(fmt::format("{}; restarting the workers in {} ({} of {} restarts)", planned.reason,
                      describe(planned.delay), planned.restart_count, planned.max_restarts));
 }
@@ -112,12 +115,12 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
   exit->async_wait(kReadable, [this, local_rank](ErrorCode ec) {
     if (ec) return;
     on_worker_exit(static_cast<std::size_t>(local_rank));
-    pump();
   });
 }
 
 void Agent::handle(proto::Stop& stop) {
   RoundState& state = *round_;
+  job_state_ = "stopping";
   watch_.stop();
   if (timers_) timers_->clear();
   suspects_.stop();
@@ -174,7 +177,6 @@ void Agent::apply(GroupActions actions) {
                            static_cast<double>(config_.grace_period.count()) / 1000.0));
       }
       apply(late);
-      pump();
     });
   }
   const bool waiting = state.group.deadline() && !state.group.ended();

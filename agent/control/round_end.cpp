@@ -35,12 +35,11 @@ constexpr std::size_t kLastRoundsKept = 90;
 /// A worker that hangs failed, though it runs: the core stops the round for it.
 void Agent::on_hang(FoundHang found) {
   RoundState& state = *round_;
-  if (state.group.stopping()) return;
+  if (state.group.stopping() || state.hang) return;
   state.hang = std::move(found);
   const auto& worker = state.group.workers()[static_cast<std::size_t>(state.hang->local_rank)];
   say(proto::WorkerFailed{state.round.number,
                           failure_of(*state.hang, worker, state.started_at, Clock::now())});
-  pump();
 }
 
 /// All workers of the round have ended. What they have left is told to end where the workers ended
@@ -87,7 +86,6 @@ void Agent::take(Leftovers::Step step) {
     if (ec || !round_) return;
     look_for_leftovers();
     if (round_->leftovers.waiting()) take(round_->leftovers.deadline_passed(Clock::now()));
-    pump();
   });
 }
 
@@ -167,6 +165,7 @@ void Agent::report_round() {
   result_.rounds.back().furthest_step = stopped.furthest_step;
   say(std::move(stopped));
   if (state.stop->final || leaving_ || stuck) return;
+  job_state_ = "forming";
   join();
 }
 

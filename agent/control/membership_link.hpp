@@ -1,0 +1,25 @@
+// The way between the agent and the membership core, whoever runs the core.
+#pragma once
+
+#include <functional>
+
+#include "proto/membership_messages.hpp"
+
+namespace ddprun::agent {
+
+class MembershipLink {
+ public:
+  /// Called from the event loop only, never from within `send`.
+  using Handler = std::function<void(proto::MembershipMessage)>;
+
+  virtual ~MembershipLink() = default;
+
+  /// What the core calls this agent.
+  [[nodiscard]] virtual const proto::AgentId& own_id() const = 0;
+
+  /// Messages arrive in this order and once each. Never fails: a link that has lost its connection
+  /// sends later what the core has not taken.
+  virtual void send(proto::AgentMessage message) = 0;
+};
+
+}  // namespace ddprun::agent
