@@ -49,7 +49,8 @@ struct WorkerProgress {
   std::string phase;  ///< empty: it named none
 };
 
-/// What one agent knows of one worker that failed. `local_rank` counts within the agent's node.
+/// All that one agent knows of one worker that failed, once it has ended. `local_rank` counts
+/// within the agent's node.
 struct WorkerFailure {
   int local_rank = 0;
   int pid = 0;
@@ -82,10 +83,17 @@ struct Join {
 struct Started {
   RoundNumber round = 0;
 };
-/// A worker of the round ended other than by exit 0. One message for the first, more may follow.
+/// A worker of the round failed by itself: what is known at once. One message for the first, more
+/// may follow; the evidence comes with Stopped.
 struct WorkerFailed {
   RoundNumber round = 0;
-  WorkerFailure failure;
+  int local_rank = 0;
+  int pid = 0;
+  ExitStatus exit;
+  std::chrono::nanoseconds ran_for{0};
+  std::chrono::nanoseconds at{0};  ///< since the start of the round on its node
+  std::string error;               ///< empty, or why the worker could not be started
+  std::string hang;                ///< empty, or how it hangs: then it still runs
 };
 /// All workers of the round ended with exit 0.
 struct WorkersDone {
@@ -118,12 +126,6 @@ using AgentMessage = std::variant<Join, Started, WorkerFailed, WorkersDone, Stop
 // From the membership core to one agent
 // ------------------------------------------------------------------------
 
-/// What to do about one local worker in the new round.
-enum class WorkerDirective {
-  replace,  ///< start a new process
-  keep,     ///< the process of the last round goes on
-};
-
 /// A worker that failed, with its place in the job.
 struct FailedWorker {
   AgentId agent;
@@ -145,7 +147,6 @@ struct Round {
   int max_restarts = 0;
   std::string master_addr;
   std::uint16_t master_port = 0;
-  std::vector<WorkerDirective> workers;  ///< one for each local rank
   /// Of the round before, where a worker failed it; without last lines and stacks.
   std::optional<FailedWorker> last_culprit = std::nullopt;
 };

@@ -171,7 +171,10 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   if (timers_) timers_->worker_ended(pid);
   spdlog::info("round={} local_rank={} pid={} {}", state.round.number, local_rank, pid,
                describe(reaped->exit));
-  apply(state.group.exited(static_cast<int>(local_rank), reaped->exit, Clock::now(), reaped->used));
+  const GroupActions actions =
+      state.group.exited(static_cast<int>(local_rank), reaped->exit, Clock::now(), reaped->used);
+  if (actions.failed) tell_failure(static_cast<int>(local_rank));
+  apply(actions);
   reap_strangers();
 }
 

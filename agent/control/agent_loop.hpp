@@ -129,8 +129,9 @@ class Agent {
   void start_worker(RoundState& state, int local_rank, std::vector<OutputSource>& sources);
   void note_the_helpless(RoundState& state);
   void resume_suspended();
-  void apply(GroupActions actions);
-  bool keep_back(proto::WorkerFailure& failure);
+  void apply(const GroupActions& actions);
+  void tell_failure(int local_rank);
+  bool keep_back(proto::WorkerFailed& failure);
   void report_time_outs();
   void signal_workers(int signal);
   // The end of a round, in this order (round_end.cpp): its workers have ended, what they left is

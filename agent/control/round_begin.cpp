@@ -8,7 +8,6 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/control/agent_loop.hpp"
-#include "base/assert.hpp"
 #include "base/describe.hpp"
 #include "machine/cgroups/memory_kills.hpp"
 #include "machine/processes/exec_error.hpp"
@@ -43,9 +42,6 @@ void Agent::handle(proto::Round& round) {
   state.exits.resize(static_cast<std::size_t>(workers));
   std::vector<OutputSource> sources;
   for (int local_rank = 0; local_rank < workers && !state.group.stopping(); ++local_rank) {
-    DDPRUN_ASSERT(state.round.workers[static_cast<std::size_t>(local_rank)] ==
-                      proto::WorkerDirective::replace,
-                  "this version of the core replaces every worker");
     start_worker(state, local_rank, sources);
   }
   offer_store(state);
@@ -101,9 +97,11 @@ void Agent::start_worker(RoundState& state, int local_rank, std::vector<OutputSo
   auto process = starter_.start(state.round, local_rank, socket_ ? socket_->name() : "", sources);
   if (!process) {
     const std::string why = machine::explain_exec_error(process.error().value(), config_.file);
-    apply(state.group.not_started(
+    const GroupActions actions = state.group.not_started(
         local_rank, fmt::format("cannot execute {}: {}{}{}", config_.file,
-                                process.error().message(), why.empty() ? "" : "; ", why)));
+                                process.error().message(), why.empty() ? "" : "; ", why));
+    tell_failure(local_rank);
+    apply(actions);
     return;
   }
   state.group.started(local_rank, process->pid, Clock::now());
@@ -159,7 +157,7 @@ void Agent::resume_suspended() {
   }
 }
 
-void Agent::apply(GroupActions actions) {
+void Agent::apply(const GroupActions& actions) {
   RoundState& state = *round_;
   if (actions.signal == SIGKILL && !state.kill_deadline)
     state.kill_deadline = Clock::now() + config_.kill_timeout;
@@ -181,22 +179,29 @@ void Agent::apply(GroupActions actions) {
   }
   const bool waiting = state.group.deadline() && !state.group.ended();
   if (waiting && (leaving_ || state.group.killed())) count_down();
-  for (proto::WorkerFailure& failure : actions.failures) {
-    if (failure.pid > 0) {
-      const auto local_rank = static_cast<std::size_t>(failure.local_rank);
-      failure.ended_at = state.group.workers()[local_rank].ended_at - state.started_at;
-    }
-    if (keep_back(failure)) continue;
-    report_time_outs();
-    say(proto::WorkerFailed{state.round.number, std::move(failure)});
-  }
   if (state.group.ended()) report_time_outs();
   if (state.group.ended() && (actions.all_done || state.stop)) clear_round();
 }
 
+void Agent::tell_failure(int local_rank) {
+  const RoundState& state = *round_;
+  const WorkerRecord& worker = state.group.workers()[static_cast<std::size_t>(local_rank)];
+  proto::WorkerFailed failed;
+  failed.round = state.round.number;
+  failed.local_rank = local_rank;
+  failed.pid = worker.pid;
+  failed.exit = *worker.exit;
+  failed.ran_for = worker.ran_for;
+  if (worker.pid > 0) failed.at = worker.ended_at - state.started_at;
+  failed.error = worker.error;
+  if (keep_back(failed)) return;
+  report_time_outs();
+  say(std::move(failed));
+}
+
 /// A worker that has timed out waiting for its peers is not the cause. Before the others are
 /// stopped for it, their stacks may show which of them hangs.
-bool Agent::keep_back(proto::WorkerFailure& failure) {
+bool Agent::keep_back(proto::WorkerFailed& failure) {
   RoundState& state = *round_;
   if (leaving_ || state.stop || state.group.ended() || !output_) return false;
   const LineSigns signs = output_->signs(state.round.number, failure.local_rank);
@@ -209,8 +214,7 @@ bool Agent::keep_back(proto::WorkerFailure& failure) {
 }
 
 void Agent::report_time_outs() {
-  for (proto::WorkerFailure& failure : suspects_.stop())
-    say(proto::WorkerFailed{round_->round.number, std::move(failure)});
+  for (proto::WorkerFailed& failure : suspects_.stop()) say(std::move(failure));
 }
 
 /// Somebody waits for the job to end: says how long that may still take.

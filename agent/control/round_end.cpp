@@ -38,8 +38,15 @@ void Agent::on_hang(FoundHang found) {
   if (state.group.stopping() || state.hang) return;
   state.hang = std::move(found);
   const auto& worker = state.group.workers()[static_cast<std::size_t>(state.hang->local_rank)];
-  say(proto::WorkerFailed{state.round.number,
-                          failure_of(*state.hang, worker, state.started_at, Clock::now())});
+  const auto now = Clock::now();
+  proto::WorkerFailed failed;
+  failed.round = state.round.number;
+  failed.local_rank = state.hang->local_rank;
+  failed.pid = worker.pid;
+  failed.ran_for = now - worker.started_at;
+  failed.at = now - state.started_at;
+  failed.hang = state.hang->message;
+  say(std::move(failed));
 }
 
 /// All workers of the round have ended. What they have left is told to end where the workers ended

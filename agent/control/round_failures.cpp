@@ -103,21 +103,6 @@ std::optional<std::uint64_t> furthest_step(const ProgressPages& pages) {
   return furthest;
 }
 
-proto::WorkerFailure failure_of(const FoundHang& found, const WorkerRecord& worker,
-                                Clock::time_point round_started_at, Clock::time_point now) {
-  proto::WorkerFailure failure;
-  failure.local_rank = found.local_rank;
-  failure.pid = worker.pid;
-  failure.ran_for = now - worker.started_at;
-  failure.ended_at = now - round_started_at;
-  failure.evidence = {proto::EvidenceKind::hang, hung_at(found, round_started_at), found.message,
-                      ""};
-  failure.evidence.all_silent = found.all_silent;
-  failure.progress = found.progress;
-  failure.stacks = found.stacks;
-  return failure;
-}
-
 std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
   std::vector<proto::WorkerFailure> failures;
   for (std::size_t i = 0; i < ended.workers.size(); ++i) {

@@ -24,10 +24,6 @@ ProgressPages read_progress_pages(const AgentConfig& config, const proto::Round&
 /// None: no worker wrote a page.
 std::optional<std::uint64_t> furthest_step(const ProgressPages& pages);
 
-/// What is known of a worker that hangs while it still runs.
-proto::WorkerFailure failure_of(const FoundHang& found, const WorkerRecord& worker,
-                                Clock::time_point round_started_at, Clock::time_point now);
-
 /// What is known of a round whose workers have all ended. Everything is borrowed.
 struct EndedRound {
   const AgentConfig& config;

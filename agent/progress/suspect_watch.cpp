@@ -31,7 +31,7 @@ SuspectWatch::SuspectWatch(boost::asio::io_context& context, const AgentConfig& 
     : config_(config), handlers_(std::move(handlers)), timer_(context), taker_(context, user) {}
 
 void SuspectWatch::timed_out(const proto::Round& round, const WorkerGroup& group,
-                             proto::WorkerFailure failure) {
+                             proto::WorkerFailed failure) {
   const bool first = failures_.empty();
   failures_.push_back(std::move(failure));
   if (!first) return;
@@ -43,7 +43,7 @@ void SuspectWatch::timed_out(const proto::Round& round, const WorkerGroup& group
   });
 }
 
-std::vector<proto::WorkerFailure> SuspectWatch::stop() {
+std::vector<proto::WorkerFailed> SuspectWatch::stop() {
   ++number_;
   timer_.cancel();
   taker_.stop();

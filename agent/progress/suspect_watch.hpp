@@ -36,13 +36,13 @@ class SuspectWatch {
 
   /// A worker failed with the words of a time-out while others run. Round and group are borrowed
   /// until stop().
-  void timed_out(const proto::Round& round, const WorkerGroup& group, proto::WorkerFailure failure);
+  void timed_out(const proto::Round& round, const WorkerGroup& group, proto::WorkerFailed failure);
 
   /// A failure is kept back.
   [[nodiscard]] bool waiting() const { return !failures_.empty(); }
 
   /// Ends everything, helper programs included, and gives the failures that were kept back.
-  std::vector<proto::WorkerFailure> stop();
+  std::vector<proto::WorkerFailed> stop();
 
   /// Of the round, by local rank. Kept until forget().
   [[nodiscard]] const std::map<int, std::vector<std::string>>& stacks() const { return stacks_; }
@@ -67,7 +67,7 @@ class SuspectWatch {
 
   const proto::Round* round_ = nullptr;
   const WorkerGroup* group_ = nullptr;
-  std::vector<proto::WorkerFailure> failures_;
+  std::vector<proto::WorkerFailed> failures_;
   std::vector<int> suspects_;  // local ranks, still to be looked at
   Clock::time_point deadline_;
   std::map<int, std::vector<std::string>> stacks_;

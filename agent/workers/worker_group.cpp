@@ -23,12 +23,8 @@ GroupActions WorkerGroup::not_started(int local_rank, const std::string& error) 
   worker.exit = ExitStatus{false, 126, false};
   --live_;
   GroupActions actions;
-  proto::WorkerFailure failure;
-  failure.local_rank = local_rank;
-  failure.exit = *worker.exit;
-  failure.error = error;
-  actions.failures.push_back(std::move(failure));
-  return end_if_empty(std::move(actions));
+  actions.failed = true;
+  return end_if_empty(actions);
 }
 
 GroupActions WorkerGroup::exited(int local_rank, ExitStatus exit, Clock::time_point now,
@@ -43,15 +39,8 @@ GroupActions WorkerGroup::exited(int local_rank, ExitStatus exit, Clock::time_po
   worker.killed_by_us = killed();
   --live_;
   GroupActions actions;
-  if (!exit.success() && !stopping()) {
-    proto::WorkerFailure failure;
-    failure.local_rank = local_rank;
-    failure.pid = worker.pid;
-    failure.exit = exit;
-    failure.ran_for = worker.ran_for;
-    actions.failures.push_back(std::move(failure));
-  }
-  return end_if_empty(std::move(actions));
+  actions.failed = !exit.success() && !stopping();
+  return end_if_empty(actions);
 }
 
 GroupActions WorkerGroup::end_if_empty(GroupActions actions) {
@@ -102,7 +91,6 @@ GroupActions WorkerGroup::deadline_passed(Clock::time_point now) {
 }
 
 GroupActions WorkerGroup::give_up(Clock::time_point now) {
-  GroupActions actions;
   for (WorkerRecord& worker : workers_) {
     if (worker.exit || worker.pid <= 0) continue;
     worker.exit = ExitStatus{true, SIGKILL, false};
@@ -111,8 +99,7 @@ GroupActions WorkerGroup::give_up(Clock::time_point now) {
     worker.stopped_by_us = worker.killed_by_us = true;
   }
   live_ = 0;
-  actions.stuck = true;
-  return end_if_empty(std::move(actions));
+  return end_if_empty({});
 }
 
 }  // namespace ddprun::agent

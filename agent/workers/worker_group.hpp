@@ -5,22 +5,21 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "proto/membership_messages.hpp"
+#include "base/exit_status.hpp"
 
 namespace ddprun::agent {
 
 using Clock = std::chrono::steady_clock;
 
-/// What the shell around the group must do, in order.
+/// What follows for the one who runs the group, in order.
 struct GroupActions {
-  int signal = 0;  ///< send this to every live worker's process group; 0: nothing
-  std::vector<proto::WorkerFailure>
-      failures;           ///< tell the membership core: each is a worker that failed by itself
+  int signal = 0;         ///< send this to every live worker's process group; 0: nothing
+  bool failed = false;    ///< tell the membership core: the worker failed by itself
   bool all_done = false;  ///< tell it: every worker ended with exit code 0
   bool ended = false;     ///< no worker is left; what they left behind can go
-  bool stuck = false;     ///< some do not die of SIGKILL; they count as ended
 };
 
 /// The end of one worker, for the report.

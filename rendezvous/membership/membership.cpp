@@ -39,6 +39,20 @@ Finished outcome_of(const proto::Leave& leave) {
   return finished;
 }
 
+/// What stands for a failure until its evidence comes.
+proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed) {
+  proto::WorkerFailure failure;
+  failure.local_rank = failed.local_rank;
+  failure.pid = failed.pid;
+  failure.exit = failed.exit;
+  failure.ran_for = failed.ran_for;
+  failure.ended_at = failed.at;
+  failure.error = failed.error;
+  if (!failed.hang.empty())
+    failure.evidence = {proto::EvidenceKind::hang, failed.at, failed.hang, ""};
+  return failure;
+}
+
 }  // namespace
 
 // Rows: forming, running, stopping, finished. Columns: EventKind. A hole would not compile into a
@@ -158,11 +172,12 @@ void Membership::fail_running(Context& context) {
   const auto found = members_.find(context.agent);
   if (found == members_.end() || !in_round(found->second) || failed.round + 1 != next_round_)
     return;
-  add_failures(context.agent, found->second, {failed.failure});
+  const proto::WorkerFailure failure = without_evidence(failed);
+  add_failures(context.agent, found->second, {failure});
   failed_at_ = context.now;
   // Which worker is the culprit, and whether there is another round, is decided when all have
   // stopped and reported what they saw. That there can't be one is known now.
-  stop_round(context, fmt::format("rank {} {}", failed_.front().rank, describe(failed.failure)),
+  stop_round(context, fmt::format("rank {} {}", failed_.front().rank, describe(failure)),
              !policy_.budget_left(context.now));
 }
 

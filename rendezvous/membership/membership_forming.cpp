@@ -76,8 +76,6 @@ void Membership::form(Context& context) {
     round.max_restarts = settings_.restart.max_restarts;
     round.master_addr = first.store_addr;
     round.master_port = first.store_port;
-    round.workers.assign(static_cast<std::size_t>(member.join.local_world_size),
-                         proto::WorkerDirective::replace);
     round.last_culprit = last_culprit_;
     first_rank += member.join.local_world_size;
     role_ranks[member.join.role] += member.join.local_world_size;

@@ -13,6 +13,16 @@ using rdzv::Membership;
 using test::nodes;
 using test::Script;
 
+namespace {
+
+proto::WorkerFailed failed_in(proto::RoundNumber round) {
+  proto::WorkerFailed failed;
+  failed.round = round;
+  return failed;
+}
+
+}  // namespace
+
 TEST_CASE("one member forms a round at once, and the job ends when its workers are done") {
   Script job(nodes(1, 1));
   job.join("a", 4);
@@ -24,7 +34,6 @@ TEST_CASE("one member forms a round at once, and the job ends when its workers a
   CHECK(round.first_rank == 0);
   CHECK(round.master_addr == "a");
   CHECK(round.master_port == 1000);
-  CHECK(round.workers == std::vector<proto::WorkerDirective>(4, proto::WorkerDirective::replace));
   job.done("a");
   CHECK(job.membership.state() == JobState::finished);
   CHECK(job.finished("a").outcome == proto::Finished::Outcome::succeeded);
@@ -129,12 +138,37 @@ TEST_CASE("the restart budget is counted once for the job and then used up") {
 TEST_CASE("a worker that cannot be started is not tried again") {
   Script job(nodes(1, 1, 5));
   job.join("a", 1);
-  proto::WorkerFailure failure;
-  failure.error = "No such file or directory";
-  job.say("a", proto::WorkerFailed{0, failure});
+  proto::WorkerFailed failed;
+  failed.error = "No such file or directory";
+  job.say("a", failed);
   job.stopped("a");
   CHECK(job.membership.restart_count() == 0);
   CHECK(job.finished("a").no_restart.find("cannot be started") != std::string::npos);
+}
+
+TEST_CASE("a failure whose evidence never comes is judged by what was known at once") {
+  Script job(nodes(1, 2, 0));
+  job.join("a", 2);
+  job.join("b", 2);
+  proto::WorkerFailed failed = failed_in(0);
+  failed.pid = 77;
+  failed.at = 3s;
+  std::string reason;
+  SECTION("its end") {
+    failed.exit = {false, 7, false};
+    reason = "rank 2 exited with code 7 after 3.0 s";
+  }
+  SECTION("a hang") {
+    failed.hang = "at step 5, silent for 60 s";
+    reason = "rank 2 hangs: at step 5, silent for 60 s";
+  }
+  job.say("b", failed);
+  CHECK(job.stop("a").reason == reason);
+  job.lose("b");
+  job.stopped("a");
+  REQUIRE(job.finished("a").verdict.has_value());
+  CHECK(job.finished("a").reason == reason);
+  CHECK(job.finished("a").verdict->culprit.failure.pid == 77);
 }
 
 TEST_CASE("the culprit is judged when all have stopped and said what they saw") {
@@ -277,7 +311,7 @@ TEST_CASE("messages about an old round are ignored") {
   job.stopped("a");
   job.join("a", 2);
   job.say("a", proto::WorkersDone{0});
-  job.say("a", proto::WorkerFailed{0, {}});
+  job.say("a", failed_in(0));
   job.say("a", proto::Stopped{0, {}});
   CHECK(job.membership.state() == JobState::running);
   CHECK(job.membership.restart_count() == 1);
@@ -329,7 +363,7 @@ TEST_CASE("any history of events keeps the invariants, and ends when the agents 
           job.say(agent, proto::Started{round});
           break;
         case 3:
-          job.say(agent, proto::WorkerFailed{round, {}});
+          job.say(agent, failed_in(round));
           break;
         case 4:
           job.say(agent, proto::WorkersDone{round});

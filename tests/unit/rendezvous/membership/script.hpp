@@ -29,11 +29,12 @@ class Script {
     say(agent, join);
   }
   void fail(const std::string& agent, int local_rank, ExitStatus exit = {true, 9, false}) {
-    proto::WorkerFailure failure;
-    failure.local_rank = local_rank;
-    failure.exit = exit;
-    failure.ran_for = failure.ended_at = 2500ms;
-    say(agent, proto::WorkerFailed{round(agent).number, failure});
+    proto::WorkerFailed failed;
+    failed.round = round(agent).number;
+    failed.local_rank = local_rank;
+    failed.exit = exit;
+    failed.ran_for = failed.at = 2500ms;
+    say(agent, failed);
   }
   void done(const std::string& agent) { say(agent, proto::WorkersDone{round(agent).number}); }
   void stopped(const std::string& agent) { say(agent, proto::Stopped{round(agent).number, {}}); }
