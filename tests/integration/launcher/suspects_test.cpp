@@ -2,6 +2,8 @@
 #include <csignal>
 #include <thread>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/integration/launcher/watched_job.hpp"
 #include "tests/support/skip.hpp"
 

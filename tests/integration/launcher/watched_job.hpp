@@ -7,22 +7,24 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "tests/integration/launcher/script_job.hpp"
 
 namespace ddprun::test {
 
-/// With its report.
+/// With its report. A template, so that only the tests need the whole of JSON.
+template <class Json = nlohmann::json>
 struct WatchedJob {
   ChildResult job;
-  nlohmann::json report;
+  Json report;
 };
 
-inline WatchedJob run_watched(const std::vector<std::string>& options, const std::string& script,
-                              const std::string& path = "") {
+template <class Json = nlohmann::json>
+WatchedJob<Json> run_watched(const std::vector<std::string>& options, const std::string& script,
+                             const std::string& path = "") {
   auto [job, report] = run_script(options, script, path);
-  return {std::move(job), nlohmann::json::parse(report)};
+  return {std::move(job), Json::parse(report)};
 }
 
 /// A program that takes the place of a debugger, in a folder of its own.

@@ -13,7 +13,6 @@
 using namespace ddprun;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
-using nlohmann::json;
 
 namespace {
 
@@ -39,18 +38,18 @@ TEST_CASE("the culprit's error file is copied with its exit code") {
   const auto copy =
       launcher::error_file_copy(failed({false, 3, false}, {{0, "{}"}, {1, kError}}), kEndOfJob);
   REQUIRE(copy.has_value());
-  auto expected = json::parse(kError);
+  auto expected = nlohmann::json::parse(kError);
   expected["message"]["errorCode"] = 3;
-  CHECK(json::parse(*copy) == expected);
+  CHECK(nlohmann::json::parse(*copy) == expected);
 }
 
 TEST_CASE("a signal is a negative code, and a message that is a text has none") {
   const auto killed =
       launcher::error_file_copy(failed({true, SIGKILL, false}, {{1, kError}}), kEndOfJob);
-  CHECK(json::parse(*killed)["message"]["errorCode"] == -9);
+  CHECK(nlohmann::json::parse(*killed)["message"]["errorCode"] == -9);
   const auto text = launcher::error_file_copy(
       failed({false, 3, false}, {{1, R"({"message": "bad lr"})"}}), kEndOfJob);
-  CHECK(json::parse(*text) == json{{"message", "bad lr"}});
+  CHECK(nlohmann::json::parse(*text) == nlohmann::json{{"message", "bad lr"}});
 }
 
 TEST_CASE("nothing is copied after a success, or of a culprit that left no error file") {
@@ -63,7 +62,7 @@ TEST_CASE("an end that is no worker's fault is recorded as torch records an exce
   agent::AgentResult result;
   result.finished.outcome = proto::Finished::Outcome::cancelled;
   result.finished.reason = "stopped by SIGTERM";
-  const auto recorded = json::parse(*launcher::error_file_copy(result, kEndOfJob));
+  const auto recorded = nlohmann::json::parse(*launcher::error_file_copy(result, kEndOfJob));
   CHECK(recorded["message"]["message"] == "ddprun: stopped by SIGTERM");
   CHECK(recorded["message"]["extraInfo"]["timestamp"] == "1767225600");
 }
