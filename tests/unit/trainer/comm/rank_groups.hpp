@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/trainer/comm/fake_communicator.hpp"
 #include "tests/unit/trainer/comm/memory_exchange.hpp"
-#include "trainer/comm/fake_communicator.hpp"
 #include "trainer/comm/make_communicator.hpp"
 
 namespace ddprun::trainer::test {

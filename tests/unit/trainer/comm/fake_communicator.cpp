@@ -1,4 +1,4 @@
-#include "trainer/comm/fake_communicator.hpp"
+#include "tests/unit/trainer/comm/fake_communicator.hpp"
 
 #include <fmt/format.h>
 
