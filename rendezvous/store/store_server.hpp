@@ -40,7 +40,6 @@ class StoreServer {
   [[nodiscard]] std::uint16_t port() const;
   /// From any thread.
   [[nodiscard]] StoreCounters counters() const;
-  [[nodiscard]] std::uint64_t refused_clients() const { return counters().refused_clients; }
 
  private:
   class Impl;

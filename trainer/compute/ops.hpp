@@ -36,13 +36,6 @@ struct Add {
   }
 };
 
-struct AddBias {
-  template <class T>
-  DDPRUN_HOST_DEVICE void operator()(T& value, float bias) const {
-    store(value, load(value) + bias);
-  }
-};
-
 /// Master to shadow: the copy of a parameter that layers of half precision read.
 struct CastShadow {
   template <class T>

@@ -37,14 +37,6 @@ __global__ void add_kernel(const T* a, const T* b, T* sum, std::size_t count) {
   for (std::size_t i = first_element(); i < count; i += all_threads()) Add{}(sum[i], a[i], b[i]);
 }
 
-/// values: rows x channels, one bias per channel.
-template <class T>
-__global__ void add_bias_kernel(T* values, const float* bias, int channels, std::size_t count) {
-  for (std::size_t i = first_element(); i < count; i += all_threads()) {
-    AddBias{}(values[i], bias[i % static_cast<std::size_t>(channels)]);
-  }
-}
-
 template <class T>
 __global__ void cast_shadow_kernel(const float* master, T* shadow, std::size_t count) {
   for (std::size_t i = first_element(); i < count; i += all_threads()) {
@@ -115,7 +107,6 @@ __global__ void philox_kernel(std::uint32_t key0, std::uint32_t key1, std::uint3
   template __global__ void relu_forward_kernel<T>(const T*, T*, std::size_t);            \
   template __global__ void relu_backward_kernel<T>(const T*, const T*, T*, std::size_t); \
   template __global__ void add_kernel<T>(const T*, const T*, T*, std::size_t);           \
-  template __global__ void add_bias_kernel<T>(T*, const float*, int, std::size_t);       \
   template __global__ void cast_shadow_kernel<T>(const float*, T*, std::size_t);         \
   template __global__ void softmax_cross_entropy_kernel<T>(                              \
       const T*, int, const std::int32_t*, const StepState*, float, T*, RowResult*, std::size_t);

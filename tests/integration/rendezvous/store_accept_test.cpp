@@ -164,7 +164,7 @@ TEST_CASE("a client that never says hello is closed at the deadline") {
   CHECK(silent.closed());
   CHECK(half.closed());
   CHECK(good.key_count(soon()).value() == 0);
-  CHECK(served.server.refused_clients() == 2);
+  CHECK(served.server.counters().refused_clients == 2);
   for (const std::string& line : served.warnings())
     CHECK(line.find("it sent no whole request within 0.03 s") != std::string::npos);
   // Whoever has said hello may be silent for as long as it likes.

@@ -201,7 +201,7 @@ TEST_CASE("requests over the store's limits are not sent") {
             .error() == Errc::too_large);
   CHECK(client.set(std::string(8191, 'k'), std::string(8 << 20, 'v'), soon()));
   CHECK(client.key_count(soon()).value() == 1);
-  CHECK(server.refused_clients() == 0);
+  CHECK(server.counters().refused_clients == 0);
 }
 
 TEST_CASE("a request that the store does not like ends the connection") {

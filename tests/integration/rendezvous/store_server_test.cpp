@@ -157,7 +157,7 @@ TEST_CASE("rude clients are closed with one line each, and nobody else notices")
   // The line is written behind the close, on the server's thread; an answer to a later request says
   // it is done.
   CHECK(good.get("k", soon()).value() == "v");
-  CHECK(served.server.refused_clients() == rude.size());
+  CHECK(served.server.counters().refused_clients == rude.size());
   const auto lines = served.warnings();
   REQUIRE(lines.size() == rude.size());
   for (const std::string& line : lines) CHECK(line.find("store: closed client 127.0.0.1:") == 0);
@@ -264,7 +264,7 @@ TEST_CASE("a client that leaves while it waits is forgotten") {
   }
   CHECK(good.set("never", "", soon()));
   CHECK(good.get("never", soon()).value().empty());
-  CHECK(served.server.refused_clients() == 0);
+  CHECK(served.server.counters().refused_clients == 0);
 }
 
 TEST_CASE("clients that come and go leave no descriptor behind") {

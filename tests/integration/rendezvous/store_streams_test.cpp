@@ -130,7 +130,7 @@ TEST_CASE(
         REQUIRE(*sum == ++asked);
         REQUIRE(allocated_bytes() < kMemoryMax);
       }
-      refused += server.refused_clients();
+      refused += server.counters().refused_clients;
     }
     if (after_first_server == 0) after_first_server = allocated_bytes();
   }

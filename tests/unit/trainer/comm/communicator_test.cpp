@@ -7,7 +7,6 @@
 
 #include "tests/unit/trainer/comm/rank_groups.hpp"
 #include "tests/unit/trainer/comm/tree_reference.hpp"
-#include "trainer/comm/shard_gather.hpp"
 #include "trainer/comm/shm_group.hpp"
 #include "trainer/comm/shm_layout.hpp"
 
@@ -74,24 +73,6 @@ TEST_CASE("broadcast, all_gather and barrier mix in any order and size") {
   });
   CHECK(mistakes.empty());
   CHECK(problems.all() == std::vector<std::string>{});
-}
-
-TEST_CASE("values gathered by shard come in shard order for every world size") {
-  const GroupKind kind = GENERATE(GroupKind::fake, GroupKind::shared_memory);
-  for (int world = 1; world <= 5; ++world) {
-    Problems problems;
-    run_group({kind, world, 5, 16, 2}, [&](Communicator& communicator) {
-      const ShardRun run = shard_run(5, world, communicator.rank());
-      std::vector<double> mine;
-      for (int shard = run.first; shard < run.first + run.count; ++shard)
-        mine.push_back(0.5 + shard);
-      std::vector<double> all;
-      const CommResult result = gather_shards<double>(communicator, 5, mine, all, soon());
-      problems.expect(result.ok() && all == std::vector<double>{0.5, 1.5, 2.5, 3.5, 4.5},
-                      communicator, "other values");
-    });
-    CHECK(problems.all() == std::vector<std::string>{});
-  }
 }
 
 TEST_CASE("no rank passes a barrier before all have entered it") {
