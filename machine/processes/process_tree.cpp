@@ -1,41 +1,30 @@
 #include "machine/processes/process_tree.hpp"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include "base/process_stat.hpp"
+#include "base/small_file.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::machine {
 namespace {
 
-// Reads a small file of /proc; empty when the process is gone.
-std::string read_proc(const char* directory, const char* name) {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%s/%s", directory, name);
-  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
-  if (!fd) return {};
-  std::array<char, 4096> buffer{};
-  const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
-  return n > 0 ? std::string(buffer.data(), static_cast<std::size_t>(n)) : std::string();
-}
-
+/// Empty when the process is gone.
 std::string read_proc(pid_t pid, const char* name) {
-  return read_proc(std::to_string(pid).c_str(), name);
+  return read_small_file("/proc/" + std::to_string(pid) + "/" + name).value_or("");
 }
 
 /// The process's pid in each pid namespace that it is in, from /proc's to its own.
@@ -78,10 +67,10 @@ ProcessList list_processes() {
     pid_t pid = 0;
     const char* end = entry->d_name + std::strlen(entry->d_name);
     if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
-    ProcessEntry process = parse_stat(read_proc(entry->d_name, "stat"));
+    const auto stat = read_process_stat(pid);
     // A process whose first thread has ended looks like a zombie while its other threads run.
-    const bool dead = (process.state == 'Z' && process.threads < 2) || process.state == 'X';
-    if (process.pid == pid && !dead) list.entries.push_back(std::move(process));
+    if (!stat || (stat->state == 'Z' && stat->threads < 2) || stat->state == 'X') continue;
+    list.entries.push_back({pid, stat->parent, stat->state, stat->name, pid});
   }
   return list;
 }
@@ -121,21 +110,6 @@ const char* meaning_of(char state) {
 
 }  // namespace
 
-ProcessEntry parse_stat(const std::string& line) {
-  ProcessEntry entry;
-  const std::size_t name = line.find('(');
-  const std::size_t after_name = line.rfind(')');  // the name itself may contain ')'
-  if (name == std::string::npos || after_name == std::string::npos || after_name < name) return {};
-  const int read =
-      std::sscanf(line.c_str() + after_name + 1,
-                  " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d",
-                  &entry.state, &entry.parent, &entry.threads);
-  if (read < 2) return {};
-  entry.pid = entry.in_proc = std::atoi(line.c_str());
-  entry.name = line.substr(name + 1, after_name - name - 1);
-  return entry;
-}
-
 std::vector<ProcessEntry> descendants_of(const std::vector<ProcessEntry>& all, pid_t root) {
   std::vector<ProcessEntry> found;
   std::vector<pid_t> parents{root};
@@ -174,25 +148,19 @@ bool signal_process(const ProcessEntry& entry, int signal) {
   const bool no_pidfds = !pidfd && errno == ENOSYS;
   if (!pidfd && !no_pidfds) return false;
   // The process that the pidfd names is the one we meant if it still has that parent.
-  const ProcessEntry now = parse_stat(read_proc(entry.in_proc, "stat"));
+  const auto now = read_process_stat(entry.in_proc);
   const bool comparable = entry.in_proc == entry.pid;
-  if (now.name != entry.name || (comparable && now.parent != entry.parent)) return false;
+  if (!now || now->name != entry.name || (comparable && now->parent != entry.parent)) return false;
   if (no_pidfds) return kill(entry.pid, signal) == 0;
   return syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }
 
 ChildCondition condition_of(pid_t pid) {
   // The kernel's PF_EXITING, PF_POSTCOREDUMP, PF_DUMPCORE and PF_SIGNALED.
-  constexpr unsigned long kDying = 0x4 | 0x8 | 0x200 | 0x400;
-  const std::string line = read_proc(pid, "stat");
-  const std::size_t after_name = line.rfind(')');
-  char state = '?';
-  unsigned long flags = 0;
-  if (after_name == std::string::npos ||
-      std::sscanf(line.c_str() + after_name + 1, " %c %*d %*d %*d %*d %*d %lu", &state, &flags) !=
-          2)
-    return {};
-  return {(flags & kDying) != 0, state == 'T'};
+  constexpr unsigned kDying = 0x4 | 0x8 | 0x200 | 0x400;
+  const auto stat = read_process_stat(pid);
+  if (!stat) return {};
+  return {(stat->flags & kDying) != 0, stat->state == 'T'};
 }
 
 std::string name_of(const ProcessEntry& entry) {

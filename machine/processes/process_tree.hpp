@@ -11,14 +11,10 @@ namespace ddprun::machine {
 struct ProcessEntry {
   pid_t pid = -1;
   pid_t parent = -1;
-  char state = '?';    ///< as in /proc/PID/stat: R, S, D, T, Z, ...
+  char state = '?';    ///< as in ProcessStat
   std::string name;    ///< comm, at most 15 bytes
-  int threads = 1;     ///< 0 or 1 of a zombie, unless only its first thread has ended
   pid_t in_proc = -1;  ///< its pid in /proc, which in a container may be that of another namespace
 };
-
-/// One line of /proc/PID/stat; an entry with pid -1 when it is not one. Pure.
-ProcessEntry parse_stat(const std::string& line);
 
 /// Those below `root`, which is not among them, parents before their children. Pure.
 std::vector<ProcessEntry> descendants_of(const std::vector<ProcessEntry>& all, pid_t root);

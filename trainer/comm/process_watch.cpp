@@ -5,48 +5,20 @@
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
-#include <sstream>
+
+#include "base/process_stat.hpp"
+#include "base/small_file.hpp"
 
 namespace ddprun::trainer {
-namespace {
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::optional<ProcessStat> read_stat(pid_t pid) {
-  return parse_process_stat(read_text("/proc/" + std::to_string(pid) + "/stat"));
-}
-
-}  // namespace
-
-std::optional<ProcessStat> parse_process_stat(const std::string& text) {
-  // The second field is the command in parentheses and may hold anything, parentheses and spaces
-  // included.
-  const std::size_t command_end = text.rfind(')');
-  if (command_end == std::string::npos) return std::nullopt;
-  std::istringstream fields(text.substr(command_end + 1));
-  ProcessStat stat;
-  if (!(fields >> stat.state)) return std::nullopt;
-  std::string skipped;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
-  if (!(fields >> stat.start_time)) return std::nullopt;
-  return stat;
-}
-
 ProcessIdentity own_identity() {
   ProcessIdentity identity;
-  identity.boot_id = read_text("/proc/sys/kernel/random/boot_id");
+  identity.boot_id = read_small_file("/proc/sys/kernel/random/boot_id").value_or("");
   while (!identity.boot_id.empty() && identity.boot_id.back() == '\n') identity.boot_id.pop_back();
   std::array<char, 64> link{};
   const ssize_t length = ::readlink("/proc/self/ns/pid", link.data(), link.size());
   if (length > 0) identity.pid_namespace.assign(link.data(), static_cast<std::size_t>(length));
   identity.pid = ::getpid();
-  if (const auto stat = read_stat(identity.pid)) identity.start_time = stat->start_time;
+  if (const auto stat = read_process_stat(identity.pid)) identity.start_time = stat->start_time;
   return identity;
 }
 
@@ -57,7 +29,7 @@ ProcessWatch::ProcessWatch(const ProcessIdentity& identity)
 #endif
   // The descriptor names the process that has the number now: it is of use only if that is still
   // the one we mean.
-  const auto stat = read_stat(pid_);
+  const auto stat = read_process_stat(pid_);
   gone_ = !stat || stat->start_time != start_time_;
 }
 
@@ -67,7 +39,7 @@ bool ProcessWatch::alive() const {
     pollfd ended{pidfd_.get(), POLLIN, 0};
     return ::poll(&ended, 1, 0) <= 0;  // an interrupted call says nothing
   }
-  const auto stat = read_stat(pid_);
+  const auto stat = read_process_stat(pid_);
   return stat && stat->start_time == start_time_ && stat->state != 'Z' && stat->state != 'X';
 }
 

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/unique_handle.hpp"
@@ -21,14 +20,6 @@ struct ProcessIdentity {
 };
 
 ProcessIdentity own_identity();
-
-/// State and start time of a process, from the text of /proc/PID/stat; nothing when it is not such
-/// a text. Pure.
-struct ProcessStat {
-  char state = '?';
-  std::uint64_t start_time = 0;
-};
-std::optional<ProcessStat> parse_process_stat(const std::string& text);
 
 /// Watches one process through its pidfd; where the kernel has none, through /proc.
 class ProcessWatch {

@@ -42,27 +42,9 @@ bool refuse_clone3() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-machine::ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", 1, pid}; }
+machine::ProcessEntry entry(pid_t pid, pid_t parent) { return {pid, parent, 'S', "name", pid}; }
 
 }  // namespace
-
-TEST_CASE("a line of proc stat is read whatever the name contains") {
-  const auto plain = machine::parse_stat("77 (python3) S 12 77 77 0 -1");
-  CHECK(plain.pid == 77);
-  CHECK(plain.parent == 12);
-  CHECK(plain.state == 'S');
-  CHECK(plain.name == "python3");
-  const auto odd = machine::parse_stat("5 (a) R 1 (b)) D 3 5 5");
-  CHECK(odd.parent == 3);
-  CHECK(odd.state == 'D');
-  CHECK(odd.name == "a) R 1 (b)");
-  const auto leader =
-      machine::parse_stat("9 (t) Z 1 9 9 0 -1 4228360 0 0 0 0 0 0 0 0 20 0 2 0 100 0 0");
-  CHECK(leader.state == 'Z');
-  CHECK(leader.threads == 2);  // its first thread has ended, another runs
-  for (const char* garbage : {"", "77", "77 (", ")(", "77 (x)", "77 (x) S", "77 (x) S x"})
-    CHECK(machine::parse_stat(garbage).pid == -1);
-}
 
 TEST_CASE("descendants come parents first and circles end") {
   const std::vector<machine::ProcessEntry> all = {entry(1, 0),   entry(30, 20), entry(20, 10),
@@ -93,14 +75,14 @@ TEST_CASE("our own children are found and named") {
   CHECK(waitpid(child, nullptr, 0) == child);
 }
 
-TEST_CASE("nobody is signalled who is not whom we meant") {
-  // Our parent is not below us, and its parent is not who this entry says.
-  machine::ProcessEntry stranger{getppid(), 1'000'000, 'S', "nobody", 1, getppid()};
+TEST_CASE("a process that is not the one we meant is not signalled") {
+  // Our parent is not below us, and its parent is another than this entry names.
+  machine::ProcessEntry stranger{getppid(), 1'000'000, 'S', "nobody", getppid()};
   CHECK_FALSE(machine::signal_process(stranger, 0));
-  CHECK_FALSE(machine::signal_process({1'999'999'999, 5, 'S', "none", 1, 1'999'999'999}, 0));
+  CHECK_FALSE(machine::signal_process({1'999'999'999, 5, 'S', "none", 1'999'999'999}, 0));
 }
 
-TEST_CASE("who cannot be killed is told when the deadline has passed") {
+TEST_CASE("what cannot be killed is named when the deadline has passed") {
   sigset_t chld;
   sigset_t before;
   sigemptyset(&chld);

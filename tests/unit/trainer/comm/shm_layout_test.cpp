@@ -59,16 +59,6 @@ TEST_CASE("an announcement is read back as it was written, and other text is not
   }
 }
 
-TEST_CASE("the state of a process is read whatever its command is called") {
-  const auto stat = parse_process_stat(
-      "12 (a ) b) (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20\n");
-  REQUIRE(stat.has_value());
-  CHECK(stat->state == 'S');
-  CHECK(stat->start_time == 4711);
-  CHECK_FALSE(parse_process_stat(""));
-  CHECK_FALSE(parse_process_stat("12 (a) S 1 2"));
-}
-
 TEST_CASE("a process is alive only under the start time it was announced with") {
   ProcessIdentity identity = own_identity();
   CHECK(ProcessWatch(identity).alive());
