@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <ctime>
 
 #include <fmt/format.h>
 
@@ -29,6 +30,17 @@ std::string describe(std::chrono::nanoseconds duration) {
   const auto s = ms / 1000;
   if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
   return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+}
+
+std::string describe(std::chrono::system_clock::time_point time) {
+  const auto whole = std::chrono::floor<std::chrono::seconds>(time);
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(whole);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  return fmt::format("{}.{:03}Z", text,
+                     std::chrono::floor<std::chrono::milliseconds>(time - whole).count());
 }
 
 std::string describe_bytes(std::uint64_t bytes) {

@@ -18,6 +18,9 @@ std::string describe(const ExitStatus& exit);
 /// "12 ms", "3.2 s", "2 min 5 s".
 std::string describe(std::chrono::nanoseconds duration);
 
+/// In UTC: "2026-01-31T12:00:00.123Z".
+std::string describe(std::chrono::system_clock::time_point time);
+
 /// "912 KiB", "12.4 GiB".
 std::string describe_bytes(std::uint64_t bytes);
 

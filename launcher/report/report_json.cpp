@@ -1,10 +1,9 @@
 #include "launcher/report/report_json.hpp"
 
-#include <ctime>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/describe.hpp"
 #include "base/version.hpp"
 #include "launcher/report/report_hints.hpp"
 #include "rendezvous/membership/verdict.hpp"
@@ -17,18 +16,6 @@ using Json = nlohmann::ordered_json;
 
 double in_seconds(std::chrono::nanoseconds duration) {
   return static_cast<double>(duration.count()) / 1e9;
-}
-
-/// `2026-11-21T20:15:30.123Z`
-std::string utc(std::chrono::system_clock::time_point time) {
-  const auto whole = std::chrono::floor<std::chrono::seconds>(time);
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(whole);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time - whole).count();
-  return fmt::format("{}.{:03}Z", text, ms);
 }
 
 /// How a worker ended; goes on in `json`.
@@ -52,7 +39,7 @@ Json worker_json(const proto::FailedWorker& worker, const agent::AgentResult& re
     // The clock of the workers' times is monotonic: the last round's start ties it to the wall.
     const auto since = result.workers[local].ended_at - result.workers[local].started_at;
     json["ran_for_seconds"] = in_seconds(since);
-    json["started"] = utc(result.started);
+    json["started"] = describe(result.started);
     json["ended_seconds"] = in_seconds(failure.ended_at);
   }
   if (!ran) json["error"] = failure.error;
@@ -112,7 +99,7 @@ Json culprit_json(const proto::FailedWorker& worker) {
 Json round_json(const agent::RoundSummary& round) {
   Json json = {{"number", round.number},
                {"restart_count", round.restart_count},
-               {"started", utc(round.started)},
+               {"started", describe(round.started)},
                {"lasted_seconds", in_seconds(round.lasted)}};
   if (round.furthest_step) json["furthest_step"] = *round.furthest_step;
   json["end"] = round.end;
@@ -158,9 +145,10 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["cwd"] = facts.folder;
   json["host"] = result.node_name;
   json["world_size"] = result.world_size;
-  json["started"] = utc(result.job_started);
-  json["ended"] = utc(result.job_started +
-                      std::chrono::round<std::chrono::system_clock::duration>(result.job_lasted));
+  json["started"] = describe(result.job_started);
+  json["ended"] =
+      describe(result.job_started +
+               std::chrono::round<std::chrono::system_clock::duration>(result.job_lasted));
   json["culprit"] =
       finished.verdict ? worker_json(finished.verdict->culprit, result) : Json(nullptr);
   const auto verdict = finished.verdict.value_or(proto::Verdict{});

@@ -10,12 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/describe.hpp"
 #include "base/unique_handle.hpp"
 #include "base/version.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
@@ -31,25 +31,13 @@ using Clock = std::chrono::steady_clock;
 constexpr int kFlushRetryMs = 100;
 constexpr std::array<const char*, 3> kLevelNames = {"error", "warning", "info"};
 
-/// "2026-01-31T12:00:00.123Z"
-std::string time_text() {
-  const auto now =
-      std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900,
-                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
-                     now.time_since_epoch().count() % 1000);
-}
-
 class DaemonLog {
  public:
   explicit DaemonLog(LogLevel level) : level_(level) {}
   /// From any thread.
   void say(LogLevel level, const std::string& line) {
     if (level > level_) return;
-    lines.push(fmt::format("{} rdzvd {}: {}", time_text(),
+    lines.push(fmt::format("{} rdzvd {}: {}", describe(std::chrono::system_clock::now()),
                            kLevelNames[static_cast<std::size_t>(level)], line));
   }
   LineQueue lines;
@@ -109,7 +97,8 @@ void serve(StoreServer& server, const DaemonOptions& options, DaemonLog& log, in
     const StoreCounters now = server.counters();
     const std::string line = fmt::format("{} clients now, {} since the start, {} refused",
                                          now.open_clients, now.clients, now.refused_clients);
-    if (line != said) log.lines.push(fmt::format("{} rdzvd: {}", time_text(), line));
+    if (line != said)
+      log.lines.push(fmt::format("{} rdzvd: {}", describe(std::chrono::system_clock::now()), line));
     said = line;
   }
 }

@@ -22,6 +22,13 @@ TEST_CASE("a duration is described in the unit that a reader needs") {
   CHECK(describe(3h + 5min) == "3 h 5 min");
 }
 
+TEST_CASE("an instant is described in UTC to the millisecond") {
+  const std::chrono::system_clock::time_point epoch{};
+  CHECK(describe(epoch) == "1970-01-01T00:00:00.000Z");
+  CHECK(describe(epoch + 1'769'860'800s + 123ms) == "2026-01-31T12:00:00.123Z");
+  CHECK(describe(epoch - 1ms) == "1969-12-31T23:59:59.999Z");
+}
+
 TEST_CASE("bytes are described in the unit that a reader needs") {
   CHECK(describe_bytes(0) == "0 KiB");
   CHECK(describe_bytes(1023 * 1024) == "1023 KiB");
