@@ -1,6 +1,8 @@
 // The control plane's way to return failure: a value, never an exception.
 #pragma once
 
+#include <cerrno>
+
 #include <boost/system/error_code.hpp>
 #include <boost/system/result.hpp>
 
@@ -11,5 +13,8 @@ template <class T>
 using Result = boost::system::result<T>;
 
 using ErrorCode = boost::system::error_code;
+
+/// Of the system call that has just failed.
+inline ErrorCode last_system_error() { return {errno, boost::system::system_category()}; }
 
 }  // namespace ddprun

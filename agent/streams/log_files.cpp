@@ -15,8 +15,6 @@ namespace {
 
 constexpr off_t kTailBytes = 64 * 1024;
 
-ErrorCode system_error_now() { return {errno, boost::system::system_category()}; }
-
 bool make_folder(const std::string& path) {
   return mkdir(path.c_str(), 0755) == 0 || errno == EEXIST;
 }
@@ -40,13 +38,13 @@ std::string stream_file(const std::string& folder, int restart_count, int local_
 Result<void> make_worker_folder(const std::string& folder, int restart_count, int local_rank) {
   if (!make_folder(attempt_folder(folder, restart_count)) ||
       !make_folder(worker_folder(folder, restart_count, local_rank)))
-    return system_error_now();
+    return last_system_error();
   return {};
 }
 
 Result<UniqueFd> open_log_file(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
-  if (!fd) return system_error_now();
+  if (!fd) return last_system_error();
   return fd;
 }
 

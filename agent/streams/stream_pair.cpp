@@ -13,7 +13,7 @@ namespace ddprun::agent {
 
 Result<StreamPair> make_pipe() {
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return ErrorCode(errno, boost::system::system_category());
+  if (pipe2(fds, O_CLOEXEC) != 0) return last_system_error();
   StreamPair pair{UniqueFd(fds[0]), UniqueFd(fds[1])};
   fcntl(pair.ours.get(), F_SETFL,
         O_NONBLOCK);  // of our end only: the worker's end has a description of its own
@@ -21,14 +21,14 @@ Result<StreamPair> make_pipe() {
 }
 
 Result<StreamPair> make_pseudo_terminal(int like, int prefix_columns) {
-  const auto error = [] { return ErrorCode(errno, boost::system::system_category()); };
   StreamPair pair;
   pair.ours.reset(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (!pair.ours || grantpt(pair.ours.get()) != 0 || unlockpt(pair.ours.get()) != 0) return error();
+  if (!pair.ours || grantpt(pair.ours.get()) != 0 || unlockpt(pair.ours.get()) != 0)
+    return last_system_error();
   char name[64];
-  if (ptsname_r(pair.ours.get(), name, sizeof name) != 0) return error();
+  if (ptsname_r(pair.ours.get(), name, sizeof name) != 0) return last_system_error();
   pair.workers.reset(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (!pair.workers) return error();
+  if (!pair.workers) return last_system_error();
   termios settings{};
   if (tcgetattr(like, &settings) == 0 || tcgetattr(pair.workers.get(), &settings) == 0) {
     // Newlines reach us as the worker wrote them; the real terminal does its own translation.

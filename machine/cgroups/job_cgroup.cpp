@@ -30,8 +30,6 @@ constexpr auto kGuardLimit = 10s;           // then it gives up, too
 constexpr auto kGuardLooksEvery = 2ms;
 constexpr int kGuardEndsWithinMs = 200;
 
-ErrorCode cgroup_error() { return {errno, boost::system::system_category()}; }
-
 bool writable(const std::string& parent) {
   return !parent.empty() && access(parent.c_str(), W_OK) == 0 &&
          access((parent + "/cgroup.procs").c_str(), W_OK) == 0;
@@ -112,11 +110,11 @@ JobCgroup::JobCgroup(const std::string& parent) {
 }
 
 Result<void> JobCgroup::make() {
-  if (mkdir(folder_.c_str(), 0755) != 0) return cgroup_error();
+  if (mkdir(folder_.c_str(), 0755) != 0) return last_system_error();
   folder_fd_.reset(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
   if (folder_fd_ && fstatat(folder_fd(), "cgroup.kill", &status, 0) == 0) return {};
-  const ErrorCode error = cgroup_error();
+  const ErrorCode error = last_system_error();
   rmdir(folder_.c_str());
   return error;
 }
@@ -147,10 +145,10 @@ bool JobCgroup::remove() const {
 Result<GuardedCgroup> GuardedCgroup::make() {
   GuardedCgroup made{JobCgroup(JobCgroup::parent_folder())};
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return cgroup_error();
+  if (pipe2(ends, O_CLOEXEC) != 0) return last_system_error();
   made.life_end_.reset(ends[0]);
   made.life_.reset(ends[1]);
-  if (!made.replace_guard()) return cgroup_error();
+  if (!made.replace_guard()) return last_system_error();
   if (const auto done = made.cgroup_.make(); !done) {
     made.kill();
     return done.error();

@@ -118,8 +118,7 @@ Result<CpuSet> allowed_cpus() {
   while (true) {
     const long bytes = syscall(SYS_sched_getaffinity, 0, mask.size() * sizeof mask[0], mask.data());
     if (bytes >= 0) break;
-    if (errno != EINVAL || mask.size() >= kMaskWordsMax)
-      return ErrorCode(errno, boost::system::system_category());
+    if (errno != EINVAL || mask.size() >= kMaskWordsMax) return last_system_error();
     mask.assign(mask.size() * 2, 0);
   }
   CpuSet cpus;

@@ -169,8 +169,6 @@ pid_t clone_with_copy(ChildPlan* plan, int cgroup) {
   return static_cast<pid_t>(pid);
 }
 
-ErrorCode last_error() { return {errno, boost::system::system_category()}; }
-
 }  // namespace
 
 UserState UserState::take() {
@@ -190,7 +188,7 @@ Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user)
   const std::vector<char*> environment = c_strings(request.environment);
   const std::vector<unsigned long> cpus = affinity_mask(request.cpus);
   static const ChildStack stack;  // one thread spawns, one child at a time stands on it
-  if (!stack.ok()) return last_error();
+  if (!stack.ok()) return last_system_error();
 
   ChildPlan::Failure failure{};
   ChildPlan plan{};

@@ -45,8 +45,7 @@ Result<StoreConnection> StoreConnection::connect(const addrinfo& addr, Deadline 
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (::connect(fd.get(), addr.ai_addr, addr.ai_addrlen) != 0) {
-    if (errno != EINPROGRESS && errno != EINTR)
-      return ErrorCode(errno, boost::system::system_category());
+    if (errno != EINPROGRESS && errno != EINTR) return last_system_error();
     if (const auto ready = wait_for(fd.get(), POLLOUT, deadline); !ready) return ready.error();
     int error = 0;
     socklen_t length = sizeof error;

@@ -15,8 +15,6 @@ namespace {
 /// workers start at once.
 constexpr int kBacklog = 65535;
 
-ErrorCode last_error() { return {errno, boost::system::system_category()}; }
-
 bool enable(int fd, int level, int option, int value) {
   return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
@@ -44,12 +42,13 @@ Result<StoreListener> listen_store(const std::string& host, std::uint16_t port) 
   StoreListener listener;
   listener.fd.reset(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int fd = listener.fd.get();
-  if (fd < 0) return last_error();
+  if (fd < 0) return last_system_error();
   // A port whose last connections are in TIME_WAIT is free.
-  if (!enable(fd, SOL_SOCKET, SO_REUSEADDR, 1)) return last_error();
-  if (addr->ai_family == AF_INET6 && !enable(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0)) return last_error();
+  if (!enable(fd, SOL_SOCKET, SO_REUSEADDR, 1)) return last_system_error();
+  if (addr->ai_family == AF_INET6 && !enable(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0))
+    return last_system_error();
   if (bind(fd, addr->ai_addr, addr->ai_addrlen) != 0 || listen(fd, kBacklog) != 0)
-    return last_error();
+    return last_system_error();
   listener.addr = host;
   listener.port = bound_port(fd);
   return listener;

@@ -9,11 +9,7 @@
 #include <utility>
 
 namespace ddprun::trainer {
-namespace {
-
-ErrorCode last_error() { return {errno, boost::system::system_category()}; }
-
-}  // namespace
+namespace {}  // namespace
 
 SharedSegment::SharedSegment(SharedSegment&& other) noexcept
     : fd_(std::move(other.fd_)),
@@ -35,8 +31,8 @@ SharedSegment::~SharedSegment() {
 
 Result<SharedSegment> SharedSegment::create(std::size_t bytes) {
   UniqueFd fd(::memfd_create("ddprun-gradients", MFD_CLOEXEC));
-  if (!fd) return last_error();
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return last_error();
+  if (!fd) return last_system_error();
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return last_system_error();
   return map(std::move(fd), bytes);
 }
 
@@ -44,9 +40,9 @@ Result<SharedSegment> SharedSegment::open(pid_t pid, int fd, std::size_t bytes,
                                           std::uint64_t inode) {
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
   UniqueFd opened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!opened) return last_error();
+  if (!opened) return last_system_error();
   struct stat status {};
-  if (::fstat(opened.get(), &status) != 0) return last_error();
+  if (::fstat(opened.get(), &status) != 0) return last_system_error();
   if (status.st_ino != inode || static_cast<std::size_t>(status.st_size) != bytes) {
     return ErrorCode(ENODEV, boost::system::system_category());
   }
@@ -57,9 +53,9 @@ Result<SharedSegment> SharedSegment::open(pid_t pid, int fd, std::size_t bytes,
 
 Result<SharedSegment> SharedSegment::map(UniqueFd fd, std::size_t bytes) {
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return last_error();
+  if (::fstat(fd.get(), &status) != 0) return last_system_error();
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (data == MAP_FAILED) return last_error();
+  if (data == MAP_FAILED) return last_system_error();
 #ifdef MADV_POPULATE_WRITE
   // Pages are entered here, not one by one in the first steps. Older kernels refuse: then they are.
   (void)::madvise(data, bytes, MADV_POPULATE_WRITE);
