@@ -7,7 +7,7 @@
 
 namespace ddprun::bench {
 
-/// Waits for room; false: nobody reads any more.
+/// Waits for room; false: the reader is gone.
 inline bool write_all(int fd, const char* data, std::size_t size) {
   while (size > 0) {
     const ssize_t n = write(fd, data, size);

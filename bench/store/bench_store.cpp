@@ -41,7 +41,7 @@ Scenarios (--scenario, several or none for all):
 
 Servers (--server): ours (StoreServer), floor (a raw one-thread epoll loop that moves as many
 bytes), rdzvd, libuv and legacy (PyTorch's, where a Python with torch is named), redis, and
-NAME=COMMAND for any other store of this protocol whose first line of output ends with its port.
+NAME=COMMAND for any other store of this protocol that prints a first line ending with its port.
 
 Examples:
   bench_store --quick

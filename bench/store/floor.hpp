@@ -9,8 +9,8 @@
 
 namespace ddprun::bench {
 
-/// Writes the floor's header over the first bytes of `message`, whose length stays: a kind byte and
-/// the lengths of request and reply, two bytes each; four each where one is over 65,535.
+/// Writes the floor's header over the first bytes of `message` and keeps its length: a kind byte
+/// and the lengths of request and reply, two bytes each; four each where one is over 65,535.
 void put_floor_header(Message& message);
 
 /// Serves on a listening, non-blocking socket until the process ends.

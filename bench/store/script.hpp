@@ -12,7 +12,7 @@ struct Message {
   /// What the floor does with it. A real store finds out from the bytes.
   enum class Kind : std::uint8_t {
     answered,  ///< gets `reply_bytes` at once
-    held,      ///< gets one byte when somebody sends a `releasing` one, or at once after that
+    held,      ///< gets one byte when a client sends a `releasing` one, or at once after that
     releasing,
   };
   std::string bytes;              ///< empty: sends nothing, only waits for `reply_bytes`

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-# Properties whose values are names that must not meet those of another build.
+# Properties with names as values: these must not meet those of another build.
 NAME_PROPERTIES = {"DEPENDS", "FIXTURES_CLEANUP", "FIXTURES_REQUIRED", "FIXTURES_SETUP"}
 
 
@@ -47,7 +47,7 @@ def selected(labels, mode, pattern, never):
 
 def lines_for(test, preset):
     name = quoted(f"{preset}: {test['name']}")
-    # A test without a command is one whose program was not found: it has to fail, not to vanish.
+    # A test has no command if its program was not found: it has to fail, not to vanish.
     command = test.get("command", ["cmake", "-E", "false"])
     properties = properties_of(test)
     if "speed" in properties.get("LABELS", []):

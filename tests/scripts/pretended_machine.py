@@ -93,7 +93,7 @@ echo "pip $*" >>"$FAKE_MACHINE/calls"
 
 
 class Machine:
-    """A pretended Debian 12 machine, with a copy of the script in a folder whose name has a space."""
+    """A pretended Debian 12 machine, with a copy of the script in a folder with a space in its name."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder) / "a machine"

@@ -30,7 +30,7 @@ def reason_of(output):
 
 
 def outcome_of(case):
-    """passed, failed, or the reason of a skip. A test whose program is missing has failed, though ctest calls it skipped."""
+    """passed, failed, or the reason of a skip. A test without its program has failed, though ctest calls it skipped."""
     status = case.get("status")
     skipped = case.find("skipped")
     if status == "run":

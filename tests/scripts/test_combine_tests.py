@@ -59,7 +59,7 @@ class Combined(unittest.TestCase):
         self.assertNotEqual(status, 0)
         self.assertIn("1 tests failed out of 2", text)
 
-    def test_a_test_whose_program_was_not_built_fails(self):
+    def test_a_test_without_a_built_program_fails(self):
         self.build("asan", "add_test(gone /no/such/program)\nadd_test(test_x_NOT_BUILT test_x_NOT_BUILT)\n")
         self.combine(f"asan:exclude:{SPEED}")
         status, text = self.ctest()

@@ -1,5 +1,5 @@
-"""Tests of scripts/compare-with-torchrun with a pretended PyTorch, whose torchrun starts workers one after the other, and a
-ddprun that does the same, but for the fault that FAKE_FAULT names."""
+"""Tests of scripts/compare-with-torchrun with a pretended PyTorch and ddprun. Both start the workers one after the
+other; ddprun also has the fault that FAKE_FAULT names."""
 
 import os
 import pathlib
@@ -114,7 +114,7 @@ class CompareWithTorchrun(unittest.TestCase):
             self.assertEqual(running.wait(60), 143)
         self.assertEqual(self.sleepers(), [])
 
-    def test_a_program_whose_package_is_missing_is_skipped_and_alone_it_is_a_failure(self):
+    def test_a_program_without_its_package_is_skipped_and_alone_it_is_a_failure(self):
         done = self.compare(programs="module,lightning")
         self.assertEqual(done.returncode, 0, done)
         self.assertIn("skipped: not installed: lightning", done.stdout)

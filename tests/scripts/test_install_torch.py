@@ -83,7 +83,7 @@ class InstallTorch(InstallDepsTest):
         self.machine.lacks_program("apt-get")
         self.assertIn("no apt-get", self.without_torch())
 
-    def test_who_brings_or_does_not_want_pytorch_is_left_alone(self):
+    def test_a_user_who_brings_or_does_not_want_pytorch_gets_none(self):
         (self.machine.folder / "torch").unlink()
         for environment in ({"DDPRUN_TEST_PYTHON": "/opt/python"}, {"DDPRUN_TEST_TORCH": "no"}):
             self.assertEqual(self.succeeds("--tests", **environment).stderr, "")

@@ -1,4 +1,4 @@
-"""Tests of lint_layers.py: who may include whom, and how long a file may be."""
+"""Tests of lint_layers.py: which folder may include which, and how long a file may be."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Tests of the scripts and .ci/run in a copied project whose cmake, or whose builds, are pretended."""
+"""Tests of the scripts and .ci/run in a copied project with a pretended cmake, or pretended builds."""
 
 import os
 import pathlib

@@ -52,7 +52,7 @@ class Summary(unittest.TestCase):
     def test_a_skip_without_a_reason_and_a_disabled_test_are_skips(self):
         self.assertIn("2 skipped (1 no reason given, 1 disabled)", lines(skip(""), case("disabled"))[0])
 
-    def test_a_test_whose_program_is_missing_has_failed(self):
+    def test_a_test_without_its_program_has_failed(self):
         self.assertEqual(lines(case("notrun", "", "Unable to find executable")), ["0 passed, 0 skipped, 1 failed in 60 s"])
 
     def test_without_pytorch_a_line_tells_what_went_untested(self):

@@ -28,7 +28,7 @@ struct ChildOptions {
   std::chrono::milliseconds limit{60'000};  ///< then it is killed
 };
 
-/// A running program whose output is collected.
+/// A running program; collects its output.
 class Child {
  public:
   Child(const std::vector<std::string>& command, const ChildOptions& options = {});
@@ -67,8 +67,8 @@ ChildResult run(const std::vector<std::string>& command, const ChildOptions& opt
 std::string program(const std::string& name);
 std::string helper(const std::string& name);
 
-/// Live processes (zombies excluded) whose environment contains the entry `NAME=VALUE`: how tests
-/// find what is left, wherever it has moved to.
+/// Live processes (zombies excluded) with the entry `NAME=VALUE` in their environment: so tests
+/// find processes that are left, wherever they have moved to.
 std::vector<pid_t> processes_with(const std::string& entry);
 
 /// The parent of a process; -1 when there is no such process.
@@ -78,8 +78,8 @@ pid_t parent_of(pid_t pid);
 bool eventually(const std::function<bool()>& condition,
                 std::chrono::milliseconds limit = std::chrono::seconds(10));
 
-/// For programs whose end is the end of a pid namespace: the leak checker of AddressSanitizer,
-/// which forks at the end, cannot do so any more.
+/// For programs that end together with their pid namespace: there the leak checker of
+/// AddressSanitizer, which forks at the end, fails.
 std::pair<std::string, std::string> no_leak_check();
 
 /// A value that no other test uses.

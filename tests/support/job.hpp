@@ -1,4 +1,4 @@
-// Jobs of `ddprun` whose workers are job_worker's actions.
+// Jobs of `ddprun` with job_worker's actions as workers.
 #pragma once
 
 #include <algorithm>

@@ -137,7 +137,7 @@ TEST_CASE("a process runs on the CPUs that it was given and nowhere else") {
   CHECK(machine::allowed_cpus().value() == *allowed);
 }
 
-TEST_CASE("a process whose CPUs do not exist is not started, and the message says why") {
+TEST_CASE("a process with missing CPUs is not started, and the message gives the reason") {
   const auto user = machine::UserState::take();
   auto wanted = request({"/bin/true"});
   wanted.cpus = {machine::kCpuNumberMax};

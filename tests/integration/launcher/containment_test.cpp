@@ -1,5 +1,6 @@
-// Nobody survives: SIGKILL of the warden, the agent, both or a worker at random instants, at every
-// level, with workers that double-fork, make sessions of their own, ignore SIGTERM or are stopped.
+// No process survives: SIGKILL of the warden, the agent, both or a worker at random instants, at
+// every level, with workers that double-fork, make sessions of their own, ignore SIGTERM or are
+// stopped.
 #include <unistd.h>
 
 #include <algorithm>
@@ -152,37 +153,37 @@ void kill_both_and_look_for_workers(const std::string& level) {
 
 }  // namespace
 
-TEST_CASE("nobody survives a killed warden at level tree") {
+TEST_CASE("no process survives a killed warden at level tree") {
   CHECK(kill_at_random_instants("tree", Victim::warden, 1) > 0);
 }
-TEST_CASE("nobody survives a killed warden at level cgroup") {
+TEST_CASE("no process survives a killed warden at level cgroup") {
   CHECK(kill_at_random_instants("cgroup", Victim::warden, 2) > 0);
 }
-TEST_CASE("nobody survives a killed warden at level pidns") {
+TEST_CASE("no process survives a killed warden at level pidns") {
   CHECK(kill_at_random_instants("pidns", Victim::warden, 3) > 0);
 }
-TEST_CASE("nobody survives a killed agent at level tree") {
+TEST_CASE("no process survives a killed agent at level tree") {
   CHECK(kill_at_random_instants("tree", Victim::agent, 4) > 0);
 }
-TEST_CASE("nobody survives a killed agent at level cgroup") {
+TEST_CASE("no process survives a killed agent at level cgroup") {
   CHECK(kill_at_random_instants("cgroup", Victim::agent, 5) > 0);
 }
-TEST_CASE("nobody survives a killed agent at level pidns") {
+TEST_CASE("no process survives a killed agent at level pidns") {
   CHECK(kill_at_random_instants("pidns", Victim::agent, 6) > 0);
 }
-TEST_CASE("nobody of the round survives a killed worker at level tree") {
+TEST_CASE("no process of the round survives a killed worker at level tree") {
   CHECK(kill_at_random_instants("tree", Victim::worker, 7) > 0);
 }
-TEST_CASE("nobody of the round survives a killed worker at level cgroup") {
+TEST_CASE("no process of the round survives a killed worker at level cgroup") {
   CHECK(kill_at_random_instants("cgroup", Victim::worker, 8) > 0);
 }
-TEST_CASE("nobody of the round survives a killed worker at level pidns") {
+TEST_CASE("no process of the round survives a killed worker at level pidns") {
   CHECK(kill_at_random_instants("pidns", Victim::worker, 9) > 0);
 }
-TEST_CASE("nobody survives a warden and an agent killed at one instant at level cgroup") {
+TEST_CASE("no process survives a warden and an agent killed at one instant at level cgroup") {
   CHECK(kill_at_random_instants("cgroup", Victim::both, 10) > 0);
 }
-TEST_CASE("nobody survives a warden and an agent killed at one instant at level pidns") {
+TEST_CASE("no process survives a warden and an agent killed at one instant at level pidns") {
   CHECK(kill_at_random_instants("pidns", Victim::both, 11) > 0);
 }
 TEST_CASE("workers die with a warden and an agent killed at one instant at level tree") {

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A program whose stdout and stderr are a pipe that nobody reads. Killed at the end.
+/// A program with an unread pipe as stdout and stderr. Killed at the end.
 class Unread {
  public:
   Unread(const std::vector<std::string>& command, const test::ChildOptions& options) {
@@ -63,7 +63,7 @@ class Unread {
   bool ended_ = false;
 };
 
-/// A terminal that nobody reads, which takes no more than it is left room for.
+/// An unread terminal, which takes no more than it has room for.
 class UnreadTerminal {
  public:
   UnreadTerminal() : master_(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
@@ -165,7 +165,7 @@ TEST_CASE("a reader that has stopped keeps no stopped worker from being killed")
   CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
 }
 
-TEST_CASE("a terminal that nobody reads costs no job its exit code, however full it is") {
+TEST_CASE("an unread terminal changes no exit code, however full it is") {
   // Room for some of the report only.
   for (const int room : {1500, 3000}) {
     CAPTURE(room);
@@ -237,7 +237,7 @@ TEST_CASE("jobs end where SIGCHLD was ignored before") {
   CHECK(result.status == 0);
 }
 
-TEST_CASE("a process whose first thread has ended does not survive") {
+TEST_CASE("a process without its first thread does not survive") {
   if (!python_here()) test::skip("no python3");
   // A child in a session of its own; its first thread ends by the bare system call.
   const std::string script =
@@ -296,7 +296,7 @@ TEST_CASE("a cgroup in which workers have made others is removed") {
   CHECK_FALSE(std::filesystem::exists(folder));
 }
 
-TEST_CASE("a stop that nobody could undo does not freeze the job") {
+TEST_CASE("a stop without a process to undo it does not freeze the job") {
   // A session of its own without a terminal: an orphaned process group, which the kernel never
   // stops.
   test::Job job;
@@ -316,7 +316,7 @@ TEST_CASE("a stop that nobody could undo does not freeze the job") {
   CHECK(result.out.find("[rank0] end") != std::string::npos);
 }
 
-TEST_CASE("an init of a namespace reaps whom the kernel hands to it") {
+TEST_CASE("an init of a namespace reaps the orphans that it adopts") {
   const std::vector<std::string> isolated{"unshare", "--fork", "--pid", "--map-root-user",
                                           "--mount-proc"};
   auto probe = isolated;

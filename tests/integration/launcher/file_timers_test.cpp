@@ -49,7 +49,7 @@ TimedJob run_with_timers(const std::vector<std::string>& options, const std::str
 
 }  // namespace
 
-TEST_CASE("a worker whose timer expires is ended and the verdict names the scope") {
+TEST_CASE("an expired timer ends its worker and the verdict names the scope") {
   // A grace period that has to pass would outlast the test.
   const auto [job, report] = run_with_timers(
       {"--grace-period=10m"},
@@ -65,7 +65,7 @@ TEST_CASE("a worker whose timer expires is ended and the verdict names the scope
   CHECK(report["culprit"]["signal"] == 9);
 }
 
-TEST_CASE("a timer that is released, or whose process ends in time, changes nothing") {
+TEST_CASE("a timer that is released, or ends with its process, changes nothing") {
   const auto [job, report] = run_with_timers(
       {}, "timer $$$$ 2; test $RANK = 1 && exit 0; release $$$$; /bin/sleep 3; exit 0");
   CHECK(job.status == 0);

@@ -118,7 +118,7 @@ TEST_CASE("a failed worker brings back the whole group, with a new store port an
   CHECK(result.err.find("restarting the workers (1 of 2 restarts)") != std::string::npos);
 }
 
-TEST_CASE("a job whose restarts are used up ends with the last culprit's code") {
+TEST_CASE("a job without restarts left ends with the last culprit's code") {
   const auto result = Job().run({"--nproc-per-node=2", "--max-restarts=2", "--restart-delay=0"},
                                 {"rank", "0", "exit", "9"});
   CHECK(result.status == 9);
@@ -177,7 +177,7 @@ TEST_CASE("a file that the kernel cannot execute is a failure that is not tried 
   CHECK(result.err.find("0 of 3 restarts used") != std::string::npos);
 }
 
-TEST_CASE("a script whose interpreter is missing says so") {
+TEST_CASE("a missing interpreter of a script is named") {
   test::TempDir directory;
   const auto path = (directory / "script").string();
   std::ofstream(path) << "#!/no/such/interpreter\n";
@@ -187,7 +187,7 @@ TEST_CASE("a script whose interpreter is missing says so") {
   CHECK(result.err.find("interpreter /no/such/interpreter does not exist") != std::string::npos);
 }
 
-TEST_CASE("stdin goes to rank 0, to all or to nobody") {
+TEST_CASE("stdin goes to rank 0, to all or to none") {
   CHECK(sorted_lines(Job().run({"--nproc-per-node=2"}, {"stdin", "print", "end"}, "x\n").out) ==
         Lines{"[rank0] end", "[rank0] x", "[rank1] end"});
   CHECK(sorted_lines(
@@ -230,7 +230,7 @@ TEST_CASE("a stopped reader of our output stops no worker") {
   auto settings = job.settings();
   settings.limit = 60s;
   test::TempDir directory;
-  // Nobody reads the pipe; the workers write 20 MB each and then leave a sign.
+  // The pipe is unread; the workers write 20 MB each and then leave a sign.
   const std::string script = "{ \"$@\" 2>/dev/null; echo $? > " + (directory / "status").string() +
                              "; } | { while [ ! -e " + (directory / "status").string() +
                              " ]; do sleep 0.05; done; }";

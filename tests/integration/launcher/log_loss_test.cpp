@@ -140,7 +140,7 @@ TEST_CASE("workers that wait for a reader lose nothing") {
   check_numbered(logs.text("attempt_0/1/stdout.log"), 1, kLines);
 }
 
-TEST_CASE("a job whose workers wait for a stopped reader can be ended") {
+TEST_CASE("a job can be ended while its workers wait for a stopped reader") {
   Job job;
   const test::TempDir folder;
   const std::string report = (folder / "report.json").string();
@@ -174,7 +174,7 @@ TEST_CASE("rounds end and begin while a worker waits for a stopped reader") {
   CHECK(result.err.find("1 of 1 restarts used") != std::string::npos);
 }
 
-TEST_CASE("nobody who leaves stdout unread takes stderr or the verdict with it") {
+TEST_CASE("an unread stdout affects neither stderr nor the verdict") {
   // Rank 2 fills stdout; of the others' failures one is the other's consequence.
   const std::string script =
       "case $RANK in 2) exec $W numbered 50000000 sleep 60;;"
@@ -206,7 +206,7 @@ TEST_CASE("nobody who leaves stdout unread takes stderr or the verdict with it")
   }
 }
 
-TEST_CASE("rounds that nobody reads leave the agent no pipes") {
+TEST_CASE("unread rounds leave the agent no pipes") {
   Job job;
   const test::TempDir folder;
   const std::string counts = (folder / "counts").string();

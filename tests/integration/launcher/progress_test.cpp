@@ -97,7 +97,7 @@ TEST_CASE("the stacks of a hung worker come from gdb where it is") {
   const auto [job, report] =
       run_watched({"--progress-timeout=0.4"}, "exec $W progress 3 load sleep 60");
   const std::string stacks = all_stacks(report);
-  // A kernel that lets nobody be traced: then gdb says so.
+  // A kernel may forbid tracing: then gdb reports it.
   if (stacks.find("(gdb: ") != std::string::npos) test::skip("gdb may not look: " + stacks);
   CHECK_THAT(stacks, Contains("by gdb:") && Contains("#0 ") && Contains("main ("));
   CHECK_THAT(job.err, Contains("ddprun: its stacks, by gdb:\n    Thread 1 "));
@@ -182,7 +182,7 @@ TEST_CASE("a job that is paused by Ctrl-Z does not hang") {
   CHECK(result.err.empty());
 }
 
-TEST_CASE("who prints nothing is named once and nothing is stopped") {
+TEST_CASE("a worker that prints nothing is named once and nothing is stopped") {
   const auto [job, report] =
       run_watched({"--nproc-per-node=2", "--log-timeout=0.8"},
                   "test $RANK = 0 || exec $W sleep 2.4; "

@@ -1,4 +1,4 @@
-// Jobs whose workers are a shell script, and the report that they leave.
+// Jobs with a shell script as their workers, and the report that they leave.
 #pragma once
 
 #include <catch2/catch.hpp>

@@ -114,7 +114,7 @@ TEST_CASE("a job under nohup outlives the terminal's hang-up") {
   CHECK(result.out.find("got signal 1") == std::string::npos);
 }
 
-TEST_CASE("ddprun works as PID 1 and leaves nobody behind") {
+TEST_CASE("ddprun works as PID 1 and leaves no process behind") {
   if (test::run({"unshare", "--fork", "--pid", "--map-root-user", "/bin/true"}).status != 0) {
     test::skip("unshare(1) with a PID namespace is not allowed here");
   }
@@ -157,7 +157,7 @@ TEST_CASE("a frozen agent does not keep the job alive: the warden ends it") {
   CHECK(nothing_left(mark));
 }
 
-TEST_CASE("an agent that somebody stops is continued in time, or the job ends") {
+TEST_CASE("a stopped agent is continued in time, or the job ends") {
   const bool continued = GENERATE(true, false);
   CAPTURE(continued);
   const std::string mark = test::unique_mark();

@@ -11,8 +11,8 @@ using namespace ddprun;
 
 namespace {
 
-/// What each of three workers does, as a line of a shell, and who has to be found guilty of it. In
-/// an argument of a worker `$$$$` is `$$`, by the macro of torchrun.
+/// What each of three workers does, as a line of a shell, and the expected culprit. In an argument
+/// of a worker `$$$$` is `$$`, by the macro of torchrun.
 struct Failure {
   const char* name;
   const char* rank0;
@@ -141,7 +141,7 @@ const Failure kVictimsFirst[] = {
      kSlowValueError, kWaits, 1, "exception_line"},
 };
 
-// With a page of progress each; those who wait have gone further than the one they wait for.
+// With a page of progress each; the waiting workers are further than the one they wait for.
 const Failure kHangs[] = {
     {"hangs where the others wait for it", "exec $W progress 5 forward progress 5 reduce sleep 20",
      "exec $W progress 5 forward progress 5 reduce sleep 20", "exec $W progress 5 forward sleep 20",
@@ -208,7 +208,7 @@ TEST_CASE("what the culprit says of its end decides") { check(kWords); }
 
 TEST_CASE("a culprit that dies after its victims is found all the same") { check(kVictimsFirst); }
 
-TEST_CASE("a culprit that hangs is told from those who wait for it") { check(kHangs); }
+TEST_CASE("a culprit that hangs is told from the workers that wait for it") { check(kHangs); }
 
 TEST_CASE("culprits are found as well where stdout and stderr come as one") {
   check(kWords, Consoles::one);

@@ -1,4 +1,4 @@
-// Who serves the workers' store, who may use it, and what a fixed port means for the next round.
+// Which process serves the workers' store, which may use it, and a fixed port in the next round.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -37,6 +37,6 @@ int main(int argc, char** argv) {
   if (!received || received->size() != sizeof id) return 1;
   std::memcpy(&id, received->data(), sizeof id);
   std::printf("id %s\n", ddprun::test::to_hex({id.internal, sizeof id}).c_str());
-  // All leave together, as workers do: the store must not go while somebody still reads.
+  // All leave together, as workers do: the store must not go while a worker still reads.
   return store->add("done", 1, deadline) ? 0 : 1;
 }

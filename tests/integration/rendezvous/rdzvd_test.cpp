@@ -1,4 +1,4 @@
-// rdzvd as a program: what it prints, whom it serves, how it ends.
+// rdzvd as a program: its output, its clients, its end.
 #include <signal.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ Words command(const Words& options) {
   return words;
 }
 
-/// A running rdzvd whose first line has been read.
+/// A running rdzvd, with its first line already read.
 struct Daemon {
   explicit Daemon(const Words& options) : child(command(options)) {
     REQUIRE(child.wait_for_output("\n"));
@@ -117,7 +117,7 @@ TEST_CASE("a port is free for the next rdzvd although clients of the last one ar
   CHECK(second.stop().status == 0);
 }
 
-TEST_CASE("rdzvd says once that everybody can reach it") {
+TEST_CASE("rdzvd reports once that every machine can reach it") {
   Daemon daemon({"--listen=0.0.0.0:0"});
   const ChildResult result = daemon.stop();
   CHECK(result.status == 0);

@@ -26,7 +26,7 @@ inline rdzv::StoreListener listener(const std::string& host = "127.0.0.1") {
   return std::move(*made);
 }
 
-/// A server whose warnings are kept instead of logged.
+/// A server that keeps its warnings instead of logging them.
 struct Served {
   explicit Served(rdzv::StoreSettings settings = {}, const std::string& host = "127.0.0.1")
       : server(listener(host), with_log(std::move(settings))) {}

@@ -1,4 +1,4 @@
-// Who may come into a store and who is sent away: users, limits, newcomers that say nothing.
+// Which clients a store accepts and which it refuses: users, limits, silent newcomers.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -102,7 +102,7 @@ TEST_CASE("a client of another user is closed and named before anything of it is
                                   "--store-allow-uid=65534 lets it in") != std::string::npos);
 }
 
-TEST_CASE("a client of another user is served where that is allowed or nobody asks") {
+TEST_CASE("a client of another user is served if that is allowed or not checked") {
   need_root();
   StoreSettings settings;
   const bool allowed = GENERATE(true, false);
@@ -134,7 +134,7 @@ TEST_CASE("another user is known behind an address of the other family too") {
 TEST_CASE("a client that has left before its user was seen is not served") {
   StoreListener made = listener();
   {
-    // The server is not there yet, so nobody can look before this client has gone.
+    // The server does not run yet, so it can't look before this client has gone.
     RawClient hasty(made.port);
     hasty.send(kHello + request([](auto& w) { w.set("/k", "v"); }));
   }
@@ -167,7 +167,7 @@ TEST_CASE("a client that never says hello is closed at the deadline") {
   CHECK(served.server.counters().refused_clients == 2);
   for (const std::string& line : served.warnings())
     CHECK(line.find("it sent no whole request within 0.03 s") != std::string::npos);
-  // Whoever has said hello may be silent for as long as it likes.
+  // After its hello a client may be silent for any time.
   std::this_thread::sleep_for(400ms);
   CHECK(good.key_count(soon()).value() == 0);
 }
@@ -236,7 +236,7 @@ TEST_CASE("a flood of bad clients is a few lines and a number") {
   CHECK(named == 1);
 }
 
-TEST_CASE("a worker whose PyTorch is too new is counted apart") {
+TEST_CASE("a worker with a PyTorch that is too new is counted apart") {
   Served served;
   RawClient newer(served.server.port());
   newer.send(kHello + from_hex("2a"));

@@ -249,7 +249,7 @@ TEST_CASE("a client tries again until the server is there") {
   late.get();
 }
 
-TEST_CASE("where nobody listens the client gives up at its deadline and says why") {
+TEST_CASE("without a listener the client gives up at its deadline and reports why") {
   StoreListener made = listener();
   made.fd.reset();
   ErrorCode last;

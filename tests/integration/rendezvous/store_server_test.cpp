@@ -133,7 +133,7 @@ TEST_CASE("a large value goes through whole") {
   CHECK(client.get("large", soon()).value() == value + "end");
 }
 
-TEST_CASE("rude clients are closed with one line each, and nobody else notices") {
+TEST_CASE("rude clients are closed with one line each, and no other client notices") {
   Served served;
   StoreClient good = served.client();
   RawClient silent(served.server.port());
@@ -329,7 +329,7 @@ TEST_CASE("destroying the server closes its clients and frees the port") {
   CHECK(listen_store("127.0.0.1", port).has_value());
 }
 
-TEST_CASE("a server that nobody uses can be made and destroyed at once") {
+TEST_CASE("an unused server can be made and destroyed at once") {
   for (int i = 0; i < 200; ++i) StoreServer server(listener());
   SUCCEED();
 }
@@ -349,7 +349,7 @@ TEST_CASE("a last request and the end behind it are both seen when they come tog
     hasty.send(kHello + request([](auto& w) { w.set("/last", "words"); }));
   }
   StoreSettings settings;
-  settings.check_uid = false;  // the kernel no longer knows whose it was
+  settings.check_uid = false;  // the kernel no longer knows its user
   StoreServer server(std::move(made), settings);
   auto reader = StoreClient::connect(server.addr(), server.port(), soon());
   REQUIRE(reader.has_value());

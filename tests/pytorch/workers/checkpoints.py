@@ -1,6 +1,6 @@
 """Trains with checkpoints and goes on from the newest after a restart, told by torchrun's variables. Writes into the
 folder that its argument names: ROUND.RANK.pid when a worker starts, step (the newest done), result (a hash of the
-parameters). The last step waits for a file, so that who wants to kill it is never too late."""
+parameters). The last step waits for a file, so that a kill never comes too late."""
 
 import datetime
 import hashlib

@@ -18,7 +18,7 @@ dist.barrier()
 passed = [time.monotonic()] * size
 dist.all_gather_object(passed, passed[rank])
 if rank == 0:
-    assert min(passed) >= left_by_rank_0, "somebody passed the barrier before rank 0 came"
+    assert min(passed) >= left_by_rank_0, "a rank passed the barrier before rank 0 came"
 
 objects = [None] * size
 dist.all_gather_object(objects, {"rank": rank, "text": "x" * (10 + rank)})
@@ -50,7 +50,7 @@ for epoch in range(2):
     assert set().union(*everyones) == set(range(103))
     orders.append(mine)
 assert orders[0] != orders[1]
-# Last, since gloo gives up its connections over it: rank 1 stays away, and rank 0 is told who it was.
+# Last, since gloo gives up its connections over it: rank 1 stays away, and the error of rank 0 names it.
 if rank != 1:
     try:
         dist.monitored_barrier(timeout=datetime.timedelta(seconds=1 if rank == 0 else 20))

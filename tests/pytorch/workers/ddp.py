@@ -68,7 +68,7 @@ everyones = [torch.empty_like(mine) for _ in range(size)]
 dist.all_gather(everyones, mine)
 assert all(torch.equal(mine, other) for other in everyones)
 dist.barrier()
-del parallel, optimizer  # it holds the group, whose threads would else live until the interpreter ends, with luck
+del parallel, optimizer  # it holds the group; else its threads could live until the interpreter ends
 dist.destroy_process_group()
 # In one piece: an unbuffered print writes the end of the line by itself, and several workers share a stream here.
 os.write(1, f"rank {rank} of {size}: equal parameters, averaged gradients\n".encode())

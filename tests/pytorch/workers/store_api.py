@@ -1,5 +1,5 @@
-"""Uses every method of PyTorch's TCPStore against a server that somebody else runs, and prints what each gave: the
-same for every server that is right. Arguments: host, port."""
+"""Uses every method of PyTorch's TCPStore against a running server, and prints each result: the same for
+every correct server. Arguments: host, port."""
 
 import datetime
 import os

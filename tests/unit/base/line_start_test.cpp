@@ -33,7 +33,7 @@ TEST_CASE("a file is looked at for a line that was not ended") {
   CHECK(line_start(appending.get(), std::nullopt).empty());
   after("abc");
   CHECK(line_start(appending.get(), std::nullopt) == "\n");
-  // Somebody else has written further on: our next byte comes where we are.
+  // Another process has written further on: our next byte comes at our own offset.
   REQUIRE(lseek(file.get(), 4, SEEK_SET) == 4);
   CHECK(line_start(file.get(), std::nullopt).empty());
 }

@@ -130,7 +130,7 @@ TEST_CASE("ranks started by hand meet in a store that rank 0 hosts") {
   const SmallData data;
   const Arguments arguments = small_run(data, kFourShards);
   const std::string one = weights_of({.arguments = arguments});
-  // A port that was free a moment ago: by hand, nobody can hand over a socket.
+  // A port that was free a moment ago: without a launcher, no process passes a socket on.
   std::string port;
   {
     const auto listener = ddprun::rdzv::listen_store("127.0.0.1", 0);

@@ -35,8 +35,8 @@ std::string python_with(const std::string& modules) {
   skip("no Python with " + modules + " 2.3 or newer: DDPRUN_TEST_PYTHON names interpreters");
 }
 
-/// An interpreter whose torchrun works: distributions build torch without libuv, which torchrun's
-/// own store insists on from 2.4 on.
+/// An interpreter with a working torchrun: distributions build torch without libuv, which
+/// torchrun's own store requires since 2.4.
 std::string python_with_torchrun() {
   const std::string python = python_with("torch.distributed.run");
   ChildOptions options;

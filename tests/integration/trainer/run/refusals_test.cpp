@@ -129,7 +129,7 @@ TEST_CASE("a port that is taken is named by the rank that wanted to host the sto
                              Contains("Address already in use"));
 }
 
-TEST_CASE("a rank whose peers do not come gives up in time, as a victim") {
+TEST_CASE("a rank without its peers gives up in time, as a victim") {
   const ChildResult result = start({"--rendezvous-timeout", "500ms", "--checkpoint-every", "off"},
                                    {{"RANK", "0"},
                                     {"WORLD_SIZE", "2"},

@@ -78,11 +78,11 @@ TEST_CASE("a finished run that is started again says the same and trains nothing
   CHECK(field(again, "checkpoint") == field(first, "checkpoint"));
 }
 
-TEST_CASE("a run whose workers were all killed goes on and ends with the same bits") {
+TEST_CASE("a run continues after all its workers were killed and ends with the same bits") {
   const SmallData data;
   const TempDir directory;
   const std::string base = undisturbed(data);
-  // Longer than anybody waits: what ends the first round is the kill.
+  // Longer than the test: the kill ends the first round.
   GroupOptions options{
       .world_size = 2,
       .arguments = three_epochs(data, {"--out", directory / "out", "--checkpoint-every", "2"})};

@@ -1,1 +1,1 @@
-"""A package whose module is started with -m."""
+"""A package with a module that is started with -m."""

@@ -101,7 +101,7 @@ TEST_CASE("what a round has left in the run directory is removed and log folders
   agent::remove_round_files(of.config, of.round);
 }
 
-TEST_CASE("log files that nobody writes to any more are forgotten") {
+TEST_CASE("log files without a writer are forgotten") {
   const test::TempDir folder;
   int opened = 0;
   const auto open = [&](const std::string& path) {

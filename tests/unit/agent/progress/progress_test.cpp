@@ -1,4 +1,4 @@
-// Progress pages, who hangs by them, and what can be seen of it.
+// Progress pages, which worker hangs by them, and its stacks.
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
@@ -146,7 +146,7 @@ TEST_CASE("a worker hangs when its page stays the same for the time-out") {
                   {at(1, 0, 6)}}) == Found{});
 }
 
-TEST_CASE("nobody is judged before its first page or while it asks not to be or after its end") {
+TEST_CASE("no worker is judged before its first page or while it asks not to be or after its end") {
   CHECK(found_in(then_stays({{kNoPage}}, 20)) == Found{});
   Sighting closed = at(9);
   closed.page->watched = false;
@@ -161,31 +161,31 @@ TEST_CASE("nobody is judged before its first page or while it asks not to be or 
         Found{});
 }
 
-TEST_CASE("of the silent ones the culprit is who is furthest behind") {
+TEST_CASE("of the silent workers the culprit is the one furthest behind") {
   // By its step; the others wait for it.
   CHECK(found_in(then_stays({{at(5), at(4), at(5)}}, 9)) == Found{1, 4});
   // By its place within the step: rank 0 entered the all-reduce before rank 1 began to compute.
   CHECK(found_in(then_stays({{at(5, 2), at(5, 0)}, {at(5, 2), at(5, 1)}}, 9)) == Found{1, 5});
-  // By its phase, where nobody counts places: those who wait are many.
+  // By its phase, where no worker counts places: many are waiting.
   Sighting waits = at(5);
   waits.page->phase = "all-reduce";
   Sighting hangs = at(5, 0, 9);
   hangs.page->phase = "forward";
   CHECK(found_in(then_stays({{waits, waits, at(4)}, {waits, waits, hangs}}, 9)).culprit == 2);
-  // By being alone, where it makes more updates than those who wait for it: a checkpoint of rank 0.
+  // By being alone, where it makes more updates than the waiting workers: a checkpoint of rank 0.
   Sighting saves = at(5, 3);
   saves.page->phase = "save optimizer";
   Sighting barrier = at(5, 2);
   barrier.page->phase = "barrier";
   CHECK(found_in(then_stays({{saves, barrier, barrier, barrier}}, 9)).culprit == 0);
-  CHECK(found_in(then_stays({{saves, barrier}}, 9)).culprit == 1);  // of two nobody is
-  // By its silence, where nobody says more than a step.
+  CHECK(found_in(then_stays({{saves, barrier}}, 9)).culprit == 1);  // of two, none is
+  // By its silence, where no worker reports more than a step.
   CHECK(found_in(then_stays({{at(5), at(4)}, {at(5), at(5)}}, 9)).culprit == 0);
   // By its own time, where all fell silent between two looks.
   CHECK(found_in(then_stays({{at(5, 0, 8), at(5, 0, 7)}}, 9)).culprit == 1);
 }
 
-TEST_CASE("who waits for a slow worker is not judged before the slow one falls silent too") {
+TEST_CASE("a worker that waits for a slow one is not judged before the slow one is silent too") {
   const std::vector<std::vector<Sighting>> slow{{at(5), at(4)}, {at(5), at(5)}};
   CHECK(found_in(then_stays(slow, 9)).second == 5);
   // The slow one does something long by now.
@@ -225,7 +225,7 @@ TEST_CASE("looks come often enough and at most once a second") {
   CHECK(look_period(1ms) == 10ms);
 }
 
-TEST_CASE("time in which the job was paused or nobody could look does not count as silence") {
+TEST_CASE("time in which the job was paused or ddprun could not look does not count as silence") {
   const LookClock::Clock::time_point start{1h};
   LookClock clock(1s, start);
   CHECK(clock.counted(start + 1s) == 1s);

@@ -215,7 +215,7 @@ TEST_CASE("in a file a bar that moves is a line from time to time") {
   file.show(0, {"9%"});
   file.draw(1s);
   CHECK(file.take() == "[0] 9%\n");
-  CHECK_FALSE(file.console.due());  // it does not move: no line, and nobody wakes up
+  CHECK_FALSE(file.console.due());  // it does not move: no line, and no wake-up
   file.draw(60s);
   CHECK(file.take().empty());
   file.show(0, {"10%"});

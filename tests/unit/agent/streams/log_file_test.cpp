@@ -193,7 +193,7 @@ TEST_CASE("the tail notices an exception anywhere in a block") {
   CHECK(tail.signs().first_at());
 }
 
-TEST_CASE("a set of ranks is its ranges, and without any everybody") {
+TEST_CASE("a set of ranks is its ranges, and without any it is all ranks") {
   CHECK(RankSet{}.has(7));
   const RankSet some{{{0, 0}, {4, 7}}};
   CHECK(some.has(0));

@@ -40,7 +40,7 @@ class Gate final : public ByteOutput {
     open_ = true;
     changed_.notify_all();
   }
-  void wait_until_somebody_waits() {
+  void wait_until_a_writer_waits() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return waits_; });
   }
@@ -60,7 +60,7 @@ class Gate final : public ByteOutput {
 
 LogBuffer bytes(std::size_t size, char c = 'x') { return LogBuffer(std::string(size, c)); }
 
-/// A writer, and who has bytes for it and waits where it is told to.
+/// A writer with a producer of bytes, which waits when the writer tells it to.
 class Producer {
  public:
   explicit Producer(LogWriterSettings settings) : writer(settings, [this] { made_room(); }) {}
@@ -110,7 +110,7 @@ TEST_CASE("a console that is stuck loses what comes beyond its queue, counted an
   const auto gate = std::make_shared<Gate>(false);
   LogWriter writer({.kind = Kind::console, .queue_bytes_max = 100, .patience = 1ms});
   writer.write(gate, bytes(60, 'a'));
-  gate->wait_until_somebody_waits();
+  gate->wait_until_a_writer_waits();
   CHECK(writer.accepts(kBegin));
   writer.write(gate, bytes(40, 'b'));
   CHECK_FALSE(writer.accepts(kBegin));
@@ -130,13 +130,13 @@ TEST_CASE("a console that is stuck loses what comes beyond its queue, counted an
             "\nddprun: dropped 17 bytes of output here: nobody read it fast enough\neeeee");
 }
 
-TEST_CASE("who prefers to wait loses nothing") {
+TEST_CASE("a producer that waits loses nothing") {
   const auto gate = std::make_shared<Gate>(false);
   Producer producer({.policy = LogPolicy::block, .queue_bytes_max = 100, .patience = 0ms});
   auto all = std::async(std::launch::async, [&] {
     for (int i = 0; i < 50; ++i) producer.offer(gate, bytes(30));
   });
-  gate->wait_until_somebody_waits();
+  gate->wait_until_a_writer_waits();
   gate->open();
   all.get();
   CHECK(producer.writer.finish(in(10s)));
@@ -144,7 +144,7 @@ TEST_CASE("who prefers to wait loses nothing") {
   CHECK(producer.writer.dropped_bytes() == 0);
 }
 
-TEST_CASE("who prefers to wait is told to for as long as the queue is full") {
+TEST_CASE("a producer that waits is told to for as long as the queue is full") {
   const auto gate = std::make_shared<Gate>(false);
   LogWriter writer({.policy = LogPolicy::block, .queue_bytes_max = 10});
   writer.write(gate, bytes(10));
@@ -156,14 +156,14 @@ TEST_CASE("who prefers to wait is told to for as long as the queue is full") {
   CHECK(writer.accepts(kBegin));
 }
 
-TEST_CASE("who was told to wait is wanted again when half of the queue is free") {
+TEST_CASE("a waiting producer is called again when half of the queue is free") {
   const auto gate = std::make_shared<Gate>(true, 10);
   std::atomic<int> calls = 0;
   LogWriter writer({.policy = LogPolicy::block, .queue_bytes_max = 100}, [&] { ++calls; });
   const auto stuck = std::make_shared<Gate>(false);
   writer.write(gate, bytes(30));
   CHECK(writer.finish(in(10s)));
-  CHECK(calls == 0);  // nobody waits
+  CHECK(calls == 0);  // no producer waits
   writer.write(stuck, bytes(1));
   for (int i = 0; i < 10; ++i) {
     CHECK(writer.accepts(kBegin));
@@ -246,7 +246,7 @@ TEST_CASE("lines of ours find room where the workers' do not, and are not counte
   const auto gate = std::make_shared<Gate>(false);
   LogWriter writer({.queue_bytes_max = 10, .patience = 1ms});
   writer.write(gate, bytes(10, 'a'));
-  gate->wait_until_somebody_waits();
+  gate->wait_until_a_writer_waits();
   CHECK_FALSE(writer.accepts(kBegin));
   CHECK(writer.accepts(kBegin + 1ms));
   writer.write(gate, bytes(5, 'b'));
@@ -268,7 +268,7 @@ TEST_CASE("a disk that takes a little is waited for") {
   CHECK(producer.writer.dropped_bytes() == 0);
 }
 
-TEST_CASE("giving up frees who waits, and what was not written is dropped to the byte") {
+TEST_CASE("giving up frees waiting producers, and every unwritten byte counts as dropped") {
   for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
     const auto gate = std::make_shared<Gate>(true, 7);
     Producer producer({.policy = policy, .queue_bytes_max = 100, .patience = 1ms});
@@ -291,7 +291,7 @@ TEST_CASE("nothing hangs at the end when the reader has stopped") {
   {
     LogWriter writer({.policy = LogPolicy::block, .queue_bytes_max = 10});
     writer.write(gate, bytes(10));
-    gate->wait_until_somebody_waits();
+    gate->wait_until_a_writer_waits();
     CHECK_FALSE(writer.finish(in(1ms)));
     writer.give_up();
     CHECK(writer.dropped_bytes() == 10);
@@ -299,7 +299,7 @@ TEST_CASE("nothing hangs at the end when the reader has stopped") {
   gate->open();
 }
 
-TEST_CASE("what a disk refuses is dropped and what nobody wants is not") {
+TEST_CASE("bytes that a disk refuses count as dropped and unwanted bytes do not") {
   LogWriter writer({.kind = Kind::files});
   writer.write(std::make_shared<Sink>(true), bytes(9));
   writer.write(std::make_shared<Sink>(false), bytes(5));

@@ -135,7 +135,7 @@ TEST_CASE("a stopped reader costs no worker its time and no file a byte, and los
   }
 }
 
-TEST_CASE("stderr goes on while nobody reads stdout, and the end of a round is not blind") {
+TEST_CASE("stderr goes on while stdout is unread, and the end of a round is not blind") {
   for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
     Workplace work(policy);
     const std::string line = std::string(99, 'x') + "\n";
@@ -144,7 +144,7 @@ TEST_CASE("stderr goes on while nobody reads stdout, and the end of a round is n
     auto flood = std::async(std::launch::async, [&, fd = work.stream(0)] {
       for (std::size_t i = 0; i < kLines; ++i) write_all(fd.get(), line);
     });
-    // It has what no queue and pipe holds, so somebody waits, or bytes are dropped.
+    // More than queue and pipe hold, so the writer waits, or bytes are dropped.
     CHECK(ddprun::test::eventually([&] {
       return work.output.dropped_bytes() > 0 ||
              (policy == LogPolicy::block && work.file(0).size() > kLogQueueBytesMax - (1 << 20));
@@ -157,7 +157,7 @@ TEST_CASE("stderr goes on while nobody reads stdout, and the end of a round is n
     }));
     CHECK(work.output.signs(0, 1).message() == "ValueError: x");
     error.reset();
-    work.output.drain(within(0ms));  // and from now on nobody waits
+    work.output.drain(within(0ms));  // and from now on no worker waits
     flood.get();
     flood = {};  // and its end of the pipe
     work.output.drain(within(10s));

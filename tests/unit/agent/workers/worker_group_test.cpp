@@ -91,7 +91,7 @@ TEST_CASE("workers that end well while they are stopped do not make the round a 
   CHECK_FALSE(last.all_done);
 }
 
-TEST_CASE("a group of which nobody is left ends at once when it is stopped") {
+TEST_CASE("a group without running workers ends at once when it is stopped") {
   WorkerGroup group = group_of(1);
   group.exited(0, kCode3, kStart);
   const auto actions = group.stop(SIGTERM, kStart);

@@ -35,7 +35,7 @@ TEST_CASE("a success has no report and exit code 0") {
   CHECK(launcher::exit_code(result) == 0);
 }
 
-TEST_CASE("the report names the culprit, its last lines and who was stopped because of it") {
+TEST_CASE("the report names the culprit, its last lines and the workers stopped because of it") {
   agent::AgentResult result = failed({false, 3, false});
   result.culprit_output_seen = true;
   auto& culprit = result.finished.verdict->culprit.failure;

@@ -214,7 +214,7 @@ TEST_CASE("core-complex takes the largest cache first, then the one with the low
         "4-7 8-11 2-3");
 }
 
-TEST_CASE("core-complex knows hybrid cores, whose caches differ in size") {
+TEST_CASE("core-complex knows hybrid cores with caches of different sizes") {
   // Four fast cores of two threads below one cache; eight slow ones in pairs without it.
   MachineTopology topology;
   for (int cpu = 0; cpu < 16; ++cpu) {
@@ -234,7 +234,7 @@ TEST_CASE("no worker gets a CPU that is not ours") {
   CHECK(placed_by_gpus(topology, NumaBinding::node, {0, 1, 2, 3}) == "1-2,17 5 8-11 14,29-31");
 }
 
-TEST_CASE("a GPU whose node has no CPU of ours is an error that names both") {
+TEST_CASE("a GPU on a node without usable CPUs is an error that names both") {
   for (const auto mode : {NumaBinding::node, NumaBinding::exclusive, NumaBinding::core_complex}) {
     const std::string message = placed_by_gpus(allowing(machine(kLarge), "0-7"), mode, {0, 3});
     CHECK_THAT(message, Contains("GPU 1 (gpu1) is on NUMA node 3") && Contains("it may use 0-7"));

@@ -81,7 +81,7 @@ TEST_CASE("NVML gives GPUs with their UUIDs and is left shut down") {
   }
 }
 
-TEST_CASE("a GPU whose PCI address NVML does not tell is counted all the same") {
+TEST_CASE("a GPU counts even if NVML does not report its PCI address") {
   SimulatedMachine machine;
   machine.with_nvml("1", "pci");
   const auto found = discover_gpus(machine.places);
@@ -100,7 +100,7 @@ TEST_CASE("an entry of CUDA_VISIBLE_DEVICES leads to its GPU's PCI address") {
   CHECK(pci_address_of(found, "MIG-1/2/3") == "0000:01:00.0");
 }
 
-TEST_CASE("a GPU whose handle NVML refuses is not counted") {
+TEST_CASE("a GPU does not count if NVML refuses its handle") {
   SimulatedMachine machine;
   machine.with_nvml("3", "handle");
   const auto found = discover_gpus(machine.places);

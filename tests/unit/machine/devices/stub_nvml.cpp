@@ -38,7 +38,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
-  // The last GPU belongs to somebody else.
+  // The last GPU belongs to another user.
   if (fails("handle") && index == 1) return kUnknownError;
   *device = &devices[index];
   return 0;

@@ -78,7 +78,7 @@ TEST_CASE("a cause that cannot heal ends the job although restarts are left") {
   CHECK(job.finished("a").no_restart.find("127") != std::string::npos);
 }
 
-TEST_CASE("a job whose rounds get no further on any node ends although restarts are left") {
+TEST_CASE("a job without progress on any node ends although restarts are left") {
   Script job(nodes(2, 2, 9));
   for (const std::uint64_t step : {7U, 7U, 6U}) {
     job.join("a", 1);

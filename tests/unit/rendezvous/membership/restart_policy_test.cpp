@@ -184,7 +184,7 @@ TEST_CASE("rounds that get no further than those before are a crash loop after s
   CHECK_THAT(reason_after({{again, 0}, {again, 0}, {again, 0}}), Contains("beyond step 0"));
 }
 
-TEST_CASE("rounds that get further or whose workers say nothing are no crash loop") {
+TEST_CASE("rounds with progress or without reports of workers are no crash loop") {
   const auto again = exits(1);
   CHECK(reason_after({{again, {}}, {again, {}}, {again, {}}, {again, {}}}).empty());
   CHECK(reason_after({{again, 1}, {again, 2}, {again, 3}, {again, 4}}).empty());

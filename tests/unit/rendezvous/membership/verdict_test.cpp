@@ -28,7 +28,7 @@ TEST_CASE("the only one that failed is the culprit whatever it says") {
   CHECK(culprit({seen(3, exception_line, 5ms, "connection reset by peer")}) == 3);
 }
 
-TEST_CASE("the earliest sign decides between those who failed by themselves") {
+TEST_CASE("the earliest sign decides between workers that failed by themselves") {
   CHECK(culprit({seen(0, own_exit, 9ms), seen(1, own_exit, 5ms)}) == 1);
   CHECK(culprit({seen(0, own_exit, 9ms), seen(1, exception_line, 5ms)}) == 1);
   CHECK(culprit({seen(0, error_file, 5ms), seen(1, exception_line, 6ms)}) == 0);
@@ -41,7 +41,7 @@ TEST_CASE("evidence that only a culprit shows beats any time") {
   CHECK(culprit({seen(0, fatal_signal, 5ms), seen(1, memory_kill, 9ms)}) == 0);
 }
 
-TEST_CASE("the words of a victim lower it below everybody else") {
+TEST_CASE("a victim's words rank it below all others") {
   CHECK(culprit({seen(0, exception_line, 1ms, "broken pipe"), seen(1, own_exit, 9ms)}) == 1);
   CHECK(culprit({seen(0, fatal_signal, 1ms, "remote process exited"), seen(1, own_exit, 9ms)}) ==
         1);
@@ -50,12 +50,12 @@ TEST_CASE("the words of a victim lower it below everybody else") {
         1);
 }
 
-TEST_CASE("who ended after the stop is the culprit only of those") {
+TEST_CASE("a worker that ended after the stop is the culprit only if all did") {
   CHECK(culprit({seen(0, late_exit, 1ms), seen(1, own_exit, 9ms)}) == 1);
   CHECK(culprit({seen(0, late_exit, 9ms), seen(1, late_exit, 1ms)}) == 1);
 }
 
-TEST_CASE("everybody else who failed is a victim, in order of ranks") {
+TEST_CASE("every other failed worker is a victim, in order of ranks") {
   auto culprit = seen(5, own_exit, 1ms);
   culprit.failure.exit = {false, 7};
   const auto verdict = rdzv::judge({seen(2, own_exit, 3ms), culprit, seen(0, own_exit, 2ms)});
@@ -81,7 +81,7 @@ proto::FailedWorker with_text(proto::FailedWorker worker, const std::string& tex
 
 }  // namespace
 
-TEST_CASE("those that say the same of their end failed alike") {
+TEST_CASE("workers with the same message failed alike") {
   const auto error = [](int rank, const std::string& text) {
     return with_text(seen(rank, exception_line, rank * 1ms), text);
   };
@@ -100,7 +100,7 @@ TEST_CASE("those that say the same of their end failed alike") {
   CHECK(alike({silent, later}) == std::vector{1});
 }
 
-TEST_CASE("of those that left no words the exit decides who failed alike") {
+TEST_CASE("workers without a message failed alike if they exited alike") {
   const auto ended = [](int rank, ExitStatus exit) {
     auto worker = seen(rank, own_exit, rank * 1ms);
     worker.failure.exit = exit;

@@ -80,7 +80,7 @@ TEST_CASE("the socket that listens on a port is found before one that is connect
   CHECK_FALSE(connected->listening);
 }
 
-TEST_CASE("a port that nobody has is nobody's") {
+TEST_CASE("a port without a socket has no owner") {
   CHECK_FALSE(find_port(kTable, 1).has_value());
   CHECK_FALSE(find_port(kTable, 0xB002).has_value());  // no process has it any more
   CHECK_FALSE(find_port("", 1).has_value());

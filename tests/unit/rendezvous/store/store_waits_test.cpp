@@ -1,4 +1,4 @@
-// Waiting: WAIT, CANCEL_WAIT, BARRIER, and who is released by what.
+// Waiting: WAIT, CANCEL_WAIT, BARRIER, and what releases which client.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -50,7 +50,7 @@ TEST_CASE("a waiter is released by whatever creates its key (Q2)") {
   released_by([&] { other.barrier("/k", 1); });
 }
 
-TEST_CASE("a COMPARE_SET that stores nothing wakes nobody (Q3)") {
+TEST_CASE("a COMPARE_SET that stores nothing wakes no client (Q3)") {
   PureStore store;
   Client waiter(store, 0);
   Client other(store, 1);
@@ -193,7 +193,7 @@ TEST_CASE("a barrier lets all go when the last one arrives") {
   CHECK(first.barrier("/nobody", 0) == kStop);
 }
 
-TEST_CASE("one who gives up at a barrier still counts") {
+TEST_CASE("a client that gives up at a barrier still counts") {
   PureStore store;
   Client first(store, 0);
   Client second(store, 1);

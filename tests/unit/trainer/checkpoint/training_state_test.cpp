@@ -127,7 +127,7 @@ TEST_CASE("sums over samples do not depend on the order in which they are added"
   CHECK(forward.mean_loss() == Approx(13.3972667).epsilon(1e-6));
 }
 
-TEST_CASE("a batch whose loss is inf or nan makes the mean nan, not garbage") {
+TEST_CASE("a batch with a loss of inf or nan makes the mean nan, not garbage") {
   MetricSums sums;
   sums.add(1.0, 1, 1);
   sums.add(std::numeric_limits<double>::infinity(), 0, 1);

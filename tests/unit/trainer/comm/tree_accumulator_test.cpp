@@ -170,7 +170,7 @@ TEST_CASE("lanes on threads of their own change no bit") {
     std::vector<std::thread> threads;
     for (int i = 0; i < 3; ++i) threads.emplace_back(lane);
     for (std::thread& thread : threads) thread.join();
-    REQUIRE(reported);  // somebody was told that all is final
+    REQUIRE(reported);  // one lane was told that all is final
     fixture.check_sums(shards);
   }
 }

@@ -163,7 +163,7 @@ TEST_CASE("the directory of a run that does not start goes again, with those mad
   CHECK(fs::is_directory(directory / "a" / "b"));
 }
 
-TEST_CASE("a directory that somebody wrote to stays") {
+TEST_CASE("a directory that is not empty stays") {
   const test::TempDir directory;
   {
     const RunDirectory refused(directory / "a" / "b");
