@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "launcher/options/suggest.hpp"
+#include "base/texts/suggest.hpp"
 
 namespace ddprun::launcher {
 namespace {

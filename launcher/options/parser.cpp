@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "base/texts/suggest.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/other_launchers.hpp"
-#include "launcher/options/suggest.hpp"
 
 namespace ddprun::launcher {
 namespace {

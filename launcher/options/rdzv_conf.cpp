@@ -4,8 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "base/texts/suggest.hpp"
 #include "launcher/options/option_value.hpp"
-#include "launcher/options/suggest.hpp"
 
 namespace ddprun::launcher {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/substitute.hpp"
+#include "base/texts/suggest.hpp"
 #include "launcher/options/other_launchers.hpp"
-#include "launcher/options/suggest.hpp"
 #include "launcher/program/run_path.hpp"
 
 namespace ddprun::launcher {

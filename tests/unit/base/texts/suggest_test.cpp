@@ -1,8 +1,8 @@
-#include "launcher/options/suggest.hpp"
+#include "base/texts/suggest.hpp"
 
 #include <catch2/catch.hpp>
 
-using namespace ddprun::launcher;
+using namespace ddprun;
 
 TEST_CASE("the edit distance counts insertions, deletions, replacements and swaps of neighbours") {
   CHECK(edit_distance("", "") == 0);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::launcher {
+namespace ddprun {
 
 /// Least number of insertions, deletions, replacements and swaps of neighbours that turn `a` into
 /// `b` (a place changed once is not changed again).
@@ -18,4 +18,4 @@ int edit_distance(std::string_view a, std::string_view b);
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun

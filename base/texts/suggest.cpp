@@ -1,9 +1,9 @@
-#include "launcher/options/suggest.hpp"
+#include "base/texts/suggest.hpp"
 
 #include <algorithm>
 #include <cstddef>
 
-namespace ddprun::launcher {
+namespace ddprun {
 namespace {
 
 // Longer words are never typed by accident, and the cost grows with the square.
@@ -54,4 +54,4 @@ std::optional<std::string> nearest(std::string_view word,
   return *best;
 }
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun
