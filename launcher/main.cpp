@@ -26,9 +26,7 @@
 #include "launcher/report/report.hpp"
 #include "launcher/report/report_file.hpp"
 #include "launcher/report/report_json.hpp"
-#include "launcher/texts/completion.hpp"
-#include "launcher/texts/help.hpp"
-#include "launcher/texts/man_page.hpp"
+#include "launcher/texts/texts.hpp"
 #include "warden/process_title.hpp"
 #include "warden/warden.hpp"
 

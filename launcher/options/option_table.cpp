@@ -18,22 +18,9 @@ constexpr auto kTable = [] {
   return table;
 }();
 
-constexpr std::array kExamples = {
-    Example{"ddprun --nproc-per-node=2 train", "the bundled trainer, two workers"},
-    Example{"ddprun --nproc-per-node=gpu train.py --lr 0.1", "a Python script, one worker per GPU"},
-    Example{"ddprun --gpus=0,2 --max-restarts=3 train.py",
-            "on two of the GPUs; restarted up to 3 times"},
-    Example{"ddprun --nproc-per-node=4 -m project.train", "a Python module"},
-    Example{"ddprun --nproc-per-node=2 ./a.out --any", "any program; options after it are its own"},
-    Example{"ddprun --dry-run --nproc-per-node=2 train",
-            "only show what would be started, and why"},
-};
-
 }  // namespace
 
 std::span<const OptionRow> option_table() { return kTable; }
-
-std::span<const Example> examples() { return kExamples; }
 
 std::string_view group_title(OptionGroup group) {
   using enum OptionGroup;
@@ -70,40 +57,21 @@ std::vector<std::string> spellings(const OptionRow& row) {
   return all;
 }
 
-std::vector<std::string_view> words_of(std::string_view list) {
-  std::vector<std::string_view> words;
-  while (!list.empty()) {
-    const auto end = list.find('|');
-    words.push_back(list.substr(0, end));
-    list = end == std::string_view::npos ? std::string_view() : list.substr(end + 1);
-  }
-  return words;
-}
-
 std::vector<std::string_view> choices_of(const OptionRow& row) { return words_of(row.choices); }
 
-std::string value_hint(const OptionRow& row) {
-  switch (row.type) {
-    case ValueType::flag:
-      return "";
-    case ValueType::optional_choice: {
-      // The first choice is what the bare option means: it need not be typed.
-      const auto bar = row.choices.find('|');
-      return "[=" + std::string(row.choices.substr(bar + 1)) + "]";
-    }
-    case ValueType::choice:
-      return "=" + std::string(row.choices);
-    case ValueType::count_or_word:
-    case ValueType::indexes_or_word:
-    case ValueType::seconds_or_word:
-      return "=" + std::string(row.placeholder) + "|" + std::string(row.choices);
-    case ValueType::integer:
-    case ValueType::count:
-    case ValueType::text:
-    case ValueType::seconds:
-      return "=" + std::string(row.placeholder);
-  }
-  return "";
+OptionText option_text(const OptionRow& row) {
+  const auto choices = choices_of(row);
+  const auto shown = row.default_text.empty() ? row.default_value : row.default_text;
+  return {.names = spellings(row),
+          .placeholder = std::string(row.placeholder),
+          .choices = {choices.begin(), choices.end()},
+          .value_optional = row.type == ValueType::optional_choice,
+          .help = std::string(row.help),
+          .more = std::string(row.more),
+          .default_text = std::string(shown),
+          .variable = std::string(row.environment),
+          .no_effect = std::string(row.no_effect),
+          .group = std::string(group_title(row.group))};
 }
 
 }  // namespace ddprun::launcher

@@ -1,11 +1,14 @@
-// The one table of options. Parser, suggestions, help, completion, man page and --dry-run all come
-// from it: a new option is a new row (and a field of LaunchOptions), not new code.
+// The one table of options. Parser, suggestions and texts all come from it: a new option is a new
+// row (and a field of LaunchOptions), not new code.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/texts/program_text.hpp"
+#include "base/texts/words.hpp"
 
 namespace ddprun::launcher {
 
@@ -57,20 +60,10 @@ std::string_view group_title(OptionGroup group);
 /// one.
 std::vector<std::string> spellings(const OptionRow& row);
 
-/// `a|b` taken apart.
-std::vector<std::string_view> words_of(std::string_view list);
-
 /// `choices` taken apart.
 std::vector<std::string_view> choices_of(const OptionRow& row);
 
-/// What stands behind the name in help and man page: `=N`, `=prefix|raw`, `[=json]` or nothing.
-std::string value_hint(const OptionRow& row);
-
-/// Command lines that help and man page show first.
-struct Example {
-  std::string_view command;
-  std::string_view what;
-};
-std::span<const Example> examples();
+/// The row as help, man page and completions show it.
+OptionText option_text(const OptionRow& row);
 
 }  // namespace ddprun::launcher

@@ -244,7 +244,7 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
 
 CommandLineParser::Step CommandLineParser::missing_value(const OptionRow& row,
                                                          const std::string& spelling) const {
-  const std::string hint = value_hint(row).substr(1);
+  const std::string hint = value_hint(option_text(row)).substr(1);
   std::string message =
       spelling + " needs a value: " + spelling + (spelling.size() > 2 ? "=" : " ") + hint;
   if (next_ < arguments_.size() && arguments_[next_] != "--") {

@@ -13,6 +13,7 @@ from source_tree import source_files
 # include itself. tests/ and bench/ may include anything.
 MAY_INCLUDE = {
     "base": [],
+    "base/texts": ["base"],
     "machine": ["base"],
     "proto": ["base"],
     "rendezvous": ["proto", "base"],

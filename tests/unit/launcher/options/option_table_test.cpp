@@ -66,14 +66,14 @@ TEST_CASE("a name of several words is spelled with dashes and with underscores")
 }
 
 TEST_CASE("an option's value hint shows what may be typed") {
-  CHECK(value_hint({.name = "x", .type = ValueType::flag}).empty());
-  CHECK(value_hint({.name = "x", .type = ValueType::count, .placeholder = "N"}) == "=N");
-  CHECK(value_hint({.name = "x", .type = ValueType::choice, .choices = "a|b"}) == "=a|b");
-  CHECK(value_hint({.name = "x", .type = ValueType::optional_choice, .choices = "text|json"}) ==
+  const auto hint = [](const OptionRow& row) { return value_hint(option_text(row)); };
+  CHECK(hint({.name = "x", .type = ValueType::flag}).empty());
+  CHECK(hint({.name = "x", .type = ValueType::count, .placeholder = "N"}) == "=N");
+  CHECK(hint({.name = "x", .type = ValueType::choice, .choices = "a|b"}) == "=a|b");
+  CHECK(hint({.name = "x", .type = ValueType::optional_choice, .choices = "text|json"}) ==
         "[=json]");
   CHECK(
-      value_hint(
-          {.name = "x", .type = ValueType::count_or_word, .choices = "a|b", .placeholder = "N"}) ==
+      hint({.name = "x", .type = ValueType::count_or_word, .choices = "a|b", .placeholder = "N"}) ==
       "=N|a|b");
 }
 

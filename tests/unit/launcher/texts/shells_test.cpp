@@ -8,8 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "launcher/texts/completion.hpp"
-#include "launcher/texts/man_page.hpp"
+#include "launcher/texts/texts.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -52,7 +51,7 @@ std::string bash_offers(const ddprun::test::TempDir& dir, const std::string& wor
   write(dir / "ddprun.bash", completion_script("bash"));
   write(dir / "ask.bash",
         "source ./ddprun.bash\ncompopt() { :; }\nCOMP_WORDS=(" + words +
-            ")\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_ddprun\necho \"${COMPREPLY[*]}\"\n");
+            ")\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_ddprun_ddprun\necho \"${COMPREPLY[*]}\"\n");
   return run(dir, "bash ./ask.bash").output;
 }
 
@@ -70,6 +69,10 @@ TEST_CASE("bash completes options, their values, PROGRAM and files in their plac
   CHECK(bash_offers(dir, "ddprun --dry-run = j") == "json\n");
   CHECK(bash_offers(dir, "ddprun --nproc-per-node = 2 -m --max") == "--max-restarts=\n");
   CHECK(bash_offers(dir, "ddprun --dry-run --max") == "--max-restarts=\n");
+  std::filesystem::create_directory(dir / "logs");
+  CHECK(bash_offers(dir, "ddprun --log_dir = l") == "logs\n");
+  CHECK(bash_offers(dir, "ddprun --report zd") == "zdata.txt\n");
+  CHECK(bash_offers(dir, "ddprun --rank-filter ''") == "\n");
   CHECK(bash_offers(dir, "ddprun trai").starts_with("train"));
   CHECK(bash_offers(dir, "ddprun -- trai").starts_with("train"));
   CHECK(bash_offers(dir, "ddprun train --outp") == "\n");
@@ -84,7 +87,7 @@ TEST_CASE("bash hands over to the completion of the bundled trainer behind it") 
   write(dir / "ask.bash",
         "source ./ddprun.bash\ncompopt() { :; }\n"
         "_ddprun_train() { COMPREPLY=(\"asked for ${COMP_WORDS[COMP_CWORD]}\"); }\n"
-        "ask() { COMP_WORDS=(\"$@\"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _ddprun; "
+        "ask() { COMP_WORDS=(\"$@\"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _ddprun_ddprun; "
         "echo \"${COMPREPLY[*]}\"; }\n"
         "ask ddprun --nproc-per-node = 2 train --ep\nask ddprun other.py --ep\n");
   CHECK(run(dir, "bash ./ask.bash").output == "asked for --ep\n\n");

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "launcher/options/option_table.hpp"
-#include "launcher/texts/completion.hpp"
-#include "launcher/texts/help.hpp"
-#include "launcher/texts/man_page.hpp"
+#include "launcher/texts/texts.hpp"
 
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
+using ddprun::words_of;
 
 namespace {
 
@@ -35,7 +34,7 @@ TEST_CASE("the help shows examples first, then every option of the table under i
   for (const auto& row : option_table()) {
     INFO(row.name);
     CHECK(help.find("\n" + std::string(group_title(row.group)) + "\n") > examples_at);
-    const auto found = help.find(" --" + std::string(row.name) + value_hint(row), at);
+    const auto found = help.find(" --" + std::string(row.name) + value_hint(option_text(row)), at);
     REQUIRE(found != std::string::npos);
     at = found;
   }

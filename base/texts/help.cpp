@@ -1,0 +1,107 @@
+#include <algorithm>
+
+#include "base/texts/program_text.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kColumns = 80;
+constexpr std::size_t kHelpColumn = 34;  // where the explanations of options begin
+
+/// `text` from `column` on, where the current line is; the lines that follow begin at `indent`.
+/// Broken between words. Ended by a newline.
+std::string wrapped(std::string_view text, std::size_t column, std::size_t indent) {
+  std::string result;
+  bool first = true;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    if (!first && column + 1 + end > kColumns) {
+      result += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (!first) {
+      result += ' ';
+      ++column;
+    }
+    first = false;
+    result += text.substr(0, end);
+    column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return result + "\n";
+}
+
+/// Each line of `text` as a paragraph.
+std::string paragraphs(std::string_view text, std::size_t indent) {
+  std::string result;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    result += std::string(indent, ' ') + wrapped(text.substr(0, end), indent, indent);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return result;
+}
+
+/// Two columns; `left` has a line of its own where it reaches into the second.
+std::string entry(std::string_view left, std::string_view right, std::size_t column) {
+  std::string line = "  " + std::string(left);
+  if (line.size() + 2 > column) line += "\n" + std::string(column, ' ');
+  line.resize(std::max(line.size(), column), ' ');
+  return line + wrapped(right, column, column);
+}
+
+std::string option_entry(const OptionText& option) {
+  std::string short_name = "    ";
+  std::string also;
+  for (const auto& name : option.names) {
+    if (name.size() == 2) {
+      short_name = name + ", ";
+    } else if (name != option.names.front() && name.find('_') == std::string::npos) {
+      also += (also.empty() ? "; also " : ", ") + name;
+    }
+  }
+  std::string right = option.help;
+  if (!option.default_text.empty()) right += " (default: " + option.default_text + ")";
+  right += also;
+  if (!option.no_effect.empty()) right += "; no effect: " + option.no_effect;
+  return entry(short_name + option.names.front() + value_hint(option), right, kHelpColumn);
+}
+
+std::string section(const TextSection& section) {
+  std::size_t widest = 0;
+  for (const auto& [term, meaning] : section.terms) widest = std::max(widest, term.size());
+  std::string text = "\n" + section.title + "\n" + paragraphs(section.text, 2);
+  for (const auto& [term, meaning] : section.terms) text += entry(term, meaning, widest + 4);
+  return text;
+}
+
+}  // namespace
+
+std::string value_hint(const OptionText& option) {
+  std::string hint = option.placeholder;
+  for (const auto& choice : option.choices) {
+    if (option.value_optional && choice == option.choices.front()) continue;
+    hint += (hint.empty() ? "" : "|") + choice;
+  }
+  if (option.value_optional) return "[=" + hint + "]";
+  return hint.empty() ? "" : "=" + hint;
+}
+
+std::string help(const ProgramText& program) {
+  std::string text = paragraphs(program.description, 0) + "\nUsage: " + program.synopsis + "\n";
+  text += "\nExamples\n";
+  for (const auto& [command, meaning] : program.examples)
+    text += "  " + command + "\n      " + wrapped(meaning, 6, 6);
+  std::string_view group;
+  for (const auto& option : program.options) {
+    if (option.group != group) text += "\n" + option.group + "\n";
+    text += option_entry(option);
+    group = option.group;
+  }
+  for (const auto& part : program.sections) {
+    if (part.in_help) text += section(part);
+  }
+  const std::string rules = std::string(kOptionRules) + " " + program.option_rules;
+  return text + "\n" + paragraphs(rules + " " + program.name + " --man has more.", 0);
+}
+
+}  // namespace ddprun

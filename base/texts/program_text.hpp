@@ -1,0 +1,92 @@
+// What a program tells of its own command line, as data, and the texts that are made from it: the
+// help, the man page, the completions of three shells. Pure. Each program builds its ProgramText
+// only when it is asked for one of them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+/// The shells with a completion, as choices of an option.
+inline constexpr std::string_view kShells = "bash|zsh|fish";
+
+/// How options are written: true of each of our programs.
+inline constexpr std::string_view kOptionRules =
+    "Names have dashes or underscores (--like-this, --like_this). A value follows = or stands in "
+    "the next word.";
+
+struct OptionText {
+  /// Every spelling with its dashes; the first is the one that is shown.
+  std::vector<std::string> names{};
+  /// `N`; shells offer folders for FOLDER and DIR, files for FILE.
+  std::string placeholder{};
+  /// Words that the value may be.
+  std::vector<std::string> choices{};
+  /// The option alone means the first of `choices`, which need not be typed.
+  bool value_optional = false;
+  /// One sentence, no full stop.
+  std::string help{};
+  /// Further sentences, for the man page.
+  std::string more{};
+  std::string default_text{};
+  /// The environment variable that gives the default.
+  std::string variable{};
+  /// Not empty: the option is accepted and does nothing; this is the reason.
+  std::string no_effect{};
+  /// The heading. Options of one group stand together.
+  std::string group{};
+};
+
+/// Something to type, or that is seen, and what it means.
+struct Term {
+  std::string term{};
+  std::string meaning{};
+};
+
+/// A part behind the options.
+struct TextSection {
+  std::string title{};
+  /// One paragraph a line, before the terms.
+  std::string text{};
+  std::vector<Term> terms{};
+  bool in_help = true;
+};
+
+struct ProgramText {
+  std::string name{};
+  /// The man page's: `ddprun-train`, section 1.
+  std::string page{};
+  int page_section = 1;
+  /// After the name in the page's first line.
+  std::string purpose{};
+  std::string synopsis{};
+  /// One paragraph a line.
+  std::string description{};
+  std::vector<Term> examples{};
+  /// What holds beside the rules that all our programs have for names and values.
+  std::string option_rules{};
+  std::vector<OptionText> options{};
+  std::vector<TextSection> sections{};
+  std::string see_also{};
+  /// A PROGRAM follows the options, and what follows it is not ours.
+  bool takes_program = false;
+  /// Programs of ours that may be PROGRAM; each has a completion of its own.
+  std::vector<Term> own_programs{};
+};
+
+/// What stands behind the name: `=N`, `=prefix|raw`, `[=json]` or nothing.
+std::string value_hint(const OptionText& option);
+
+/// No line is longer than 80 columns, except where the program's own lines are.
+std::string help(const ProgramText& program);
+
+/// Roff with the man macros: for a file or `man -l -`.
+std::string man_page(const ProgramText& program);
+
+/// The script for `bash`, `zsh` or `fish`; empty for any other shell. Bash's function is
+/// `_ddprun_NAME`.
+std::string completion(const ProgramText& program, std::string_view shell);
+
+}  // namespace ddprun

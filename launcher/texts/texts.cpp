@@ -1,0 +1,118 @@
+#include "launcher/texts/texts.hpp"
+
+#include "base/texts/program_text.hpp"
+#include "launcher/options/option_table.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr const char* kProgramRules =
+    "A name with a slash is that file: .py, .pyc and .pyz run under Python, an executable file by "
+    "itself.\n"
+    "A bare name is a program that comes with ddprun (train); else a Python file, or a file that "
+    "is not executable, in the current folder, which runs under Python; else a program on PATH.\n"
+    "Python is $PYTHON_EXEC, else python3, else python on PATH, with -u.\n"
+    "What follows PROGRAM belongs to it and is never looked at; one -- directly before or after "
+    "PROGRAM is removed.\n"
+    "${local_rank} in an argument becomes the worker's local rank.";
+
+TextSection environment_section() {
+  return {
+      .title = "Environment",
+      .text =
+          "Workers find the variables of torchrun's contract: RANK, LOCAL_RANK, "
+          "WORLD_SIZE, MASTER_ADDR, MASTER_PORT and the others. ddprun itself reads:",
+      .terms = {{"PET_NAME",
+                 "Default of the option of that name, as for torchrun; the command line wins. A "
+                 "flag takes a number (not 0 is on) or true, false, yes, no, on, off. An empty "
+                 "variable counts as not set, with one warning"},
+                {"PYTHON_EXEC", "The Python that runs scripts and modules"},
+                {"LOGLEVEL", "Level of ddprun's own messages where --log-level is absent"},
+                {"CUDA_VISIBLE_DEVICES",
+                 "GPUs that the job may use: numbers, GPU- and MIG- names. As for CUDA, entries "
+                 "after an invalid one are ignored"},
+                {"OMP_NUM_THREADS",
+                 "Set to 1 for several workers where it is absent, as torchrun does"}},
+      .in_help = false};
+}
+
+TextSection exit_section() {
+  return {.title = "Exit status",
+          .text = "Codes not listed here come from a job that failed or was stopped.",
+          .terms = {
+              {"0", "All workers ended with 0, or there was nothing to start (--help, --dry-run)"},
+              {"1", "A text (--help, --dry-run) could not be written to stdout"},
+              {"2", "The command line is wrong; nothing was started"},
+              {"126", "PROGRAM was found, but cannot be executed"},
+              {"127", "PROGRAM, or the Python that it needs, was not found"}}};
+}
+
+ProgramText program_text() {
+  ProgramText program{
+      .name = "ddprun",
+      .page = "ddprun",
+      .purpose = "start the workers of a training job and bring them back when one fails",
+      .synopsis = "ddprun [OPTIONS] PROGRAM [ARGUMENTS...]",
+      .description =
+          "ddprun starts the workers of a training job on this machine, gives each the variables "
+          "that programs for torchrun expect, watches them, and starts the group again when one "
+          "fails, up to a budget. torchrun's command lines work unchanged.",
+      .examples = {{"ddprun --nproc-per-node=2 train", "the bundled trainer, two workers"},
+                   {"ddprun --nproc-per-node=gpu train.py --lr 0.1",
+                    "a Python script, one worker per GPU"},
+                   {"ddprun --gpus=0,2 --max-restarts=3 train.py",
+                    "on two of the GPUs; restarted up to 3 times"},
+                   {"ddprun --nproc-per-node=4 -m project.train", "a Python module"},
+                   {"ddprun --nproc-per-node=2 ./a.out --any",
+                    "any program; options after it are its own"},
+                   {"ddprun --dry-run --nproc-per-node=2 train",
+                    "only show what would be started, and why"}},
+      .option_rules =
+          "Long names can be shortened as long as they stay unambiguous. Of a repeated option the "
+          "last one counts. torchrun's variables PET_NAME give defaults.",
+      .options = {},
+      .sections = {{.title = "How PROGRAM is found", .text = kProgramRules, .terms = {}},
+                   environment_section(),
+                   exit_section()},
+      .see_also = "ddprun-train(1), rdzvd(8)",
+      .takes_program = true,
+      .own_programs = {{"train", "bundled trainer"}}};
+  for (const auto& row : option_table()) program.options.push_back(option_text(row));
+  return program;
+}
+
+}  // namespace
+
+std::string short_help_text() {
+  return R"(Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]
+
+Starts the workers of a training job on this machine, watches them, and starts
+them again when one fails. Takes torchrun's command lines.
+
+  ddprun --nproc-per-node=2 train           the bundled trainer, two workers
+  ddprun --nproc-per-node=gpu train.py      a Python script, one worker per GPU
+  ddprun --nproc-per-node=2 ./a.out --any   any program with its own options
+
+  --nproc-per-node=N|gpu|cpu|auto  workers (default: 1)
+  --gpus=all|none|0,2              GPUs that they use (default: all)
+  --max-restarts=N                 restarts after failures (default: 0)
+  --progress-timeout=SECONDS       treat a worker as hung after so long without
+                                   progress (default: off)
+  --grace-period=SECONDS           from a stop signal to SIGKILL (default: 30)
+  --log-dir=FOLDER --tee=3         also keep each worker's output in files
+  --rank-filter=RANKS              show only the output of these ranks
+  --output=raw                     show output as it comes, without prefixes
+  --report=FILE                    write how the job ended to FILE, as JSON
+  --dry-run                        show what would be started, and why
+
+ddprun --help lists all options, ddprun --man | man -l - explains them.
+)";
+}
+
+std::string help_text() { return help(program_text()); }
+
+std::string man_page() { return ddprun::man_page(program_text()); }
+
+std::string completion_script(std::string_view shell) { return completion(program_text(), shell); }
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,23 @@
+// ddprun's help, man page and completions: the table of options and what stands around it, for the
+// writer in base/texts.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher {
+
+/// Examples first, then the options by group; no line is longer than 80 columns, no colours.
+std::string help_text();
+
+/// What most jobs need, in 25 lines of at most 80 columns.
+std::string short_help_text();
+
+/// ddprun(1) in roff; for a file ddprun.1 or `man -l -`.
+std::string man_page();
+
+/// The script for `bash`, `zsh` or `fish`; empty for any other shell. Options are completed only
+/// before PROGRAM, files and commands in its place, files behind it.
+std::string completion_script(std::string_view shell);
+
+}  // namespace ddprun::launcher
