@@ -172,7 +172,7 @@ std::string zsh_value(const OptionText& option) {
   const std::string& label =
       option.placeholder.empty() ? option.names.front().substr(2) : option.placeholder;
   const std::string words = option.choices.empty() ? "" : "(" + joined(option.choices, " ") + ")";
-  return ":" + zsh_text(label) + ":" + words;
+  return ":" + escaped(label, ":", "") + ":" + words;
 }
 
 std::string zsh_script(const ProgramText& program) {

@@ -100,8 +100,9 @@ std::string help(const ProgramText& program) {
   for (const auto& part : program.sections) {
     if (part.in_help) text += section(part);
   }
-  const std::string rules = std::string(kOptionRules) + " " + program.option_rules;
-  return text + "\n" + paragraphs(rules + " " + program.name + " --man has more.", 0);
+  std::string rules(kOptionRules);
+  if (!program.option_rules.empty()) rules += " " + program.option_rules;
+  return text + "\n" + paragraphs(rules + " --man has more.", 0);
 }
 
 }  // namespace ddprun

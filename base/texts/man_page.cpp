@@ -85,8 +85,10 @@ std::string synopsis(std::string_view text) {
 
 std::string roff_terms(const std::vector<Term>& all) {
   std::string text;
-  for (const auto& [term, meaning] : all)
-    text += ".TP\n" + bold(term) + "\n" + prose(meaning) + ".\n";
+  for (const auto& [term, meaning] : all) {
+    const std::string sentence = upper(meaning.substr(0, 1)) + meaning.substr(1) + ".\n";
+    text += ".TP\n" + bold(term) + "\n" + prose(sentence);
+  }
   return text;
 }
 

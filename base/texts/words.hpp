@@ -1,6 +1,10 @@
-// Lists of words as one text: `a|b|c`.
+// Lists of words as one text, `a|b|c`, and the words of enumerations: one table is what an option
+// offers, what its parser understands and what a message prints.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -16,5 +20,52 @@ inline std::vector<std::string_view> words_of(std::string_view list) {
   }
   return words;
 }
+
+template <class Enum>
+struct Word {
+  Enum value;
+  std::string_view word;
+};
+
+/// The table of an enumeration, by specialization: `std::array{Word{Colour::red, "red"}, ...}`.
+template <class Enum>
+inline constexpr std::array<Word<Enum>, 0> kWords{};
+
+template <class Enum>
+constexpr std::string_view word_of(Enum value) {
+  for (const auto& entry : kWords<Enum>) {
+    if (entry.value == value) return entry.word;
+  }
+  return "";
+}
+
+template <class Enum>
+constexpr std::optional<Enum> value_of(std::string_view word) {
+  for (const auto& entry : kWords<Enum>) {
+    if (entry.word == word) return entry.value;
+  }
+  return std::nullopt;
+}
+
+/// The bytes of `choices`.
+template <class Enum>
+inline constexpr auto kChoiceBytes = [] {
+  constexpr std::size_t size = [] {
+    std::size_t bytes = kWords<Enum>.size() - 1;
+    for (const auto& entry : kWords<Enum>) bytes += entry.word.size();
+    return bytes;
+  }();
+  std::array<char, size> bytes{};
+  std::size_t end = 0;
+  for (const auto& entry : kWords<Enum>) {
+    if (end > 0) bytes[end++] = '|';
+    for (const char c : entry.word) bytes[end++] = c;
+  }
+  return bytes;
+}();
+
+/// All words of the enumeration, `a|b|c`.
+template <class Enum>
+inline constexpr std::string_view choices{kChoiceBytes<Enum>.data(), kChoiceBytes<Enum>.size()};
 
 }  // namespace ddprun

@@ -3,125 +3,104 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <optional>
 #include <stdexcept>
 #include <system_error>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "base/option_text.hpp"
+#include "base/cli/command_line.hpp"
 #include "base/version.hpp"
-#include "rendezvous/daemon/man_page.hpp"
+
+namespace ddprun {
+
+template <>
+inline constexpr std::array kWords<rdzv::LogLevel>{Word{rdzv::LogLevel::error, "error"},
+                                                   Word{rdzv::LogLevel::warning, "warning"},
+                                                   Word{rdzv::LogLevel::info, "info"}};
+
+}  // namespace ddprun
 
 namespace ddprun::rdzv {
 namespace {
 
 constexpr const char* kDefaultHost = "127.0.0.1";
-constexpr const char* kDefaultListen = "127.0.0.1:29400";
 constexpr double kSecondsMax = 1e6;
-
-constexpr const char* kDescription =
-    "Serves one key-value store in the protocol of PyTorch's TCPStore.\n"
-    "\n"
-    "  rdzvd                                            on 127.0.0.1:29400, for this user\n"
-    "  rdzvd --listen=127.0.0.1:0                       on a free port; the first line says which\n"
-    "  rdzvd --listen='[::]:29400' --allow-uid=any      for a cluster and all its users\n"
-    "  torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 --rdzv-conf=is_host=0 ...\n"
-    "                                                   agents that meet in it\n"
-    "  dist.TCPStore('HOST', 29400, is_master=False)    a client in Python\n";
-
-constexpr const char* kFooter =
-    "The protocol has neither authentication nor encryption: whoever can connect can read and\n"
-    "change every key.\n"
-    "\n"
-    "Exit codes: 0 stopped by SIGTERM, SIGINT or SIGHUP; 1 could not listen; 2 wrong command "
-    "line.\n";
+constexpr std::uint64_t kCountMax = std::uint64_t{1} << 40;
 
 /// Wrong use that CLI11 knows nothing of.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What CLI11 fills in before it becomes DaemonOptions.
+/// What is read before it becomes DaemonOptions.
 struct Texts {
-  std::string listen = kDefaultListen;
+  std::string listen = "127.0.0.1:29400";
   std::vector<std::string> allow_uid;
   double listen_timeout = 30;
   double handshake_timeout = 60;
   double stats_interval = 0;
-  std::string log_level = "warning";
-  std::string completion;
   bool no_old_dialect = false;
-  bool version = false;
-  bool man = false;
 };
 
-CLI::Validator word_of(std::vector<std::string> words) {
-  const auto check = [words](const std::string& text) {
-    const bool known = std::find(words.begin(), words.end(), text) != words.end();
-    return known ? std::string()
-                 : fmt::format("must be one of {}, not {}", fmt::join(words, ", "), text);
-  };
-  return CLI::Validator(check, "", "");
+ProgramText program_text() {
+  return {
+      .name = "rdzvd",
+      .page = "rdzvd",
+      .page_section = 8,
+      .purpose = "serves a PyTorch store, for rendezvous and for anyone",
+      .synopsis = "rdzvd [OPTIONS]",
+      .description =
+          "rdzvd serves one key-value store in the protocol of PyTorch's TCPStore, in both of its "
+          "dialects (1.13 and 2.x). PyTorch's own clients, torchrun's agents and the programs of "
+          "ddprun can use it, unchanged.\n"
+          "The first line on stdout is the address that it listens on. The keys live in memory and "
+          "end with the program.",
+      .examples = {{"rdzvd", "on 127.0.0.1:29400, for this machine and this user"},
+                   {"rdzvd --listen=127.0.0.1:0", "on a free port; the first line names it"},
+                   {"rdzvd --listen='[::]:29400' --allow-uid=any",
+                    "for the machines of a cluster and all their users"},
+                   {"torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 "
+                    "--rdzv-conf=is_host=0 --nnodes=2 train.py",
+                    "agents that meet in it"},
+                   {"dist.TCPStore('HOST', 29400, is_master=False)", "a client in Python"}},
+      .sections =
+          {{.title = "Signals",
+            .text = "SIGTERM, SIGINT and SIGHUP close all connections and end the program with 0.",
+            .in_help = false},
+           {.title = "Security",
+            .text = "The protocol has neither authentication nor encryption: anyone who can "
+                    "connect can read and change every key.\n"
+                    "On loopback the kernel tells which user each client belongs to; beyond it, "
+                    "only a firewall "
+                    "or a private network keeps strangers out."},
+           {.title = "Exit status",
+            .terms = {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP"},
+                      {"1", "It could not listen"},
+                      {"2", "The command line is wrong"}}}},
+      .see_also = "ddprun(1)"};
 }
 
-template <class Number>
-CLI::Validator within(Number low, Number high) {
-  const auto check = [low, high](const std::string& text) {
-    Number value{};
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    const bool good = error == std::errc() && stop == end && value >= low && value <= high;
-    return good ? std::string()
-                : fmt::format("must be a number from {} to {}, not {}", low, high, text);
-  };
-  return CLI::Validator(check, "", "");
-}
-
-CLI::Validator count() { return within<std::uint64_t>(1, std::uint64_t{1} << 40); }
-
-const std::vector<std::string> kShells = {"bash", "zsh", "fish"};
-const std::vector<std::string> kLevels = {"error", "warning", "info"};
-
-void add_service_options(CLI::App& app, Texts& texts) {
-  const char* group = "Service";
-  app.add_option("--listen", texts.listen,
-                 "Where to listen: HOST:PORT, [IPV6]:PORT, or PORT alone for loopback; port 0 is\n"
-                 "any free one. The bound address is the first line on stdout")
-      ->type_name("HOST:PORT")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--listen-timeout", texts.listen_timeout,
-                 "How long to try while HOST does not resolve or is not up yet")
-      ->type_name("SECONDS")
-      ->group(group)
-      ->check(within(0.0, kSecondsMax))
-      ->capture_default_str();
-  app.add_option("--allow-uid", texts.allow_uid,
-                 "Other users (numbers or names, with commas) whose processes on this machine may "
-                 "use the store\n"
-                 "over loopback, or `any`; our own user and root always may")
-      ->type_name("USER")
-      ->group(group)
+void add_service_options(CommandLine& line, Texts& texts) {
+  line.group("Service");
+  line.text("--listen", texts.listen, "HOST:PORT",
+            "Where to listen: HOST:PORT, [IPV6]:PORT, or PORT alone for loopback; port 0 is any "
+            "free one. The bound address is the first line on stdout");
+  line.number("--listen-timeout", texts.listen_timeout, 0, kSecondsMax, "SECONDS",
+              "How long to try while HOST does not resolve or is not up yet");
+  line.text("--allow-uid", texts.allow_uid, "USER",
+            "Other users (numbers or names, with commas) whose processes on this machine may use "
+            "the store over loopback, or any; our own user and root always may")
       ->delimiter(',');
-  app.add_flag("--no-old-dialect", texts.no_old_dialect,
-               "Refuse clients of PyTorch 1.13 and 2.0, whose dialect has no handshake")
-      ->group(group);
+  line.flag("--no-old-dialect", texts.no_old_dialect,
+            "Refuse clients of PyTorch 1.13 and 2.0, whose dialect has no handshake");
 }
 
-void add_limit_options(CLI::App& app, StoreSettings& store, Texts& texts) {
-  const char* group = "Limits";
+void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
+  line.group("Limits");
   const auto add = [&](const char* name, std::uint64_t& value, const char* help) {
-    app.add_option(name, value, help)
-        ->type_name("N")
-        ->group(group)
-        ->check(count())
-        ->capture_default_str();
+    line.number(name, value, 1, kCountMax, "N", help);
   };
   add("--max-clients", store.connections_max, "Clients at the same time; more of them wait");
   add("--max-key-bytes", store.request.key_bytes_max, "Length of a key");
@@ -131,35 +110,16 @@ void add_limit_options(CLI::App& app, StoreSettings& store, Texts& texts) {
   add("--max-waited-keys", store.waited_keys_max, "Keys that one client waits for at a time");
   add("--max-unread-bytes", store.reply_backlog_bytes_max,
       "Replies that one client has not read; it is not served until it has");
-  app.add_option("--handshake-timeout", texts.handshake_timeout,
-                 "Close clients whose first request has not come by then; 0: never")
-      ->type_name("SECONDS")
-      ->group(group)
-      ->check(within(0.0, kSecondsMax))
-      ->capture_default_str();
+  line.number("--handshake-timeout", texts.handshake_timeout, 0, kSecondsMax, "SECONDS",
+              "Close clients whose first request has not come by then; 0: never");
 }
 
-void add_output_options(CLI::App& app, Texts& texts) {
-  const char* group = "Output";
-  app.add_option("--log-level", texts.log_level,
-                 "What goes to stderr: error, warning (clients that were closed, and why) or info")
-      ->type_name("LEVEL")
-      ->group(group)
-      ->check(word_of(kLevels))
-      ->capture_default_str();
-  app.add_option("--stats-interval", texts.stats_interval,
-                 "Say so often how many clients there are, if that has changed; 0: never")
-      ->type_name("SECONDS")
-      ->group(group)
-      ->check(within(0.0, kSecondsMax))
-      ->capture_default_str();
-  app.add_option("--completion", texts.completion, "Print the completion of bash, zsh or fish")
-      ->type_name("SHELL")
-      ->group(group)
-      ->check(word_of(kShells));
-  app.add_flag("--man", texts.man, "Print the man page (for `man -l -`)")->group(group);
-  app.add_flag("--version", texts.version, "Version, compiler, libraries")->group(group);
-  app.set_help_flag("-h,--help", "This text")->group(group);
+void add_output_options(CommandLine& line, DaemonOptions& options, Texts& texts) {
+  line.group("Output");
+  line.choice("--log-level", options.log_level,
+              "What goes to stderr; warning: clients that were closed, and why");
+  line.number("--stats-interval", texts.stats_interval, 0, kSecondsMax, "SECONDS",
+              "Log the number of clients this often, if it has changed; 0: never");
 }
 
 uid_t user_of(const std::string& text) {
@@ -183,9 +143,6 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
   };
   options.listen_timeout = milliseconds(texts.listen_timeout);
   options.stats_interval = std::chrono::seconds(std::llround(std::ceil(texts.stats_interval)));
-  options.log_level = texts.log_level == "error"     ? LogLevel::error
-                      : texts.log_level == "warning" ? LogLevel::warning
-                                                     : LogLevel::info;
   StoreSettings& store = options.store;
   store.handshake_timeout = milliseconds(texts.handshake_timeout);
   store.accept_old_dialect = !texts.no_old_dialect;
@@ -206,58 +163,22 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
   return options;
 }
 
-/// "--allow_uid=a_b" as "--allow-uid=a_b": both spellings of a name, the value as it is.
-std::string with_dashes(const std::string& argument) {
-  if (!argument.starts_with("--")) return argument;
-  std::string result = argument;
-  std::replace(result.begin(), result.begin() + std::min(result.find('='), result.size()), '_',
-               '-');
-  return result;
-}
-
-DaemonExit usage_error(std::string message) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  return {kExitUsage, fmt::format("rdzvd: {} (see rdzvd --help)\n", message)};
-}
-
 }  // namespace
 
 std::variant<DaemonOptions, DaemonExit> parse_daemon_options(
     const std::vector<std::string>& arguments) {
   DaemonOptions options;
   Texts texts;
-  CLI::App app(kDescription, "rdzvd");
-  app.footer(kFooter);
-  set_help_format(app, 34);
-  add_service_options(app, texts);
-  add_limit_options(app, options.store, texts);
-  add_output_options(app, texts);
-
-  std::vector<std::string> reversed;  // the order that CLI11 wants
-  for (auto it = arguments.rbegin(); it != arguments.rend(); ++it) {
-    reversed.push_back(with_dashes(*it));
-  }
+  CommandLine line(program_text(), "rdzvd --help", [] { return ddprun::version_text("rdzvd"); });
+  add_service_options(line, texts);
+  add_limit_options(line, options.store, texts);
+  add_output_options(line, options, texts);
+  if (auto end = line.parse(arguments))
+    return DaemonExit{end->wrong ? kExitUsage : 0, std::move(end->text)};
   try {
-    app.parse(reversed);
-    if (texts.version) return DaemonExit{0, ddprun::version_text("rdzvd")};
-    const auto all = ddprun::option_texts(app, {{"completion", kShells}, {"log-level", kLevels}});
-    if (texts.man) return DaemonExit{0, ddprun::man_page(kManPage, all)};
-    if (!texts.completion.empty()) {
-      return DaemonExit{0, ddprun::completion("rdzvd", all, texts.completion)};
-    }
     return converted(std::move(options), texts);
-  } catch (const CLI::CallForHelp&) {
-    return DaemonExit{0, app.help()};
-  } catch (const CLI::ExtrasError&) {
-    const std::string unknown = app.remaining().empty() ? "" : app.remaining().front();
-    if (!unknown.starts_with("-")) {
-      return usage_error(fmt::format("unexpected argument {}; all settings are options", unknown));
-    }
-    return usage_error(fmt::format("unknown option {}", unknown.substr(0, unknown.find('='))));
-  } catch (const CLI::ParseError& error) {
-    return usage_error(parse_error_text(app, error.what()));
   } catch (const UsageError& error) {
-    return usage_error(error.what());
+    return DaemonExit{kExitUsage, line.wrong(error.what()).text};
   }
 }
 

@@ -14,6 +14,7 @@ from source_tree import source_files
 MAY_INCLUDE = {
     "base": [],
     "base/texts": ["base"],
+    "base/cli": ["base"],
     "machine": ["base"],
     "proto": ["base"],
     "rendezvous": ["proto", "base"],
@@ -54,6 +55,7 @@ CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nccl|curand|cub/|thrust/|nvml)")
 ASIO_HEADER = re.compile(r"^(boost/asio|asio)")
 SOCKET_HEADER = re.compile(r"^(sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h|sys/epoll\.h|poll\.h)")
 HEAVY_IN_HEADERS = {"boost/asio.hpp", "nlohmann/json.hpp"}
+MAY_USE_CLI11 = ["base/cli", "rendezvous/daemon", "trainer/run"]
 LINES_MAX = 500
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -95,6 +97,8 @@ def include_findings(path, folder, header):
         allowed = MAY_INCLUDE[room]
         if not any(is_in(header, place) for place in allowed):
             yield f"{room}/ may not include {header} (it may know: {', '.join(allowed) or 'nothing of ours'})"
+    if room and header.startswith(("CLI/", "base/cli/")) and str(path.parent) not in MAY_USE_CLI11:
+        yield f"{header}: CLI11 is for {' and '.join(MAY_USE_CLI11)} only"
     if folder in CONTROL_PLANE and CUDA_HEADER.match(header):
         yield f"{header}: no CUDA header in {folder}/ (what is needed is opened at run time)"
     if path.suffix in {".cu", ".cuh"} and ASIO_HEADER.match(header):

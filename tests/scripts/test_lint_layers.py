@@ -74,6 +74,11 @@ class ForeignHeaders(unittest.TestCase):
         self.assertEqual(len(findings("agent/a.hpp", "<nlohmann/json.hpp>")), 1)
         self.assertEqual(findings("agent/a.cpp", "<nlohmann/json.hpp>"), [])
 
+    def test_cli11_is_for_the_programs_with_an_ordinary_command_line(self):
+        self.assertEqual(findings("trainer/run/options.cpp", "base/cli/command_line.hpp"), [])
+        self.assertEqual(len(findings("launcher/options/options.cpp", "base/cli/command_line.hpp")), 1)
+        self.assertEqual(len(findings("base/texts/help.cpp", "<CLI/CLI.hpp>")), 1)
+
 
 class Length(unittest.TestCase):
     def test_a_file_over_500_lines_is_reported(self):

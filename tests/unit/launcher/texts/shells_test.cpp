@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/texts/program_text.hpp"
 #include "launcher/texts/texts.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -47,11 +48,13 @@ void need(const ddprun::test::TempDir& dir, const std::string& program) {
 
 /// What bash would offer for these words; the last one is being typed. Bash takes --a=b apart at
 /// the equals sign.
-std::string bash_offers(const ddprun::test::TempDir& dir, const std::string& words) {
-  write(dir / "ddprun.bash", completion_script("bash"));
-  write(dir / "ask.bash",
-        "source ./ddprun.bash\ncompopt() { :; }\nCOMP_WORDS=(" + words +
-            ")\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_ddprun_ddprun\necho \"${COMPREPLY[*]}\"\n");
+std::string bash_offers(const ddprun::test::TempDir& dir, const std::string& words,
+                        const std::string& program = "ddprun",
+                        const std::string& script = completion_script("bash")) {
+  write(dir / "script.bash", script);
+  write(dir / "ask.bash", "source ./script.bash\ncompopt() { :; }\nCOMP_WORDS=(" + words +
+                              ")\nCOMP_CWORD=$((${#COMP_WORDS[@]}-1))\n_ddprun_" + program +
+                              "\necho \"${COMPREPLY[*]}\"\n");
   return run(dir, "bash ./ask.bash").output;
 }
 
@@ -78,6 +81,27 @@ TEST_CASE("bash completes options, their values, PROGRAM and files in their plac
   CHECK(bash_offers(dir, "ddprun train --outp") == "\n");
   CHECK(bash_offers(dir, "ddprun --output raw train zd") == "zdata.txt\n");
   CHECK(bash_offers(dir, "ddprun -- train zd") == "zdata.txt\n");
+}
+
+TEST_CASE("bash completes a program without PROGRAM by the word before, wherever the line begins") {
+  const ddprun::test::TempDir dir;
+  need(dir, "bash");
+  std::filesystem::create_directory(dir / "data");
+  const ddprun::ProgramText cook{.name = "cook",
+                                 .options = {{.names = {"--heat"}, .choices = {"low", "high"}},
+                                             {.names = {"--pot-size"}, .placeholder = "N"},
+                                             {.names = {"--recipes"}, .placeholder = "DIR"},
+                                             {.names = {"--quiet"}}}};
+  const auto offers = [&](const std::string& words) {
+    return bash_offers(dir, words, "cook", completion(cook, "bash"));
+  };
+  CHECK(offers("cook ''") == "--heat= --pot-size= --recipes= --quiet\n");
+  CHECK(offers("cook --pot_s") == "--pot-size=\n");
+  CHECK(offers("ddprun -m 3 cook --quiet --heat l") == "low\n");
+  CHECK(offers("cook --heat =") == "low high\n");
+  CHECK(offers("cook --heat = h") == "high\n");
+  CHECK(offers("cook --pot-size ''") == "\n");
+  CHECK(offers("cook --recipes = d") == "data\n");
 }
 
 TEST_CASE("bash hands over to the completion of the bundled trainer behind it") {

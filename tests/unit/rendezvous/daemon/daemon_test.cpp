@@ -47,7 +47,6 @@ bool contains(const std::string& text, const std::string& part) {
 
 /// Every long option that the help shows at the beginning of a line.
 Words options_in_help() {
-  // CLI11 indents them by its version: `  --listen`, or below `  -h,     --help`.
   Words names;
   std::istringstream help(printed("--help"));
   for (std::string line; std::getline(help, line);) {
@@ -146,7 +145,7 @@ TEST_CASE("options of rdzvd reach the settings of the store") {
 }
 
 TEST_CASE("wrong use of rdzvd is named in one line") {
-  CHECK(contains(refused({"--lisen=1"}), "unknown option --lisen "));
+  CHECK(contains(refused({"--lisen=1"}), "unknown option --lisen; did you mean --listen?"));
   CHECK(contains(refused({"serve"}), "unexpected argument serve"));
   CHECK(contains(refused({"--listen=host"}), "--listen=host: must be HOST:PORT"));
   CHECK(contains(refused({"--max-clients=none"}), "must be a number from 1 to"));
@@ -155,7 +154,7 @@ TEST_CASE("wrong use of rdzvd is named in one line") {
   CHECK(contains(refused({"--log-level=loud"}), "must be one of error, warning, info"));
   CHECK(contains(refused({"--allow-uid=no such user"}), "there is no user no such user"));
   CHECK(contains(refused({"--max-value-bytes=300000000"}), "--max-request-bytes=268435456"));
-  CHECK(contains(refused({"--listen"}), "--listen"));
+  CHECK(contains(refused({"--listen"}), "--listen needs a value: --listen=HOST:PORT (see rdzvd"));
   for (const Words& words : {Words{"--lisen=1"}, Words{"--listen"}, Words{"x", "y"}}) {
     const std::string text = refused(words);
     CHECK(text.find('\n') == text.size() - 1);

@@ -82,7 +82,7 @@ TEST_CASE("the man page and all completions of train name every option of its he
     CHECK_THAT(fish, Contains(" -l " + name.substr(2) + " "));
   }
   CHECK(options > 25);
-  CHECK_THAT(bash, Contains("--precision) COMPREPLY=($(compgen -W \"fp32 bf16 fp16\""));
+  CHECK_THAT(bash, Contains("--precision) words=\"fp32 bf16 fp16\""));
   CHECK_THAT(bash, Contains("--out) COMPREPLY=($(compgen -d"));
   CHECK_THAT(refused({"--completion=tcsh"}).text, Contains("must be one of bash, zsh, fish"));
 }
@@ -97,12 +97,13 @@ TEST_CASE("an unknown option suggests the nearest") {
 }
 
 TEST_CASE("a missing value is named by its kind, with the command that shows the help") {
-  CHECK(refused({"--epochs"}).text == "train: --epochs needs a number (see train --help)\n");
+  CHECK(refused({"--epochs"}).text ==
+        "train: --epochs needs a value: --epochs=N (see train --help)\n");
   CHECK(refused({"--out"}).text == "train: --out needs a value: --out=DIR (see train --help)\n");
   setenv("TORCHELASTIC_RUN_ID", "job", 1);
   const std::string under_ddprun = refused({"--epochs"}).text;
   unsetenv("TORCHELASTIC_RUN_ID");
-  CHECK(under_ddprun == "train: --epochs needs a number (see ddprun train --help)\n");
+  CHECK(under_ddprun == "train: --epochs needs a value: --epochs=N (see ddprun train --help)\n");
 }
 
 TEST_CASE("every mistake is one line with the option's name and exit code 2") {
@@ -140,8 +141,8 @@ TEST_CASE("help teaches, and names every group") {
   const EarlyExit exit = refused({"--help"});
   CHECK(exit.code == 0);
   for (const char* part :
-       {"ddprun --nproc_per_node=2 train", "What to train", "Batches", "Optimizer", "Machine",
-        "Checkpoints and output", "--resume", "Exit codes"}) {
+       {"ddprun --nproc-per-node=2 train", "What to train", "Batches", "Optimizer", "Machine",
+        "Checkpoints and output", "--resume", "Exit status"}) {
     CHECK_THAT(exit.text, Contains(part));
   }
   CHECK_THAT(exit.text, !Contains("Excludes") && !Contains("\n\n\n"));

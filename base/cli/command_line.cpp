@@ -1,0 +1,132 @@
+#include "base/cli/command_line.hpp"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
+#include "base/texts/suggest.hpp"
+
+namespace ddprun {
+namespace {
+
+/// "--max_steps=a_b" as "--max-steps=a_b": the name has dashes, the value stays as it is.
+std::string with_dashes(const std::string& argument) {
+  if (!argument.starts_with("--")) return argument;
+  std::string result = argument;
+  std::replace(result.begin(), result.begin() + std::min(result.find('='), result.size()), '_',
+               '-');
+  return result;
+}
+
+OptionText option_text(const CLI::Option& option) {
+  OptionText text;
+  for (const auto& name : option.get_lnames()) text.names.push_back("--" + name);
+  for (const auto& name : option.get_snames()) text.names.push_back("-" + name);
+  if (option.get_items_expected_max() > 0) {
+    const std::string type = option.get_type_name();
+    const auto words = words_of(type);
+    if (words.size() > 1) {
+      text.choices.assign(words.begin(), words.end());
+    } else {
+      text.placeholder = type;
+    }
+  }
+  text.help = option.get_description();
+  text.default_text = option.get_default_str();
+  text.group = option.get_group();
+  return text;
+}
+
+}  // namespace
+
+CommandLine::CommandLine(ProgramText program, std::string help_command,
+                         std::function<std::string()> version)
+    : program_(std::move(program)),
+      help_command_(std::move(help_command)),
+      version_(std::move(version)),
+      app_("", program_.name) {}
+
+CLI::Option* CommandLine::word(const char* name, std::string_view choices, const char* help,
+                               std::function<void(const std::string&)> take) {
+  const auto check = [choices](const std::string& text) {
+    const auto words = words_of(choices);
+    const bool known = std::find(words.begin(), words.end(), text) != words.end();
+    return known ? std::string()
+                 : fmt::format("must be one of {}, not {}", fmt::join(words, ", "), text);
+  };
+  return app_.add_option_function<std::string>(name, std::move(take), help)
+      ->type_name(std::string(choices))
+      ->check(CLI::Validator(check, "", ""))
+      ->group(group_);
+}
+
+/// The same in every program, and the last group.
+void CommandLine::add_own_options() {
+  group(program_.name + " itself");
+  word("--completion", kShells, "Print the completion script for a shell",
+       [this](const std::string& shell) { shell_ = shell; });
+  flag("--man", man_wanted_, "Print the manual page, for man -l -");
+  flag("--version", version_wanted_, "Print version, git state, compiler and libraries");
+  app_.set_help_flag("-h,--help", "Print all options")->group(group_);
+}
+
+ProgramText CommandLine::texts() const {
+  ProgramText program = program_;
+  for (const CLI::Option* option : app_.get_options())
+    program.options.push_back(option_text(*option));
+  return program;
+}
+
+CommandLineEnd CommandLine::wrong(std::string message) const {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return {true, fmt::format("{}: {}\n", program_.name, message)};
+}
+
+CommandLineEnd CommandLine::unknown(const std::string& argument) const {
+  const std::string name = argument.substr(0, argument.find('='));
+  if (!name.starts_with("-")) {
+    return wrong(fmt::format("unexpected argument {}; all settings are options, see {}", name,
+                             help_command_));
+  }
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app_.get_options()) {
+    const auto& names = option->get_lnames();
+    known.insert(known.end(), names.begin(), names.end());
+  }
+  const auto letters = std::min(name.find_first_not_of('-'), name.size());
+  const auto meant = nearest(name.substr(letters), known);
+  return wrong(meant ? fmt::format("unknown option {}; did you mean --{}?", name, *meant)
+                     : fmt::format("unknown option {}; see {}", name, help_command_));
+}
+
+/// CLI11 words a missing value as `--epochs: 1 required N missing`.
+std::string CommandLine::in_our_words(std::string message) const {
+  const std::string name = message.substr(0, message.find(':'));
+  const CLI::Option* option = app_.get_option_no_throw(name);
+  if (option == nullptr || !message.starts_with(name + ": 1 required ") ||
+      !message.ends_with(" missing")) {
+    return message;
+  }
+  return fmt::format("{0} needs a value: {0}{1}", name, value_hint(option_text(*option)));
+}
+
+std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>& arguments) {
+  add_own_options();
+  std::vector<std::string> reversed;  // the order that CLI11 wants
+  std::transform(arguments.rbegin(), arguments.rend(), std::back_inserter(reversed), with_dashes);
+  try {
+    app_.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    return CommandLineEnd{false, help(texts())};
+  } catch (const CLI::ExtrasError&) {
+    return unknown(app_.remaining().empty() ? "" : app_.remaining().front());
+  } catch (const CLI::ParseError& error) {
+    return wrong(fmt::format("{} (see {})", in_our_words(error.what()), help_command_));
+  }
+  if (version_wanted_) return CommandLineEnd{false, version_()};
+  if (man_wanted_) return CommandLineEnd{false, man_page(texts())};
+  if (!shell_.empty()) return CommandLineEnd{false, completion(texts(), shell_)};
+  return std::nullopt;
+}
+
+}  // namespace ddprun

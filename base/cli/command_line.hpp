@@ -1,0 +1,109 @@
+// An ordinary command line, read by CLI11, with the texts that all our programs have: --help,
+// --man, --completion, and what to type instead of what is wrong. ddprun's own command line is not
+// ordinary (docs/decisions/0002-option-table.md).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/texts/program_text.hpp"
+#include "base/texts/words.hpp"
+
+namespace ddprun {
+
+/// Why a program ends before its work.
+struct CommandLineEnd {
+  bool wrong = false;  ///< the command line: the text is for stderr
+  std::string text;
+};
+
+class CommandLine {
+ public:
+  /// `program` without its options. `help_command` is what shows the help: `ddprun train --help`.
+  CommandLine(ProgramText program, std::string help_command, std::function<std::string()> version);
+
+  /// The options that are added next belong to it.
+  void group(std::string title) { group_ = std::move(title); }
+
+  /// A number or a text is the default, and shown. Values must outlive `parse`.
+  template <class Value>
+  CLI::Option* text(const char* name, Value& value, const char* placeholder, const char* help) {
+    CLI::Option* option = app_.add_option(name, value, help)->type_name(placeholder)->group(group_);
+    constexpr bool shown = std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>;
+    return shown ? option->capture_default_str() : option;
+  }
+
+  template <class Number>
+  CLI::Option* number(const char* name, Number& value, std::type_identity_t<Number> low,
+                      std::type_identity_t<Number> high, const char* placeholder,
+                      const char* help) {
+    return text(name, value, placeholder, help)->check(within<Number>(low, high));
+  }
+  template <class Number>
+  CLI::Option* number(const char* name, std::optional<Number>& value,
+                      std::type_identity_t<Number> low, std::type_identity_t<Number> high,
+                      const char* placeholder, const char* help) {
+    return text(name, value, placeholder, help)->check(within<Number>(low, high));
+  }
+
+  /// One of the words of `value`'s type.
+  template <class Enum>
+  CLI::Option* choice(const char* name, Enum& value, const char* help) {
+    return word(name, choices<Enum>, help,
+                [&value](const std::string& chosen) { value = *value_of<Enum>(chosen); })
+        ->default_str(std::string(word_of(value)));
+  }
+
+  CLI::Option* flag(const char* name, bool& value, const char* help) {
+    return app_.add_flag(name, value, help)->group(group_);
+  }
+
+  /// Reads the arguments behind the program's own name; names may have dashes or underscores.
+  /// Nothing: the values are set.
+  std::optional<CommandLineEnd> parse(const std::vector<std::string>& arguments);
+
+  /// A mistake that CLI11 knows nothing of, in one line.
+  [[nodiscard]] CommandLineEnd wrong(std::string message) const;
+
+ private:
+  /// A check with its own words, and without a long name in the texts.
+  template <class Number>
+  static CLI::Validator within(Number low, Number high) {
+    const auto check = [low, high](const std::string& text) {
+      Number value{};
+      const char* const end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data(), end, value);
+      const bool good = error == std::errc() && stop == end && value >= low && value <= high;
+      return good ? std::string()
+                  : fmt::format("must be a number from {} to {}, not {}", low, high, text);
+    };
+    return CLI::Validator(check, "", "");
+  }
+
+  CLI::Option* word(const char* name, std::string_view choices, const char* help,
+                    std::function<void(const std::string&)> take);
+  void add_own_options();
+  [[nodiscard]] ProgramText texts() const;
+  [[nodiscard]] CommandLineEnd unknown(const std::string& argument) const;
+  [[nodiscard]] std::string in_our_words(std::string message) const;
+
+  ProgramText program_;
+  std::string help_command_;
+  std::function<std::string()> version_;
+  CLI::App app_;
+  std::string group_;
+  bool version_wanted_ = false;
+  bool man_wanted_ = false;
+  std::string shell_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+// What `train` tells of its command line beside its options.
+#pragma once
+
+#include "base/texts/program_text.hpp"
+
+namespace ddprun::trainer {
+
+inline ProgramText program_text() {
+  return {
+      .name = "train",
+      .page = "ddprun-train",
+      .purpose = "trains a small network with distributed data parallelism on the CPU",
+      .synopsis = "ddprun [OPTIONS OF DDPRUN] train [OPTIONS]",
+      .description =
+          "train is the trainer that comes with ddprun: it trains a small network with distributed "
+          "data parallelism on the CPU.\n"
+          "A global batch is always V shards of b samples. The number of workers only decides "
+          "which worker computes which shard: the same V and b give the same weights, to the last "
+          "bit, with any number of workers, with accumulation, and across restarts.",
+      .examples = {{"ddprun train", "alone, on generated pictures"},
+                   {"ddprun --nproc-per-node=2 train", "two workers"},
+                   {"ddprun --nproc-per-node=2 --max-restarts=3 train --data DIR --out runs/first",
+                    "on the MNIST or Fashion-MNIST files in DIR; the group is started again after "
+                    "a failure"}},
+      .sections = {{.title = "Checkpoints and restarts",
+                    .text = "A worker group that ddprun starts again continues from its newest "
+                            "intact checkpoint.\n"
+                            "Without --out, checkpoints belong to one run id (ddprun-out/RUN_ID), "
+                            "so a new run starts fresh. With --out DIR, the directory is the run: "
+                            "the same DIR continues where it stopped, with any number of workers."},
+                   {.title = "Exit status",
+                    .terms = {{"0", "Done"},
+                              {"1", "Failed"},
+                              {"2", "Unusable options, data or checkpoint"},
+                              {"75", "Another worker was lost"}}}},
+      .see_also = "ddprun(1)"};
+}
+
+}  // namespace ddprun::trainer
