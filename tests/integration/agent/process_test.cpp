@@ -88,7 +88,7 @@ TEST_CASE("a program that cannot be executed gives the errno of execve and leave
   CHECK_FALSE(machine::has_children());
 }
 
-TEST_CASE("a signal that ends a process is told as such") {
+TEST_CASE("a signal that ends a process is reported as a signal") {
   const auto user = machine::UserState::take();
   ExitStatus exit;
   output_of(request({"/bin/sh", "-c", "kill -9 $$"}), user, &exit);

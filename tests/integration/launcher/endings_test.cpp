@@ -192,7 +192,7 @@ TEST_CASE("an unread terminal changes no exit code, however full it is") {
   }
 }
 
-TEST_CASE("jobs for which there are too few open files say so, and others run") {
+TEST_CASE("jobs with too few open files report it, and others run") {
   for (const int files : {16, 20, 24, 30, 40, 45, 50, 64}) {
     CAPTURE(files);
     test::Job job;
@@ -265,7 +265,7 @@ TEST_CASE("a process without its first thread does not survive") {
   }
 }
 
-TEST_CASE("what a failed worker leaves has a moment to clean up") {
+TEST_CASE("processes that a failed worker leaves have a moment to clean up") {
   test::TempDir directory;
   const std::string ready = (directory.path() / "ready").string();
   const std::string done = (directory.path() / "done").string();

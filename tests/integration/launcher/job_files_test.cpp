@@ -56,7 +56,7 @@ int run_redirected(const std::string& redirection, const std::vector<std::string
 
 }  // namespace
 
-TEST_CASE("a report that goes to our own output stands behind what is there") {
+TEST_CASE("a report that goes to ddprun's own output is appended") {
   const test::TempDir folder;
   const std::string file = (folder / "all.txt").string();
   SECTION("by the name of stdout") {
@@ -108,7 +108,7 @@ TEST_CASE("a report of an earlier job does not outlive one that could not start"
   CHECK(job_file_text(file).empty());
 }
 
-TEST_CASE("a report that cannot be written is said before the start") {
+TEST_CASE("a report that cannot be written causes a warning before the start") {
   const auto result =
       test::Job().run({"--report=/proc/none/x"}, {"print-err", "started", "exit", "5"});
   CHECK(result.status == 5);
@@ -136,7 +136,7 @@ TEST_CASE("a pipe that is to get the report gets it whole") {
   CHECK_THAT(text, StartsWith("{\n") && EndsWith("}\n"));
 }
 
-TEST_CASE("a report begins on a line of its own behind one that was not ended") {
+TEST_CASE("a report begins on a new line after an unfinished line") {
   const std::vector<std::string> begins{"/bin/sh", "-c", "printf abc >&2; exit 3"};
   const auto command = [&](std::vector<std::string> options) {
     std::vector<std::string> words{test::program("ddprun"), "--output=pipe"};

@@ -33,7 +33,7 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a job that succeeds says nothing of its own and ends with 0") {
+TEST_CASE("a job that succeeds prints nothing of its own and ends with 0") {
   const auto result = Job().run({"--nproc-per-node=2"}, {"print", "hello"});
   CHECK(result.status == 0);
   CHECK(sorted_lines(result.out) == Lines{"[rank0] hello", "[rank1] hello"});
@@ -133,7 +133,7 @@ TEST_CASE("a given master port serves every round") {
   CHECK(result.out == "MASTER_PORT=" + port + "\nMASTER_PORT=" + port + "\n");
 }
 
-TEST_CASE("a port that is taken is said with its remedy before anything starts") {
+TEST_CASE("a port in use is reported with its remedy before the start") {
   const int taken = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -212,7 +212,7 @@ TEST_CASE("raw output is the workers' own, without prefixes") {
   CHECK(sorted_lines(result.out) == Lines{"hello", "hello"});
 }
 
-TEST_CASE("what workers leave behind is gone when the job is over") {
+TEST_CASE("processes that workers leave are gone when the job is over") {
   SECTION("after a success") {
     CHECK(Job()
               .run({"--nproc-per-node=2", "--grace-period=0.3"}, {"daemon", "print", "done"})
@@ -292,7 +292,7 @@ struct RunningJob {
 
 }  // namespace
 
-TEST_CASE("the job socket greets with its versions and tells the job's state") {
+TEST_CASE("the job socket sends its versions and the job's state") {
   RunningJob running({"--nproc-per-node=2", "--rdzv-id=socket-test"});
   CHECK(running.name.starts_with("ddprun/" + std::to_string(getuid()) + "/socket-test"));
   const auto frames = ask_job(running.name);

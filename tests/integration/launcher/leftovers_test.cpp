@@ -113,7 +113,7 @@ class ShellJob {
 
 }  // namespace
 
-TEST_CASE("what workers leave after a normal end gets SIGTERM first and is named") {
+TEST_CASE("a leftover process gets SIGTERM first after a normal end and is named") {
   ShellJob job(
       "(trap 'echo told; exit' TERM; echo ready; while :; do sleep 0.01; done) &\n"
       "exit 0\n");
@@ -125,7 +125,7 @@ TEST_CASE("what workers leave after a normal end gets SIGTERM first and is named
   CHECK(has(result.err, "; sent SIGTERM, SIGKILL in 20"));
 }
 
-TEST_CASE("what ignores that SIGTERM is killed after the grace period") {
+TEST_CASE("a leftover process that ignores SIGTERM is killed after the grace period") {
   for (const std::string level : {"tree", "pidns", "cgroup"}) {
     CAPTURE(level);
     test::Job job;
@@ -153,7 +153,7 @@ TEST_CASE("a process that ends by itself soon after its worker is no news") {
   CHECK(has(result.out, "done"));
 }
 
-TEST_CASE("a signal kills what is left after a success at once and it stays a success") {
+TEST_CASE("a signal kills leftover processes of a success at once and it stays a success") {
   test::Job job;
   test::Child child(test::Job::command({"--grace-period=60"}, {"daemon"}), job.settings());
   REQUIRE(child.wait_for(
@@ -163,7 +163,7 @@ TEST_CASE("a signal kills what is left after a success at once and it stays a su
   CHECK(test::processes_with(job.mark_entry()).empty());
 }
 
-TEST_CASE("a new round begins when nothing of the old one is left") {
+TEST_CASE("a new round begins when no process of the old one is left") {
   test::TempDir directory;
   const std::string pid_file = (directory.path() / "pid").string();
   // Round 0 leaves a process in a session of its own that ignores SIGTERM; round 1 looks for it.
@@ -230,7 +230,7 @@ TEST_CASE("a worker that cannot be killed is named and the job ends all the same
   CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
 }
 
-TEST_CASE("a leftover that does not die is said while it is waited for") {
+TEST_CASE("a leftover process that does not die is reported during the wait") {
   Freezer freezer;
   test::TempDir directory;
   const std::string gate = (directory.path() / "gate").string();

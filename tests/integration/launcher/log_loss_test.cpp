@@ -74,7 +74,7 @@ TEST_CASE("eight teed writers lose and tear no line, in files or here") {
   }
 }
 
-TEST_CASE("what a stopped reader leaves is counted to the byte, and files have everything") {
+TEST_CASE("bytes that a stopped reader leaves are counted, and files have all of them") {
   const Logs logs;
   Job job;
   const test::TempDir folder;
@@ -96,7 +96,7 @@ TEST_CASE("what a stopped reader leaves is counted to the byte, and files have e
   check_numbered(logs.text("attempt_0/1/stdout.log"), 1, kLines);
 }
 
-TEST_CASE("a reader that goes on is told what it has missed") {
+TEST_CASE("a reader that continues gets the number of dropped bytes") {
   Job job;
   const test::TempDir folder;
   const std::string report = (folder / "report.json").string();
@@ -226,7 +226,7 @@ TEST_CASE("unread rounds leave the agent no pipes") {
   CHECK(open.back() <= open[1] + 1);
 }
 
-TEST_CASE("a full disk stops no worker and what it lost is counted to the byte") {
+TEST_CASE("a full disk stops no worker and every lost byte is counted") {
   Job job;
   const test::TempDir folder;
   const std::string disk = (folder / "disk").string();

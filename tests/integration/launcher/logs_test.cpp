@@ -85,7 +85,7 @@ TEST_CASE("error files are in the log folder where there is one") {
   CHECK(result.out.find("/attempt_0/0/error.json\n") != std::string::npos);
 }
 
-TEST_CASE("every run has a folder of its own and latest leads to the newest") {
+TEST_CASE("every run has a folder of its own and latest links to the newest") {
   const Logs logs;
   for (const char* word : {"one", "two"})
     Job().run({logs.option(), "--rdzv-id=a/b", "--redirects=1"}, {"print", word});
@@ -97,7 +97,7 @@ TEST_CASE("every run has a folder of its own and latest leads to the newest") {
   CHECK(folders == 2);
 }
 
-TEST_CASE("without a log folder files go to a new one that is said and stays") {
+TEST_CASE("without a log folder files go to a new one that is printed and stays") {
   test::TempDir base;
   test::ChildOptions settings;
   settings.environment = {{"TMPDIR", base.path().string()}};
@@ -125,7 +125,7 @@ TEST_CASE("a log folder that cannot be made is refused before anything starts") 
   CHECK(result.status == 2);
 }
 
-TEST_CASE("a file that cannot be opened is said and its worker runs on with our own output") {
+TEST_CASE("a file that cannot be opened causes a warning and its worker gets ddprun's own output") {
   const Logs logs;
   // A line of a shell: the folder of the next attempt is in the way as a file.
   const auto result = test::run(
@@ -184,7 +184,7 @@ TEST_CASE("a prefix may have the time and a colour, and a mistake in it is refus
   CHECK(result.err.find("${node} is not known; expected rank, local_rank") != std::string::npos);
 }
 
-TEST_CASE("what no size, number of parts or rank is, is refused") {
+TEST_CASE("a wrong size, number of parts or rank is refused") {
   for (const std::string option :
        {"--log-max-size=0", "--log-max-size=5X", "--log-max-size=9999999999G", "--rank-filter=2-1",
         "--rank-filter=x", "--log-keep=-1", "--log-policy=wait", "--color=red"}) {
@@ -194,7 +194,7 @@ TEST_CASE("what no size, number of parts or rank is, is refused") {
   }
 }
 
-TEST_CASE("files with a size cap go on in new parts that begin with whole lines") {
+TEST_CASE("files with a size cap continue in new parts that begin with whole lines") {
   for (const std::string option : {"--redirects=3", "--tee=3"}) {
     const Logs logs;
     const auto result = Job().run(

@@ -81,7 +81,7 @@ TEST_CASE("a current folder that has been deleted is named by ddprun and by trai
   CHECK_THAT(train.err, EndsWith("the current folder has been deleted: cd to another one\n"));
 }
 
-TEST_CASE("links that lead nowhere and pipes are named as what they are") {
+TEST_CASE("broken links and pipes are named as such") {
   const auto link = shell("cd $TMPDIR; ln -s gone.py dangling.py; $D dangling.py; echo $?; rm *");
   CHECK_THAT(link.err, Contains("dangling.py is a link to gone.py, which does not exist"));
   CHECK(link.out == "127\n");

@@ -103,7 +103,7 @@ TEST_CASE("the stacks of a hung worker come from gdb where it is") {
   CHECK_THAT(job.err, Contains("ddprun: its stacks, by gdb:\n    Thread 1 "));
 }
 
-TEST_CASE("a Python worker is looked at by py-spy and what fails is said") {
+TEST_CASE("py-spy reads the stacks of a Python worker and its failure is reported") {
   if (access("/usr/bin/python3", X_OK) != 0) test::skip("no /usr/bin/python3 here");
   const test::TempDir folder;
   std::ofstream(folder / "hangs.py")
@@ -193,7 +193,7 @@ TEST_CASE("a worker that prints nothing is named once and nothing is stopped") {
   CHECK_THAT(lines[0], Contains("ddprun: rank 1 has printed nothing for "));
 }
 
-TEST_CASE("with --on-silence=restart a job that prints nothing is started again") {
+TEST_CASE("with --on-silence=restart a job that prints nothing is restarted") {
   const auto [job, report] = run_watched(
       {"--nproc-per-node=2", "--log-timeout=0.8", "--on-silence=restart", "--max-restarts=1"},
       "test $DDPRUN_ROUND = 0 || exit 0; test $RANK = 1 || echo first; exec $W sleep 60");
@@ -219,7 +219,7 @@ TEST_CASE("with --on-silence=restart one worker that prints keeps the job going"
   CHECK(job.status == 0);
 }
 
-TEST_CASE("a worker that a signal holds is found as what hangs and ended at once") {
+TEST_CASE("a suspended worker is found as the one that hangs and ended at once") {
   // Rank 1 is furthest behind, but it is rank 0 that is suspended. A grace period that has to pass
   // would outlast the test.
   const auto [job, report] =
@@ -233,7 +233,7 @@ TEST_CASE("a worker that a signal holds is found as what hangs and ended at once
   CHECK(report["culprit"]["signal"] == 15);
 }
 
-TEST_CASE("what --log-timeout cannot see is said once") {
+TEST_CASE("the --log-timeout option warns once of output that it cannot see") {
   const auto [job, report] =
       run_watched({"--log-timeout=0.2", "--max-restarts=1"}, "exit $((1 - DDPRUN_ROUND))");
   CHECK(job.status == 0);

@@ -135,7 +135,7 @@ class JsonSchema {
 
 }  // namespace
 
-TEST_CASE("reports have the form that their schema says and every key of it is used") {
+TEST_CASE("reports match their schema and use every key of it") {
   std::ifstream stream(DDPRUN_SOURCE "/docs/report.schema.json");
   JsonSchema schema(nlohmann::json::parse(stream));
   const auto check = [&schema](const std::vector<std::string>& options, const std::string& script) {

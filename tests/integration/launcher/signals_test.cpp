@@ -68,7 +68,7 @@ TEST_CASE("a signal to the agent itself ends the job as one to ddprun does") {
   CHECK(nothing_left(mark));
 }
 
-TEST_CASE("a forwarded signal reaches the workers and ends nothing") {
+TEST_CASE("a forwarded signal reaches the workers and does not end the job") {
   const std::string mark = test::unique_mark();
   test::Child child(
       {test::program("ddprun"), "--nproc-per-node=2", "--forward-signals=USR1", "/bin/sh", "-c",
@@ -201,7 +201,7 @@ TEST_CASE("workers have their grace period when a second kind of signal comes ri
   CHECK(nothing_left(mark));
 }
 
-TEST_CASE("the process that a user starts is the only one that is called ddprun") {
+TEST_CASE("only the process that a user starts is called ddprun") {
   test::Job job;
   test::Child child(test::Job::command({"--nproc-per-node=2"}, {"print", "here", "sleep", "60"}),
                     job.settings());

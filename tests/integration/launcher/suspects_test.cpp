@@ -111,7 +111,7 @@ TEST_CASE("a job that is stopped while stacks are taken ends at once and leaves 
   CHECK(report["outcome"] == "cancelled");
 }
 
-TEST_CASE("a worker that goes on while its stacks are taken is not stopped") {
+TEST_CASE("a worker that moves while its stacks are read is not stopped") {
   const test::TempDir folder;
   const std::string path = stand_in(folder, "gdb", "kill -USR1 $2; /bin/sleep 1; echo 'Thread 1'");
   const auto [job, report] =
@@ -123,7 +123,7 @@ TEST_CASE("a worker that goes on while its stacks are taken is not stopped") {
   CHECK_THAT(job.err, Contains("rank 0 goes on after all"));
 }
 
-TEST_CASE("a worker that is debugged is left alone with those that wait for it") {
+TEST_CASE("a worker under a debugger is not judged, nor are the workers that wait for it") {
   const test::TempDir folder;
   const std::string ready = (folder / "ready").string();
   test::Job of;

@@ -66,7 +66,7 @@ TEST_CASE("workers' terminals follow the size of ours, less the prefix") {
   CHECK(count(terminal.shown, "] resized") == 2);
 }
 
-TEST_CASE("while workers take their time to stop it is said for how long they still may") {
+TEST_CASE("while workers are slow to stop the remaining time is printed") {
   const std::string mark = test::unique_mark();
   OnTerminal terminal(test::Job::command({"--nproc-per-node=2", "--grace-period=6"},
                                          {"signals", "print", "ready", "rank", "0", "sleep", "60"}),

@@ -204,7 +204,7 @@ void check(const Failure (&failures)[N], Consoles consoles = Consoles::two) {
 
 TEST_CASE("a worker that ends badly by itself is the culprit") { check(kEnds); }
 
-TEST_CASE("what the culprit says of its end decides") { check(kWords); }
+TEST_CASE("the culprit's own message decides") { check(kWords); }
 
 TEST_CASE("a culprit that dies after its victims is found all the same") { check(kVictimsFirst); }
 
@@ -271,7 +271,7 @@ TEST_CASE("the victim's words are shown as it wrote them") {
   CHECK(result.job.err.find(": Connection RESET by peer\n") != std::string::npos);
 }
 
-TEST_CASE("a culprit that was killed has the signal's exit code, whatever it said before") {
+TEST_CASE("a culprit that was killed has the signal's exit code, whatever it wrote before") {
   test::Job job;
   const auto result =
       test::run({test::program("ddprun"), "--nproc-per-node=2", "/bin/sh", "-c",

@@ -28,7 +28,7 @@ Result<rdzv::StoreClient> connect_to(std::uint16_t port) {
 
 }  // namespace
 
-TEST_CASE("with rank0 workers are told to serve the store themselves on a port that is free") {
+TEST_CASE("with rank0 the workers serve the store themselves on a free port") {
   const auto result = Job().run(
       {"--worker-store=rank0", "--max-restarts=1"},
       {"env", "TORCHELASTIC_USE_AGENT_STORE", "env", "MASTER_PORT", "round", "0", "exit", "1"});

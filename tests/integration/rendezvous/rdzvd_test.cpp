@@ -69,7 +69,7 @@ ListenOutcome listen_now(const Address& address, Clock::duration limit, Words& s
 
 }  // namespace
 
-TEST_CASE("rdzvd says where it listens, serves, and ends with 0 when told to") {
+TEST_CASE("rdzvd prints its address, serves, and ends with 0 on a signal") {
   const int signal = GENERATE(SIGTERM, SIGINT, SIGHUP);
   Daemon daemon({"--listen=127.0.0.1:0"});
   CHECK(daemon.first_line == "127.0.0.1:" + std::to_string(daemon.port));
@@ -154,7 +154,7 @@ TEST_CASE("limits and users of rdzvd's options are in force") {
   CHECK(contains(result.err, "a key length of 21 is over the limit of 10"));
 }
 
-TEST_CASE("a host that never resolves is an error at the deadline, said once before") {
+TEST_CASE("a host that never resolves is an error at the deadline, with one warning before") {
   const ChildResult result =
       run(command({"--listen=no-such-host.invalid:0", "--listen-timeout=0.6"}));
   CHECK(result.status == 1);
@@ -173,7 +173,7 @@ TEST_CASE("a signal ends rdzvd also while it waits for its host") {
   CHECK(result.out.empty());
 }
 
-TEST_CASE("reasons to wait are said once for each change") {
+TEST_CASE("reasons to wait are printed once for each change") {
   Words said;
   const ListenOutcome outcome = listen_now({"192.0.2.77", 0}, 3s, said);
   CHECK_FALSE(outcome.listener.has_value());
@@ -192,7 +192,7 @@ TEST_CASE("a closed stdout is no reason not to serve") {
   CHECK(child.wait().status == 0);
 }
 
-TEST_CASE("wrong use of rdzvd ends with 2 and says how to go on") {
+TEST_CASE("wrong use of rdzvd ends with 2 and a remedy") {
   const ChildResult result = run(command({"--port=1"}));
   CHECK(result.status == 2);
   CHECK(contains(result.err, "rdzvd --help"));

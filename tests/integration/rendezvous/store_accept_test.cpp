@@ -153,7 +153,7 @@ TEST_CASE("a client that has left before its user was seen is not served") {
   CHECK(lines[0].find("had closed its end") != std::string::npos);
 }
 
-TEST_CASE("a client that never says hello is closed at the deadline") {
+TEST_CASE("a client that never sends a hello is closed at the deadline") {
   StoreSettings settings;
   settings.handshake_timeout = 30ms;
   Served served(settings);

@@ -135,7 +135,7 @@ TEST_CASE("a numeric address needs no resolver and hence no time") {
   }
 }
 
-TEST_CASE("look-ups of several threads do not meet") {
+TEST_CASE("look-ups of several threads do not interfere") {
   std::vector<std::thread> threads;
   std::atomic<int> answered{0};
   for (int i = 0; i < 8; ++i) {
@@ -231,7 +231,7 @@ TEST_CASE("a client notices that its server has gone") {
   CHECK(client.key_count(soon()).error() == Errc::peer_closed);
 }
 
-TEST_CASE("a client tries again until the server is there") {
+TEST_CASE("a client tries again until the server listens") {
   StoreListener made = listener();
   const std::uint16_t port = made.port;
   made.fd.reset();  // refused from now on
@@ -260,7 +260,7 @@ TEST_CASE("without a listener the client gives up at its deadline and reports wh
   CHECK(last.value() != ECONNREFUSED);
 }
 
-TEST_CASE("a server that accepts but is mute on PING speaks the old dialect") {
+TEST_CASE("a server that accepts but does not answer PING has the old dialect") {
   FakeServer server({""}, false);
   CHECK(connect_error(server.port(), 20s) == Errc::old_dialect);
 }

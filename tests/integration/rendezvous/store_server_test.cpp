@@ -36,7 +36,7 @@ std::size_t open_descriptors() {
 
 }  // namespace
 
-TEST_CASE("a listener tells its real port and refuses what is not an address") {
+TEST_CASE("a listener reports its real port and refuses an invalid address") {
   const StoreListener made = listener();
   CHECK(made.port != 0);
   CHECK(made.addr == "127.0.0.1");
@@ -172,7 +172,7 @@ TEST_CASE("rude clients are closed with one line each, and no other client notic
   CHECK(silent.receive(4).size() == 4);
 }
 
-TEST_CASE("replies to what came before a violation are still sent") {
+TEST_CASE("replies to requests before a violation are still sent") {
   Served served;
   RawClient client(served.server.port());
   client.send(kHello + request([](auto& w) { w.ping(9); }) + from_hex("ff"));

@@ -12,7 +12,7 @@
 
 using namespace ddprun;
 
-TEST_CASE("where it is known whether the last line was ended nothing else is asked") {
+TEST_CASE("no other check follows if the state of the last line is known") {
   CHECK(line_start(-1, true) == "\n");
   CHECK(line_start(-1, false).empty());
   CHECK(line_start(-1, std::nullopt).empty());
@@ -38,7 +38,7 @@ TEST_CASE("a file is looked at for a line that was not ended") {
   CHECK(line_start(file.get(), std::nullopt).empty());
 }
 
-TEST_CASE("a terminal gets what ends a line only where one was begun") {
+TEST_CASE("a terminal gets a line end only after an unfinished line") {
   const UniqueFd terminal(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE(grantpt(terminal.get()) == 0);
   REQUIRE(unlockpt(terminal.get()) == 0);

@@ -70,7 +70,7 @@ TEST_CASE("VALIDATE may come byte by byte") {
   CHECK(parser.next(kHello, {}, request) == ParseStatus::complete);
 }
 
-TEST_CASE("what does not begin with VALIDATE is refused at its first wrong byte") {
+TEST_CASE("a stream without VALIDATE is refused at its first wrong byte") {
   CHECK(first_refusal("07") == Refusal::Why::not_validated);
   CHECK(first_refusal("47") == Refusal::Why::not_validated);  // the G of an HTTP GET
   CHECK(first_refusal("0000") == Refusal::Why::wrong_magic);
@@ -184,7 +184,8 @@ TEST_CASE("a request as a whole has a limit too") {
   CHECK(parser.refusal().why == Refusal::Why::request_too_long);
 }
 
-TEST_CASE("an incomplete request says how many bytes would help, and goes on where it stopped") {
+TEST_CASE(
+    "an incomplete request gives the number of missing bytes, and continues where it stopped") {
   std::string bytes;
   RequestWriter(bytes).multi_set(
       std::vector<std::pair<std::string, std::string>>{{"/a", "one"}, {"/b", "two"}});
@@ -205,7 +206,7 @@ TEST_CASE("an incomplete request says how many bytes would help, and goes on whe
   CHECK(parser.bytes_needed() == 1);
 }
 
-TEST_CASE("the old dialect is known by what is not VALIDATE") {
+TEST_CASE("the old dialect is recognised by a missing VALIDATE") {
   const auto first = [](const std::string& hex) {
     RequestParser parser(true);
     Request request;

@@ -18,7 +18,7 @@ TEST_CASE("a healthy agent has no deadline") {
   CHECK(deadline.due(kNow + 1000h) == Due::nothing);
 }
 
-TEST_CASE("an agent that was told to stop has its limit from the first signal on") {
+TEST_CASE("a stopping agent has its limit from the first signal on") {
   AgentDeadline deadline(45s);
   deadline.stop_requested(kNow);
   deadline.stop_requested(kNow + 20s);
@@ -38,7 +38,7 @@ TEST_CASE("the agent's own word moves the deadline, in both directions") {
   CHECK(deadline.next() == kNow + 61s);
 }
 
-TEST_CASE("a stopped agent is said after a moment and ends the job at its limit") {
+TEST_CASE("a suspended agent is reported after a moment and ends the job at its limit") {
   AgentDeadline deadline(45s);
   deadline.stopped(kNow);
   CHECK(deadline.next() == kNow + 1s);
@@ -61,7 +61,7 @@ TEST_CASE("an agent that is continued in time is trusted again") {
   CHECK(deadline.next() == kNow + 85s);
 }
 
-TEST_CASE("a stopped agent that was told to end the job has no more time for it") {
+TEST_CASE("a suspended agent that has to end the job gets no more time") {
   AgentDeadline deadline(45s);
   deadline.stop_requested(kNow);
   deadline.stopped(kNow + 30s);

@@ -17,7 +17,7 @@ struct CommandLine {
 
 }  // namespace
 
-TEST_CASE("the room for a title is the words of the command line") {
+TEST_CASE("the space for a title is that of the command line") {
   CommandLine line;
   CHECK(title_room(3, line.argv.data()).size() == 25);
   CHECK(title_room(0, line.argv.data()).empty());

@@ -90,7 +90,7 @@ TEST_CASE("train runs under torchrun, with the agent's store, and ends with the 
   CHECK(field(last_line(result.out), "weights") == base);
 }
 
-TEST_CASE("torchrun restarts train after a kill, and it goes on from its checkpoint") {
+TEST_CASE("torchrun restarts train after a kill, and it resumes from its checkpoint") {
   const std::string python = python_with_torchrun();
   const SmallData data;
   const TempDir directory;

@@ -43,7 +43,7 @@ Arguments long_run(const SmallData& data, const std::string& comm_timeout) {
 
 }  // namespace
 
-TEST_CASE("bad input ends with exit code 2 and one line that says what to do") {
+TEST_CASE("bad input ends with exit code 2 and one line with the remedy") {
   const SmallData data;
   const TempDir broken;
   fs::copy(data.path(), broken.path(), fs::copy_options::recursive);

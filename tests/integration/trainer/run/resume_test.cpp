@@ -32,7 +32,7 @@ TEST_CASE("a run that stopped and was resumed, with other world sizes, ends with
   CHECK(field(line, "steps") == "24");
 }
 
-TEST_CASE("the metrics of a resumed run are those of an undisturbed one") {
+TEST_CASE("the metrics of a resumed run are those of an uninterrupted one") {
   const SmallData data;
   const TempDir directory;
   const std::string whole =
@@ -44,7 +44,7 @@ TEST_CASE("the metrics of a resumed run are those of an undisturbed one") {
   CHECK(field(parts, "test_accuracy") == field(whole, "test_accuracy"));
 }
 
-TEST_CASE("a run says its step and phase and asks not to be watched after its end") {
+TEST_CASE("a run reports its step and phase and asks not to be watched after its end") {
   const SmallData data;
   const TempDir directory;
   const std::string page = directory / "page";
@@ -68,7 +68,7 @@ TEST_CASE("V of the checkpoint is kept when it is not given") {
   CHECK(field(train({.world_size = 1, .arguments = arguments}), "shards") == "4");
 }
 
-TEST_CASE("a finished run that is started again says the same and trains nothing") {
+TEST_CASE("a finished run that is started again prints the same and trains nothing") {
   const SmallData data;
   const TempDir directory;
   const Arguments arguments = three_epochs(data, {"--out", directory / "out"});
@@ -145,7 +145,7 @@ TEST_CASE("a checkpoint of another V is skipped with its reason, and a run start
   CHECK(fs::exists(directory / "out" / "step-00000004"));
 }
 
-TEST_CASE("a new run starts fresh by default, and its restarted workers go on") {
+TEST_CASE("a new run starts fresh by default, and its restarted workers resume") {
   const SmallData data;
   const TempDir directory;
   GroupOptions options{.world_size = 2,
@@ -162,7 +162,7 @@ TEST_CASE("a new run starts fresh by default, and its restarted workers go on") 
   CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/job_7/"));
 }
 
-TEST_CASE("a run that is finished already says so instead of beginning") {
+TEST_CASE("a finished run reports that instead of training") {
   const SmallData data;
   const TempDir directory;
   const Arguments arguments = three_epochs(data, {"--out", directory / "out"});

@@ -12,7 +12,7 @@ const Leftovers::Clock::time_point kEnd{1h};
 
 }  // namespace
 
-TEST_CASE("a round of which nothing is left is over at once") {
+TEST_CASE("a round without leftover processes is over at once") {
   Leftovers left;
   CHECK_FALSE(left.begun());
   CHECK(left.begin(false, 10s, kEnd) == Step::over);
@@ -21,7 +21,7 @@ TEST_CASE("a round of which nothing is left is over at once") {
   CHECK(left.begin(true, 10s, kEnd) == Step::nothing);  // it stays over
 }
 
-TEST_CASE("what is left first has a moment then gets SIGTERM then SIGKILL") {
+TEST_CASE("leftover processes have a moment then get SIGTERM then SIGKILL") {
   Leftovers left;
   CHECK(left.begin(true, 10s, kEnd) == Step::nothing);
   CHECK(left.waiting());
@@ -36,7 +36,7 @@ TEST_CASE("what is left first has a moment then gets SIGTERM then SIGKILL") {
   CHECK(left.over());
 }
 
-TEST_CASE("what goes by itself ends the round whenever it does") {
+TEST_CASE("the round ends when leftover processes end by themselves") {
   Leftovers early;
   early.begin(true, 10s, kEnd);
   CHECK(early.gone() == Step::over);
@@ -48,7 +48,7 @@ TEST_CASE("what goes by itself ends the round whenever it does") {
   CHECK_FALSE(late.deadline().has_value());
 }
 
-TEST_CASE("after a failure what is left has a moment and then gets SIGKILL") {
+TEST_CASE("after a failure leftover processes have a moment and then get SIGKILL") {
   Leftovers left;
   CHECK(left.begin(true, std::nullopt, kEnd) == Step::nothing);
   CHECK(left.deadline() == kEnd + Leftovers::kSettle);
@@ -56,7 +56,7 @@ TEST_CASE("after a failure what is left has a moment and then gets SIGKILL") {
   CHECK(left.over());
 }
 
-TEST_CASE("when all patience is used up what is left is killed at once") {
+TEST_CASE("when no time is left leftover processes are killed at once") {
   for (const Leftovers::Clock::duration patience : {0s, -1s}) {
     Leftovers left;
     CHECK(left.begin(true, patience, kEnd) == Step::kill);

@@ -87,7 +87,7 @@ TEST_CASE("an error file of an earlier round in the same folder is not this roun
   }
 }
 
-TEST_CASE("what a round has left in the run directory is removed and log folders are not touched") {
+TEST_CASE("files of a round in the run directory are removed and log folders are not touched") {
   OneWorkerRound of;
   of.error_file_written(1s);
   std::ofstream(agent::progress_file(of.config, of.round, 0)) << "opened and never updated";

@@ -32,7 +32,7 @@ TEST_CASE("of a long traceback the end is kept") {
   CHECK(error->callstack.back() == "250");
 }
 
-TEST_CASE("what is no error file is none and never an exception") {
+TEST_CASE("an invalid error file counts as none and never throws") {
   for (const std::string text :
        {"", "{", "[]", "null", "{}", "{\"message\": 3}", "{\"message\": [1]}", "\xff\xfe",
         "{\"message\": {\"message\": 5, \"extraInfo\": []}"}) {
@@ -52,7 +52,7 @@ TEST_CASE("what is no error file is none and never an exception") {
   CHECK_FALSE(parse_error_file(std::string(100'000, '[')).has_value());
 }
 
-TEST_CASE("an error file that cannot be one says why and a missing one is nothing") {
+TEST_CASE("an invalid error file gives a reason and a missing one gives none") {
   const test::TempDir folder;
   CHECK_FALSE(read_error_file("").has_value());
   CHECK_FALSE(read_error_file((folder / "absent").string()).has_value());

@@ -54,7 +54,7 @@ TEST_CASE("an end by itself is evidence from the strongest to the weakest") {
   CHECK(kind(absent) == EvidenceKind::not_started);
 }
 
-TEST_CASE("the earliest sign of a worker counts and the best words are kept") {
+TEST_CASE("the earliest sign of a worker counts and the best message is kept") {
   WorkerObservation seen = ended({false, 1, false});
   seen.exception_at = 3s;
   seen.exception_message = "ValueError: bad lr";
@@ -98,7 +98,7 @@ TEST_CASE("an exception's line that is not certain explains a failure and proves
   CHECK(evidence_of(seen)->after_stop);
 }
 
-TEST_CASE("how long before our stop an exception came decides what it says") {
+TEST_CASE("the age of an exception at the stop decides how much it counts") {
   WorkerObservation seen = ended({true, SIGTERM, false}, true);
   seen.exception_message = "ValueError: bad lr";
   seen.ended_at = 3 * 3600s;
@@ -148,7 +148,7 @@ TEST_CASE("a worker that was found to hang hung however it ended") {
   }
 }
 
-TEST_CASE("a fatal signal after the words of a victim is a victim's") {
+TEST_CASE("a fatal signal after a victim's words makes a victim") {
   WorkerObservation seen = ended({true, SIGABRT, false});
   seen.exception_at = 4s;
   seen.exception_message = "  what():  NCCL error: remote process exited";

@@ -40,7 +40,7 @@ const std::vector<std::string> kTraceback{
 
 }  // namespace
 
-TEST_CASE("a traceback begins when its first line comes and says what went wrong at its end") {
+TEST_CASE("a traceback begins with its first line and ends with its message") {
   const LineSigns signs =
       after({"step 1", "Traceback (most recent call last):", "  File \"t.py\", line 3, in <module>",
              "ValueError: bad lr", "second line of it"});
@@ -58,7 +58,7 @@ TEST_CASE("of a chain of exceptions the last one counts from the first one's tim
   CHECK(signs.message() == "FileNotFoundError: /data/missing.bin");
 }
 
-TEST_CASE("the line that ends a traceback says what went wrong whatever it is called") {
+TEST_CASE("the last line of a traceback is its message whatever the exception's name") {
   for (const std::string last :
        {"_queue.Empty", "KeyboardInterrupt", "Stop: no more", "MyFault: x"})
     CHECK(after({"Traceback (most recent call last):", "  File \"a.py\"", last}).message() == last);
@@ -76,7 +76,7 @@ TEST_CASE("exception groups are read through their drawing") {
   CHECK(signs.message() == "ValueError: bad shard");
 }
 
-TEST_CASE("what threads and destructors say after the main exception does not replace it") {
+TEST_CASE("messages of threads and destructors do not replace the main exception") {
   Streams streams;
   streams.lines(kTraceback)
       .lines({"Exception ignored in: <function X.__del__ at 0x7f>",
@@ -93,7 +93,7 @@ TEST_CASE("what threads and destructors say after the main exception does not re
             .message() == "OSError: gone");
 }
 
-TEST_CASE("a worker that goes on as before has outlived its exception") {
+TEST_CASE("a worker that continues as before has handled its exception") {
   Streams streams;
   streams.lines(kTraceback).quiet(6s).lines({"epoch 2"});
   CHECK_FALSE(streams.signs.first_at().has_value());
@@ -110,7 +110,7 @@ TEST_CASE("a worker that goes on as before has outlived its exception") {
   CHECK(streams.signs.message() == "OSError: the next one");
 }
 
-TEST_CASE("what is written in a tear-down outlives nothing") {
+TEST_CASE("output during a tear-down does not count as handling an exception") {
   Streams streams;
   streams.lines(kTraceback)
       .lines(std::vector<std::string>(40, "a message of many lines"))
@@ -121,7 +121,7 @@ TEST_CASE("what is written in a tear-down outlives nothing") {
   CHECK(streams.signs.first_at() == LineSigns::Clock::time_point(10ms));
 }
 
-TEST_CASE("a newer exception takes the place of one that was handled") {
+TEST_CASE("a newer exception replaces a handled one") {
   Streams streams;
   streams.lines({"ConnectionRefusedError: [Errno 111] Connection refused"})
       .quiet(2s)
@@ -169,7 +169,7 @@ TEST_CASE("crashes of C++, glibc, sanitizers and Python's own are recognized") {
   CHECK(after({"terminate called after throwing an instance of 'std::runtime_error'"}).first_at());
 }
 
-TEST_CASE("what a healthy program says is no sign") {
+TEST_CASE("the output of a healthy program is no sign of a failure") {
   for (const std::string line :
        {"", "loss 0.3", "warning: Error rate 3 %", "TestError handling works", "0Error: x",
         "  ValueError: indented", "[rank0] ok", "[rankx]: ValueError: no rank", "UserWarning: slow",

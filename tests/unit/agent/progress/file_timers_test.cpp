@@ -65,7 +65,7 @@ TEST_CASE("a process that has ended has no timers, and a pause postpones all") {
   CHECK(timers.next() == kNow + 1h + 2500ms);
 }
 
-TEST_CASE("lines may come in pieces, and what is no request is skipped") {
+TEST_CASE("lines may come in pieces, and an invalid request is skipped") {
   FileTimers timers;
   const std::string text = request(7, "a", 1);
   CHECK(timers.feed(text.substr(0, 20), kNow));
@@ -78,7 +78,7 @@ TEST_CASE("lines may come in pieces, and what is no request is skipped") {
   CHECK(timers.next().has_value());
 }
 
-TEST_CASE("what a worker writes is checked") {
+TEST_CASE("a worker's requests are checked") {
   CHECK(parse_timer_request(request(7, "a", 1)).has_value());
   for (const std::string bad :
        {"", "[]", "{}", R"({"pid": 0, "scope_id": "a", "expiration_time": 1, "signal": 9})",

@@ -110,7 +110,7 @@ TEST_CASE("a page that is being made is not there yet") {
   }
 }
 
-TEST_CASE("what is no page says why") {
+TEST_CASE("an invalid page gives a reason") {
   const auto problem = [](const std::string& bytes) {
     const auto reading = parse_progress_page(bytes);
     CHECK_FALSE(reading.page.has_value());
@@ -123,7 +123,7 @@ TEST_CASE("what is no page says why") {
   CHECK_THAT(problem(page_bytes({.version = 2})), Contains("version is 2"));
 }
 
-TEST_CASE("a page file that is absent is not written and what is no file is no page") {
+TEST_CASE("a missing page file is not created and a path that is no file is no page") {
   const test::TempDir folder;
   CHECK(read_progress_page("").problem.empty());
   CHECK(read_progress_page((folder / "absent").string()).problem.empty());

@@ -85,7 +85,7 @@ TEST_CASE("a block of lines is shown like its lines one by one") {
   CHECK(block.take() == "a\nb\n");
 }
 
-TEST_CASE("PyTorch's own rank is not said twice") {
+TEST_CASE("a rank that PyTorch prints is not printed twice") {
   Output file(kFile);
   for (const char* prefix : {"[rank3] ", "\x1b[36m[rank3] \x1b[0m"}) {
     file.console.add_lines(
@@ -253,7 +253,7 @@ TEST_CASE("terminals that are too small, or cannot move their cursor, are like f
   }
 }
 
-TEST_CASE("whatever workers do, lines are whole and bars are gone at the end") {
+TEST_CASE("lines are whole and bars are gone at the end, whatever workers do") {
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
     const std::size_t columns = 12 + random() % 30;

@@ -106,7 +106,7 @@ class Sink final : public ByteOutput {
 
 }  // namespace
 
-TEST_CASE("a console that is stuck loses what comes beyond its queue, counted and said") {
+TEST_CASE("a stuck console loses output beyond its queue, counted and reported") {
   const auto gate = std::make_shared<Gate>(false);
   LogWriter writer({.kind = Kind::console, .queue_bytes_max = 100, .patience = 1ms});
   writer.write(gate, bytes(60, 'a'));
@@ -177,7 +177,7 @@ TEST_CASE("a waiting producer is called again when half of the queue is free") {
   CHECK(writer.accepts(kBegin));
 }
 
-TEST_CASE("what the dead left is taken without waiting, up to three queues and no more") {
+TEST_CASE("the rest of ended workers is taken without waiting, up to three queues") {
   for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
     const auto gate = std::make_shared<Gate>(false);
     LogWriter writer({.policy = policy, .queue_bytes_max = 100});
@@ -227,7 +227,7 @@ TEST_CASE("evidence that had room again has all its patience when there is none 
   shut->open();
 }
 
-TEST_CASE("files wait with what the dead left, but not for a disk that hangs") {
+TEST_CASE("files wait for the rest of ended workers, but not for a disk that hangs") {
   const auto gate = std::make_shared<Gate>(false);
   LogWriter writer(
       {.kind = Kind::files, .policy = LogPolicy::block, .queue_bytes_max = 100, .patience = 2s});
@@ -242,7 +242,7 @@ TEST_CASE("files wait with what the dead left, but not for a disk that hangs") {
   gate->open();
 }
 
-TEST_CASE("lines of ours find room where the workers' do not, and are not counted") {
+TEST_CASE("ddprun's own lines have room where the workers' have none, and are not counted") {
   const auto gate = std::make_shared<Gate>(false);
   LogWriter writer({.queue_bytes_max = 10, .patience = 1ms});
   writer.write(gate, bytes(10, 'a'));

@@ -53,7 +53,7 @@ TEST_CASE("the end of the stream ends its last line") {
   CHECK(lines_of({""}).empty());
 }
 
-TEST_CASE("of a bar the last state is a line, and the others are told") {
+TEST_CASE("the last state of a bar is a line, and earlier states are only drawn") {
   StreamText text;
   Sink sink;
   text.feed("10%\r20%\r", {}, sink);
@@ -159,7 +159,7 @@ TEST_CASE("a bar that begins behind a piece of a line is drawn below it") {
   CHECK(text.live(80) == std::vector<std::string>{"Loading 1%"});
 }
 
-TEST_CASE("what was given as a prompt and is none ends") {
+TEST_CASE("a piece that turns out to be no prompt is ended") {
   StreamText text;
   Sink sink;
   text.feed("Loading 0:", {}, sink);

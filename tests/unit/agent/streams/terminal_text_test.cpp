@@ -74,7 +74,7 @@ TEST_CASE("any bytes are read to their end") {
   }
 }
 
-TEST_CASE("what is no character of UTF-8 is not taken for one") {
+TEST_CASE("invalid UTF-8 is not taken for a character") {
   for (const std::string_view bytes : {"\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
                                        "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xc2\x9b"})
     CHECK(ddprun::agent::character_bytes(bytes) == 0);

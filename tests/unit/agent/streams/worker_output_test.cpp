@@ -191,7 +191,7 @@ TEST_CASE("workers that wait for one reader have their turns") {
   for (auto& worker : workers) worker.get();
 }
 
-TEST_CASE("lines of ours stand between the workers' lines") {
+TEST_CASE("ddprun's own lines stand between the workers' lines") {
   Workplace work(LogPolicy::drop);
   work.output.say("ddprun: here");
   work.output.flush(within(10s));

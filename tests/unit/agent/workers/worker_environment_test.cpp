@@ -77,12 +77,12 @@ TEST_CASE("a worker gets torchrun's whole contract") {
   CHECK(of(two_workers(), second_node(), 1) == expected);
 }
 
-TEST_CASE("what the user has set stays where torchrun leaves it") {
+TEST_CASE("variables of the user stay where torchrun leaves them") {
   const auto set = of(two_workers(), second_node(), 0, {"TORCH_NCCL_ASYNC_ERROR_HANDLING=0"});
   CHECK(set.count("TORCH_NCCL_ASYNC_ERROR_HANDLING") == 0);
 }
 
-TEST_CASE("OMP_NUM_THREADS, PYTHONUNBUFFERED and the devices are set only where the plan says so") {
+TEST_CASE("OMP_NUM_THREADS, PYTHONUNBUFFERED and the devices are set only if the plan has them") {
   agent::AgentConfig config = two_workers();
   CHECK(of(config, second_node(), 0).count("OMP_NUM_THREADS") == 0);
   CHECK(of(config, second_node(), 0).count("PYTHONUNBUFFERED") == 0);
@@ -114,7 +114,7 @@ TEST_CASE("the signals that end the job replace an inherited list") {
   CHECK(set.at("TORCHELASTIC_SIGNALS_TO_HANDLE") == "SIGTERM,SIGINT");
 }
 
-TEST_CASE("with virtual local ranks every worker is told 0") {
+TEST_CASE("with virtual local ranks every worker gets LOCAL_RANK 0") {
   agent::AgentConfig config = two_workers();
   config.virtual_local_rank = true;
   const auto set = of(config, second_node(), 1);
@@ -123,19 +123,19 @@ TEST_CASE("with virtual local ranks every worker is told 0") {
   CHECK(set.at("LOCAL_WORLD_SIZE") == "2");
 }
 
-TEST_CASE("a store of rank 0 is not said to be the agent's") {
+TEST_CASE("a store of rank 0 is not announced as the agent's") {
   agent::AgentConfig config = two_workers();
   config.agent_store = false;
   CHECK(of(config, second_node(), 0).at("TORCHELASTIC_USE_AGENT_STORE") == "False");
 }
 
-TEST_CASE("merging replaces what is set and keeps all else in order") {
+TEST_CASE("merging replaces set variables and keeps all others in order") {
   const auto merged =
       agent::merge_environment({"A=1", "RANK=9", "ODD", "B=x=y"}, {{"RANK", "0"}, {"NEW", "n"}});
   CHECK(merged == std::vector<std::string>{"A=1", "ODD", "B=x=y", "RANK=0", "NEW=n"});
 }
 
-TEST_CASE("what cannot be executed is explained by its first line") {
+TEST_CASE("a file that cannot be executed is explained by its first line") {
   CHECK(machine::explain_by_first_line(ENOENT, "#!/no/such/python -u") ==
         "interpreter /no/such/python does not exist; fix the #! line");
   CHECK(machine::explain_by_first_line(ENOENT, "#! /bin/sh\r") ==

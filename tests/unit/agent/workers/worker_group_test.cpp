@@ -99,7 +99,7 @@ TEST_CASE("a group without running workers ends at once when it is stopped") {
   CHECK(actions.signal == 0);
 }
 
-TEST_CASE("a worker that cannot be started is a failure that says why") {
+TEST_CASE("a worker that cannot be started is a failure with a reason") {
   WorkerGroup group(2, 10s, 5s);
   group.started(0, 100, kStart);
   const auto actions = group.not_started(1, "no such file");

@@ -19,7 +19,7 @@ TEST_CASE("no two rows of the table share a spelling") {
   }
 }
 
-TEST_CASE("every row has a name in dash form, one line of help and what its type needs") {
+TEST_CASE("every row has a name in dash form, one line of help and the fields of its type") {
   for (const auto& row : option_table()) {
     INFO(row.name);
     CHECK_FALSE(row.name.empty());

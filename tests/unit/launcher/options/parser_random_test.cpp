@@ -103,7 +103,7 @@ TEST_CASE("random command lines are parsed or refused with exit code 2, never an
   CHECK(refused > 1000);
 }
 
-TEST_CASE("whatever stands behind PROGRAM changes nothing but the arguments") {
+TEST_CASE("words after PROGRAM change nothing but the arguments") {
   RandomWords words(7);
   int compared = 0;
   for (int i = 0; i < 20'000; ++i) {

@@ -223,7 +223,7 @@ TEST_CASE("a variable gives the default and the command line wins") {
   CHECK(accepted({"--node-rank=6", "p"}, {{"PET_NODE_RANK", "rubbish"}}).integer("node-rank") == 6);
 }
 
-TEST_CASE("a flag's variable is on for non-zero numbers and for words that say so") {
+TEST_CASE("a flag's variable is on for non-zero numbers and for words such as true") {
   for (const std::string on : {"1", "2", "-1", "true", "True", "YES", "on"}) {
     CHECK(accepted({"p"}, {{"PET_VERBOSE", on}}).flag("verbose"));
   }
@@ -246,7 +246,7 @@ TEST_CASE("an empty variable counts as not set and that is noted") {
   CHECK(parsed.notes == Words{"PET_NODE_RANK is empty and counts as not set"});
 }
 
-TEST_CASE("a row's default is there without being given") {
+TEST_CASE("a row's default applies if the option is not given") {
   const auto parsed = accepted({"p"});
   CHECK(parsed.integer("node-count") == 7);
   CHECK_FALSE(parsed.given("node-count"));
@@ -262,8 +262,7 @@ TEST_CASE("an option without effect is accepted and noted once, however it came"
   CHECK(accepted({"p"}).notes.empty());
 }
 
-TEST_CASE(
-    "help ends the parsing where it stands, whatever follows and whatever the variables say") {
+TEST_CASE("help ends the parsing at once, whatever follows and whatever the variables are") {
   const auto parsed = accepted({"-v", "--help", "--nonsense"}, {{"PET_NODE_RANK", "x"}});
   CHECK(parsed.ended_by == "help");
   CHECK(accepted({"-vh"}).ended_by == "help");

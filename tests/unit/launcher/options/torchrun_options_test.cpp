@@ -108,7 +108,7 @@ TEST_CASE("an endpoint is a host with or without a port in any family") {
   check("", "localhost", std::nullopt);
 }
 
-TEST_CASE("an endpoint that is none says what is wrong with it") {
+TEST_CASE("an invalid endpoint gives a reason") {
   CHECK_THAT(endpoint_error("node1:"), Contains("no port"));
   CHECK_THAT(endpoint_error("node1:65536"), Contains("no port"));
   CHECK_THAT(endpoint_error("node1:123456"), Contains("no port"));
@@ -157,7 +157,7 @@ TEST_CASE("signals are named with or without SIG in any case or numbered") {
   CHECK(list.notes.empty());
 }
 
-TEST_CASE("signals that cannot be handled or do not exist are said and left out") {
+TEST_CASE("signals that cannot be handled or do not exist cause a warning and are left out") {
   const auto list = parse_signals("SIGKILL,SIGTERMM,SIGHUP,,99", "--signals-to-handle=...");
   CHECK(list.signals == std::vector<int>{SIGHUP});
   REQUIRE(list.notes.size() == 3);
@@ -220,7 +220,7 @@ TEST_CASE("every option of torchrun is taken in both spellings with its typed fi
   CHECK(options.notes.empty());
 }
 
-TEST_CASE("what torchrun's options exclude is refused with a remedy") {
+TEST_CASE("options that torchrun does not combine are refused with a remedy") {
   CHECK_THAT(torchrun_refusal({"--node-rank=1", "p"}), Contains("only node rank 0"));
   CHECK_THAT(torchrun_refusal({"--rdzv-backend=zookeeper", "p"}), Contains("static, c10d"));
   CHECK_THAT(torchrun_refusal({"--run-path", "-m", "p"}), Contains("exclude each other"));
@@ -229,7 +229,7 @@ TEST_CASE("what torchrun's options exclude is refused with a remedy") {
   CHECK_THAT(torchrun_refusal({"--rdzv-conf=x", "p"}), Contains("KEY=VALUE"));
 }
 
-TEST_CASE("plug-ins of Python are accepted with one note that says why they do nothing") {
+TEST_CASE("Python plug-ins are accepted with one note on why they have no effect") {
   const auto options = torchrun_options({"--logs-specs=mine", "--event-log-handler=console", "p"});
   REQUIRE(options.notes.size() == 2);
   CHECK_THAT(options.notes[0], Contains("no effect here"));

@@ -80,7 +80,7 @@ TEST_CASE("an empty CUDA_VISIBLE_DEVICES and minus one hide all GPUs without a n
   CHECK(visible_gpus(gpus(2), "-1").note.empty());
 }
 
-TEST_CASE("an invalid entry of CUDA_VISIBLE_DEVICES hides what follows and is noted") {
+TEST_CASE("an invalid entry of CUDA_VISIBLE_DEVICES hides the entries after it and is noted") {
   CHECK(visible(2, "0,7,1") == Words{"0"});
   CHECK(visible(2, "x,1").empty());
   CHECK(visible(2, "GPU-zz,1").empty());
@@ -103,7 +103,7 @@ TEST_CASE("a list of GPUs counts among the visible ones") {
   CHECK(planned(4, std::nullopt, list({0})).source == "NVML");
 }
 
-TEST_CASE("a GPU that is not visible is refused with what is") {
+TEST_CASE("a GPU that is not visible is refused with a list of visible ones") {
   CHECK_THAT(refused(4, "2,3", list({0, 2})),
              Contains("names GPU 2, but 2 are visible, counted from 0 (2,3)"));
   CHECK_THAT(refused(1, std::nullopt, list({1})), Contains("but 1 is visible"));

@@ -139,7 +139,7 @@ TEST_CASE("the dry run does not pretend to know a port that the kernel will choo
                  Contains("  DDPRUN_PROGRESS_FILE=(made at the start)\n"));
 }
 
-TEST_CASE("the dry run as JSON says the same") {
+TEST_CASE("the dry run as JSON has the same contents") {
   const auto json = nlohmann::json::parse(dry_run_json(small_plan(), {{"RANK", "0"}}));
   CHECK(json["program"]["kind"] == "python_script");
   CHECK(json["program"]["file"] == "/usr/bin/python3");

@@ -39,8 +39,7 @@ TEST_CASE("the output mode can be chosen for any number of workers") {
   }
 }
 
-TEST_CASE(
-    "Python is told not to buffer where output goes into a pipe, unless the user has an opinion") {
+TEST_CASE("Python output into a pipe is unbuffered, unless the user has set it") {
   CHECK(planned({"--nproc-per-node=2"}).agent.set_python_unbuffered);
   CHECK_FALSE(planned({}).agent.set_python_unbuffered);
   CHECK_FALSE(planned({"--output=pty", "--nproc-per-node=2"}).agent.set_python_unbuffered);
@@ -48,7 +47,7 @@ TEST_CASE(
                   .agent.set_python_unbuffered);
 }
 
-TEST_CASE("several workers get one OMP thread each, said once, unless the variable is there") {
+TEST_CASE("several workers get one OMP thread each, with one note, unless the variable is set") {
   const auto plan = planned({"--nproc-per-node=2"});
   CHECK(plan.agent.workers[0].omp_threads == 1);
   CHECK(plan.agent.workers[1].omp_threads == 1);
@@ -95,7 +94,7 @@ TEST_CASE("a log folder that gets no output of the workers causes a warning") {
   CHECK(planned({"--log-dir=/dev/null"}, machine).notes.empty());
 }
 
-TEST_CASE("our own trainer does not use OpenMP so nothing is said of its threads") {
+TEST_CASE("the bundled trainer does not use OpenMP so no note is printed") {
   Machine machine;
   machine.files.program("/opt/bin/train");
   machine.executable_folder = "/opt/bin";
@@ -217,13 +216,13 @@ TEST_CASE("a log folder alone is for the error files") {
   CHECK(plan.agent.workers[0].standard_output.mode == agent::StreamMode::inherit);
 }
 
-TEST_CASE("a stream map that names ranks which are not here is said and harmless") {
+TEST_CASE("a stream map with missing ranks causes a harmless warning") {
   const auto plan = planned({"--tee=7:3"});
   REQUIRE(plan.notes.size() == 1);
   CHECK_THAT(plan.notes[0], StartsWith("--tee names local rank 7"));
 }
 
-TEST_CASE("filters without a teed stream are said to see nothing") {
+TEST_CASE("filters without a teed stream cause a warning") {
   CHECK_THAT(planned({"--duplicate-stdout-filters=loss"}).notes.at(0), Contains("--tee=3"));
   CHECK(planned({"--duplicate-stdout-filters=loss", "--tee=1"}).notes.empty());
 }
@@ -234,7 +233,7 @@ TEST_CASE("a prefix template counts for teed and for plain lines") {
             .agent.prefix_template == "$rank:");
 }
 
-TEST_CASE("lines need no prefix, and torchrun's variable may name what is not known") {
+TEST_CASE("lines need no prefix, and torchrun's variable may have unknown names") {
   CHECK(planned({"--log-line-prefix-template=none"}).agent.prefix_template.empty());
   CHECK(planned({"--log-line-prefix-template="}).agent.prefix_template == "[rank${rank}] ");
   const std::string unknown = "${rank} ${job}: ";
@@ -268,7 +267,7 @@ TEST_CASE("virtual local ranks share out a list of GPUs that cannot be looked at
   }
 }
 
-TEST_CASE("an old script gets its local rank as an argument and it is said") {
+TEST_CASE("an old script gets its local rank as an argument and a note is printed") {
   Machine machine;
   machine.files.text("old.py", "p.add_argument('--local_rank', type=int)\n");
   const auto options = parse_launch_options({"old.py", "--lr=1"}, machine.environment);

@@ -11,7 +11,7 @@ using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using namespace ddprun::launcher::test;
 
-TEST_CASE("a cgroup is used where ours is delegated or where it is asked for") {
+TEST_CASE("a cgroup is used if ddprun's own is delegated or on request") {
   using ddprun::machine::ContainmentLevel;
   Machine machine;
   const auto level_of = [&](const Words& words) {
@@ -76,7 +76,7 @@ TEST_CASE("gpu means one worker for each visible GPU") {
   CHECK(planned({"--nproc-per-node=gpu", "--gpus=0,2"}, Machine(3)).agent.workers.size() == 2);
 }
 
-TEST_CASE("gpu without a GPU is refused with what was looked for") {
+TEST_CASE("gpu without a GPU is refused with the places that were searched") {
   CHECK(refused_plan({"--nproc-per-node=gpu"}) ==
         "--nproc-per-node=gpu: no GPU was found (looked for NVML); give a number, cpu or auto");
   CHECK_THAT(refused_plan({"--nproc-per-node=gpu"}, Machine(2).with("CUDA_VISIBLE_DEVICES", "")),
@@ -186,7 +186,7 @@ TEST_CASE("a host name stays for the workers and is resolved for the store") {
              Contains("--master-addr=nowhere does not resolve"));
 }
 
-TEST_CASE("standalone ignores a given id, address and port, and says so") {
+TEST_CASE("standalone ignores a given id, address and port, with a warning") {
   const auto plan =
       planned({"--standalone", "--rdzv-id=job", "--master-addr=nowhere", "--master-port=29500"});
   CHECK(plan.agent.run_id == "fresh-id");

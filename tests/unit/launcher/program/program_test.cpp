@@ -150,8 +150,7 @@ TEST_CASE("a bare name is a bundled program first, in libexec or beside ddprun")
   CHECK(chosen(Asked("train").without_python(), files).kind == Kind::bundled);
 }
 
-TEST_CASE(
-    "a bundled program that is missing is an incomplete installation, said with the folders") {
+TEST_CASE("a missing bundled program is an incomplete installation, reported with the folders") {
   const auto error = refused_program(Asked("train"), files_of_a_machine());
   CHECK(error.exit_code == 127);
   CHECK_THAT(error.message, Contains("/opt/ddprun/libexec/ddprun nor in /opt/ddprun/bin; install"));
@@ -311,7 +310,7 @@ TEST_CASE("the real file probe tells files, folders, devices and what is executa
   CHECK(probe.names_in((dir / "absent").string()).empty());
 }
 
-TEST_CASE("what stands in the way of PROGRAM is named") {
+TEST_CASE("the obstacle on the path to PROGRAM is named") {
   auto files = files_of_a_machine();
   files.dangling("dangling.py", "gone.py").dangling("./lib/dangling.py", "gone.py").pipe("fifo.py");
   CHECK_THAT(refused_program(Asked("dangling.py"), files).message,

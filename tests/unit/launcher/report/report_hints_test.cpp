@@ -35,7 +35,7 @@ TEST_CASE("signals with a usual cause come with a hint") {
   CHECK(said(result).find("not sent by ddprun") == std::string::npos);
 }
 
-TEST_CASE("what PyTorch, CUDA and shells leave unexplained comes with a hint") {
+TEST_CASE("unexplained failures of PyTorch, CUDA and shells come with a hint") {
   agent::AgentResult result = failed({true, SIGABRT, true});
   CHECK_FALSE(has(said(result), "hint"));
   result.finished.verdict->culprit.failure.last_lines = {

@@ -19,7 +19,7 @@ using test::has;
 using test::said;
 using Ending = proto::Finished::Outcome;
 
-TEST_CASE("a success after restarts says what they have cost") {
+TEST_CASE("a success after restarts reports the lost time") {
   agent::AgentResult result;
   result.finished.restart_count = 1;
   result.job_lasted = 8s;
@@ -119,7 +119,7 @@ TEST_CASE("a silent culprit is said to be silent, one whose stderr is not ours i
             "evidence: SIGSEGV: the program crashed and wrote nothing to stderr\nddprun: stopped"));
 }
 
-TEST_CASE("victims are named with the words that made them victims") {
+TEST_CASE("victims are named with the message that made them victims") {
   agent::AgentResult result = failed({true, SIGSEGV, true});
   proto::WorkerFailure victim;
   victim.local_rank = 2;
@@ -225,7 +225,7 @@ TEST_CASE("last lines that stand on the screen already are not repeated") {
   CHECK_FALSE(has(said(result), "wrote nothing"));
 }
 
-TEST_CASE("last lines do not say the culprit's rank again") {
+TEST_CASE("last lines do not repeat the culprit's rank") {
   agent::AgentResult result = failed({false, 1, false});
   const int rank = result.finished.verdict->culprit.rank;
   result.finished.verdict->culprit.failure.last_lines = {
@@ -233,7 +233,7 @@ TEST_CASE("last lines do not say the culprit's rank again") {
   CHECK(has(said(result), "\n    ValueError: bad lr\n    [rank99]: other\n"));
 }
 
-TEST_CASE("why a job was not restarted is said where restarts were left") {
+TEST_CASE("the reason for no restart is reported if restarts were left") {
   agent::AgentResult result = failed({false, 127, false});
   result.finished.restart_count = 0;
   result.finished.no_restart = "exit code 127 is a program that was not found";
@@ -242,7 +242,7 @@ TEST_CASE("why a job was not restarted is said where restarts were left") {
             "was not found; 0 of 2 restarts used)\n"));
 }
 
-TEST_CASE("dropped bytes are said even after a success") {
+TEST_CASE("dropped bytes are reported even after a success") {
   agent::AgentResult result;
   result.dropped_bytes = 42;
   CHECK(said(result) == "ddprun: dropped 42 bytes of the workers' output\n");
@@ -297,7 +297,7 @@ TEST_CASE("the report as JSON has the documented keys") {
   CHECK(nlohmann::json::parse(launcher::report_json({}, 0, {}))["culprit"].is_null());
 }
 
-TEST_CASE("a job without restarts says where to ask for them") {
+TEST_CASE("a job without restarts names the option for restarts") {
   agent::AgentResult result = failed({false, 1, false});
   result.finished.max_restarts = 0;
   CHECK(has(said(result), "ddprun: exit code 1 (not restarted: --max-restarts=0)\n"));
@@ -326,7 +326,7 @@ TEST_CASE("a worker that could not be started ends with 126") {
   CHECK(has(said(result), "culprit: rank 1 (local rank 1), could not be started"));
 }
 
-TEST_CASE("a job that was stopped, or that never formed a round, says why") {
+TEST_CASE("a job that was stopped, or that never formed a round, reports why") {
   agent::AgentResult result;
   result.finished.outcome = Ending::cancelled;
   result.finished.signal = SIGINT;

@@ -5,7 +5,7 @@
 
 using ddprun::launcher::on_screen;
 
-TEST_CASE("what others wrote is one line without anything that controls a terminal") {
+TEST_CASE("text of other programs is one line without control characters") {
   CHECK(on_screen("ValueError: bad lr \u00e4\u20ac\U0001f600", 100) ==
         "ValueError: bad lr \u00e4\u20ac\U0001f600");
   CHECK(on_screen("a\nb\r\tc", 100) == "a b  c");

@@ -91,7 +91,7 @@ TEST_CASE("the short help has 25 lines and only options of the table") {
   CHECK_THAT(text, Contains("ddprun --help lists all options"));
 }
 
-TEST_CASE("what the short help offers is accepted, and its defaults are the true ones") {
+TEST_CASE("options in the short help are accepted, and its defaults are the true ones") {
   const std::map<std::string, std::string> placeholders = {
       {"N", "2"}, {"SECONDS", "5"}, {"FOLDER", "logs"}, {"RANKS", "0,1"}, {"FILE", "report.json"}};
   int values = 0;

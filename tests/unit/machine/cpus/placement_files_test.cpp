@@ -101,7 +101,7 @@ TEST_CASE("sysfs tells node, package, core and last-level cache of each CPU") {
               "cpu6 node1 package1 core2 cache2", "cpu7 node1 package1 core3 cache2"});
 }
 
-TEST_CASE("CPUs that are not ours are known, CPUs that are offline are not") {
+TEST_CASE("CPUs outside the mask are known, offline CPUs are not") {
   FileTree tree;
   add_two_packages(tree);
   tree.file(kCpuFolder + "online", "0-2,6\n");
@@ -174,7 +174,7 @@ TEST_CASE("a device without a NUMA node counts as on node 0") {
   CHECK(topology.pci_nodes == std::map<std::string, int>{{"0000:01:00.0", 0}, {"0000:02:00.0", 1}});
 }
 
-TEST_CASE("what is no PCI address is not looked up as a path") {
+TEST_CASE("an invalid PCI address is not used as a path") {
   FileTree tree;
   tree.file("bus/pci/devices/a/numa_node", "1\n").file("bus/pci/numa_node", "1\n");
   const auto topology =

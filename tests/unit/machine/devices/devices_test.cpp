@@ -55,7 +55,7 @@ class SimulatedMachine {
 
 }  // namespace
 
-TEST_CASE("a machine without driver has no GPU, and what was looked for is told") {
+TEST_CASE("a machine without driver has no GPU, and the searched places are reported") {
   SimulatedMachine machine;
   machine.places.nvml = "libddprun-no-such-library.so.1";
   CHECK_FALSE(gpus_likely(machine.places));
@@ -89,7 +89,7 @@ TEST_CASE("a GPU counts even if NVML does not report its PCI address") {
   CHECK(found.gpus[0].pci_address.empty());
 }
 
-TEST_CASE("an entry of CUDA_VISIBLE_DEVICES leads to its GPU's PCI address") {
+TEST_CASE("an entry of CUDA_VISIBLE_DEVICES gives its GPU's PCI address") {
   GpuDiscovery found;
   found.gpus = {{0, "GPU-aa1", "0000:01:00.0"}, {1, "GPU-bb2", "0000:02:00.0"}};
   CHECK(pci_address_of(found, "1") == "0000:02:00.0");

@@ -104,7 +104,7 @@ TEST_CASE("what cannot be killed is named when the deadline has passed") {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-TEST_CASE("a child that a signal holds is told from one that sleeps") {
+TEST_CASE("a suspended child is told from one that sleeps") {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {

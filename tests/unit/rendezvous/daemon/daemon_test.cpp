@@ -89,7 +89,7 @@ TEST_CASE("addresses are read in every form that people write") {
   CHECK(parse_address("29400", here) == Address{"127.0.0.1", 29400});
 }
 
-TEST_CASE("what is no address is refused") {
+TEST_CASE("an invalid address is refused") {
   for (const std::string text :
        {"", ":", "host", "host:", ":80", "host:port", "host:65536", "host:-1", "::1:80", "[::1]",
         "[::1]:", "[]:80", "[host]:80", "1:2:3", "host:80 "}) {
@@ -181,7 +181,7 @@ TEST_CASE("help and version are answers, not errors") {
   CHECK(contains(printed("-h"), "--rdzv-endpoint=HOST:29400"));
 }
 
-TEST_CASE("log lines wait for a reader that has stopped, and what is too much is counted") {
+TEST_CASE("log lines wait for a stopped reader, and lines beyond the limit are counted") {
   LineQueue lines;
   Pipe pipe;
   fcntl(pipe.in.get(), F_SETPIPE_SZ, 4096);

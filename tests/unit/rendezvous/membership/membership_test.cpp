@@ -171,7 +171,7 @@ TEST_CASE("a failure whose evidence never comes is judged by what was known at o
   CHECK(job.finished("a").verdict->culprit.failure.pid == 77);
 }
 
-TEST_CASE("the culprit is judged when all have stopped and said what they saw") {
+TEST_CASE("the culprit is judged when all have stopped and sent their evidence") {
   Script job(nodes(2, 2, 1));
   job.join("a", 2);
   job.join("b", 2);
@@ -222,7 +222,7 @@ TEST_CASE("an agent stopped by a signal ends the job of one member as cancelled"
   CHECK(job.finished("a").reason == "stopped by SIGINT");
 }
 
-TEST_CASE("an agent that cannot join is told its end, and the job waits for others") {
+TEST_CASE("an agent that cannot join gets the outcome, and the job waits for others") {
   Script job(nodes(1, 1));
   job.say("a", proto::Leave{0, "port 80 is taken"});
   CHECK(job.finished("a").outcome == proto::Finished::Outcome::failed);
@@ -344,7 +344,7 @@ TEST_CASE("every state answers every event, by a handler or by ignoring it") {
   CHECK(handled == 14);
 }
 
-TEST_CASE("any history of events keeps the invariants, and ends when the agents say so") {
+TEST_CASE("any history of events keeps the invariants, and forming ends in time") {
   for (unsigned seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

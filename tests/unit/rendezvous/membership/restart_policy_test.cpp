@@ -44,7 +44,7 @@ TEST_CASE("without restarts nothing is restarted and nothing has to be explained
   CHECK(decision.reason.empty());
 }
 
-TEST_CASE("the budget counts restarts of the whole job and its end is said") {
+TEST_CASE("the budget counts restarts of the whole job and its end is reported") {
   RestartPolicy policy(at_most(2));
   CHECK(policy.decide(exits(1), {}, kStart).restart);
   CHECK(policy.decide(dies_of(SIGKILL), {}, kStart + 1s).restart);

@@ -123,7 +123,7 @@ TEST_CASE("a victim's words make a victim unless the culprit uses them too") {
   CHECK(alike({seen(0, hang, 1ms), seen(1, hang, 2ms)}).empty());
 }
 
-TEST_CASE("where all that failed had timed out those that still ran are suspects") {
+TEST_CASE("if all failed workers timed out, the workers still running are suspects") {
   auto timed_out = seen(0, exception_line, 1ms, "timed out waiting");
   timed_out.failure.evidence.timed_out = true;
   const std::vector<proto::Suspect> others{{"local", 2, {}}, {"local", 1, {}}};

@@ -9,7 +9,7 @@
 
 using namespace ddprun::test;
 
-TEST_CASE("the example in docs/protocol.md is what the store says") {
+TEST_CASE("the store answers as in the example of docs/protocol.md") {
   std::ifstream document(DDPRUN_PROTOCOL_DOCUMENT);
   REQUIRE(document.good());
   PureStore store;

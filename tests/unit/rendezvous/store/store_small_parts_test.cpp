@@ -55,7 +55,7 @@ TEST_CASE("lines that are far apart are all let through") {
   CHECK_FALSE(limiter.holding());
 }
 
-TEST_CASE("a flood that goes on is one line for each period") {
+TEST_CASE("a continuous flood is one line for each period") {
   WarningLimiter limiter(1);
   std::size_t lines = 0;
   std::size_t reports = 0;

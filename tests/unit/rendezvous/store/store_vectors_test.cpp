@@ -135,7 +135,7 @@ TEST_CASE("LIST_KEYS gives every raw key") {
   CHECK((reply == "0200000000000000" + a + init || reply == "0200000000000000" + init + a));
 }
 
-TEST_CASE("what breaks the protocol closes the connection without a byte") {
+TEST_CASE("a breach of the protocol closes the connection without a byte") {
   const std::string hello = "00cef7853c";
   const bool old = GENERATE(false, true);
   CHECK(refused("0000000000", old) == Why::wrong_magic);

@@ -7,7 +7,7 @@
 using namespace ddprun::test;
 using Why = ddprun::proto::c10d::Refusal::Why;
 
-TEST_CASE("WAIT on keys that are there, or on none, is answered at once") {
+TEST_CASE("WAIT on existing keys, or on none, is answered at once") {
   PureStore store;
   Client client(store, 0);
   client.set("/a", "");
@@ -165,7 +165,7 @@ TEST_CASE("a waiter that needs more than the queue does not use up the push") {
   CHECK(first.received() == kStop);
 }
 
-TEST_CASE("a non-empty queue is there for WAIT (Q8)") {
+TEST_CASE("a non-empty queue counts as a key for WAIT (Q8)") {
   PureStore store;
   Client waiter(store, 0);
   Client other(store, 1);

@@ -106,7 +106,7 @@ TEST_CASE("an unpublished checkpoint leaves nothing behind and is never taken fo
   CHECK(names(directory.path()).empty());
 }
 
-TEST_CASE("publishing moves the links, and never replaces what has the name already") {
+TEST_CASE("publishing moves the links, and never replaces an existing name") {
   const test::TempDir directory;
   put(directory.path(), {.step = 7, .sequence = 1, .best = true});
   const fs::path second = put(directory.path(), {.step = 7, .sequence = 2});

@@ -96,7 +96,7 @@ TEST_CASE("each kind of damage to a checkpoint names the file") {
   }
 }
 
-TEST_CASE("a checkpoint of another model is told by its tensors") {
+TEST_CASE("a checkpoint of another model is recognised by its tensors") {
   const test::TempDir directory;
   CheckpointLayout layout = test::small_layout();
   write_checkpoint(directory.path(), layout, test::small_snapshot(layout, 5));

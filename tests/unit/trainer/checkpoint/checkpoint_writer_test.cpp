@@ -67,7 +67,7 @@ struct Fixture {
   }
 };
 
-TEST_CASE("what is submitted becomes the newest checkpoint, and old ones go") {
+TEST_CASE("a submitted state becomes the newest checkpoint, and old ones are removed") {
   Fixture fixture;
   CHECK(fixture.writer.idle());
   for (const std::int64_t step : {1, 2, 3}) fixture.write(step);

@@ -134,7 +134,7 @@ TEST_CASE("as many sums may be started as the contract says, many times over") {
   CHECK(problems.all() == std::vector<std::string>{});
 }
 
-TEST_CASE("an abort ends present and later calls of every rank and says why") {
+TEST_CASE("an abort ends present and later calls of every rank with a reason") {
   const GroupKind kind = GENERATE(GroupKind::fake, GroupKind::shared_memory);
   const int world = GENERATE(1, 2, 3);
   Problems problems;
@@ -261,7 +261,7 @@ CommSetup join_with(const std::function<void(Announcement&)>& change) {
   return make(options, &exchange);
 }
 
-TEST_CASE("ranks on several hosts or in several containers are refused in words") {
+TEST_CASE("ranks on several hosts or in several containers are refused with a message") {
   CommSetup setup = join_with([](Announcement& one) { one.process.boot_id = "another"; });
   CHECK(setup.refused);
   CHECK_THAT(setup.result.detail, Catch::Contains("several hosts: not in this version"));

@@ -30,7 +30,7 @@ TEST_CASE("chunks cover their range once, on cache lines, and number at most eig
   }
 }
 
-TEST_CASE("words keep what they are made of") {
+TEST_CASE("words keep their parts") {
   const ChunkWord word = ChunkWord::unpack(ChunkWord{123'456'789'012, 255, true}.pack());
   CHECK((word.ticket == 123'456'789'012 && word.rank == 255 && word.done));
   const AbortRecord record = AbortRecord::unpack(AbortRecord{255, -1, 1023}.pack());

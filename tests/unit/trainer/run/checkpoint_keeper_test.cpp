@@ -110,8 +110,7 @@ TEST_CASE("a run that could never write a checkpoint does not end in success") {
   CHECK_THAT(fixture.warnings.back(), Contains("no checkpoint was ever written"));
 }
 
-TEST_CASE(
-    "of a disk that takes nothing the first failure is a warning and the others are counted") {
+TEST_CASE("the first failed checkpoint is a warning and the others are counted") {
   Fixture fixture;
   std::ofstream(fixture.directory / "out") << "in the way";
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
@@ -142,7 +141,7 @@ TEST_CASE("when the disk takes checkpoints again the lost ones are counted") {
   CHECK_THAT(fixture.warnings[2], Contains("checkpoints are written again; 2 checkpoints could"));
 }
 
-TEST_CASE("a run that has an older checkpoint says so and ends in success") {
+TEST_CASE("a run with an older checkpoint reports that and ends in success") {
   Fixture fixture;
   std::ofstream(fixture.directory / "out") << "in the way";
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo, 1);

@@ -39,7 +39,7 @@ TEST_CASE("values come with a blank or with =, and names with dashes or undersco
   CHECK(parse({"--data", "a_b"}).data == "a_b");
 }
 
-TEST_CASE("words become what they mean") {
+TEST_CASE("words are converted to their values") {
   const Options options = parse({"--optimizer=adamw", "--schedule=step", "--precision=bf16",
                                  "--resume=strict", "--checkpoint-every=20", "--comm-timeout=3s"});
   CHECK(options.optimizer == OptimizerKind::adamw);

@@ -31,7 +31,7 @@ const EpochSummary kEpoch{.epoch = 0,
                           .seconds = 2.5,
                           .samples_per_second = 4800};
 
-TEST_CASE("the progress line has what people look at") {
+TEST_CASE("the progress line has step, loss and speed") {
   CHECK(progress_text(kInterval, 0) ==
         "epoch 2/5  step 120/470  loss 0.4123  accuracy 87.1 %  45210 samples/s  lr 0.05  comm 1.2 "
         "%  1 m 05 s left");
@@ -41,7 +41,7 @@ TEST_CASE("the progress line has what people look at") {
   CHECK_THAT(progress_text(half, 0), Contains("scale 32768  skipped 1"));
 }
 
-TEST_CASE("a JSON line says from which workers it comes") {
+TEST_CASE("a JSON line has its world size and round") {
   const auto json = nlohmann::json::parse(progress_json(kInterval, {.world_size = 4, .round = 2}));
   CHECK(json["type"] == "interval");
   CHECK(json["world_size"] == 4);
@@ -82,7 +82,7 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
   CHECK(json["test_accuracy"] == 0.9);
 }
 
-TEST_CASE("durations read as people say them") {
+TEST_CASE("durations are printed in readable units") {
   CHECK(duration_text(0.04) == "0.0 s");
   CHECK(duration_text(9.94) == "9.9 s");
   CHECK(duration_text(59.4) == "59 s");

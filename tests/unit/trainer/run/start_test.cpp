@@ -74,7 +74,7 @@ TEST_CASE("the newest checkpoint of this run is gone on from") {
   CHECK_THAT(start.path, Contains("step-00000020"));
 }
 
-TEST_CASE("never starts afresh, above the sequence of what is there") {
+TEST_CASE("never starts afresh, above the existing sequence numbers") {
   StartFixture fixture;
   fixture.put(10, 4, {});
   fixture.options.resume = Resume::never;
@@ -131,7 +131,7 @@ TEST_CASE("other settings that fix no bits so far do not stop a run from going o
   CHECK(fixture.find().snapshot);
 }
 
-TEST_CASE("what dead writers left is removed") {
+TEST_CASE("unfinished checkpoints of dead writers are removed") {
   StartFixture fixture;
   fs::create_directory(fixture.directory / ".writing-abc");
   fixture.find();
@@ -147,7 +147,7 @@ TEST_CASE("a place that cannot be written to is refused at the start") {
   CHECK_THROWS_AS(RunDirectory("/proc/nowhere"), DataError);
 }
 
-TEST_CASE("the directory of a run that does not start goes again, with those made for it") {
+TEST_CASE("the directory of a run that does not start is removed, with its new parents") {
   const test::TempDir directory;
   {
     const RunDirectory refused(directory / "a" / "b");
