@@ -45,7 +45,7 @@ Refusal StoreCore::apply(ConnectionId connection, const Request& request, ReplyB
       get(request.key, reply);
       break;
     case Code::add: {
-      NameEntry& name = names_.find_or_add(request.key);
+      Name& name = find_or_add(request.key);
       std::int64_t sum = 0;
       if (!add(name, request.number, sum)) return {Refusal::Why::not_a_number, 0, 0};
       reply.append_i64(sum);
@@ -86,7 +86,7 @@ Refusal StoreCore::apply(ConnectionId connection, const Request& request, ReplyB
       queue_pop(request.key, reply);
       break;
     case Code::queue_length: {
-      const NameEntry* name = names_.find(request.key);
+      const Name* name = find(request.key);
       reply.append_u64(name != nullptr && name->queue ? name->queue->size() : 0);
       break;
     }
@@ -103,8 +103,21 @@ void StoreCore::disconnect(ConnectionId connection) {
   if (connection < connections_.size()) cancel_waits(connection);
 }
 
-void StoreCore::drop_if_unused(NameEntry& name) {
-  if (!name.present() && name.waiters.empty()) names_.erase(name);
+StoreCore::Name* StoreCore::find(std::string_view key) const {
+  const auto found = names_.find(key);
+  return found != names_.end() ? found->second.get() : nullptr;
+}
+
+StoreCore::Name& StoreCore::find_or_add(std::string_view key) {
+  if (Name* const known = find(key)) return *known;
+  auto name = std::make_unique<Name>(key);
+  Name& made = *name;
+  names_.emplace(made.key, std::move(name));
+  return made;
+}
+
+void StoreCore::drop_if_unused(Name& name) {
+  if (!name.present() && name.waiters.empty()) names_.erase(names_.find(name.key));
 }
 
 void StoreCore::store(Name& name, std::string_view bytes) {
@@ -137,14 +150,14 @@ bool StoreCore::add(Name& name, std::int64_t delta, std::int64_t& sum) {
 
 void StoreCore::set(std::string_view key, std::string_view value,
                     std::vector<ConnectionId>& released) {
-  NameEntry& name = names_.find_or_add(key);
+  Name& name = find_or_add(key);
   store(name, value);
   release_all(name, released);
 }
 
 void StoreCore::compare_set(const Request& request, ReplyBuffer& reply,
                             std::vector<ConnectionId>& released) {
-  NameEntry* name = names_.find(request.key);
+  Name* name = find(request.key);
   const std::string* const current = name != nullptr ? name->value.get() : nullptr;
   if (current == nullptr && !request.value.empty()) {
     reply.append_bytes(
@@ -155,14 +168,14 @@ void StoreCore::compare_set(const Request& request, ReplyBuffer& reply,
     reply.append_value(name->value);
     return;
   }
-  if (name == nullptr) name = &names_.find_or_add(request.key);
+  if (name == nullptr) name = &find_or_add(request.key);
   store(*name, request.desired);
   reply.append_value(name->value);
   release_all(*name, released);
 }
 
 void StoreCore::append(const Request& request, std::vector<ConnectionId>& released) {
-  NameEntry& name = names_.find_or_add(request.key);
+  Name& name = find_or_add(request.key);
   SharedValue& value = name.value;
   if (value == nullptr) {
     store(name, request.value);
@@ -175,7 +188,7 @@ void StoreCore::append(const Request& request, std::vector<ConnectionId>& releas
 }
 
 void StoreCore::get(std::string_view key, ReplyBuffer& reply) {
-  const NameEntry* name = names_.find(key);
+  const Name* name = find(key);
   if (name == nullptr || name->value == nullptr) {
     reply.append_u64(0);
   } else {
@@ -185,14 +198,14 @@ void StoreCore::get(std::string_view key, ReplyBuffer& reply) {
 
 bool StoreCore::all_present(const List& keys) const {
   for (const std::string_view key : keys) {
-    const NameEntry* name = names_.find(key);
+    const Name* name = find(key);
     if (name == nullptr || !name->present()) return false;
   }
   return true;
 }
 
 bool StoreCore::erase(std::string_view key) {
-  NameEntry* name = names_.find(key);
+  Name* name = find(key);
   if (name == nullptr || name->value == nullptr) return false;
   name->value.reset();
   --key_count_;
@@ -202,20 +215,20 @@ bool StoreCore::erase(std::string_view key) {
 
 void StoreCore::list_keys(ReplyBuffer& reply) const {
   reply.append_u64(key_count_);
-  names_.for_each([&](const NameEntry& name) {
-    if (name.value != nullptr) reply.append_bytes(name.name());
-  });
+  for (const auto& [key, name] : names_) {
+    if (name->value != nullptr) reply.append_bytes(key);
+  }
 }
 
 void StoreCore::queue_push(const Request& request, std::vector<ConnectionId>& released) {
-  Name& name = names_.find_or_add(request.key);
+  Name& name = find_or_add(request.key);
   if (!name.queue) name.queue = std::make_unique<std::deque<SharedValue>>();
   name.queue->push_back(std::make_shared<std::string>(request.value));
   release_first(name, released);
 }
 
 void StoreCore::queue_pop(std::string_view key, ReplyBuffer& reply) {
-  NameEntry* name = names_.find(key);
+  Name* name = find(key);
   if (name == nullptr || !name->queue) {
     reply.append_u64(0);
     return;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,9 +12,9 @@
 #include <vector>
 
 #include <boost/intrusive/list.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 
 #include "proto/c10d.hpp"
-#include "rendezvous/store/name_table.hpp"
 #include "rendezvous/store/reply_buffer.hpp"
 
 namespace ddprun::rdzv {
@@ -49,26 +50,33 @@ class StoreCore {
  private:
   struct Wait;
   struct Name;
-  using Names = NameTable<Name>;
-  using NameEntry = Names::Entry;
 
   /// One name that one wait still needs; a link in that name's list, oldest first. Unlinks itself
   /// when destroyed.
   struct Interest : boost::intrusive::list_base_hook<
                         boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
     Wait* wait = nullptr;
-    NameEntry* name = nullptr;
+    Name* name = nullptr;
   };
   using Interests = boost::intrusive::list<Interest, boost::intrusive::constant_time_size<false>>;
 
   /// All that goes by one name: value and queue are independent of each other.
   struct Name {
+    explicit Name(std::string_view its_key) : key(its_key) {}
+
+    const std::string key;
     SharedValue value;
     std::unique_ptr<std::deque<SharedValue>> queue;  ///< absent when empty
     Interests waiters;
 
     [[nodiscard]] bool present() const { return value != nullptr || queue != nullptr; }
   };
+
+  struct KeyHash : std::hash<std::string_view> {
+    using is_avalanching = void;
+  };
+  /// By Name::key. A Name stays where it is until it is erased.
+  using Names = boost::unordered_flat_map<std::string_view, std::unique_ptr<Name>, KeyHash>;
 
   /// One open WAIT or BARRIER, owned by its connection.
   struct Wait {
@@ -81,7 +89,9 @@ class StoreCore {
     std::vector<std::unique_ptr<Wait>> waits;
     std::uint64_t waited_keys = 0;
   };
-  void drop_if_unused(NameEntry& name);
+  [[nodiscard]] Name* find(std::string_view key) const;
+  Name& find_or_add(std::string_view key);
+  void drop_if_unused(Name& name);
 
   void store(Name& name, std::string_view bytes);
   bool add(Name& name, std::int64_t delta, std::int64_t& sum);
@@ -101,7 +111,7 @@ class StoreCore {
   proto::c10d::Refusal barrier(ConnectionId connection, const proto::c10d::Request& request,
                                ReplyBuffer& reply, std::vector<ConnectionId>& released);
   [[nodiscard]] proto::c10d::Refusal refuse_wait(ConnectionId connection, std::uint64_t keys);
-  void open_wait(ConnectionId connection, std::span<NameEntry* const> missing);
+  void open_wait(ConnectionId connection, std::span<Name* const> missing);
   void close_wait(Wait& wait);
   void release_all(Name& name, std::vector<ConnectionId>& released);
   void release_first(Name& name, std::vector<ConnectionId>& released);
@@ -114,8 +124,7 @@ class StoreCore {
   std::uint64_t key_count_ = 0;
   std::uint64_t wait_count_ = 0;
   std::vector<Connection> connections_;
-  std::vector<NameEntry*>
-      missing_;  ///< of the WAIT at hand; a member so that its memory is used again
+  std::vector<Name*> missing_;  ///< of the WAIT at hand; a member so that its memory is used again
 };
 
 }  // namespace ddprun::rdzv

@@ -5,7 +5,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,15 +28,6 @@ constexpr std::size_t kSendBytesMax = 4 * 1024 * 1024;
 /// Newcomers whose deadlines are this close are looked at together.
 constexpr std::chrono::milliseconds kDeadlineSlack{250};
 
-// Not through libc's recv and send: in a process with threads those are cancellation points, whose
-// bookkeeping is dearer than all that the store itself does for a request.
-ssize_t receive(int fd, char* buffer, std::size_t length) {
-  return syscall(SYS_recvfrom, fd, buffer, length, 0, nullptr, nullptr);
-}
-ssize_t send_bytes(int fd, const void* bytes, std::size_t length) {
-  return syscall(SYS_sendto, fd, bytes, length, MSG_NOSIGNAL, nullptr, 0);
-}
-
 [[noreturn]] void fail(const char* what) {
   throw boost::system::system_error(errno, boost::system::system_category(), what);
 }
@@ -48,7 +38,7 @@ bool send_from(ReplyBuffer& replies, int fd) {
   while (!replies.empty() && turn < kSendBytesMax) {
     ssize_t sent = 0;
     if (const std::string_view bytes = replies.contiguous(); !bytes.empty()) {  // nearly always
-      sent = send_bytes(fd, bytes.data(), bytes.size());
+      sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     } else {
       std::array<iovec, kPiecesMax> pieces;
       const std::size_t filled = replies.gather(pieces);
@@ -183,7 +173,7 @@ void StoreLoop::handle(Connection& connection, std::uint32_t events) {
 }
 
 void StoreLoop::read(Connection& connection, bool ended) {
-  const ssize_t length = receive(connection.fd.get(), read_buffer_.get(), kReadBytes);
+  const ssize_t length = recv(connection.fd.get(), read_buffer_.get(), kReadBytes, 0);
   if (length == 0 || (length < 0 && !would_block(errno))) return close(connection);
   if (length < 0) return;
   serve(connection, {read_buffer_.get(), static_cast<std::size_t>(length)});
@@ -249,7 +239,7 @@ void StoreLoop::release(ConnectionId requester) {
       continue;
     }
     const std::uint8_t byte = proto::c10d::kStopWaiting;
-    if (send_bytes(connection.fd.get(), &byte, 1) == 1) continue;
+    if (send(connection.fd.get(), &byte, 1, MSG_NOSIGNAL) == 1) continue;
     if (!would_block(errno)) {
       close(connection);
       continue;

@@ -25,7 +25,7 @@ Refusal StoreCore::wait(ConnectionId connection, const proto::c10d::List& keys,
   if (const Refusal refusal = refuse_wait(connection, keys.size())) return refusal;
   missing_.clear();
   for (const std::string_view key : keys) {
-    NameEntry& name = names_.find_or_add(key);
+    Name& name = find_or_add(key);
     if (!name.present()) missing_.push_back(&name);
   }
   open_wait(connection, missing_);
@@ -35,26 +35,26 @@ Refusal StoreCore::wait(ConnectionId connection, const proto::c10d::List& keys,
 Refusal StoreCore::barrier(ConnectionId connection, const proto::c10d::Request& request,
                            ReplyBuffer& reply, std::vector<ConnectionId>& released) {
   if (const Refusal refusal = refuse_wait(connection, 1)) return refusal;
-  NameEntry& name = names_.find_or_add(request.key);
+  Name& name = find_or_add(request.key);
   std::int64_t arrivals = 0;
   if (!add(name, 1, arrivals)) return {Refusal::Why::not_a_number, 0, 0};
   if (arrivals >= request.number) {
     reply.append_u8(proto::c10d::kStopWaiting);
     release_all(name, released);
   } else {
-    NameEntry* const waited = &name;
+    Name* const waited = &name;
     open_wait(connection, {&waited, 1});
   }
   return {};
 }
 
-void StoreCore::open_wait(ConnectionId connection, std::span<NameEntry* const> missing) {
+void StoreCore::open_wait(ConnectionId connection, std::span<Name* const> missing) {
   Connection& owner = state(connection);
   auto wait = std::make_unique<Wait>();
   wait->connection = connection;
   wait->index = owner.waits.size();
   wait->interests = std::vector<Interest>(missing.size());
-  for (NameEntry* name : missing) {
+  for (Name* name : missing) {
     Interests& waiters = name->waiters;
     if (!waiters.empty() && waiters.back().wait == wait.get())
       continue;  // the key is twice in the list
@@ -106,7 +106,7 @@ void StoreCore::cancel_waits(ConnectionId connection) {
     Wait& wait = *owner.waits.back();
     for (Interest& interest : wait.interests) {
       if (!interest.is_linked()) continue;
-      NameEntry& name = *interest.name;
+      Name& name = *interest.name;
       interest.unlink();
       drop_if_unused(name);
     }
