@@ -55,8 +55,7 @@ proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed) {
 
 }  // namespace
 
-// Rows: forming, running, stopping, finished. Columns: EventKind. A hole would not compile into a
-// Response.
+// Rows: forming, running, stopping, finished. Columns: EventKind.
 const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
     {{&Membership::join_forming, "wait, form if complete"},
      {&Membership::ignore, "ignored"},
@@ -93,6 +92,18 @@ const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
      {&Membership::ignore, "ignored"}},
 };
 
+// EventKind begins in the order of the variant.
+template <EventKind kKind, class Message>
+constexpr bool kIsKindOf =
+    std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(kKind), proto::AgentMessage>,
+                   Message>;
+static_assert(kIsKindOf<EventKind::join, proto::Join> &&
+              kIsKindOf<EventKind::started, proto::Started> &&
+              kIsKindOf<EventKind::worker_failed, proto::WorkerFailed> &&
+              kIsKindOf<EventKind::workers_done, proto::WorkersDone> &&
+              kIsKindOf<EventKind::stopped, proto::Stopped> &&
+              kIsKindOf<EventKind::leave, proto::Leave>);
+
 std::string_view Membership::response(JobState state, EventKind kind) {
   return kTable[static_cast<int>(state)][static_cast<int>(kind)].name;
 }
@@ -111,8 +122,7 @@ MembershipActions Membership::on(const MembershipEvent& event, Clock::time_point
   if (const auto* from = std::get_if<FromAgent>(&event)) {
     agent = &from->agent;
     message = &from->message;
-    kind = static_cast<EventKind>(
-        from->message.index());  // EventKind begins in the order of the variant
+    kind = static_cast<EventKind>(from->message.index());
   } else if (const auto* lost = std::get_if<AgentLost>(&event)) {
     agent = &lost->agent;
     kind = EventKind::lost;

@@ -1,4 +1,4 @@
-// The order of names as people count.
+// The order of names as people count. Not strverscmp: for that 010 is a fraction, less than 9.
 #include <cctype>
 
 #include "rendezvous/membership/membership.hpp"

@@ -19,7 +19,8 @@ namespace ddprun::trainer {
 
 /// Where the loss scale is read while a shard is computed.
 struct LossScales {
-  const float* first_shard = nullptr;  ///< apart, so that a test can make its gradients infinite
+  /// Of shard 0: apart, so that a test can make its gradients infinite.
+  const float* first_shard = nullptr;
   const float* others = nullptr;
 };
 
@@ -35,8 +36,7 @@ class ShardComputer {
   ShardComputer(const Model& model, Lanes& lanes, Settings settings, ImageShape shape);
 
   /// Computes the shards of `run` in `step` of `order`, handing their gradients to `reducer` as
-  /// they become final. `loss_scale_of(shard)` points at the scale. Gives the sums over these
-  /// shards' samples.
+  /// they become final. Gives the sums over these shards' samples.
   MetricSums train(const DataSet& set, const EpochOrder& order, std::size_t step, int shards,
                    ShardRun run, std::span<const float> parameters, LossScales scales,
                    Reducer& reducer);

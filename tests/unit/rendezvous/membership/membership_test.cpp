@@ -401,6 +401,7 @@ TEST_CASE("names sort as people count") {
   CHECK(rdzv::natural_less("node2", "node10"));
   CHECK_FALSE(rdzv::natural_less("node10", "node2"));
   CHECK(rdzv::natural_less("10.0.0.9", "10.0.0.10"));
+  CHECK(rdzv::natural_less("node9", "node010"));  // strverscmp sees a fraction
   CHECK(rdzv::natural_less("a", "b"));
   CHECK(rdzv::natural_less("a", "a1"));
   CHECK_FALSE(rdzv::natural_less("a", "a"));
