@@ -26,6 +26,8 @@ struct Word {
   Enum value;
   std::string_view word;
 };
+template <class Enum>
+Word(Enum, std::string_view) -> Word<Enum>;  // clang 14 does not deduce aggregates
 
 /// The table of an enumeration, by specialization: `std::array{Word{Colour::red, "red"}, ...}`.
 template <class Enum>

@@ -5,6 +5,7 @@
 
 #include "agent/streams/line_prefix.hpp"
 #include "base/substitute.hpp"
+#include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
 
 namespace ddprun::launcher {
@@ -12,6 +13,8 @@ namespace {
 
 constexpr long long kLocalRankMax = 65'535;
 constexpr long long kRankMax = 1'000'000'000;
+constexpr long long kLogKeepMax = 1'000;
+constexpr std::string_view kNoPrefix = "none";
 
 std::optional<StreamSet> stream_set(std::string_view digit) {
   if (digit.size() != 1 || digit[0] < '0' || digit[0] > '3') return std::nullopt;
@@ -128,6 +131,55 @@ std::vector<std::string> parse_texts(std::string_view text) {
   }
   end_text();
   return texts;
+}
+
+Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environment& environment) {
+  LogOptions logs;
+  logs.folder = parsed.text("log-dir");
+  auto redirects = parse_stream_map(parsed.text("redirects"), parsed.spelling("redirects"));
+  if (!redirects) return redirects.error();
+  logs.redirects = std::move(*redirects);
+  auto tee = parse_stream_map(parsed.text("tee"), parsed.spelling("tee"));
+  if (!tee) return tee.error();
+  logs.tee = std::move(*tee);
+  if (const std::string ranks = parsed.text("local-ranks-filter"); !ranks.empty()) {
+    logs.console_ranks = parse_indexes(ranks);
+    logs.console_ranks_spelling = parsed.spelling("local-ranks-filter");
+    if (!logs.console_ranks) {
+      return usage_error(parsed.spelling("local-ranks-filter") +
+                         ": expected local ranks with commas between them, none twice, as in 0,1");
+    }
+  }
+  logs.prefix_template = parsed.text("log-line-prefix-template");
+  const auto known =
+      check_prefix_template(logs.prefix_template, parsed.spelling("log-line-prefix-template"));
+  if (!known) return known.error();
+  logs.no_prefix = logs.prefix_template == kNoPrefix;
+  // What this variable names and we do not know stays as it is, as under torchrun.
+  if (logs.prefix_template.empty()) {
+    logs.prefix_template =
+        lookup(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE").value_or("");
+  }
+  if (const std::string ranks = parsed.text("rank-filter"); !ranks.empty()) {
+    auto shown = parse_ranks(ranks, parsed.spelling("rank-filter"));
+    if (!shown) return shown.error();
+    logs.shown_ranks = std::move(*shown);
+    logs.shown_ranks_spelling = parsed.spelling("rank-filter");
+  }
+  logs.colour = colour_mode(choice<ColourMode>(parsed, "color"), environment);
+  logs.policy = choice<agent::LogPolicy>(parsed, "log-policy");
+  if (const std::string size = parsed.text("log-max-size"); !size.empty()) {
+    const auto bytes = parse_bytes(size, parsed.spelling("log-max-size"));
+    if (!bytes) return bytes.error();
+    logs.rotation.bytes_max = *bytes;
+  }
+  const auto keep = parsed.integer_up_to("log-keep", kLogKeepMax);
+  if (!keep) return keep.error();
+  logs.rotation.keep = *keep;
+  logs.bar_interval = parsed.seconds("bar-interval").value_or(logs.bar_interval);
+  logs.stdout_filters = parse_texts(parsed.text("duplicate-stdout-filters"));
+  logs.stderr_filters = parse_texts(parsed.text("duplicate-stderr-filters"));
+  return logs;
 }
 
 }  // namespace ddprun::launcher

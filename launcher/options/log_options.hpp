@@ -70,4 +70,9 @@ struct LogOptions {
   std::vector<std::string> stderr_filters;
 };
 
+class ParsedCommandLine;
+
+/// All options about logs, checked.
+Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environment& environment);
+
 }  // namespace ddprun::launcher

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "launcher/options/enum_words.hpp"
 #include "launcher/options/option_table.hpp"
 
 namespace ddprun::launcher {
@@ -62,7 +63,7 @@ inline constexpr std::array kJobRows = {
     OptionRow{
         .name = "numa-binding",
         .type = ValueType::choice,
-        .choices = "node|socket|exclusive|core-complex",
+        .choices = choices<machine::NumaBinding>,
         .group = OptionGroup::workers,
         .help = "Bind each worker to CPUs near its GPU",
         .more = "node and socket: all CPUs of the GPU's NUMA node or package; exclusive: a share "
@@ -98,7 +99,7 @@ inline constexpr std::array kJobRows = {
     OptionRow{
         .name = "local-rank-argument",
         .type = ValueType::choice,
-        .choices = "auto|dash|underscore|none",
+        .choices = choices<LocalRankArgument>,
         .group = OptionGroup::program,
         .help = "Whether PROGRAM gets its local rank as an argument",
         .more = "Scripts written for python -m torch.distributed.launch want --local-rank=N or "
@@ -141,7 +142,7 @@ inline constexpr std::array kJobRows = {
     OptionRow{
         .name = "gpu-visibility",
         .type = ValueType::choice,
-        .choices = "all|own",
+        .choices = choices<GpuVisibility>,
         .group = OptionGroup::gpus,
         .help = "Whether a worker sees all of them or its own",
         .more =
@@ -162,7 +163,7 @@ inline constexpr std::array kJobRows = {
     OptionRow{
         .name = "output",
         .type = ValueType::choice,
-        .choices = "prefix|raw|pty|pipe",
+        .choices = choices<OutputMode>,
         .group = OptionGroup::streams,
         .help = "How the workers' output is shown",
         .more = "prefix marks every line with its rank and gives the workers a terminal where ours "
@@ -175,7 +176,7 @@ inline constexpr std::array kJobRows = {
     OptionRow{
         .name = "stdin",
         .type = ValueType::choice,
-        .choices = "rank0|all|none",
+        .choices = choices<StdinMode>,
         .group = OptionGroup::streams,
         .help = "Which workers get ddprun's stdin; the others get none",
         .default_value = "rank0",
@@ -253,7 +254,7 @@ inline constexpr std::array kJobRows = {
         .name = "color",
         .aliases = "colour",
         .type = ValueType::choice,
-        .choices = "auto|always|never",
+        .choices = choices<ColourMode>,
         .group = OptionGroup::streams,
         .help = "Prefixes in a colour for each rank",
         .more = "auto: on a terminal, unless NO_COLOR is set or TERM is dumb.",
@@ -291,7 +292,7 @@ inline constexpr std::array kJobRows = {
     OptionRow{
         .name = "log-policy",
         .type = ValueType::choice,
-        .choices = "drop|block",
+        .choices = choices<agent::LogPolicy>,
         .group = OptionGroup::streams,
         .help =
             "If the reader of ddprun's output is too slow: drop output, or let the workers wait",

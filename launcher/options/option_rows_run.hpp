@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "launcher/options/enum_words.hpp"
 #include "launcher/options/option_table.hpp"
 
 namespace ddprun::launcher {
@@ -66,7 +67,7 @@ inline constexpr std::array kRunRows = {
     OptionRow{
         .name = "exit-code",
         .type = ValueType::choice,
-        .choices = "first|one",
+        .choices = choices<ExitCodeRule>,
         .group = OptionGroup::failures,
         .help = "After a failure: the culprit's own exit code, or 1 as torchrun",
         .default_value = "first",
@@ -106,7 +107,7 @@ inline constexpr std::array kRunRows = {
     OptionRow{
         .name = "on-silence",
         .type = ValueType::choice,
-        .choices = "report|restart",
+        .choices = choices<OnSilence>,
         .group = OptionGroup::failures,
         .help = "At --log-timeout: only warn, or treat a job that prints nothing at all as hung",
         .more = "restart: when no worker has printed anything for --log-timeout, the round fails "
@@ -139,7 +140,7 @@ inline constexpr std::array kRunRows = {
     OptionRow{
         .name = "contain",
         .type = ValueType::choice,
-        .choices = "auto|tree|cgroup|pidns",
+        .choices = choices<Containment>,
         .group = OptionGroup::failures,
         .help = "How strictly processes are contained, so that none outlives the job",
         .more = "tree: by parents and children. cgroup: the workers have a cgroup (v2) of their "
@@ -192,7 +193,7 @@ inline constexpr std::array kRunRows = {
     OptionRow{
         .name = "worker-store",
         .type = ValueType::choice,
-        .choices = "agent|rank0",
+        .choices = choices<WorkerStore>,
         .group = OptionGroup::rendezvous,
         .help = "Which process serves the workers' TCPStore",
         .more = "agent: ddprun does, at once and anew for each round. rank0: the worker of rank 0 "
@@ -305,7 +306,7 @@ inline constexpr std::array kRunRows = {
     OptionRow{
         .name = "log-level",
         .type = ValueType::choice,
-        .choices = "trace|debug|info|warn|error|off",
+        .choices = choices<LogLevel>,
         .group = OptionGroup::ourselves,
         .help = "Which messages of its own ddprun prints to stderr",
         .more = "Where the option is absent, torchrun's variable LOGLEVEL counts (DEBUG, INFO, "

@@ -1,26 +1,12 @@
 #include "launcher/options/option_table.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include "launcher/options/option_rows_job.hpp"
-#include "launcher/options/option_rows_run.hpp"
+#include "launcher/options/option_rows.hpp"
 
 namespace ddprun::launcher {
-namespace {
 
-// Options of torchrun carry its PET_ variable; ours have none. What else torchrun reads (LOGLEVEL
-// and so on) is in options.cpp.
-constexpr auto kTable = [] {
-  std::array<OptionRow, kJobRows.size() + kRunRows.size()> table;
-  std::copy(kRunRows.begin(), kRunRows.end(),
-            std::copy(kJobRows.begin(), kJobRows.end(), table.begin()));
-  return table;
-}();
-
-}  // namespace
-
-std::span<const OptionRow> option_table() { return kTable; }
+std::span<const OptionRow> option_table() { return kOptionRows; }
 
 std::string_view group_title(OptionGroup group) {
   using enum OptionGroup;

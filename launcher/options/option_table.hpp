@@ -2,6 +2,7 @@
 // row (and a field of LaunchOptions), not new code.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,22 @@ struct OptionRow {
       {};  ///< shown instead of default_value; both empty: nothing is shown
   std::string_view no_effect = {};  ///< not empty: accepted, and this reason is said once
   bool ends = false;                ///< --help and the like: the rest of the line is not looked at
+};
+
+/// A row of a table. Of option_table() it is made from a name, which the compiler looks up: another
+/// text does not compile (where option_rows.hpp is included).
+class RowRef {
+ public:
+  consteval RowRef(const char* name);
+  static constexpr RowRef at(std::size_t place) { return RowRef(place); }
+
+  [[nodiscard]] constexpr std::size_t place() const { return place_; }
+  friend constexpr bool operator==(RowRef, RowRef) = default;
+
+ private:
+  explicit constexpr RowRef(std::size_t place) : place_(place) {}
+
+  std::size_t place_ = 0;
 };
 
 /// All rows, in the order of the help.

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/signal_names.hpp"
 
@@ -12,39 +13,16 @@ namespace {
 
 constexpr long long kMaxRestartsMax = 1'000'000'000;
 constexpr long long kProcessesMax = 65'536;
-constexpr long long kLogKeepMax = 1'000;
 constexpr long long kPortMax = 65'535;
 constexpr long long kOmpThreadsMax = 65'536;
 constexpr int kExitCodeMax = 255;
-constexpr std::string_view kNoPrefix = "none";
-
-/// Place of a choice's text in the row, which lists them in the enumeration's order.
-template <class Enum>
-Enum choice(const ParsedCommandLine& parsed, std::string_view name) {
-  for (const auto& row : option_table()) {
-    if (row.name != name) continue;
-    const auto choices = choices_of(row);
-    const auto found = std::find(choices.begin(), choices.end(), parsed.text(name));
-    return static_cast<Enum>(found - choices.begin());
-  }
-  return Enum{};
-}
-
-Outcome<int> limited(const ParsedCommandLine& parsed, std::string_view name, long long limit) {
-  const long long number = parsed.integer(name).value_or(0);
-  if (number > limit) {
-    return usage_error(parsed.value(name).spelling + ": at most " + std::to_string(limit) +
-                       " is possible");
-  }
-  return static_cast<int>(number);
-}
 
 Request request_of(const ParsedCommandLine& parsed) {
-  if (parsed.ended_by == "help")
-    return parsed.value("help").spelling == "-h" ? Request::short_help : Request::help;
-  if (parsed.ended_by == "version") return Request::version;
-  if (parsed.ended_by == "man") return Request::man_page;
-  if (parsed.ended_by == "completion") return Request::completion;
+  if (parsed.ended_by == RowRef("help"))
+    return parsed.spelling("help") == "-h" ? Request::short_help : Request::help;
+  if (parsed.ended_by == RowRef("version")) return Request::version;
+  if (parsed.ended_by == RowRef("man")) return Request::man_page;
+  if (parsed.ended_by == RowRef("completion")) return Request::completion;
   if (parsed.flag("explain-policy")) return Request::explain_policy;
   if (!parsed.given("dry-run")) return Request::run;
   return parsed.text("dry-run") == "json" ? Request::dry_run_json : Request::dry_run;
@@ -56,7 +34,7 @@ Outcome<std::string> check_nodes(const ParsedCommandLine& parsed) {
   const auto colon = text.find(':');
   const auto least = parse_integer(text.substr(0, colon));
   const auto most = colon == std::string::npos ? least : parse_integer(text.substr(colon + 1));
-  const std::string spelling = parsed.value("nnodes").spelling;
+  const std::string spelling = parsed.spelling("nnodes");
   if (!least || !most || *least < 1 || *most < *least) {
     return usage_error(spelling + ": expected N or MIN:MAX, 1 or more, as in --nnodes=1");
   }
@@ -64,11 +42,11 @@ Outcome<std::string> check_nodes(const ParsedCommandLine& parsed) {
     return usage_error(spelling +
                        ": several nodes: not in this version; leave it out or use --nnodes=1");
   if (const std::string ips = parsed.text("ips"); ips.find(',') != std::string::npos) {
-    return usage_error(parsed.value("ips").spelling +
+    return usage_error(parsed.spelling("ips") +
                        ": several nodes: not in this version; leave it out");
   }
   if (parsed.integer("node-rank").value_or(0) != 0) {
-    return usage_error(parsed.value("node-rank").spelling +
+    return usage_error(parsed.spelling("node-rank") +
                        ": a job of one node has only node rank 0; leave it out");
   }
   if (*most == 1) return std::string();
@@ -87,7 +65,7 @@ Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
   } else if (text == "gpu") {
     processes.kind = ProcessCount::Kind::gpu;
   } else {
-    const auto number = limited(parsed, "nproc-per-node", kProcessesMax);
+    const auto number = parsed.integer_up_to("nproc-per-node", kProcessesMax);
     if (!number) return number.error();
     processes.number = *number;
   }
@@ -97,7 +75,7 @@ Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
 GpuSelection gpu_selection(const ParsedCommandLine& parsed) {
   GpuSelection selection;
   selection.given = parsed.given("gpus");
-  selection.spelling = parsed.value("gpus").spelling;
+  selection.spelling = parsed.spelling("gpus");
   const std::string text = parsed.text("gpus");
   if (text == "none") {
     selection.kind = GpuSelection::Kind::none;
@@ -146,7 +124,7 @@ Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
     threads.kind = OmpThreads::Kind::automatic;
     return threads;
   }
-  const auto number = limited(parsed, "omp-threads", kOmpThreadsMax);
+  const auto number = parsed.integer_up_to("omp-threads", kOmpThreadsMax);
   if (!number) return number.error();
   threads.kind = OmpThreads::Kind::number;
   threads.number = *number;
@@ -161,57 +139,8 @@ Outcome<StoreUsers> store_users(const ParsedCommandLine& parsed) {
   return users;
 }
 
-Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environment& environment) {
-  LogOptions logs;
-  logs.folder = parsed.text("log-dir");
-  auto redirects = parse_stream_map(parsed.text("redirects"), parsed.value("redirects").spelling);
-  if (!redirects) return redirects.error();
-  logs.redirects = std::move(*redirects);
-  auto tee = parse_stream_map(parsed.text("tee"), parsed.value("tee").spelling);
-  if (!tee) return tee.error();
-  logs.tee = std::move(*tee);
-  if (const std::string ranks = parsed.text("local-ranks-filter"); !ranks.empty()) {
-    logs.console_ranks = parse_indexes(ranks);
-    logs.console_ranks_spelling = parsed.value("local-ranks-filter").spelling;
-    if (!logs.console_ranks) {
-      return usage_error(parsed.value("local-ranks-filter").spelling +
-                         ": expected local ranks with commas between them, none twice, as in 0,1");
-    }
-  }
-  logs.prefix_template = parsed.text("log-line-prefix-template");
-  const auto known = check_prefix_template(logs.prefix_template,
-                                           parsed.value("log-line-prefix-template").spelling);
-  if (!known) return known.error();
-  logs.no_prefix = logs.prefix_template == kNoPrefix;
-  // What this variable names and we do not know stays as it is, as under torchrun.
-  if (logs.prefix_template.empty()) {
-    logs.prefix_template =
-        lookup(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE").value_or("");
-  }
-  if (const std::string ranks = parsed.text("rank-filter"); !ranks.empty()) {
-    auto shown = parse_ranks(ranks, parsed.value("rank-filter").spelling);
-    if (!shown) return shown.error();
-    logs.shown_ranks = std::move(*shown);
-    logs.shown_ranks_spelling = parsed.value("rank-filter").spelling;
-  }
-  logs.colour = colour_mode(choice<ColourMode>(parsed, "color"), environment);
-  logs.policy = choice<agent::LogPolicy>(parsed, "log-policy");
-  if (const std::string size = parsed.text("log-max-size"); !size.empty()) {
-    const auto bytes = parse_bytes(size, parsed.value("log-max-size").spelling);
-    if (!bytes) return bytes.error();
-    logs.rotation.bytes_max = *bytes;
-  }
-  const auto keep = limited(parsed, "log-keep", kLogKeepMax);
-  if (!keep) return keep.error();
-  logs.rotation.keep = *keep;
-  logs.bar_interval = parsed.seconds("bar-interval").value_or(logs.bar_interval);
-  logs.stdout_filters = parse_texts(parsed.text("duplicate-stdout-filters"));
-  logs.stderr_filters = parse_texts(parsed.text("duplicate-stderr-filters"));
-  return logs;
-}
-
 /// Everything about signals and how long is waited behind them.
-Outcome<bool> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
+Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
                             LaunchOptions& options) {
   options.grace_period = parsed.seconds("grace-period").value_or(options.grace_period);
   options.kill_timeout = parsed.seconds("kill-timeout").value_or(options.kill_timeout);
@@ -227,36 +156,35 @@ Outcome<bool> take_stopping(const ParsedCommandLine& parsed, const Environment& 
     }
   }
   auto signals =
-      parse_signals(parsed.text("signals-to-handle"), parsed.value("signals-to-handle").spelling);
+      parse_signals(parsed.text("signals-to-handle"), parsed.spelling("signals-to-handle"));
   options.notes.insert(options.notes.end(), signals.notes.begin(), signals.notes.end());
   if (signals.signals.empty() && !signals.unknown.empty()) {
-    return usage_error(parsed.value("signals-to-handle").spelling + ": unknown signal " +
+    return usage_error(parsed.spelling("signals-to-handle") + ": unknown signal " +
                        signals.unknown + "; the usual ones are SIGTERM,SIGINT,SIGHUP,SIGQUIT");
   }
   if (signals.signals.empty()) {
-    return usage_error(parsed.value("signals-to-handle").spelling +
+    return usage_error(parsed.spelling("signals-to-handle") +
                        ": no signal is left that could end the job; the usual ones are "
                        "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
   }
   options.stop_signals = std::move(signals.signals);
-  auto forward =
-      parse_signals(parsed.text("forward-signals"), parsed.value("forward-signals").spelling);
+  auto forward = parse_signals(parsed.text("forward-signals"), parsed.spelling("forward-signals"));
   options.notes.insert(options.notes.end(), forward.notes.begin(), forward.notes.end());
   for (const int signal : forward.signals) {
     if (std::find(options.stop_signals.begin(), options.stop_signals.end(), signal) !=
         options.stop_signals.end()) {
       return usage_error(
-          parsed.value("forward-signals").spelling +
+          parsed.spelling("forward-signals") +
           ": a signal cannot both end the job and only be passed on; leave it out of "
           "--signals-to-handle (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)");
     }
   }
   options.forward_signals = std::move(forward.signals);
-  return true;
+  return {};
 }
 
-Outcome<bool> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
-  const auto restarts = limited(parsed, "max-restarts", kMaxRestartsMax);
+Outcome<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  const auto restarts = parsed.integer_up_to("max-restarts", kMaxRestartsMax);
   if (!restarts) return restarts.error();
   options.max_restarts = *restarts;
   options.restart_window = parsed.seconds("restart-window").value_or(options.restart_window);
@@ -266,29 +194,29 @@ Outcome<bool> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& opti
     options.no_restart_codes = parse_indexes(codes).value_or(std::vector<int>{});
     for (const int code : options.no_restart_codes) {
       if (code < 1 || code > kExitCodeMax)
-        return usage_error(parsed.value("no-restart-on").spelling +
+        return usage_error(parsed.spelling("no-restart-on") +
                            ": exit codes of failures are 1 to 255");
     }
   }
   options.exit_code_rule = choice<ExitCodeRule>(parsed, "exit-code");
   options.report_file = parsed.text("report");
   if (parsed.given("report") && options.report_file.empty())
-    return usage_error(parsed.value("report").spelling + ": expected a file");
+    return usage_error(parsed.spelling("report") + ": expected a file");
   if (options.report_file == "-") options.report_file = "/dev/stdout";
   options.progress_timeout = parsed.seconds("progress-timeout").value_or(options.progress_timeout);
   options.log_timeout = parsed.seconds("log-timeout").value_or(options.log_timeout);
   options.on_silence = choice<OnSilence>(parsed, "on-silence");
   if (options.on_silence == OnSilence::restart && options.log_timeout.count() == 0)
     return usage_error("--on-silence=restart needs --log-timeout=SECONDS");
-  return true;
+  return {};
 }
 
-Outcome<bool> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
+Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
   options.standalone = parsed.flag("standalone");
   options.master_addr = parsed.text("master-addr");
   options.local_addr = parsed.text("local-addr");
   if (parsed.given("master-port")) {
-    const auto port = limited(parsed, "master-port", kPortMax);
+    const auto port = parsed.integer_up_to("master-port", kPortMax);
     if (!port) return port.error();
     options.master_port = static_cast<std::uint16_t>(*port);
   }
@@ -299,10 +227,10 @@ Outcome<bool> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
   options.rdzv_backend = parsed.text("rdzv-backend");
   const std::vector<std::string> backends{"static", "c10d", "etcd", "etcd-v2"};
   if (std::find(backends.begin(), backends.end(), options.rdzv_backend) == backends.end()) {
-    return usage_error(parsed.value("rdzv-backend").spelling + ": expected " + enumerate(backends));
+    return usage_error(parsed.spelling("rdzv-backend") + ": expected " + enumerate(backends));
   }
   if (const std::string endpoint = parsed.text("rdzv-endpoint"); !endpoint.empty()) {
-    auto taken = parse_endpoint(endpoint, parsed.value("rdzv-endpoint").spelling);
+    auto taken = parse_endpoint(endpoint, parsed.spelling("rdzv-endpoint"));
     if (!taken) return taken.error();
     options.rdzv_endpoint = std::move(*taken);
   }
@@ -316,10 +244,10 @@ Outcome<bool> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
   auto users = store_users(parsed);
   if (!users) return users.error();
   options.store_users = std::move(*users);
-  return true;
+  return {};
 }
 
-Outcome<bool> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
+Outcome<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
   if (!parsed.program) {
     const std::string& taken = parsed.last_taken;
     return usage_error("PROGRAM is missing" + (taken.empty() ? "" : " (" + taken + ")") +
@@ -341,7 +269,7 @@ Outcome<bool> take_program(const ParsedCommandLine& parsed, LaunchOptions& optio
   }
   options.program = *parsed.program;
   options.arguments = parsed.arguments;
-  return true;
+  return {};
 }
 
 }  // namespace
@@ -352,7 +280,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   options.request = request_of(parsed);
   options.completion_shell = parsed.text("completion");
   options.notes = parsed.notes;
-  if (!parsed.ended_by.empty()) return options;
+  if (parsed.ended_by) return options;
 
   const auto nodes = check_nodes(parsed);
   if (!nodes) return nodes.error();

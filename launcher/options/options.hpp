@@ -54,7 +54,7 @@ using machine::NumaBinding;
 enum class LocalRankArgument { automatic, dash, underscore, none };
 enum class WorkerStore { agent, rank0 };
 
-/// --contain, in the order of its choices.
+/// --contain.
 enum class Containment { automatic, tree, cgroup, pidns };
 /// What a failed job ends with: the culprit's own exit code, or 1.
 enum class ExitCodeRule { first, one };

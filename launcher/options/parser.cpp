@@ -32,41 +32,41 @@ bool can_be_a_value(const std::string& token) {
 ParsedCommandLine::ParsedCommandLine(std::span<const OptionRow> table)
     : table_(table), values_(table.size()) {}
 
-std::size_t ParsedCommandLine::index(std::string_view name) const {
-  const auto row = std::find_if(table_.begin(), table_.end(),
-                                [&](const OptionRow& candidate) { return candidate.name == name; });
-  DDPRUN_ASSERT(row != table_.end(), "an option was asked for that is not in the table");
-  return static_cast<std::size_t>(row - table_.begin());
-}
+const OptionValue& ParsedCommandLine::value(RowRef row) const { return values_[row.place()]; }
 
-const OptionValue& ParsedCommandLine::value(std::string_view name) const {
-  return values_[index(name)];
-}
-
-bool ParsedCommandLine::given(std::string_view name) const {
-  const auto source = value(name).source;
+bool ParsedCommandLine::given(RowRef row) const {
+  const auto source = value(row).source;
   return source == OptionValue::Source::environment || source == OptionValue::Source::command_line;
 }
 
-bool ParsedCommandLine::flag(std::string_view name) const {
-  DDPRUN_ASSERT(table_[index(name)].type == ValueType::flag, "this option is no flag");
-  return value(name).text == "1";
+bool ParsedCommandLine::flag(RowRef row) const {
+  DDPRUN_ASSERT(table_[row.place()].type == ValueType::flag, "this option is no flag");
+  return value(row).text == "1";
 }
 
-std::optional<long long> ParsedCommandLine::integer(std::string_view name) const {
-  if (value(name).source == OptionValue::Source::none) return std::nullopt;
-  return parse_integer(value(name).text);
+std::optional<long long> ParsedCommandLine::integer(RowRef row) const {
+  if (value(row).source == OptionValue::Source::none) return std::nullopt;
+  return parse_integer(value(row).text);
 }
 
-std::optional<std::chrono::milliseconds> ParsedCommandLine::seconds(std::string_view name) const {
-  const ValueType type = table_[index(name)].type;
+std::optional<std::chrono::milliseconds> ParsedCommandLine::seconds(RowRef row) const {
+  const ValueType type = table_[row.place()].type;
   DDPRUN_ASSERT(type == ValueType::seconds || type == ValueType::seconds_or_word,
                 "this option is no duration");
-  if (value(name).source == OptionValue::Source::none) return std::nullopt;
-  return parse_seconds(value(name).text);
+  if (value(row).source == OptionValue::Source::none) return std::nullopt;
+  return parse_seconds(value(row).text);
 }
 
-std::string ParsedCommandLine::text(std::string_view name) const { return value(name).text; }
+Outcome<int> ParsedCommandLine::integer_up_to(RowRef row, long long limit) const {
+  const long long number = integer(row).value_or(0);
+  if (number > limit)
+    return usage_error(spelling(row) + ": at most " + std::to_string(limit) + " is possible");
+  return static_cast<int>(number);
+}
+
+std::string ParsedCommandLine::text(RowRef row) const { return value(row).text; }
+
+const std::string& ParsedCommandLine::spelling(RowRef row) const { return value(row).spelling; }
 
 /// One walk over one command line.
 class CommandLineParser {
@@ -100,7 +100,7 @@ class CommandLineParser {
 
 Outcome<ParsedCommandLine> CommandLineParser::run(const Environment& environment) {
   if (const auto walked = walk(); !walked) return walked.error();
-  if (parsed_.ended_by.empty()) {
+  if (!parsed_.ended_by) {
     if (const auto read = read_environment(environment); !read) return read.error();
   }
   fill_defaults_and_notes();
@@ -236,7 +236,7 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
     slot.text = std::move(*text);
   }
   if (row.ends) {
-    parsed_.ended_by = row.name;
+    parsed_.ended_by = RowRef::at(index);
     return false;
   }
   return true;

@@ -24,26 +24,29 @@ struct OptionValue {
   std::string spelling;  ///< for messages: `--max-restarts=3`, `PET_MAX_RESTARTS=3`
 };
 
-/// What the parser makes of a command line. Rows are asked for by their name in the table; asking
-/// for a name that is not there, or for another type than the row's, is a bug of ours and aborts.
+/// What the parser makes of a command line. Asking for another type than the row's is a bug of ours
+/// and aborts.
 class ParsedCommandLine {
  public:
   explicit ParsedCommandLine(std::span<const OptionRow> table);
 
   /// Somebody said it: the command line or a variable.
-  [[nodiscard]] bool given(std::string_view name) const;
-  [[nodiscard]] bool flag(std::string_view name) const;
+  [[nodiscard]] bool given(RowRef row) const;
+  [[nodiscard]] bool flag(RowRef row) const;
   /// For ValueType::integer and ::count; empty when there is neither a value nor a default.
-  [[nodiscard]] std::optional<long long> integer(std::string_view name) const;
+  [[nodiscard]] std::optional<long long> integer(RowRef row) const;
+  /// The same, 0 where there is none; more than `limit` is a usage error.
+  [[nodiscard]] Outcome<int> integer_up_to(RowRef row, long long limit) const;
   /// For ValueType::seconds and ::seconds_or_word; empty for a word.
-  [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(std::string_view name) const;
+  [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(RowRef row) const;
   /// The text as given, of any type; empty when there is none.
-  [[nodiscard]] std::string text(std::string_view name) const;
-  [[nodiscard]] const OptionValue& value(std::string_view name) const;
+  [[nodiscard]] std::string text(RowRef row) const;
+  /// For messages: `--max-restarts=3`; empty where nothing was given.
+  [[nodiscard]] const std::string& spelling(RowRef row) const;
 
-  /// Name of the row with `ends` (--help, --version) that was met; the rest of the line was then
-  /// not looked at.
-  std::string_view ended_by;
+  /// The row with `ends` (--help, --version) that was met; the rest of the line was then not looked
+  /// at.
+  std::optional<RowRef> ended_by;
   std::optional<std::string> program;
   std::vector<std::string> arguments;  ///< all that follows PROGRAM
   std::vector<std::string> notes;      ///< to print once on stderr
@@ -53,7 +56,7 @@ class ParsedCommandLine {
 
  private:
   friend class CommandLineParser;
-  [[nodiscard]] std::size_t index(std::string_view name) const;
+  [[nodiscard]] const OptionValue& value(RowRef row) const;
 
   std::span<const OptionRow> table_;
   std::vector<OptionValue> values_;  ///< one for each row

@@ -1,5 +1,6 @@
 #include "launcher/options/parser.hpp"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 
@@ -37,6 +38,13 @@ constexpr std::array kTable = {
     OptionRow{.name = "help", .short_name = 'h', .type = ValueType::flag, .ends = true},
 };
 
+RowRef at(std::string_view name) {
+  const auto row = std::find_if(kTable.begin(), kTable.end(),
+                                [&](const OptionRow& candidate) { return candidate.name == name; });
+  REQUIRE(row != kTable.end());
+  return RowRef::at(static_cast<std::size_t>(row - kTable.begin()));
+}
+
 Outcome<ParsedCommandLine> parse(const std::vector<std::string>& arguments,
                                  const Environment& environment = {}) {
   return parse_command_line(kTable, arguments, environment);
@@ -63,34 +71,34 @@ using Words = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("a value follows in the next word or behind an equals sign") {
-  CHECK(accepted({"--node-rank", "3", "p"}).integer("node-rank") == 3);
-  CHECK(accepted({"--node-rank=3", "p"}).integer("node-rank") == 3);
-  CHECK(accepted({"--node_rank=3", "p"}).integer("node-rank") == 3);
-  CHECK(accepted({"--redirects=a=b", "p"}).text("redirects") == "a=b");
-  CHECK(accepted({"--redirects=", "p"}).text("redirects").empty());
+  CHECK(accepted({"--node-rank", "3", "p"}).integer(at("node-rank")) == 3);
+  CHECK(accepted({"--node-rank=3", "p"}).integer(at("node-rank")) == 3);
+  CHECK(accepted({"--node_rank=3", "p"}).integer(at("node-rank")) == 3);
+  CHECK(accepted({"--redirects=a=b", "p"}).text(at("redirects")) == "a=b");
+  CHECK(accepted({"--redirects=", "p"}).text(at("redirects")).empty());
 }
 
 TEST_CASE("a short option takes its value attached, behind an equals sign, or in the next word") {
-  CHECK(accepted({"-r3", "p"}).text("redirects") == "3");
-  CHECK(accepted({"-r=3", "p"}).text("redirects") == "3");
-  CHECK(accepted({"-r", "3", "p"}).text("redirects") == "3");
+  CHECK(accepted({"-r3", "p"}).text(at("redirects")) == "3");
+  CHECK(accepted({"-r=3", "p"}).text(at("redirects")) == "3");
+  CHECK(accepted({"-r", "3", "p"}).text(at("redirects")) == "3");
 }
 
 TEST_CASE("several short flags share one dash, and the last may take a value") {
   const auto parsed = accepted({"-vqr0:1", "p"});
-  CHECK(parsed.flag("verbose"));
-  CHECK(parsed.flag("quick"));
-  CHECK(parsed.text("redirects") == "0:1");
+  CHECK(parsed.flag(at("verbose")));
+  CHECK(parsed.flag(at("quick")));
+  CHECK(parsed.text(at("redirects")) == "0:1");
 }
 
 TEST_CASE("of a repeated option the last one wins") {
-  CHECK(accepted({"--node-rank=1", "--node_rank", "2", "p"}).integer("node-rank") == 2);
+  CHECK(accepted({"--node-rank=1", "--node_rank", "2", "p"}).integer(at("node-rank")) == 2);
 }
 
 TEST_CASE("an unambiguous beginning of a long name is accepted") {
-  CHECK(accepted({"--node-r=4", "p"}).integer("node-rank") == 4);
-  CHECK(accepted({"--node_r", "4", "p"}).integer("node-rank") == 4);
-  CHECK(accepted({"--verb", "p"}).flag("verbose"));
+  CHECK(accepted({"--node-r=4", "p"}).integer(at("node-rank")) == 4);
+  CHECK(accepted({"--node_r", "4", "p"}).integer(at("node-rank")) == 4);
+  CHECK(accepted({"--verb", "p"}).flag(at("verbose")));
 }
 
 TEST_CASE("an ambiguous beginning is an error that names the candidates") {
@@ -102,16 +110,16 @@ TEST_CASE("an exact name wins over a longer one that begins with it") {
   constexpr std::array rows = {OptionRow{.name = "log"}, OptionRow{.name = "log-dir"}};
   const auto parsed = parse_command_line(rows, {"--log", "p"}, {});
   REQUIRE(parsed.has_value());
-  CHECK(parsed->flag("log"));
-  CHECK_FALSE(parsed->flag("log-dir"));
+  CHECK(parsed->flag(RowRef::at(0)));
+  CHECK_FALSE(parsed->flag(RowRef::at(1)));
 }
 
 TEST_CASE("parsing stops at the first word that is neither option nor value") {
   const auto parsed = accepted({"-v", "prog", "--node-rank=9", "--nonsense", "-h", "--"});
   CHECK(parsed.program == "prog");
   CHECK(parsed.arguments == Words{"--node-rank=9", "--nonsense", "-h", "--"});
-  CHECK_FALSE(parsed.given("node-rank"));
-  CHECK(parsed.ended_by.empty());
+  CHECK_FALSE(parsed.given(at("node-rank")));
+  CHECK(parsed.ended_by == std::nullopt);
 }
 
 TEST_CASE("one dash-dash directly before PROGRAM is removed and a later one is passed on") {
@@ -134,13 +142,13 @@ TEST_CASE("a lone dash-dash, or no word at all, leaves PROGRAM missing") {
 }
 
 TEST_CASE("a negative number is a value, another word with a dash is not") {
-  CHECK(accepted({"--node-rank", "-5", "p"}).integer("node-rank") == -5);
-  CHECK(accepted({"--redirects", "-1.5", "p"}).text("redirects") == "-1.5");
-  CHECK(accepted({"--redirects", "-", "p"}).text("redirects") == "-");
-  CHECK(accepted({"--redirects", "-a b", "p"}).text("redirects") == "-a b");
+  CHECK(accepted({"--node-rank", "-5", "p"}).integer(at("node-rank")) == -5);
+  CHECK(accepted({"--redirects", "-1.5", "p"}).text(at("redirects")) == "-1.5");
+  CHECK(accepted({"--redirects", "-", "p"}).text(at("redirects")) == "-");
+  CHECK(accepted({"--redirects", "-a b", "p"}).text(at("redirects")) == "-a b");
   CHECK_THAT(refused({"--redirects", "-x", "p"}),
              Contains("--redirects needs a value") && Contains("--redirects=-x"));
-  CHECK(accepted({"--redirects=-x", "p"}).text("redirects") == "-x");
+  CHECK(accepted({"--redirects=-x", "p"}).text(at("redirects")) == "-x");
 }
 
 TEST_CASE("a missing value is an error that shows how to write it") {
@@ -179,36 +187,36 @@ TEST_CASE("a bad number is refused with what was expected") {
   CHECK_THAT(refused({"--node-rank=99999999999999999999", "p"}),
              Contains("expected a whole number"));
   CHECK(refused({"--node-count=-1", "p"}) == "--node-count=-1: expected a whole number, 0 or more");
-  CHECK(accepted({"--node-count", " +3 ", "p"}).integer("node-count") == 3);
+  CHECK(accepted({"--node-count", " +3 ", "p"}).integer(at("node-count")) == 3);
 }
 
 TEST_CASE("a word that is no choice is refused and the nearest choice is named, in any case") {
   CHECK(refused({"--color=gren", "p"}) ==
         "--color=gren: expected red or green; did you mean green?");
-  CHECK(accepted({"--color=GREEN", "p"}).text("color") == "green");  // as --log-level=INFO
+  CHECK(accepted({"--color=GREEN", "p"}).text(at("color")) == "green");  // as --log-level=INFO
   CHECK(refused({"--color=xyz", "p"}) == "--color=xyz: expected red or green");
 }
 
 TEST_CASE("an optional value stands behind an equals sign only") {
-  CHECK(accepted({"--dry-run", "json"}).text("dry-run") == "text");
+  CHECK(accepted({"--dry-run", "json"}).text(at("dry-run")) == "text");
   CHECK(accepted({"--dry-run", "json"}).program == "json");
-  CHECK(accepted({"--dry-run=json", "p"}).text("dry-run") == "json");
+  CHECK(accepted({"--dry-run=json", "p"}).text(at("dry-run")) == "json");
   CHECK_THAT(refused({"--dry-run=xml", "p"}), Contains("expected text or json"));
 }
 
 TEST_CASE("durations have decimals and units") {
   using std::chrono::milliseconds;
-  CHECK(accepted({"--wait=30", "p"}).seconds("wait") == milliseconds(30'000));
-  CHECK(accepted({"--wait=0.25", "p"}).seconds("wait") == milliseconds(250));
-  CHECK(accepted({"--wait=500ms", "p"}).seconds("wait") == milliseconds(500));
-  CHECK(accepted({"--wait=2m", "p"}).seconds("wait") == milliseconds(120'000));
-  CHECK(accepted({"--wait=1h", "p"}).seconds("wait") == milliseconds(3'600'000));
-  CHECK(accepted({"--wait=0", "p"}).seconds("wait") == milliseconds(0));
-  CHECK(accepted({"--wait= +1.5e1 S ", "p"}).seconds("wait") == milliseconds(15'000));
-  CHECK(accepted({"--wait=0.0016", "p"}).seconds("wait") == milliseconds(2));
-  CHECK(accepted({"--wait=1ms", "p"}).seconds("wait") == milliseconds(1));
+  CHECK(accepted({"--wait=30", "p"}).seconds(at("wait")) == milliseconds(30'000));
+  CHECK(accepted({"--wait=0.25", "p"}).seconds(at("wait")) == milliseconds(250));
+  CHECK(accepted({"--wait=500ms", "p"}).seconds(at("wait")) == milliseconds(500));
+  CHECK(accepted({"--wait=2m", "p"}).seconds(at("wait")) == milliseconds(120'000));
+  CHECK(accepted({"--wait=1h", "p"}).seconds(at("wait")) == milliseconds(3'600'000));
+  CHECK(accepted({"--wait=0", "p"}).seconds(at("wait")) == milliseconds(0));
+  CHECK(accepted({"--wait= +1.5e1 S ", "p"}).seconds(at("wait")) == milliseconds(15'000));
+  CHECK(accepted({"--wait=0.0016", "p"}).seconds(at("wait")) == milliseconds(2));
+  CHECK(accepted({"--wait=1ms", "p"}).seconds(at("wait")) == milliseconds(1));
   for (const std::string zero : {"0", "0.0", "0ms", "0e5", "-0"})
-    CHECK(accepted({"--wait=" + zero, "p"}).seconds("wait") == milliseconds(0));
+    CHECK(accepted({"--wait=" + zero, "p"}).seconds(at("wait")) == milliseconds(0));
   // What would round to 0 would mean "none" or "at once".
   for (const std::string bad : {"0.0004", "0.0009", "0.9ms", "1e-9", "1e-400", "1e-310", "-1",
                                 "nan", "inf", "1e99", "1e999", "0x10", "3 days", "", "s", "- 1"}) {
@@ -217,18 +225,19 @@ TEST_CASE("durations have decimals and units") {
 }
 
 TEST_CASE("a variable gives the default and the command line wins") {
-  CHECK(accepted({"p"}, {{"PET_NODE_RANK", "5"}}).integer("node-rank") == 5);
-  CHECK(accepted({"p"}, {{"PET_NODE_RANK", "5"}}).given("node-rank"));
-  CHECK(accepted({"--node-rank=6", "p"}, {{"PET_NODE_RANK", "5"}}).integer("node-rank") == 6);
-  CHECK(accepted({"--node-rank=6", "p"}, {{"PET_NODE_RANK", "rubbish"}}).integer("node-rank") == 6);
+  CHECK(accepted({"p"}, {{"PET_NODE_RANK", "5"}}).integer(at("node-rank")) == 5);
+  CHECK(accepted({"p"}, {{"PET_NODE_RANK", "5"}}).given(at("node-rank")));
+  CHECK(accepted({"--node-rank=6", "p"}, {{"PET_NODE_RANK", "5"}}).integer(at("node-rank")) == 6);
+  CHECK(accepted({"--node-rank=6", "p"}, {{"PET_NODE_RANK", "rubbish"}}).integer(at("node-rank")) ==
+        6);
 }
 
 TEST_CASE("a flag's variable is on for non-zero numbers and for words such as true") {
   for (const std::string on : {"1", "2", "-1", "true", "True", "YES", "on"}) {
-    CHECK(accepted({"p"}, {{"PET_VERBOSE", on}}).flag("verbose"));
+    CHECK(accepted({"p"}, {{"PET_VERBOSE", on}}).flag(at("verbose")));
   }
   for (const std::string off : {"0", "false", "No", "off"}) {
-    CHECK_FALSE(accepted({"p"}, {{"PET_VERBOSE", off}}).flag("verbose"));
+    CHECK_FALSE(accepted({"p"}, {{"PET_VERBOSE", off}}).flag(at("verbose")));
   }
   CHECK(refused({"p"}, {{"PET_VERBOSE", "maybe"}}) ==
         "PET_VERBOSE=maybe: expected 1 (on) or 0 (off)");
@@ -242,16 +251,16 @@ TEST_CASE("a bad variable is refused by its own name") {
 
 TEST_CASE("an empty variable counts as not set and that is noted") {
   const auto parsed = accepted({"p"}, {{"PET_NODE_RANK", ""}});
-  CHECK_FALSE(parsed.given("node-rank"));
+  CHECK_FALSE(parsed.given(at("node-rank")));
   CHECK(parsed.notes == Words{"PET_NODE_RANK is empty and counts as not set"});
 }
 
 TEST_CASE("a row's default applies if the option is not given") {
   const auto parsed = accepted({"p"});
-  CHECK(parsed.integer("node-count") == 7);
-  CHECK_FALSE(parsed.given("node-count"));
-  CHECK_FALSE(parsed.integer("node-rank").has_value());
-  CHECK_FALSE(parsed.seconds("wait").has_value());
+  CHECK(parsed.integer(at("node-count")) == 7);
+  CHECK_FALSE(parsed.given(at("node-count")));
+  CHECK_FALSE(parsed.integer(at("node-rank")).has_value());
+  CHECK_FALSE(parsed.seconds(at("wait")).has_value());
 }
 
 TEST_CASE("an option without effect is accepted and noted once, however it came") {
@@ -264,8 +273,8 @@ TEST_CASE("an option without effect is accepted and noted once, however it came"
 
 TEST_CASE("help ends the parsing at once, whatever follows and whatever the variables are") {
   const auto parsed = accepted({"-v", "--help", "--nonsense"}, {{"PET_NODE_RANK", "x"}});
-  CHECK(parsed.ended_by == "help");
-  CHECK(accepted({"-vh"}).ended_by == "help");
-  CHECK(accepted({"prog", "--help"}).ended_by.empty());
+  CHECK(parsed.ended_by == at("help"));
+  CHECK(accepted({"-vh"}).ended_by == at("help"));
+  CHECK(accepted({"prog", "--help"}).ended_by == std::nullopt);
   CHECK_THAT(refused({"--nonsense", "--help"}), Contains("unknown option"));
 }

@@ -1,0 +1,43 @@
+// The rows of the table, for the compiler: it looks up the names that options.cpp asks for.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "launcher/options/option_rows_job.hpp"
+#include "launcher/options/option_rows_run.hpp"
+#include "launcher/options/parser.hpp"
+
+namespace ddprun::launcher {
+
+// Options of torchrun carry its PET_ variable; ours have none. What else torchrun reads (LOGLEVEL
+// and so on) is in options.cpp.
+inline constexpr auto kOptionRows = [] {
+  std::array<OptionRow, kJobRows.size() + kRunRows.size()> table;
+  std::copy(kRunRows.begin(), kRunRows.end(),
+            std::copy(kJobRows.begin(), kJobRows.end(), table.begin()));
+  return table;
+}();
+
+consteval RowRef::RowRef(const char* name) {
+  while (kOptionRows[place_].name != name) {
+    if (++place_ == kOptionRows.size()) throw "the table has no option of this name";
+  }
+}
+
+/// A row whose choices are the words of an enumeration.
+template <class Enum>
+class ChoiceRef : public RowRef {
+ public:
+  consteval ChoiceRef(const char* name) : RowRef(name) {
+    if (kOptionRows[place()].choices != choices<Enum>) throw "the row offers other words";
+  }
+};
+
+/// The parser accepts only words of the row, and the row has those of the enumeration.
+template <class Enum>
+Enum choice(const ParsedCommandLine& parsed, ChoiceRef<Enum> row) {
+  return value_of<Enum>(parsed.text(row)).value_or(Enum{});
+}
+
+}  // namespace ddprun::launcher

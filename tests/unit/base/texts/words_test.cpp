@@ -1,0 +1,30 @@
+#include "base/texts/words.hpp"
+
+#include <catch2/catch.hpp>
+#include <string_view>
+#include <vector>
+
+namespace {
+enum class Colour { red, green, unnamed };
+}
+
+template <>
+inline constexpr std::array ddprun::kWords<Colour>{ddprun::Word{Colour::green, "grass"},
+                                                   ddprun::Word{Colour::red, "blood"}};
+
+using namespace ddprun;
+
+TEST_CASE("a list of words is taken apart at its bars") {
+  CHECK(words_of("a|bc") == std::vector<std::string_view>{"a", "bc"});
+  CHECK(words_of("a") == std::vector<std::string_view>{"a"});
+  CHECK(words_of("").empty());
+}
+
+TEST_CASE("an enumeration has its words in the order of its table, whatever its own order is") {
+  static_assert(choices<Colour> == "grass|blood");
+  CHECK(value_of<Colour>("grass") == Colour::green);
+  CHECK(value_of<Colour>("blood") == Colour::red);
+  CHECK_FALSE(value_of<Colour>("sky").has_value());
+  CHECK(word_of(Colour::red) == "blood");
+  CHECK(word_of(Colour::unnamed).empty());
+}
