@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "agent/config.hpp"
+#include "agent/progress/found_hang.hpp"
 #include "agent/progress/progress_page.hpp"
-#include "agent/progress/round_watch.hpp"
 #include "agent/streams/worker_output.hpp"
 #include "agent/workers/worker_group.hpp"
 #include "proto/membership_messages.hpp"

@@ -40,8 +40,9 @@ void Agent::watch_timers() {
 
 /// Any process that may write into the pipe can name another: only those of the job are signalled.
 void Agent::on_timer(const ExpiredTimer& timer) {
-  if (!round_ || round_->group.stopping()) return;
-  const auto& workers = round_->group.workers();
+  const NodeRound* round = machine_.round();
+  if (round == nullptr || round->group.stopping()) return;
+  const auto& workers = round->group.workers();
   std::vector<pid_t> live;
   for (const WorkerRecord& worker : workers) {
     if (worker.pid > 0 && !worker.exit) live.push_back(worker.pid);
@@ -60,10 +61,10 @@ void Agent::on_timer(const ExpiredTimer& timer) {
   found.local_rank = static_cast<int>(worker - workers.begin());
   found.message = fmt::format("timer '{}' expired after {}", timer.scope, describe(timer.ran_for));
   found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(timer.ran_for);
-  notice(fmt::format("rank {}: {}: {}", round_->round.first_rank + found.local_rank, found.message,
+  notice(fmt::format("rank {}: {}: {}", round->round.first_rank + found.local_rank, found.message,
                      signal_name(timer.signal)));
   // First: the end of the process is then the end of a worker that hangs.
-  on_hang(std::move(found));
+  handle(std::move(found));
   const auto process =
       std::find_if(all.begin(), all.end(),
                    [&](const machine::ProcessEntry& entry) { return entry.pid == timer.pid; });

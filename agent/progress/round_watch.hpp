@@ -8,13 +8,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/config.hpp"
+#include "agent/progress/found_hang.hpp"
 #include "agent/progress/output_watch.hpp"
 #include "agent/progress/progress_watch.hpp"
 #include "agent/progress/stack_taker.hpp"
@@ -23,19 +23,6 @@
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::agent {
-
-/// What is reported of a worker that a signal holds.
-inline constexpr std::string_view kSuspended = "suspended by a signal (SIGSTOP)";
-
-/// A worker that hangs, with all that could be seen of it.
-struct FoundHang {
-  int local_rank = 0;
-  std::string message;                            ///< how that shows
-  std::optional<proto::WorkerProgress> progress;  ///< where it told
-  Clock::time_point since;                        ///< its last sign of life
-  std::vector<std::string> stacks;
-  bool all_silent = false;  ///< no worker printed anything, and this is only the first of them
-};
 
 class RoundWatch {
  public:

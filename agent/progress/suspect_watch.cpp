@@ -30,11 +30,9 @@ SuspectWatch::SuspectWatch(boost::asio::io_context& context, const AgentConfig& 
                            const machine::UserState& user, Handlers handlers)
     : config_(config), handlers_(std::move(handlers)), timer_(context), taker_(context, user) {}
 
-void SuspectWatch::timed_out(const proto::Round& round, const WorkerGroup& group,
-                             proto::WorkerFailed failure) {
-  const bool first = failures_.empty();
-  failures_.push_back(std::move(failure));
-  if (!first) return;
+void SuspectWatch::timed_out(const proto::Round& round, const WorkerGroup& group, int local_rank) {
+  stop();
+  timed_out_ = local_rank;
   round_ = &round;
   group_ = &group;
   timer_.expires_after(kSettle);
@@ -43,12 +41,11 @@ void SuspectWatch::timed_out(const proto::Round& round, const WorkerGroup& group
   });
 }
 
-std::vector<proto::WorkerFailed> SuspectWatch::stop() {
+void SuspectWatch::stop() {
   ++number_;
   timer_.cancel();
   taker_.stop();
   suspects_.clear();
-  return std::exchange(failures_, {});
 }
 
 std::vector<int> SuspectWatch::running() const {
@@ -74,8 +71,8 @@ void SuspectWatch::look() {
   handlers_.notice(fmt::format(
       "rank {} timed out waiting for its peers while {} still run{}; reading the stacks of {} (at "
       "most {} s)",
-      round_->first_rank + failures_.front().local_rank, named(suspects_, round_->first_rank),
-      one ? "s" : "", named(suspects_, round_->first_rank), kStacksLimit.count()));
+      round_->first_rank + timed_out_, named(suspects_, round_->first_rank), one ? "s" : "",
+      named(suspects_, round_->first_rank), kStacksLimit.count()));
   deadline_ = Clock::now() + kStacksLimit;
   look_at_next();
 }

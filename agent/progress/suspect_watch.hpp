@@ -1,6 +1,5 @@
 // Workers that still run while another has timed out waiting for its peers: one of them may hang.
-// Takes their stacks before they are stopped; until then it keeps back what the failed ones
-// reported.
+// Takes their stacks before they are stopped.
 #pragma once
 
 #include <chrono>
@@ -28,7 +27,7 @@ class SuspectWatch {
 
   struct Handlers {
     std::function<void(const std::string&)> notice;  ///< a line for the user
-    std::function<void()> ready;  ///< call stop() now, and report the failures that it gives
+    std::function<void()> ready;                     ///< all stacks have been taken
   };
 
   SuspectWatch(boost::asio::io_context& context, const AgentConfig& config,
@@ -36,13 +35,10 @@ class SuspectWatch {
 
   /// A worker failed with the words of a time-out while others run. Round and group are borrowed
   /// until stop().
-  void timed_out(const proto::Round& round, const WorkerGroup& group, proto::WorkerFailed failure);
+  void timed_out(const proto::Round& round, const WorkerGroup& group, int local_rank);
 
-  /// A failure is kept back.
-  [[nodiscard]] bool waiting() const { return !failures_.empty(); }
-
-  /// Ends everything, helper programs included, and gives the failures that were kept back.
-  std::vector<proto::WorkerFailed> stop();
+  /// Ends everything, helper programs included.
+  void stop();
 
   /// Of the round, by local rank. Kept until forget().
   [[nodiscard]] const std::map<int, std::vector<std::string>>& stacks() const { return stacks_; }
@@ -67,7 +63,7 @@ class SuspectWatch {
 
   const proto::Round* round_ = nullptr;
   const WorkerGroup* group_ = nullptr;
-  std::vector<proto::WorkerFailed> failures_;
+  int timed_out_ = 0;          // local rank
   std::vector<int> suspects_;  // local ranks, still to be looked at
   Clock::time_point deadline_;
   std::map<int, std::vector<std::string>> stacks_;

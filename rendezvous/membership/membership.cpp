@@ -55,7 +55,8 @@ proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed) {
 
 }  // namespace
 
-// Rows: forming, running, stopping, finished. Columns: EventKind.
+// Rows: forming, running, stopping, finished. Columns: EventKind. docs/agent.md has the same table,
+// and a test compares them.
 const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
     {{&Membership::join_forming, "wait, form if complete"},
      {&Membership::ignore, "ignored"},

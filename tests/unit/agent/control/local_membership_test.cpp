@@ -2,6 +2,8 @@
 // later.
 #include "agent/control/local_membership.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -14,7 +16,9 @@ namespace {
 struct Node {
   explicit Node(rdzv::MembershipSettings settings = {})
       : link(context, std::move(settings),
-             [this](proto::MembershipMessage message) { inbox.push_back(std::move(message)); }) {}
+             [this](proto::MembershipMessage message) { inbox.push_back(std::move(message)); }) {
+    spdlog::set_level(spdlog::level::off);
+  }
 
   void join() {
     proto::Join join;

@@ -1,0 +1,102 @@
+// The end of the job: what is left is killed, what workers printed is written, and the result for
+// the report is put together.
+#include "agent/agent.hpp"
+
+#include <algorithm>
+
+#include "agent/control/agent_loop.hpp"
+#include "agent/streams/log_files.hpp"
+#include "rendezvous/membership/verdict.hpp"
+
+namespace ddprun::agent {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kOutputLimit = 2s;  // for the last lines to reach a slow reader
+constexpr auto kReportLimit = 6s;  // for the report to be written
+
+bool workers_have_our_output(const AgentConfig& config) {
+  return std::any_of(config.workers.begin(), config.workers.end(),
+                     [](const WorkerSettings& worker) {
+                       return worker.standard_output.mode == StreamMode::inherit ||
+                              worker.standard_error.mode == StreamMode::inherit;
+                     });
+}
+
+}  // namespace
+
+void Agent::obey(EndJob& action) {
+  if (timers_) timers_->remove();
+  link_.ends_within(config_.kill_timeout + 2 * kOutputLimit + kReportLimit);
+  if (handles_) {
+    if (machine::has_children() && result_.leftovers.empty()) kill_leftovers(action.kill_limit);
+    if (action.round_open) summarize_round();
+    describe_last_round();
+  }
+  result_.job_started = wall_started_at_;
+  result_.job_lasted = Clock::now() - started_at_;
+  result_.node_name = config_.node_name;
+  // `auto` goes on without a cgroup where none could be made.
+  const bool no_cgroup =
+      config_.containment == machine::ContainmentLevel::cgroup && link_.cgroup() == nullptr;
+  result_.containment = no_cgroup ? machine::ContainmentLevel::tree : config_.containment;
+  end_output();
+  proto::Finished& finished = action.finished;
+  if (finished.verdict) describe_culprit_output(*finished.verdict);
+  if (!result_.rounds.empty()) {
+    result_.rounds.back().end = finished.reason;
+    if (finished.verdict)
+      result_.rounds.back().culprit = rdzv::without_lines(finished.verdict->culprit);
+  }
+  result_.finished = std::move(finished);
+  context_.stop();
+}
+
+void Agent::end_output() {
+  if (output_) {
+    const auto limit = Clock::now() + kOutputLimit;
+    output_->drain(limit);
+    output_->flush(limit);
+    result_.dropped_bytes = output_->dropped_bytes();
+  }
+  if (workers_have_our_output(config_)) return;
+  result_.stdout_unfinished = output_ && output_->unfinished_line(false);
+  result_.stderr_unfinished = output_ && output_->unfinished_line(true);
+}
+
+/// What the user has seen of it.
+void Agent::describe_culprit_output(const proto::Verdict& verdict) {
+  if (verdict.culprit.agent != membership_->own_id()) return;
+  const int local_rank = verdict.culprit.failure.local_rank;
+  const StreamMode mode = config_.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
+  result_.last_lines_on_screen =
+      output_ && output_->last_lines_on_screen(result_.round, local_rank);
+  result_.culprit_output_seen = mode != StreamMode::inherit && mode != StreamMode::null;
+}
+
+/// Of the one that was the last.
+void Agent::describe_last_round() {
+  const NodeRound& round = *machine_.round();
+  result_.round = round.round.number;
+  result_.first_rank = round.round.first_rank;
+  result_.world_size = round.round.world_size;
+  result_.started = handles_->wall_started_at;
+  result_.before_last_round = round.started_at - started_at_;
+  result_.workers = workers();
+  if (handles_->store) result_.newer_store_clients = handles_->store->counters().newer_clients > 0;
+  if (config_.log_folder.empty()) return;
+  for (std::size_t i = 0; i < config_.workers.size(); ++i) {
+    const auto file = [&](const StreamSettings& stream, bool standard_error) {
+      const bool logged = stream.to_file || stream.mode == StreamMode::file;
+      return logged ? stream_file(config_.log_folder, round.round.restart_count,
+                                  static_cast<int>(i), standard_error)
+                    : std::string();
+    };
+    result_.logs.push_back({file(config_.workers[i].standard_output, false),
+                            file(config_.workers[i].standard_error, true)});
+  }
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,137 @@
+// What a node's part in the job is driven by, and what it asks for: the vocabulary of NodeMachine.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/progress/found_hang.hpp"
+#include "agent/workers/worker_group.hpp"
+#include "base/exit_status.hpp"
+#include "machine/processes/process_tree.hpp"
+#include "proto/membership_messages.hpp"
+
+namespace ddprun::agent {
+
+// Events
+// -------------------------------------------------------------------------
+
+/// A signal that ends the job, SIGTSTP or SIGCONT.
+struct JobSignal {
+  int signal = 0;
+  std::chrono::nanoseconds at{0};  ///< of the monotonic clock
+};
+/// Answers Prepare: the port for the next round's store, or why the job can't go on.
+struct Prepared {
+  std::uint16_t store_port = 0;
+  std::string problem;
+};
+struct StartedWorker {
+  int pid = 0;
+  Clock::time_point at{};
+  std::string problem;  ///< not empty: why it could not be started
+};
+/// Answers StartWorkers, by local rank. Comes before any end of these workers.
+struct WorkersStarted {
+  std::vector<StartedWorker> workers;
+};
+/// A worker has ended, and what the end of its output says where it failed.
+struct WorkerExited {
+  int local_rank = 0;
+  ExitStatus exit;
+  bool lost_a_peer = false;  ///< its output tells of a lost peer
+  bool timed_out = false;    ///< its output tells of a time-out
+  std::optional<ResourceUse> used = std::nullopt;
+};
+/// Answers StopWorkers: how they were just before, by local rank.
+struct ConditionsSeen {
+  std::vector<machine::ChildCondition> workers;
+};
+/// Answers LookAtSuspects.
+struct SuspectsSeen {};
+/// Answers LookForLeftovers and KillLeftovers; and while leftovers are waited for, each end of a
+/// child.
+struct LeftoversSeen {
+  bool any = false;
+};
+/// Time has moved past `NodeMachine::deadline()`.
+struct TimePassed {};
+
+using NodeEvent = std::variant<JobSignal, Prepared, WorkersStarted, WorkerExited, ConditionsSeen,
+                               FoundHang, SuspectsSeen, LeftoversSeen, TimePassed, proto::Round,
+                               proto::RestartPlanned, proto::Stop, proto::Finished>;
+
+// Actions
+// -------------------------------------------------------------------------
+
+/// Make ready for a round: our output, and the place where its workers will meet.
+struct Prepare {};
+/// To the membership core.
+struct Send {
+  proto::AgentMessage message;
+};
+/// A line for the user.
+struct Notice {
+  std::string line;
+};
+/// Start the workers of the round, offer it a store and watch them.
+struct StartWorkers {};
+/// To the process group of every worker that runs.
+struct SignalWorkers {
+  int signal = 0;
+};
+/// The same, after a look at their conditions. Those that are suspended are continued, all of them
+/// where `resume` says so: they could not act on the signal.
+struct StopWorkers {
+  int signal = 0;
+  bool resume = false;
+};
+/// Look for hangs, timers and suspects no more.
+struct StopWatching {};
+/// A worker has timed out waiting for its peers: take the stacks of those that still run.
+struct LookAtSuspects {
+  int local_rank = 0;
+};
+/// Whether the workers have left processes behind.
+struct LookForLeftovers {};
+/// Name them and send SIGTERM.
+struct TerminateLeftovers {
+  Clock::duration patience;  ///< until SIGKILL
+};
+/// SIGKILL, and wait for at most so long until it has ended them.
+struct KillLeftovers {
+  Clock::duration limit;
+};
+/// Nothing of the round is left: gather the evidence and send Stopped.
+struct ReportRound {};
+/// Tell the warden that the job is over within so long.
+struct EndWithin {
+  std::chrono::milliseconds limit;
+};
+/// Name the processes that SIGKILL has not ended yet; they are given up after so long.
+struct NameStuck {
+  std::chrono::seconds left;
+};
+/// Ctrl-Z: stop the workers, then the warden.
+struct PauseJob {};
+/// Continue; with the workers, where we had stopped them.
+struct ResumeJob {
+  bool workers = false;
+};
+/// The job is over.
+struct EndJob {
+  proto::Finished finished;
+  bool round_open = false;     ///< its last round has not been reported
+  Clock::duration kill_limit;  ///< for what is left of it
+};
+
+using NodeAction =
+    std::variant<Prepare, Send, Notice, StartWorkers, SignalWorkers, StopWorkers, StopWatching,
+                 LookAtSuspects, LookForLeftovers, TerminateLeftovers, KillLeftovers, ReportRound,
+                 EndWithin, NameStuck, PauseJob, ResumeJob, EndJob>;
+using NodeActions = std::vector<NodeAction>;
+
+}  // namespace ddprun::agent

@@ -1,0 +1,218 @@
+// A node waits for a round, starts it and watches it.
+#include "agent/control/node_machine.hpp"
+
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/describe.hpp"
+
+namespace ddprun::agent {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// One wish may reach us twice: Ctrl-C from the terminal and from a wrapper, SIGTERM and the SIGHUP
+// that systemd can send behind it. Only what comes later is impatience.
+constexpr auto kSameWishWithin = 100ms;
+
+}  // namespace
+
+void NodeMachine::ignore(Context&) {}
+
+std::string NodeMachine::grace_period() const {
+  return fmt::format("{} s", static_cast<double>(config_.grace_period.count()) / 1000.0);
+}
+
+// ---- signals ----
+
+/// Whatever the state is: a job that is paused goes through its states as any other.
+bool NodeMachine::pause_or_resume(const JobSignal& signal, NodeActions& actions) {
+  if (signal.signal == SIGTSTP) {
+    paused_ = true;
+    actions.push_back(PauseJob{});
+  } else if (signal.signal == SIGCONT) {
+    actions.push_back(ResumeJob{std::exchange(paused_, false)});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool NodeMachine::is_same_wish(const JobSignal& signal) const {
+  return last_signal_ && signal.at - last_signal_->at < kSameWishWithin;
+}
+
+void NodeMachine::leave(Context& context) {
+  const int signal = std::get<JobSignal>(context.event).signal;
+  leaving_ = signal;
+  if (round_ && !round_->group.ended()) {
+    const std::string name = signal_name(signal);
+    context.act(Notice{fmt::format(
+        "{}: stopping the workers; SIGKILL follows after {}, or at once with a second {}", name,
+        grace_period(), name)});
+    if (round_->group.deadline()) round_->countdown_at = context.now + kCountDownEvery;
+  }
+  context.act(Send{proto::Leave{signal, ""}});
+}
+
+/// No round that may be on its way is taken part in.
+void NodeMachine::leave_waiting(Context& context) {
+  leave(context);
+  state_ = NodeState::ending;
+}
+
+void NodeMachine::kill_workers(Context& context) {
+  const int signal = std::get<JobSignal>(context.event).signal;
+  const bool again = last_signal_ && last_signal_->signal == signal;
+  context.act(Notice{
+      fmt::format("{}{}: killing the workers now", signal_name(signal), again ? " again" : "")});
+  const GroupActions group = round_->group.kill_now(context.now);
+  if (group.signal != 0) context.act(SignalWorkers{group.signal});
+  follow(context, group);
+}
+
+/// After a success only what the workers left is in the way, and the job stays a success.
+void NodeMachine::kill_leftovers(Context& context) { take(context, round_->leftovers.kill_now()); }
+
+// ---- the start of a round ----
+
+void NodeMachine::send_join(Context& context) {
+  proto::Join join;
+  join.local_world_size = static_cast<int>(config_.workers.size());
+  join.role = config_.role;
+  join.node_name = config_.node_name;
+  join.store_addr = config_.master_addr;
+  join.store_port = *store_port_;
+  context.act(Send{std::move(join)});
+}
+
+void NodeMachine::join(Context& context) {
+  const auto& prepared = std::get<Prepared>(context.event);
+  if (prepared.problem.empty()) {
+    store_port_ = prepared.store_port;
+    send_join(context);
+  } else {
+    context.act(Send{proto::Leave{0, prepared.problem}});
+    state_ = NodeState::ending;
+  }
+}
+
+void NodeMachine::keep_place(Context& context) {
+  const auto& prepared = std::get<Prepared>(context.event);
+  if (prepared.problem.empty()) {
+    store_port_ = prepared.store_port;
+  } else {
+    context.act(Send{proto::Leave{0, prepared.problem}});
+    round_->stop->final = true;
+  }
+}
+
+void NodeMachine::start(Context& context) {
+  auto& round = std::get<proto::Round>(context.event);
+  if (round.restart_count > restart_count_) {
+    context.act(Notice{fmt::format("{}; restarting the workers ({} of {} restarts)", round.reason,
+                                   round.restart_count, round.max_restarts)});
+  }
+  restart_count_ = round.restart_count;
+  store_port_.reset();
+  const int workers = static_cast<int>(config_.workers.size());
+  round_.emplace(std::move(round), WorkerGroup(workers, config_.grace_period, config_.kill_timeout),
+                 context.now);
+  state_ = NodeState::starting;
+  context.act(StartWorkers{});
+}
+
+void NodeMachine::announce_restart(Context& context) {
+  const auto& planned = std::get<proto::RestartPlanned>(context.event);
+  restart_count_ = planned.restart_count;
+  context.act(
+      Notice{fmt::format("{}; restarting the workers in {} ({} of {} restarts)", planned.reason,
+                         describe(planned.delay), planned.restart_count, planned.max_restarts)});
+}
+
+void NodeMachine::note_started(Context& context) {
+  const auto& started = std::get<WorkersStarted>(context.event).workers;
+  for (std::size_t i = 0; i < started.size(); ++i) {
+    const int local_rank = static_cast<int>(i);
+    if (started[i].problem.empty()) {
+      round_->group.started(local_rank, started[i].pid, started[i].at);
+    } else {
+      round_->group.not_started(local_rank, started[i].problem);
+      report_failure(context, local_rank);
+    }
+  }
+  if (paused_) context.act(SignalWorkers{SIGSTOP});
+  context.act(Send{proto::Started{round_->round.number}});
+  state_ = NodeState::running;
+  if (round_->stop) begin_stop(context);
+}
+
+// ---- while workers run ----
+
+void NodeMachine::note_exit(Context& context) {
+  const auto& exited = std::get<WorkerExited>(context.event);
+  const GroupActions group =
+      round_->group.exited(exited.local_rank, exited.exit, context.now, exited.used);
+  if (group.failed) {
+    const bool first = round_->kept_back.empty();
+    if (!keep_back(exited)) {
+      report_kept_back(context);
+      report_failure(context, exited.local_rank);
+    } else {
+      round_->kept_back.push_back(failure_of(exited.local_rank));
+      if (first) context.act(LookAtSuspects{exited.local_rank});
+    }
+  }
+  follow(context, group);
+}
+
+/// A worker that has timed out waiting for its peers is not the cause. Before the others are
+/// stopped for it, their stacks may show which of them hangs. Once one has timed out and gone,
+/// others may lose it.
+bool NodeMachine::keep_back(const WorkerExited& exited) const {
+  if (leaving_ || round_->group.ended()) return false;
+  return round_->kept_back.empty() ? exited.timed_out : exited.lost_a_peer;
+}
+
+void NodeMachine::report_kept_back(Context& context) {
+  for (proto::WorkerFailed& failed : std::exchange(round_->kept_back, {}))
+    context.act(Send{std::move(failed)});
+}
+
+proto::WorkerFailed NodeMachine::failure_of(int local_rank) const {
+  const WorkerRecord& worker = round_->group.workers()[static_cast<std::size_t>(local_rank)];
+  proto::WorkerFailed failed;
+  failed.round = round_->round.number;
+  failed.local_rank = local_rank;
+  failed.pid = worker.pid;
+  failed.exit = *worker.exit;
+  failed.ran_for = worker.ran_for;
+  if (worker.pid > 0) failed.at = worker.ended_at - round_->started_at;
+  failed.error = worker.error;
+  return failed;
+}
+
+void NodeMachine::report_failure(Context& context, int local_rank) {
+  context.act(Send{failure_of(local_rank)});
+}
+
+/// It failed, though it runs: the core stops the round for it.
+void NodeMachine::report_hang(Context& context) {
+  if (round_->hang || round_->group.stopping()) return;
+  round_->hang = std::move(std::get<FoundHang>(context.event));
+  const FoundHang& hang = *round_->hang;
+  const auto& worker = round_->group.workers()[static_cast<std::size_t>(hang.local_rank)];
+  proto::WorkerFailed failed;
+  failed.round = round_->round.number;
+  failed.local_rank = hang.local_rank;
+  failed.pid = worker.pid;
+  failed.ran_for = context.now - worker.started_at;
+  failed.at = context.now - round_->started_at;
+  failed.hang = hang.message;
+  context.act(Send{std::move(failed)});
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,87 @@
+// The table of a node's part in the job; docs/agent.md has the same in words.
+#include "agent/control/node_machine.hpp"
+
+namespace ddprun::agent {
+
+std::string_view to_string(NodeState state) {
+  static constexpr std::array<std::string_view, kNodeStates> kNames{
+      "waiting",  "starting", "running", "finishing", "stopping",
+      "clearing", "done",     "ending",  "over"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+std::string_view to_string(NodeEventKind kind) {
+  static constexpr std::array<std::string_view, kNodeEventKinds> kNames{
+      "signal", "second signal", "prepared",  "started",  "exited", "conditions",
+      "hang",   "suspects",      "leftovers", "deadline", "round",  "restart planned",
+      "stop",   "finished"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+// A row for each event, in the order of NodeEventKind; a column for each state.
+const NodeMachine::Table NodeMachine::kTable = [] {
+  using M = NodeMachine;
+  constexpr Response no{&M::ignore, "ignored"};
+  constexpr Response leave{&M::leave, "leave"};
+  constexpr Response give_up{&M::leave_waiting, "leave, end"};
+  constexpr Response kill{&M::kill_workers, "kill workers"};
+  constexpr Response clear{&M::kill_leftovers, "kill leftovers"};
+  constexpr Response join{&M::join, "join, or leave"};
+  constexpr Response keep{&M::keep_place, "keep, or leave"};
+  constexpr Response run{&M::note_started, "run"};
+  constexpr Response exit{&M::note_exit, "report a failure, clear after the last"};
+  constexpr Response seen{&M::note_conditions, "note"};
+  constexpr Response hang{&M::report_hang, "report"};
+  constexpr Response kept{&M::report_kept_back, "report what was kept back"};
+  constexpr Response left{&M::note_leftovers, "go on when none is left"};
+  constexpr Response late{&M::group_deadline, "kill workers, then give up"};
+  constexpr Response last{&M::leftovers_deadline, "terminate, then kill leftovers"};
+  constexpr Response start{&M::start, "start workers"};
+  constexpr Response plan{&M::announce_restart, "announce"};
+  constexpr Response after{&M::stop_when_started, "stop once started"};
+  constexpr Response stop{&M::stop, "stop workers"};
+  constexpr Response answer{&M::answer_stop, "answer, if none runs"};
+  constexpr Response end{&M::end, "end"};
+  return Table{{
+      // waiting, starting, running, finishing, stopping, clearing, done, ending, over
+      {give_up, leave, leave, clear, leave, leave, leave, leave, no},  // signal
+      {no, no, kill, clear, kill, clear, no, no, no},                  // signal_again
+      {join, no, no, no, keep, keep, no, no, no},                      // prepared
+      {no, run, no, no, no, no, no, no, no},                           // started
+      {no, no, exit, no, exit, no, no, no, no},                        // exited
+      {no, no, no, no, seen, no, no, no, no},                          // conditions
+      {no, no, hang, no, no, no, no, no, no},                          // hang
+      {no, no, kept, no, no, no, no, no, no},                          // suspects
+      {no, no, no, left, no, left, no, no, no},                        // leftovers
+      {no, no, late, last, late, last, no, no, no},                    // deadline
+      {start, no, no, no, no, no, no, no, no},                         // round
+      {plan, no, no, no, no, no, no, no, no},                          // restart_planned
+      {no, after, stop, stop, no, no, stop, answer, no},               // stop
+      {end, end, end, end, end, end, end, end, no},                    // finished
+  }};
+}();
+
+std::string_view NodeMachine::response(NodeState state, NodeEventKind kind) {
+  return kTable[static_cast<std::size_t>(kind)][static_cast<std::size_t>(state)].name;
+}
+
+NodeEventKind NodeMachine::kind_of(const NodeEvent& event) const {
+  static_assert(std::variant_size_v<NodeEvent> + 1 == kNodeEventKinds);
+  const std::size_t index = event.index();
+  if (index > 0) return static_cast<NodeEventKind>(index + 1);  // the order is the variant's
+  return leaving_ ? NodeEventKind::signal_again : NodeEventKind::signal;
+}
+
+NodeActions NodeMachine::on(NodeEvent event, Clock::time_point now) {
+  NodeActions actions;
+  const auto* signal = std::get_if<JobSignal>(&event);
+  if (signal != nullptr && (pause_or_resume(*signal, actions) || is_same_wish(*signal)))
+    return actions;
+  Context context{event, now, actions};
+  const auto kind = static_cast<std::size_t>(kind_of(event));
+  (this->*kTable[kind][static_cast<std::size_t>(state_)].handler)(context);
+  if (signal != nullptr) last_signal_ = *signal;
+  return actions;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,114 @@
+// Signals to the workers of a round, and their ends.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "agent/control/agent_loop.hpp"
+#include "base/describe.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+bool runs(const WorkerRecord& worker) { return worker.pid > 0 && !worker.exit; }
+
+}  // namespace
+
+const std::vector<WorkerRecord>& Agent::workers() const {
+  static const std::vector<WorkerRecord> kNone;
+  return machine_.round() != nullptr ? machine_.round()->group.workers() : kNone;
+}
+
+void Agent::signal_workers(int signal) {
+  for (const WorkerRecord& worker : workers()) {
+    if (runs(worker)) kill(-worker.pid, signal);
+  }
+}
+
+void Agent::obey(const SignalWorkers& action) { signal_workers(action.signal); }
+
+/// A crash shows only when it is over: cores are written and much memory is freed first. A worker
+/// in the middle of that did not crash because we stopped it. For one that is suspended the others
+/// have waited, and it cannot act on its stop signal.
+void Agent::obey(const StopWorkers& action) {
+  ConditionsSeen seen;
+  for (const WorkerRecord& worker : workers())
+    seen.workers.push_back(runs(worker) ? machine::condition_of(worker.pid)
+                                        : machine::ChildCondition{});
+  signal_workers(action.signal);
+  for (std::size_t i = 0; i < workers().size(); ++i) {
+    const bool held = action.resume || seen.workers[i].suspended;
+    if (held && runs(workers()[i])) kill(-workers()[i].pid, SIGCONT);
+  }
+  handle(std::move(seen));
+}
+
+void Agent::on_child() {
+  reap_strangers();
+  if (machine_.waits_for_leftovers()) handle(LeftoversSeen{machine::has_children()});
+}
+
+void Agent::reap_strangers() {
+  // Children that are no workers: what workers left behind and we, as subreaper, inherited. Exits
+  // are looked at, not taken: a worker's belongs to its pidfd, whose place in the batch of events
+  // is its place in the order of deaths.
+  while (true) {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    bool worker = false;
+    for (std::size_t i = 0; i < workers().size(); ++i) {
+      if (workers()[i].pid != info.si_pid || workers()[i].exit) continue;
+      worker = true;
+      // A kernel without pidfds, or a worker that had died before its tracer let it go.
+      if (!handles_->exits[i]) on_worker_exit(i);
+    }
+    // Its pidfd is ready too; we come back after it.
+    if (worker && !machine_.round()->group.ended()) return;
+    if (!worker && !watch_.child_ended(info.si_pid) && !suspects_.child_ended(info.si_pid))
+      machine::reap(info.si_pid);
+  }
+}
+
+void Agent::on_worker_exit(std::size_t local_rank) {
+  const NodeRound& round = *machine_.round();
+  const pid_t pid = round.group.workers()[local_rank].pid;
+  // What it has left of its group holds its GPU. Python's resource tracker is left to clean up. Not
+  // later: once the worker is reaped, its number may be another group's.
+  const auto ended = machine::exit_of(pid);
+  if (ended && !ended->success() && !round.group.stopping()) kill(-pid, SIGTERM);
+  const auto reaped = machine::reap(pid);
+  // It has died and cannot be reaped while a debugger holds it; SIGCHLD tells when that lets go.
+  handles_->exits[local_rank].reset();
+  if (!reaped) return;
+  if (timers_) timers_->worker_ended(pid);
+  spdlog::info("round={} local_rank={} pid={} {}", round.round.number, local_rank, pid,
+               describe(reaped->exit));
+  WorkerExited exited{
+      .local_rank = static_cast<int>(local_rank), .exit = reaped->exit, .used = reaped->used};
+  if (output_ && !reaped->exit.success() && !round.group.stopping()) {
+    const std::string message = output_->signs(round.round.number, exited.local_rank).message();
+    exited.lost_a_peer = !victim_phrase(message).empty();
+    exited.timed_out = is_time_out(message);
+  }
+  handle(std::move(exited));
+  reap_strangers();
+}
+
+void Agent::obey(const NameStuck& action) {
+  for (const machine::ProcessEntry& process : machine::live_children())
+    notice(fmt::format("SIGKILL has not ended {} yet; giving up in {} s",
+                       machine::describe_stuck(process), action.left.count()));
+}
+
+void Agent::die_with_warden() {
+  kill_everything(config_.kill_timeout);
+  std::error_code ignored;
+  if (!config_.run_directory.empty()) std::filesystem::remove_all(config_.run_directory, ignored);
+  _exit(128 + SIGKILL);
+}
+
+}  // namespace ddprun::agent
