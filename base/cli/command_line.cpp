@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/texts/misplaced_option.hpp"
 #include "base/texts/suggest.hpp"
 
 namespace ddprun {
@@ -82,18 +83,26 @@ CommandLineEnd CommandLine::wrong(std::string message) const {
   return {true, fmt::format("{}: {}\n", program_.name, message)};
 }
 
-CommandLineEnd CommandLine::unknown(const std::string& argument) const {
+/// `rest`: what was not understood, and what follows it.
+CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const {
+  const std::string argument = rest.empty() ? "" : rest.front();
   const std::string name = argument.substr(0, argument.find('='));
   if (!name.starts_with("-")) {
     return wrong(fmt::format("unexpected argument {}; all settings are options, see {}", name,
                              help_command_));
+  }
+  const auto letters = std::min(name.find_first_not_of('-'), name.size());
+  std::string value = argument.substr(std::min(name.size() + 1, argument.size()));
+  if (name == argument && rest.size() > 1 && !rest[1].starts_with("-")) value = rest[1];
+  if (auto misplaced = misplaced_option(program_.name, name.substr(letters), value);
+      !misplaced.empty()) {
+    return wrong(std::move(misplaced));
   }
   std::vector<std::string> known;
   for (const CLI::Option* option : app_.get_options()) {
     const auto& names = option->get_lnames();
     known.insert(known.end(), names.begin(), names.end());
   }
-  const auto letters = std::min(name.find_first_not_of('-'), name.size());
   const auto meant = nearest(name.substr(letters), known);
   return wrong(meant ? fmt::format("unknown option {}; did you mean --{}?", name, *meant)
                      : fmt::format("unknown option {}; see {}", name, help_command_));
@@ -119,7 +128,7 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
   } catch (const CLI::CallForHelp&) {
     return CommandLineEnd{false, help(texts())};
   } catch (const CLI::ExtrasError&) {
-    return unknown(app_.remaining().empty() ? "" : app_.remaining().front());
+    return unknown(app_.remaining());
   } catch (const CLI::ParseError& error) {
     return wrong(fmt::format("{} (see {})", in_our_words(error.what()), help_command_));
   }

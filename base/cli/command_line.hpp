@@ -93,7 +93,7 @@ class CommandLine {
                     std::function<void(const std::string&)> take);
   void add_own_options();
   [[nodiscard]] ProgramText texts() const;
-  [[nodiscard]] CommandLineEnd unknown(const std::string& argument) const;
+  [[nodiscard]] CommandLineEnd unknown(const std::vector<std::string>& rest) const;
   [[nodiscard]] std::string in_our_words(std::string message) const;
 
   ProgramText program_;

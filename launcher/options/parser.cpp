@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "base/texts/misplaced_option.hpp"
 #include "base/texts/suggest.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/other_launchers.hpp"
@@ -232,7 +233,12 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
     }
     slot.spelling = spelling + (spelling.size() > 2 ? "=" : " ") + *value;
     auto text = checked_value(row, *value, slot.spelling);
-    if (!text) return text.error();
+    if (!text) {
+      // `--out=runs` is also the beginning of --output.
+      const auto misplaced = misplaced_option("ddprun", dashed(spelling).substr(2), *value);
+      if (misplaced.empty()) return text.error();
+      return usage_error(text.error().message + " (" + misplaced + ")");
+    }
     slot.text = std::move(*text);
   }
   if (row.ends) {
@@ -266,6 +272,10 @@ LaunchError CommandLineParser::unknown(const std::string& spelling) const {
   const auto first = spelling.find_first_not_of('-');
   const auto name = first == std::string::npos ? std::string() : dashed(spelling.substr(first));
   const auto meant = nearest(name.substr(0, name.find('=')), known);
+  if (auto misplaced = misplaced_option("ddprun", name.substr(0, name.find('=')), typed_value());
+      !misplaced.empty()) {
+    return usage_error(std::move(misplaced));
+  }
   std::string message = "unknown option " + spelling;
   if (const auto other = instead_of_option(name, typed_value()); !other.empty())
     return usage_error(message + other);

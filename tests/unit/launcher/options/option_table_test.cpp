@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "base/texts/misplaced_option.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/parser.hpp"
 
@@ -106,5 +107,13 @@ TEST_CASE(
     REQUIRE(parsed.has_value());
     CHECK(parsed->given(ref));
     CHECK(parsed->text(ref) == value);
+  }
+}
+
+TEST_CASE("every row but those that all programs have is known as an option of ddprun") {
+  const std::set<std::string_view> common{"completion", "man", "version", "help"};
+  for (const auto& row : option_table()) {
+    INFO(row.name);
+    CHECK(ddprun::program_with_option(row.name) == (common.count(row.name) ? "" : "ddprun"));
   }
 }

@@ -44,6 +44,18 @@ TEST_CASE("options of other launchers are answered with what to type here") {
              StartsWith("--log is ambiguous: it could be ") && !Contains("--elastic-level"));
 }
 
+TEST_CASE("an option of train before PROGRAM is answered with its place") {
+  const std::string answer =
+      "--epochs is an option of train: put it behind PROGRAM, as in ddprun train --epochs";
+  CHECK(refused_options({"--epochs=3", "train"}) == answer + "=3");
+  CHECK(refused_options({"--epochs", "3", "train"}) == answer + "=3");
+  CHECK(refused_options({"--epochs", "train"}) == answer);
+  CHECK_THAT(refused_options({"--max_steps=3", "train"}), StartsWith("--max-steps is an option"));
+  CHECK_THAT(refused_options({"--out", "runs", "train"}),
+             StartsWith("--out=runs: expected prefix") && Contains("(--out is an option of train"));
+  CHECK(accepted_options({"--out=raw", "train"}).output == OutputMode::raw);
+}
+
 TEST_CASE("without options one worker is started and nothing is restarted") {
   const auto options = accepted_options({"train", "--lr", "1"});
   CHECK(options.request == Request::run);

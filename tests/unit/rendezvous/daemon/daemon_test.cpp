@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/texts/misplaced_option.hpp"
 #include "base/unique_handle.hpp"
 #include "rendezvous/daemon/address.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
@@ -146,6 +147,7 @@ TEST_CASE("options of rdzvd reach the settings of the store") {
 
 TEST_CASE("wrong use of rdzvd is named in one line") {
   CHECK(contains(refused({"--lisen=1"}), "unknown option --lisen; did you mean --listen?"));
+  CHECK(refused({"--max-restarts=1"}) == "rdzvd: --max-restarts is an option of ddprun\n");
   CHECK(contains(refused({"serve"}), "unexpected argument serve"));
   CHECK(contains(refused({"--listen=host"}), "--listen=host: must be HOST:PORT"));
   CHECK(contains(refused({"--max-clients=none"}), "must be a number from 1 to"));
@@ -168,6 +170,11 @@ TEST_CASE("the man page and all completions name every option of the help") {
   for (std::string name : names) {
     INFO(name);
     CHECK(contains(printed("--completion=bash"), name));
+    const bool common =
+        name == "--completion" || name == "--man" || name == "--version" || name == "--help";
+    CHECK(ddprun::program_with_option(name.substr(2)) == (common                  ? ""
+                                                          : name == "--log-level" ? "ddprun"
+                                                                                  : "rdzvd"));
     CHECK(contains(printed("--completion=zsh"), name));
     CHECK(contains(printed("--completion=fish"), " -l " + name.substr(2)));
     std::string in_roff;

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "base/texts/misplaced_option.hpp"
+
 namespace ddprun::trainer {
 namespace {
 
@@ -74,6 +76,9 @@ TEST_CASE("the man page and all completions of train name every option of its he
     ++options;
     const std::string name = line.substr(start, end - start);
     INFO(name);
+    const bool common =
+        name == "--completion" || name == "--man" || name == "--version" || name == "--help";
+    CHECK(program_with_option(name.substr(2)) == (common ? "" : "train"));
     std::string in_roff;
     for (const char c : name) in_roff += c == '-' ? "\\-" : std::string(1, c);
     CHECK_THAT(man, Contains("\\fB" + in_roff + "\\fR"));
@@ -94,6 +99,17 @@ TEST_CASE("an unknown option suggests the nearest") {
   CHECK_THAT(refused({"--foo"}).text, !Contains("did you mean"));
   CHECK_THAT(refused({"--acumulate", "2"}).text, Contains("did you mean --accumulate?"));
   CHECK_THAT(refused({"--frobnicate"}).text, Contains("see train --help"));
+}
+
+TEST_CASE("an option of ddprun behind train is answered with its place") {
+  const std::string answer =
+      "train: --nproc-per-node is an option of ddprun: put it before train, as in ddprun "
+      "--nproc-per-node=2 train\n";
+  CHECK(refused({"--nproc-per-node=2"}).text == answer);
+  CHECK(refused({"--nproc_per_node", "2", "--epochs=1"}).text == answer);
+  CHECK(refused({"--standalone", "--epochs=1"}).text ==
+        "train: --standalone is an option of ddprun: put it before train, as in ddprun "
+        "--standalone train\n");
 }
 
 TEST_CASE("a missing value is named by its kind, with the command that shows the help") {

@@ -1,0 +1,67 @@
+#include "base/texts/misplaced_option.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/texts/words.hpp"
+
+namespace ddprun {
+namespace {
+
+struct ProgramOptions {
+  std::string_view program;
+  std::string_view names;
+};
+
+// Tests compare the lists with what the programs accept.
+constexpr std::array kPrograms = {
+    ProgramOptions{
+        "ddprun",
+        "nproc-per-node|nnodes|role|omp-threads|numa-binding|module|no-python|run-path|"
+        "local-rank-argument|use-env|gpus|xpus|gpu-visibility|virtual-local-rank|output|stdin|"
+        "log-dir|redirects|tee|local-ranks-filter|rank-filter|log-line-prefix-template|color|"
+        "log-max-size|log-keep|bar-interval|log-policy|duplicate-stdout-filters|"
+        "duplicate-stderr-filters|logs-specs|max-restarts|restart-window|restart-delay|min-uptime|"
+        "no-restart-on|explain-policy|exit-code|report|progress-timeout|log-timeout|on-silence|"
+        "grace-period|kill-timeout|contain|signals-to-handle|forward-signals|standalone|"
+        "master-addr|master-port|worker-store|store-allow-uid|rdzv-id|rdzv-backend|rdzv-endpoint|"
+        "rdzv-conf|node-rank|local-addr|ips|run-mode|elastic-level|dry-run|log-level|"
+        "event-log-handler|monitor-interval|start-method"},
+    ProgramOptions{
+        "train",
+        "model|data|image-shape|epochs|max-steps|batch|global-batch|shards|accumulate|optimizer|"
+        "lr|momentum|weight-decay|schedule|step-epochs|step-factor|warmup|precision|seed|"
+        "threads-per-shard|lanes|bucket-mb|comm-timeout|rendezvous-timeout|out|resume|"
+        "checkpoint-every|keep|json|quiet|inject-overflow-at"},
+    ProgramOptions{
+        "rdzvd",
+        "listen|listen-timeout|allow-uid|no-old-dialect|max-clients|max-key-bytes|max-value-bytes|"
+        "max-list-elements|max-request-bytes|max-waited-keys|max-unread-bytes|handshake-timeout|"
+        "log-level|stats-interval"},
+};
+
+}  // namespace
+
+std::string_view program_with_option(std::string_view name) {
+  for (const auto& [program, list] : kPrograms) {
+    const auto names = words_of(list);
+    if (std::find(names.begin(), names.end(), name) != names.end()) return program;
+  }
+  return "";
+}
+
+std::string misplaced_option(std::string_view program, std::string_view name,
+                             std::string_view value) {
+  const std::string_view owner = program_with_option(name);
+  if (owner.empty() || owner == program) return "";
+  const std::string option = "--" + std::string(name);
+  const std::string typed = option + (value.empty() ? "" : "=") + std::string(value);
+  const std::string message = option + " is an option of " + std::string(owner);
+  if (program == "ddprun" && owner == "train")
+    return message + ": put it behind PROGRAM, as in ddprun train " + typed;
+  if (program == "train" && owner == "ddprun")
+    return message + ": put it before train, as in ddprun " + typed + " train";
+  return message;
+}
+
+}  // namespace ddprun
