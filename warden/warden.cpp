@@ -301,7 +301,7 @@ bool prepare(machine::ContainmentLevel level, bool may_go_without,
   }
   if (may_go_without) return true;
   say("cannot make a cgroup for the workers: " + made.error().message() +
-      "; use --contain=auto, which does without where it must");
+      "; use --contain=auto, which falls back to tree");
   return false;
 }
 

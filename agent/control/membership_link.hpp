@@ -1,4 +1,4 @@
-// The way between the agent and the membership core, whoever runs the core.
+// The way between the agent and the membership core, wherever the core runs.
 #pragma once
 
 #include <functional>

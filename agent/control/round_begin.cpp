@@ -71,7 +71,7 @@ std::string Agent::prepare_meeting_point() {
   const auto owner = listener.error().value() == EADDRINUSE ? rdzv::port_owner(config_.master_port)
                                                             : std::optional<std::string>();
   return fmt::format(
-      "no store can listen on {} port {}: {}{}; choose another --master-port (0: any free one)",
+      "the store cannot listen on {} port {}: {}{}; choose another --master-port (0: any free one)",
       config_.store_host, config_.master_port, listener.error().message(),
       owner ? fmt::format(" ({} has it)", *owner) : "");
 }

@@ -51,7 +51,7 @@ void Agent::on_timer(const ExpiredTimer& timer) {
   const pid_t pid = ancestor_among(live, timer.pid, all);
   if (pid < 0) {
     if (kill(timer.pid, 0) != 0 && errno == ESRCH) return;  // it has ended
-    notice(fmt::format("timer '{}' of pid {} is ignored: that is no process of this job",
+    notice(fmt::format("timer '{}' of pid {} is ignored: it is not a process of this job",
                        timer.scope, timer.pid));
     return;
   }

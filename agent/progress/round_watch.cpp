@@ -79,7 +79,7 @@ void RoundWatch::count_output(std::vector<OutputSource>& sources) {
   said_unseen_ = true;
   handlers_.notice(
       fmt::format("--log-timeout cannot see rank {}: what it prints does not pass through ddprun "
-                  "(--output=prefix or --tee=3 lets it)",
+                  "(use --output=prefix or --tee=3)",
                   rank(static_cast<int>(unseen - printed_.begin()))));
 }
 
@@ -132,7 +132,7 @@ void RoundWatch::judge_silence() {
     const int tracer = worker.pid > 0 && !worker.exit ? tracer_of(worker.pid) : 0;
     if (tracer == 0) continue;
     handlers_.notice(fmt::format(
-        "no worker prints anything; process {} debugs one, so they are left alone", tracer));
+        "no worker prints anything; process {} debugs one, so ddprun does not stop them", tracer));
     output_->forget();
     return;
   }
@@ -193,7 +193,8 @@ void RoundWatch::judge(Hang hang) {
                   describe(culprit.silent_for));
   const std::string what = fmt::format("rank {} hangs: {}", rank(culprit.local_rank), message);
   if (const int tracer = tracer_of(pid); tracer != 0) {
-    handlers_.notice(fmt::format("{}; process {} debugs it, so it is left alone", what, tracer));
+    handlers_.notice(
+        fmt::format("{}; process {} debugs it, so ddprun does not stop it", what, tracer));
     progress_->forget();
     return;
   }
@@ -217,7 +218,7 @@ void RoundWatch::stacks_taken(const Hang& hang, FoundHang found) {
   const SilentWorker& culprit = hang.culprit;
   if (!running(culprit.local_rank)) return;  // its end is the news now
   if (read_page(culprit.local_rank) != culprit.page) {
-    handlers_.notice(fmt::format("rank {} goes on after all", rank(culprit.local_rank)));
+    handlers_.notice(fmt::format("rank {} makes progress again", rank(culprit.local_rank)));
     progress_->forget();
     return;
   }

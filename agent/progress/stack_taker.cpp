@@ -65,8 +65,8 @@ void StackTaker::tried(const StackMethod& method, const HelperResult& result) {
   if (has_frames(lines)) {
     lines.insert(lines.begin(), fmt::format("by {}:", method.name));
     if (!result.in_time)
-      lines.push_back(fmt::format("({} did not come to an end within {} s)", method.name,
-                                  kStacksLimit.count()));
+      lines.push_back(
+          fmt::format("({} did not finish within {} s)", method.name, kStacksLimit.count()));
     if (!result.in_time) kill(-pid_, SIGCONT);
     return std::exchange(done_, nullptr)(std::move(lines));
   }

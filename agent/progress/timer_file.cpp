@@ -43,7 +43,7 @@ std::string TimerFile::make() {
     // Without a reader it is one that an earlier job has left, and cannot be opened (ENXIO).
     const UniqueFd reader(open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
     if (reader) {
-      return "another process reads this pipe, as a job that uses it does: give each job its own";
+      return "another process reads this pipe, perhaps another job; give each job its own";
     }
     if (errno != ENXIO && errno != ENOENT) return std::strerror(errno);
     if (unlink(path_.c_str()) != 0 && errno != ENOENT) return std::strerror(errno);
@@ -73,7 +73,7 @@ void TimerFile::read() {
   if (!timers_.feed(bytes, wall_clock()) && !reported_garbage_) {
     reported_garbage_ = true;
     handlers_.notice(
-        fmt::format("{}: a line that is no timer of torch was skipped", proto::env::kTimerFile));
+        fmt::format("{}: skipped a line that is not a timer of torch", proto::env::kTimerFile));
   }
 }
 

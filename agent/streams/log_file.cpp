@@ -82,7 +82,7 @@ void LogFile::rotate() {
     failed = fresh.error().value();
     if (rotation_.keep > 0) std::rename(part(1).c_str(), path_.c_str());
   }
-  if (!said_) spdlog::warn("{}: no new part can be begun: {}", path_, std::strerror(failed));
+  if (!said_) spdlog::warn("{}: cannot start a new part: {}", path_, std::strerror(failed));
   said_ = true;
   grace_ = size_;
 }
@@ -95,7 +95,7 @@ std::size_t LogFile::write(std::string_view bytes) {
       done += static_cast<std::size_t>(n);
     } else if (n == 0 || errno != EINTR) {
       if (!said_) {
-        spdlog::warn("{}: {}: what is not taken is dropped and counted", path_,
+        spdlog::warn("{}: {}: unwritten output is dropped and counted", path_,
                      std::strerror(n == 0 ? ENOSPC : errno));
       }
       said_ = true;

@@ -106,7 +106,7 @@ void LogWriter::write(std::shared_ptr<ByteOutput> output, LogBuffer bytes, LogOr
     if (state.settings.kind == LogWriterSettings::Kind::console &&
         state.dropped > state.dropped_reported) {
       LogBuffer note(
-          fmt::format("\nddprun: dropped {} bytes of output here: nobody read it fast enough\n",
+          fmt::format("\nddprun: dropped {} bytes of output here: the reader was too slow\n",
                       state.dropped - state.dropped_reported));
       state.dropped_reported = state.dropped;
       state.queued_bytes += note.size();

@@ -71,7 +71,7 @@ WorkerStarter::WorkerStream WorkerStarter::make_stream(const StreamSettings& set
   const bool terminal = wants_terminal && pair.has_value();
   if (!pair && wants_terminal) pair = make_pipe();  // no pseudo-terminals here
   if (!pair) {
-    spdlog::warn("local rank {} writes straight to our own output: {}", local_rank,
+    spdlog::warn("local rank {} writes directly to ddprun's output: {}", local_rank,
                  pair.error().message());
     return {fd, {}, {}};
   }

@@ -144,7 +144,7 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::choice,
         .choices = choices<GpuVisibility>,
         .group = OptionGroup::gpus,
-        .help = "Whether a worker sees all of them or its own",
+        .help = "GPUs that a worker sees: all of the job, or only its own",
         .more =
             "With all, CUDA_VISIBLE_DEVICES of every worker is the list of the job's GPUs and "
             "LOCAL_RANK is the "
@@ -166,9 +166,9 @@ inline constexpr std::array kJobRows = {
         .choices = choices<OutputMode>,
         .group = OptionGroup::streams,
         .help = "How the workers' output is shown",
-        .more = "prefix marks every line with its rank and gives the workers a terminal where ours "
-                "is one; pty and pipe "
-                "do the same with a terminal, or a pipe, in any case; raw hands them our own "
+        .more = "prefix marks every line with its rank and gives the workers a terminal if ddprun "
+                "has one; pty and pipe "
+                "do the same with a terminal, or a pipe, in any case; raw hands them ddprun's own "
                 "stdout and stderr, as "
                 "torchrun does.",
         .default_text = "prefix, raw for one worker",
@@ -188,10 +188,11 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .placeholder = "FOLDER",
         .help = "Where --redirects, --tee and error files go",
-        .more = "A run makes a folder RUN there, named by its id and something random, with "
-                "RUN/attempt_N/RANK/stdout.log, stderr.log and error.json for every restart and "
-                "local rank; latest leads to the newest run. No run is ever deleted. /dev/null: no "
-                "files at all.",
+        .more =
+            "A run makes a folder RUN there, named by its id and something random, with "
+            "RUN/attempt_N/RANK/stdout.log, stderr.log and error.json for every restart and "
+            "local rank; latest links to the newest run. ddprun never deletes a run. /dev/null: no "
+            "files at all.",
         .default_text = "a new one in TMPDIR where files are wanted",
     },
     OptionRow{
@@ -233,8 +234,8 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .placeholder = "0,4-7",
         .help = "Show only the output of these ranks",
-        .more = "Ranks of the whole job. With --local-ranks-filter too, both must hold. Files get "
-                "everything.",
+        .more = "Ranks of the whole job. With --local-ranks-filter too, a worker must match both. "
+                "Files get all output.",
         .default_text = "all",
     },
     OptionRow{
@@ -308,7 +309,7 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .placeholder = "TEXT,...",
         .help = "Lines of teed stdout with one of these texts also go to filtered_stdout.log",
-        .more = "Two commas are one in a text.",
+        .more = "Write two commas for a comma within a text.",
     },
     OptionRow{
         .name = "duplicate-stderr-filters",

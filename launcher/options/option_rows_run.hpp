@@ -35,9 +35,11 @@ inline constexpr std::array kRunRows = {
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
         .help = "Wait before the second restart in a row; doubled for each further one",
-        .more = "auto is 1 s, doubled up to 30 s; a number is doubled up to a minute; 0 never "
-                "waits. Up to a quarter less at random. The first restart comes at once. A round "
-                "that lasted 30 s (or --min-uptime), or got to a new step, begins a new row.",
+        .more =
+            "auto is 1 s, doubled up to 30 s; a number is doubled up to a minute; 0 never "
+            "waits. Each wait is up to a quarter shorter, at random. The first restart comes at "
+            "once; so does the next one after a round that lasted 30 s (or --min-uptime), or "
+            "got to a new step.",
         .default_value = "auto",
     },
     OptionRow{
@@ -54,8 +56,8 @@ inline constexpr std::array kRunRows = {
         .choices = "none",
         .group = OptionGroup::failures,
         .placeholder = "CODE,...",
-        .help = "Exit codes of workers after which nothing is restarted",
-        .more = "Beside 2, 126, 127 and 113, after which nothing ever is.",
+        .help = "Do not restart after these exit codes of workers",
+        .more = "Never restarted in any case: 2, 113, 126 and 127.",
         .default_value = "none",
     },
     OptionRow{
@@ -84,13 +86,14 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::seconds,
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
-        .help = "A worker that reports no progress for so long hangs, which is a failure",
-        .more = "Only workers that report progress are watched, from their first report on: train "
-                "does, others write the file that DDPRUN_PROGRESS_FILE names: ddprun_progress.h "
-                "does it "
-                "in C and C++, docs/progress.md has the lines for Python. "
-                "The stacks of the one furthest behind are put into the report. It has to be "
-                "longer than anything a healthy worker does in one go. 0: no worker is watched.",
+        .help = "Treat a worker that reports no progress for this long as hung: a failure",
+        .more =
+            "Only workers that report progress are watched, from their first report on: train "
+            "does, others write the file that DDPRUN_PROGRESS_FILE names: ddprun_progress.h "
+            "does it "
+            "in C and C++, docs/progress.md has the lines for Python. "
+            "The report shows the stacks of the worker furthest behind. SECONDS must exceed the "
+            "longest step of a healthy worker. 0: no worker is watched.",
         .default_text = "off",
     },
     OptionRow{
@@ -98,10 +101,10 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::seconds,
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
-        .help = "Warn when a worker has printed nothing for so long",
+        .help = "Warn when a worker has printed nothing for this long",
         .more = "For programs that only print. ddprun warns once in each silence; --on-silence can "
-                "make it a failure. Only what passes through ddprun is seen: not with one "
-                "worker or --output=raw, nor what --redirects sends to files. 0: no warning.",
+                "make it a failure. ddprun does not see the output of a single worker, nor with "
+                "--output=raw, nor what --redirects sends to files. 0: no warning.",
         .default_text = "off",
     },
     OptionRow{
@@ -123,7 +126,7 @@ inline constexpr std::array kRunRows = {
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
         .help = "Time from the first signal to SIGKILL",
-        .more = "So long may workers that are stopped take to end by themselves. Decimals and the "
+        .more = "How long stopped workers may take to exit by themselves. Decimals and the "
                 "units ms, s, m and h are understood: 0.5, 500ms, 2m.",
         .default_value = "30",
     },
@@ -133,8 +136,8 @@ inline constexpr std::array kRunRows = {
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
         .help = "Time that SIGKILL may take to end a process",
-        .more = "Freeing much pinned memory takes a while. Then the process is named, with what it "
-                "waits for, and ddprun ends with exit code 71.",
+        .more = "Freeing much pinned memory takes a while. After this time ddprun prints the "
+                "process and what it waits for in the kernel, and ends with exit code 71.",
         .default_value = "10",
     },
     OptionRow{
@@ -162,14 +165,14 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::text,
         .group = OptionGroup::failures,
         .placeholder = "NAMES",
-        .help = "Signals that are passed to the workers and end nothing, as USR1,USR2",
+        .help = "Signals that are passed to the workers and do not stop the job, such as USR1,USR2",
     },
     OptionRow{
         .name = "standalone",
         .environment = "PET_STANDALONE",
         .type = ValueType::flag,
         .group = OptionGroup::rendezvous,
-        .help = "A job of its own: a given id, address and port are ignored",
+        .help = "Run alone on this machine: ignore --rdzv-id, address and port",
         .more = "Without --master-port a job on one machine has a port of its own anyway.",
     },
     OptionRow{
@@ -196,8 +199,8 @@ inline constexpr std::array kRunRows = {
         .choices = choices<WorkerStore>,
         .group = OptionGroup::rendezvous,
         .help = "Which process serves the workers' TCPStore",
-        .more = "agent: ddprun does, at once and anew for each round. rank0: the worker of rank 0 "
-                "has to, as in plain PyTorch; for a PyTorch that is newer than this ddprun, or "
+        .more = "agent: ddprun serves a new store for each round. rank0: the worker of rank 0 "
+                "serves it, as in plain PyTorch; for a PyTorch that is newer than this ddprun, or "
                 "built without libuv (then also USE_LIBUV=0).",
         .default_value = "agent",
     },
@@ -207,8 +210,8 @@ inline constexpr std::array kRunRows = {
         .choices = "any",
         .group = OptionGroup::rendezvous,
         .placeholder = "UID,...",
-        .help = "Other users whose processes on this machine may use the store",
-        .default_text = "none: our own and root only",
+        .help = "Other users of this machine that may use the store",
+        .default_text = "none: only your own user and root",
     },
     OptionRow{
         .name = "rdzv-id",
@@ -276,7 +279,7 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST",
-        .help = "Paddle's list of the nodes, this one",
+        .help = "Paddle's list of nodes: only this machine",
         .no_effect = "a job on one machine needs no addresses",
     },
     OptionRow{

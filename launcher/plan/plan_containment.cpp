@@ -26,8 +26,9 @@ Outcome<void> plan_containment(const LaunchOptions& options, const Probes& probe
   plan.agent.containment = level;
   if (options.containment != Containment::cgroup || probes.cgroup_possible()) return {};
   return usage_error(
-      "--contain=cgroup: we may make no cgroup here (version 2, Linux 5.14 or newer, and a seccomp "
-      "profile that lets clone3 pass); start with systemd-run --user --scope -p Delegate=yes "
+      "--contain=cgroup: cannot create a cgroup here (needs cgroup version 2, Linux 5.14 or newer, "
+      "and "
+      "clone3 allowed by seccomp); start with systemd-run --user --scope -p Delegate=yes "
       "ddprun ..., or use --contain=auto or pidns");
 }
 

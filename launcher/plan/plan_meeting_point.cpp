@@ -52,7 +52,7 @@ void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
   }
   if (options.rdzv_backend.starts_with("etcd"))
     plan.notes.push_back("--rdzv-backend=" + options.rdzv_backend +
-                         ": a job of one node meets itself; no etcd is asked");
+                         ": a job of one node needs no etcd; the option has no effect");
 }
 
 }  // namespace

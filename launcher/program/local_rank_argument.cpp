@@ -83,7 +83,7 @@ std::string add_local_rank_argument(ProgramChoice& program, std::size_t own_argu
       if (!declared) return "";
       option = *declared;
       note = script + " declares " + option + ": every worker gets it, as under " +
-             "torch.distributed.launch (--local-rank-argument=none: not)";
+             "torch.distributed.launch (--local-rank-argument=none turns this off)";
       break;
     }
   }

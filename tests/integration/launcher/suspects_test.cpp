@@ -120,7 +120,7 @@ TEST_CASE("a worker that moves while its stacks are read is not stopped") {
                   "$W progress 3 load; while :; do /bin/sleep 0.1; done",
                   path);
   CHECK(job.status == 0);
-  CHECK_THAT(job.err, Contains("rank 0 goes on after all"));
+  CHECK_THAT(job.err, Contains("rank 0 makes progress again"));
 }
 
 TEST_CASE("a worker under a debugger is not judged, nor are the workers that wait for it") {
@@ -141,7 +141,7 @@ TEST_CASE("a worker under a debugger is not judged, nor are the workers that wai
     test::skip("no process may be traced here");
   }
   std::ofstream{ready};
-  const std::string notice = " debugs it, so it is left alone";
+  const std::string notice = " debugs it, so ddprun does not stop it";
   // Twice: it is looked at again, and goes on to be left alone.
   CHECK(job.wait_for([&](const std::string&, const std::string& err) {
     const auto first = err.find(notice);

@@ -127,7 +127,7 @@ TEST_CASE("a stuck console loses output beyond its queue, counted and reported")
   CHECK(writer.dropped_bytes() == 17);
   CHECK(gate->text() ==
         std::string(60, 'a') + std::string(40, 'b') +
-            "\nddprun: dropped 17 bytes of output here: nobody read it fast enough\neeeee");
+            "\nddprun: dropped 17 bytes of output here: the reader was too slow\neeeee");
 }
 
 TEST_CASE("a producer that waits loses nothing") {
