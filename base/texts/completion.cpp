@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/texts/program_text.hpp"
 
@@ -56,75 +57,113 @@ std::vector<std::string> dashed_names(const OptionText& option) {
   return names;
 }
 
-/// Sets `option` to the one whose value is being typed, or to `program` from PROGRAM on, at place
-/// i.
-std::string bash_walk(const ProgramText& program, const std::string& with_value) {
-  std::string text =
-      "  local i=1\n"
-      "  # Bash takes --name=value apart at the equals sign; walk until PROGRAM.\n"
-      "  while ((i < COMP_CWORD)); do\n"
-      "    case ${COMP_WORDS[i]//_/-} in\n"
-      "      --) option=program; ((i++)); break ;;\n"
-      "      " +
-      with_value +
-      ")\n"
-      "        option=${COMP_WORDS[i]}\n"
-      "        [[ ${COMP_WORDS[i+1]} == = ]] && ((i++))\n"
-      "        ((i++)) ;;\n"
-      "      -*) [[ ${COMP_WORDS[i+1]} == = ]] && option=${COMP_WORDS[i]} && ((i += 2)) ;;\n"
-      "      *) option=program; break ;;\n"
-      "    esac\n"
-      "    ((i >= COMP_CWORD)) && break\n"
-      "    option=\n"
-      "    ((i++))\n"
-      "  done\n";
-  for (const auto& [name, meaning] : program.own_programs) {
-    const std::string function = "_ddprun_" + name;
-    text += "  if [[ $option == program && $i -lt $COMP_CWORD && ${COMP_WORDS[i]} == " + name +
-            " ]]; then\n"
-            "    # It has a completion of its own, in the file `" +
-            name +
-            "`.\n"
-            "    declare -F " +
-            function + " >/dev/null || _comp_load " + name + " 2>/dev/null || __load_completion " +
-            name +
-            " 2>/dev/null\n"
-            "    ! declare -F " +
-            function + " >/dev/null || { " + function +
-            "; return; }\n"
-            "  fi\n";
+/// @NAME@, @WITH_VALUE@ and so on become their values.
+std::string filled(std::string_view form,
+                   const std::vector<std::pair<std::string_view, std::string>>& values) {
+  std::string text(form);
+  for (const auto& [name, value] : values) {
+    for (auto at = text.find(name); at != std::string::npos;
+         at = text.find(name, at + value.size()))
+      text.replace(at, name.size(), value);
   }
-  return text +
-         "  if [[ $option == program && $i -lt $COMP_CWORD ]]; then\n"
-         "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
-         "    compopt -o filenames\n"
-         "    return\n"
-         "  fi\n"
-         "  [[ $word == = ]] && word=\n";
+  return text;
 }
 
-/// The same where only the word before counts: no PROGRAM follows, or the line begins with another
-/// program.
-std::string bash_look_back(const std::string& with_value) {
-  return "  # Bash takes --name=value apart at the equals sign.\n"
-         "  option=${COMP_WORDS[COMP_CWORD-1]}\n"
-         "  if [[ $word == = ]]; then\n"
-         "    word=\n"
-         "  elif [[ $option == = ]]; then\n"
-         "    option=${COMP_WORDS[COMP_CWORD-2]}\n"
-         "  else\n"
-         "    case ${option//_/-} in\n"
-         "      " +
-         with_value +
-         ") ;;\n"
-         "      *) option= ;;\n"
-         "    esac\n"
-         "  fi\n";
+/// Sets `option` to the one whose value is typed, or to `program` from PROGRAM on, which is at i.
+constexpr std::string_view kBashWalk = R"(  local i=1
+  # Bash takes --name=value apart at the equals sign; walk until PROGRAM.
+  while ((i < COMP_CWORD)); do
+    case ${COMP_WORDS[i]//_/-} in
+      --) option=program; ((i++)); break ;;
+      @WITH_VALUE@)
+        option=${COMP_WORDS[i]}
+        [[ ${COMP_WORDS[i+1]} == = ]] && ((i++))
+        ((i++)) ;;
+      -*) [[ ${COMP_WORDS[i+1]} == = ]] && option=${COMP_WORDS[i]} && ((i += 2)) ;;
+      *) option=program; break ;;
+    esac
+    ((i >= COMP_CWORD)) && break
+    option=
+    ((i++))
+  done
+@OWN_PROGRAMS@  if [[ $option == program && $i -lt $COMP_CWORD ]]; then
+    COMPREPLY=($(compgen -f -- "$word"))
+    compopt -o filenames
+    return
+  fi
+  [[ $word == = ]] && word=
+)";
+
+constexpr std::string_view kBashOwnProgram =
+    R"(  if [[ $option == program && $i -lt $COMP_CWORD && ${COMP_WORDS[i]} == @PROGRAM@ ]]; then
+    # It has a completion of its own, in the file `@PROGRAM@`.
+    declare -F _ddprun_@PROGRAM@ >/dev/null || _comp_load @PROGRAM@ 2>/dev/null || __load_completion @PROGRAM@ 2>/dev/null
+    ! declare -F _ddprun_@PROGRAM@ >/dev/null || { _ddprun_@PROGRAM@; return; }
+  fi
+)";
+
+/// The same where only the word before counts: no PROGRAM follows, or another program is before it.
+constexpr std::string_view kBashLookBack =
+    R"(  # Bash takes --name=value apart at the equals sign.
+  option=${COMP_WORDS[COMP_CWORD-1]}
+  if [[ $word == = ]]; then
+    word=
+  elif [[ $option == = ]]; then
+    option=${COMP_WORDS[COMP_CWORD-2]}
+  else
+    case ${option//_/-} in
+      @WITH_VALUE@) ;;
+      *) option= ;;
+    esac
+  fi
+)";
+
+constexpr std::string_view kBashScript =
+    R"(# bash completion for @NAME@; generated by @NAME@ --completion=bash
+_ddprun_@NAME@() {
+  local word=${COMP_WORDS[COMP_CWORD]} words= option=
+  COMPREPLY=()
+@PLACE@  if [[ -n $option && $option != program ]]; then
+    case ${option//_/-} in
+@VALUES@    esac
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+@ELSE_OPTIONS@
+    COMPREPLY=($(compgen -W "@OPTIONS@" -- "${word//_/-}"))
+    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+@ELSE_PROGRAM@  fi
 }
+complete -F _ddprun_@NAME@ @NAME@
+)";
+
+constexpr std::string_view kBashElseProgram = R"(  else
+    COMPREPLY=($(compgen -W "@PROGRAMS@" -- "$word") $(compgen -f -- "$word") $(compgen -c -- "$word"))
+    compopt -o filenames
+)";
+
+constexpr std::string_view kFishBeforeProgram = R"(# Succeeds as long as PROGRAM has not been typed.
+function @FUNCTION@
+    set -l skip 0
+    for word in (commandline -opc)[2..-1]
+        if test $skip = 1
+            set skip 0
+            continue
+        end
+        switch $word
+            case @WITH_VALUE@
+                set skip 1
+            case --
+                return 1
+            case '-*'
+            case '*'
+                return 1
+        end
+    end
+end
+)";
 
 std::string bash_script(const ProgramText& program) {
-  std::vector<std::string> all, with_value, bundled;
-  std::string values;
+  std::vector<std::string> all, with_value, programs;
+  std::string values, own_programs;
   for (const auto& option : program.options) {
     const auto names = dashed_names(option);
     all.push_back(names.front() + (takes_next_word(option) ? "=" : ""));
@@ -137,33 +176,22 @@ std::string bash_script(const ProgramText& program) {
     }
     if (takes_next_word(option)) with_value.insert(with_value.end(), names.begin(), names.end());
   }
-  for (const auto& [name, meaning] : program.own_programs) bundled.push_back(name);
-  const std::string function = "_ddprun_" + program.name;
-  const std::string with = joined(with_value, "|");
-  return "# bash completion for " + program.name + "; generated by " + program.name +
-         " --completion=bash\n" + function +
-         "() {\n"
-         "  local word=${COMP_WORDS[COMP_CWORD]} words= option=\n"
-         "  COMPREPLY=()\n" +
-         (program.takes_program ? bash_walk(program, with) : bash_look_back(with)) +
-         "  if [[ -n $option && $option != program ]]; then\n"
-         "    case ${option//_/-} in\n" +
-         values +
-         "    esac\n"
-         "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n" +
-         (program.takes_program ? "  elif [[ $word == -* && $option != program ]]; then\n"
-                                : "  else\n") +
-         "    COMPREPLY=($(compgen -W \"" + joined(all, " ") + "\" -- \"${word//_/-}\"))\n" +
-         "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n" +
-         (program.takes_program
-              ? "  else\n    COMPREPLY=($(compgen -W \"" + joined(bundled, " ") +
-                    "\" -- \"$word\") $(compgen -f -- \"$word\") $(compgen -c -- \"$word\"))\n"
-                    "    compopt -o filenames\n"
-              : "") +
-         "  fi\n"
-         "}\n"
-         "complete -F " +
-         function + " " + program.name + "\n";
+  for (const auto& [name, meaning] : program.own_programs) {
+    programs.push_back(name);
+    own_programs += filled(kBashOwnProgram, {{"@PROGRAM@", name}});
+  }
+  const bool walks = program.takes_program;
+  return filled(kBashScript,
+                {{"@PLACE@", std::string(walks ? kBashWalk : kBashLookBack)},
+                 {"@ELSE_OPTIONS@",
+                  walks ? "  elif [[ $word == -* && $option != program ]]; then" : "  else"},
+                 {"@ELSE_PROGRAM@", std::string(walks ? kBashElseProgram : "")},
+                 {"@OWN_PROGRAMS@", own_programs},
+                 {"@PROGRAMS@", joined(programs, " ")},
+                 {"@WITH_VALUE@", joined(with_value, "|")},
+                 {"@VALUES@", values},
+                 {"@OPTIONS@", joined(all, " ")},
+                 {"@NAME@", program.name}});
 }
 
 std::string zsh_value(const OptionText& option) {
@@ -202,38 +230,6 @@ std::string zsh_script(const ProgramText& program) {
          "  '*::arguments:_normal'\n";
 }
 
-/// Succeeds as long as PROGRAM has not been typed.
-std::string fish_condition(const ProgramText& program, const std::string& function) {
-  std::vector<std::string> with_value;
-  for (const auto& option : program.options) {
-    if (takes_next_word(option))
-      with_value.insert(with_value.end(), option.names.begin(), option.names.end());
-  }
-  return "# Succeeds as long as PROGRAM has not been typed.\n"
-         "function " +
-         function +
-         "\n"
-         "    set -l skip 0\n"
-         "    for word in (commandline -opc)[2..-1]\n"
-         "        if test $skip = 1\n"
-         "            set skip 0\n"
-         "            continue\n"
-         "        end\n"
-         "        switch $word\n"
-         "            case " +
-         joined(with_value, " ") +
-         "\n"
-         "                set skip 1\n"
-         "            case --\n"
-         "                return 1\n"
-         "            case '-*'\n"
-         "            case '*'\n"
-         "                return 1\n"
-         "        end\n"
-         "    end\n"
-         "end\n";
-}
-
 std::string fish_value(const OptionText& option) {
   if (!takes_next_word(option)) return "";
   if (is_file(option)) return " -r -F";
@@ -247,7 +243,13 @@ std::string fish_script(const ProgramText& program) {
   std::string start = "complete -c " + program.name;
   if (program.takes_program) {
     const std::string function = "__" + program.name + "_before_program";
-    text += fish_condition(program, function);
+    std::vector<std::string> with_value;
+    for (const auto& option : program.options) {
+      if (takes_next_word(option))
+        with_value.insert(with_value.end(), option.names.begin(), option.names.end());
+    }
+    text += filled(kFishBeforeProgram,
+                   {{"@FUNCTION@", function}, {"@WITH_VALUE@", joined(with_value, " ")}});
     start += " -n " + function;
     for (const auto& [name, meaning] : program.own_programs)
       text += start + " -a " + name + " -d '" + fish_text(meaning) + "'\n";

@@ -29,9 +29,10 @@ struct Word {
 template <class Enum>
 Word(Enum, std::string_view) -> Word<Enum>;  // clang 14 does not deduce aggregates
 
-/// The table of an enumeration, by specialization: `std::array{Word{Colour::red, "red"}, ...}`.
+/// The table of an enumeration. It comes from a function in the enumeration's namespace:
+/// `constexpr auto words_for(Colour) { return std::array{Word{Colour::red, "red"}, ...}; }`.
 template <class Enum>
-inline constexpr std::array<Word<Enum>, 0> kWords{};
+inline constexpr auto kWords = words_for(Enum{});
 
 template <class Enum>
 constexpr std::string_view word_of(Enum value) {

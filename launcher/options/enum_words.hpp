@@ -8,78 +8,78 @@
 #include "launcher/options/options.hpp"
 #include "machine/cpus/placement.hpp"
 
-namespace ddprun {
+namespace ddprun::agent {
 
-template <>
-inline constexpr std::array kWords<machine::NumaBinding>{
-    Word{machine::NumaBinding::node, "node"},
-    Word{machine::NumaBinding::socket, "socket"},
-    Word{machine::NumaBinding::exclusive, "exclusive"},
-    Word{machine::NumaBinding::core_complex, "core-complex"},
-};
-template <>
-inline constexpr std::array kWords<launcher::LocalRankArgument>{
-    Word{launcher::LocalRankArgument::automatic, "auto"},
-    Word{launcher::LocalRankArgument::dash, "dash"},
-    Word{launcher::LocalRankArgument::underscore, "underscore"},
-    Word{launcher::LocalRankArgument::none, "none"},
-};
-template <>
-inline constexpr std::array kWords<launcher::GpuVisibility>{
-    Word{launcher::GpuVisibility::all, "all"},
-    Word{launcher::GpuVisibility::own, "own"},
-};
-template <>
-inline constexpr std::array kWords<launcher::OutputMode>{
-    Word{launcher::OutputMode::prefix, "prefix"},
-    Word{launcher::OutputMode::raw, "raw"},
-    Word{launcher::OutputMode::pty, "pty"},
-    Word{launcher::OutputMode::pipe, "pipe"},
-};
-template <>
-inline constexpr std::array kWords<launcher::StdinMode>{
-    Word{launcher::StdinMode::rank0, "rank0"},
-    Word{launcher::StdinMode::all, "all"},
-    Word{launcher::StdinMode::none, "none"},
-};
-template <>
-inline constexpr std::array kWords<launcher::ColourMode>{
-    Word{launcher::ColourMode::automatic, "auto"},
-    Word{launcher::ColourMode::always, "always"},
-    Word{launcher::ColourMode::never, "never"},
-};
-template <>
-inline constexpr std::array kWords<agent::LogPolicy>{
-    Word{agent::LogPolicy::drop, "drop"},
-    Word{agent::LogPolicy::block, "block"},
-};
-template <>
-inline constexpr std::array kWords<launcher::ExitCodeRule>{
-    Word{launcher::ExitCodeRule::first, "first"},
-    Word{launcher::ExitCodeRule::one, "one"},
-};
-template <>
-inline constexpr std::array kWords<launcher::OnSilence>{
-    Word{launcher::OnSilence::report, "report"},
-    Word{launcher::OnSilence::restart, "restart"},
-};
-template <>
-inline constexpr std::array kWords<launcher::Containment>{
-    Word{launcher::Containment::automatic, "auto"},
-    Word{launcher::Containment::tree, "tree"},
-    Word{launcher::Containment::cgroup, "cgroup"},
-    Word{launcher::Containment::pidns, "pidns"},
-};
-template <>
-inline constexpr std::array kWords<launcher::WorkerStore>{
-    Word{launcher::WorkerStore::agent, "agent"},
-    Word{launcher::WorkerStore::rank0, "rank0"},
-};
-template <>
-inline constexpr std::array kWords<launcher::LogLevel>{
-    Word{launcher::LogLevel::trace, "trace"}, Word{launcher::LogLevel::debug, "debug"},
-    Word{launcher::LogLevel::info, "info"},   Word{launcher::LogLevel::warn, "warn"},
-    Word{launcher::LogLevel::error, "error"}, Word{launcher::LogLevel::off, "off"},
-};
+constexpr auto words_for(LogPolicy) {
+  using enum LogPolicy;
+  return std::array{Word{drop, "drop"}, Word{block, "block"}};
+}
 
-}  // namespace ddprun
+}  // namespace ddprun::agent
+
+namespace ddprun::machine {
+
+constexpr auto words_for(NumaBinding) {
+  using enum NumaBinding;
+  return std::array{Word{node, "node"}, Word{socket, "socket"}, Word{exclusive, "exclusive"},
+                    Word{core_complex, "core-complex"}};
+}
+
+}  // namespace ddprun::machine
+
+namespace ddprun::launcher {
+
+constexpr auto words_for(LocalRankArgument) {
+  using enum LocalRankArgument;
+  return std::array{Word{automatic, "auto"}, Word{dash, "dash"}, Word{underscore, "underscore"},
+                    Word{none, "none"}};
+}
+
+constexpr auto words_for(GpuVisibility) {
+  using enum GpuVisibility;
+  return std::array{Word{all, "all"}, Word{own, "own"}};
+}
+
+constexpr auto words_for(OutputMode) {
+  using enum OutputMode;
+  return std::array{Word{prefix, "prefix"}, Word{raw, "raw"}, Word{pty, "pty"}, Word{pipe, "pipe"}};
+}
+
+constexpr auto words_for(StdinMode) {
+  using enum StdinMode;
+  return std::array{Word{rank0, "rank0"}, Word{all, "all"}, Word{none, "none"}};
+}
+
+constexpr auto words_for(ColourMode) {
+  using enum ColourMode;
+  return std::array{Word{automatic, "auto"}, Word{always, "always"}, Word{never, "never"}};
+}
+
+constexpr auto words_for(ExitCodeRule) {
+  using enum ExitCodeRule;
+  return std::array{Word{first, "first"}, Word{one, "one"}};
+}
+
+constexpr auto words_for(OnSilence) {
+  using enum OnSilence;
+  return std::array{Word{report, "report"}, Word{restart, "restart"}};
+}
+
+constexpr auto words_for(Containment) {
+  using enum Containment;
+  return std::array{Word{automatic, "auto"}, Word{tree, "tree"}, Word{cgroup, "cgroup"},
+                    Word{pidns, "pidns"}};
+}
+
+constexpr auto words_for(WorkerStore) {
+  using enum WorkerStore;
+  return std::array{Word{agent, "agent"}, Word{rank0, "rank0"}};
+}
+
+constexpr auto words_for(LogLevel) {
+  using enum LogLevel;
+  return std::array{Word{trace, "trace"}, Word{debug, "debug"}, Word{info, "info"},
+                    Word{warn, "warn"},   Word{error, "error"}, Word{off, "off"}};
+}
+
+}  // namespace ddprun::launcher

@@ -13,16 +13,13 @@
 #include "base/cli/command_line.hpp"
 #include "base/version.hpp"
 
-namespace ddprun {
-
-template <>
-inline constexpr std::array kWords<rdzv::LogLevel>{Word{rdzv::LogLevel::error, "error"},
-                                                   Word{rdzv::LogLevel::warning, "warning"},
-                                                   Word{rdzv::LogLevel::info, "info"}};
-
-}  // namespace ddprun
-
 namespace ddprun::rdzv {
+
+constexpr auto words_for(LogLevel) {
+  using enum LogLevel;
+  return std::array{Word{error, "error"}, Word{warning, "warning"}, Word{info, "info"}};
+}
+
 namespace {
 
 constexpr const char* kDefaultHost = "127.0.0.1";

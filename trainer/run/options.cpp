@@ -13,30 +13,28 @@
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/program_text.hpp"
 
-namespace ddprun {
-
-using trainer::OptimizerKind;
-using trainer::Precision;
-using trainer::Resume;
-using trainer::ScheduleKind;
-
-template <>
-inline constexpr std::array kWords<OptimizerKind>{Word{OptimizerKind::sgd, "sgd"},
-                                                  Word{OptimizerKind::adamw, "adamw"}};
-template <>
-inline constexpr std::array kWords<ScheduleKind>{Word{ScheduleKind::constant, "constant"},
-                                                 Word{ScheduleKind::step, "step"},
-                                                 Word{ScheduleKind::cosine, "cosine"}};
-template <>
-inline constexpr std::array kWords<Precision>{
-    Word{Precision::fp32, "fp32"}, Word{Precision::bf16, "bf16"}, Word{Precision::fp16, "fp16"}};
-template <>
-inline constexpr std::array kWords<Resume>{
-    Word{Resume::automatic, "auto"}, Word{Resume::strict, "strict"}, Word{Resume::never, "never"}};
-
-}  // namespace ddprun
-
 namespace ddprun::trainer {
+
+constexpr auto words_for(OptimizerKind) {
+  using enum OptimizerKind;
+  return std::array{Word{sgd, "sgd"}, Word{adamw, "adamw"}};
+}
+
+constexpr auto words_for(ScheduleKind) {
+  using enum ScheduleKind;
+  return std::array{Word{constant, "constant"}, Word{step, "step"}, Word{cosine, "cosine"}};
+}
+
+constexpr auto words_for(Precision) {
+  using enum Precision;
+  return std::array{Word{fp32, "fp32"}, Word{bf16, "bf16"}, Word{fp16, "fp16"}};
+}
+
+constexpr auto words_for(Resume) {
+  using enum Resume;
+  return std::array{Word{automatic, "auto"}, Word{strict, "strict"}, Word{never, "never"}};
+}
+
 namespace {
 
 constexpr double kSgdRate = 0.05;

@@ -4,15 +4,17 @@
 #include <string_view>
 #include <vector>
 
+using namespace ddprun;
+
 namespace {
+
 enum class Colour { red, green, unnamed };
+
+constexpr auto words_for(Colour) {
+  return std::array{Word{Colour::green, "grass"}, Word{Colour::red, "blood"}};
 }
 
-template <>
-inline constexpr std::array ddprun::kWords<Colour>{ddprun::Word{Colour::green, "grass"},
-                                                   ddprun::Word{Colour::red, "blood"}};
-
-using namespace ddprun;
+}  // namespace
 
 TEST_CASE("a list of words is taken apart at its bars") {
   CHECK(words_of("a|bc") == std::vector<std::string_view>{"a", "bc"});
