@@ -61,6 +61,7 @@ std::string misplaced_option(std::string_view program, std::string_view name,
     return message + ": put it behind PROGRAM, as in ddprun train " + typed;
   if (program == "train" && owner == "ddprun")
     return message + ": put it before train, as in ddprun " + typed + " train";
+  if (program == "ddprun") return message + " (PROGRAM's own options go after PROGRAM)";
   return message;
 }
 

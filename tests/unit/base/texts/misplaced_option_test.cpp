@@ -13,7 +13,8 @@ TEST_CASE("an option given to the wrong program is answered with the right one")
   CHECK(misplaced_option("train", "standalone", "") ==
         "--standalone is an option of ddprun: put it before train, as in ddprun --standalone "
         "train");
-  CHECK(misplaced_option("ddprun", "listen", "[::]:1") == "--listen is an option of rdzvd");
+  CHECK(misplaced_option("ddprun", "listen", "[::]:1") ==
+        "--listen is an option of rdzvd (PROGRAM's own options go after PROGRAM)");
   CHECK(misplaced_option("rdzvd", "epochs", "") == "--epochs is an option of train");
 }
 
