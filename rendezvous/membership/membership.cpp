@@ -39,20 +39,6 @@ Finished outcome_of(const proto::Leave& leave) {
   return finished;
 }
 
-/// What stands for a failure until its evidence comes.
-proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed) {
-  proto::WorkerFailure failure;
-  failure.local_rank = failed.local_rank;
-  failure.pid = failed.pid;
-  failure.exit = failed.exit;
-  failure.ran_for = failed.ran_for;
-  failure.ended_at = failed.at;
-  failure.error = failed.error;
-  if (!failed.hang.empty())
-    failure.evidence = {proto::EvidenceKind::hang, failed.at, failed.hang, ""};
-  return failure;
-}
-
 }  // namespace
 
 // Rows: forming, running, stopping, finished. Columns: EventKind. docs/agent.md has the same table,

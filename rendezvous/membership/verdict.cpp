@@ -121,6 +121,19 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
   return verdict;
 }
 
+proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed) {
+  proto::WorkerFailure failure;
+  failure.local_rank = failed.local_rank;
+  failure.pid = failed.pid;
+  failure.exit = failed.exit;
+  failure.ran_for = failed.ran_for;
+  failure.ended_at = failed.at;
+  failure.error = failed.error;
+  if (!failed.hang.empty())
+    failure.evidence = {proto::EvidenceKind::hang, failed.at, failed.hang, ""};
+  return failure;
+}
+
 FailedWorker without_lines(FailedWorker worker) {
   worker.failure.last_lines.clear();
   worker.failure.stacks.clear();

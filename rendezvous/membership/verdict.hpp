@@ -28,6 +28,9 @@ namespace ddprun::rdzv {
 proto::Verdict judge(std::vector<proto::FailedWorker> failed,
                      std::vector<proto::Suspect> still_ran = {});
 
+/// What stands for a failure until its evidence comes.
+proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed);
+
 /// Without last lines and stacks: for what is kept or sent of rounds that are over.
 proto::FailedWorker without_lines(proto::FailedWorker worker);
 
