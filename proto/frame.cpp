@@ -37,7 +37,7 @@ std::string encode_hello(const Hello& hello) {
   return nlohmann::json{{"ddprun", hello.kind},
                         {"versions", {hello.version_min, hello.version_max}},
                         {"features", hello.features}}
-      .dump();
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Result<Hello> decode_hello(std::string_view body) {

@@ -154,11 +154,7 @@ void Agent::obey(const ResumeJob& action) {
 
 void Agent::notice(const std::string& line) {
   const std::string text = "ddprun: " + line;
-  if (output_) {
-    output_->say(text);
-  } else {
-    write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
-  }
+  if (!output_ || !output_->say(text)) write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
 }
 
 std::string Agent::status() const {

@@ -38,6 +38,10 @@ struct StartedWorker {
 struct WorkersStarted {
   std::vector<StartedWorker> workers;
 };
+/// The round cannot go on here: a thread that it needs could not be started, say.
+struct CannotGoOn {
+  std::string problem;
+};
 /// A worker has ended, and what the end of its output says where it failed.
 struct WorkerExited {
   int local_rank = 0;
@@ -60,9 +64,9 @@ struct LeftoversSeen {
 /// Time has moved past `NodeMachine::deadline()`.
 struct TimePassed {};
 
-using NodeEvent = std::variant<JobSignal, Prepared, WorkersStarted, WorkerExited, ConditionsSeen,
-                               FoundHang, SuspectsSeen, LeftoversSeen, TimePassed, proto::Round,
-                               proto::RestartPlanned, proto::Stop, proto::Finished>;
+using NodeEvent = std::variant<JobSignal, Prepared, WorkersStarted, CannotGoOn, WorkerExited,
+                               ConditionsSeen, FoundHang, SuspectsSeen, LeftoversSeen, TimePassed,
+                               proto::Round, proto::RestartPlanned, proto::Stop, proto::Finished>;
 
 // Actions
 // -------------------------------------------------------------------------

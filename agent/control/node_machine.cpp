@@ -152,6 +152,11 @@ void NodeMachine::note_started(Context& context) {
 
 // ---- while workers run ----
 
+/// The core stops the round for it.
+void NodeMachine::leave_for_problem(Context& context) {
+  context.act(Send{proto::Leave{0, std::get<CannotGoOn>(context.event).problem}});
+}
+
 void NodeMachine::note_exit(Context& context) {
   const auto& exited = std::get<WorkerExited>(context.event);
   const GroupActions group =

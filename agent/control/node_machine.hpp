@@ -35,6 +35,7 @@ enum class NodeEventKind {
   signal_again,  ///< another one after that
   prepared,
   started,
+  problem,
   exited,
   conditions,
   hang,
@@ -46,7 +47,7 @@ enum class NodeEventKind {
   stop,
   finished,
 };
-inline constexpr int kNodeEventKinds = 14;
+inline constexpr int kNodeEventKinds = 15;
 
 std::string_view to_string(NodeState state);
 std::string_view to_string(NodeEventKind kind);
@@ -117,6 +118,7 @@ class NodeMachine {
   void join(Context& context);
   void keep_place(Context& context);
   void note_started(Context& context);
+  void leave_for_problem(Context& context);
   void note_exit(Context& context);
   void note_conditions(Context& context);
   void report_hang(Context& context);

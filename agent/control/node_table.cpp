@@ -12,9 +12,9 @@ std::string_view to_string(NodeState state) {
 
 std::string_view to_string(NodeEventKind kind) {
   static constexpr std::array<std::string_view, kNodeEventKinds> kNames{
-      "signal", "second signal", "prepared",  "started",  "exited", "conditions",
-      "hang",   "suspects",      "leftovers", "deadline", "round",  "restart planned",
-      "stop",   "finished"};
+      "signal",          "second signal", "prepared", "started",   "problem",  "exited",
+      "conditions",      "hang",          "suspects", "leftovers", "deadline", "round",
+      "restart planned", "stop",          "finished"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -29,6 +29,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response join{&M::join, "join, or leave"};
   constexpr Response keep{&M::keep_place, "keep, or leave"};
   constexpr Response run{&M::note_started, "run"};
+  constexpr Response fail{&M::leave_for_problem, "leave"};
   constexpr Response exit{&M::note_exit, "report a failure, clear after the last"};
   constexpr Response seen{&M::note_conditions, "note"};
   constexpr Response hang{&M::report_hang, "report"};
@@ -48,6 +49,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
       {no, no, kill, clear, kill, clear, no, no, no},                  // signal_again
       {join, no, no, no, keep, keep, no, no, no},                      // prepared
       {no, run, no, no, no, no, no, no, no},                           // started
+      {no, fail, fail, no, no, no, no, no, no},                        // problem
       {no, no, exit, no, exit, no, no, no, no},                        // exited
       {no, no, no, no, seen, no, no, no, no},                          // conditions
       {no, no, hang, no, no, no, no, no, no},                          // hang

@@ -7,6 +7,7 @@
 
 #include "agent/control/agent_loop.hpp"
 #include "agent/control/port_reservation.hpp"
+#include "base/start_thread.hpp"
 #include "machine/cgroups/memory_kills.hpp"
 #include "machine/processes/exec_error.hpp"
 #include "rendezvous/store/port_owner.hpp"
@@ -90,8 +91,10 @@ void Agent::obey(const StartWorkers&) {
   offer_store();
   if (!memory_kills_) count_memory_kills();
   watch_.begin(round.round, round.group, sources);
-  if (!sources.empty()) output_->add(std::move(sources));
+  ErrorCode refused;
+  if (!sources.empty()) refused = output_->add(std::move(sources));
   handle(std::move(started));
+  if (refused) handle(CannotGoOn{"what workers print cannot be read: " + why_no_thread(refused)});
 }
 
 StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sources) {
@@ -129,7 +132,12 @@ void Agent::offer_store() {
         settings.connections_max = std::min(settings.connections_max, open_files_.store_clients);
         settings.reset_on_close = true;  // what is left of the old group must not wait for answers
         listener->fd.reset(handles_->listening->release());
-        handles_->store.emplace(std::move(*listener), std::move(settings));
+        auto store = rdzv::StoreServer::start(std::move(*listener), std::move(settings));
+        if (store) {
+          handles_->store.emplace(std::move(*store));
+        } else {
+          handle(CannotGoOn{"the workers have no store: " + why_no_thread(store.error())});
+        }
       });
   listener_.reset();
 }

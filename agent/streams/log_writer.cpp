@@ -1,9 +1,13 @@
 #include "agent/streams/log_writer.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <utility>
 
 #include "agent/streams/log_limits.hpp"
+#include "base/start_thread.hpp"
 
 namespace ddprun::agent {
 
@@ -117,8 +121,25 @@ void LogWriter::write(std::shared_ptr<ByteOutput> output, LogBuffer bytes, LogOr
     if (origin == LogOrigin::ours) state.queued_own_bytes += left;
     state.queue.push_back(std::move(entry));
   }
-  if (!thread_.joinable()) thread_ = std::thread(run, state_);
+  start();
   state.wake.notify_one();
+}
+
+/// Without a thread what is queued is written here: a slow reader slows the workers then.
+void LogWriter::start() {
+  if (thread_.joinable()) return;
+  auto thread = start_thread("log writer", [state = state_] { run(*state); });
+  if (thread) {
+    thread_ = std::move(*thread);
+    return;
+  }
+  static std::atomic<bool> said = false;  // by any writer
+  if (!said.exchange(true)) {
+    spdlog::warn("{}; what workers print is written without one, and a slow reader slows them",
+                 why_no_thread(thread.error()));
+  }
+  std::unique_lock lock(state_->mutex);
+  write_queue(*state_, lock);
 }
 
 /// True: the entry is done with.
@@ -195,21 +216,26 @@ bool LogWriter::idle() const {
   return state_->queued_bytes == 0;
 }
 
-void LogWriter::run(const std::shared_ptr<State>& state) {
-  pthread_setname_np(pthread_self(), "log writer");
-  std::unique_lock lock(state->mutex);
+void LogWriter::run(State& state) {
+  std::unique_lock lock(state.mutex);
   while (true) {
-    state->wake.wait(lock, [&] { return state->stop || !state->queue.empty(); });
-    if (state->queue.empty()) return;
-    Entry entry = std::move(state->queue.front());
-    state->queue.pop_front();
-    state->at_work = true;
+    state.wake.wait(lock, [&] { return state.stop || !state.queue.empty(); });
+    if (state.queue.empty()) return;
+    write_queue(state, lock);
+  }
+}
+
+void LogWriter::write_queue(State& state, std::unique_lock<std::mutex>& lock) {
+  while (!state.queue.empty()) {
+    Entry entry = std::move(state.queue.front());
+    state.queue.pop_front();
+    state.at_work = true;
     lock.unlock();
-    put_out(*state, entry);
+    put_out(state, entry);
     entry.output.reset();  // may close the file
     lock.lock();
-    state->at_work = false;
-    keep_spare(*state, std::move(entry.bytes));
+    state.at_work = false;
+    keep_spare(state, std::move(entry.bytes));
   }
 }
 

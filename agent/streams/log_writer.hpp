@@ -1,6 +1,6 @@
 // The thread that may wait for a terminal, a file or a reader of ours. A caller with bytes for it
 // never waits: it asks first whether they are wanted, and what can't be taken in time is dropped
-// and counted.
+// and counted. Only where the system refuses the thread they wait themselves.
 #pragma once
 
 #include <chrono>
@@ -125,7 +125,9 @@ class LogWriter {
     bool drops();
     void count_lost(LogOrigin origin, std::size_t bytes);
   };
-  static void run(const std::shared_ptr<State>& state);
+  void start();
+  static void run(State& state);
+  static void write_queue(State& state, std::unique_lock<std::mutex>& lock);
   static void put_out(State& state, Entry& entry);
   static bool put_out_now(State& state, std::unique_lock<std::mutex>& lock, Entry& entry);
   static void keep_spare(State& state, LogBuffer bytes);

@@ -7,6 +7,7 @@
 
 #include "agent/streams/output_stream.hpp"
 #include "agent/streams/terminal_size.hpp"
+#include "base/start_thread.hpp"
 
 namespace ddprun::agent {
 
@@ -61,32 +62,38 @@ WorkerOutput::~WorkerOutput() {
 }
 
 /// Called under the lock.
-void WorkerOutput::start_thread() {
-  if (!thread_.joinable()) thread_ = std::thread(&WorkerOutput::run, this);
+ErrorCode WorkerOutput::start() {
+  if (thread_.joinable()) return {};
+  auto thread = start_thread("log", [this] { run(); });
+  if (!thread) return thread.error();
+  thread_ = std::move(*thread);
+  return {};
 }
 
 void WorkerOutput::wake() const { eventfd_write(wake_.get(), 1); }
 
-void WorkerOutput::add(std::vector<OutputSource> sources) {
+ErrorCode WorkerOutput::add(std::vector<OutputSource> sources) {
   {
     const std::lock_guard lock(mutex_);
+    if (const ErrorCode refused = start()) return refused;
     open_ += sources.size();
     for (OutputSource& source : sources) {
       next_round_ = std::max(next_round_, source.round + 1);
       new_sources_.push_back(std::move(source));
     }
-    start_thread();
   }
   wake();
+  return {};
 }
 
-void WorkerOutput::say(std::string line) {
+bool WorkerOutput::say(std::string line) {
   {
     const std::lock_guard lock(mutex_);
+    if (start()) return false;
     new_lines_.push_back(std::move(line));
-    start_thread();
   }
   wake();
+  return true;
 }
 
 void WorkerOutput::resize(Steady::time_point deadline) {

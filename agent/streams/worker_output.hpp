@@ -20,6 +20,7 @@
 #include "agent/streams/output_source.hpp"
 #include "agent/streams/stream_tail.hpp"
 #include "agent/streams/terminal_size.hpp"
+#include "base/result.hpp"
 #include "base/unique_handle.hpp"
 #include "proto/membership_messages.hpp"
 
@@ -45,11 +46,12 @@ class WorkerOutput {
   /// False: the system refused a descriptor; then nothing else may be called.
   [[nodiscard]] bool usable() const { return usable_; }
 
-  /// Starts the thread.
-  void add(std::vector<OutputSource> sources);
+  /// Starts the thread. Errors: those of that; the sources are closed then.
+  [[nodiscard]] ErrorCode add(std::vector<OutputSource> sources);
 
-  /// A line of ours on stderr, between the workers' lines.
-  void say(std::string line);
+  /// A line of ours on stderr, between the workers' lines. False: there is no thread that could
+  /// print it.
+  [[nodiscard]] bool say(std::string line);
 
   /// The user's terminal has another size now: the workers' pseudo-terminals follow. Waits until
   /// they have, or the deadline has passed.
@@ -99,7 +101,7 @@ class WorkerOutput {
     std::uint64_t dropped = 0;
   };
 
-  void start_thread();
+  ErrorCode start();
   void wake() const;
   void run();
   bool may_read(const OutputStream& stream);

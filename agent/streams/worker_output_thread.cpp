@@ -2,7 +2,6 @@
 #include "agent/streams/worker_output.hpp"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -34,7 +33,6 @@ constexpr int kTerminalReadBytes = 4095;  // a pseudo-terminal gives no more at 
 }  // namespace
 
 void WorkerOutput::run() {
-  pthread_setname_np(pthread_self(), "log");
   while (true) {
     full_ = false;
     const bool busy = take_events();

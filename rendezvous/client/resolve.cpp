@@ -1,15 +1,11 @@
 #include "rendezvous/client/resolve.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
+#include "base/start_thread.hpp"
 #include "proto/error.hpp"
 
 namespace ddprun::rdzv {
@@ -62,24 +58,16 @@ struct Lookup {
 /// Gives the error where no thread can be started.
 ErrorCode start(const std::shared_ptr<Lookup>& lookup, const std::string& host,
                 std::uint16_t port) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the threads that handle them
-  ErrorCode failure;
-  try {
-    std::thread([lookup, host, port] {
-      Answer answer = ask(host, port, 0);
-      const std::lock_guard lock(lookup->mutex);
-      lookup->answer = std::move(answer);
-      lookup->done = true;
-      lookup->answered.notify_one();
-    }).detach();
-  } catch (const std::system_error& error) {
-    failure = ErrorCode(error.code().value(), boost::system::system_category());
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return failure;
+  auto thread = start_thread("resolver", [lookup, host, port] {
+    Answer answer = ask(host, port, 0);
+    const std::lock_guard lock(lookup->mutex);
+    lookup->answer = std::move(answer);
+    lookup->done = true;
+    lookup->answered.notify_one();
+  });
+  if (!thread) return thread.error();
+  thread->detach();
+  return {};
 }
 
 }  // namespace

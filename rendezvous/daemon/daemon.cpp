@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/describe.hpp"
+#include "base/start_thread.hpp"
 #include "base/unique_handle.hpp"
 #include "base/version.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
@@ -135,13 +136,18 @@ int run_daemon(const DaemonOptions& options) {
   settings.clients_expected = std::min<std::uint64_t>(settings.connections_max, 65'536);
   settings.on_warning = [&](const std::string& line) { log.say(LogLevel::warning, line); };
   {
-    StoreServer server(std::move(*outcome.listener), std::move(settings));
+    auto server = StoreServer::start(std::move(*outcome.listener), std::move(settings));
+    if (!server) {
+      log.lines.push("rdzvd: " + why_no_thread(server.error()));
+      log.lines.flush(STDERR_FILENO);
+      return kExitListen;
+    }
     announce(to_string(bound));
     log.say(LogLevel::info, fmt::format("rdzvd {} listens on {}, pid {}", ddprun::version(),
                                         to_string(bound), getpid()));
-    serve(server, options, log, signals.get());
+    serve(*server, options, log, signals.get());
     log.say(LogLevel::info,
-            fmt::format("stopped by a signal after {} clients", server.counters().clients));
+            fmt::format("stopped by a signal after {} clients", server->counters().clients));
   }
   log.lines.flush(STDERR_FILENO);
   return 0;

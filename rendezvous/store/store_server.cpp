@@ -1,40 +1,21 @@
 #include "rendezvous/store/store_server.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <thread>
 #include <utility>
 
+#include "base/start_thread.hpp"
 #include "rendezvous/store/store_loop.hpp"
 
 namespace ddprun::rdzv {
-namespace {
-
-/// A thread that gets none of the process's signals: those belong to the thread that handles them.
-std::thread start_without_signals(StoreLoop& loop) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread([&loop] {
-    pthread_setname_np(pthread_self(), "store");
-    loop.run();
-  });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
-}  // namespace
 
 class StoreServer::Impl {
  public:
   Impl(StoreListener listener, StoreSettings settings)
       : addr_(std::move(listener.addr)),
         port_(listener.port),
-        loop_(std::move(listener.fd), std::move(settings)),
-        thread_(start_without_signals(loop_)) {}
+        loop_(std::move(listener.fd), std::move(settings)) {}
   ~Impl() {
+    if (!thread_.joinable()) return;
     loop_.stop();
     thread_.join();
   }
@@ -47,8 +28,16 @@ class StoreServer::Impl {
   std::thread thread_;
 };
 
-StoreServer::StoreServer(StoreListener listener, StoreSettings settings)
-    : impl_(std::make_unique<Impl>(std::move(listener), std::move(settings))) {}
+Result<StoreServer> StoreServer::start(StoreListener listener, StoreSettings settings) {
+  auto impl = std::make_unique<Impl>(std::move(listener), std::move(settings));
+  auto thread = start_thread("store", [&loop = impl->loop_] { loop.run(); });
+  if (!thread) return thread.error();
+  impl->thread_ = std::move(*thread);
+  return StoreServer(std::move(impl));
+}
+
+StoreServer::StoreServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StoreServer::StoreServer(StoreServer&&) noexcept = default;
 StoreServer::~StoreServer() = default;
 
 const std::string& StoreServer::addr() const { return impl_->addr_; }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
@@ -24,14 +25,18 @@ struct StoreListener {
 /// lets the kernel choose.
 Result<StoreListener> listen_store(const std::string& host, std::uint16_t port);
 
-/// Serves one store until destroyed. The thread is started by the constructor and joined by the
-/// destructor, which closes every connection; neither waits for a client. Clients that break the
-/// protocol are closed with one log line and hurt nobody else. With
-/// StoreSettings::reset_on_close the port is free at once and no client of this server lingers on
-/// it.
+/// Serves one store until destroyed. Its thread is joined by the destructor, which closes every
+/// connection; neither waits for a client. Clients that break the protocol are closed with one log
+/// line and hurt nobody else. With StoreSettings::reset_on_close the port is free at once and no
+/// client of this server lingers on it.
 class StoreServer {
  public:
-  explicit StoreServer(StoreListener listener, StoreSettings settings = {});
+  /// Errors: the system's, where no thread can be started; the listener is closed then.
+  static Result<StoreServer> start(StoreListener listener, StoreSettings settings = {});
+  /// For those who know exceptions: that of such an error.
+  explicit StoreServer(StoreListener listener, StoreSettings settings = {})
+      : StoreServer(start(std::move(listener), std::move(settings)).value()) {}
+  StoreServer(StoreServer&&) noexcept;
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -43,6 +48,7 @@ class StoreServer {
 
  private:
   class Impl;
+  explicit StoreServer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

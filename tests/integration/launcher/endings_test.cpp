@@ -14,6 +14,7 @@
 
 #include "tests/support/child.hpp"
 #include "tests/support/job.hpp"
+#include "tests/support/no_threads.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace ddprun;
@@ -380,4 +381,37 @@ TEST_CASE("a worker that dies while it is traced has died when its tracer lets i
   CHECK(result.status == 137);
   CHECK(result.err.find("culprit: rank 0") != std::string::npos);
   CHECK(result.err.find("killed by SIGKILL") != std::string::npos);
+}
+
+TEST_CASE("a job that needs no thread runs where none can be started") {
+  test::Job job;
+  const auto result = test::run(test::without_threads(test::Job::command({}, {"print", "trained"})),
+                                job.settings());
+  if (result.status == 99) test::skip("ulimit -s is limited here: " + result.err);
+  CHECK(result.status == 0);
+  CHECK(result.out == "trained\n");
+  CHECK(result.err.empty());
+}
+
+TEST_CASE("a job that needs a thread where none can be started ends with one line that names it") {
+  test::Job job;
+  std::vector<std::string> command;
+  std::string what;
+  SECTION("for what several workers print") {
+    command = test::Job::command({"--nproc-per-node=2"}, {"print", "here", "sleep", "60"});
+    what = "what workers print cannot be read";
+  }
+  SECTION("for the workers' store") {
+    command = {test::program("ddprun"), "--no-python", "/bin/bash", "-c",
+               "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; read -ru 3; sleep 60"};
+    what = "the workers have no store";
+  }
+  const auto result = test::run(test::without_threads(command), job.settings());
+  if (result.status == 99) test::skip("ulimit -s is limited here: " + result.err);
+  CAPTURE(result.err);
+  CHECK(result.status == 69);
+  CHECK(result.err == "ddprun: " + what +
+                          ": no thread can be started: Resource temporarily unavailable; raise the "
+                          "limit of processes (ulimit -u, pids.max)\n");
+  CHECK(test::processes_with(job.mark_entry()).empty());
 }

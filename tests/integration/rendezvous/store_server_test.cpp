@@ -19,6 +19,7 @@
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/served.hpp"
 #include "tests/support/hex.hpp"
+#include "tests/support/no_threads.hpp"
 
 using namespace ddprun::rdzv;
 using namespace ddprun::test;
@@ -332,6 +333,14 @@ TEST_CASE("destroying the server closes its clients and frees the port") {
 TEST_CASE("an unused server can be made and destroyed at once") {
   for (int i = 0; i < 200; ++i) StoreServer server(listener());
   SUCCEED();
+}
+
+TEST_CASE("a server whose thread the system refuses is an error and frees its port") {
+  const ddprun::test::NoThreads none;
+  StoreListener made = listener();
+  const std::uint16_t port = made.port;
+  CHECK(StoreServer::start(std::move(made)).error().value() == EAGAIN);
+  CHECK(listen_store("127.0.0.1", port).has_value());
 }
 
 TEST_CASE("clients that came before the server are served when it starts") {

@@ -57,10 +57,19 @@ class Job {
         if (node.machine.waits_for_leftovers()) node.on(agent::LeftoversSeen{node.left});
         break;
       case 10:
-        if (random_() % 4 == 0)
-          hang();
-        else
-          node.on(agent::SuspectsSeen{});
+        switch (random_() % 24) {
+          case 0:
+            node.on(agent::CannotGoOn{"no thread"});
+            break;
+          case 1:
+          case 2:
+          case 3:
+          case 4:
+            hang();
+            break;
+          default:
+            node.on(agent::SuspectsSeen{});
+        }
         break;
       default:
         pass(std::chrono::milliseconds(random_() % 3000));

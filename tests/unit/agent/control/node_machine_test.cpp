@@ -209,6 +209,20 @@ TEST_CASE("a worker that cannot be started is a failure and the others are stopp
   CHECK(node.took().back() == "report the round");
 }
 
+TEST_CASE("a round that cannot go on here is left, and stopped as any other") {
+  ScriptedNode node(2);
+  node.round();
+  node.took();
+  node.on(agent::CannotGoOn{"the workers have no store"});
+  CHECK(node.took() == Did{"send leave: the workers have no store"});
+  node.stop(true);
+  CHECK(node.took() == Did{"stop watching", "end within 20 s", "stop workers by SIGTERM"});
+  node.exits(0, node.kTerminated);
+  node.exits(1, node.kTerminated);
+  CHECK(node.took() == Did{"look for leftovers", "report the round"});
+  CHECK(node.machine.state() == NodeState::ending);
+}
+
 TEST_CASE("what succeeded workers leave gets the grace period and is killed after it") {
   ScriptedNode node(1);
   node.left = true;

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <string>
 
+#include "tests/support/no_threads.hpp"
+
 using namespace ddprun;
 using namespace ddprun::agent;
 using namespace std::chrono_literals;
@@ -105,6 +107,18 @@ class Sink final : public ByteOutput {
 };
 
 }  // namespace
+
+TEST_CASE("where the system refuses the thread, the caller writes everything itself") {
+  const test::NoThreads none;
+  LogWriter writer({.queue_bytes_max = 100});
+  const auto gate = std::make_shared<Gate>(true, 7);  // wants to be waited for
+  writer.write(gate, bytes(1000, 'a'));
+  writer.write(gate, bytes(50, 'b'));
+  CHECK(writer.idle());
+  CHECK(gate->text() == std::string(1000, 'a') + std::string(50, 'b'));
+  CHECK(writer.finish(in(0ms)));
+  CHECK(writer.dropped_bytes() == 0);
+}
 
 TEST_CASE("a stuck console loses output beyond its queue, counted and reported") {
   const auto gate = std::make_shared<Gate>(false);

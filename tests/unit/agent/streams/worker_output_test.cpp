@@ -14,6 +14,7 @@
 
 #include "agent/streams/stream_pair.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/no_threads.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun::agent;
@@ -44,7 +45,7 @@ struct Workplace {
     source.file = LogFile::open(path(rank), {}).value();
     std::vector<OutputSource> sources;
     sources.push_back(std::move(source));
-    output.add(std::move(sources));
+    REQUIRE_FALSE(output.add(std::move(sources)));
     return std::move(pair.workers);
   }
   [[nodiscard]] std::string path(int rank) const {
@@ -80,6 +81,20 @@ void write_all(int fd, std::string_view text) {
 }
 
 }  // namespace
+
+TEST_CASE("without a thread that could read them streams are refused and nothing is waited for") {
+  const ddprun::test::NoThreads none;
+  Workplace work(LogPolicy::drop);
+  StreamPair pair = make_pipe().value();
+  std::vector<OutputSource> sources(1);
+  sources[0].fd = std::move(pair.ours);
+  CHECK(work.output.add(std::move(sources)).value() == EAGAIN);
+  CHECK_FALSE(work.output.say("a line"));
+  const auto begin = std::chrono::steady_clock::now();
+  work.output.drain(within(10s));
+  work.output.flush(within(10s));
+  CHECK(std::chrono::steady_clock::now() - begin < 9s);
+}
 
 TEST_CASE("lines of many workers come whole to the console and to their files") {
   Workplace work(LogPolicy::drop);
@@ -193,7 +208,7 @@ TEST_CASE("workers that wait for one reader have their turns") {
 
 TEST_CASE("ddprun's own lines stand between the workers' lines") {
   Workplace work(LogPolicy::drop);
-  work.output.say("ddprun: here");
+  CHECK(work.output.say("ddprun: here"));
   work.output.flush(within(10s));
   std::string text(100, '\0');
   const ssize_t n = ::read(work.err.ours.get(), text.data(), text.size());
