@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -243,62 +242,9 @@ Result<void> StoreClient::wait(std::span<const std::string> keys, Clock::time_po
   return impl_->receive_stop_waiting(deadline);
 }
 
-Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
-                                             std::string_view desired, Clock::time_point deadline) {
-  if (!within_limits(key) || !value_within_limits(expected) || !value_within_limits(desired)) {
-    return make_error_code(Errc::too_large);
-  }
-  impl_->request().compare_set(key, expected, desired);
-  return impl_->ask_bytes(deadline);
-}
-
-Result<bool> StoreClient::erase(std::string_view key, Clock::time_point deadline) {
-  if (!within_limits(key)) return failed(make_error_code(Errc::too_large));
-  impl_->request().delete_key(key);
-  const auto deleted = impl_->ask_number<std::int64_t>(deadline);
-  if (!deleted) return failed(deleted.error());
-  return *deleted != 0;
-}
-
 Result<std::int64_t> StoreClient::key_count(Clock::time_point deadline) {
   impl_->request().key_count();
   return impl_->ask_number<std::int64_t>(deadline);
-}
-
-Result<void> StoreClient::append(std::string_view key, std::string_view bytes,
-                                 Clock::time_point deadline) {
-  if (!within_limits(key) || !value_within_limits(bytes)) return make_error_code(Errc::too_large);
-  impl_->request().append(key, bytes);
-  return impl_->send(deadline);
-}
-
-Result<std::vector<std::string>> StoreClient::multi_get(std::span<const std::string> keys,
-                                                        Clock::time_point deadline) {
-  if (const auto waited = wait(keys, deadline); !waited) return waited.error();
-  impl_->request().multi_get(keys);
-  if (const auto sent = impl_->send(deadline); !sent) return sent.error();
-  std::vector<std::string> values;
-  values.reserve(keys.size());
-  while (values.size() < keys.size()) {
-    Result<std::string> value = impl_->receive_bytes(deadline);
-    if (!value) return value.error();
-    values.push_back(std::move(*value));
-  }
-  return values;
-}
-
-Result<void> StoreClient::multi_set(std::span<const std::pair<std::string, std::string>> pairs,
-                                    Clock::time_point deadline) {
-  std::uint64_t bytes = 0;
-  for (const auto& [key, value] : pairs) {
-    if (!within_limits(key) || !value_within_limits(value)) return make_error_code(Errc::too_large);
-    bytes += key.size() + value.size() + 17;  // two lengths and the prefix
-  }
-  if (pairs.size() > Limits{}.list_elements_max || bytes + 9 > Limits{}.request_bytes_max) {
-    return make_error_code(Errc::too_large);
-  }
-  impl_->request().multi_set(pairs);
-  return impl_->send(deadline);
 }
 
 }  // namespace ddprun::rdzv

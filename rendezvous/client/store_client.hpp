@@ -8,8 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "base/result.hpp"
 
@@ -24,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 /// Errors: proto::Errc::timed_out (the deadline passed), peer_closed (also: the store did not like
 /// the request, such as `add` on a value that is not a number), malformed, too_large (over the
 /// store's limits; nothing was sent), old_dialect, or the system's. After too_large, and after
-/// timed_out of `wait`, `get` and `multi_get` while they waited, the connection stays usable; after
+/// timed_out of `wait` and `get` while they waited, the connection stays usable; after
 /// any other error it is out of step and closed, and all calls give peer_closed.
 class StoreClient {
  public:
@@ -51,20 +49,8 @@ class StoreClient {
   /// store that has not confirmed that 2 s after the deadline is given up, and the connection
   /// closed.
   Result<void> wait(std::span<const std::string> keys, Clock::time_point deadline);
-  /// Stores `desired` if the value is `expected`, or if there is none and `expected` is empty.
-  /// Returns the value after that; `expected` if there is none.
-  Result<std::string> compare_set(std::string_view key, std::string_view expected,
-                                  std::string_view desired, Clock::time_point deadline);
-  /// True if the key was there.
-  Result<bool> erase(std::string_view key, Clock::time_point deadline);
   /// Keys in the store, those of others included.
   Result<std::int64_t> key_count(Clock::time_point deadline);
-  Result<void> append(std::string_view key, std::string_view bytes, Clock::time_point deadline);
-  /// Waits for all keys, then reads them in one request; as `wait` on timed_out.
-  Result<std::vector<std::string>> multi_get(std::span<const std::string> keys,
-                                             Clock::time_point deadline);
-  Result<void> multi_set(std::span<const std::pair<std::string, std::string>> pairs,
-                         Clock::time_point deadline);
 
  private:
   class Impl;
