@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
-#include <iterator>
 #include <optional>
 
 namespace ddprun::machine {
@@ -94,13 +93,6 @@ Placed<CpuSet> parse_cpus(std::string_view text) {
     if (named[i]) cpus.push_back(static_cast<int>(i));
   }
   return cpus;
-}
-
-CpuSet common_cpus(const CpuSet& left, const CpuSet& right) {
-  CpuSet both;
-  std::set_intersection(left.begin(), left.end(), right.begin(), right.end(),
-                        std::back_inserter(both));
-  return both;
 }
 
 std::vector<unsigned long> affinity_mask(const CpuSet& cpus) {

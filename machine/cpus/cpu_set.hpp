@@ -23,9 +23,6 @@ std::string format_cpus(const CpuSet& cpus);
 /// empty text names no CPU and is an error.
 Placed<CpuSet> parse_cpus(std::string_view text);
 
-/// Those in both.
-CpuSet common_cpus(const CpuSet& left, const CpuSet& right);
-
 /// The kernel's form for sched_setaffinity: bit n is CPU n, as many words as the highest needs.
 std::vector<unsigned long> affinity_mask(const CpuSet& cpus);
 

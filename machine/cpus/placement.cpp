@@ -3,22 +3,11 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace ddprun::machine {
 namespace {
-
-struct NamedBinding {
-  NumaBinding mode;
-  std::string_view name;
-};
-
-constexpr NamedBinding kBindings[] = {
-    {NumaBinding::node, "node"},
-    {NumaBinding::socket, "socket"},
-    {NumaBinding::exclusive, "exclusive"},
-    {NumaBinding::core_complex, "core-complex"},
-};
 
 /// What sits on a NUMA node and wants CPUs: a GPU, or a worker where there are none.
 struct Tenant {
@@ -193,20 +182,6 @@ Tenants worker_tenants(const MachineTopology& topology, int local_workers) {
 }
 
 }  // namespace
-
-std::string_view numa_binding_name(NumaBinding mode) {
-  for (const NamedBinding& binding : kBindings) {
-    if (binding.mode == mode) return binding.name;
-  }
-  return "";
-}
-
-std::optional<NumaBinding> numa_binding_named(std::string_view name) {
-  for (const NamedBinding& binding : kBindings) {
-    if (binding.name == name) return binding.mode;
-  }
-  return std::nullopt;
-}
 
 Placed<std::vector<CpuSet>> place_workers(const MachineTopology& topology, NumaBinding mode,
                                           int local_workers, const std::vector<std::string>& gpus) {

@@ -1,9 +1,7 @@
 // On which CPUs each worker runs: torchrun's --numa-binding, and what we do without GPUs. Pure.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "machine/cpus/cpu_set.hpp"
@@ -19,10 +17,6 @@ enum class NumaBinding {
   exclusive,     ///< its share of the node's physical cores, which no other GPU gets
   core_complex,  ///< those that share one last-level cache, another one for each GPU
 };
-
-/// torchrun's spelling: `node`, `socket`, `exclusive`, `core-complex`.
-std::string_view numa_binding_name(NumaBinding mode);
-std::optional<NumaBinding> numa_binding_named(std::string_view name);
 
 /// One set of CPUs, never empty, for each local rank.
 ///

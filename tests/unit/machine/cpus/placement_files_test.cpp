@@ -1,4 +1,5 @@
 // What is read from sysfs and from cgroups, in trees of files made for each case.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -216,7 +217,8 @@ TEST_CASE("garbage in sysfs gives a topology that workers can be placed on") {
       const auto sets = place_workers(topology, mode, 1, {"0000:01:00.0"});
       if (sets) {
         CHECK_FALSE(sets->front().empty());
-        CHECK(common_cpus(sets->front(), kEight) == sets->front());
+        CHECK(std::includes(kEight.begin(), kEight.end(), sets->front().begin(),
+                            sets->front().end()));
       } else {
         CHECK_FALSE(sets.error().message.empty());
       }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <iterator>
 #include <random>
 
 #include "machine/cpus/usable_cpus.hpp"
@@ -11,6 +12,13 @@ using namespace ddprun::machine;
 using Catch::Matchers::Contains;
 
 namespace {
+
+CpuSet common_cpus(const CpuSet& left, const CpuSet& right) {
+  CpuSet both;
+  std::set_intersection(left.begin(), left.end(), right.begin(), right.end(),
+                        std::back_inserter(both));
+  return both;
+}
 
 CpuSet cpus(std::string_view text) { return parse_cpus(text).value(); }
 
@@ -142,15 +150,6 @@ TEST_CASE("this thread may run somewhere") {
   REQUIRE(allowed.has_value());
   CHECK_FALSE(allowed->empty());
   CHECK(std::is_sorted(allowed->begin(), allowed->end()));
-}
-
-TEST_CASE("binding modes have torchrun's names") {
-  for (const auto mode :
-       {NumaBinding::node, NumaBinding::socket, NumaBinding::exclusive, NumaBinding::core_complex})
-    CHECK(numa_binding_named(numa_binding_name(mode)) == mode);
-  CHECK(numa_binding_named("core-complex") == NumaBinding::core_complex);
-  CHECK_FALSE(numa_binding_named("core_complex"));
-  CHECK_FALSE(numa_binding_named(""));
 }
 
 TEST_CASE("node gives the whole NUMA node of the GPU") {
