@@ -1,7 +1,6 @@
 #include "agent/workers/worker_starter.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 #include "launcher/report/report_json.hpp"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/describe.hpp"

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "proto/error.hpp"
 #include "rendezvous/client/resolve.hpp"
 #include "rendezvous/store/port_owner.hpp"
 

@@ -15,8 +15,6 @@
 #include <cstring>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace ddprun::rdzv {
 namespace {
 

@@ -1,6 +1,5 @@
 #include "rendezvous/store/port_owner.hpp"
 
-#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <filesystem>

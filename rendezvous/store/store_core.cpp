@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <optional>
-#include <system_error>
 
 #include "rendezvous/store/decimal.hpp"
 

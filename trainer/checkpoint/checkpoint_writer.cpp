@@ -1,7 +1,5 @@
 #include "trainer/checkpoint/checkpoint_writer.hpp"
 
-#include <fmt/format.h>
-
 #include <condition_variable>
 #include <ctime>
 #include <exception>

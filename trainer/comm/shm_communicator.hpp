@@ -2,7 +2,6 @@
 // summed where they are.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "trainer/comm/make_communicator.hpp"

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstring>
 #include <map>
-#include <new>
 #include <sstream>
 
 #include "proto/error.hpp"

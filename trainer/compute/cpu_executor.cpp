@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "trainer/compute/buffer.hpp"
 #include "trainer/compute/host_loops.hpp"

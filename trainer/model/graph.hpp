@@ -2,7 +2,6 @@
 // arithmetic, no device.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>

@@ -1,7 +1,5 @@
 #include "trainer/model/layout.hpp"
 
-#include <algorithm>
-
 namespace ddprun::trainer {
 namespace {
 

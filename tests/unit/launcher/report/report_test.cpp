@@ -8,7 +8,6 @@
 
 #include "base/exit_codes.hpp"
 #include "launcher/report/report_json.hpp"
-#include "launcher/report/screen_text.hpp"
 #include "tests/unit/launcher/report/failed_job.hpp"
 
 using namespace ddprun;

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "trainer/compute/host_loops.hpp"
 #include "trainer/compute/philox.hpp"
 
 namespace ddprun::trainer {
