@@ -10,7 +10,8 @@
 namespace ddprun {
 
 /// A thread with this name (15 characters) that gets none of the process's signals: these belong to
-/// those who handle them. Errors: the system's, where a limit of processes or memory forbids it.
+/// the threads that handle them. Errors: the system's, where a limit of processes or memory forbids
+/// it.
 Result<std::thread> start_thread(const char* name, std::function<void()> body);
 
 /// Why it was refused, and what to do: for a line to the user.

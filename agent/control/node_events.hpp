@@ -38,11 +38,11 @@ struct StartedWorker {
 struct WorkersStarted {
   std::vector<StartedWorker> workers;
 };
-/// The round cannot go on here: a thread that it needs could not be started, say.
+/// The round cannot go on here: for example, a thread that it needs could not be started.
 struct CannotGoOn {
   std::string problem;
 };
-/// A worker has ended, and what the end of its output says where it failed.
+/// A worker has ended; where it failed, also what the end of its output tells.
 struct WorkerExited {
   int local_rank = 0;
   ExitStatus exit;

@@ -89,7 +89,7 @@ void NodeMachine::group_deadline(Context& context) {
   follow(context, group);
 }
 
-/// Somebody waits for the job to end: says how long that may still take.
+/// The user waits for the job to end, and is told how long that may still take.
 void NodeMachine::count_down(Context& context) {
   NodeRound& round = *round_;
   round.countdown_at.reset();

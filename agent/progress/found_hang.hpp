@@ -1,4 +1,4 @@
-// A worker that hangs, as those who watch for it report it.
+// A worker that hangs, as the watches report it.
 #pragma once
 
 #include <chrono>

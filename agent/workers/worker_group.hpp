@@ -14,7 +14,7 @@ namespace ddprun::agent {
 
 using Clock = std::chrono::steady_clock;
 
-/// What follows for the one who runs the group, in order.
+/// What follows for the owner of the group, in order.
 struct GroupActions {
   int signal = 0;         ///< send this to every live worker's process group; 0: nothing
   bool failed = false;    ///< tell the membership core: the worker failed by itself

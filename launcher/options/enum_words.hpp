@@ -15,6 +15,11 @@ constexpr auto words_for(LogPolicy) {
   return std::array{Word{drop, "drop"}, Word{block, "block"}};
 }
 
+constexpr auto words_for(StdinMode) {
+  using enum StdinMode;
+  return std::array{Word{rank0, "rank0"}, Word{all, "all"}, Word{none, "none"}};
+}
+
 }  // namespace ddprun::agent
 
 namespace ddprun::machine {
@@ -43,11 +48,6 @@ constexpr auto words_for(GpuVisibility) {
 constexpr auto words_for(OutputMode) {
   using enum OutputMode;
   return std::array{Word{prefix, "prefix"}, Word{raw, "raw"}, Word{pty, "pty"}, Word{pipe, "pipe"}};
-}
-
-constexpr auto words_for(StdinMode) {
-  using enum StdinMode;
-  return std::array{Word{rank0, "rank0"}, Word{all, "all"}, Word{none, "none"}};
 }
 
 constexpr auto words_for(ColourMode) {

@@ -33,7 +33,7 @@ class StoreServer {
  public:
   /// Errors: the system's, where no thread can be started; the listener is closed then.
   static Result<StoreServer> start(StoreListener listener, StoreSettings settings = {});
-  /// For those who know exceptions: that of such an error.
+  /// The same; throws such an error.
   explicit StoreServer(StoreListener listener, StoreSettings settings = {})
       : StoreServer(start(std::move(listener), std::move(settings)).value()) {}
   StoreServer(StoreServer&&) noexcept;

@@ -340,7 +340,7 @@ TEST_CASE("an unused server can be made and destroyed at once") {
   SUCCEED();
 }
 
-TEST_CASE("a server whose thread the system refuses is an error and frees its port") {
+TEST_CASE("a server for which no thread can be started is an error and frees its port") {
   const ddprun::test::NoThreads none;
   StoreListener made = listener();
   const std::uint16_t port = made.port;
