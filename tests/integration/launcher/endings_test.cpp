@@ -403,7 +403,7 @@ TEST_CASE("a job that needs a thread where none can be started ends with one lin
   }
   SECTION("for the workers' store") {
     command = {test::program("ddprun"), "--no-python", "/bin/bash", "-c",
-               "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; read -ru 3; sleep 60"};
+               "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; read -ru 3 2> /dev/null; sleep 60"};
     what = "the workers have no store";
   }
   const auto result = test::run(test::without_threads(command), job.settings());
