@@ -148,7 +148,7 @@ class Job {
     ours_.push_back(warden_);
     for (const pid_t child : children_of(warden_)) {
       ours_.push_back(child);
-      if (name_of(child) == "ddprun") agent_ = child;
+      if (name_of(child) == "ddp-agent") agent_ = child;
     }
   }
 
