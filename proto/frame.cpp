@@ -10,7 +10,7 @@
 namespace ddprun::proto {
 
 std::string encode_frame(std::string_view body) {
-  DDPRUN_ASSERT(body.size() <= kFrameBytesMax, "frames are kept below the limit by who makes them");
+  DDPRUN_ASSERT(body.size() <= kFrameBytesMax, "callers keep frames below the limit");
   const auto length = static_cast<std::uint32_t>(body.size());
   std::string frame;
   frame.reserve(kFrameHeaderBytes + body.size());

@@ -24,7 +24,7 @@ enum class EvidenceKind {
   not_started,     ///< the kernel would not execute it
   memory_kill,     ///< the kernel killed it for memory
   fatal_signal,    ///< a signal that only its own fault raises: SIGSEGV, SIGABRT, ...
-  hang,            ///< it made no progress while those who wait for it were further
+  hang,            ///< it made no progress while those that wait for it were further
   error_file,      ///< it left an error file
   exception_line,  ///< it wrote of an exception or a crash to its stderr or output
   own_exit,        ///< it ended by itself, other than by exit 0
@@ -170,7 +170,7 @@ struct Suspect {
   int rank = -1;
   RunningWorker worker;
 };
-/// Who failed a round, after all that is known of it.
+/// Which worker failed a round, after all that is known of it.
 struct Verdict {
   FailedWorker culprit;
   std::vector<FailedWorker> victims;  ///< those that failed because of it, by rank

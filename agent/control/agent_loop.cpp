@@ -181,7 +181,7 @@ void run_agent(const AgentConfig& config, const machine::UserState& user, warden
   const int socket = link.socket();
   Agent agent(config, user, std::move(link));
   const AgentResult& result = agent.run();
-  // From here on there is nothing to clean up, and nobody who listens to the signal of before.
+  // From here on there is nothing to clean up, and no thread listens to the earlier signal.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   char nothing = 0;
   if (recv(socket, &nothing, 1, MSG_PEEK | MSG_DONTWAIT) == 0) _exit(128 + SIGKILL);

@@ -24,7 +24,8 @@ Result<std::uint16_t> reserve_port(const std::string& host) {
   const UniqueFd client(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   // To our own backlog: connected at once, or not at all.
   if (!client || connect(client.get(), any, length) != 0) return last_socket_error();
-  // Who closes first keeps the port in TIME_WAIT: our end, by the destructor, before the client's.
+  // The side that closes first keeps the port in TIME_WAIT: our end, by the destructor, before the
+  // client's.
   UniqueFd accepted(accept4(listener->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!accepted) return last_socket_error();
   accepted.reset();

@@ -125,7 +125,7 @@ TEST_CASE("py-spy reads the stacks of a Python worker and its failure is reporte
              Contains("from /proc") && Contains("(py-spy: Error: Permission denied)"));
 }
 
-TEST_CASE("who moves and who wrote no page and who asked not to be watched are not judged") {
+TEST_CASE("a worker that moves, wrote no page, or asked not to be watched is not judged") {
   const auto [job, report] = run_watched(
       {"--nproc-per-node=3", "--progress-timeout=0.6"},
       "case $RANK in "

@@ -24,7 +24,7 @@ WorkerObservation ended(ExitStatus exit, bool stopped_by_us = false) {
 
 }  // namespace
 
-TEST_CASE("who succeeded or did as it was told has no evidence against it") {
+TEST_CASE("a worker that succeeded or obeyed has no evidence against it") {
   CHECK_FALSE(evidence_of(ended({false, 0, false})).has_value());
   CHECK_FALSE(evidence_of(ended({false, 0, false}, true)).has_value());
   CHECK_FALSE(evidence_of(ended({true, SIGTERM, false}, true)).has_value());
