@@ -166,7 +166,7 @@ int main(int argc, char** argv) {
     case launcher::Request::completion:
       return print(launcher::completion_script(options->completion_shell));
     case launcher::Request::explain_policy:
-      return print(rdzv::explain(launcher::plan_restarts(*options)));
+      return print(rdzv::explain(options->restart));
     case launcher::Request::run:
     case launcher::Request::dry_run:
     case launcher::Request::dry_run_json:

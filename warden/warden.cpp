@@ -61,7 +61,7 @@ bool contains(const std::vector<int>& signals, int signal) {
 sigset_t watched_signals(const WardenSettings& settings) {
   sigset_t set;
   sigemptyset(&set);
-  for (const auto* signals : {&settings.stop_signals, &settings.forward_signals}) {
+  for (const auto* signals : {&settings.stop.signals, &settings.stop.forward_signals}) {
     for (const int signal : *signals) {
       if (!ignored(signal)) sigaddset(&set, signal);
     }
@@ -77,7 +77,8 @@ void restore_others(const WardenSettings& settings) {
   sigset_t others;
   sigemptyset(&others);
   for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
-    if (!contains(settings.stop_signals, signal) && !contains(settings.forward_signals, signal))
+    if (!contains(settings.stop.signals, signal) &&
+        !contains(settings.stop.forward_signals, signal))
       sigaddset(&others, signal);
   }
   sigprocmask(SIG_UNBLOCK, &others, nullptr);
@@ -91,7 +92,7 @@ class Warden {
         agent_(agent),
         link_(std::move(link)),
         cgroup_(std::move(cgroup)),
-        deadline_(settings.grace_period + settings.kill_timeout + kStuckMargin) {}
+        deadline_(settings.stop.grace_period + settings.stop.kill_timeout + kStuckMargin) {}
 
   int run(const sigset_t& watched) {
     signals_.reset(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -147,7 +148,7 @@ class Warden {
       const int signal = static_cast<int>(one.ssi_signo);
       if (signal == SIGTSTP) pausing_ = true;
       if (signal == SIGCONT) pausing_ = false;
-      if (contains(settings_.stop_signals, signal)) deadline_.stop_requested(Clock::now());
+      if (contains(settings_.stop.signals, signal)) deadline_.stop_requested(Clock::now());
       pass_on(signal, one.ssi_code > 0 ? 0 : static_cast<std::int32_t>(one.ssi_pid));
     }
   }
@@ -236,8 +237,8 @@ class Warden {
         info.si_pid != agent_) {
       return std::nullopt;
     }
-    if (info.si_code == CLD_EXITED) return finish(info.si_status, settings_.kill_timeout, "");
-    return finish(kExitInternal, settings_.kill_timeout,
+    if (info.si_code == CLD_EXITED) return finish(info.si_status, settings_.stop.kill_timeout, "");
+    return finish(kExitInternal, settings_.stop.kill_timeout,
                   agent_name() + " was killed by " + signal_name(info.si_status) +
                       ": all workers are killed");
   }

@@ -3,13 +3,12 @@
 // another one, so that a kill by name leaves one of the two.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "machine/processes/containment_level.hpp"
+#include "machine/processes/stop_settings.hpp"
 #include "warden/warden_link.hpp"
 
 namespace ddprun::warden {
@@ -17,12 +16,9 @@ namespace ddprun::warden {
 struct WardenSettings {
   machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
   bool cgroup_optional = false;  ///< level cgroup: where none can be made, tree will do
-  std::chrono::milliseconds grace_period{30'000};
-  std::chrono::milliseconds kill_timeout{10'000};  ///< for SIGKILL to take effect
-  std::vector<int> stop_signals;  ///< that end the job; the usual others keep their default action
-  std::vector<int> forward_signals;  ///< that only the workers get
-  std::string run_directory;         ///< removed at the end; empty: there is none
-  std::span<char> title_room;        ///< for the agent's title, see process_title.hpp
+  machine::StopSettings stop;
+  std::string run_directory;   ///< removed at the end; empty: there is none
+  std::span<char> title_room;  ///< for the agent's title, see process_title.hpp
 };
 
 /// Forks the agent, in which `agent_main` runs and gives the exit code, and stays as its warden

@@ -27,8 +27,9 @@ constexpr auto kNoticeLimit = 500ms;
 constexpr auto kScreenLimit = 200ms;  // for a change of what the terminal shows
 
 std::vector<int> wanted_signals(const AgentConfig& config) {
-  std::vector<int> signals = config.stop_signals;
-  signals.insert(signals.end(), config.forward_signals.begin(), config.forward_signals.end());
+  std::vector<int> signals = config.stop.signals;
+  signals.insert(signals.end(), config.stop.forward_signals.begin(),
+                 config.stop.forward_signals.end());
   return signals;
 }
 
@@ -109,7 +110,7 @@ void Agent::set_timer() {
 }
 
 void Agent::on_signal(const warden::SignalRecord& record) {
-  const auto& forward = config_.forward_signals;
+  const auto& forward = config_.stop.forward_signals;
   if (record.signal == SIGWINCH && output_)
     output_->resize(Clock::now() + kScreenLimit);  // before the workers look
   if (record.signal == SIGWINCH ||

@@ -29,7 +29,7 @@ bool workers_have_our_output(const AgentConfig& config) {
 
 void Agent::obey(EndJob& action) {
   if (timers_) timers_->remove();
-  link_.ends_within(config_.kill_timeout + 2 * kOutputLimit + kReportLimit);
+  link_.ends_within(config_.stop.kill_timeout + 2 * kOutputLimit + kReportLimit);
   if (handles_) {
     if (machine::has_children() && result_.leftovers.empty()) kill_leftovers(action.kill_limit);
     if (action.round_open) summarize_round();

@@ -23,7 +23,7 @@ constexpr auto kSameWishWithin = 100ms;
 void NodeMachine::ignore(Context&) {}
 
 std::string NodeMachine::grace_period() const {
-  return fmt::format("{} s", static_cast<double>(config_.grace_period.count()) / 1000.0);
+  return fmt::format("{} s", static_cast<double>(config_.stop.grace_period.count()) / 1000.0);
 }
 
 // ---- signals ----
@@ -119,7 +119,8 @@ void NodeMachine::start(Context& context) {
   restart_count_ = round.restart_count;
   store_port_.reset();
   const int workers = static_cast<int>(config_.workers.size());
-  round_.emplace(std::move(round), WorkerGroup(workers, config_.grace_period, config_.kill_timeout),
+  round_.emplace(std::move(round),
+                 WorkerGroup(workers, config_.stop.grace_period, config_.stop.kill_timeout),
                  context.now);
   state_ = NodeState::starting;
   context.act(StartWorkers{});

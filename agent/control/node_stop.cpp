@@ -42,10 +42,10 @@ void NodeMachine::begin_stop(Context& context) {
   round.stopped_at = context.now;
   round.stop_signal = leaving_.value_or(SIGTERM);
   round.kept_back.clear();
-  if (leaving_) round.patience_ends = context.now + config_.grace_period;
+  if (leaving_) round.patience_ends = context.now + config_.stop.grace_period;
   context.act(StopWatching{});
   if (round.stop->final || leaving_) {
-    context.act(EndWithin{config_.grace_period + config_.kill_timeout + kEndMargin});
+    context.act(EndWithin{config_.stop.grace_period + config_.stop.kill_timeout + kEndMargin});
   } else if (config_.master_port == 0) {
     context.act(Prepare{});  // before the old group is gone: the new port cannot be
                              // taken by it, or meet its keys
@@ -68,7 +68,7 @@ void NodeMachine::note_conditions(Context& context) {
 void NodeMachine::follow(Context& context, const GroupActions& group) {
   NodeRound& round = *round_;
   if (group.signal == SIGKILL && !round.kill_deadline)
-    round.kill_deadline = context.now + config_.kill_timeout;
+    round.kill_deadline = context.now + config_.stop.kill_timeout;
   if (group.ended) {
     round.countdown_at.reset();
     report_kept_back(context);
@@ -127,7 +127,7 @@ void NodeMachine::note_leftovers(Context& context) {
     if (round_->patience_ends) {
       patience = *round_->patience_ends - context.now;
     } else if (!round_->stop) {
-      patience = config_.grace_period;
+      patience = config_.stop.grace_period;
     }
     take(context, leftovers.begin(any, patience, context.now));
   } else if (!any) {
@@ -156,7 +156,7 @@ void NodeMachine::take(Context& context, Leftovers::Step step) {
 
 Clock::duration NodeMachine::kill_limit(Clock::time_point now) const {
   const auto until =
-      round_ && round_->kill_deadline ? *round_->kill_deadline : now + config_.kill_timeout;
+      round_ && round_->kill_deadline ? *round_->kill_deadline : now + config_.stop.kill_timeout;
   return std::max<Clock::duration>(until - now, kKillLimitLeast);
 }
 

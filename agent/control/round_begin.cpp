@@ -40,7 +40,7 @@ void Agent::obey(const Prepare&) {
 std::string Agent::prepare_output() {
   if (!open_files_.problem.empty() || output_ || !reads_output(config_)) return open_files_.problem;
   output_.emplace(
-      OutputSettings{.policy = config_.log_policy, .bar_interval = config_.bar_interval});
+      OutputSettings{.policy = config_.logs.policy, .bar_interval = config_.logs.bar_interval});
   if (output_->usable()) return "";
   output_.reset();
   return "there is no descriptor for what workers print: raise the limit of open files";
@@ -122,23 +122,23 @@ void Agent::offer_store() {
   meeting_port_.reset();
   if (!listener_) return;
   handles_->listening.emplace(context_, listener_->fd.release());
-  handles_->listening->async_wait(
-      kReadable, [this, listener = std::make_shared<rdzv::StoreListener>(std::move(*listener_))](
-                     ErrorCode ec) {
-        if (ec) return;
-        rdzv::StoreSettings settings;
-        settings.check_uid = !config_.store_any_uid;
-        settings.allowed_uids.assign(config_.store_uids.begin(), config_.store_uids.end());
-        settings.connections_max = std::min(settings.connections_max, open_files_.store_clients);
-        settings.reset_on_close = true;  // what is left of the old group must not wait for answers
-        listener->fd.reset(handles_->listening->release());
-        auto store = rdzv::StoreServer::start(std::move(*listener), std::move(settings));
-        if (store) {
-          handles_->store.emplace(std::move(*store));
-        } else {
-          handle(CannotGoOn{"the workers have no store: " + why_no_thread(store.error())});
-        }
-      });
+  handles_->listening->async_wait(kReadable, [this,
+                                              listener = std::make_shared<rdzv::StoreListener>(
+                                                  std::move(*listener_))](ErrorCode ec) {
+    if (ec) return;
+    rdzv::StoreSettings settings;
+    settings.check_uid = !config_.store_users.any;
+    settings.allowed_uids.assign(config_.store_users.uids.begin(), config_.store_users.uids.end());
+    settings.connections_max = std::min(settings.connections_max, open_files_.store_clients);
+    settings.reset_on_close = true;  // what is left of the old group must not wait for answers
+    listener->fd.reset(handles_->listening->release());
+    auto store = rdzv::StoreServer::start(std::move(*listener), std::move(settings));
+    if (store) {
+      handles_->store.emplace(std::move(*store));
+    } else {
+      handle(CannotGoOn{"the workers have no store: " + why_no_thread(store.error())});
+    }
+  });
   listener_.reset();
 }
 

@@ -105,7 +105,7 @@ void Agent::obey(const NameStuck& action) {
 }
 
 void Agent::die_with_warden() {
-  kill_everything(config_.kill_timeout);
+  kill_everything(config_.stop.kill_timeout);
   std::error_code ignored;
   if (!config_.run_directory.empty()) std::filesystem::remove_all(config_.run_directory, ignored);
   _exit(128 + SIGKILL);

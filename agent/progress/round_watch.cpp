@@ -26,9 +26,11 @@ RoundWatch::RoundWatch(boost::asio::io_context& context, const AgentConfig& conf
 
 void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
                        std::vector<OutputSource>& sources) {
-  const bool pages = config_.progress_timeout > nanoseconds(0) && !config_.run_directory.empty();
-  const bool output = config_.log_timeout > nanoseconds(0);
-  if (config_.progress_timeout > nanoseconds(0) && !pages && !std::exchange(said_no_folder_, true))
+  const bool pages =
+      config_.watch.progress_timeout > nanoseconds(0) && !config_.run_directory.empty();
+  const bool output = config_.watch.log_timeout > nanoseconds(0);
+  if (config_.watch.progress_timeout > nanoseconds(0) && !pages &&
+      !std::exchange(said_no_folder_, true))
     handlers_.notice("--progress-timeout has no effect: no folder for the pages could be made");
   if (!pages && !output) return;
   stop();
@@ -37,12 +39,12 @@ void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
   const int workers = static_cast<int>(group.workers().size());
   period_ = nanoseconds::max();
   if (pages) {
-    progress_.emplace(workers, config_.progress_timeout);
-    period_ = std::min(period_, look_period(config_.progress_timeout));
+    progress_.emplace(workers, config_.watch.progress_timeout);
+    period_ = std::min(period_, look_period(config_.watch.progress_timeout));
   }
   if (output) {
-    output_.emplace(workers, config_.log_timeout);
-    period_ = std::min(period_, look_period(config_.log_timeout));
+    output_.emplace(workers, config_.watch.log_timeout);
+    period_ = std::min(period_, look_period(config_.watch.log_timeout));
     count_output(sources);
   }
   clock_.emplace(period_, Clock::now());
@@ -121,7 +123,7 @@ void RoundWatch::look_at_output(nanoseconds elapsed) {
     handlers_.notice(fmt::format("rank {} has printed nothing for {} (--log-timeout)",
                                  rank(quiet.local_rank), describe(quiet.quiet_for)));
   }
-  if (config_.restart_on_silence) judge_silence();
+  if (config_.watch.on_silence == OnSilence::restart) judge_silence();
 }
 
 /// Some workers never print, as all but rank 0 of many programs: only the silence of all is a hang.
@@ -176,7 +178,8 @@ void RoundWatch::look_at_pages(nanoseconds elapsed) {
   }
   without_pages_ = any_page ? nanoseconds(0) : without_pages_ + elapsed;
   if (any_page || said_page_problem_) said_without_pages_ = true;  // they know how
-  if (without_pages_ >= config_.progress_timeout && !std::exchange(said_without_pages_, true)) {
+  if (without_pages_ >= config_.watch.progress_timeout &&
+      !std::exchange(said_without_pages_, true)) {
     handlers_.notice(
         "--progress-timeout watches no worker yet: none has written a progress page, the file that "
         "DDPRUN_PROGRESS_FILE names (see ddprun --man)");

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,16 @@ struct RankSet {
              return range.first <= rank && rank <= range.second;
            });
   }
+};
+
+/// What becomes of lines, once they are read.
+struct LogSettings {
+  RankSet shown_ranks;                      ///< global; the others' lines are not shown here
+  std::vector<std::string> stdout_filters;  ///< lines for filtered_stdout.log
+  std::vector<std::string> stderr_filters;
+  LogPolicy policy = LogPolicy::drop;
+  std::chrono::milliseconds bar_interval{10'000};  ///< see OutputSettings; 0: a bar's end only
+  RotationSettings rotation;                       ///< of files that we write
 };
 
 }  // namespace ddprun::agent

@@ -52,14 +52,14 @@ std::uint64_t raise_open_files_limit() {
 }
 
 bool reads_output(const AgentConfig& config) {
-  const bool hidden = !config.shown_ranks.ranges.empty();
+  const bool hidden = !config.logs.shown_ranks.ranges.empty();
   return std::any_of(config.workers.begin(), config.workers.end(), [hidden](const auto& worker) {
     return files_of(worker.standard_output, hidden) + files_of(worker.standard_error, hidden) > 0;
   });
 }
 
 std::uint64_t open_files_needed(const AgentConfig& config) {
-  const bool some_hidden = !config.shown_ranks.ranges.empty();
+  const bool some_hidden = !config.logs.shown_ranks.ranges.empty();
   std::uint64_t files = kAgentFiles;
   for (const WorkerSettings& worker : config.workers) {
     files += 1 + files_of(worker.standard_output, some_hidden) +  // 1: its pidfd

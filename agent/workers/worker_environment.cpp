@@ -82,7 +82,7 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
   };
   if (!has(inherited, env::kNcclAsyncErrorHandling))
     set.emplace_back(env::kNcclAsyncErrorHandling, "1");
-  set.emplace_back(env::kSignalsToHandle, signal_names(config.stop_signals));
+  set.emplace_back(env::kSignalsToHandle, signal_names(config.stop.signals));
   if (worker.omp_threads) set.emplace_back(env::kOmpNumThreads, number(*worker.omp_threads));
   if (config.set_python_unbuffered) set.emplace_back(env::kPythonUnbuffered, "1");
   if (worker.cuda_visible_devices)

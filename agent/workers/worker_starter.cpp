@@ -18,8 +18,8 @@ WorkerStarter::WorkerStarter(const AgentConfig& config, const machine::UserState
     : config_(config),
       user_(user),
       cgroup_(cgroup),
-      stdout_filters_(std::make_shared<const std::vector<std::string>>(config.stdout_filters)),
-      stderr_filters_(std::make_shared<const std::vector<std::string>>(config.stderr_filters)),
+      stdout_filters_(std::make_shared<const std::vector<std::string>>(config.logs.stdout_filters)),
+      stderr_filters_(std::make_shared<const std::vector<std::string>>(config.logs.stderr_filters)),
       one_console_(same_output(STDOUT_FILENO, STDERR_FILENO)),
       null_(open("/dev/null", O_RDWR | O_CLOEXEC)) {
   for (char** entry = environ; *entry != nullptr; ++entry)
@@ -29,7 +29,7 @@ WorkerStarter::WorkerStarter(const AgentConfig& config, const machine::UserState
 /// Global ranks are known only now. Of a stderr that is not shown the verdict still wants the last
 /// lines.
 StreamSettings WorkerStarter::settings_for(StreamSettings settings, int fd, int rank) const {
-  if (!settings.to_console || config_.shown_ranks.has(rank)) return settings;
+  if (!settings.to_console || config_.logs.shown_ranks.has(rank)) return settings;
   settings.to_console = false;
   const bool ours = settings.mode == StreamMode::pty || settings.mode == StreamMode::pipe ||
                     settings.mode == StreamMode::inherit;
@@ -110,7 +110,7 @@ WorkerStarter::WorkerStream WorkerStarter::log_file_stream(int fd, const proto::
 }
 
 std::shared_ptr<LogFile> WorkerStarter::open_file(const std::string& path) const {
-  auto file = LogFile::open(path, config_.rotation);
+  auto file = LogFile::open(path, config_.logs.rotation);
   if (file) return std::move(*file);
   spdlog::warn("no log: {}: {}", path, file.error().message());
   return nullptr;

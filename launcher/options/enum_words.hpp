@@ -20,6 +20,11 @@ constexpr auto words_for(StdinMode) {
   return std::array{Word{rank0, "rank0"}, Word{all, "all"}, Word{none, "none"}};
 }
 
+constexpr auto words_for(OnSilence) {
+  using enum OnSilence;
+  return std::array{Word{report, "report"}, Word{restart, "restart"}};
+}
+
 }  // namespace ddprun::agent
 
 namespace ddprun::machine {
@@ -58,11 +63,6 @@ constexpr auto words_for(ColourMode) {
 constexpr auto words_for(ExitCodeRule) {
   using enum ExitCodeRule;
   return std::array{Word{first, "first"}, Word{one, "one"}};
-}
-
-constexpr auto words_for(OnSilence) {
-  using enum OnSilence;
-  return std::array{Word{report, "report"}, Word{restart, "restart"}};
 }
 
 constexpr auto words_for(Containment) {

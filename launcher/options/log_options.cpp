@@ -163,22 +163,22 @@ Outcome<LogOptions> log_options(const ParsedCommandLine& parsed, const Environme
   if (const std::string ranks = parsed.text("rank-filter"); !ranks.empty()) {
     auto shown = parse_ranks(ranks, parsed.spelling("rank-filter"));
     if (!shown) return shown.error();
-    logs.shown_ranks = std::move(*shown);
+    logs.lines.shown_ranks = std::move(*shown);
     logs.shown_ranks_spelling = parsed.spelling("rank-filter");
   }
   logs.colour = colour_mode(choice<ColourMode>(parsed, "color"), environment);
-  logs.policy = choice<agent::LogPolicy>(parsed, "log-policy");
+  logs.lines.policy = choice<agent::LogPolicy>(parsed, "log-policy");
   if (const std::string size = parsed.text("log-max-size"); !size.empty()) {
     const auto bytes = parse_bytes(size, parsed.spelling("log-max-size"));
     if (!bytes) return bytes.error();
-    logs.rotation.bytes_max = *bytes;
+    logs.lines.rotation.bytes_max = *bytes;
   }
   const auto keep = parsed.integer_up_to("log-keep", kLogKeepMax);
   if (!keep) return keep.error();
-  logs.rotation.keep = *keep;
-  logs.bar_interval = parsed.seconds("bar-interval").value_or(logs.bar_interval);
-  logs.stdout_filters = parse_texts(parsed.text("duplicate-stdout-filters"));
-  logs.stderr_filters = parse_texts(parsed.text("duplicate-stderr-filters"));
+  logs.lines.rotation.keep = *keep;
+  logs.lines.bar_interval = parsed.seconds("bar-interval").value_or(logs.lines.bar_interval);
+  logs.lines.stdout_filters = parse_texts(parsed.text("duplicate-stdout-filters"));
+  logs.lines.stderr_filters = parse_texts(parsed.text("duplicate-stderr-filters"));
   return logs;
 }
 

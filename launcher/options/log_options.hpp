@@ -58,16 +58,11 @@ struct LogOptions {
   StreamMap tee;
   std::optional<std::vector<int>> console_ranks;  ///< local ranks; empty: all
   std::string console_ranks_spelling;             ///< as typed, for messages
-  agent::RankSet shown_ranks;                     ///< global ranks
   std::string shown_ranks_spelling;
   std::string prefix_template;  ///< empty: not given
   bool no_prefix = false;       ///< whole lines, and nothing before them
   ColourMode colour = ColourMode::automatic;
-  agent::LogPolicy policy = agent::LogPolicy::drop;
-  agent::RotationSettings rotation;
-  std::chrono::milliseconds bar_interval{10'000};  ///< 0: a bar's end only
-  std::vector<std::string> stdout_filters;
-  std::vector<std::string> stderr_filters;
+  agent::LogSettings lines;
 };
 
 class ParsedCommandLine;

@@ -131,19 +131,21 @@ Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
   return threads;
 }
 
-Outcome<StoreUsers> store_users(const ParsedCommandLine& parsed) {
-  StoreUsers users;
+agent::StoreUsers store_users(const ParsedCommandLine& parsed) {
+  agent::StoreUsers users;
   const std::string text = parsed.text("store-allow-uid");
   users.any = text == "any";
-  if (!users.any && !text.empty()) users.uids = parse_indexes(text).value_or(std::vector<int>{});
+  if (users.any || text.empty()) return users;
+  const auto uids = parse_indexes(text).value_or(std::vector<int>{});
+  users.uids.assign(uids.begin(), uids.end());
   return users;
 }
 
 /// Everything about signals and how long is waited behind them.
 Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& environment,
                             LaunchOptions& options) {
-  options.grace_period = parsed.seconds("grace-period").value_or(options.grace_period);
-  options.kill_timeout = parsed.seconds("kill-timeout").value_or(options.kill_timeout);
+  options.stop.grace_period = parsed.seconds("grace-period").value_or(options.stop.grace_period);
+  options.stop.kill_timeout = parsed.seconds("kill-timeout").value_or(options.stop.kill_timeout);
   if (!parsed.given("grace-period")) {
     // torchrun's second variable for the same thing.
     if (const auto variable = lookup(environment, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")) {
@@ -152,7 +154,7 @@ Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& 
         return usage_error("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=" + *variable +
                            ": expected a number of seconds, 0 or at least 0.001");
       }
-      options.grace_period = *seconds;
+      options.stop.grace_period = *seconds;
     }
   }
   auto signals =
@@ -167,32 +169,35 @@ Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& 
                        ": no signal is left that could end the job; the usual ones are "
                        "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
   }
-  options.stop_signals = std::move(signals.signals);
+  options.stop.signals = std::move(signals.signals);
   auto forward = parse_signals(parsed.text("forward-signals"), parsed.spelling("forward-signals"));
   options.notes.insert(options.notes.end(), forward.notes.begin(), forward.notes.end());
   for (const int signal : forward.signals) {
-    if (std::find(options.stop_signals.begin(), options.stop_signals.end(), signal) !=
-        options.stop_signals.end()) {
+    if (std::find(options.stop.signals.begin(), options.stop.signals.end(), signal) !=
+        options.stop.signals.end()) {
       return usage_error(
           parsed.spelling("forward-signals") +
           ": a signal cannot both end the job and only be passed on; leave it out of "
           "--signals-to-handle (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)");
     }
   }
-  options.forward_signals = std::move(forward.signals);
+  options.stop.forward_signals = std::move(forward.signals);
   return {};
 }
 
 Outcome<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& options) {
   const auto restarts = parsed.integer_up_to("max-restarts", kMaxRestartsMax);
   if (!restarts) return restarts.error();
-  options.max_restarts = *restarts;
-  options.restart_window = parsed.seconds("restart-window").value_or(options.restart_window);
-  options.restart_delay = parsed.seconds("restart-delay");
-  options.minimum_uptime = parsed.seconds("min-uptime").value_or(options.minimum_uptime);
+  options.restart.max_restarts = *restarts;
+  options.restart.window = parsed.seconds("restart-window").value_or(std::chrono::milliseconds(0));
+  const auto delay = parsed.seconds("restart-delay");
+  options.restart.back_off = delay.value_or(rdzv::kAutoBackOff);
+  if (!delay) options.restart.back_off_max = rdzv::kAutoBackOffMax;
+  options.restart.minimum_uptime =
+      parsed.seconds("min-uptime").value_or(std::chrono::milliseconds(0));
   if (const std::string codes = parsed.text("no-restart-on"); codes != "none") {
-    options.no_restart_codes = parse_indexes(codes).value_or(std::vector<int>{});
-    for (const int code : options.no_restart_codes) {
+    options.restart.no_restart_codes = parse_indexes(codes).value_or(std::vector<int>{});
+    for (const int code : options.restart.no_restart_codes) {
       if (code < 1 || code > kExitCodeMax)
         return usage_error(parsed.spelling("no-restart-on") +
                            ": exit codes of failures are 1 to 255");
@@ -203,10 +208,11 @@ Outcome<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& opti
   if (parsed.given("report") && options.report_file.empty())
     return usage_error(parsed.spelling("report") + ": expected a file");
   if (options.report_file == "-") options.report_file = "/dev/stdout";
-  options.progress_timeout = parsed.seconds("progress-timeout").value_or(options.progress_timeout);
-  options.log_timeout = parsed.seconds("log-timeout").value_or(options.log_timeout);
-  options.on_silence = choice<OnSilence>(parsed, "on-silence");
-  if (options.on_silence == OnSilence::restart && options.log_timeout.count() == 0)
+  options.watch.progress_timeout =
+      parsed.seconds("progress-timeout").value_or(options.watch.progress_timeout);
+  options.watch.log_timeout = parsed.seconds("log-timeout").value_or(options.watch.log_timeout);
+  options.watch.on_silence = choice<OnSilence>(parsed, "on-silence");
+  if (options.watch.on_silence == OnSilence::restart && options.watch.log_timeout.count() == 0)
     return usage_error("--on-silence=restart needs --log-timeout=SECONDS");
   return {};
 }
@@ -241,9 +247,7 @@ Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
 
   options.worker_store = choice<WorkerStore>(parsed, "worker-store");
   options.containment = choice<Containment>(parsed, "contain");
-  auto users = store_users(parsed);
-  if (!users) return users.error();
-  options.store_users = std::move(*users);
+  options.store_users = store_users(parsed);
   return {};
 }
 

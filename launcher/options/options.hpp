@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "agent/job_settings.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/options/log_options.hpp"
 #include "launcher/options/parser.hpp"
 #include "launcher/options/rdzv_conf.hpp"
 #include "machine/cpus/placement.hpp"
+#include "machine/processes/stop_settings.hpp"
+#include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::launcher {
 
@@ -47,6 +50,7 @@ struct GpuSelection {
 
 enum class GpuVisibility { all, own };
 enum class OutputMode { prefix, raw, pty, pipe };
+using agent::OnSilence;
 using agent::StdinMode;
 enum class LogLevel { trace, debug, info, warn, error, off };
 using machine::NumaBinding;
@@ -59,19 +63,10 @@ enum class Containment { automatic, tree, cgroup, pidns };
 /// What a failed job ends with: the culprit's own exit code, or 1.
 enum class ExitCodeRule { first, one };
 
-/// --on-silence: what follows when nothing is printed for --log-timeout.
-enum class OnSilence { report, restart };
-
 /// --omp-threads.
 struct OmpThreads {
   enum class Kind { as_torchrun, automatic, number } kind = Kind::as_torchrun;
   int number = 1;  ///< only for Kind::number
-};
-
-/// Which other users may use the store; our own uid and root always may.
-struct StoreUsers {
-  bool any = false;
-  std::vector<int> uids;
 };
 
 struct LaunchOptions {
@@ -81,16 +76,10 @@ struct LaunchOptions {
   ProcessCount processes;
   OmpThreads omp_threads;
   std::optional<machine::NumaBinding> numa_binding;
-  int max_restarts = 0;
-  std::chrono::milliseconds restart_window{0};             ///< 0: the whole job
-  std::optional<std::chrono::milliseconds> restart_delay;  ///< empty: automatic
-  std::chrono::milliseconds minimum_uptime{0};
-  std::vector<int> no_restart_codes;
+  rdzv::RestartSettings restart;
   ExitCodeRule exit_code_rule = ExitCodeRule::first;
-  std::string report_file;                        ///< empty: not given
-  std::chrono::milliseconds progress_timeout{0};  ///< 0: no worker is watched
-  std::chrono::milliseconds log_timeout{0};       ///< 0: no worker is watched
-  OnSilence on_silence = OnSilence::report;       ///< at its end
+  std::string report_file;  ///< empty: not given
+  agent::WatchSettings watch;
   std::string role = "default";
 
   bool standalone = false;
@@ -103,7 +92,7 @@ struct LaunchOptions {
   RdzvConf rdzv_conf;
   WorkerStore worker_store = WorkerStore::agent;
   Containment containment = Containment::automatic;
-  StoreUsers store_users;
+  agent::StoreUsers store_users;
 
   bool module = false;     ///< PROGRAM is a Python module
   bool no_python = false;  ///< never run PROGRAM under Python
@@ -118,10 +107,7 @@ struct LaunchOptions {
   std::optional<OutputMode> output;  ///< empty: chosen by the number of workers
   StdinMode standard_input = StdinMode::rank0;
   LogOptions logs;
-  std::chrono::milliseconds grace_period{30'000};
-  std::chrono::milliseconds kill_timeout{10'000};
-  std::vector<int> stop_signals;     ///< those that end the job; never empty
-  std::vector<int> forward_signals;  ///< those that only the workers get
+  machine::StopSettings stop;
   LogLevel log_level = LogLevel::warn;
 
   /// Lines to print once on our stderr before anything starts: options without effect, empty

@@ -78,11 +78,11 @@ std::string_view name_of(agent::LogPolicy policy) {
 /// What bounds the logs: how files are rotated, and what happens when output blocks.
 std::string log_limits_text(const agent::AgentConfig& agent) {
   std::string text;
-  if (agent.rotation.bytes_max > 0) {
-    text = fmt::format("a new file after {} bytes, {} older kept; ", agent.rotation.bytes_max,
-                       agent.rotation.keep);
+  if (agent.logs.rotation.bytes_max > 0) {
+    text = fmt::format("a new file after {} bytes, {} older kept; ", agent.logs.rotation.bytes_max,
+                       agent.logs.rotation.keep);
   }
-  return text + (agent.log_policy == agent::LogPolicy::drop
+  return text + (agent.logs.policy == agent::LogPolicy::drop
                      ? "slow reader: output is dropped and counted"
                      : "slow reader: the workers wait");
 }
@@ -90,12 +90,12 @@ std::string log_limits_text(const agent::AgentConfig& agent) {
 /// Which silence ends a round.
 std::string watch_text(const agent::AgentConfig& agent) {
   std::string text;
-  if (agent.progress_timeout.count() > 0)
-    text = fmt::format("no progress for {}", describe(agent.progress_timeout));
-  if (agent.log_timeout.count() > 0) {
-    text +=
-        fmt::format("{}no output{} for {}", text.empty() ? "" : ", or ",
-                    agent.restart_on_silence ? " of any worker" : "", describe(agent.log_timeout));
+  if (agent.watch.progress_timeout.count() > 0)
+    text = fmt::format("no progress for {}", describe(agent.watch.progress_timeout));
+  if (agent.watch.log_timeout.count() > 0) {
+    text += fmt::format("{}no output{} for {}", text.empty() ? "" : ", or ",
+                        agent.watch.on_silence == agent::OnSilence::restart ? " of any worker" : "",
+                        describe(agent.watch.log_timeout));
   }
   return text.empty() ? "detection off (see --progress-timeout)" : text;
 }
@@ -234,8 +234,8 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("store        {}, {}, served by {}\n", agent.master_addr, port,
                       agent.agent_store ? "ddprun" : "the worker of rank 0");
   text += fmt::format("restarts     {}\n", restarts_text(agent.restart));
-  text += fmt::format("grace period {} s\n", seconds(agent.grace_period));
-  text += fmt::format("kill timeout {} s\n", seconds(agent.kill_timeout));
+  text += fmt::format("grace period {} s\n", seconds(agent.stop.grace_period));
+  text += fmt::format("kill timeout {} s\n", seconds(agent.stop.kill_timeout));
   text += fmt::format("containment  {}\n", to_string(agent.containment));
   text += "environment of rank 0, beside what is inherited\n";
   for (const auto& [name, value] : environment) {
@@ -278,13 +278,13 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["stdin"] = name_of(agent.standard_input);
   json["logs"] = {{"wanted", plan.log_folder.wanted},
                   {"base", plan.log_folder.base},
-                  {"policy", name_of(agent.log_policy)},
-                  {"max_size_bytes", agent.rotation.bytes_max},
-                  {"keep", agent.rotation.keep}};
-  json["progress_timeout_seconds"] = seconds(agent.progress_timeout);
+                  {"policy", name_of(agent.logs.policy)},
+                  {"max_size_bytes", agent.logs.rotation.bytes_max},
+                  {"keep", agent.logs.rotation.keep}};
+  json["progress_timeout_seconds"] = seconds(agent.watch.progress_timeout);
   json["file_timers"] = agent.file_timers;
-  json["log_timeout_seconds"] = seconds(agent.log_timeout);
-  json["on_silence"] = agent.restart_on_silence ? "restart" : "report";
+  json["log_timeout_seconds"] = seconds(agent.watch.log_timeout);
+  json["on_silence"] = agent.watch.on_silence == agent::OnSilence::restart ? "restart" : "report";
   json["run_id"] = agent.run_id;
   json["role"] = agent.role;
   json["store"] = {{"master_addr", agent.master_addr},
@@ -294,8 +294,8 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["max_restarts"] = agent.restart.max_restarts;
   json["restart_delay_seconds"] =
       automatic_back_off(agent.restart) ? Json("auto") : Json(seconds(agent.restart.back_off));
-  json["grace_period_seconds"] = seconds(agent.grace_period);
-  json["kill_timeout_seconds"] = seconds(agent.kill_timeout);
+  json["grace_period_seconds"] = seconds(agent.stop.grace_period);
+  json["kill_timeout_seconds"] = seconds(agent.stop.kill_timeout);
   json["containment"] = std::string(to_string(agent.containment));
   json["environment"] = std::move(variables);
   json["notes"] = plan.notes;

@@ -71,9 +71,6 @@ struct Probes {
 /// The real ones; what they point to lives as long as the process.
 Probes machine_probes();
 
-/// When a failed round is tried again.
-rdzv::RestartSettings plan_restarts(const LaunchOptions& options);
-
 /// Decides everything, or says why nothing can be started. Only for Request::run and the dry runs.
 Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& environment,
                               const Probes& probes);

@@ -60,8 +60,7 @@ void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
 Outcome<void> plan_meeting_point(const LaunchOptions& options, const Probes& probes,
                                  LaunchPlan& plan) {
   plan.agent.agent_store = options.worker_store == WorkerStore::agent;
-  plan.agent.store_any_uid = options.store_users.any;
-  plan.agent.store_uids.assign(options.store_users.uids.begin(), options.store_users.uids.end());
+  plan.agent.store_users = options.store_users;
   plan.agent.run_id = options.run_id.value_or("");
   name_meeting_point(options, plan);
   if (options.standalone) make_standalone(options, plan);

@@ -80,7 +80,7 @@ void note_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
   };
   int missing = -1;
   bool any = false;
-  for (const auto& [first, last] : logs.shown_ranks.ranges) {
+  for (const auto& [first, last] : logs.lines.shown_ranks.ranges) {
     any = any || first < workers;
     if (last >= workers && missing < 0) missing = std::max(first, workers);
   }
@@ -102,12 +102,7 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   const auto workers = static_cast<int>(plan.agent.workers.size());
   agent::AgentConfig& agent = plan.agent;
   agent.standard_input = options.standard_input;
-  agent.shown_ranks = logs.shown_ranks;
-  agent.log_policy = logs.policy;
-  agent.bar_interval = logs.bar_interval;
-  agent.rotation = logs.rotation;
-  agent.stdout_filters = logs.stdout_filters;
-  agent.stderr_filters = logs.stderr_filters;
+  agent.logs = logs.lines;
   // torchrun's rule: /dev/null as the folder means no files, and the console stays as it is.
   const bool files = logs.folder != kNullDevice;
   const StreamMap redirects = files ? logs.redirects : StreamMap{};
@@ -127,7 +122,7 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
     const StreamSet redirected = redirects.of(local_rank);
     const StreamSet teed = tee.of(local_rank);
     const bool shown = shown_here(logs, local_rank);
-    const bool capped = logs.rotation.bytes_max > 0;
+    const bool capped = logs.lines.rotation.bytes_max > 0;
     agent::WorkerSettings& worker = agent.workers[static_cast<std::size_t>(local_rank)];
     worker.standard_output =
         stream_settings(redirected.standard_output, teed.standard_output, shown, capped, out);
@@ -141,7 +136,7 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   if (logs.no_prefix) agent.prefix_template.clear();
   agent.colour_stdout = coloured(logs.colour, probes.stdout_is_terminal);
   agent.colour_stderr = coloured(logs.colour, probes.stderr_is_terminal);
-  const bool filters = !logs.stdout_filters.empty() || !logs.stderr_filters.empty();
+  const bool filters = !logs.lines.stdout_filters.empty() || !logs.lines.stderr_filters.empty();
   if (filters && tee.empty()) {
     plan.notes.emplace_back(
         "--duplicate-stdout-filters and --duplicate-stderr-filters see only teed streams: add "

@@ -147,7 +147,7 @@ TEST_CASE("somebody who waits for the end is told how long it may take") {
 
 TEST_CASE("processes that SIGKILL does not end are named while they are waited for") {
   ScriptedNode node(1);
-  node.config.kill_timeout = 30s;
+  node.config.stop.kill_timeout = 30s;
   node.round();
   node.signal(SIGTERM);
   node.stop(true);

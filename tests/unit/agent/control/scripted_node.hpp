@@ -33,8 +33,8 @@ class ScriptedNode {
   /// It has joined; or it has left for its problem.
   explicit ScriptedNode(int workers, std::string why = "") : problem(std::move(why)) {
     config.workers.resize(static_cast<std::size_t>(workers));
-    config.grace_period = 10s;
-    config.kill_timeout = 5s;
+    config.stop.grace_period = 10s;
+    config.stop.kill_timeout = 5s;
     conditions.resize(config.workers.size());
     on(agent::Prepared{1000, problem});
   }

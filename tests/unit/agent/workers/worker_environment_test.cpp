@@ -18,7 +18,7 @@ agent::AgentConfig two_workers() {
   config.role = "trainer";
   config.workers.resize(2);
   config.run_directory = "/tmp/x";
-  config.stop_signals = {SIGTERM, SIGINT};
+  config.stop.signals = {SIGTERM, SIGINT};
   return config;
 }
 

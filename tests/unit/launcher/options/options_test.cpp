@@ -62,8 +62,8 @@ TEST_CASE("without options one worker is started and nothing is restarted") {
   CHECK(options.processes.kind == ProcessCount::Kind::number);
   CHECK(options.processes.number == 1);
   CHECK_FALSE(options.processes.given);
-  CHECK(options.max_restarts == 0);
-  CHECK_FALSE(options.restart_delay.has_value());
+  CHECK(options.restart.max_restarts == 0);
+  CHECK(options.restart.back_off_max == ddprun::rdzv::kAutoBackOffMax);
   CHECK_FALSE(options.standalone);
   CHECK(options.master_addr.empty());
   CHECK_FALSE(options.master_port.has_value());
@@ -78,9 +78,9 @@ TEST_CASE("without options one worker is started and nothing is restarted") {
   CHECK(options.gpu_visibility == GpuVisibility::all);
   CHECK_FALSE(options.output.has_value());
   CHECK(options.standard_input == StdinMode::rank0);
-  CHECK(options.grace_period == std::chrono::seconds(30));
-  CHECK(options.progress_timeout == std::chrono::seconds(0));
-  CHECK(options.log_timeout == std::chrono::seconds(0));
+  CHECK(options.stop.grace_period == std::chrono::seconds(30));
+  CHECK(options.watch.progress_timeout == std::chrono::seconds(0));
+  CHECK(options.watch.log_timeout == std::chrono::seconds(0));
   CHECK(options.log_level == LogLevel::warn);
   CHECK(options.notes.empty());
 }
@@ -94,7 +94,7 @@ TEST_CASE("every option finds its typed field") {
   CHECK(options.processes.given);
   CHECK(options.processes.number == 4);
   CHECK(options.role == "trainer");
-  CHECK(options.max_restarts == 3);
+  CHECK(options.restart.max_restarts == 3);
   CHECK(options.standalone);
   CHECK(options.master_addr == "10.0.0.1");
   CHECK(options.master_port == 2950);
@@ -106,9 +106,9 @@ TEST_CASE("every option finds its typed field") {
   CHECK(options.gpu_visibility == GpuVisibility::own);
   CHECK(options.output == OutputMode::pty);
   CHECK(options.standard_input == StdinMode::none);
-  CHECK(options.grace_period == std::chrono::milliseconds(500));
-  CHECK(options.progress_timeout == std::chrono::minutes(2));
-  CHECK(options.log_timeout == std::chrono::milliseconds(250));
+  CHECK(options.stop.grace_period == std::chrono::milliseconds(500));
+  CHECK(options.watch.progress_timeout == std::chrono::minutes(2));
+  CHECK(options.watch.log_timeout == std::chrono::milliseconds(250));
   CHECK(options.log_level == LogLevel::debug);
   CHECK(accepted_options({"-m", "package.module"}).module);
 }
@@ -133,14 +133,15 @@ TEST_CASE("every choice of an option has its own typed value") {
 }
 
 TEST_CASE("a restart's wait is a time, none, or automatic") {
-  CHECK_FALSE(accepted_options({"--restart-delay=auto", "p"}).restart_delay.has_value());
-  CHECK(accepted_options({"--restart-delay=0", "p"}).restart_delay == std::chrono::seconds(0));
-  CHECK(accepted_options({"--restart-delay=2m", "p"}).restart_delay == std::chrono::minutes(2));
+  CHECK(accepted_options({"--restart-delay=auto", "p"}).restart.back_off_max ==
+        ddprun::rdzv::kAutoBackOffMax);
+  CHECK(accepted_options({"--restart-delay=0", "p"}).restart.back_off == std::chrono::seconds(0));
+  CHECK(accepted_options({"--restart-delay=2m", "p"}).restart.back_off == std::chrono::minutes(2));
 }
 
 TEST_CASE("silence restarts only where it is looked for") {
-  CHECK(accepted_options({"--log-timeout=9", "p"}).on_silence == OnSilence::report);
-  CHECK(accepted_options({"--log-timeout=9", "--on-silence=restart", "p"}).on_silence ==
+  CHECK(accepted_options({"--log-timeout=9", "p"}).watch.on_silence == OnSilence::report);
+  CHECK(accepted_options({"--log-timeout=9", "--on-silence=restart", "p"}).watch.on_silence ==
         OnSilence::restart);
   CHECK_THAT(refused_options({"--on-silence=restart", "p"}), Contains("--log-timeout=SECONDS"));
 }
@@ -224,7 +225,7 @@ TEST_CASE("Paddle's options mean what they mean there, or have no effect") {
                         "--max_restart=3", "--run_mode=collective", "--host=10.0.0.1", "train.py"});
   CHECK(options.notes.empty());
   CHECK(options.run_id == "bert");
-  CHECK(options.max_restarts == 3);
+  CHECK(options.restart.max_restarts == 3);
   CHECK(options.log_level == LogLevel::info);
   CHECK(options.gpus.list == std::vector<int>{0, 1});
   REQUIRE(options.rdzv_endpoint.has_value());
@@ -280,7 +281,7 @@ TEST_CASE("PET variables are defaults for their options") {
                                                                     {"PET_MASTER_PORT", "1234"},
                                                                     {"PET_MODULE", "0"}});
   CHECK(options.processes.number == 3);
-  CHECK(options.max_restarts == 1);
+  CHECK(options.restart.max_restarts == 1);
   CHECK(options.standalone);
   CHECK(options.master_port == 1234);
   CHECK_FALSE(options.module);

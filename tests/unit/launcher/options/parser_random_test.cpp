@@ -124,7 +124,7 @@ TEST_CASE("words after PROGRAM change nothing but the arguments") {
     REQUIRE(after->program == before->program);
     REQUIRE(after->request == before->request);
     REQUIRE(after->notes == before->notes);
-    REQUIRE(after->max_restarts == before->max_restarts);
+    REQUIRE(after->restart.max_restarts == before->restart.max_restarts);
     REQUIRE(after->processes.number == before->processes.number);
     ++compared;
   }

@@ -170,20 +170,21 @@ TEST_CASE("an empty list of signals is refused because then nothing could end th
   CHECK_THAT(torchrun_refusal({"--signals-to-handle=SIGKILL", "p"}), Contains("no signal is left"));
   CHECK_THAT(torchrun_refusal({"--signals-to-handle=FOO", "p"}),
              Contains("--signals-to-handle=FOO: unknown signal FOO; the usual ones are SIGTERM"));
-  CHECK(torchrun_options({"--signals-to-handle=TERM", "p"}).stop_signals ==
+  CHECK(torchrun_options({"--signals-to-handle=TERM", "p"}).stop.signals ==
         std::vector<int>{SIGTERM});
-  CHECK(torchrun_options({"p"}).stop_signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT});
+  CHECK(torchrun_options({"p"}).stop.signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT});
 }
 
 TEST_CASE("the shutdown timeout is the grace period under all of its names") {
-  CHECK(torchrun_options({"--shutdown-timeout=7", "p"}).grace_period == std::chrono::seconds(7));
-  CHECK(torchrun_options({"--shutdown_timeout", "0", "p"}).grace_period.count() == 0);
-  CHECK(torchrun_options({"p"}, {{"PET_SHUTDOWN_TIMEOUT", "8"}}).grace_period ==
+  CHECK(torchrun_options({"--shutdown-timeout=7", "p"}).stop.grace_period ==
+        std::chrono::seconds(7));
+  CHECK(torchrun_options({"--shutdown_timeout", "0", "p"}).stop.grace_period.count() == 0);
+  CHECK(torchrun_options({"p"}, {{"PET_SHUTDOWN_TIMEOUT", "8"}}).stop.grace_period ==
         std::chrono::seconds(8));
-  CHECK(torchrun_options({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "9"}}).grace_period ==
+  CHECK(torchrun_options({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "9"}}).stop.grace_period ==
         std::chrono::seconds(9));
   CHECK(torchrun_options({"--grace-period=1", "p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "9"}})
-            .grace_period == std::chrono::seconds(1));
+            .stop.grace_period == std::chrono::seconds(1));
   CHECK_THAT(torchrun_refusal({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}),
              StartsWith("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=soon"));
 }
@@ -208,14 +209,14 @@ TEST_CASE("every option of torchrun is taken in both spellings with its typed fi
   CHECK(options.logs.redirects.of(5) == StreamSet{true, true});
   CHECK(options.logs.tee.of(0) == StreamSet{true, false});
   CHECK(options.logs.console_ranks == std::vector<int>{0, 2});
-  CHECK(options.logs.stdout_filters == std::vector<std::string>{"a,b"});
-  CHECK(options.logs.stderr_filters == std::vector<std::string>{"c", "d"});
+  CHECK(options.logs.lines.stdout_filters == std::vector<std::string>{"a,b"});
+  CHECK(options.logs.lines.stderr_filters == std::vector<std::string>{"c", "d"});
   CHECK(options.run_path);
   CHECK(options.numa_binding == machine::NumaBinding::core_complex);
   CHECK(options.virtual_local_rank);
   CHECK(options.gpu_visibility == GpuVisibility::own);
   CHECK(options.worker_store == WorkerStore::rank0);
-  CHECK(options.store_users.uids == std::vector<int>{1000, 1001});
+  CHECK(options.store_users.uids == std::vector<unsigned>{1000, 1001});
   CHECK(options.omp_threads.number == 4);
   CHECK(options.notes.empty());
 }

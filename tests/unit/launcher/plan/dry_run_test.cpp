@@ -99,11 +99,11 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
              Contains("log limits   slow reader: output is dropped and counted\n") &&
                  Contains("hangs        detection off (see --progress-timeout)\n") &&
                  Contains("restarts     none\n") && Contains("kill timeout 10 s\n"));
-  plan.agent.rotation = {1'000'000, 3};
-  plan.agent.log_policy = agent::LogPolicy::block;
-  plan.agent.progress_timeout = 60s;
-  plan.agent.log_timeout = 2s;
-  plan.agent.kill_timeout = 500ms;
+  plan.agent.logs.rotation = {1'000'000, 3};
+  plan.agent.logs.policy = agent::LogPolicy::block;
+  plan.agent.watch.progress_timeout = 60s;
+  plan.agent.watch.log_timeout = 2s;
+  plan.agent.stop.kill_timeout = 500ms;
   plan.agent.restart = restarts({"--max-restarts=3"});
   CHECK_THAT(dry_run_text(plan, {}),
              Contains("log limits   a new file after 1000000 bytes, 3 older kept; slow "
@@ -120,7 +120,7 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   CHECK(json["on_silence"] == "report");
   CHECK(json["kill_timeout_seconds"] == 0.5);
   CHECK(json["restart_delay_seconds"] == "auto");
-  plan.agent.restart_on_silence = true;
+  plan.agent.watch.on_silence = agent::OnSilence::restart;
   CHECK_THAT(dry_run_text(plan, {}), Contains(", or no output of any worker for 2.0 s\n"));
   plan.agent.restart = restarts({"--max-restarts=3", "--restart-delay=0"});
   CHECK_THAT(dry_run_text(plan, {}), Contains("restarts     at most 3; never waits\n"));

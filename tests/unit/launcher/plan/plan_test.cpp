@@ -33,7 +33,7 @@ TEST_CASE("the plan holds program, arguments and limits as they were given") {
   CHECK(plan.program.file == "/usr/bin/true");
   CHECK(plan.program.argv == Words{"true", "--own"});
   CHECK(plan.agent.restart.max_restarts == 2);
-  CHECK(plan.agent.grace_period == std::chrono::milliseconds(1500));
+  CHECK(plan.agent.stop.grace_period == std::chrono::milliseconds(1500));
   CHECK(plan.agent.role == "r");
   CHECK(plan.agent.containment == machine::ContainmentLevel::tree);
   CHECK(plan.agent.workers.size() == 1);

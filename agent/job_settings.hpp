@@ -1,0 +1,26 @@
+// What the user chose about hangs and about the store. Plain data, as typed and as the agent takes
+// it.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// What follows when no worker prints anything for the log time-out.
+enum class OnSilence { report, restart };
+
+/// Which silence of a worker counts.
+struct WatchSettings {
+  std::chrono::milliseconds progress_timeout{0};  ///< without progress: a hang; 0: none is
+  std::chrono::milliseconds log_timeout{0};       ///< without output: worth a line; 0: none is
+  OnSilence on_silence = OnSilence::report;
+};
+
+/// Which other users of this machine may use the store; our own and root always may.
+struct StoreUsers {
+  bool any = false;
+  std::vector<unsigned> uids;
+};
+
+}  // namespace ddprun::agent
