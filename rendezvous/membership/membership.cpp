@@ -41,8 +41,7 @@ Finished outcome_of(const proto::Leave& leave) {
 
 }  // namespace
 
-// Rows: forming, running, stopping, finished. Columns: EventKind. docs/agent.md has the same table,
-// and a test compares them.
+// Rows: JobState. Columns: EventKind. A test compares the table with the one in docs/agent.md.
 const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
     {{&Membership::join_forming, "wait, form if complete"},
      {&Membership::ignore, "ignored"},

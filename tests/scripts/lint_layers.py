@@ -56,7 +56,7 @@ ASIO_HEADER = re.compile(r"^(boost/asio|asio)")
 SOCKET_HEADER = re.compile(r"^(sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h|sys/epoll\.h|poll\.h)")
 HEAVY_IN_HEADERS = {"boost/asio.hpp", "nlohmann/json.hpp"}
 MAY_USE_CLI11 = ["base/cli", "rendezvous/daemon", "trainer/run"]
-LINES_MAX = 500
+LINES_MAX = 400
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 

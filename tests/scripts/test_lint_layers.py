@@ -81,10 +81,10 @@ class ForeignHeaders(unittest.TestCase):
 
 
 class Length(unittest.TestCase):
-    def test_a_file_over_500_lines_is_reported(self):
+    def test_a_file_over_400_lines_is_reported(self):
         path = pathlib.PurePosixPath("agent/a.cpp")
-        self.assertEqual(list(lint_layers.findings_in(path, "x\n" * 500)), [])
-        self.assertEqual(len(list(lint_layers.findings_in(path, "x\n" * 501))), 1)
+        self.assertEqual(list(lint_layers.findings_in(path, "x\n" * 400)), [])
+        self.assertEqual(len(list(lint_layers.findings_in(path, "x\n" * 401))), 1)
 
 
 class WholeTree(unittest.TestCase):

@@ -96,96 +96,6 @@ TEST_CASE("a planned restart is announced once, with its delay") {
   CHECK(node.took() == Did{"start workers", "send started"});
 }
 
-TEST_CASE("the first Ctrl-C passes the signal on and a second one kills") {
-  ScriptedNode node(2);
-  node.round();
-  node.took();
-  node.signal(SIGINT);
-  CHECK(node.took() == Did{"notice: SIGINT: stopping the workers; SIGKILL follows after 10 s, or "
-                           "at once with a second SIGINT",
-                           "send leave SIGINT"});
-  node.stop(true);
-  CHECK(node.took() == Did{"stop watching", "end within 20 s", "stop workers by SIGINT"});
-  node.pass(99ms);
-  node.signal(SIGINT);  // of the same wish: the terminal's and a wrapper's
-  CHECK(node.took().empty());
-  node.pass(1ms);
-  SECTION("the same one") {
-    node.signal(SIGINT);
-    CHECK(node.took() == Did{"notice: SIGINT again: killing the workers now", "signal SIGKILL"});
-  }
-  SECTION("another one") {
-    node.signal(SIGTERM);
-    CHECK(node.took() == Did{"notice: SIGTERM: killing the workers now", "signal SIGKILL"});
-  }
-  node.exits(0, node.kKilled);
-  node.exits(1, node.kKilled);
-  CHECK(node.took() == Did{"look for leftovers", "report the round"});
-  CHECK(node.machine.state() == NodeState::ending);
-  node.finished();
-  CHECK(node.took() == Did{"end the job"});
-}
-
-TEST_CASE("somebody who waits for the end is told how long it may take") {
-  ScriptedNode node(2);
-  node.round();
-  node.signal(SIGTERM);
-  node.stop(true);
-  node.exits(1, node.kTerminated);
-  node.took();
-  node.pass(5s);
-  CHECK(node.took() == Did{"notice: waiting for 1 of 2 workers; SIGKILL in 5 s"});
-  node.pass(5s);
-  CHECK(node.took() == Did{"notice: workers still run after the grace period of 10 s: killing them",
-                           "signal SIGKILL"});
-  node.pass(4s);
-  CHECK(node.took().empty());
-  node.pass(1s);  // --kill-timeout: it is given up, and named at the end
-  node.stuck = true;
-  CHECK(node.took() == Did{"look for leftovers", "report the round"});
-}
-
-TEST_CASE("processes that SIGKILL does not end are named while they are waited for") {
-  ScriptedNode node(1);
-  node.config.stop.kill_timeout = 30s;
-  node.round();
-  node.signal(SIGTERM);
-  node.stop(true);
-  node.pass(10s);
-  node.took();
-  node.pass(5s);
-  CHECK(node.took() == Did{"name what is stuck, 25 s left"});
-  node.pass(24s);
-  CHECK(node.took().empty());
-}
-
-TEST_CASE("a signal while a failed round stops ends the job") {
-  ScriptedNode node(2);
-  node.round();
-  node.exits(0, node.kCode3);
-  node.stop();
-  node.took();
-  node.signal(SIGHUP);
-  CHECK(node.took().back() == "send leave SIGHUP");
-  node.exits(1, node.kTerminated);
-  CHECK(node.took() == Did{"look for leftovers", "report the round"});
-  CHECK(node.machine.round()->stop_signal == SIGTERM);  // with which they were stopped
-}
-
-TEST_CASE(
-    "a signal between two rounds ends the job and a round that is on its way starts nothing") {
-  ScriptedNode node(1);
-  node.took();
-  node.signal(SIGTERM);
-  CHECK(node.took() == Did{"send leave SIGTERM"});
-  node.round();
-  CHECK(node.took().empty());
-  node.stop(true);
-  CHECK(node.took() == Did{"send stopped 0"});  // the core waits for it
-  node.finished();
-  CHECK(node.took() == Did{"end the job"});
-}
-
 TEST_CASE("a stop that comes before the workers are known to run takes effect when they do") {
   ScriptedNode node(2);
   node.hold_start = true;
@@ -223,81 +133,6 @@ TEST_CASE("a round that cannot go on here is left, and stopped as any other") {
   CHECK(node.machine.state() == NodeState::ending);
 }
 
-TEST_CASE("what succeeded workers leave gets the grace period and is killed after it") {
-  ScriptedNode node(1);
-  node.left = true;
-  node.round();
-  node.took();
-  node.exits(0, node.kSuccess);
-  CHECK(node.took() == Did{"look for leftovers"});
-  CHECK(node.machine.state() == NodeState::finishing);
-  SECTION("it ends by itself") {
-    node.left = false;
-    node.on(agent::LeftoversSeen{false});
-    CHECK(node.took() == Did{"send done"});
-  }
-  SECTION("it ignores SIGTERM") {
-    node.pass(100ms);
-    CHECK(node.took() == Did{"terminate leftovers, 10 s left"});
-    node.pass(10s);
-    CHECK(node.took() == Did{"kill leftovers within 5 s", "send done"});
-  }
-  SECTION("a signal kills it at once and the job is a success") {
-    node.signal(SIGTERM);
-    CHECK(node.took() == Did{"kill leftovers within 5 s", "send done"});
-    node.finished();
-    CHECK(node.took() == Did{"end the job, its round is open"});
-  }
-  SECTION("a stop of the round is reported when it has ended") {
-    node.stop();
-    CHECK(node.machine.state() == NodeState::clearing);
-    CHECK(node.took() == Did{"stop watching", "prepare", "look for leftovers"});
-    node.left = false;
-    node.on(agent::LeftoversSeen{false});
-    CHECK(node.took() == Did{"report the round", "send join"});
-  }
-  CHECK_FALSE(node.machine.deadline());
-}
-
-TEST_CASE("what a failed round leaves gets a moment only and a user's stop the rest of the grace") {
-  ScriptedNode node(1);
-  node.left = true;
-  node.round();
-  SECTION("failed") {
-    node.exits(0, node.kCode3);
-    node.stop();
-    node.took();
-    node.pass(100ms);
-    CHECK(node.took() == Did{"kill leftovers within 5 s", "report the round", "send join"});
-  }
-  SECTION("stopped by a signal") {
-    node.signal(SIGTERM);
-    node.stop(true);
-    node.pass(4s);
-    node.exits(0, node.kTerminated);
-    node.pass(100ms);
-    CHECK(node.took().back() == "terminate leftovers, 6 s left");
-    SECTION("a second one kills") {
-      node.signal(SIGTERM);
-      CHECK(node.took() == Did{"kill leftovers within 5 s", "report the round"});
-    }
-  }
-}
-
-TEST_CASE("no other round begins beside a process that cannot be killed") {
-  ScriptedNode node(1);
-  node.left = node.stuck = true;
-  node.round();
-  node.exits(0, node.kCode3);
-  node.stop();
-  node.took();
-  node.pass(100ms);
-  CHECK(node.took() == Did{"kill leftovers within 5 s",
-                           "send leave: processes of the last round could not be killed",
-                           "report the round"});
-  CHECK(node.machine.state() == NodeState::ending);
-}
-
 TEST_CASE("a node that is done is stopped with the others and takes part in the next round") {
   ScriptedNode node(1);
   node.round();
@@ -321,28 +156,6 @@ TEST_CASE("the outcome ends the job once") {
   CHECK(node.took() == Did{"end the job"});
   node.finished();
   CHECK(node.took().empty());
-}
-
-TEST_CASE("Ctrl-Z stops the workers in any state and what starts later is stopped, too") {
-  ScriptedNode node(2);
-  node.took();
-  node.signal(SIGTSTP);
-  CHECK(node.took() == Did{"pause"});
-  node.round();
-  CHECK(node.took() == Did{"start workers", "signal SIGSTOP", "send started"});
-  SECTION("they are continued with the job") {
-    node.signal(SIGCONT);
-    CHECK(node.took() == Did{"resume with the workers"});
-    node.signal(SIGCONT);
-    CHECK(node.took() == Did{"resume"});
-  }
-  SECTION("they are continued to act on a stop, and did not hang") {
-    node.conditions.assign(2, {.dying = false, .suspended = true});
-    node.signal(SIGTERM);
-    node.stop(true);
-    CHECK(node.took().back() == "stop workers by SIGTERM, continue all");
-    CHECK_FALSE(node.machine.round()->group.workers()[0].was_suspended);
-  }
 }
 
 TEST_CASE("workers that were held or dying when their round was stopped are remembered as such") {

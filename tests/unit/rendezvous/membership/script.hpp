@@ -10,6 +10,12 @@
 
 namespace ddprun::test {
 
+inline proto::WorkerFailed failed_in(proto::RoundNumber round) {
+  proto::WorkerFailed failed;
+  failed.round = round;
+  return failed;
+}
+
 using namespace std::chrono_literals;
 
 /// A job with agents that answer at once, as real ones do in the end.
