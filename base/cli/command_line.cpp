@@ -93,7 +93,10 @@ CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const 
   }
   const auto letters = std::min(name.find_first_not_of('-'), name.size());
   std::string value = argument.substr(std::min(name.size() + 1, argument.size()));
-  if (name == argument && rest.size() > 1 && !rest[1].starts_with("-")) value = rest[1];
+  const auto is_number = [](const std::string& word) {
+    return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (name == argument && rest.size() > 1 && is_number(rest[1])) value = rest[1];
   if (auto misplaced = misplaced_option(program_.name, name.substr(letters), value);
       !misplaced.empty()) {
     return wrong(std::move(misplaced));

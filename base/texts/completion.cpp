@@ -73,7 +73,9 @@ std::string filled(std::string_view form,
 constexpr std::string_view kBashWalk = R"(  local i=1
   # Bash takes --name=value apart at the equals sign; walk until PROGRAM.
   while ((i < COMP_CWORD)); do
-    case ${COMP_WORDS[i]//_/-} in
+    local w=${COMP_WORDS[i]}
+    [[ $w == -* ]] && w=${w//_/-}
+    case $w in
       --) option=program; ((i++)); break ;;
       @WITH_VALUE@)
         option=${COMP_WORDS[i]}

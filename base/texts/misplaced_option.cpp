@@ -55,13 +55,12 @@ std::string misplaced_option(std::string_view program, std::string_view name,
   const std::string_view owner = program_with_option(name);
   if (owner.empty() || owner == program) return "";
   const std::string option = "--" + std::string(name);
-  const std::string typed = option + (value.empty() ? "" : "=") + std::string(value);
+  const std::string typed = option + (value.empty() ? " ..." : "=" + std::string(value));
   const std::string message = option + " is an option of " + std::string(owner);
   if (program == "ddprun" && owner == "train")
     return message + ": put it behind PROGRAM, as in ddprun train " + typed;
   if (program == "train" && owner == "ddprun")
     return message + ": put it before train, as in ddprun " + typed + " train";
-  if (program == "ddprun") return message + " (PROGRAM's own options go after PROGRAM)";
   return message;
 }
 

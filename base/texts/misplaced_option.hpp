@@ -13,7 +13,7 @@ std::string_view program_with_option(std::string_view name);
 
 /// What `program` answers to an option that it does not know and another one does: `--epochs is an
 /// option of train: put it behind PROGRAM, as in ddprun train --epochs=3`. Empty: no other one
-/// does. `value` may be empty.
+/// does. `value`: as typed after the name; empty: none is known.
 std::string misplaced_option(std::string_view program, std::string_view name,
                              std::string_view value);
 

@@ -45,7 +45,7 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::workers,
         .placeholder = "NAME",
-        .help = "What the workers find in ROLE_NAME",
+        .help = "ROLE_NAME of the workers",
         .default_value = "default",
     },
     OptionRow{
@@ -193,7 +193,7 @@ inline constexpr std::array kJobRows = {
             "RUN/attempt_N/RANK/stdout.log, stderr.log and error.json for every restart and "
             "local rank; latest links to the newest run. ddprun never deletes a run. /dev/null: no "
             "files at all.",
-        .default_text = "a new one in TMPDIR where files are wanted",
+        .default_text = "a new folder in TMPDIR, if files are written",
     },
     OptionRow{
         .name = "redirects",
@@ -266,7 +266,7 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::streams,
         .placeholder = "BYTES",
-        .help = "Begin a new log file where one would get longer",
+        .help = "Start a new log file before one exceeds BYTES",
         .more = "K, M and G are powers of 1024. The new file begins with a whole line; older ones "
                 "become stdout.log.1 and so on. With it, redirected output passes through ddprun.",
         .default_text = "no limit",

@@ -93,7 +93,8 @@ inline constexpr std::array kRunRows = {
             "does it "
             "in C and C++, docs/progress.md has the lines for Python. "
             "The report shows the stacks of the worker furthest behind. SECONDS must exceed the "
-            "longest step of a healthy worker. 0: no worker is watched.",
+            "longest work between two reports: a step, an evaluation, a checkpoint, a compilation. "
+            "0: no worker is watched.",
         .default_text = "off",
     },
     OptionRow{
@@ -332,7 +333,7 @@ inline constexpr std::array kRunRows = {
         .group = OptionGroup::ourselves,
         .placeholder = "SECONDS",
         .help = "Accepted for torchrun's sake",
-        .no_effect = "nothing is polled: the kernel reports a worker's end at once",
+        .no_effect = "ddprun does not poll: the kernel reports a worker's end at once",
     },
     OptionRow{
         .name = "start-method",

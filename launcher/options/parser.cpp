@@ -89,6 +89,7 @@ class CommandLineParser {
   LaunchError unknown(const std::string& spelling) const;
   std::string mpirun_workers(const std::string& token) const;
   std::string typed_value() const;
+  std::string option_of_train(std::string_view name, std::string_view value) const;
   void take_program();
   Step read_environment(const Environment& environment);
   void fill_defaults_and_notes();
@@ -150,6 +151,14 @@ std::string CommandLineParser::typed_value() const {
     return token.substr(equals + 1);
   const bool number = next_ < arguments_.size() && parse_integer(arguments_[next_]);
   return number ? arguments_[next_] : "";
+}
+
+/// Only where train follows: other programs have options of the same names.
+std::string CommandLineParser::option_of_train(std::string_view name,
+                                               std::string_view value) const {
+  const auto rest = arguments_.begin() + static_cast<std::ptrdiff_t>(next_);
+  if (std::find(rest, arguments_.end(), "train") == arguments_.end()) return "";
+  return program_with_option(name) == "train" ? misplaced_option("ddprun", name, value) : "";
 }
 
 /// PROGRAM without `--` before it: one directly behind it is ours then, and removed. The rest is
@@ -235,7 +244,7 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
     auto text = checked_value(row, *value, slot.spelling);
     if (!text) {
       // `--out=runs` is also the beginning of --output.
-      const auto misplaced = misplaced_option("ddprun", dashed(spelling).substr(2), *value);
+      const auto misplaced = option_of_train(dashed(spelling).substr(2), *value);
       if (misplaced.empty()) return text.error();
       return usage_error(text.error().message + " (" + misplaced + ")");
     }
@@ -272,7 +281,7 @@ LaunchError CommandLineParser::unknown(const std::string& spelling) const {
   const auto first = spelling.find_first_not_of('-');
   const auto name = first == std::string::npos ? std::string() : dashed(spelling.substr(first));
   const auto meant = nearest(name.substr(0, name.find('=')), known);
-  if (auto misplaced = misplaced_option("ddprun", name.substr(0, name.find('=')), typed_value());
+  if (auto misplaced = option_of_train(name.substr(0, name.find('=')), typed_value());
       !misplaced.empty()) {
     return usage_error(std::move(misplaced));
   }

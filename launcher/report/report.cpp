@@ -180,13 +180,15 @@ std::string suspects_text(const proto::Verdict& verdict) {
   return text;
 }
 
-/// What the kernel counted for it, where that helps: was memory full, does it spin or wait?
+/// What the kernel counted for it, where that helps: was memory full, does it spin or wait? Of a
+/// GPU's memory the kernel knows nothing.
 std::string usage_text(const proto::WorkerFailure& culprit) {
   const bool killed = culprit.exit == ExitStatus{true, SIGKILL, false} && !culprit.stopped_by_us;
-  if (!culprit.used || !(killed || culprit.evidence.kind == EvidenceKind::hang ||
-                         mentions(culprit, {"MemoryError", "bad_alloc", "allocate memory"}))) {
+  const bool memory =
+      mentions(culprit, {"MemoryError", "bad_alloc", "allocate memory"}) &&
+      !mentions(culprit, {"CUDA out of memory", "CUDA error: out of memory", "HIP out of memory"});
+  if (!culprit.used || !(killed || memory || culprit.evidence.kind == EvidenceKind::hang))
     return "";
-  }
   return fmt::format("ddprun: its peak memory: {}; its CPU time: {}\n",
                      describe_bytes(culprit.used->peak_memory_bytes),
                      describe(culprit.used->cpu_time));

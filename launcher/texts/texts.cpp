@@ -38,7 +38,9 @@ TextSection environment_section() {
 
 TextSection exit_section() {
   return {.title = "Exit status",
-          .text = "Codes not listed here come from a job that failed or was stopped.",
+          .text =
+              "A failed job ends with the culprit's exit code, or 128 + its signal: any of these "
+              "codes may be its. ddprun's own codes:",
           .terms = {
               {"0", "All workers ended with 0, or there was nothing to start (--help, --dry-run)"},
               {"1", "A text (--help, --dry-run) could not be written to stdout"},
@@ -68,7 +70,8 @@ ProgramText program_text() {
                    {"ddprun --dry-run --nproc-per-node=2 train",
                     "only show what would be started, and why"}},
       .option_rules =
-          "Long names can be shortened as long as they stay unambiguous. Of a repeated option the "
+          "Long names can be shortened as long as they stay unambiguous. If an option is repeated, "
+          "the "
           "last one counts. torchrun's variables PET_NAME give defaults.",
       .options = {},
       .sections = {{.title = "How PROGRAM is found", .text = kProgramRules, .terms = {}},

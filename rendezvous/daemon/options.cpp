@@ -59,7 +59,7 @@ ProgramText program_text() {
                    {"rdzvd --listen='[::]:29400' --allow-uid=any",
                     "for the machines of a cluster and all their users"},
                    {"torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 "
-                    "--rdzv-conf=is_host=0 --nnodes=2 train.py",
+                    "--rdzv-conf=is_host=0 ...",
                     "agents that meet in it"},
                    {"dist.TCPStore('HOST', 29400, is_master=False)", "a client in Python"}},
       .sections =
@@ -67,14 +67,14 @@ ProgramText program_text() {
             .text = "SIGTERM, SIGINT and SIGHUP close all connections and end the program with 0.",
             .in_help = false},
            {.title = "Security",
-            .text = "The protocol has neither authentication nor encryption: anyone who can "
+            .text = "The protocol has neither authentication nor encryption: any program that can "
                     "connect can read and change every key.\n"
                     "On loopback the kernel tells which user each client belongs to; beyond it, "
                     "only a firewall "
                     "or a private network keeps strangers out."},
            {.title = "Exit status",
             .terms = {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP"},
-                      {"1", "It could not listen"},
+                      {"1", "It could not listen, or start a thread"},
                       {"2", "The command line is wrong"}}}},
       .see_also = "ddprun(1)"};
 }
@@ -86,9 +86,9 @@ void add_service_options(CommandLine& line, Texts& texts) {
             "free one. The bound address is the first line on stdout");
   line.number("--listen-timeout", texts.listen_timeout, 0, kSecondsMax, "SECONDS",
               "How long to try while HOST does not resolve or is not up yet");
-  line.text("--allow-uid", texts.allow_uid, "USER",
-            "Other users (numbers or names, with commas) whose processes on this machine may use "
-            "the store over loopback, or any; our own user and root always may")
+  line.text("--allow-uid", texts.allow_uid, "USER,...|any",
+            "Other users of this machine (numbers or names) that may use the store over loopback; "
+            "any: all of them. Its own user and root always may")
       ->delimiter(',');
   line.flag("--no-old-dialect", texts.no_old_dialect,
             "Refuse clients of PyTorch 1.13 and 2.0, whose dialect has no handshake");
@@ -108,13 +108,13 @@ void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
   add("--max-unread-bytes", store.reply_backlog_bytes_max,
       "Replies that one client has not read; it is not served until it has");
   line.number("--handshake-timeout", texts.handshake_timeout, 0, kSecondsMax, "SECONDS",
-              "Close clients whose first request has not come by then; 0: never");
+              "Close clients that have sent no request by then; 0: never");
 }
 
 void add_output_options(CommandLine& line, DaemonOptions& options, Texts& texts) {
   line.group("Output");
   line.choice("--log-level", options.log_level,
-              "What goes to stderr; warning: clients that were closed, and why");
+              "Least severe lines on stderr; warning adds clients that were closed, and why");
   line.number("--stats-interval", texts.stats_interval, 0, kSecondsMax, "SECONDS",
               "Log the number of clients this often, if it has changed; 0: never");
 }

@@ -9,8 +9,6 @@
 #include <utility>
 
 namespace ddprun::trainer {
-namespace {}  // namespace
-
 SharedSegment::SharedSegment(SharedSegment&& other) noexcept
     : fd_(std::move(other.fd_)),
       data_(std::exchange(other.data_, nullptr)),

@@ -92,7 +92,7 @@ void add_optimizer_options(CommandLine& line, Options& options) {
   line.choice("--optimizer", options.optimizer, "Update rule of the weights");
   line.number("--lr", options.learning_rate, 0, kRateMax, "X", "Learning rate")
       ->default_str("sgd 0.05, adamw 0.001");
-  line.number("--momentum", options.momentum, 0, 1, "X", "Of sgd");
+  line.number("--momentum", options.momentum, 0, 1, "X", "Momentum (sgd only)");
   line.number("--weight-decay", options.weight_decay, 0, kRateMax, "X", "Not applied to biases");
   line.choice("--schedule", options.schedule, "How the learning rate changes; counts steps");
   line.number("--step-epochs", options.step_epochs, 1, kManyMax, "N",
@@ -102,10 +102,10 @@ void add_optimizer_options(CommandLine& line, Options& options) {
   line.number("--warmup", options.warmup, 0, kStepsMax, "N",
               "Steps in which the rate rises to --lr");
   line.choice("--precision", options.precision,
-              "Of the computation; fp16 has a dynamic loss scale, master weights are "
-              "fp32");
+              "Number format of the computation; fp16 uses a dynamic loss scale; master weights "
+              "stay fp32");
   line.number("--seed", options.seed, 0, std::uint64_t{1} << 62, "N",
-              "Of the initial weights and the order of samples");
+              "Seed of the initial weights and of the order of samples");
 }
 
 void add_machine_options(CommandLine& line, Options& options, Texts& texts) {

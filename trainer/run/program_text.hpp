@@ -10,14 +10,14 @@ inline ProgramText program_text() {
       .name = "train",
       .page = "ddprun-train",
       .purpose = "trains a small network with distributed data parallelism on the CPU",
-      .synopsis = "ddprun [OPTIONS OF DDPRUN] train [OPTIONS]",
+      .synopsis = "[ddprun [OPTIONS OF DDPRUN]] train [OPTIONS]",
       .description =
           "train is the trainer that comes with ddprun: it trains a small network with distributed "
           "data parallelism on the CPU.\n"
           "A global batch is always V shards of b samples. The number of workers only decides "
           "which worker computes which shard: the same V and b give the same weights, to the last "
           "bit, with any number of workers, with accumulation, and across restarts.",
-      .examples = {{"ddprun train", "alone, on generated pictures"},
+      .examples = {{"train", "alone, on generated pictures; ddprun train does the same"},
                    {"ddprun --nproc-per-node=2 train", "two workers"},
                    {"ddprun --nproc-per-node=2 --max-restarts=3 train --data DIR --out runs/first",
                     "on the MNIST or Fashion-MNIST files in DIR; the group is started again after "

@@ -12,9 +12,7 @@ TEST_CASE("an option given to the wrong program is answered with the right one")
         "--nproc-per-node=2 train");
   CHECK(misplaced_option("train", "standalone", "") ==
         "--standalone is an option of ddprun: put it before train, as in ddprun --standalone "
-        "train");
-  CHECK(misplaced_option("ddprun", "listen", "[::]:1") ==
-        "--listen is an option of rdzvd (PROGRAM's own options go after PROGRAM)");
+        "... train");
   CHECK(misplaced_option("rdzvd", "epochs", "") == "--epochs is an option of train");
 }
 

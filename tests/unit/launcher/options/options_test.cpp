@@ -49,11 +49,18 @@ TEST_CASE("an option of train before PROGRAM is answered with its place") {
       "--epochs is an option of train: put it behind PROGRAM, as in ddprun train --epochs";
   CHECK(refused_options({"--epochs=3", "train"}) == answer + "=3");
   CHECK(refused_options({"--epochs", "3", "train"}) == answer + "=3");
-  CHECK(refused_options({"--epochs", "train"}) == answer);
+  CHECK(refused_options({"--epochs", "train"}) == answer + " ...");
+  CHECK(refused_options({"--precision", "bf16", "train"}) ==
+        "--precision is an option of train: put it behind PROGRAM, as in ddprun train --precision "
+        "...");
   CHECK_THAT(refused_options({"--max_steps=3", "train"}), StartsWith("--max-steps is an option"));
   CHECK_THAT(refused_options({"--out", "runs", "train"}),
              StartsWith("--out=runs: expected prefix") && Contains("(--out is an option of train"));
   CHECK(accepted_options({"--out=raw", "train"}).output == OutputMode::raw);
+  // Other programs have options of the same names.
+  CHECK_THAT(refused_options({"--lr", "0.1", "x.py"}),
+             StartsWith("unknown option --lr; ") && !Contains("option of train") &&
+                 Contains("PROGRAM's own options go after PROGRAM"));
 }
 
 TEST_CASE("without options one worker is started and nothing is restarted") {

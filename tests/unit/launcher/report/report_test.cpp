@@ -105,6 +105,9 @@ TEST_CASE("what the culprit used is reported where memory may be the cause, and 
   CHECK_FALSE(has(said(result), "peak memory"));
   other.last_lines = {"numpy.core._exceptions.MemoryError: Unable to allocate 9 GiB"};
   CHECK(has(said(result), line));
+  // A full GPU says nothing about the memory that the kernel counts.
+  other.last_lines = {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9 GiB"};
+  CHECK_FALSE(has(said(result), "peak memory"));
 }
 
 TEST_CASE("a silent culprit is said to be silent, one whose stderr is not ours is not") {

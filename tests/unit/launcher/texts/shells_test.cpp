@@ -80,6 +80,7 @@ TEST_CASE("bash completes options, their values, PROGRAM and files in their plac
   CHECK(bash_offers(dir, "ddprun -- trai").starts_with("train"));
   CHECK(bash_offers(dir, "ddprun train --outp") == "\n");
   CHECK(bash_offers(dir, "ddprun --output raw train zd") == "zdata.txt\n");
+  CHECK(bash_offers(dir, "ddprun __main__.py zd") == "zdata.txt\n");
   CHECK(bash_offers(dir, "ddprun -- train zd") == "zdata.txt\n");
 }
 

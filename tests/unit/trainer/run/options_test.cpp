@@ -109,7 +109,11 @@ TEST_CASE("an option of ddprun behind train is answered with its place") {
   CHECK(refused({"--nproc_per_node", "2", "--epochs=1"}).text == answer);
   CHECK(refused({"--standalone", "--epochs=1"}).text ==
         "train: --standalone is an option of ddprun: put it before train, as in ddprun "
-        "--standalone train\n");
+        "--standalone ... train\n");
+  // A word that is not a number may be something else.
+  CHECK(refused({"--standalone", "foo"}).text ==
+        "train: --standalone is an option of ddprun: put it before train, as in ddprun "
+        "--standalone ... train\n");
 }
 
 TEST_CASE("a missing value is named by its kind, with the command that shows the help") {
