@@ -184,6 +184,7 @@ bool NodeMachine::keep_back(const WorkerExited& exited) const {
 }
 
 void NodeMachine::report_kept_back(Context& context) {
+  round_->failed = round_->failed || !round_->kept_back.empty();
   for (proto::WorkerFailed& failed : std::exchange(round_->kept_back, {}))
     context.act(Send{std::move(failed)});
 }
@@ -202,12 +203,14 @@ proto::WorkerFailed NodeMachine::failure_of(int local_rank) const {
 }
 
 void NodeMachine::report_failure(Context& context, int local_rank) {
+  round_->failed = true;
   context.act(Send{failure_of(local_rank)});
 }
 
 /// It failed, though it runs: the core stops the round for it.
 void NodeMachine::report_hang(Context& context) {
-  if (round_->hang || round_->group.stopping()) return;
+  const bool stop_is_near = round_->hang || round_->failed || leaving_;
+  if (stop_is_near || round_->group.stopping()) return;
   round_->hang = std::move(std::get<FoundHang>(context.event));
   const FoundHang& hang = *round_->hang;
   const auto& worker = round_->group.workers()[static_cast<std::size_t>(hang.local_rank)];

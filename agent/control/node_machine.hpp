@@ -60,6 +60,7 @@ struct NodeRound {
   proto::Round round;
   WorkerGroup group;
   Clock::time_point started_at;
+  bool failed = false;                         ///< a worker did, and the core was told
   std::optional<FoundHang> hang;               ///< for which we asked for its end
   std::vector<proto::WorkerFailed> kept_back;  ///< while suspects are looked at
   std::optional<proto::Stop> stop;             ///< told to end

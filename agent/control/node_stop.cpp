@@ -124,7 +124,9 @@ void NodeMachine::note_leftovers(Context& context) {
     round_is_clear(context);
   } else if (!leftovers.begun()) {
     std::optional<Clock::duration> patience;
-    if (round_->patience_ends) {
+    if (round_->stop && round_->group.killed()) {
+      patience = Clock::duration::zero();  // the user's second signal, or the grace period, is over
+    } else if (round_->patience_ends) {
       patience = *round_->patience_ends - context.now;
     } else if (!round_->stop) {
       patience = config_.stop.grace_period;

@@ -154,7 +154,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     failure.error = worker.error;
     failure.last_lines = std::move(words.lines);
     failure.evidence = *evidence;
-    failure.stopped_by_us = worker.stopped_by_us && !worker.was_dying;
+    failure.stopped_by_us = hung || (worker.stopped_by_us && !worker.was_dying);
     if (const auto& page = ended.pages[i]) failure.progress = {page->step, page->phase};
     if (hung) {  // what it wrote while it was stopped is no progress
       failure.progress = ended.hang->progress;

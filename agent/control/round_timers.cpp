@@ -41,7 +41,7 @@ void Agent::watch_timers() {
 /// Any process that may write into the pipe can name another: only those of the job are signalled.
 void Agent::on_timer(const ExpiredTimer& timer) {
   const NodeRound* round = machine_.round();
-  if (round == nullptr || round->group.stopping()) return;
+  if (round == nullptr || round->group.stopping() || round->hang) return;
   const auto& workers = round->group.workers();
   std::vector<pid_t> live;
   for (const WorkerRecord& worker : workers) {

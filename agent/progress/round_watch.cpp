@@ -48,6 +48,7 @@ void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
     count_output(sources);
   }
   clock_.emplace(period_, Clock::now());
+  if (paused_) clock_->pause();
   wait();
 }
 
@@ -56,16 +57,19 @@ void RoundWatch::stop() {
   timer_.cancel();
   stacks_.stop();
   taking_stacks_ = false;
+  reported_ = false;
   clock_.reset();
   progress_.reset();
   output_.reset();
 }
 
 void RoundWatch::pause() {
+  paused_ = true;
   if (clock_) clock_->pause();
 }
 
 void RoundWatch::resume() {
+  paused_ = false;
   if (clock_) clock_->resume();
 }
 
@@ -96,8 +100,13 @@ void RoundWatch::wait() {
 
 void RoundWatch::look() {
   const nanoseconds elapsed = clock_->counted(Clock::now());
-  if (output_) look_at_output(elapsed);
-  if (progress_ && !taking_stacks_) look_at_pages(elapsed);
+  if (output_ && !reported_) look_at_output(elapsed);
+  if (progress_ && !reported_ && !taking_stacks_) look_at_pages(elapsed);
+}
+
+void RoundWatch::report(FoundHang found) {
+  reported_ = true;
+  handlers_.hung(std::move(found));
 }
 
 bool RoundWatch::running(int local_rank) const {
@@ -144,7 +153,7 @@ void RoundWatch::judge_silence() {
                               describe(quiet->quiet_for));
   found.all_silent = true;
   found.since = Clock::now() - std::chrono::duration_cast<Clock::duration>(quiet->quiet_for);
-  handlers_.hung(std::move(found));
+  report(std::move(found));
 }
 
 /// Whatever the others wait for: a worker that a signal holds goes on with nothing.
@@ -161,7 +170,7 @@ bool RoundWatch::blame_suspended(nanoseconds silent_for) {
       if (const auto page = read_page(local_rank)) found.progress = {page->step, page->phase};
     }
     handlers_.notice(fmt::format("rank {} hangs: {}", rank(local_rank), kSuspended));
-    handlers_.hung(std::move(found));
+    report(std::move(found));
     return true;
   }
   return false;
@@ -232,7 +241,7 @@ void RoundWatch::stacks_taken(const Hang& hang, FoundHang found) {
     threads.resize(std::min(threads.size(), kOtherThreadsShown));
     for (const std::string& thread : threads) found.stacks.push_back("  " + thread);
   }
-  handlers_.hung(std::move(found));
+  report(std::move(found));
 }
 
 }  // namespace ddprun::agent

@@ -58,6 +58,7 @@ class RoundWatch {
   void look_at_pages(std::chrono::nanoseconds elapsed);
   void look_at_output(std::chrono::nanoseconds elapsed);
   std::optional<ProgressPage> read_page(int local_rank);
+  void report(FoundHang found);
   void judge(Hang hang);
   void judge_silence();
   bool blame_suspended(std::chrono::nanoseconds silent_for);
@@ -80,8 +81,10 @@ class RoundWatch {
   std::optional<OutputWatch> output_;
   std::vector<Count> printed_;  // by local rank; null: what it prints is not seen
   bool taking_stacks_ = false;
+  bool reported_ = false;  // a hang; the round is about to be stopped for it
 
   // Of the job.
+  bool paused_ = false;
   std::chrono::nanoseconds without_pages_{0};  // all workers
   bool said_page_problem_ = false;
   bool said_without_pages_ = false;

@@ -23,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kAgainAfter = 1s;
+constexpr auto kOneQuestion =
+    10s;  // where there is no limit to wait for: a first server may be dead
 
 /// What the child found: sent through a pipe as it is.
 struct Answer {
@@ -48,21 +50,23 @@ Answer ask(const std::string& host) {
 bool readable_by(int fd, Clock::time_point deadline) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left < 0ms) return false;
     pollfd entry{fd, POLLIN, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::max<long>(0, left.count())));
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::min<long>(left.count(), 60'000)));
     if (ready > 0) return true;
-    if (ready == 0 || errno != EINTR) return false;
+    if (ready < 0 && errno != EINTR) return false;
   }
 }
 
-/// One look-up; EAI_AGAIN where the resolver did not answer by the deadline.
+/// One look-up; EAI_AGAIN where the resolver did not answer by the deadline. Where no child can be
+/// had, it takes as long as it takes.
 Answer ask_within(const std::string& host, Clock::time_point deadline) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return ask(host);
   const UniqueFd reading(ends[0]);
   UniqueFd writing(ends[1]);
   const pid_t child = ::fork();
-  if (child < 0) return {};
+  if (child < 0) return ask(host);
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const Answer answer = ask(host);
@@ -71,9 +75,10 @@ Answer ask_within(const std::string& host, Clock::time_point deadline) {
   writing.reset();
   Answer answer;
   if (!readable_by(reading.get(), deadline) ||
-      ::read(reading.get(), &answer, sizeof answer) != sizeof answer)
+      ::read(reading.get(), &answer, sizeof answer) != sizeof answer) {
     answer = {};
-  ::kill(child, SIGKILL);
+    ::kill(child, SIGKILL);
+  }
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
   return answer;
@@ -83,9 +88,10 @@ Answer ask_within(const std::string& host, Clock::time_point deadline) {
 
 std::optional<std::string> look_up_host(const std::string& host, std::chrono::milliseconds limit) {
   const auto deadline = Clock::now() + limit;
+  const auto least = limit == 0ms ? kOneQuestion : kAgainAfter;
   int printed = 0;
   while (true) {
-    const Answer answer = ask_within(host, std::max(deadline, Clock::now() + kAgainAfter));
+    const Answer answer = ask_within(host, std::max(deadline, Clock::now() + least));
     if (answer.failed == 0) return std::string(answer.address.data());
     const auto left = deadline - Clock::now();
     if (left <= 0s) return std::nullopt;

@@ -10,8 +10,8 @@ namespace ddprun::launcher {
 
 /// The numeric address that the system prefers for `host`; none when it did not resolve within
 /// `limit`. Looks it up again each second: the name of a pod often appears after its containers
-/// run. Prints what it waits for on stderr, once for each answer of the resolver. A limit of 0 is
-/// for one look-up that is answered at once, from a file or a cache; it takes a second at most.
+/// run. Prints what it waits for on stderr, once for each answer of the resolver. A limit of 0:
+/// one look-up, of 10 s at most.
 std::optional<std::string> look_up_host(const std::string& host, std::chrono::milliseconds limit);
 
 }  // namespace ddprun::launcher

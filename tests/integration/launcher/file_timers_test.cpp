@@ -63,6 +63,7 @@ TEST_CASE("an expired timer ends its worker and the verdict names the scope") {
   CHECK_THAT(report["culprit"]["evidence_text"].get<std::string>(),
              Contains("timer 'step' expired after "));
   CHECK(report["culprit"]["signal"] == 9);
+  CHECK_THAT(job.err, !Contains("not sent by ddprun"));
 }
 
 TEST_CASE("a timer that is released, or ends with its process, changes nothing") {

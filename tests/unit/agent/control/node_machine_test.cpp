@@ -184,6 +184,18 @@ TEST_CASE("a hang is reported once, as a failure of a worker that runs") {
   CHECK(node.machine.round()->hang->message == "silent");
 }
 
+TEST_CASE("a hang that is found after a failure, before the round is stopped for it, is ignored") {
+  ScriptedNode node(2);
+  node.round();
+  node.exits(0, node.kCode3);
+  node.took();
+  agent::FoundHang hang;
+  hang.local_rank = 1;
+  node.on(hang);
+  CHECK(node.took().empty());
+  CHECK_FALSE(node.machine.round()->hang);
+}
+
 TEST_CASE("a worker that timed out waiting is kept back until its peers have been looked at") {
   ScriptedNode node(3);
   node.round();

@@ -138,6 +138,19 @@ TEST_CASE("what succeeded workers leave gets the grace period and is killed afte
   CHECK_FALSE(node.machine.deadline());
 }
 
+TEST_CASE("what workers leave that a second Ctrl-C has killed is killed at once") {
+  ScriptedNode node(1);
+  node.left = true;
+  node.round();
+  node.signal(SIGINT);
+  node.stop(true);
+  node.pass(1s);
+  node.signal(SIGINT);
+  node.took();
+  node.exits(0, node.kKilled);
+  CHECK(node.took() == Did{"look for leftovers", "kill leftovers within 5 s", "report the round"});
+}
+
 TEST_CASE("what a failed round leaves gets a moment only and a user's stop the rest of the grace") {
   ScriptedNode node(1);
   node.left = true;
