@@ -263,10 +263,14 @@ TEST_CASE("a suspended worker is named beside one that reports an error of its o
 }
 
 TEST_CASE("the victim's words are shown as it wrote them") {
-  const auto result =
-      test::run_script({"--nproc-per-node=2"},
-                       "trap '' TERM; test $RANK = 0 || kill -SEGV $$$$; sleep 0.2; "
-                       "echo 'OSError: Connection RESET by peer' >&2; exit 1");
+  // Rank 1 dies when rank 0 ignores SIGTERM.
+  const test::TempDir folder;
+  const std::string ready = (folder / "ready").string();
+  const auto result = test::run_script(
+      {"--nproc-per-node=2"},
+      "trap '' TERM; test $RANK = 1 || : > " + ready + "; while ! test -e " + ready +
+          "; do sleep 0.01; done; test $RANK = 0 || kill -SEGV $$$$; "
+          "sleep 0.2; echo 'OSError: Connection RESET by peer' >&2; exit 1");
   CAPTURE(result.job.err);
   CHECK(result.job.err.find(": Connection RESET by peer\n") != std::string::npos);
 }
