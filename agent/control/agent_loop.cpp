@@ -45,7 +45,7 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
     : config_(config),
       link_(std::move(link)),
       machine_(config),
-      timer_(context_),
+      timer_(context_, [this] { handle(TimePassed{}); }),
       membership_(std::make_unique<LocalMembership>(
           context_, membership_settings(config),
           [this](proto::MembershipMessage message) {
@@ -93,20 +93,7 @@ void Agent::handle(NodeEvent event) {
     for (NodeAction& action : machine_.on(std::move(events_.front()), Clock::now()))
       std::visit([this](auto& specific) { obey(specific); }, action);
   }
-  set_timer();
-}
-
-void Agent::set_timer() {
-  if (timer_at_ == machine_.deadline()) return;
-  timer_at_ = machine_.deadline();
-  timer_.cancel();
-  if (!timer_at_) return;
-  timer_.expires_at(*timer_at_);
-  timer_.async_wait([this](ErrorCode ec) {
-    if (ec) return;
-    timer_at_.reset();
-    handle(TimePassed{});
-  });
+  timer_.follow(machine_.deadline());
 }
 
 void Agent::on_signal(const warden::SignalRecord& record) {

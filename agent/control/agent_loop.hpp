@@ -16,6 +16,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "agent/agent.hpp"
+#include "agent/control/deadline_timer.hpp"
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
 #include "agent/control/membership_link.hpp"
@@ -55,7 +56,6 @@ class Agent {
  private:
   // Events.
   void handle(NodeEvent event);
-  void set_timer();
   void on_signal(const warden::SignalRecord& record);
   void on_child();
   void on_worker_exit(std::size_t local_rank);
@@ -107,8 +107,7 @@ class Agent {
   asio::io_context context_{1};
   NodeMachine machine_;
   std::deque<NodeEvent> events_;  // the first is being handled
-  asio::steady_timer timer_;      // for the machine's deadline
-  std::optional<Clock::time_point> timer_at_;
+  DeadlineTimer timer_;           // of the machine
   const std::unique_ptr<MembershipLink> membership_;
 
   WorkerStarter starter_;

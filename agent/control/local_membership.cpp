@@ -5,8 +5,6 @@
 #include <spdlog/spdlog.h>
 #include <boost/asio/post.hpp>
 
-#include "base/result.hpp"
-
 namespace ddprun::agent {
 
 namespace asio = boost::asio;
@@ -17,7 +15,7 @@ LocalMembership::LocalMembership(asio::io_context& context, rdzv::MembershipSett
     : context_(context),
       handler_(std::move(handler)),
       core_(std::move(settings), Clock::now()),
-      timer_(context) {}
+      timer_(context, [this] { tell(rdzv::DeadlinePassed{}); }) {}
 
 void LocalMembership::send(proto::AgentMessage message) {
   tell(rdzv::FromAgent{own_id_, std::move(message)});
@@ -32,20 +30,7 @@ void LocalMembership::tell(const rdzv::MembershipEvent& event) {
       handler_(std::move(message));
     });
   }
-  wait_for_deadline();
-}
-
-void LocalMembership::wait_for_deadline() {
-  if (deadline_ == core_.deadline()) return;
-  deadline_ = core_.deadline();
-  timer_.cancel();
-  if (!deadline_) return;
-  timer_.expires_at(*deadline_);
-  timer_.async_wait([this](ErrorCode ec) {
-    if (ec) return;
-    deadline_.reset();
-    tell(rdzv::DeadlinePassed{});
-  });
+  timer_.follow(core_.deadline());
 }
 
 }  // namespace ddprun::agent

@@ -1,11 +1,9 @@
 // The membership core of a job of one node, in the agent's own process.
 #pragma once
 
-#include <optional>
-
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
+#include "agent/control/deadline_timer.hpp"
 #include "agent/control/membership_link.hpp"
 #include "rendezvous/membership/membership.hpp"
 
@@ -21,14 +19,12 @@ class LocalMembership final : public MembershipLink {
 
  private:
   void tell(const rdzv::MembershipEvent& event);
-  void wait_for_deadline();
 
   boost::asio::io_context& context_;
   const Handler handler_;
   const proto::AgentId own_id_ = "local";
   rdzv::Membership core_;
-  boost::asio::steady_timer timer_;
-  std::optional<rdzv::Clock::time_point> deadline_;  // for which the timer is set
+  DeadlineTimer timer_;
 };
 
 }  // namespace ddprun::agent

@@ -1,0 +1,32 @@
+// A timer that follows the deadline of a pure core. Knows no core.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+namespace ddprun::agent {
+
+class DeadlineTimer {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  /// `on_passed` is called once for each deadline that passed, from the context; it may call
+  /// follow().
+  DeadlineTimer(boost::asio::io_context& context, std::function<void()> on_passed)
+      : timer_(context), on_passed_(std::move(on_passed)) {}
+
+  /// The deadline is now this one; none: nothing is called. Costs nothing where it is unchanged.
+  void follow(std::optional<TimePoint> deadline);
+
+ private:
+  boost::asio::steady_timer timer_;
+  const std::function<void()> on_passed_;
+  std::optional<TimePoint> deadline_;  // for which the timer is set
+};
+
+}  // namespace ddprun::agent
