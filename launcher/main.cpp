@@ -17,6 +17,7 @@
 #include "base/bounded_write.hpp"
 #include "base/exit_codes.hpp"
 #include "base/line_start.hpp"
+#include "base/uncaught.hpp"
 #include "base/version.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/options/options.hpp"
@@ -149,6 +150,7 @@ int run(launcher::LaunchPlan plan, const std::vector<std::string>& command,
 
 int main(int argc, char** argv) {
   ensure_standard_descriptors();
+  end_on_uncaught_exception("ddprun", kExitInternal);
   const machine::UserState user = machine::UserState::take();
   const launcher::Environment environment = launcher::environment_from(environ);
 

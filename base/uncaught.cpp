@@ -1,0 +1,54 @@
+#include "base/uncaught.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+
+namespace ddprun {
+namespace {
+
+constexpr int kSayLimitMs = 500;
+
+const char* program_name = "";
+int exit_code_then = 1;
+
+// Nothing here may need memory: its lack is the likeliest reason to be here.
+void say(const char* what, const char* remedy) {
+  char line[512];
+  std::snprintf(line, sizeof line - 1, "%s: %s%s", program_name, what, remedy);
+  const std::size_t length = std::strlen(line);
+  line[length] = '\n';
+  // Room for a line this short is all that a pipe's POLLOUT promises; no reader holds us longer.
+  pollfd stderr_room{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&stderr_room, 1, kSayLimitMs) == 1) [[maybe_unused]]
+    const auto written = write(STDERR_FILENO, line, length + 1);
+}
+
+[[noreturn]] void end_now() {
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+    say("internal error", "");
+  } catch (const std::bad_alloc&) {
+    say("out of memory", "; raise its limit (ulimit -v, the container's memory)");
+  } catch (const std::exception& error) {
+    say("internal error: ", error.what());
+  } catch (...) {
+    say("internal error", "");
+  }
+  _exit(exit_code_then);
+}
+
+}  // namespace
+
+void end_on_uncaught_exception(const char* program, int exit_code) {
+  program_name = program;
+  exit_code_then = exit_code;
+  std::set_terminate(end_now);
+}
+
+}  // namespace ddprun
