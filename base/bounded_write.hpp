@@ -7,8 +7,9 @@
 namespace ddprun {
 
 /// Writes until all is written or the limit has passed; true: all is. False: errno says why, and
-/// ETIMEDOUT that it was the limit. The descriptor may be a blocking one, whose reader has stopped;
-/// it is left as it is: a terminal or pipe is opened once more, for writes that do not wait.
+/// ETIMEDOUT that it was the limit. The descriptor may be a blocking one, and its reader may have
+/// stopped; it is left as it is: a terminal or pipe is opened once more, for writes that do not
+/// wait.
 bool write_within(int fd, std::string_view bytes, std::chrono::milliseconds limit);
 
 }  // namespace ddprun

@@ -57,7 +57,7 @@ std::string explain(const Refusal& refusal) {
     case Why::request_too_long:
       return over("a request size of");
     case Why::not_a_number:
-      return "ADD or BARRIER on a key whose value is not a decimal number";
+      return "ADD or BARRIER on a key with a value that is no decimal number";
     case Why::too_many_waits:
       return over("a number of keys waited for of");
     case Why::request_while_waiting:

@@ -24,7 +24,7 @@ ProgressPages read_progress_pages(const AgentConfig& config, const proto::Round&
 /// None: no worker wrote a page.
 std::optional<std::uint64_t> furthest_step(const ProgressPages& pages);
 
-/// What is known of a round whose workers have all ended. Everything is borrowed.
+/// What is known of a round after all its workers have ended. Everything is borrowed.
 struct EndedRound {
   const AgentConfig& config;
   const proto::Round& round;

@@ -54,8 +54,8 @@ void Agent::on_child() {
 
 void Agent::reap_strangers() {
   // Children that are no workers: what workers left behind and we, as subreaper, inherited. Exits
-  // are looked at, not taken: a worker's belongs to its pidfd, whose place in the batch of events
-  // is its place in the order of deaths.
+  // are looked at, not taken: a worker's belongs to its pidfd, and the pidfd's place in the batch
+  // of events is the worker's place in the order of deaths.
   while (true) {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;

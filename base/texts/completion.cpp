@@ -69,7 +69,7 @@ std::string filled(std::string_view form,
   return text;
 }
 
-/// Sets `option` to the one whose value is typed, or to `program` from PROGRAM on, which is at i.
+/// Sets `option` if its value is being typed, or `program` from PROGRAM (at i) on.
 constexpr std::string_view kBashWalk = R"(  local i=1
   # Bash takes --name=value apart at the equals sign; walk until PROGRAM.
   while ((i < COMP_CWORD)); do

@@ -1,4 +1,4 @@
-// The words of the options whose values are enumerations: the rows offer them, options.cpp turns
+// The words of the options that take an enumeration: the rows offer them, options.cpp turns
 // them back into values.
 #pragma once
 

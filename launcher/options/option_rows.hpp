@@ -25,7 +25,7 @@ consteval RowRef::RowRef(const char* name) {
   }
 }
 
-/// A row whose choices are the words of an enumeration.
+/// A row with the words of an enumeration as its choices.
 template <class Enum>
 class ChoiceRef : public RowRef {
  public:

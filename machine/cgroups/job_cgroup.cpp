@@ -123,7 +123,7 @@ void JobCgroup::kill() const {
   const UniqueFd file(open((folder_ + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC));
   if (!file) return;
   [[maybe_unused]] const auto written = write(file.get(), "1", 1);
-  // Misses a process whose first thread has ended (seen on 6.18), which a signal does not.
+  // Misses a process that has lost its first thread (seen on 6.18), which a signal does not.
   const auto left = read_small_file(folder_ + "/cgroup.procs");
   if (!left) return;
   for (const char* text = left->c_str(); *text != '\0';) {

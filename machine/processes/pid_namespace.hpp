@@ -1,4 +1,4 @@
-// A pid namespace whose init is the agent: when that ends, for whatever reason, the kernel ends
+// A pid namespace with the agent as its init: when that ends, for whatever reason, the kernel ends
 // everything in it.
 #pragma once
 

@@ -68,7 +68,7 @@ ProcessList list_processes() {
     const char* end = entry->d_name + std::strlen(entry->d_name);
     if (std::from_chars(entry->d_name, end, pid).ptr != end) continue;
     const auto stat = read_process_stat(pid);
-    // A process whose first thread has ended looks like a zombie while its other threads run.
+    // A process without its first thread looks like a zombie while its other threads run.
     if (!stat || (stat->state == 'Z' && stat->threads < 2) || stat->state == 'X') continue;
     list.entries.push_back({pid, stat->parent, stat->state, stat->name, pid});
   }

@@ -91,7 +91,7 @@ void add_service_options(CommandLine& line, Texts& texts) {
             "any: all of them. Its own user and root always may")
       ->delimiter(',');
   line.flag("--no-old-dialect", texts.no_old_dialect,
-            "Refuse clients of PyTorch 1.13 and 2.0, whose dialect has no handshake");
+            "Refuse clients of PyTorch 1.13 and 2.0: their dialect has no handshake");
 }
 
 void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {

@@ -43,7 +43,7 @@ Result<StoreListener> listen_store(const std::string& host, std::uint16_t port) 
   listener.fd.reset(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int fd = listener.fd.get();
   if (fd < 0) return last_system_error();
-  // A port whose last connections are in TIME_WAIT is free.
+  // A port is free although its last connections are in TIME_WAIT.
   if (!enable(fd, SOL_SOCKET, SO_REUSEADDR, 1)) return last_system_error();
   if (addr->ai_family == AF_INET6 && !enable(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0))
     return last_system_error();

@@ -25,7 +25,7 @@ constexpr std::size_t kPiecesMax = 64;  ///< of one send
 /// To one client before it is the others' turn: a reader that is as fast as we are, with a reply of
 /// gigabytes, must not be the only one served.
 constexpr std::size_t kSendBytesMax = 4 * 1024 * 1024;
-/// Newcomers whose deadlines are this close are looked at together.
+/// Newcomers with deadlines this close are looked at together.
 constexpr std::chrono::milliseconds kDeadlineSlack{250};
 
 [[noreturn]] void fail(const char* what) {
@@ -229,7 +229,7 @@ void StoreLoop::send_backlog(Connection& connection) {
   watch(connection);
 }
 
-/// Tells the clients whose waits are over. The requester's byte goes behind its own replies.
+/// Tells the clients that need not wait longer. The requester's byte goes behind its own replies.
 void StoreLoop::release(ConnectionId requester) {
   for (const ConnectionId id : released_) {
     Connection& connection = connections_[id];

@@ -29,7 +29,7 @@ struct StoreSettings {
   /// kernel lets every doubling wait for all CPUs: 10 to 20 ms each, in the middle of a storm of
   /// connects. Cheap where the server is made before the process has other threads.
   std::uint64_t clients_expected = 0;
-  /// A client whose first request is not there whole by then is closed; 0: never. A silent one is
+  /// A client is closed if its first request is not there whole by then; 0: never. A silent one is
   /// left alone if PyTorch 1.13 uses this store, since each of its clients keeps a second
   /// connection that says nothing.
   std::chrono::milliseconds handshake_timeout{60'000};

@@ -28,7 +28,7 @@ class WarningLimiter {
   [[nodiscard]] bool holding() const { return holding_ > 0; }
   /// When `reports` will next have something; none while nothing is held back.
   [[nodiscard]] std::optional<Instant> due() const;
-  /// One line for each kind whose period is over by `now` and that held lines back.
+  /// One line for each kind that held lines back, once its period is over by `now`.
   std::vector<std::string> reports(Instant now);
 
  private:

@@ -9,7 +9,8 @@
 
 namespace ddprun::test {
 
-/// The cells of the Markdown table whose heading begins with `heading`, row by row, heading first.
+/// The cells of the Markdown table with a heading that begins with `heading`, row by row, heading
+/// first.
 inline std::vector<std::vector<std::string>> table_in(const std::string& document,
                                                       const std::string& heading) {
   std::ifstream file(document);

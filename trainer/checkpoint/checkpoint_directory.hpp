@@ -28,7 +28,7 @@ FoundCheckpoint find_newest(const std::filesystem::path& directory, const Checkp
                             const std::function<std::string(const TrainingState&)>& refuse);
 
 /// A checkpoint under construction: an exclusive directory that nobody takes for a checkpoint. It
-/// is locked (flock), so that others can tell it from one whose writer died. Removed by the
+/// is locked (flock), so that others can tell it from one left by a dead writer. Removed by the
 /// destructor unless published.
 class PendingCheckpoint {
  public:
@@ -50,8 +50,8 @@ class PendingCheckpoint {
   UniqueFd lock_;
 };
 
-/// Removes temporary directories whose writer is gone. Returns how many. Errors are ignored: it is
-/// only tidying.
+/// Removes temporary directories that lost their writer. Returns how many. Errors are ignored: it
+/// is only tidying.
 std::size_t remove_stale(const std::filesystem::path& directory);
 
 /// Removes all checkpoints of `lineage` but the newest `keep` and the newest one marked best. Other

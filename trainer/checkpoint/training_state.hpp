@@ -33,7 +33,7 @@ struct MetricSums {
   std::int64_t correct = 0;
   std::int64_t count = 0;
   std::int64_t not_finite =
-      0;  ///< batches whose loss was inf or nan; they add nothing to loss_fixed
+      0;  ///< batches with a loss of inf or nan; they add nothing to loss_fixed
 
   void add(double loss_sum, std::int64_t batch_correct, std::int64_t batch_count);
   MetricSums& operator+=(const MetricSums& other);

@@ -126,7 +126,7 @@ void ShmCommunicator::sum_own_share() {
 void ShmCommunicator::sum_unclaimed(Ticket up_to) {
   const Ticket ready = std::min(ready_everywhere(), up_to);
   for (Ticket ticket = complete_ + 1; ticket <= ready; ++ticket) {
-    // From behind: the rank whose share it is works from the front.
+    // From behind: the rank that owns the share works from the front.
     for (int chunk = started(ticket).chunks.count; chunk-- > 0;) try_chunk(ticket, chunk);
   }
 }

@@ -3,10 +3,10 @@
 //
 // Every rank owns one segment and maps all of them. There are no locks. All control words are
 // sequentially consistent atomics and only ever rise, so a rank that is killed anywhere leaves
-// nothing held: the others see that a word does not rise any more, and whose turn it was.
+// nothing held: the others see that a word does not rise any more, and which rank's turn it was.
 //
 // A sum. Tickets number the sums from 1, the same on every rank. A sum is cut into chunks.
-//   1. A rank whose arenas are final in the ticket's range stores the ticket in `started` (which
+//   1. A rank with arenas final in the ticket's range stores the ticket in `started` (which
 //      says so for all tickets up to it, since they are started in order).
 //   2. Once `started` >= ticket on every rank, any rank may claim a chunk by raising its word from
 //      an older ticket to (ticket, claimer, claimed). While backward runs, a rank claims those of
@@ -21,7 +21,7 @@
 // ticket can be claimed only after `started` of this very rank has reached it, which happens in its
 // own next start(). Equally, a word of ticket t can be raised to t + kStartedMax (the words are a
 // ring) only after every rank has started that one, which start() allows only when t is done: so
-// a rank that still waits for t never meets a newer ticket whose predecessor is not done.
+// a rank that still waits for t never meets a newer ticket before its predecessor is done.
 //
 // Collectives (barrier, broadcast, all_gather) go in rounds, numbered alike. A rank's staging
 // memory has two halves, used in turn: round c overwrites what round c - 2 left, so it waits until
@@ -57,10 +57,10 @@ struct RankBlock {
   std::uint64_t rank;
   std::uint64_t cpu_mask[kCpuMaskWords];  // where this rank may run
 
-  alignas(64) Word64 started;  // last ticket whose range is final in all arenas of this rank
+  alignas(64) Word64 started;  // last ticket with a range final in all arenas of this rank
   alignas(64) Word64
       posted;  // last round of a collective that this rank has entered, with its staging filled
-  alignas(64) Word64 consumed;  // last round whose staging this rank needs no more
+  alignas(64) Word64 consumed;  // last round of which this rank needs the staging no more
   alignas(64) Word32 doorbell;  // futex; rises when somebody rings
   Word32 asleep;                // 1 while this rank may be in futex wait: ring it after a change
   alignas(64) Word32 left;      // 1: this rank has destroyed its communicator

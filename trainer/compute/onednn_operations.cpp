@@ -17,7 +17,7 @@ using dnnl::memory;
 using PoolForward = dnnl::pooling_forward;
 using PoolBackward = dnnl::pooling_backward;
 #else
-using PoolForward = dnnl::pooling_v2_forward;  // the one whose arguments 3.x kept
+using PoolForward = dnnl::pooling_v2_forward;  // 3.x kept its arguments
 using PoolBackward = dnnl::pooling_v2_backward;
 #endif
 

@@ -33,7 +33,7 @@ DDPRUN_HOST_DEVICE inline ScalerState initial_scaler(const ScalerConfig& config)
   return {config.enabled ? config.initial : 1.0F, 0};
 }
 
-/// The scaler after one step whose gradients held an inf or nan (`found_inf`) or did not. Pure.
+/// The scaler after one step; `found_inf`: its gradients held an inf or nan. Pure.
 DDPRUN_HOST_DEVICE inline ScalerState next_scaler(const ScalerConfig& config, ScalerState state,
                                                   bool found_inf) {
   if (!config.enabled) return state;

@@ -1,4 +1,4 @@
-// Jobs whose workers' progress is watched, and stand-ins for debuggers.
+// Jobs with a watch on their workers' progress, and stand-ins for debuggers.
 #pragma once
 
 #include <filesystem>

@@ -30,7 +30,7 @@ TEST_CASE("a round starts, its workers succeed and the job ends") {
   CHECK(node.machine.state() == NodeState::over);
 }
 
-TEST_CASE("a job whose place cannot be prepared leaves and says why") {
+TEST_CASE("a node that cannot prepare its place leaves and says why") {
   ScriptedNode node(1, "port 80 is taken");
   CHECK(node.took() == Did{"send leave: port 80 is taken"});
   node.finished();

@@ -110,7 +110,7 @@ TEST_CASE("what the culprit used is reported where memory may be the cause, and 
   CHECK_FALSE(has(said(result), "peak memory"));
 }
 
-TEST_CASE("a silent culprit is said to be silent, one whose stderr is not ours is not") {
+TEST_CASE("a silent culprit is said to be silent, one that writes elsewhere is not") {
   agent::AgentResult result = failed({false, 3, false});
   CHECK(said(result).find("stderr") == std::string::npos);
   result.culprit_output_seen = true;

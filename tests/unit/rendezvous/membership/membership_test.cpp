@@ -135,7 +135,7 @@ TEST_CASE("a worker that cannot be started is not tried again") {
   CHECK(job.finished("a").no_restart.find("cannot be started") != std::string::npos);
 }
 
-TEST_CASE("a failure whose evidence never comes is judged by what was known at once") {
+TEST_CASE("a failure without later evidence is judged by what was known at once") {
   Script job(nodes(1, 2, 0));
   job.join("a", 2);
   job.join("b", 2);

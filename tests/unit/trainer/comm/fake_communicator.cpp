@@ -32,7 +32,7 @@ struct FakeMeeting {
 
 }  // namespace
 
-/// All state of the group. Touched only by the thread whose turn it is.
+/// All state of the group. Touched only by one thread, in its turn.
 class FakeGroup::Scheduler {
  public:
   explicit Scheduler(FakeSettings its_settings);

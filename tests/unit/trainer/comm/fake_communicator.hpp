@@ -1,4 +1,4 @@
-// A group of ranks inside one process, whose scheduler is a seed: it decides which rank runs next,
+// A group of ranks inside one process with a seed as scheduler: it decides which rank runs next,
 // how late an announcement is seen, in which pieces and order sums appear, and when the group is
 // aborted. For tests of what uses a Communicator.
 #pragma once
