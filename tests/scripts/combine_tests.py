@@ -1,16 +1,24 @@
 """Writes one CTestTestfile.cmake that holds selected tests of several builds, for one ctest run over all of them.
 
 usage: combine_tests.py OUTPUT_DIR NEVER_LABELS PRESET:only|exclude:LABELS...    (labels are regular expressions)
+
+The tests of the tsan build are followed by one more: it fails with the files in OUTPUT_DIR/tsan-reports. There ThreadSanitizer
+of every process writes (log_path, see scripts/test), because most processes are no test's own: a job can end as its test
+expects although its agent has reported a data race.
 """
 
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 # Properties with names as values: these must not meet those of another build.
 NAME_PROPERTIES = {"DEPENDS", "FIXTURES_CLEANUP", "FIXTURES_REQUIRED", "FIXTURES_SETUP"}
+TSAN = "tsan"
+TSAN_REPORTS = "tsan-reports"  # a folder and, after the preset, the name of a fixture
+NO_REPORTS = 'cd "$0" && ! find . -type f -print -exec cat {} + | grep .'
 
 
 def quoted(text):
@@ -52,12 +60,24 @@ def lines_for(test, preset):
     properties = properties_of(test)
     if "speed" in properties.get("LABELS", []):
         properties["RUN_SERIAL"] = True
+    if preset == TSAN:
+        properties["FIXTURES_REQUIRED"] = [*properties.get("FIXTURES_REQUIRED", []), TSAN_REPORTS]
     for key in NAME_PROPERTIES & properties.keys():
         properties[key] = [f"{preset}: {value}" for value in properties[key]]
     yield f"add_test({name} {' '.join(quoted(word) for word in command)})"
     pairs = " ".join(f"{key} {quoted(property_value(value))}" for key, value in sorted(properties.items()))
     if pairs:
         yield f"set_tests_properties({name} PROPERTIES {pairs})"
+
+
+def check_of_reports(folder):
+    """A test that runs after all others of the tsan build."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    folder.chmod(0o1777)  # a worker may be another user's
+    name = quoted(f"{TSAN}: no process has reported a data race")
+    yield f"add_test({name} sh -c {quoted(NO_REPORTS)} {quoted(str(folder.resolve()))})"
+    yield f"set_tests_properties({name} PROPERTIES FIXTURES_CLEANUP {quoted(f'{TSAN}: {TSAN_REPORTS}')} LABELS unit TIMEOUT 60)"
 
 
 def main(output_dir, never, *runs):
@@ -72,6 +92,8 @@ def main(output_dir, never, *runs):
             sys.exit(f"combine_tests: no test at all in the {preset} build")
         for test in chosen:
             lines += lines_for(test, preset)
+        if preset == TSAN:
+            lines += check_of_reports(output / TSAN_REPORTS)
     (output / "CTestTestfile.cmake").write_text("\n".join(lines) + "\n")
 
 

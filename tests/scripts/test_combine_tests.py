@@ -1,9 +1,11 @@
 """Tests of combine_tests.py: one ctest run over several builds, in which nothing gets lost."""
 
+import os
 import pathlib
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 import combine_tests
 
@@ -25,9 +27,9 @@ class Combined(unittest.TestCase):
     def combine(self, *runs):
         combine_tests.main(str(self.output), NEVER, *runs)
 
-    def ctest(self):
-        done = subprocess.run(["ctest", "--test-dir", str(self.output), "--output-on-failure"], capture_output=True,
-                              text=True, check=False, timeout=60)
+    def ctest(self, *options):
+        done = subprocess.run(["ctest", "--test-dir", str(self.output), "--output-on-failure", *options],
+                              capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout
 
     def test_one_summary_counts_the_tests_of_both_builds(self):
@@ -91,6 +93,21 @@ set_tests_properties(hangs PROPERTIES TIMEOUT 0.2)
         self.build("release", "add_test(fast true)\nset_tests_properties(fast PROPERTIES LABELS speed)\n")
         self.combine(f"release:only:{SPEED}")
         self.assertIn("RUN_SERIAL", (self.output / "CTestTestfile.cmake").read_text())
+
+    def test_a_report_of_any_process_under_tsan_fails_the_run_even_if_its_test_passes(self):
+        self.build("tsan", 'add_test(hides sh -c [[echo "race in $DIR" >"$DIR/report.$$"]])\n'
+                   'set_tests_properties(hides PROPERTIES ENVIRONMENT "DIR=$ENV{REPORTS}")\nadd_test(other true)\n')
+        reports = self.output / "tsan-reports"
+        with unittest.mock.patch.dict(os.environ, {"REPORTS": str(reports)}):
+            self.combine(f"tsan:exclude:{SPEED}")
+            status, text = self.ctest()
+            self.assertNotEqual(status, 0)
+            self.assertIn("1 tests failed out of 3", text)
+            self.assertIn(f"race in {reports}", text)
+            self.combine(f"tsan:exclude:{SPEED}")  # starts without old reports
+            status, text = self.ctest("-R", "other")
+        self.assertEqual(status, 0, text)
+        self.assertIn("no process has reported a data race", text)
 
     def test_a_build_without_any_test_is_an_error(self):
         self.build("asan", "")

@@ -208,6 +208,19 @@ class Test(CopiedProject):
         done = self.run_script("scripts/test", "--tsan")
         self.assertIn("tsan: threads", done.stdout)
 
+    def test_a_race_that_its_test_does_not_notice_makes_it_fail(self):
+        # The shell takes the quotes away as ThreadSanitizer does.
+        self.build_holds("tsan", """add_test(threads sh -c [[eval "${TSAN_OPTIONS##*:}"; echo "a race" >"$log_path.$$"]])\n""")
+        done = self.run_script("scripts/test", "--tsan")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(", 1 failed in ", self.last_line(done))
+        self.assertIn("a race", done.stdout)
+
+    def test_tsan_starts_where_the_kernel_spreads_addresses_widely(self):
+        self.program(self.bin / "setarch", '#!/bin/sh\n[ "$1" = -R ] || exit 1\nshift\nFIXED=yes exec "$@"\n')
+        self.build_holds("tsan", 'add_test(threads sh -c "echo fixed=$FIXED")\n')
+        self.assertIn("fixed=yes\n", self.run_script("scripts/test", "--tsan", "-V").stdout)
+
     def test_options_for_ctest_are_passed_on(self):
         done = self.run_script("scripts/test", "-R", "leaks", "-V")
         self.assertIn("1 passed, 0 skipped, 0 failed in ", self.last_line(done))
