@@ -53,7 +53,8 @@ class AffinityCategory : public boost::system::error_category {
 };
 
 // Descriptors must not collide with 0, 1, 2 while they are moved there.
-[[gnu::no_sanitize("address", "undefined", "thread")]] bool place_descriptors(ChildPlan* plan) {
+__attribute__((no_sanitize("address", "undefined", "thread"))) bool place_descriptors(
+    ChildPlan* plan) {
   int moved[3];
   for (int target = 0; target < 3; ++target) {
     moved[target] = plan->fds[target];
@@ -73,7 +74,7 @@ class AffinityCategory : public boost::system::error_category {
 }
 
 // Runs on its own stack while the parent thread sleeps. Only async-signal-safe calls.
-[[gnu::no_sanitize("address", "undefined", "thread")]] int child_main(void* argument) {
+__attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(void* argument) {
   auto* plan = static_cast<ChildPlan*>(argument);
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
