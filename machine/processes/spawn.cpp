@@ -14,6 +14,12 @@
 #include <charconv>
 #include <cstdlib>
 
+#if defined(__SANITIZE_THREAD__)
+// Of sanitizer/linux_syscall_hooks.h, which not every compiler package has.
+extern "C" void __sanitizer_syscall_pre_impl_fork();
+extern "C" void __sanitizer_syscall_post_impl_fork(long pid);
+#endif
+
 namespace ddprun::machine {
 namespace {
 
@@ -144,10 +150,17 @@ class ChildStack {
 };
 
 // ThreadSanitizer keeps its books in the memory of the process: a child that shares it spoils them.
+// In a copy one of its locks may be held for ever, by a thread of ours that is not there. Told of a
+// fork, it lets the calls of the child alone; of the child it is told nothing, because it would
+// start a thread there.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kShareMemory = false;
+void before_copy() { __sanitizer_syscall_pre_impl_fork(); }
+void after_copy(long pid) { __sanitizer_syscall_post_impl_fork(pid); }
 #else
 constexpr bool kShareMemory = true;
+void before_copy() {}
+void after_copy(long /*pid*/) {}
 #endif
 
 // Starts the child with a copy of our memory, in a cgroup if there is one: clone3 with our memory
@@ -165,8 +178,10 @@ pid_t clone_with_copy(ChildPlan* plan, int cgroup) {
     arguments.flags |= CLONE_INTO_CGROUP;
     arguments.cgroup = static_cast<std::uint64_t>(cgroup);
   }
+  before_copy();
   const long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
   if (pid == 0) child_main(plan);
+  after_copy(pid);
   return static_cast<pid_t>(pid);
 }
 
