@@ -1,6 +1,7 @@
 """Progress bars on a real terminal: no wrapped line, no torn piece, one line left for each bar."""
 
 import os
+import pathlib
 import re
 import signal
 import unittest
@@ -91,12 +92,13 @@ class Interruptions(unittest.TestCase):
 
     def test_a_resize_leaves_no_pieces_of_bars(self):
         with Terminal(100) as terminal:
-            terminal.start(*ddprun(2, WORKERS / "counter.py", "60", "0.05"))
-            terminal.wait_for(lambda lines: len(self.bars(lines)) == 2)
+            resized = pathlib.Path(terminal.folder.name) / "resized"
+            self.running(terminal, WORKERS / "counter.py", "60", "0.05", f"until={resized}")
             for columns in (70, 120, 50):
                 terminal.resize(columns)
                 # What was wrapped meanwhile may have scrolled away; on the screen are two rows and no piece.
                 terminal.wait_for(lambda _: sorted(len(row) for row in self.rows(terminal)) == [columns, columns])
+            resized.touch()
             _, code = terminal.result()
             self.assertEqual(code, 0)
             self.assertEqual(len(self.rows(terminal)), 2, terminal.visible())
