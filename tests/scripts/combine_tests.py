@@ -17,6 +17,7 @@ import sys
 # Properties with names as values: these must not meet those of another build.
 NAME_PROPERTIES = {"DEPENDS", "FIXTURES_CLEANUP", "FIXTURES_REQUIRED", "FIXTURES_SETUP"}
 TSAN = "tsan"
+TSAN_SLOWNESS = 4  # times that of the other builds, for which the limits are meant
 TSAN_REPORTS = "tsan-reports"  # a folder and, after the preset, the name of a fixture
 NO_REPORTS = 'cd "$0" && ! find . -type f -print -exec cat {} + | grep .'
 
@@ -61,6 +62,8 @@ def lines_for(test, preset):
     if "speed" in properties.get("LABELS", []):
         properties["RUN_SERIAL"] = True
     if preset == TSAN:
+        if "TIMEOUT" in properties:
+            properties["TIMEOUT"] *= TSAN_SLOWNESS
         properties["FIXTURES_REQUIRED"] = [*properties.get("FIXTURES_REQUIRED", []), TSAN_REPORTS]
     for key in NAME_PROPERTIES & properties.keys():
         properties[key] = [f"{preset}: {value}" for value in properties[key]]

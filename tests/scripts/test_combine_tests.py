@@ -109,6 +109,12 @@ set_tests_properties(hangs PROPERTIES TIMEOUT 0.2)
         self.assertEqual(status, 0, text)
         self.assertIn("no process has reported a data race", text)
 
+    def test_a_test_under_tsan_has_more_time(self):
+        self.build("tsan", "add_test(slow sleep 0.3)\nset_tests_properties(slow PROPERTIES TIMEOUT 0.2)\n")
+        self.combine(f"tsan:exclude:{SPEED}")
+        status, text = self.ctest()
+        self.assertEqual(status, 0, text)
+
     def test_a_build_without_any_test_is_an_error(self):
         self.build("asan", "")
         with self.assertRaises(SystemExit):

@@ -210,7 +210,7 @@ class Test(CopiedProject):
 
     def test_a_race_that_its_test_does_not_notice_makes_it_fail(self):
         # The shell takes the quotes away as ThreadSanitizer does.
-        self.build_holds("tsan", """add_test(threads sh -c [[eval "${TSAN_OPTIONS##*:}"; echo "a race" >"$log_path.$$"]])\n""")
+        self.build_holds("tsan", """add_test(threads sh -c [[eval "log_path=${TSAN_OPTIONS##*:log_path=}"; echo "a race" >"$log_path.$$"]])\n""")
         done = self.run_script("scripts/test", "--tsan")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(", 1 failed in ", self.last_line(done))
