@@ -167,9 +167,11 @@ bool LiveRows::text_behind_bar() const {
   const Row& row = rows_[row_];
   const auto width = static_cast<std::size_t>(columns_);
   const std::size_t drawn = row.frame.size();
+  // Something may have erased its end since.
+  const bool whole = row.cells.size() >= drawn;
   const bool full = columns_ > 0 && drawn <= width && drawn + 1 >= width;
   const bool beyond = column_ > drawn + 1 || !overflow_.empty();
-  return full && beyond && !row.too_long && like_frame();
+  return whole && full && beyond && !row.too_long && like_frame();
 }
 
 /// The bar stays, and the text is a line of its own.

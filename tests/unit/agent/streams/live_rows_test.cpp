@@ -296,6 +296,14 @@ TEST_CASE("sequences and characters that come in pieces are whole") {
   CHECK(whole.shown() == pieces.shown());
 }
 
+TEST_CASE("a bar that was erased in part has no text behind it") {
+  Worker worker;
+  worker.rows.set_columns(10);
+  worker.write("\r##########\r##########");
+  worker.write("\x1b[6G\x1b[K\x1b[20C\n");  // from the sixth column on; the cursor goes far beyond
+  CHECK(worker.end() == "#####\n");
+}
+
 TEST_CASE("any bytes end as lines, within bounds") {
   std::mt19937 random(11);
   const std::vector<std::string> words = {
