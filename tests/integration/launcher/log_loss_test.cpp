@@ -175,12 +175,14 @@ TEST_CASE("rounds end and begin while a worker waits for a stopped reader") {
 }
 
 TEST_CASE("an unread stdout affects neither stderr nor the verdict") {
-  // Rank 2 fills stdout; of the others' failures one is the other's consequence.
+  // Rank 2 fills stdout; of the others' failures one is the other's consequence, though its worker
+  // ends first.
   const std::string script =
       "case $RANK in 2) exec $W numbered 50000000 sleep 60;;"
       " 1) sleep 0.3; $W print-err 'Traceback (most recent call last):'"
-      " print-err 'ValueError: bad lr' sleep 0.4; exit 1;;"
-      " 0) sleep 0.5; i=0; while [ $i -lt 50 ]; do echo IMPORTANT $i >&2; i=$((i+1)); done;"
+      " print-err 'ValueError: bad lr'; : > $SAID; exec sleep 60;;"
+      " 0) while [ ! -e $SAID ]; do sleep 0.02; done; i=0; while [ $i -lt 50 ]; do echo IMPORTANT "
+      "$i >&2; i=$((i+1)); done;"
       " $W print-err 'ConnectionResetError: [Errno 104] Connection reset by peer'; exit 1;; esac";
   using Case = std::pair<std::string, std::string>;
   for (const auto& [policy, redirection] : {Case{"drop", ""}, {"block", ""}, {"block", " 2>&1"}}) {
@@ -189,6 +191,7 @@ TEST_CASE("an unread stdout affects neither stderr nor the verdict") {
     auto settings = job.settings();
     settings.environment.emplace_back("W", test::helper("job_worker"));
     const test::TempDir folder;
+    settings.environment.emplace_back("SAID", (folder / "said").string());
     const std::string report = (folder / "report.json").string();
     const auto result =
         run_into({"/bin/sh", "-c", "\"$@\"" + redirection, "sh", test::program("ddprun"),
