@@ -14,7 +14,7 @@
 #include "machine/cpus/cpu_set.hpp"
 #include "machine/processes/containment_level.hpp"
 #include "machine/processes/stop_settings.hpp"
-#include "rendezvous/membership/restart_policy.hpp"
+#include "proto/job_settings.hpp"
 
 namespace ddprun::agent {
 
@@ -49,7 +49,7 @@ struct AgentConfig {
 
   std::string file;                     ///< what to execute
   std::vector<WorkerSettings> workers;  ///< one for each local rank
-  rdzv::RestartSettings restart;
+  proto::RestartSettings restart;
   WatchSettings watch;
   machine::StopSettings stop;
   machine::ContainmentLevel containment =

@@ -10,10 +10,15 @@
 #include <vector>
 
 #include "base/exit_status.hpp"
+#include "proto/job_settings.hpp"
 
 namespace ddprun::proto {
 
-/// Number of a round, from 0.
+/// One life of a job under its run id; a newer one is higher. A service that has lost its memory
+/// begins another.
+using Epoch = std::uint64_t;
+
+/// Number of a round, from 0; it only rises within an epoch.
 using RoundNumber = std::uint64_t;
 
 /// Names an agent within its job: unique among live agents, stable through its reconnections.
@@ -69,15 +74,28 @@ struct WorkerFailure {
 // From an agent to the membership core
 // -------------------------------------------------------------------------
 
+/// The last round that a node took part in: what a service without memory of it has to know.
+struct PastRound {
+  Epoch epoch = 0;
+  RoundNumber number = 0;
+  int restart_count = 0;
+};
 /// "I am ready to take part in the next round with so many workers; a store for it would listen
 /// here."
 struct Join {
   int local_world_size = 0;
   std::string role = "default";
   std::optional<int> requested_group_rank;  ///< --node-rank
+  bool insists_on_rank = false;  ///< without that rank it can't take part (static rendezvous)
   std::string node_name;  ///< breaks ties in rank order, in natural order (node2 before node10)
+  std::string boot_id;    ///< of the kernel it runs on
+  std::chrono::nanoseconds age{0};  ///< since the agent was started
   std::string store_addr;
   std::uint16_t store_port = 0;
+  int store_clients_max = 0;  ///< for which that store has descriptors; 0: not said
+  JobSettings settings;       ///< as this node's user gave them
+  std::optional<PastRound> was_in;
+  bool wants_report = false;  ///< it writes the job's report to a file
 };
 /// Every worker of the round has been exec'd.
 struct Started {
@@ -120,6 +138,7 @@ struct Stopped {
 struct Leave {
   int signal = 0;
   std::string error;
+  bool cancels = false;  ///< the job ends on all nodes, not only this node's part in it
 };
 using AgentMessage = std::variant<Join, Started, WorkerFailed, WorkersDone, Stopped, Leave>;
 
@@ -135,6 +154,7 @@ struct FailedWorker {
 
 /// A round has formed. Carries only the agent's own numbers.
 struct Round {
+  Epoch epoch = 0;
   RoundNumber number = 0;
   std::string reason;  ///< "first round", "worker failed: rank 1, killed by SIGKILL", ...
   int group_rank = 0;
@@ -157,6 +177,15 @@ struct RestartPlanned {
   int restart_count = 0;  ///< this restart included
   int max_restarts = 0;
 };
+/// The round cannot form yet. Comes again while that is so, to some of those that wait.
+struct Waiting {
+  int nodes = 0;  ///< that are there
+  int min_nodes = 0;
+  int max_nodes = 0;
+  std::vector<std::string> missing;  ///< those expected back, by name; at most kMissingNamesMax
+  std::chrono::nanoseconds left{0};  ///< until a round forms with those there, or the job ends
+};
+inline constexpr std::size_t kMissingNamesMax = 8;
 /// End the workers of the round, then send Stopped and, unless `final`, Join again.
 struct Stop {
   RoundNumber round = 0;
@@ -187,6 +216,6 @@ struct Finished {
   int restart_count = 0;
   int max_restarts = 0;
 };
-using MembershipMessage = std::variant<Round, RestartPlanned, Stop, Finished>;
+using MembershipMessage = std::variant<Round, RestartPlanned, Waiting, Stop, Finished>;
 
 }  // namespace ddprun::proto

@@ -33,8 +33,8 @@ std::vector<int> wanted_signals(const AgentConfig& config) {
   return signals;
 }
 
-rdzv::MembershipSettings membership_settings(const AgentConfig& config) {
-  rdzv::MembershipSettings settings;
+proto::JobSettings membership_settings(const AgentConfig& config) {
+  proto::JobSettings settings;
   settings.restart = config.restart;
   return settings;
 }

@@ -10,7 +10,7 @@ namespace ddprun::agent {
 namespace asio = boost::asio;
 using rdzv::Clock;
 
-LocalMembership::LocalMembership(asio::io_context& context, rdzv::MembershipSettings settings,
+LocalMembership::LocalMembership(asio::io_context& context, proto::JobSettings settings,
                                  Handler handler)
     : context_(context),
       handler_(std::move(handler)),

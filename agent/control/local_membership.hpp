@@ -11,8 +11,7 @@ namespace ddprun::agent {
 
 class LocalMembership final : public MembershipLink {
  public:
-  LocalMembership(boost::asio::io_context& context, rdzv::MembershipSettings settings,
-                  Handler handler);
+  LocalMembership(boost::asio::io_context& context, proto::JobSettings settings, Handler handler);
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return own_id_; }
   void send(proto::AgentMessage message) override;

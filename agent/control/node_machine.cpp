@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/describe.hpp"
 
@@ -132,6 +133,21 @@ void NodeMachine::announce_restart(Context& context) {
   context.act(
       Notice{fmt::format("{}; restarting the workers in {} ({} of {} restarts)", planned.reason,
                          describe(planned.delay), planned.restart_count, planned.max_restarts)});
+}
+
+void NodeMachine::announce_wait(Context& context) {
+  const auto& waiting = std::get<proto::Waiting>(context.event);
+  const std::string range = waiting.min_nodes == waiting.max_nodes
+                                ? fmt::format("{}", waiting.max_nodes)
+                                : fmt::format("{} to {}", waiting.min_nodes, waiting.max_nodes);
+  std::string line = fmt::format("{} of {} nodes have joined", waiting.nodes, range);
+  if (!waiting.missing.empty())
+    line += fmt::format("; missing: {}", fmt::join(waiting.missing, ", "));
+  const auto left = std::chrono::ceil<std::chrono::seconds>(waiting.left).count();
+  line += waiting.nodes >= waiting.min_nodes
+              ? fmt::format("; the job starts with these in {} s", left)
+              : fmt::format("; without more the job ends in {} s", left);
+  context.act(Notice{std::move(line)});
 }
 
 void NodeMachine::note_started(Context& context) {

@@ -44,10 +44,11 @@ enum class NodeEventKind {
   deadline,
   round,
   restart_planned,
+  nodes_missing,
   stop,
   finished,
 };
-inline constexpr int kNodeEventKinds = 15;
+inline constexpr int kNodeEventKinds = 16;
 
 std::string_view to_string(NodeState state);
 std::string_view to_string(NodeEventKind kind);
@@ -129,6 +130,7 @@ class NodeMachine {
   void leftovers_deadline(Context& context);
   void start(Context& context);
   void announce_restart(Context& context);
+  void announce_wait(Context& context);
   void stop_when_started(Context& context);
   void stop(Context& context);
   void answer_stop(Context& context);

@@ -14,7 +14,7 @@ std::string_view to_string(NodeEventKind kind) {
   static constexpr std::array<std::string_view, kNodeEventKinds> kNames{
       "signal",          "second signal", "prepared", "started",   "problem",  "exited",
       "conditions",      "hang",          "suspects", "leftovers", "deadline", "round",
-      "restart planned", "stop",          "finished"};
+      "restart planned", "nodes missing", "stop",     "finished"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -39,6 +39,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response last{&M::leftovers_deadline, "terminate, then kill leftovers"};
   constexpr Response start{&M::start, "start workers"};
   constexpr Response plan{&M::announce_restart, "announce"};
+  constexpr Response wait{&M::announce_wait, "announce"};
   constexpr Response after{&M::stop_when_started, "stop once started"};
   constexpr Response stop{&M::stop, "stop workers"};
   constexpr Response answer{&M::answer_stop, "answer, if none runs"};
@@ -58,6 +59,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
       {no, no, late, last, late, last, no, no, no},                    // deadline
       {start, no, no, no, no, no, no, no, no},                         // round
       {plan, no, no, no, no, no, no, no, no},                          // restart_planned
+      {wait, no, no, no, no, no, no, no, no},                          // nodes_missing
       {no, after, stop, stop, no, no, stop, answer, no},               // stop
       {end, end, end, end, end, end, end, end, no},                    // finished
   }};

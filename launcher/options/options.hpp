@@ -76,7 +76,7 @@ struct LaunchOptions {
   ProcessCount processes;
   OmpThreads omp_threads;
   std::optional<machine::NumaBinding> numa_binding;
-  rdzv::RestartSettings restart;
+  proto::RestartSettings restart;
   ExitCodeRule exit_code_rule = ExitCodeRule::first;
   std::string report_file;  ///< empty: not given
   agent::WatchSettings watch;

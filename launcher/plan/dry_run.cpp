@@ -101,7 +101,7 @@ std::string watch_text(const agent::AgentConfig& agent) {
 }
 
 /// How often the group is restarted, and how soon; --explain-policy says more.
-std::string restarts_text(const rdzv::RestartSettings& restart) {
+std::string restarts_text(const proto::RestartSettings& restart) {
   if (restart.max_restarts == 0) return "none";
   const std::string text = fmt::format("at most {}; ", restart.max_restarts);
   const std::chrono::nanoseconds most = restart.back_off_max;
@@ -134,7 +134,7 @@ std::string command_text(std::vector<std::string> argv) {
 }
 
 /// Where no --restart-delay was given.
-bool automatic_back_off(const rdzv::RestartSettings& restart) {
+bool automatic_back_off(const proto::RestartSettings& restart) {
   return restart.back_off_max == rdzv::kAutoBackOffMax;
 }
 

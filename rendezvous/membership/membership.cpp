@@ -94,7 +94,7 @@ std::string_view Membership::response(JobState state, EventKind kind) {
   return kTable[static_cast<int>(state)][static_cast<int>(kind)].name;
 }
 
-Membership::Membership(MembershipSettings settings, Clock::time_point now)
+Membership::Membership(proto::JobSettings settings, Clock::time_point now)
     : settings_(std::move(settings)), policy_(settings_.restart), forming_since_(now) {
   DDPRUN_ASSERT(1 <= settings_.min_nodes && settings_.min_nodes <= settings_.max_nodes,
                 "1 <= min_nodes <= max_nodes");

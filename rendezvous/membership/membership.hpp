@@ -11,21 +11,13 @@
 #include <variant>
 #include <vector>
 
+#include "proto/job_settings.hpp"
 #include "proto/membership_messages.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::rdzv {
 
 using Clock = std::chrono::steady_clock;
-
-struct MembershipSettings {
-  int min_nodes = 1;
-  int max_nodes = 1;
-  RestartSettings restart;                               ///< after failures, for the whole job
-  Clock::duration last_call = std::chrono::seconds(30);  ///< extra wait once min_nodes have joined
-  Clock::duration join_timeout =
-      std::chrono::seconds(600);  ///< a round that has not formed by then ends the job
-};
 
 /// Something that an agent said.
 struct FromAgent {
@@ -73,7 +65,7 @@ bool natural_less(std::string_view a, std::string_view b);
 /// The membership core of one job.
 class Membership {
  public:
-  Membership(MembershipSettings settings, Clock::time_point now);
+  Membership(proto::JobSettings settings, Clock::time_point now);
 
   MembershipActions on(const MembershipEvent& event, Clock::time_point now);
 
@@ -145,7 +137,7 @@ class Membership {
   [[nodiscard]] bool in_round(const Member& member) const;
   [[nodiscard]] std::vector<proto::AgentId> ranked_waiting() const;
 
-  MembershipSettings settings_;
+  proto::JobSettings settings_;
   JobState state_ = JobState::forming;
   std::map<proto::AgentId, Member> members_;
   std::uint64_t joins_ = 0;

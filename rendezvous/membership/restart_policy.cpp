@@ -39,7 +39,7 @@ double spread(std::uint64_t seed) {
   return static_cast<double>(seed >> 11U) / static_cast<double>(1ULL << 53U);
 }
 
-std::chrono::nanoseconds lived_after(const RestartSettings& settings) {
+std::chrono::nanoseconds lived_after(const proto::RestartSettings& settings) {
   return settings.minimum_uptime.count() > 0 ? settings.minimum_uptime
                                              : std::chrono::nanoseconds(kLived);
 }
@@ -134,7 +134,7 @@ RestartDecision RestartPolicy::decide(const proto::WorkerFailure& culprit,
   return decision;
 }
 
-std::string explain(const RestartSettings& settings) {
+std::string explain(const proto::RestartSettings& settings) {
   std::string text;
   const auto line = [&text](std::string_view cause, const std::string& what) {
     text += fmt::format("{:<36} {}\n", cause, what);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/job_settings.hpp"
 #include "proto/membership_messages.hpp"
 
 namespace ddprun::rdzv {
@@ -24,19 +25,6 @@ inline constexpr std::chrono::seconds kAutoBackOffMax{30};
 /// row.
 inline constexpr std::chrono::seconds kLived{30};
 
-struct RestartSettings {
-  int max_restarts = 0;                  ///< in the window, or in the whole job without one
-  std::chrono::nanoseconds window{0};    ///< 0: the whole job
-  std::chrono::nanoseconds back_off{0};  ///< before the second restart in a row; doubles; 0: none
-  std::chrono::nanoseconds back_off_max = std::chrono::seconds(60);
-  /// A round that failed sooner made no progress. 0: rounds are never too short.
-  std::chrono::nanoseconds minimum_uptime{0};
-  /// So many rounds in a row that made no progress end the job: they were too short, or their
-  /// workers said how far they were and it was no further than before.
-  int crash_loop_rounds = 3;
-  std::vector<int> no_restart_codes;  ///< exit codes that end the job, beside those that always do
-};
-
 struct RestartDecision {
   bool restart = false;
   std::chrono::nanoseconds delay{0};  ///< before the next round may form
@@ -47,7 +35,7 @@ class RestartPolicy {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit RestartPolicy(RestartSettings settings) : settings_(std::move(settings)) {}
+  explicit RestartPolicy(proto::RestartSettings settings) : settings_(std::move(settings)) {}
 
   /// Whether any failure at this time could be followed by a restart.
   [[nodiscard]] bool budget_left(Clock::time_point now) const;
@@ -59,7 +47,7 @@ class RestartPolicy {
 
   /// Restarts so far, in the whole job.
   [[nodiscard]] int restart_count() const { return restart_count_; }
-  [[nodiscard]] const RestartSettings& settings() const { return settings_; }
+  [[nodiscard]] const proto::RestartSettings& settings() const { return settings_; }
 
  private:
   void count_round(const proto::WorkerFailure& culprit, std::optional<std::uint64_t> furthest_step);
@@ -68,7 +56,7 @@ class RestartPolicy {
   [[nodiscard]] int used(Clock::time_point now) const;
   [[nodiscard]] std::chrono::nanoseconds next_delay() const;
 
-  RestartSettings settings_;
+  proto::RestartSettings settings_;
   int restart_count_ = 0;
   std::vector<Clock::time_point> restarts_;  // within the window; empty where there is none
   int short_rounds_ = 0;                     // in a row
@@ -78,6 +66,6 @@ class RestartPolicy {
 };
 
 /// What the policy makes of each kind of cause, for people: the text of --explain-policy.
-std::string explain(const RestartSettings& settings);
+std::string explain(const proto::RestartSettings& settings);
 
 }  // namespace ddprun::rdzv

@@ -14,7 +14,7 @@ namespace {
 
 /// An event loop with a core, and what the core has sent.
 struct Node {
-  explicit Node(rdzv::MembershipSettings settings = {})
+  explicit Node(proto::JobSettings settings = {})
       : link(context, std::move(settings),
              [this](proto::MembershipMessage message) { inbox.push_back(std::move(message)); }) {
     spdlog::set_level(spdlog::level::off);
@@ -61,7 +61,7 @@ TEST_CASE("the core's messages come in the order in which it sent them") {
 }
 
 TEST_CASE("the core is told when its deadline has passed and the loop ends when it waits no more") {
-  rdzv::MembershipSettings settings;
+  proto::JobSettings settings;
   settings.max_nodes = 2;
   settings.last_call = 1ms;
   Node node(settings);

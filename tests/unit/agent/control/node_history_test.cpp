@@ -15,8 +15,8 @@ using test::ScriptedNode;
 
 namespace {
 
-rdzv::MembershipSettings settings(int max_restarts) {
-  rdzv::MembershipSettings settings;
+proto::JobSettings settings(int max_restarts) {
+  proto::JobSettings settings;
   settings.restart.max_restarts = max_restarts;
   return settings;
 }

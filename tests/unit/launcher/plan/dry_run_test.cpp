@@ -45,7 +45,7 @@ LaunchPlan small_plan() {
   return plan;
 }
 
-rdzv::RestartSettings restarts(const Words& arguments) {
+proto::RestartSettings restarts(const Words& arguments) {
   return planned(arguments, Machine{}).agent.restart;
 }
 

@@ -10,7 +10,7 @@ using test::nodes;
 using test::Script;
 
 TEST_CASE("agents that were told that no round follows are never asked to join one") {
-  rdzv::MembershipSettings settings = nodes(1, 1, 1);
+  proto::JobSettings settings = nodes(1, 1, 1);
   settings.restart.window = 60s;
   Script job(settings);
   job.join("a", 1);
@@ -28,7 +28,7 @@ TEST_CASE("agents that were told that no round follows are never asked to join o
 }
 
 TEST_CASE("a restart with a back-off waits for it, and no longer") {
-  rdzv::MembershipSettings settings = nodes(1, 1, 5);
+  proto::JobSettings settings = nodes(1, 1, 5);
   settings.restart.back_off = 4s;
   Script job(settings);
   job.join("a", 1);
@@ -54,7 +54,7 @@ TEST_CASE("a restart with a back-off waits for it, and no longer") {
 }
 
 TEST_CASE("a signal ends the wait for a restart at once") {
-  rdzv::MembershipSettings settings = nodes(1, 1, 5);
+  proto::JobSettings settings = nodes(1, 1, 5);
   settings.restart.back_off = 60s;
   Script job(settings);
   for (int i = 0; i < 2; ++i) {

@@ -7,8 +7,8 @@
 using namespace std::chrono_literals;
 using namespace ddprun;
 using Catch::Matchers::Contains;
+using proto::RestartSettings;
 using rdzv::RestartPolicy;
-using rdzv::RestartSettings;
 
 namespace {
 

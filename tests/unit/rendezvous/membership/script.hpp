@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 /// A job with agents that answer at once, as real ones do in the end.
 class Script {
  public:
-  explicit Script(rdzv::MembershipSettings settings) : membership(settings, now) {}
+  explicit Script(proto::JobSettings settings) : membership(settings, now) {}
 
   void say(const std::string& agent, proto::AgentMessage message) {
     take(membership.on(rdzv::FromAgent{agent, std::move(message)}, now));
@@ -87,8 +87,8 @@ class Script {
   }
 };
 
-inline rdzv::MembershipSettings nodes(int min, int max, int max_restarts = 0) {
-  rdzv::MembershipSettings settings;
+inline proto::JobSettings nodes(int min, int max, int max_restarts = 0) {
+  proto::JobSettings settings;
   settings.min_nodes = min;
   settings.max_nodes = max;
   settings.restart.max_restarts = max_restarts;
