@@ -49,7 +49,7 @@ struct AgentConfig {
 
   std::string file;                     ///< what to execute
   std::vector<WorkerSettings> workers;  ///< one for each local rank
-  proto::RestartSettings restart;
+  proto::JobSettings job;
   WatchSettings watch;
   machine::StopSettings stop;
   machine::ContainmentLevel containment =

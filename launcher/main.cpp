@@ -71,7 +71,7 @@ std::string make_run_directory() {
 launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& plan) {
   proto::Round round;
   round.world_size = round.role_world_size = static_cast<int>(plan.agent.workers.size());
-  round.max_restarts = plan.agent.restart.max_restarts;
+  round.max_restarts = plan.agent.job.restart.max_restarts;
   round.master_addr = plan.agent.master_addr;
   round.master_port = plan.agent.master_port;
   std::vector<std::string> inherited;

@@ -33,12 +33,6 @@ std::vector<int> wanted_signals(const AgentConfig& config) {
   return signals;
 }
 
-proto::JobSettings membership_settings(const AgentConfig& config) {
-  proto::JobSettings settings;
-  settings.restart = config.restart;
-  return settings;
-}
-
 }  // namespace
 
 Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link)
@@ -47,7 +41,7 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       machine_(config),
       timer_(context_, [this] { handle(TimePassed{}); }),
       membership_(std::make_unique<LocalMembership>(
-          context_, membership_settings(config),
+          context_, config.job,
           [this](proto::MembershipMessage message) {
             std::visit([this](auto& specific) { handle(std::move(specific)); }, message);
           })),

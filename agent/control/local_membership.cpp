@@ -24,6 +24,7 @@ void LocalMembership::send(proto::AgentMessage message) {
 void LocalMembership::tell(const rdzv::MembershipEvent& event) {
   auto actions = core_.on(event, Clock::now());
   if (!actions.log.empty()) spdlog::info("{}", actions.log);
+  for (const std::string& warning : actions.warnings) spdlog::warn("{}", warning);
   // In the next turn of the loop, as they would come from another node.
   for (rdzv::Send& send : actions.sends) {
     asio::post(context_, [this, message = std::move(send.message)]() mutable {

@@ -56,7 +56,9 @@ void NodeMachine::leave(Context& context) {
         grace_period(), name)});
     if (round_->group.deadline()) round_->countdown_at = context.now + kCountDownEvery;
   }
-  context.act(Send{proto::Leave{signal, ""}});
+  // SIGTERM takes this node away, as its scheduler means it; the others are a person's wish to end
+  // the job.
+  context.act(Send{proto::Leave{signal, "", signal != SIGTERM}});
 }
 
 /// No round that may be on its way is taken part in.
@@ -85,6 +87,7 @@ void NodeMachine::send_join(Context& context) {
   join.local_world_size = static_cast<int>(config_.workers.size());
   join.role = config_.role;
   join.node_name = config_.node_name;
+  join.settings = config_.job;
   join.store_addr = config_.master_addr;
   join.store_port = *store_port_;
   context.act(Send{std::move(join)});

@@ -233,7 +233,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("run id       {}\n", agent.run_id);
   text += fmt::format("store        {}, {}, served by {}\n", agent.master_addr, port,
                       agent.agent_store ? "ddprun" : "the worker of rank 0");
-  text += fmt::format("restarts     {}\n", restarts_text(agent.restart));
+  text += fmt::format("restarts     {}\n", restarts_text(agent.job.restart));
   text += fmt::format("grace period {} s\n", seconds(agent.stop.grace_period));
   text += fmt::format("kill timeout {} s\n", seconds(agent.stop.kill_timeout));
   text += fmt::format("containment  {}\n", to_string(agent.containment));
@@ -291,9 +291,10 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
                    {"host", agent.store_host},
                    {"port", agent.master_port},
                    {"served_by", agent.agent_store ? "agent" : "rank0"}};
-  json["max_restarts"] = agent.restart.max_restarts;
-  json["restart_delay_seconds"] =
-      automatic_back_off(agent.restart) ? Json("auto") : Json(seconds(agent.restart.back_off));
+  json["max_restarts"] = agent.job.restart.max_restarts;
+  json["restart_delay_seconds"] = automatic_back_off(agent.job.restart)
+                                      ? Json("auto")
+                                      : Json(seconds(agent.job.restart.back_off));
   json["grace_period_seconds"] = seconds(agent.stop.grace_period);
   json["kill_timeout_seconds"] = seconds(agent.stop.kill_timeout);
   json["containment"] = std::string(to_string(agent.containment));

@@ -6,7 +6,7 @@ namespace ddprun::launcher {
 
 void plan_rounds(const LaunchOptions& options, const Environment& environment, LaunchPlan& plan) {
   agent::AgentConfig& agent = plan.agent;
-  agent.restart = options.restart;
+  agent.job.restart = options.restart;
   agent.watch = options.watch;
   agent.file_timers = lookup(environment, proto::env::kEnableFileTimer) == "1";
   if (agent.file_timers)

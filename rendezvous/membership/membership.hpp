@@ -3,9 +3,12 @@
 // clock, no threads.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -43,6 +46,7 @@ struct MembershipActions {
   std::vector<Send> sends;
   std::string
       log;  ///< one line: "round=3 forming->running event=join nodes=2"; empty when nothing changed
+  std::vector<std::string> warnings;  ///< a line each, for the people at the service
 };
 
 enum class JobState {
@@ -65,7 +69,10 @@ bool natural_less(std::string_view a, std::string_view b);
 /// The membership core of one job.
 class Membership {
  public:
-  Membership(proto::JobSettings settings, Clock::time_point now);
+  /// To so many of those that wait for a round it is said how many nodes are there.
+  static constexpr int kWaitersToldMax = 64;
+
+  Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch = 0);
 
   MembershipActions on(const MembershipEvent& event, Clock::time_point now);
 
@@ -76,22 +83,30 @@ class Membership {
   [[nodiscard]] int restart_count() const { return policy_.restart_count(); }
   /// Set once the state is finished.
   [[nodiscard]] const std::optional<proto::Finished>& outcome() const { return outcome_; }
+  /// What an agent has to know that may have missed the last message to it; none: it waits.
+  [[nodiscard]] std::optional<proto::MembershipMessage> current(const proto::AgentId& agent) const;
 
   /// What the core does on an event in a state: the name of the handler, "ignored" where the event
   /// has no meaning there.
   static std::string_view response(JobState state, EventKind kind);
 
  private:
+  enum class Phase {
+    waiting,  ///< for the next round
+    active,   ///< in the round that is out; its workers run, as far as is known
+    done,     ///< in the round that is out; its workers have succeeded
+    gone,     ///< after that it was lost or left: nothing more is expected of it
+    stopped,  ///< nothing of the last round is left on it; it will join again
+  };
+  static constexpr int kPhases = 5;
   struct Member {
-    enum class Phase { waiting, active, done, stopped };
     Phase phase = Phase::waiting;
     proto::Join join;
-    std::uint64_t order = 0;   // of joining
-    int last_group_rank = -1;  // sticky
-    int group_rank = -1;       // in the round that is out
-    int first_rank = 0;
-    std::optional<proto::Leave> leaving;
+    std::uint64_t order = 0;              // of joining
+    std::optional<proto::Round> round;    // the last one that it took part in
+    std::optional<proto::Leave> leaving;  // it takes part in no other
   };
+  using Members = std::map<proto::AgentId, Member>;
   struct Context {
     const proto::AgentId& agent;
     const proto::AgentMessage* message;  // null for lost and deadline
@@ -105,54 +120,94 @@ class Membership {
   };
   static const Response kTable[kJobStates][kEventKinds];
 
-  // The handlers of the table.
+  // The handlers of the table: in any state, while a round is out,
   void ignore(Context& context);
-  void join_forming(Context& context);
+  void greet_late(Context& context);
   void join_running(Context& context);
-  void join_stopping(Context& context);
   void fail_running(Context& context);
   void done_running(Context& context);
-  void stopped_stopping(Context& context);
-  void leave_forming(Context& context);
   void leave_running(Context& context);
-  void leave_stopping(Context& context);
-  void lost_round(Context& context);
+  void lost_running(Context& context);
+  void deadline_running(Context& context);
+  // while one forms,
+  void join_forming(Context& context);
+  void leave_forming(Context& context);
+  void lost_forming(Context& context);
   void deadline_forming(Context& context);
-  void greet_late(Context& context);
+  // while one stops.
+  void join_stopping(Context& context);
+  void stopped_stopping(Context& context);
+  void leave_stopping(Context& context);
+  void lost_stopping(Context& context);
 
-  void wait(Context& context);
+  bool wait(Context& context);
+  [[nodiscard]] std::string refusal(const Context& context, const proto::Join& join) const;
+  void warn_of_differences(Context& context, const proto::Join& join) const;
+  void learn_past(const proto::Join& join);
+  void grow_when_due(Context& context);
   void try_form(Context& context);
   void form(Context& context);
-  void stop_round(Context& context, const std::string& reason, bool final);
+  [[nodiscard]] std::vector<Member*> seated();
+  void tell_waiting(Context& context);
+  [[nodiscard]] std::vector<std::string> missing() const;
+  void start_forming(Context& context, Clock::duration delay = {});
+  void stop_round(Context& context, const std::string& reason);
+  [[nodiscard]] proto::Stop stop_for(const Member& member) const;
   void check_stopped(Context& context);
   void add_failures(const proto::AgentId& agent, const Member& member,
                     const std::vector<proto::WorkerFailure>& failures);
+  void note_lost(const Members::value_type& member);
+  void forget_round();
+  [[nodiscard]] bool lost_node_explains() const;
   void judge_round(Context& context);
+  void change_nodes(Context& context);
   void announce_restart(Context& context, std::chrono::nanoseconds delay) const;
   [[nodiscard]] proto::Finished failed_outcome(proto::Verdict verdict,
                                                std::string no_restart) const;
-  void start_forming(Context& context, Clock::duration delay = {});
+  [[nodiscard]] proto::Verdict take_verdict();
   void finish(Context& context, proto::Finished finished);
-  [[nodiscard]] int count(Member::Phase phase) const;
-  [[nodiscard]] bool in_round(const Member& member) const;
-  [[nodiscard]] std::vector<proto::AgentId> ranked_waiting() const;
+  [[nodiscard]] static proto::Finished outcome_of(const proto::Leave& leave);
+  void say_goodbye(Context& context, const proto::AgentId& agent, const proto::Leave& leave);
 
-  proto::JobSettings settings_;
+  [[nodiscard]] int count(Phase phase) const { return counts_[static_cast<std::size_t>(phase)]; }
+  void set_phase(Member& member, Phase phase);
+  Members::iterator erase(Members::iterator member);
+  [[nodiscard]] Members::iterator member_in_round(const Context& context, proto::RoundNumber round);
+  [[nodiscard]] static bool in_round(const Member& member);
+
+  const proto::JobSettings settings_;
+  const proto::Epoch epoch_;
   JobState state_ = JobState::forming;
-  std::map<proto::AgentId, Member> members_;
+  Members members_;
+  std::array<int, kPhases> counts_{};           // of members_, by phase
+  std::map<int, proto::AgentId> rank_holders_;  // of the ranks that are insisted on
   std::uint64_t joins_ = 0;
   proto::RoundNumber next_round_ = 0;
+  bool formed_any_ = false;
   RestartPolicy policy_;
+  int node_changes_ = 0;
   std::string reason_ = "first round";
+
+  // forming
   Clock::time_point forming_since_;
+  bool reforming_ = false;  // with the nodes of the last round, as soon as they are back
   std::optional<Clock::time_point> last_call_at_;
-  std::optional<Clock::time_point> not_before_;      // forming: the back-off of a restart
-  std::optional<std::uint64_t> furthest_step_;       // stopping: of those that have stopped
-  bool final_ = false;                               // stopping: no restart can follow
-  Clock::time_point failed_at_;                      // stopping: its first failure
-  std::vector<proto::Suspect> still_ran_;            // stopping: of those that have stopped
-  std::vector<proto::FailedWorker> failed_;          // stopping: empty: it stops otherwise
-  std::optional<proto::FailedWorker> last_culprit_;  // forming: of the round that failed
+  std::optional<Clock::time_point> not_before_;      // the back-off of a restart
+  std::optional<Clock::time_point> tell_at_;         // those that wait
+  std::optional<proto::FailedWorker> last_culprit_;  // of the round that failed
+  // running
+  std::optional<Clock::time_point> grow_at_;
+  // stopping
+  std::map<int, proto::FailedWorker> failed_;   // by rank; empty: it stops otherwise
+  Clock::time_point failed_at_;                 // the first failure
+  std::vector<proto::Suspect> still_ran_;       // of those that have stopped
+  std::optional<std::uint64_t> furthest_step_;  // of those that have stopped
+  bool final_ = false;                          // no restart can follow
+  std::set<proto::AgentId> lost_;               // nodes of the round
+  std::string lost_reason_;                     // of the first of them
+  std::optional<proto::Leave> last_leave_;      // of a node that went alone
+  std::optional<proto::Finished> ending_;       // the job was cancelled
+  // finished
   std::optional<proto::Finished> outcome_;
 };
 

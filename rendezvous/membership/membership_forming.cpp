@@ -1,100 +1,310 @@
-// How a round forms: which nodes take part, with which ranks.
+// How a round forms: which nodes take part, with which ranks, and what those that wait are told.
 #include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
 
 #include "rendezvous/membership/membership.hpp"
 
 namespace ddprun::rdzv {
 
+using namespace std::chrono_literals;
 using proto::AgentId;
 
+namespace {
+
+/// A round that forms sooner is not worth a line about those that are missing.
+constexpr auto kTellAfter = 2s;
+constexpr auto kTellEvery = 1s;
+
+std::string range_of(const proto::JobSettings& settings) {
+  return settings.min_nodes == settings.max_nodes
+             ? fmt::format("{}", settings.max_nodes)
+             : fmt::format("{}:{}", settings.min_nodes, settings.max_nodes);
+}
+
+}  // namespace
+
+// ---- joining ----
+
+/// False: it was refused, and told so.
+bool Membership::wait(Context& context) {
+  const auto& join = std::get<proto::Join>(*context.message);
+  if (std::string why = refusal(context, join); !why.empty()) {
+    proto::Finished finished;
+    finished.outcome = proto::Finished::Outcome::failed;
+    finished.reason = std::move(why);
+    context.actions.sends.push_back({context.agent, std::move(finished)});
+    return false;
+  }
+  const auto [entry, is_new] = members_.try_emplace(context.agent);
+  Member& member = entry->second;
+  if (is_new) {
+    ++counts_[static_cast<std::size_t>(member.phase)];
+    warn_of_differences(context, join);
+  }
+  set_phase(member, Phase::waiting);
+  member.join = join;
+  member.order = joins_++;
+  if (join.insists_on_rank && join.requested_group_rank)
+    rank_holders_[*join.requested_group_rank] = context.agent;
+  learn_past(join);
+  return true;
+}
+
+/// Why a node can never take part; empty: it can.
+std::string Membership::refusal(const Context& context, const proto::Join& join) const {
+  if (join.settings.min_nodes != settings_.min_nodes ||
+      join.settings.max_nodes != settings_.max_nodes) {
+    return fmt::format("this job has --nnodes={}, {} was started with --nnodes={}",
+                       range_of(settings_), join.node_name, range_of(join.settings));
+  }
+  if (!join.insists_on_rank || !join.requested_group_rank) return "";
+  const int rank = *join.requested_group_rank;
+  if (rank < 0 || rank >= settings_.max_nodes)
+    return fmt::format("--node-rank={} of {}: this job has the node ranks 0 to {}", rank,
+                       join.node_name, settings_.max_nodes - 1);
+  const auto holder = rank_holders_.find(rank);
+  if (holder == rank_holders_.end() || holder->second == context.agent) return "";
+  const Member& other = members_.at(holder->second);
+  if (other.phase != Phase::waiting) return "";  // it may be this very node's, which starts again
+  return fmt::format("--node-rank={} is given twice, on {} and on {}", rank, other.join.node_name,
+                     join.node_name);
+}
+
+void Membership::warn_of_differences(Context& context, const proto::Join& join) const {
+  if (join.settings != settings_)
+    context.actions.warnings.push_back(
+        fmt::format("{} was started with other options than this job; those of the job are used",
+                    join.node_name));
+  if (join.requested_group_rank && *join.requested_group_rank >= settings_.max_nodes)
+    context.actions.warnings.push_back(
+        fmt::format("--node-rank={} of {} is ignored: this job has the node ranks 0 to {}",
+                    *join.requested_group_rank, join.node_name, settings_.max_nodes - 1));
+}
+
+/// What a service that has lost its memory hears from the nodes of a job that ran before.
+void Membership::learn_past(const proto::Join& join) {
+  if (formed_any_ || !join.was_in) return;
+  next_round_ = std::max(next_round_, join.was_in->number + 1);
+  policy_.resume_at(join.was_in->restart_count);
+  reason_ = "the rendezvous was started without its memory of the job";
+}
+
+void Membership::join_forming(Context& context) {
+  if (wait(context)) try_form(context);
+}
+
+// ---- leaving ----
+
+void Membership::leave_forming(Context& context) {
+  const auto& leave = std::get<proto::Leave>(*context.message);
+  const auto member = members_.find(context.agent);
+  if (member == members_.end()) {
+    // It could not even join (its port is taken, say). That is its own end, not the job's.
+    context.actions.sends.push_back({context.agent, outcome_of(leave)});
+    return;
+  }
+  if (!leave.cancels) erase(member);
+  if (leave.cancels || members_.empty()) finish(context, outcome_of(leave));
+  if (!leave.cancels) say_goodbye(context, context.agent, leave);
+  if (state_ == JobState::forming) try_form(context);
+}
+
+void Membership::lost_forming(Context& context) {
+  const auto member = members_.find(context.agent);
+  if (member == members_.end()) return;
+  erase(member);
+  if (members_.empty()) {
+    finish(context, outcome_of({0, "every node was lost"}));
+  } else {
+    try_form(context);
+  }
+}
+
+// ---- forming ----
+
+void Membership::start_forming(Context& context, Clock::duration delay) {
+  forget_round();
+  state_ = JobState::forming;
+  reforming_ = true;
+  forming_since_ = context.now + delay;
+  not_before_.reset();
+  if (delay > Clock::duration::zero()) not_before_ = forming_since_;
+  last_call_at_.reset();
+  tell_at_.reset();
+  try_form(context);
+}
+
 void Membership::try_form(Context& context) {
-  const int waiting = count(Member::Phase::waiting);
+  if (!tell_at_ && settings_.max_nodes > 1)
+    tell_at_ = std::max(context.now + kTellEvery, forming_since_ + kTellAfter);
+  const int waiting = count(Phase::waiting);
+  const bool enough = waiting >= settings_.min_nodes;
+  if (!enough) last_call_at_.reset();
+  // Those of the last round keep their seats, and come back within moments.
+  const bool all_back = count(Phase::stopped) == 0;
+  if (all_back && !enough) reforming_ = false;  // those to come come one by one
   if (not_before_) return;
-  if (waiting >= settings_.max_nodes) {
+  if (all_back && (waiting >= settings_.max_nodes || (enough && reforming_))) {
     form(context);
-  } else if (waiting >= settings_.min_nodes && !last_call_at_) {
+  } else if (enough && !last_call_at_) {
     last_call_at_ = context.now + settings_.last_call;
   }
 }
 
-std::vector<AgentId> Membership::ranked_waiting() const {
-  std::vector<AgentId> ids;
-  for (const auto& [id, member] : members_) {
-    if (member.phase == Member::Phase::waiting) ids.push_back(id);
+void Membership::deadline_forming(Context& context) {
+  if (not_before_ && context.now >= *not_before_) {
+    not_before_.reset();
+    try_form(context);
+    if (state_ != JobState::forming) return;
   }
-  // A requested rank comes first, then the place in the last round, then the node's name.
-  const auto key = [this](const AgentId& id) {
-    const Member& member = members_.at(id);
-    constexpr int kNone = 1 << 30;
-    const int requested = member.join.requested_group_rank.value_or(kNone);
-    const int sticky = member.last_group_rank >= 0 ? member.last_group_rank : kNone;
-    return std::pair(requested, sticky);
+  if (!not_before_ && last_call_at_ && context.now >= *last_call_at_) {
+    form(context);
+    return;
+  }
+  if (context.now < forming_since_ + settings_.join_timeout) {
+    if (tell_at_ && context.now >= *tell_at_) tell_waiting(context);
+    return;
+  }
+  proto::Finished finished;
+  finished.outcome = proto::Finished::Outcome::failed;
+  finished.reason =
+      fmt::format("no round formed within the join timeout of {} s: {} of at least {} nodes joined",
+                  std::chrono::duration_cast<std::chrono::seconds>(settings_.join_timeout).count(),
+                  count(Phase::waiting), settings_.min_nodes);
+  finish(context, std::move(finished));
+}
+
+/// The nodes of the next round, by group rank. A node of the last round comes before a newcomer,
+/// then the rank that was asked for, the place in the last round, and the name decide.
+std::vector<Membership::Member*> Membership::seated() {
+  constexpr int kNone = 1 << 30;
+  const auto place = [&](const Member& member) {
+    return member.round && member.round->number + 1 == next_round_ ? member.round->group_rank
+                                                                   : kNone;
   };
-  std::sort(ids.begin(), ids.end(), [&](const AgentId& a, const AgentId& b) {
-    const auto ka = key(a);
-    const auto kb = key(b);
-    if (ka != kb) return ka < kb;
-    const Member& ma = members_.at(a);
-    const Member& mb = members_.at(b);
-    if (natural_less(ma.join.node_name, mb.join.node_name)) return true;
-    if (natural_less(mb.join.node_name, ma.join.node_name)) return false;
-    return ma.order < mb.order;
-  });
-  if (static_cast<int>(ids.size()) > settings_.max_nodes) {
-    ids.resize(static_cast<std::size_t>(settings_.max_nodes));  // the rest are spares
+  const auto wish = [&](const Member& member) {
+    return std::min(member.join.requested_group_rank.value_or(kNone), kNone);
+  };
+  const auto by_name = [](const Member& a, const Member& b) {
+    if (natural_less(a.join.node_name, b.join.node_name)) return true;
+    if (natural_less(b.join.node_name, a.join.node_name)) return false;
+    return a.order < b.order;
+  };
+  std::vector<Member*> nodes;
+  for (auto& [id, member] : members_)
+    if (member.phase == Phase::waiting) nodes.push_back(&member);
+  if (static_cast<int>(nodes.size()) > settings_.max_nodes) {
+    std::sort(nodes.begin(), nodes.end(), [&](const Member* a, const Member* b) {
+      const std::tuple keys_a(place(*a) == kNone, wish(*a), place(*a));
+      const std::tuple keys_b(place(*b) == kNone, wish(*b), place(*b));
+      return keys_a != keys_b ? keys_a < keys_b : by_name(*a, *b);
+    });
+    nodes.resize(static_cast<std::size_t>(settings_.max_nodes));  // the rest are spares
   }
-  return ids;
+  std::sort(nodes.begin(), nodes.end(), [&](const Member* a, const Member* b) {
+    const std::pair keys_a(place(*a), wish(*a));
+    const std::pair keys_b(place(*b), wish(*b));
+    return keys_a != keys_b ? keys_a < keys_b : by_name(*a, *b);
+  });
+  // A rank that was asked for is that rank, where it exists; the others fill what is left.
+  std::vector<Member*> seats(nodes.size(), nullptr);
+  for (Member*& node : nodes) {
+    const int rank = wish(*node);
+    if (rank < 0 || rank >= static_cast<int>(seats.size())) continue;
+    Member*& seat = seats[static_cast<std::size_t>(rank)];
+    if (seat == nullptr) std::swap(seat, node);
+  }
+  auto free = seats.begin();
+  for (Member* node : nodes) {
+    if (node == nullptr) continue;
+    free = std::find(free, seats.end(), nullptr);
+    *free = node;
+  }
+  return seats;
 }
 
 void Membership::form(Context& context) {
-  const std::vector<AgentId> ids = ranked_waiting();
+  const std::vector<Member*> nodes = seated();
   int world_size = 0;
   std::map<std::string, int> role_sizes;
-  for (const AgentId& id : ids) {
-    const proto::Join& join = members_.at(id).join;
-    world_size += join.local_world_size;
-    role_sizes[join.role] += join.local_world_size;
+  for (const Member* node : nodes) {
+    world_size += node->join.local_world_size;
+    role_sizes[node->join.role] += node->join.local_world_size;
   }
-  const proto::Join& first = members_.at(ids.front()).join;
-  int first_rank = 0;
+  const proto::Join& first = nodes.front()->join;
+  if (first.store_clients_max > 0 && first.store_clients_max < world_size)
+    context.actions.warnings.push_back(
+        fmt::format("{} serves the workers' store and may open too few files for {} workers: raise "
+                    "its limit (ulimit -n)",
+                    first.node_name, world_size));
+  proto::Round round;
+  round.epoch = epoch_;
+  round.number = next_round_++;
+  round.reason = reason_;
+  round.group_world_size = static_cast<int>(nodes.size());
+  round.world_size = world_size;
+  round.restart_count = policy_.restart_count();
+  round.max_restarts = settings_.restart.max_restarts;
+  round.master_addr = first.store_addr;
+  round.master_port = first.store_port;
+  round.last_culprit = last_culprit_;
   std::map<std::string, int> role_ranks;
-  for (std::size_t group_rank = 0; group_rank < ids.size(); ++group_rank) {
-    Member& member = members_.at(ids[group_rank]);
-    member.phase = Member::Phase::active;
-    member.group_rank = member.last_group_rank = static_cast<int>(group_rank);
-    member.first_rank = first_rank;
-    proto::Round round;
-    round.number = next_round_;
-    round.reason = reason_;
-    round.group_rank = member.group_rank;
-    round.group_world_size = static_cast<int>(ids.size());
-    round.first_rank = first_rank;
-    round.world_size = world_size;
-    round.first_role_rank = role_ranks[member.join.role];
-    round.role_world_size = role_sizes[member.join.role];
-    round.restart_count = policy_.restart_count();
-    round.max_restarts = settings_.restart.max_restarts;
-    round.master_addr = first.store_addr;
-    round.master_port = first.store_port;
-    round.last_culprit = last_culprit_;
-    first_rank += member.join.local_world_size;
-    role_ranks[member.join.role] += member.join.local_world_size;
-    context.actions.sends.push_back({ids[group_rank], std::move(round)});
+  for (Member* node : nodes) {
+    int& role_rank = role_ranks[node->join.role];
+    round.first_role_rank = role_rank;
+    round.role_world_size = role_sizes[node->join.role];
+    node->round = round;
+    set_phase(*node, Phase::active);
+    round.first_rank += node->join.local_world_size;
+    role_rank += node->join.local_world_size;
+    ++round.group_rank;
   }
-  ++next_round_;
+  for (const auto& [id, member] : members_)
+    if (member.phase == Phase::active) context.actions.sends.push_back({id, *member.round});
+  formed_any_ = true;
   last_call_at_.reset();
-  failed_.clear();
+  tell_at_.reset();
   last_culprit_.reset();
+  grow_at_.reset();
   state_ = JobState::running;
 }
 
-void Membership::start_forming(Context& context, Clock::duration delay) {
-  state_ = JobState::forming;
-  forming_since_ = context.now + delay;
-  last_call_at_.reset();
-  not_before_.reset();
-  if (delay > Clock::duration::zero()) not_before_ = forming_since_;
-  try_form(context);
+// ---- what those that wait are told ----
+
+/// Those that are expected back, or the ranks that nobody has yet.
+std::vector<std::string> Membership::missing() const {
+  std::vector<std::string> names;
+  const auto full = [&] { return names.size() == proto::kMissingNamesMax; };
+  std::vector<bool> ranks;
+  for (const auto& [id, member] : members_) {
+    if (member.phase == Phase::stopped && !full()) names.push_back(member.join.node_name);
+    if (member.phase == Phase::waiting && member.join.insists_on_rank) {
+      ranks.resize(static_cast<std::size_t>(settings_.max_nodes));
+      ranks[static_cast<std::size_t>(*member.join.requested_group_rank)] = true;
+    }
+  }
+  if (!names.empty()) return names;
+  for (std::size_t rank = 0; rank < ranks.size() && !full(); ++rank)
+    if (!ranks[rank]) names.push_back(fmt::format("node rank {}", rank));
+  return names;
+}
+
+void Membership::tell_waiting(Context& context) {
+  tell_at_.reset();  // until somebody joins or leaves
+  proto::Waiting waiting;
+  waiting.nodes = count(Phase::waiting);
+  waiting.min_nodes = settings_.min_nodes;
+  waiting.max_nodes = settings_.max_nodes;
+  waiting.missing = missing();
+  waiting.left = last_call_at_.value_or(forming_since_ + settings_.join_timeout) - context.now;
+  int told = 0;
+  for (const auto& [id, member] : members_) {
+    if (member.phase != Phase::waiting) continue;
+    if (told++ == kWaitersToldMax) break;
+    context.actions.sends.push_back({id, waiting});
+  }
 }
 
 }  // namespace ddprun::rdzv

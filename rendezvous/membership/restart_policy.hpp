@@ -2,6 +2,7 @@
 // and the cause.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -44,6 +45,9 @@ class RestartPolicy {
   /// one. `furthest_step`: of its workers; none: they did not say.
   RestartDecision decide(const proto::WorkerFailure& culprit,
                          std::optional<std::uint64_t> furthest_step, Clock::time_point now);
+
+  /// So many restarts are used up: of the job's past, which this policy has not seen.
+  void resume_at(int restart_count) { restart_count_ = std::max(restart_count_, restart_count); }
 
   /// Restarts so far, in the whole job.
   [[nodiscard]] int restart_count() const { return restart_count_; }

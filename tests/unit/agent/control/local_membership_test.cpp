@@ -14,15 +14,17 @@ namespace {
 
 /// An event loop with a core, and what the core has sent.
 struct Node {
-  explicit Node(proto::JobSettings settings = {})
-      : link(context, std::move(settings),
-             [this](proto::MembershipMessage message) { inbox.push_back(std::move(message)); }) {
+  explicit Node(proto::JobSettings job = {})
+      : settings(std::move(job)), link(context, settings, [this](proto::MembershipMessage message) {
+          inbox.push_back(std::move(message));
+        }) {
     spdlog::set_level(spdlog::level::off);
   }
 
   void join() {
     proto::Join join;
     join.local_world_size = 2;
+    join.settings = settings;
     link.send(join);
   }
   template <class T>
@@ -33,6 +35,7 @@ struct Node {
     return *message;
   }
 
+  proto::JobSettings settings;
   boost::asio::io_context context{1};
   std::vector<proto::MembershipMessage> inbox;
   agent::LocalMembership link;

@@ -46,7 +46,7 @@ LaunchPlan small_plan() {
 }
 
 proto::RestartSettings restarts(const Words& arguments) {
-  return planned(arguments, Machine{}).agent.restart;
+  return planned(arguments, Machine{}).agent.job.restart;
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   plan.agent.watch.progress_timeout = 60s;
   plan.agent.watch.log_timeout = 2s;
   plan.agent.stop.kill_timeout = 500ms;
-  plan.agent.restart = restarts({"--max-restarts=3"});
+  plan.agent.job.restart = restarts({"--max-restarts=3"});
   CHECK_THAT(dry_run_text(plan, {}),
              Contains("log limits   a new file after 1000000 bytes, 3 older kept; slow "
                       "reader: the workers wait\n") &&
@@ -122,9 +122,9 @@ TEST_CASE("the dry run shows what bounds logs, silence and the end") {
   CHECK(json["restart_delay_seconds"] == "auto");
   plan.agent.watch.on_silence = agent::OnSilence::restart;
   CHECK_THAT(dry_run_text(plan, {}), Contains(", or no output of any worker for 2.0 s\n"));
-  plan.agent.restart = restarts({"--max-restarts=3", "--restart-delay=0"});
+  plan.agent.job.restart = restarts({"--max-restarts=3", "--restart-delay=0"});
   CHECK_THAT(dry_run_text(plan, {}), Contains("restarts     at most 3; never waits\n"));
-  plan.agent.restart = restarts({"--max-restarts=3", "--restart-delay=2.5"});
+  plan.agent.job.restart = restarts({"--max-restarts=3", "--restart-delay=2.5"});
   CHECK_THAT(dry_run_text(plan, {}), Contains("; waits 0 s, 2.5 s, 5 s ... up to 60 s\n"));
   CHECK(nlohmann::json::parse(dry_run_json(plan, {}))["restart_delay_seconds"] == 2.5);
 }

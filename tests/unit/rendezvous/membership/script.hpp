@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::test {
 
@@ -21,18 +22,25 @@ using namespace std::chrono_literals;
 /// A job with agents that answer at once, as real ones do in the end.
 class Script {
  public:
-  explicit Script(proto::JobSettings settings) : membership(settings, now) {}
+  explicit Script(proto::JobSettings job) : settings(std::move(job)), membership(settings, now) {}
 
   void say(const std::string& agent, proto::AgentMessage message) {
     take(membership.on(rdzv::FromAgent{agent, std::move(message)}, now));
   }
-  void join(const std::string& agent, int workers = 2) {
+  [[nodiscard]] proto::Join join_of(const std::string& agent, int workers = 2) const {
     proto::Join join;
     join.local_world_size = workers;
     join.node_name = agent;
+    join.settings = settings;
     join.store_addr = agent;
     join.store_port = 1000;
-    say(agent, join);
+    return join;
+  }
+  void join(const std::string& agent, int workers = 2) { say(agent, join_of(agent, workers)); }
+  /// Ends its part in the round and is there for the next one.
+  void come_back(const std::string& agent) {
+    stopped(agent);
+    join(agent);
   }
   void fail(const std::string& agent, int local_rank, ExitStatus exit = {true, 9, false}) {
     proto::WorkerFailed failed;
@@ -75,15 +83,18 @@ class Script {
     std::abort();
   }
 
+  proto::JobSettings settings;
   rdzv::Clock::time_point now{1h};
   rdzv::Membership membership;
   std::map<std::string, std::vector<proto::MembershipMessage>> inbox;
   std::vector<std::string> log;
+  std::vector<std::string> warnings;
 
  private:
   void take(rdzv::MembershipActions actions) {
     for (auto& send : actions.sends) inbox[send.to].push_back(std::move(send.message));
     if (!actions.log.empty()) log.push_back(actions.log);
+    warnings.insert(warnings.end(), actions.warnings.begin(), actions.warnings.end());
   }
 };
 

@@ -1,0 +1,231 @@
+// How a round ends: its workers are stopped, the failure is judged, and the job goes on or is over.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/describe.hpp"
+#include "proto/failure_text.hpp"
+#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/verdict.hpp"
+
+namespace ddprun::rdzv {
+
+using proto::AgentId;
+using proto::Finished;
+
+/// How a node's part ends that leaves; and the job, if it was the last.
+Finished Membership::outcome_of(const proto::Leave& leave) {
+  Finished finished;
+  finished.outcome = leave.signal != 0 ? Finished::Outcome::cancelled : Finished::Outcome::failed;
+  finished.reason = leave.signal != 0 ? "stopped by " + signal_name(leave.signal) : leave.error;
+  finished.signal = leave.signal;
+  return finished;
+}
+
+// ---- stopping ----
+
+void Membership::stop_round(Context& context, const std::string& reason) {
+  reason_ = reason;
+  grow_at_.reset();
+  state_ = JobState::stopping;
+  for (auto member = members_.begin(); member != members_.end();)
+    member = member->second.phase == Phase::gone ? erase(member) : std::next(member);
+  for (const auto& [id, member] : members_)
+    if (in_round(member)) context.actions.sends.push_back({id, stop_for(member)});
+  check_stopped(context);
+}
+
+proto::Stop Membership::stop_for(const Member& member) const {
+  proto::Stop stop;
+  stop.round = next_round_ - 1;
+  stop.reason = reason_;
+  stop.final = final_ || ending_.has_value() || member.leaving.has_value();
+  return stop;
+}
+
+void Membership::join_stopping(Context& context) {
+  const auto known = members_.find(context.agent);
+  if (known == members_.end() || !in_round(known->second)) wait(context);
+}
+
+void Membership::stopped_stopping(Context& context) {
+  const auto& stopped = std::get<proto::Stopped>(*context.message);
+  const auto found = member_in_round(context, stopped.round);
+  if (found == members_.end()) return;
+  Member& member = found->second;
+  if (!failed_.empty()) add_failures(context.agent, member, stopped.failures);
+  for (const proto::RunningWorker& worker : stopped.still_ran)
+    still_ran_.push_back({context.agent, member.round->first_rank + worker.local_rank, worker});
+  if (stopped.furthest_step)
+    furthest_step_ = std::max(furthest_step_.value_or(0), *stopped.furthest_step);
+  if (member.leaving && !member.leaving->cancels) {
+    const proto::Leave leave = *member.leaving;
+    last_leave_ = leave;
+    erase(found);
+    check_stopped(context);
+    say_goodbye(context, context.agent, leave);
+  } else {
+    set_phase(member, Phase::stopped);
+    check_stopped(context);
+  }
+}
+
+void Membership::leave_stopping(Context& context) {
+  const auto found = members_.find(context.agent);
+  if (found == members_.end()) return;
+  const auto& leave = std::get<proto::Leave>(*context.message);
+  if (leave.cancels && !ending_) ending_ = outcome_of(leave);
+  if (leave.cancels || in_round(found->second)) {
+    found->second.leaving = leave;  // goes when it has stopped, or stays until all have
+    return;
+  }
+  erase(found);
+  last_leave_ = leave;
+  check_stopped(context);
+  say_goodbye(context, context.agent, leave);
+}
+
+void Membership::lost_stopping(Context& context) {
+  const auto found = members_.find(context.agent);
+  if (found == members_.end()) return;
+  if (in_round(found->second)) note_lost(*found);
+  erase(found);
+  check_stopped(context);
+}
+
+// ---- when all have stopped ----
+
+void Membership::check_stopped(Context& context) {
+  if (count(Phase::active) + count(Phase::done) > 0) return;
+  const bool failed = !failed_.empty() && !lost_node_explains();
+  if (failed && final_) {
+    judge_round(context);
+  } else if (ending_) {
+    finish(context, *ending_);
+  } else if (failed && (!members_.empty() || !last_leave_)) {
+    judge_round(context);
+  } else if (!members_.empty()) {
+    change_nodes(context);
+  } else if (failed && last_leave_->signal == 0) {
+    // A worker failed, and then this node could not go on: the worker's failure is the story.
+    finish(context, failed_outcome(take_verdict(), last_leave_->error));
+  } else {
+    finish(context, outcome_of(last_leave_.value_or(proto::Leave{0, "every node was lost"})));
+  }
+}
+
+/// What is said last of a worker counts: at first only its end was known.
+void Membership::add_failures(const AgentId& agent, const Member& member,
+                              const std::vector<proto::WorkerFailure>& failures) {
+  for (const proto::WorkerFailure& failure : failures) {
+    const int rank = member.round->first_rank + failure.local_rank;
+    failed_[rank] = {agent, rank, failure};
+  }
+}
+
+/// Whether every worker that failed may have done so for want of a node that was lost.
+bool Membership::lost_node_explains() const {
+  if (lost_.empty()) return false;
+  return std::all_of(failed_.begin(), failed_.end(), [this](const auto& entry) {
+    const proto::FailedWorker& worker = entry.second;
+    const proto::Evidence& evidence = worker.failure.evidence;
+    // Which of those that wait for one another hangs is open; that its own node was lost is not.
+    const bool waited = evidence.kind == proto::EvidenceKind::hang && !lost_.contains(worker.agent);
+    return waited || !evidence.victim_phrase.empty();
+  });
+}
+
+proto::Verdict Membership::take_verdict() {
+  std::vector<proto::FailedWorker> failed;
+  for (auto& [rank, worker] : failed_) failed.push_back(std::move(worker));
+  return judge(std::move(failed), std::move(still_ran_));
+}
+
+void Membership::judge_round(Context& context) {
+  proto::Verdict verdict = take_verdict();
+  // The budget as it was when the round failed: an agent may have been told then whether a round
+  // can follow.
+  const RestartDecision decision =
+      policy_.decide(verdict.culprit.failure, furthest_step_, failed_at_);
+  if (!decision.restart || members_.empty()) {
+    finish(context, failed_outcome(std::move(verdict), decision.reason));
+    return;
+  }
+  reason_ = fmt::format("rank {} {}", verdict.culprit.rank, describe(verdict.culprit.failure));
+  if (decision.delay.count() > 0) announce_restart(context, decision.delay);
+  last_culprit_ = without_lines(std::move(verdict.culprit));
+  start_forming(context, std::chrono::duration_cast<Clock::duration>(decision.delay));
+}
+
+/// The round ended because nodes joined, left or were lost.
+void Membership::change_nodes(Context& context) {
+  if (!lost_.empty() || last_leave_) {
+    if (!lost_.empty()) reason_ = lost_reason_;
+    if (settings_.max_node_changes && node_changes_ == *settings_.max_node_changes) {
+      Finished finished;
+      finished.outcome = Finished::Outcome::failed;
+      finished.reason = reason_;
+      finished.no_restart = fmt::format("{} of {} changes of nodes used (--max-node-changes)",
+                                        node_changes_, *settings_.max_node_changes);
+      finish(context, std::move(finished));
+      return;
+    }
+    ++node_changes_;
+  }
+  start_forming(context);
+}
+
+void Membership::announce_restart(Context& context, std::chrono::nanoseconds delay) const {
+  for (const auto& [id, member] : members_) {
+    proto::RestartPlanned planned;
+    planned.reason = reason_;
+    planned.delay = delay;
+    planned.restart_count = policy_.restart_count();
+    planned.max_restarts = settings_.restart.max_restarts;
+    context.actions.sends.push_back({id, std::move(planned)});
+  }
+}
+
+Finished Membership::failed_outcome(proto::Verdict verdict, std::string no_restart) const {
+  Finished finished;
+  finished.outcome = Finished::Outcome::failed;
+  finished.reason =
+      fmt::format("rank {} {}", verdict.culprit.rank, describe(verdict.culprit.failure));
+  finished.verdict = std::move(verdict);
+  finished.no_restart = std::move(no_restart);
+  return finished;
+}
+
+void Membership::note_lost(const Members::value_type& member) {
+  if (lost_.empty()) lost_reason_ = fmt::format("{} was lost", member.second.join.node_name);
+  lost_.insert(member.first);
+}
+
+/// What is known of a round that is over plays no part in the next one.
+void Membership::forget_round() {
+  failed_.clear();
+  still_ran_.clear();
+  furthest_step_.reset();
+  final_ = false;
+  lost_.clear();
+  last_leave_.reset();
+}
+
+void Membership::finish(Context& context, Finished finished) {
+  finished.restart_count = policy_.restart_count();
+  finished.max_restarts = settings_.restart.max_restarts;
+  outcome_ = std::move(finished);
+  reason_ = outcome_->reason;
+  state_ = JobState::finished;
+  for (const auto& [id, member] : members_) {
+    if (member.phase != Phase::gone) context.actions.sends.push_back({id, *outcome_});
+  }
+}
+
+/// To a node that goes, and is no member any more: the job's end, if it was the last, or its own.
+void Membership::say_goodbye(Context& context, const AgentId& agent, const proto::Leave& leave) {
+  context.actions.sends.push_back(
+      {agent, state_ == JobState::finished ? *outcome_ : outcome_of(leave)});
+}
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,137 @@
+// The membership core when nodes join: their options, their ranks, and what they hear while they
+// wait.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/rendezvous/membership/script.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using proto::Finished;
+using rdzv::JobState;
+using test::nodes;
+using test::Script;
+
+TEST_CASE("a node with other options than the job is refused or warned of") {
+  Script job(nodes(2, 2));
+  job.join("a");
+  proto::Join join = job.join_of("b");
+  SECTION("another number of nodes") {
+    join.settings.max_nodes = 3;
+    job.say("b", join);
+    CHECK(job.finished("b").reason == "this job has --nnodes=2, b was started with --nnodes=2:3");
+    CHECK(job.membership.state() == JobState::forming);
+  }
+  SECTION("other restarts") {
+    join.settings.restart.max_restarts = 7;
+    job.say("b", join);
+    CHECK(job.membership.state() == JobState::running);
+    CHECK(job.warnings == std::vector<std::string>{"b was started with other options than this "
+                                                   "job; those of the job are used"});
+  }
+}
+
+TEST_CASE("a node rank that a node insists on is that rank or none") {
+  Script job(nodes(2, 2));
+  const auto insist = [&](const std::string& agent, int rank) {
+    proto::Join join = job.join_of(agent);
+    join.requested_group_rank = rank;
+    join.insists_on_rank = true;
+    job.say(agent, join);
+  };
+  insist("a", 1);
+  SECTION("given twice") {
+    insist("b", 1);
+    CHECK(job.finished("b").reason == "--node-rank=1 is given twice, on a and on b");
+  }
+  SECTION("out of range") {
+    insist("b", 2);
+    CHECK(job.finished("b").reason == "--node-rank=2 of b: this job has the node ranks 0 to 1");
+  }
+  SECTION("after the other has left") {
+    insist("b", 0);
+    CHECK(job.round("a").group_rank == 1);
+    job.lose("a");
+    job.come_back("b");
+    insist("c", 1);
+    CHECK(job.round("c").group_rank == 1);
+    CHECK(job.round("b").group_rank == 0);
+    return;
+  }
+  CHECK(job.membership.state() == JobState::forming);
+  insist("b", 0);
+  CHECK(job.round("b").group_rank == 0);
+}
+
+TEST_CASE("a node rank that is only wished for and given twice goes to the first") {
+  Script job(nodes(3, 3));
+  for (const char* agent : {"c", "b", "a"}) {
+    proto::Join join = job.join_of(agent);
+    if (std::string(agent) != "b") join.requested_group_rank = 0;
+    job.say(agent, join);
+  }
+  CHECK(job.round("a").group_rank == 0);
+  CHECK(job.round("b").group_rank == 2);
+  CHECK(job.round("c").group_rank == 1);
+}
+
+TEST_CASE("those that wait are told how many nodes are there and which are missing") {
+  Script job(nodes(2, 3, 1));
+  job.join("a");
+  job.pass(1s);
+  CHECK(job.count<proto::Waiting>("a") == 0);
+  job.pass(1s);
+  CHECK(job.newest<proto::Waiting>("a").nodes == 1);
+  CHECK(job.newest<proto::Waiting>("a").left == 598s);
+  CHECK(job.newest<proto::Waiting>("a").missing.empty());
+  job.pass(10s);
+  CHECK(job.count<proto::Waiting>("a") == 1);  // nothing is new
+  job.join("b");
+  job.pass(1s);
+  CHECK(job.newest<proto::Waiting>("b").nodes == 2);
+  CHECK(job.newest<proto::Waiting>("b").left == 29s);
+  job.join("c");
+  job.fail("a", 0);
+  job.stopped("a");
+  job.come_back("b");
+  job.come_back("c");
+  job.pass(2s);
+  CHECK(job.newest<proto::Waiting>("b").missing == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("node ranks that nobody has yet are named") {
+  Script job(nodes(12, 12));
+  proto::Join join = job.join_of("a");
+  join.requested_group_rank = 3;
+  join.insists_on_rank = true;
+  job.say("a", join);
+  job.pass(2s);
+  const auto& missing = job.newest<proto::Waiting>("a").missing;
+  REQUIRE(missing.size() == proto::kMissingNamesMax);
+  CHECK(missing[2] == "node rank 2");
+  CHECK(missing[3] == "node rank 4");
+}
+
+TEST_CASE("a rendezvous without memory goes on from what the nodes remember") {
+  Script job(nodes(2, 2, 5));
+  for (const char* agent : {"a", "b"}) {
+    proto::Join join = job.join_of(agent);
+    join.was_in = proto::PastRound{7, 41, *agent == 'a' ? 2 : 3};
+    job.say(agent, join);
+  }
+  CHECK(job.round("a").number == 42);
+  CHECK(job.round("a").restart_count == 3);
+}
+
+TEST_CASE("an agent that may have missed a message is told the same again") {
+  Script job(nodes(1, 2, 1));
+  CHECK_FALSE(job.membership.current("a").has_value());
+  job.join("a");
+  job.join("b");
+  CHECK(std::get<proto::Round>(*job.membership.current("b")).first_rank == 2);
+  CHECK_FALSE(job.membership.current("c").has_value());
+  job.say("a", proto::Leave{2, "", true});
+  CHECK(std::get<proto::Stop>(*job.membership.current("b")).final);
+  job.stopped("a");
+  job.stopped("b");
+  CHECK(std::get<Finished>(*job.membership.current("b")).signal == 2);
+}
