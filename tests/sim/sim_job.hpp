@@ -1,0 +1,92 @@
+// A whole job in the simulation: the real membership core, nodes, the way between them, faults,
+// and what must hold at every moment.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/membership/membership.hpp"
+#include "tests/sim/sim_node.hpp"
+
+namespace ddprun::sim {
+
+/// Which faults a history has; each seed draws its own.
+struct Faults {
+  bool workers_fail = false;
+  bool workers_hang = false;
+  bool nodes_crash = false;
+  bool nodes_vanish = false;  ///< silently: it takes a lease until they count as lost
+  bool nodes_come = false;
+  bool nodes_leave = false;  ///< by SIGTERM
+  bool cancelled = false;    ///< by SIGINT
+};
+
+/// What a history of one job came to.
+struct History {
+  std::optional<proto::Finished> outcome;
+  int rounds = 0;
+  int restarts = 0;
+  std::uint64_t hash = 0;
+  Duration lasted{0};
+  std::set<std::pair<int, int>> cells;  ///< of the core's table that were used
+  std::vector<std::string> violations;  ///< of what must hold
+};
+
+class SimJob {
+ public:
+  explicit SimJob(std::uint64_t seed);
+  /// Faults for so long, then none; until the job is over, or much too late.
+  History run(Duration faults_for);
+
+ private:
+  /// One agent process; a node that comes back is another.
+  struct Agent {
+    proto::AgentId id;
+    std::unique_ptr<SimNode> node;
+    Clock::time_point up_free{};  // messages keep their order, in each direction
+    Clock::time_point down_free{};
+    std::optional<proto::Finished> told;
+  };
+  struct RoundSeen {
+    int world_size = 0;
+    int nodes = 0;
+    std::set<std::pair<int, int>> sizes;  // of the world and of the group, as the nodes were told
+    std::set<std::string> stores;
+    std::map<int, int> first_ranks;  // with how many workers
+    int done = 0;
+  };
+
+  Agent& add_node(const std::string& name);
+  void to_core(Agent& agent, proto::AgentMessage message);
+  void tell_core(const rdzv::MembershipEvent& event);
+  void follow_deadline();
+  void send(rdzv::Send message);
+  void see_round(const proto::Round& round, int workers);
+  void check_newest_round();
+  void workers_started(Agent& agent);
+  void worker_failed(Agent& agent);
+  void drop(Agent& agent, bool silently);
+  void do_harm();
+  [[nodiscard]] Fate draw_fate();
+  void require(bool holds, const std::string& what);
+
+  World world_;
+  Faults faults_;
+  proto::JobSettings settings_;
+  rdzv::Membership core_;
+  std::optional<Clock::time_point> deadline_;
+  std::map<proto::AgentId, Agent> agents_;
+  int names_ = 0;
+  bool harm_ = true;
+  Duration work_{0};  // of a round without faults
+  std::map<proto::RoundNumber, RoundSeen> rounds_;
+  std::set<proto::RoundNumber> after_failure_;  // of a worker, in the round before
+  int last_restart_count_ = 0;
+  History history_;
+};
+
+}  // namespace ddprun::sim

@@ -1,0 +1,178 @@
+#include "tests/sim/sim_node.hpp"
+
+#include <csignal>
+
+namespace ddprun::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr ExitStatus kSuccess{false, 0, false};
+
+}  // namespace
+
+SimNode::SimNode(World& world, std::string name, int workers, proto::JobSettings job,
+                 Surroundings surroundings)
+    : world_(world), surroundings_(std::move(surroundings)), machine_(config_) {
+  config_.node_name = std::move(name);
+  config_.job = std::move(job);
+  config_.master_addr = config_.node_name;
+  config_.stop.grace_period = 5s;
+  config_.stop.kill_timeout = 5s;
+  config_.workers.resize(static_cast<std::size_t>(workers));
+  workers_.resize(config_.workers.size());
+}
+
+void SimNode::begin() {
+  agent::Prepare prepare;
+  obey(prepare);
+}
+
+void SimNode::take(proto::MembershipMessage message) {
+  std::visit([this](auto& specific) { on(std::move(specific)); }, message);
+}
+
+void SimNode::signal(int signal) { on(agent::JobSignal{signal, world_.now().time_since_epoch()}); }
+
+void SimNode::lose_peer() {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (!workers_[i].runs || world_.one_in(3)) continue;
+    later(world_.up_to(300ms), [this, i] { fail(static_cast<int>(i), true); });
+  }
+}
+
+void SimNode::crash() {
+  alive_ = false;
+  *exists_ = false;
+  for (Played& worker : workers_) worker.runs = false;
+}
+
+int SimNode::live_workers() const {
+  int count = 0;
+  for (const Played& worker : workers_) count += worker.runs ? 1 : 0;
+  return count;
+}
+
+void SimNode::on(agent::NodeEvent event) {
+  events_.push_back(std::move(event));
+  if (events_.size() > 1) return;
+  for (; !events_.empty(); events_.pop_front()) {
+    for (agent::NodeAction& action : machine_.on(std::move(events_.front()), world_.now()))
+      std::visit([this](auto& specific) { obey(specific); }, action);
+  }
+  follow_deadline();
+}
+
+void SimNode::follow_deadline() {
+  if (deadline_ == machine_.deadline()) return;
+  deadline_ = machine_.deadline();
+  if (!deadline_) return;
+  world_.at(*deadline_, [this, exists = exists_, when = *deadline_] {
+    if (!*exists || deadline_ != when) return;
+    deadline_.reset();
+    on(agent::TimePassed{});
+  });
+}
+
+/// Unless the node is gone by then, or its workers were started anew.
+void SimNode::later(Duration time, std::function<void()> what) {
+  world_.after(time, [this, exists = exists_, started = started_, what = std::move(what)] {
+    if (*exists && started == started_) what();
+  });
+}
+
+void SimNode::exit(int local_rank, ExitStatus status) {
+  Played& worker = workers_[static_cast<std::size_t>(local_rank)];
+  if (!worker.runs) return;
+  worker.runs = false;
+  on(agent::WorkerExited{local_rank, status, worker.victim, false});
+}
+
+void SimNode::fail(int local_rank, bool victim) {
+  Played& worker = workers_[static_cast<std::size_t>(local_rank)];
+  if (!worker.runs) return;
+  worker.failed = true;
+  worker.victim = victim;
+  exit(local_rank, {false, 1, false});
+  surroundings_.worker_failed();
+}
+
+void SimNode::kill(int signal) {
+  if (signal == SIGCONT || signal == SIGSTOP) return;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].stubborn && signal != SIGKILL) continue;
+    later(world_.up_to(signal == SIGKILL ? 5ms : 500ms), [this, i, signal] {
+      exit(static_cast<int>(i), {true, signal, false});
+    });
+  }
+}
+
+void SimNode::obey(agent::Prepare&) {
+  world_.after(world_.up_to(2ms), [this, exists = exists_] {
+    if (*exists) on(agent::Prepared{1000, ""});
+  });
+}
+
+void SimNode::obey(agent::Send& action) { surroundings_.send(std::move(action.message)); }
+
+void SimNode::obey(agent::StartWorkers&) {
+  ++started_;
+  agent::WorkersStarted started;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    workers_[i] = {.runs = true, .stubborn = world_.one_in(20)};
+    started.workers.push_back({static_cast<int>(100 + i), world_.now(), ""});
+    const Fate fate = surroundings_.draw_fate();
+    const int rank = static_cast<int>(i);
+    if (fate.kind == Fate::Kind::succeeds)
+      later(fate.after, [this, rank] { exit(rank, kSuccess); });
+    else if (fate.kind == Fate::Kind::fails)
+      later(fate.after, [this, rank] { fail(rank, false); });
+    else
+      later(fate.after, [this, rank] {
+        if (!workers_[static_cast<std::size_t>(rank)].runs) return;
+        agent::FoundHang hang;
+        hang.local_rank = rank;
+        hang.message = "silent for 60 s";
+        on(hang);
+      });
+  }
+  surroundings_.workers_started();
+  later(world_.up_to(3ms), [this, started] { on(started); });
+}
+
+void SimNode::obey(agent::SignalWorkers& action) { kill(action.signal); }
+
+void SimNode::obey(agent::StopWorkers& action) {
+  kill(action.signal);
+  on(agent::ConditionsSeen{std::vector<machine::ChildCondition>(workers_.size())});
+}
+
+void SimNode::obey(agent::LookAtSuspects&) { on(agent::SuspectsSeen{}); }
+void SimNode::obey(agent::LookForLeftovers&) { on(agent::LeftoversSeen{world_.one_in(10)}); }
+void SimNode::obey(agent::KillLeftovers&) { on(agent::LeftoversSeen{false}); }
+
+void SimNode::obey(agent::ReportRound&) {
+  const agent::NodeRound& round = *machine_.round();
+  proto::Stopped stopped;
+  stopped.round = round.round.number;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (!workers_[i].failed) continue;
+    proto::WorkerFailure failure;
+    failure.local_rank = static_cast<int>(i);
+    failure.exit = {false, 1, false};
+    failure.ran_for = world_.now() - round.started_at;
+    failure.evidence.kind = proto::EvidenceKind::exception_line;
+    failure.evidence.text = workers_[i].victim ? "Connection closed by peer" : "ValueError";
+    if (workers_[i].victim) failure.evidence.victim_phrase = "connection closed by peer";
+    stopped.failures.push_back(std::move(failure));
+  }
+  surroundings_.send(std::move(stopped));
+}
+
+void SimNode::obey(agent::EndJob& action) {
+  crash();
+  surroundings_.over(action.finished);
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,89 @@
+// A node in the simulation: the real decisions (agent::NodeMachine) over workers that are played.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/control/node_machine.hpp"
+#include "tests/sim/world.hpp"
+
+namespace ddprun::sim {
+
+/// How a played worker ends if nobody stops it.
+struct Fate {
+  enum class Kind { succeeds, fails, hangs } kind = Kind::succeeds;
+  Duration after{0};
+};
+
+class SimNode {
+ public:
+  /// What the rest of the simulation does for a node.
+  struct Surroundings {
+    std::function<void(proto::AgentMessage)> send;
+    std::function<Fate()> draw_fate;
+    std::function<void()> workers_started;  // of the machine's round
+    std::function<void()> worker_failed;    // by itself
+    std::function<void(const proto::Finished&)> over;
+  };
+
+  SimNode(World& world, std::string name, int workers, proto::JobSettings job,
+          Surroundings surroundings);
+
+  void begin();
+  void take(proto::MembershipMessage message);
+  void signal(int signal);
+  /// A peer of its workers has ended: some of them fail for that.
+  void lose_peer();
+  /// All its processes end at once, without a word.
+  void crash();
+
+  [[nodiscard]] bool alive() const { return alive_; }
+  [[nodiscard]] int workers() const { return static_cast<int>(workers_.size()); }
+  [[nodiscard]] int live_workers() const;
+  [[nodiscard]] const std::string& name() const { return config_.node_name; }
+  [[nodiscard]] const agent::NodeMachine& machine() const { return machine_; }
+
+ private:
+  struct Played {
+    bool runs = false;
+    bool failed = false;  // by itself
+    bool victim = false;
+    bool stubborn = false;  // ends by SIGKILL only
+  };
+
+  void on(agent::NodeEvent event);
+  void later(Duration time, std::function<void()> what);
+  void exit(int local_rank, ExitStatus status);
+  void fail(int local_rank, bool victim);
+  void kill(int signal);
+  void follow_deadline();
+
+  void obey(agent::Prepare& action);
+  void obey(agent::Send& action);
+  void obey(agent::StartWorkers& action);
+  void obey(agent::SignalWorkers& action);
+  void obey(agent::StopWorkers& action);
+  void obey(agent::LookAtSuspects& action);
+  void obey(agent::LookForLeftovers& action);
+  void obey(agent::KillLeftovers& action);
+  void obey(agent::ReportRound& action);
+  void obey(agent::EndJob& action);
+  template <class Other>
+  void obey(Other&) {}
+
+  World& world_;
+  Surroundings surroundings_;
+  agent::AgentConfig config_;
+  agent::NodeMachine machine_;
+  std::deque<agent::NodeEvent> events_;
+  std::vector<Played> workers_;
+  std::uint64_t started_ = 0;  // how often the workers were: what was planned before is void
+  std::optional<Clock::time_point> deadline_;
+  bool alive_ = true;
+  // What is planned for this node may come when it is no more.
+  std::shared_ptr<bool> exists_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ddprun::sim

@@ -1,0 +1,61 @@
+// Virtual time, and chance from one seed: the same seed gives the same history.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <string_view>
+#include <utility>
+
+namespace ddprun::sim {
+
+using Clock = std::chrono::steady_clock;
+using Duration = Clock::duration;
+
+class World {
+ public:
+  explicit World(std::uint64_t seed) : random_(seed) {}
+
+  [[nodiscard]] Clock::time_point now() const { return now_; }
+
+  /// Of those for one instant the first comes first.
+  void at(Clock::time_point when, std::function<void()> what) {
+    events_.emplace(std::pair(std::max(when, now_), ++sequence_), std::move(what));
+  }
+  void after(Duration time, std::function<void()> what) { at(now_ + time, std::move(what)); }
+
+  /// False: nothing is left to happen until then.
+  bool step(Clock::time_point until) {
+    if (events_.empty() || events_.begin()->first.first > until) return false;
+    now_ = events_.begin()->first.first;
+    const auto what = std::move(events_.begin()->second);
+    events_.erase(events_.begin());
+    what();
+    return true;
+  }
+
+  // Not the library's distributions: theirs differ from one library to another.
+  std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
+  bool one_in(std::uint64_t n) { return below(n) == 0; }
+  Duration up_to(Duration longest) {
+    return Duration(below(static_cast<std::uint64_t>(longest.count()) + 1));
+  }
+
+  /// Adds to the hash of all that happened (FNV-1a).
+  void note(std::string_view text) {
+    for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 1099511628211U;
+    hash_ = (hash_ ^ static_cast<std::uint64_t>(now_.time_since_epoch().count())) * 1099511628211U;
+  }
+  [[nodiscard]] std::uint64_t hash() const { return hash_; }
+
+ private:
+  std::mt19937_64 random_;
+  Clock::time_point now_{std::chrono::hours(1)};
+  std::uint64_t sequence_ = 0;
+  std::uint64_t hash_ = 14695981039346656037U;
+  std::map<std::pair<Clock::time_point, std::uint64_t>, std::function<void()>> events_;
+};
+
+}  // namespace ddprun::sim
