@@ -23,6 +23,10 @@ class Category final : public boost::system::error_category {
         return "the server does not answer PING (a store of PyTorch before 2.5, or not a store)";
       case Errc::not_a_number:
         return "the value under this key is not a decimal number";
+      case Errc::unknown_kind:
+        return "a message of a kind that this program does not know";
+      case Errc::not_authentic:
+        return "not from a peer that has the secret";
     }
     return "unknown error";
   }

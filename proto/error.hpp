@@ -14,6 +14,8 @@ enum class Errc {
   old_dialect,       ///< the server does not answer PING: it speaks the c10d dialect of PyTorch
                      ///< before 2.5
   not_a_number,      ///< ADD on a value that is not a decimal number
+  unknown_kind,      ///< a control message of a kind that this program does not know
+  not_authentic,     ///< a frame's tag or a proof is wrong: another secret, or changed bytes
 };
 
 const boost::system::error_category& error_category() noexcept;

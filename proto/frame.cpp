@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "base/assert.hpp"
 #include "proto/error.hpp"
 
@@ -20,55 +18,46 @@ std::string encode_frame(std::string_view body) {
   return frame;
 }
 
-Result<std::optional<std::string>> FrameParser::next() {
-  if (buffer_.size() < kFrameHeaderBytes) return std::optional<std::string>();
+void FrameParser::append(std::string_view bytes) {
+  // Moves no more bytes than were given since the last time.
+  if (given_ > buffer_.size() / 2) {
+    buffer_.erase(0, given_);
+    given_ = 0;
+  }
+  buffer_.append(bytes);
+}
+
+Result<std::optional<std::string_view>> FrameParser::next_view() {
+  const std::string_view rest = std::string_view(buffer_).substr(given_);
+  if (rest.empty()) {
+    given_ = 0;
+    buffer_.clear();
+    if (buffer_.capacity() > kIdleBufferBytes) buffer_.shrink_to_fit();
+  }
+  if (rest.size() < kFrameHeaderBytes) return std::optional<std::string_view>();
   std::size_t length = 0;
   for (std::size_t i = 0; i < kFrameHeaderBytes; ++i) {
-    length = length << 8 | static_cast<unsigned char>(buffer_[i]);
+    length = length << 8 | static_cast<unsigned char>(rest[i]);
   }
-  if (length > kFrameBytesMax) return make_error_code(Errc::too_large);
-  if (buffer_.size() < kFrameHeaderBytes + length) return std::optional<std::string>();
-  std::optional<std::string> body(buffer_.substr(kFrameHeaderBytes, length));
-  buffer_.erase(0, kFrameHeaderBytes + length);
-  return body;
+  if (length > frame_bytes_max_) return make_error_code(Errc::too_large);
+  if (rest.size() < kFrameHeaderBytes + length) return std::optional<std::string_view>();
+  given_ += kFrameHeaderBytes + length;
+  return std::optional(rest.substr(kFrameHeaderBytes, length));
 }
 
-std::string encode_hello(const Hello& hello) {
-  return nlohmann::json{{"ddprun", hello.kind},
-                        {"versions", {hello.version_min, hello.version_max}},
-                        {"features", hello.features}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+Result<std::optional<std::string>> FrameParser::next() {
+  const auto view = next_view();
+  if (!view) return view.error();
+  return *view ? std::optional<std::string>(**view) : std::nullopt;
 }
 
-Result<Hello> decode_hello(std::string_view body) {
-  const auto json = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
-  const auto malformed = make_error_code(Errc::malformed);
-  if (!json.is_object()) return malformed;
-  const auto kind = json.find("ddprun");
-  const auto versions = json.find("versions");
-  if (kind == json.end() || !kind->is_string() || versions == json.end() || !versions->is_array() ||
-      versions->size() != 2 || !(*versions)[0].is_number_integer() ||
-      !(*versions)[1].is_number_integer()) {
-    return malformed;
+std::optional<bool> begins_control(std::string_view first_bytes) {
+  const std::string_view known = first_bytes.substr(0, kControlSignBytes);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (i < 2 && known[i] != 0) return false;
+    if (i == 4) return known[i] == '{';
   }
-  Hello hello;
-  hello.kind = kind->get<std::string>();
-  hello.version_min = (*versions)[0].get<int>();
-  hello.version_max = (*versions)[1].get<int>();
-  if (const auto features = json.find("features"); features != json.end() && features->is_array()) {
-    for (const auto& feature : *features) {
-      if (feature.is_string()) hello.features.push_back(feature.get<std::string>());
-    }
-  }
-  return hello;
-}
-
-Result<int> agree_on_version(const Hello& ours, const Hello& theirs) {
-  const int highest = std::min(ours.version_max, theirs.version_max);
-  if (ours.kind != theirs.kind || highest < std::max(ours.version_min, theirs.version_min)) {
-    return make_error_code(Errc::version_mismatch);
-  }
-  return highest;
+  return std::nullopt;
 }
 
 }  // namespace ddprun::proto

@@ -23,10 +23,10 @@ Frames received(std::string_view bytes, std::size_t piece) {
     parser.append(bytes.substr(0, piece));
     bytes.remove_prefix(std::min(piece, bytes.size()));
     while (true) {
-      const auto next = parser.next();
+      const auto next = parser.next_view();
       frames.dropped = !next.has_value();
       if (!next || !*next) break;
-      frames.bodies.push_back(**next);
+      frames.bodies.emplace_back(**next);
     }
   }
   return frames;
