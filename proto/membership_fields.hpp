@@ -1,0 +1,256 @@
+// The names on the wire of all that is in proto/membership_messages.hpp and proto/job_settings.hpp.
+#pragma once
+
+#include "proto/json_kinds.hpp"
+#include "proto/membership_messages.hpp"
+
+namespace ddprun::proto {
+
+inline constexpr Limits kLocalRank = between(0, kWorkersPerNodeMax - 1);
+inline constexpr Limits kRankOrNone = between(-1, kWorldSizeMax - 1);
+inline constexpr Limits kRank = between(0, kWorldSizeMax - 1);
+inline constexpr Limits kWorldSize = between(1, kWorldSizeMax);
+inline constexpr Limits kNodes = between(0, kNodesMax);
+inline constexpr Limits kWorkersOfNode = list(static_cast<std::size_t>(kWorkersPerNodeMax));
+inline constexpr Limits kLastLines = list(kLastLinesMax, kLineBytesMax);
+inline constexpr Limits kStackLines = list(kStackLinesMax, kLineBytesMax);
+
+// Workers
+// -------------------------------------------------------------------------
+
+template <>
+inline constexpr auto kNames<EvidenceKind> =
+    std::to_array<std::string_view>({"not_started", "memory_kill", "fatal_signal", "hang",
+                                     "error_file", "exception_line", "own_exit", "late_exit"});
+static_assert(kNames<EvidenceKind>.size() == static_cast<int>(EvidenceKind::late_exit) + 1);
+
+template <>
+inline constexpr auto kFields<ExitStatus> = std::tuple{
+    field("by_signal", &ExitStatus::by_signal),
+    field("value", &ExitStatus::value),
+    field("core_dumped", &ExitStatus::core_dumped),
+};
+template <>
+inline constexpr auto kFields<ResourceUse> = std::tuple{
+    field("peak_memory_bytes", &ResourceUse::peak_memory_bytes),
+    field("cpu_time_ns", &ResourceUse::cpu_time),
+};
+template <>
+inline constexpr auto kFields<WorkerProgress> = std::tuple{
+    field("step", &WorkerProgress::step),
+    field("phase", &WorkerProgress::phase),
+};
+template <>
+inline constexpr auto kFields<Evidence> = std::tuple{
+    field("kind", &Evidence::kind),
+    field("at_ns", &Evidence::at, kInstant),
+    field("text", &Evidence::text, kText),
+    field("victim_phrase", &Evidence::victim_phrase, kText),
+    field("after_stop", &Evidence::after_stop),
+    field("timed_out", &Evidence::timed_out),
+    field("suspended", &Evidence::suspended),
+    field("all_silent", &Evidence::all_silent),
+    field("in_output", &Evidence::in_output),
+};
+template <>
+inline constexpr auto kFields<WorkerFailure> = std::tuple{
+    required("local_rank", &WorkerFailure::local_rank, kLocalRank),
+    field("pid", &WorkerFailure::pid),
+    field("exit", &WorkerFailure::exit),
+    field("ran_for_ns", &WorkerFailure::ran_for),
+    field("ended_at_ns", &WorkerFailure::ended_at, kInstant),
+    field("error", &WorkerFailure::error, kText),
+    field("last_lines", &WorkerFailure::last_lines, kLastLines),
+    field("evidence", &WorkerFailure::evidence),
+    field("stopped_by_us", &WorkerFailure::stopped_by_us),
+    field("progress", &WorkerFailure::progress),
+    field("stacks", &WorkerFailure::stacks, kStackLines),
+    field("used", &WorkerFailure::used),
+};
+template <>
+inline constexpr auto kFields<RunningWorker> = std::tuple{
+    required("local_rank", &RunningWorker::local_rank, kLocalRank),
+    field("pid", &RunningWorker::pid),
+    field("progress", &RunningWorker::progress),
+    field("stacks", &RunningWorker::stacks, kStackLines),
+    field("suspended", &RunningWorker::suspended),
+};
+
+// What the user chose
+// -------------------------------------------------------------------------
+
+template <>
+inline constexpr auto kFields<RestartSettings> = std::tuple{
+    field("max_restarts", &RestartSettings::max_restarts),
+    field("window_ns", &RestartSettings::window),
+    field("back_off_ns", &RestartSettings::back_off),
+    field("back_off_max_ns", &RestartSettings::back_off_max),
+    field("minimum_uptime_ns", &RestartSettings::minimum_uptime),
+    field("crash_loop_rounds", &RestartSettings::crash_loop_rounds),
+    field("no_restart_codes", &RestartSettings::no_restart_codes, list(kNoRestartCodesMax)),
+};
+template <>
+inline constexpr auto kFields<JobSettings> = std::tuple{
+    field("min_nodes", &JobSettings::min_nodes, between(1, kNodesMax)),
+    field("max_nodes", &JobSettings::max_nodes, between(1, kNodesMax)),
+    field("restart", &JobSettings::restart),
+    field("max_node_changes", &JobSettings::max_node_changes),
+    field("last_call_ns", &JobSettings::last_call),
+    field("join_timeout_ns", &JobSettings::join_timeout),
+    field("grow_delay_ns", &JobSettings::grow_delay),
+};
+
+// From an agent
+// -------------------------------------------------------------------------
+
+template <>
+inline constexpr auto kFields<PastRound> = std::tuple{
+    required("epoch", &PastRound::epoch),
+    required("number", &PastRound::number),
+    field("restart_count", &PastRound::restart_count),
+};
+template <>
+inline constexpr std::string_view kKind<Join> = "join";
+template <>
+inline constexpr auto kFields<Join> = std::tuple{
+    required("workers", &Join::local_world_size, between(1, kWorkersPerNodeMax)),
+    field("role", &Join::role),
+    field("requested_group_rank", &Join::requested_group_rank, kNodes),
+    field("insists_on_rank", &Join::insists_on_rank),
+    field("node_name", &Join::node_name),
+    field("boot_id", &Join::boot_id),
+    field("age_ns", &Join::age),
+    field("store_addr", &Join::store_addr),
+    field("store_port", &Join::store_port),
+    field("store_clients_max", &Join::store_clients_max),
+    field("settings", &Join::settings),
+    field("was_in", &Join::was_in),
+    field("wants_report", &Join::wants_report),
+};
+template <>
+inline constexpr std::string_view kKind<Started> = "started";
+template <>
+inline constexpr auto kFields<Started> = std::tuple{required("round", &Started::round)};
+template <>
+inline constexpr std::string_view kKind<WorkerFailed> = "worker_failed";
+template <>
+inline constexpr auto kFields<WorkerFailed> = std::tuple{
+    required("round", &WorkerFailed::round),
+    required("local_rank", &WorkerFailed::local_rank, kLocalRank),
+    field("pid", &WorkerFailed::pid),
+    field("exit", &WorkerFailed::exit),
+    field("ran_for_ns", &WorkerFailed::ran_for),
+    field("at_ns", &WorkerFailed::at, kInstant),
+    field("error", &WorkerFailed::error, kText),
+    field("hang", &WorkerFailed::hang, kText),
+};
+template <>
+inline constexpr std::string_view kKind<WorkersDone> = "workers_done";
+template <>
+inline constexpr auto kFields<WorkersDone> = std::tuple{required("round", &WorkersDone::round)};
+template <>
+inline constexpr std::string_view kKind<Stopped> = "stopped";
+template <>
+inline constexpr auto kFields<Stopped> = std::tuple{
+    required("round", &Stopped::round),
+    field("failures", &Stopped::failures, kWorkersOfNode),
+    field("furthest_step", &Stopped::furthest_step),
+    field("still_ran", &Stopped::still_ran, kWorkersOfNode),
+};
+template <>
+inline constexpr std::string_view kKind<Leave> = "leave";
+template <>
+inline constexpr auto kFields<Leave> = std::tuple{
+    field("signal", &Leave::signal),
+    field("error", &Leave::error, kText),
+    field("cancels", &Leave::cancels),
+};
+
+// From the membership core
+// ------------------------------------------------------------------------
+
+template <>
+inline constexpr auto kFields<FailedWorker> = std::tuple{
+    field("agent", &FailedWorker::agent),
+    field("rank", &FailedWorker::rank, kRankOrNone),
+    required("failure", &FailedWorker::failure),
+};
+template <>
+inline constexpr std::string_view kKind<Round> = "round";
+template <>
+inline constexpr auto kFields<Round> = std::tuple{
+    required("epoch", &Round::epoch),
+    required("number", &Round::number),
+    field("reason", &Round::reason, kText),
+    required("group_rank", &Round::group_rank, between(0, kNodesMax - 1)),
+    required("group_world_size", &Round::group_world_size, between(1, kNodesMax)),
+    required("first_rank", &Round::first_rank, kRank),
+    required("world_size", &Round::world_size, kWorldSize),
+    required("first_role_rank", &Round::first_role_rank, kRank),
+    required("role_world_size", &Round::role_world_size, kWorldSize),
+    field("restart_count", &Round::restart_count),
+    field("max_restarts", &Round::max_restarts),
+    required("master_addr", &Round::master_addr),
+    required("master_port", &Round::master_port),
+    field("last_culprit", &Round::last_culprit),
+};
+template <>
+inline constexpr std::string_view kKind<RestartPlanned> = "restart_planned";
+template <>
+inline constexpr auto kFields<RestartPlanned> = std::tuple{
+    field("reason", &RestartPlanned::reason, kText),
+    field("delay_ns", &RestartPlanned::delay),
+    field("restart_count", &RestartPlanned::restart_count),
+    field("max_restarts", &RestartPlanned::max_restarts),
+};
+template <>
+inline constexpr std::string_view kKind<Waiting> = "waiting";
+template <>
+inline constexpr auto kFields<Waiting> = std::tuple{
+    field("nodes", &Waiting::nodes, kNodes),
+    field("min_nodes", &Waiting::min_nodes, kNodes),
+    field("max_nodes", &Waiting::max_nodes, kNodes),
+    field("missing", &Waiting::missing, list(kMissingNamesMax)),
+    field("left_ns", &Waiting::left),
+};
+template <>
+inline constexpr std::string_view kKind<Stop> = "stop";
+template <>
+inline constexpr auto kFields<Stop> = std::tuple{
+    required("round", &Stop::round),
+    field("reason", &Stop::reason, kText),
+    field("final", &Stop::final),
+};
+template <>
+inline constexpr auto kFields<Suspect> = std::tuple{
+    field("agent", &Suspect::agent),
+    field("rank", &Suspect::rank, kRankOrNone),
+    required("worker", &Suspect::worker),
+};
+inline constexpr Limits kVerdictWorkers = list(kVerdictWorkersMax);
+template <>
+inline constexpr auto kFields<Verdict> = std::tuple{
+    required("culprit", &Verdict::culprit),
+    field("victims", &Verdict::victims, kVerdictWorkers),
+    field("alike", &Verdict::alike, kVerdictWorkers),
+    field("suspects", &Verdict::suspects, kVerdictWorkers),
+};
+template <>
+inline constexpr auto kNames<Finished::Outcome> =
+    std::to_array<std::string_view>({"succeeded", "failed", "cancelled"});
+static_assert(kNames<Finished::Outcome>.size() ==
+              static_cast<int>(Finished::Outcome::cancelled) + 1);
+template <>
+inline constexpr std::string_view kKind<Finished> = "finished";
+template <>
+inline constexpr auto kFields<Finished> = std::tuple{
+    required("outcome", &Finished::outcome),
+    field("reason", &Finished::reason, kText),
+    field("verdict", &Finished::verdict),
+    field("no_restart", &Finished::no_restart, kText),
+    field("signal", &Finished::signal),
+    field("restart_count", &Finished::restart_count),
+    field("max_restarts", &Finished::max_restarts),
+};
+
+}  // namespace ddprun::proto

@@ -1,0 +1,131 @@
+// What an agent and the rendezvous service say around the membership messages: who they are, what
+// has arrived, that they live. One session lasts through many connections.
+//
+//   both       hello                                   at once
+//   both       prove                                   where the hello of the service asks for it
+//   agent      resume, then the numbered messages that the service has not acknowledged
+//   service    welcome, then the agent's round or the end of its job again
+//   agent      numbered messages, keep_alive           service    alive, membership messages
+//   agent      bye, when it has read `finished`
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "proto/membership_messages.hpp"
+
+namespace ddprun::proto {
+
+/// HMAC-SHA256.
+using Proof = std::array<std::uint8_t, 32>;
+
+/// "I have the secret." Both sides send one; see proto/frame_tag.hpp.
+struct Prove {
+  Proof proof{};
+};
+
+// From an agent
+// -------------------------------------------------------------------------
+
+/// The first message of every connection of an agent: which session goes on here.
+struct Resume {
+  AgentId agent;
+  /// Of the session that it has; none: it begins one, and a Join follows.
+  std::optional<Epoch> epoch;
+  std::optional<RoundNumber> round;   ///< of which it has workers
+  std::uint64_t next_seq = 1;         ///< of the next message that it has not sent before
+  std::chrono::nanoseconds lease{0};  ///< that it wishes for; 0: the service chooses
+};
+/// A message that changes the job's state. Numbers of a session begin with 1 and have no gap; the
+/// agent keeps each until it is acknowledged and sends it again on a new connection.
+struct Numbered {
+  std::uint64_t seq = 0;
+  AgentMessage message;
+};
+struct KeepAlive {
+  std::uint64_t number = 0;
+  std::chrono::nanoseconds sent{0};  ///< by the agent's clock
+};
+/// The agent has read the job's outcome and will not come back.
+struct Bye {};
+
+/// Of an observer, such as `rdzvd --status`.
+struct StatusRequest {};
+
+using ClientMessage = std::variant<Prove, Resume, Numbered, KeepAlive, Bye, StatusRequest>;
+
+// From the service. Job time is the clock of one epoch; a restarted service goes on with it.
+// ------------------------------------------------------------------------
+
+struct Welcome {
+  Epoch epoch = 0;
+  /// False: the service knows nothing of the agent's session. The agent then ends its workers and
+  /// joins afresh.
+  bool resumed = false;
+  std::uint64_t acknowledged = 0;  ///< the highest sequence number that is durable
+  std::chrono::nanoseconds lease{0};
+  std::chrono::nanoseconds keep_alive_period{0};
+  std::string observed_addr;  ///< of the agent, as the service sees it
+  std::chrono::nanoseconds job_time{0};
+};
+/// Answers a KeepAlive: with the four times the agent learns job time.
+struct Alive {
+  std::uint64_t number = 0;  ///< the KeepAlive's
+  std::chrono::nanoseconds received{0};
+  std::chrono::nanoseconds answered{0};
+  std::uint64_t acknowledged = 0;
+};
+/// The service closes the connection after it.
+struct Refused {
+  enum class Why {
+    wrong_secret,    ///< the proof is wrong, or missing where one is needed
+    other_job,       ///< this service serves another run id only
+    other_settings,  ///< the job's nodes were given other settings
+    limit,           ///< of connections, jobs or agents
+    broken,          ///< frames that the protocol does not allow
+  } why = Why::broken;
+  std::string reason;  ///< for people: what was expected and what to do
+};
+struct MemberStatus {
+  AgentId agent;
+  std::string node_name;
+  std::optional<int> group_rank;  ///< in the newest round, where it has a part in it
+  bool connected = false;
+  std::chrono::nanoseconds silent_for{0};
+};
+struct JobStatus {
+  std::string run_id;
+  Epoch epoch = 0;
+  std::string phase;
+  std::optional<RoundNumber> round;
+  int nodes = 0;  ///< that are there; `members` may have fewer of a large job
+  int min_nodes = 0;
+  int max_nodes = 0;
+  int restart_count = 0;
+  int max_restarts = 0;
+  std::chrono::nanoseconds age{0};
+  std::vector<MemberStatus> members;  ///< at most kStatusMembersMax
+};
+struct Status {
+  std::vector<JobStatus> jobs;  ///< at most kStatusJobsMax
+  int job_count = 0;
+  bool durable = true;  ///< false: the journal cannot be written
+};
+
+using ServiceMessage = std::variant<Prove, Welcome, Alive, Refused, Status, MembershipMessage>;
+
+std::string encode(const ClientMessage& message);
+std::string encode(const ServiceMessage& message);
+
+/// Errors: malformed; unknown_kind.
+Result<ClientMessage> decode_client_message(std::string_view body);
+Result<ServiceMessage> decode_service_message(std::string_view body);
+
+}  // namespace ddprun::proto
