@@ -6,6 +6,7 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(Sodium 1.0.16 REQUIRED)  # HMAC-SHA256 of control frames
 find_package(OneDNN 2.6 REQUIRED)
 if(DDPRUN_TESTS)
   find_package(Catch2 REQUIRED)

@@ -17,6 +17,7 @@ PROVIDES = {
     "libcli11-dev": "CLI/CLI.hpp",
     "libdnnl-dev": "oneapi/dnnl/dnnl.hpp",
     "zlib1g-dev": "zlib.h",
+    "libsodium-dev": "sodium.h",
     "libboost1.81-dev": "boost/version.hpp",
 }
 PLAIN_TOOLS = ["basename", "bash", "cat", "cp", "dirname", "find", "grep", "head", "ln", "mkdir", "mktemp", "paste",

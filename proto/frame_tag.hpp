@@ -1,0 +1,58 @@
+// Proofs and tags by a shared secret: that a peer has it, and that no frame was changed, left out,
+// repeated or sent back. HMAC-SHA256 of libsodium; nothing is encrypted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "proto/frame.hpp"
+#include "proto/session_messages.hpp"
+
+namespace ddprun::proto {
+
+/// What both sides know after the hellos.
+struct Handshake {
+  Nonce client_nonce{};
+  Nonce service_nonce{};
+  std::string run_id;
+};
+
+enum class Side : std::uint8_t { client = 1, service = 2 };
+
+/// That `side` has the secret.
+Proof proof(std::string_view secret, Side side, const Handshake& handshake);
+
+/// Compares in constant time.
+bool is_same(const Proof& left, const Proof& right);
+
+using SessionKey = std::array<std::uint8_t, 32>;
+/// Of one connection.
+SessionKey session_key(std::string_view secret, const Handshake& handshake);
+
+inline constexpr std::size_t kTagBytes = 16;
+using Tag = std::array<std::uint8_t, kTagBytes>;
+/// Of the frame `counter`, from 0, that `from` sends.
+Tag tag(const SessionKey& key, Side from, std::uint64_t counter, std::string_view body);
+
+/// The frames of one direction of a connection, once both sides have proven the secret. A tag
+/// stands behind each body, inside the frame.
+class TaggedFrames {
+ public:
+  TaggedFrames(const SessionKey& key, Side from) : key_(key), from_(from) {}
+
+  /// The body of the next frame to send, with its tag.
+  std::string seal(std::string_view body);
+  /// The body of the next frame that arrived, inside `sealed`. Errors: not_authentic: the
+  /// connection must be dropped.
+  Result<std::string_view> open(std::string_view sealed);
+
+ private:
+  SessionKey key_;
+  Side from_;
+  std::uint64_t counter_ = 0;
+};
+
+}  // namespace ddprun::proto
