@@ -15,6 +15,9 @@ void fuzz_c10d(const std::uint8_t* data, std::size_t size);
 /// chooses how the rest is cut.
 void fuzz_frame(const std::uint8_t* data, std::size_t size);
 
+/// Control messages of either side: what is read, written and read again is the same.
+void fuzz_membership_json(const std::uint8_t* data, std::size_t size);
+
 /// --rdzv-conf and --rdzv-endpoint.
 void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size);
 

@@ -66,6 +66,10 @@ TEST_CASE("any bytes keep every promise of control frames and hellos") {
   CHECK(replay(fuzz_frame, "frame", 20000) > 0);
 }
 
+TEST_CASE("any bytes keep every promise of control messages") {
+  CHECK(replay(fuzz_membership_json, "membership_json", 20000) > 0);
+}
+
 TEST_CASE("any text keeps every promise of --rdzv-conf and --rdzv-endpoint") {
   CHECK(replay(fuzz_rdzv_conf, "rdzv_conf", 20000) > 0);
 }
