@@ -176,13 +176,13 @@ TEST_CASE("rounds end and begin while a worker waits for a stopped reader") {
 
 TEST_CASE("an unread stdout affects neither stderr nor the verdict") {
   // Rank 2 fills stdout; of the others' failures one is the other's consequence, though its worker
-  // ends first.
+  // ends first: when the agent has read the cause, which it also writes to a file.
   const std::string script =
       "case $RANK in 2) exec $W numbered 50000000 sleep 60;;"
       " 1) sleep 0.3; $W print-err 'Traceback (most recent call last):'"
-      " print-err 'ValueError: bad lr'; : > $SAID; exec sleep 60;;"
-      " 0) while [ ! -e $SAID ]; do sleep 0.02; done; i=0; while [ $i -lt 50 ]; do echo IMPORTANT "
-      "$i >&2; i=$((i+1)); done;"
+      " print-err 'ValueError: bad lr'; exec sleep 60;;"
+      " 0) until grep -qs ValueError $LOGS/*/attempt_0/1/stderr.log; do sleep 0.02; done;"
+      " i=0; while [ $i -lt 50 ]; do echo IMPORTANT $i >&2; i=$((i+1)); done;"
       " $W print-err 'ConnectionResetError: [Errno 104] Connection reset by peer'; exit 1;; esac";
   using Case = std::pair<std::string, std::string>;
   for (const auto& [policy, redirection] : {Case{"drop", ""}, {"block", ""}, {"block", " 2>&1"}}) {
@@ -191,20 +191,20 @@ TEST_CASE("an unread stdout affects neither stderr nor the verdict") {
     auto settings = job.settings();
     settings.environment.emplace_back("W", test::helper("job_worker"));
     const test::TempDir folder;
-    settings.environment.emplace_back("SAID", (folder / "said").string());
+    settings.environment.emplace_back("LOGS", (folder / "logs").string());
     const std::string report = (folder / "report.json").string();
-    const auto result =
-        run_into({"/bin/sh", "-c", "\"$@\"" + redirection, "sh", test::program("ddprun"),
-                  "--nproc-per-node=3", "--grace-period=1", "--log-policy=" + policy,
-                  "--report=" + report, "/bin/sh", "-c", script},
-                 "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done",
-                 settings, folder);
+    const auto result = run_into(
+        {"/bin/sh", "-c", "\"$@\"" + redirection, "sh", test::program("ddprun"),
+         "--nproc-per-node=3", "--grace-period=1", "--log-policy=" + policy, "--tee=1:2",
+         "--log-dir=" + (folder / "logs").string(), "--report=" + report, "/bin/sh", "-c", script},
+        "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done", settings,
+        folder);
     CHECK_FALSE(result.timed_out);
     const std::string json = content(report);
     CHECK(json.find("\"evidence_text\": \"ValueError: bad lr\"") < json.find("\"victims\""));
     if (!redirection.empty()) continue;
-    CHECK(result.err.find("[rank0] IMPORTANT 0\n") != std::string::npos);
-    CHECK(result.err.find("[rank0] IMPORTANT 49\n") != std::string::npos);
+    CHECK(result.err.find("[default0]:IMPORTANT 0\n") != std::string::npos);
+    CHECK(result.err.find("[default0]:IMPORTANT 49\n") != std::string::npos);
     CHECK(result.err.find("culprit: rank 1") != std::string::npos);
   }
 }
