@@ -35,6 +35,18 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(findings("trainer/model/graph.cpp", "trainer/compute/ops.hpp")), 1)
         self.assertEqual(len(findings("machine/cgroups/a.cpp", "machine/processes/spawn.hpp")), 1)
 
+    def test_a_folder_without_a_row_is_reported(self):
+        self.assertEqual(len(findings("launcher/new/a.cpp", "agent/agent.hpp")), 1)
+        self.assertEqual(len(findings("new/a.cpp")), 1)
+        self.assertEqual(findings("tests/new/a.cpp", "agent/agent.hpp"), [])
+
+    def test_sub_folders_of_base_are_for_those_that_name_them(self):
+        self.assertEqual(len(findings("base/describe.cpp", "base/texts/words.hpp")), 1)
+        self.assertEqual(len(findings("base/describe.cpp", "base/cli/command_line.hpp")), 1)
+        self.assertEqual(len(findings("base/texts/help.cpp", "base/cli/command_line.hpp")), 1)
+        self.assertEqual(findings("base/cli/command_line.cpp", "base/texts/words.hpp", "base/result.hpp"), [])
+        self.assertEqual(len(findings("proto/error.cpp", "base/texts/words.hpp")), 1)
+
     def test_of_the_warden_the_agent_knows_the_link_only(self):
         self.assertEqual(findings("agent/control/a.cpp", "warden/warden_link.hpp"), [])
         self.assertEqual(len(findings("agent/control/a.cpp", "warden/warden.hpp")), 1)
@@ -61,10 +73,15 @@ class ForeignHeaders(unittest.TestCase):
     def test_no_cuda_header_reaches_the_control_plane(self):
         for header in ("<cuda_runtime.h>", "<nccl.h>", "<cudnn.h>", "<nvml.h>", "<cublasLt.h>"):
             self.assertEqual(len(findings("agent/devices.cpp", header)), 1, header)
-        self.assertEqual(findings("trainer/cuda/kernels.cu", "<cuda_runtime.h>"), [])
+        self.assertEqual(findings("trainer/compute/kernels.cu", "<cuda_runtime.h>"), [])
 
     def test_no_asio_header_reaches_cuda_code(self):
-        self.assertEqual(len(findings("trainer/cuda/kernels.cu", "<boost/asio/awaitable.hpp>")), 1)
+        self.assertEqual(len(findings("trainer/compute/kernels.cu", "<boost/asio/awaitable.hpp>")), 1)
+
+    def test_no_asio_in_base_machine_and_warden(self):
+        for folder in ("base", "base/texts", "machine/cpus", "machine/processes", "warden"):
+            self.assertEqual(len(findings(f"{folder}/a.cpp", "<boost/asio/post.hpp>")), 1, folder)
+        self.assertEqual(findings("agent/control/a.cpp", "<boost/asio/post.hpp>"), [])
 
     def test_proto_includes_neither_asio_nor_sockets(self):
         self.assertEqual(len(findings("proto/frame.cpp", "<boost/asio/buffer.hpp>")), 1)
