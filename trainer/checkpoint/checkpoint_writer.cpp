@@ -1,5 +1,7 @@
 #include "trainer/checkpoint/checkpoint_writer.hpp"
 
+#include <fmt/format.h>
+
 #include <condition_variable>
 #include <ctime>
 #include <exception>
@@ -7,7 +9,9 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/start_thread.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
+#include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -38,8 +42,13 @@ struct CheckpointWriter::Work {
 };
 
 CheckpointWriter::CheckpointWriter(Settings settings)
-    : work_(std::make_shared<Work>(std::move(settings))),
-      thread_([work = work_] { work->run(); }) {}
+    : work_(std::make_shared<Work>(std::move(settings))) {
+  auto thread = start_thread("checkpoint", [work = work_] { work->run(); });
+  if (!thread) {
+    throw DataError(fmt::format("checkpoints need a thread: {}", why_no_thread(thread.error())));
+  }
+  thread_ = std::move(*thread);
+}
 
 CheckpointWriter::~CheckpointWriter() {
   const bool written = wait_idle(std::chrono::steady_clock::now() + kLastWait);

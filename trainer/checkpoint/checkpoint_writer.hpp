@@ -26,6 +26,7 @@ class CheckpointWriter {
     std::function<void(const std::string&)> on_failure;
   };
 
+  /// Throws DataError where the system refuses a thread.
   explicit CheckpointWriter(Settings settings);
   /// Waits for the write under way, but not longer than kLastWait: a disk that hangs keeps no
   /// process. What is being written then goes on by itself, and reports nothing more.

@@ -1,16 +1,30 @@
 #include "trainer/run/lanes.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "base/start_thread.hpp"
+#include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 
 Lanes::Lanes(int count) : count_(count) {
+  threads_.reserve(static_cast<std::size_t>(count));
   for (int lane = 1; lane < count; ++lane) {
-    threads_.emplace_back([this, lane] { serve(lane); });
+    auto thread = start_thread("lane", [this, lane] { serve(lane); });
+    if (!thread) {
+      stop();
+      throw DataError(fmt::format("{} lanes (--lanes) need {} threads: {}", count, count - 1,
+                                  why_no_thread(thread.error())));
+    }
+    threads_.push_back(std::move(*thread));
   }
 }
 
-Lanes::~Lanes() {
+Lanes::~Lanes() { stop(); }
+
+void Lanes::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

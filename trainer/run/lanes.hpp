@@ -14,6 +14,7 @@ namespace ddprun::trainer {
 /// A fixed team of threads; lane 0 is the calling one.
 class Lanes {
  public:
+  /// Throws DataError where the system refuses a thread.
   explicit Lanes(int count);
   ~Lanes();
   Lanes(const Lanes&) = delete;
@@ -27,6 +28,7 @@ class Lanes {
 
  private:
   void serve(int lane);
+  void stop();
 
   int count_;
   std::mutex mutex_;  // guards what follows

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/uncaught.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/environment.hpp"
 #include "trainer/run/exit_codes.hpp"
@@ -40,6 +41,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ddprun::end_on_uncaught_exception("train", ddprun::trainer::kExitFailure);
   // A reader of our output that goes away, or a file-size limit, is an error of one write, not the
   // end of training.
   std::signal(SIGPIPE, SIG_IGN);

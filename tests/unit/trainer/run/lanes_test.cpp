@@ -5,6 +5,9 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
+#include "tests/support/no_threads.hpp"
+#include "trainer/error.hpp"
+
 namespace ddprun::trainer {
 namespace {
 
@@ -33,6 +36,14 @@ TEST_CASE("an exception on any lane comes out of run() after all have ended") {
   std::atomic<int> after = 0;
   lanes.run([&](int) { ++after; });
   CHECK(after == 3);
+}
+
+TEST_CASE("lanes that get no thread are refused with the option and the remedy") {
+  const test::NoThreads none;
+  CHECK_THROWS_WITH(Lanes(4),
+                    "4 lanes (--lanes) need 3 threads: no thread can be started: Resource "
+                    "temporarily unavailable; raise the limit of processes (ulimit -u, pids.max)");
+  CHECK_NOTHROW(Lanes(1));
 }
 
 }  // namespace
