@@ -38,6 +38,7 @@ struct CheckpointWriter::Work {
   std::condition_variable changed;
   bool busy = false;
   bool stopping = false;
+  bool reporting = false;  // on_failure is running, which may belong to an object of the owner
   Totals totals;
 };
 
@@ -53,8 +54,9 @@ CheckpointWriter::CheckpointWriter(Settings settings)
 CheckpointWriter::~CheckpointWriter() {
   const bool written = wait_idle(std::chrono::steady_clock::now() + kLastWait);
   {
-    const std::lock_guard lock(work_->mutex);
+    std::unique_lock lock(work_->mutex);
     work_->stopping = true;
+    work_->changed.wait(lock, [this] { return !work_->reporting; });
   }
   work_->changed.notify_all();
   if (written) {
@@ -108,8 +110,14 @@ void CheckpointWriter::Work::report(const std::string& failure) {
   {
     const std::lock_guard lock(mutex);
     if (stopping || totals.in_a_row.count > 0) return;
+    reporting = true;
   }
   settings.on_failure(failure);
+  {
+    const std::lock_guard lock(mutex);
+    reporting = false;
+  }
+  changed.notify_all();
 }
 
 void CheckpointWriter::Work::write_one() {

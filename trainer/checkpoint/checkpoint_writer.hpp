@@ -29,7 +29,8 @@ class CheckpointWriter {
   /// Throws DataError where the system refuses a thread.
   explicit CheckpointWriter(Settings settings);
   /// Waits for the write under way, but not longer than kLastWait: a disk that hangs keeps no
-  /// process. What is being written then goes on by itself, and reports nothing more.
+  /// process. What is being written then goes on by itself, and reports nothing more; a call of
+  /// on_failure that has begun is waited for.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;

@@ -2,16 +2,18 @@
 // harm.
 #include "trainer/checkpoint/checkpoint_writer.hpp"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
 #include <future>
 #include <memory>
 
+#include "base/unique_handle.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/trainer/checkpoint/fixture.hpp"
@@ -123,30 +125,47 @@ TEST_CASE("the destructor waits for the write under way") {
 }
 
 TEST_CASE("a write that does not come to an end keeps no process") {
-  // Stands in for a disk that hangs: the writing thread is stuck until we let it go.
-  struct Stuck {
-    std::promise<void> began, let_go;
-    std::atomic<bool> over = false;
-  };
-  const auto stuck = std::make_shared<Stuck>();
+  Fixture fixture;
+  fixture.write(1);
+  const auto out = fixture.directory / "out";
+  // Stands in for a disk that hangs: a checkpoint that is a pipe without a writer, among those that
+  // the removal of old ones reads.
+  std::filesystem::create_directory(out / "step-00000002");
+  const std::string pipe = out / "step-00000002" / "state.json";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  {
+    CheckpointWriter writer(
+        {.directory = out, .keep = 1, .layout = fixture.layout, .on_failure = {}});
+    writer.snapshot().state = test::small_snapshot(fixture.layout, 4).state;
+    writer.submit();
+  }
+  const auto over = [&] { return !std::filesystem::exists(out / "step-00000001"); };
+  CHECK_FALSE(over());
+  const UniqueFd let_go(open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+  CHECK(test::eventually(over));
+}
+
+TEST_CASE("a failure that is being reported is reported to the end before its listener goes") {
+  struct Reports {
+    std::promise<void> began, destroyed;
+    bool outlived = false;
+  } reports;
   const test::TempDir directory;
   std::ofstream(directory / "file") << "no folder";
   const CheckpointLayout layout = test::small_layout();
   {
-    CheckpointWriter writer({.directory = directory / "file",
-                             .layout = layout,
-                             .on_failure = [stuck](const std::string&) {
-                               stuck->began.set_value();
-                               stuck->let_go.get_future().wait();
-                               stuck->over = true;
-                             }});
+    CheckpointWriter writer(
+        {.directory = directory / "file", .layout = layout, .on_failure = [&](const std::string&) {
+           reports.began.set_value();
+           reports.outlived = reports.destroyed.get_future().wait_for(
+                                  2 * CheckpointWriter::kLastWait) == std::future_status::ready;
+         }});
     writer.snapshot().state = test::small_snapshot(layout, 4).state;
     writer.submit();
-    stuck->began.get_future().wait();
+    reports.began.get_future().wait();
   }
-  CHECK_FALSE(stuck->over);
-  stuck->let_go.set_value();
-  CHECK(test::eventually([&] { return stuck->over.load(); }));
+  reports.destroyed.set_value();
+  CHECK_FALSE(reports.outlived);
 }
 
 }  // namespace
