@@ -15,6 +15,11 @@ Json line(const char* type, const Place& place) {
   return {{"type", type}, {"world_size", place.world_size}, {"round", place.round}};
 }
 
+/// A path has any bytes; JSON has UTF-8.
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 /// "oneDNN 2.6.3 avx512_core" as "isa=avx512_core, oneDNN 2.6.3".
 std::string compute_text(const std::string& compute) {
   const std::size_t space = compute.rfind(' ');
@@ -83,7 +88,7 @@ std::string progress_json(const Interval& interval, const Place& place) {
   json["skipped"] = interval.skipped;
   json["samples_per_second"] = interval.samples_per_second;
   json["exposed_share"] = interval.exposed_share;
-  return json.dump();
+  return text_of(json);
 }
 
 std::string epoch_text(const EpochSummary& epoch, std::int64_t epochs, std::size_t columns) {
@@ -105,7 +110,7 @@ std::string epoch_json(const EpochSummary& epoch, const Place& place) {
   json["test_accuracy"] = epoch.test_accuracy;
   json["seconds"] = epoch.seconds;
   json["samples_per_second"] = epoch.samples_per_second;
-  return json.dump();
+  return text_of(json);
 }
 
 std::string outcome_text(const Outcome& outcome, std::size_t columns) {
@@ -157,7 +162,7 @@ std::string outcome_json(const Outcome& outcome, const Place& place) {
     json["test_loss"] = outcome.epochs.back().test_loss;
     json["test_accuracy"] = outcome.epochs.back().test_accuracy;
   }
-  return json.dump();
+  return text_of(json);
 }
 
 }  // namespace ddprun::trainer

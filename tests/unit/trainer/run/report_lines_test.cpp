@@ -82,6 +82,14 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
   CHECK(json["test_accuracy"] == 0.9);
 }
 
+TEST_CASE(
+    "the path of a checkpoint that is no UTF-8 is in the last line, with marks for its bytes") {
+  Outcome outcome;
+  outcome.checkpoint = "/out/\xff/step-00000094";
+  const auto json = nlohmann::json::parse(outcome_json(outcome, {}));
+  CHECK(json["checkpoint"] == "/out/\xef\xbf\xbd/step-00000094");
+}
+
 TEST_CASE("durations are printed in readable units") {
   CHECK(duration_text(0.04) == "0.0 s");
   CHECK(duration_text(9.94) == "9.9 s");
