@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 
+#include "base/no_descriptor.hpp"
 #include "base/version.hpp"
 #include "proto/error.hpp"
 #include "proto/frame.hpp"
@@ -119,7 +120,7 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
       if (!ec && *self->open_ < kConnectionsMax && same_user(socket)) {
         std::make_shared<Session>(std::move(socket), self->answer_, self->open_)->read();
       }
-      if (ec == asio::error::no_descriptors) return self->accept_later();
+      if (no_descriptor(ec)) return self->accept_later();
       self->accept();
     });
   }

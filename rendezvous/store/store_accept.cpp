@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "base/no_descriptor.hpp"
 #include "rendezvous/store/peer_name.hpp"
 #include "rendezvous/store/store_loop.hpp"
 
@@ -50,7 +51,7 @@ void StoreLoop::accept_clients() {
       add_client(std::move(fd), now);
       continue;
     }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+    if (no_descriptor(last_system_error())) {
       return pause_accepting(Accepting::no_descriptor, std::strerror(errno));
     }
     if (would_block(errno)) return;
