@@ -136,7 +136,8 @@ void Agent::offer_store() {
     if (store) {
       handles_->store.emplace(std::move(*store));
     } else {
-      handle(CannotGoOn{"the workers have no store: " + why_no_thread(store.error())});
+      handle(CannotGoOn{"the workers have no store: " +
+                        rdzv::StoreServer::why_not_started(store.error())});
     }
   });
   listener_.reset();

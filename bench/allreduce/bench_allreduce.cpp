@@ -226,7 +226,7 @@ int main(int argc, char** argv) {
   }
   int worst = 0;
   {
-    const rdzv::StoreServer server(std::move(*listener));
+    const auto server = rdzv::StoreServer::start(std::move(*listener)).value();
     for (const pid_t pid : ranks) {
       int status = 0;
       waitpid(pid, &status, 0);

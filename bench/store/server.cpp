@@ -155,7 +155,7 @@ int serve(const std::string& name) {
   if (name == "floor") serve_floor(std::move(listener->fd));
   rdzv::StoreSettings settings;
   settings.clients_expected = 65'536;  // as far as the limit of open files allows
-  const rdzv::StoreServer server(std::move(*listener), std::move(settings));
+  const auto server = rdzv::StoreServer::start(std::move(*listener), std::move(settings)).value();
   char byte = 0;
   while (read(0, &byte, 1) > 0) {
   }

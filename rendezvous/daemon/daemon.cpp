@@ -137,7 +137,7 @@ int run_daemon(const DaemonOptions& options) {
   {
     auto server = StoreServer::start(std::move(*outcome.listener), std::move(settings));
     if (!server) {
-      log.lines.push("rdzvd: " + why_no_thread(server.error()));
+      log.lines.push("rdzvd: cannot serve: " + StoreServer::why_not_started(server.error()));
       log.lines.flush(STDERR_FILENO);
       return kExitListen;
     }

@@ -12,8 +12,6 @@
 #include <cerrno>
 #include <utility>
 
-#include <boost/system/system_error.hpp>
-
 #include "base/assert.hpp"
 
 namespace ddprun::rdzv {
@@ -27,10 +25,6 @@ constexpr std::size_t kPiecesMax = 64;  ///< of one send
 constexpr std::size_t kSendBytesMax = 4 * 1024 * 1024;
 /// Newcomers with deadlines this close are looked at together.
 constexpr std::chrono::milliseconds kDeadlineSlack{250};
-
-[[noreturn]] void fail(const char* what) {
-  throw boost::system::system_error(errno, boost::system::system_category(), what);
-}
 
 /// Sends as much as the socket takes, or as is one client's turn. False: the client is gone.
 bool send_from(ReplyBuffer& replies, int fd) {
@@ -59,20 +53,25 @@ bool send_from(ReplyBuffer& replies, int fd) {
 StoreLoop::StoreLoop(UniqueFd listener, StoreSettings settings)
     : settings_(std::move(settings)),
       listener_(std::move(listener)),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       core_(settings_.waited_keys_max),
       read_buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)),
       warnings_(kWarningKinds) {
   if (settings_.check_uid) peer_users_.emplace(settings_.allowed_uids);
-  if (!epoll_ || !stop_) fail("the store needs two descriptors");
+}
+
+ErrorCode StoreLoop::open() {
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return last_system_error();
+  stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop_) return last_system_error();
   const int on = 1;  // a reply of one byte must not wait for another; clients' sockets inherit it
   setsockopt(listener_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (!control(EPOLL_CTL_ADD, listener_.get(), EPOLLIN, &listener_) ||
       !control(EPOLL_CTL_ADD, stop_.get(), EPOLLIN, &stop_)) {
-    fail("the store cannot watch its sockets");
+    return last_system_error();
   }
   expect_clients();
+  return {};
 }
 
 StoreLoop::~StoreLoop() {

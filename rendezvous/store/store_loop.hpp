@@ -18,6 +18,7 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include "base/result.hpp"
 #include "base/unique_handle.hpp"
 #include "proto/c10d.hpp"
 #include "rendezvous/store/peer_users.hpp"
@@ -32,14 +33,15 @@ namespace ddprun::rdzv {
 
 class StoreLoop {
  public:
-  /// Takes a listening socket. Throws boost::system::system_error where the process has no
-  /// descriptors left.
+  /// Takes a listening socket.
   StoreLoop(UniqueFd listener, StoreSettings settings);
   StoreLoop(const StoreLoop&) = delete;
   StoreLoop& operator=(const StoreLoop&) = delete;
   /// Closes the listener, and closes or resets every connection.
   ~StoreLoop();
 
+  /// Once, before all below. Errors: the system's, where there is no descriptor left.
+  [[nodiscard]] ErrorCode open();
   /// Serves until `stop`.
   void run();
   /// From any thread: makes `run` return soon.

@@ -1,8 +1,10 @@
 #include "rendezvous/store/store_server.hpp"
 
+#include <cerrno>
 #include <thread>
 #include <utility>
 
+#include "base/no_descriptor.hpp"
 #include "base/start_thread.hpp"
 #include "rendezvous/store/store_loop.hpp"
 
@@ -30,10 +32,15 @@ class StoreServer::Impl {
 
 Result<StoreServer> StoreServer::start(StoreListener listener, StoreSettings settings) {
   auto impl = std::make_unique<Impl>(std::move(listener), std::move(settings));
+  if (const ErrorCode failed = impl->loop_.open()) return failed;
   auto thread = start_thread("store", [&loop = impl->loop_] { loop.run(); });
   if (!thread) return thread.error();
   impl->thread_ = std::move(*thread);
   return StoreServer(std::move(impl));
+}
+
+std::string StoreServer::why_not_started(const ErrorCode& error) {
+  return error.value() == EAGAIN ? why_no_thread(error) : why_no_descriptor(error);
 }
 
 StoreServer::StoreServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
@@ -31,11 +30,11 @@ Result<StoreListener> listen_store(const std::string& host, std::uint16_t port);
 /// client of this server lingers on it.
 class StoreServer {
  public:
-  /// Errors: the system's, where no thread can be started; the listener is closed then.
+  /// Errors: the system's, where there is no descriptor or no thread left; the listener is closed
+  /// then.
   static Result<StoreServer> start(StoreListener listener, StoreSettings settings = {});
-  /// The same; throws such an error.
-  explicit StoreServer(StoreListener listener, StoreSettings settings = {})
-      : StoreServer(start(std::move(listener), std::move(settings)).value()) {}
+  /// Such an error, and what to do: for a line to the user.
+  static std::string why_not_started(const ErrorCode& error);
   StoreServer(StoreServer&&) noexcept;
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;

@@ -42,7 +42,13 @@ class Rendezvous::Connection {
             "or set TORCHELASTIC_USE_AGENT_STORE=True if a store is there already",
             where, listener.error().message()));
       }
-      server_.emplace(std::move(*listener));
+      auto server = rdzv::StoreServer::start(std::move(*listener));
+      if (!server) {
+        throw DataError(
+            fmt::format("rank 0 cannot host the store at {} (MASTER_ADDR:MASTER_PORT): {}", where,
+                        rdzv::StoreServer::why_not_started(server.error())));
+      }
+      server_.emplace(std::move(*server));
     }
     auto client =
         rdzv::StoreClient::connect(environment.master_addr, environment.master_port, deadline);

@@ -21,7 +21,7 @@ TEST_CASE("a real NCCL id reaches eight workers in each of three rounds") {
   for (int round = 0; round < 3; ++round) {
     auto listener = listen_store("127.0.0.1", 0);
     REQUIRE(listener.has_value());
-    StoreServer server(std::move(*listener));
+    auto server = StoreServer::start(std::move(*listener)).value();
     std::vector<std::unique_ptr<Child>> workers;
     ChildOptions options;
     options.leave_stdin = true;

@@ -29,7 +29,7 @@ inline rdzv::StoreListener listener(const std::string& host = "127.0.0.1") {
 /// A server that keeps its warnings instead of logging them.
 struct Served {
   explicit Served(rdzv::StoreSettings settings = {}, const std::string& host = "127.0.0.1")
-      : server(listener(host), with_log(std::move(settings))) {}
+      : server(rdzv::StoreServer::start(listener(host), with_log(std::move(settings))).value()) {}
 
   rdzv::StoreSettings with_log(rdzv::StoreSettings settings) {
     settings.on_warning = [this](const std::string& line) {

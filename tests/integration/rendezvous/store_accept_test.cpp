@@ -125,7 +125,7 @@ TEST_CASE("another user is known behind an address of the other family too") {
   }();
   StoreSettings settings;
   settings.on_warning = [](const std::string&) {};
-  StoreServer server(std::move(made), settings);
+  auto server = StoreServer::start(std::move(made), settings).value();
   CHECK(received_by_user(kStranger, server.port(), kHello + ping(7)).empty());
   CHECK(server.counters().other_users == 1);
   CHECK(to_hex(received_by_user(0, server.port(), kHello + ping(7))) == "07000000");
@@ -142,7 +142,7 @@ TEST_CASE("a client that has left before its user was seen is not served") {
   StoreSettings settings;
   settings.on_warning = [&](const std::string& line) { lines.push_back(line); };
   {
-    StoreServer server(std::move(made), settings);
+    auto server = StoreServer::start(std::move(made), settings).value();
     auto client = StoreClient::connect(server.addr(), server.port(), soon());
     REQUIRE(client.has_value());
     CHECK(client->key_count(soon()).value() == 0);
@@ -217,7 +217,7 @@ TEST_CASE("a flood of bad clients is a few lines and a number") {
   StoreSettings settings;
   settings.on_warning = [&](const std::string& line) { lines.push_back(line); };
   {
-    StoreServer server(listener(), settings);
+    auto server = StoreServer::start(listener(), settings).value();
     for (int i = 0; i < 200; ++i) {
       RawClient client(server.port());
       client.send("GET / HTTP/1.1\r\n");

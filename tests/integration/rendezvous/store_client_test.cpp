@@ -84,7 +84,7 @@ ErrorCode connect_error(std::uint16_t port, Clock::duration limit, ErrorCode* la
 }  // namespace
 
 TEST_CASE("every operation of the client gives the store's answer") {
-  StoreServer server(listener());
+  auto server = StoreServer::start(listener()).value();
   StoreClient client = client_of(server);
   REQUIRE(client.set("k", "v", soon()));
   CHECK(client.get("k", soon()).value() == "v");
@@ -98,7 +98,7 @@ TEST_CASE("every operation of the client gives the store's answer") {
 }
 
 TEST_CASE("host names are resolved") {
-  StoreServer server(listener());
+  auto server = StoreServer::start(listener()).value();
   auto client = StoreClient::connect("localhost", server.port(), soon());
   REQUIRE(client.has_value());
   CHECK(client->add("n", 1, soon()).value() == 1);
@@ -141,7 +141,7 @@ TEST_CASE("look-ups of several threads do not interfere") {
 }
 
 TEST_CASE("a wait that times out is cancelled, and the connection stays usable") {
-  StoreServer server(listener());
+  auto server = StoreServer::start(listener()).value();
   StoreClient client = client_of(server);
   StoreClient other = client_of(server);
   CHECK(client.wait(Keys{"never"}, Clock::now() + 5ms).error() == Errc::timed_out);
@@ -153,7 +153,7 @@ TEST_CASE("a wait that times out is cancelled, and the connection stays usable")
 }
 
 TEST_CASE("a get waits for its key") {
-  StoreServer server(listener());
+  auto server = StoreServer::start(listener()).value();
   StoreClient client = client_of(server);
   auto other = std::async(std::launch::async, [&] {
     StoreClient setter = client_of(server);
@@ -175,7 +175,7 @@ TEST_CASE("when the keys come while the wait is being cancelled, the wait has su
 }
 
 TEST_CASE("requests over the store's limits are not sent") {
-  StoreServer server(listener());
+  auto server = StoreServer::start(listener()).value();
   StoreClient client = client_of(server);
   const std::string long_key(8192, 'k');
   const std::string long_value((8 << 20) + 1, 'v');
@@ -192,7 +192,7 @@ TEST_CASE("requests over the store's limits are not sent") {
 TEST_CASE("a request that the store does not like ends the connection") {
   StoreSettings quiet;
   quiet.on_warning = [](const std::string&) {};
-  StoreServer server(listener(), quiet);
+  auto server = StoreServer::start(listener(), quiet).value();
   StoreClient client = client_of(server);
   REQUIRE(client.set("x", "abc", soon()));
   CHECK(client.add("x", 1, soon()).error() == Errc::peer_closed);
@@ -201,7 +201,7 @@ TEST_CASE("a request that the store does not like ends the connection") {
 }
 
 TEST_CASE("a client notices that its server has gone") {
-  auto server = std::make_unique<StoreServer>(listener());
+  auto server = std::make_unique<StoreServer>(StoreServer::start(listener()).value());
   StoreClient client = client_of(*server);
   StoreClient waiting = client_of(*server);
   ErrorCode ended;
@@ -223,7 +223,7 @@ TEST_CASE("a client tries again until the server listens") {
   std::atomic<bool> tried{false};
   auto late = std::async(std::launch::async, [&] {
     while (!tried) std::this_thread::yield();
-    StoreServer server(listen_store("127.0.0.1", port).value());
+    auto server = StoreServer::start(listen_store("127.0.0.1", port).value()).value();
     client_of(server).get("came", soon()).value();
   });
   CHECK(connect_error(port, 10ms) == Errc::timed_out);

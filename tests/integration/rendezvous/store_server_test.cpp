@@ -19,7 +19,6 @@
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/served.hpp"
 #include "tests/support/hex.hpp"
-#include "tests/support/no_threads.hpp"
 
 using namespace ddprun::rdzv;
 using namespace ddprun::test;
@@ -54,7 +53,7 @@ TEST_CASE("a store is reached by IPv6 where the machine has it") {
     WARN("no IPv6 loopback here: " << made.error().message());
     return;
   }
-  StoreServer server(std::move(*made));
+  auto server = StoreServer::start(std::move(*made)).value();
   auto client = StoreClient::connect("::1", server.port(), soon());
   REQUIRE(client.has_value());
   CHECK(client->add("n", 1, soon()).value() == 1);
@@ -335,24 +334,11 @@ TEST_CASE("destroying the server closes its clients and frees the port") {
   CHECK(listen_store("127.0.0.1", port).has_value());
 }
 
-TEST_CASE("an unused server can be made and destroyed at once") {
-  for (int i = 0; i < 200; ++i) StoreServer server(listener());
-  SUCCEED();
-}
-
-TEST_CASE("a server for which no thread can be started is an error and frees its port") {
-  const ddprun::test::NoThreads none;
-  StoreListener made = listener();
-  const std::uint16_t port = made.port;
-  CHECK(StoreServer::start(std::move(made)).error().value() == EAGAIN);
-  CHECK(listen_store("127.0.0.1", port).has_value());
-}
-
 TEST_CASE("clients that came before the server are served when it starts") {
   StoreListener made = listener();
   RawClient early(made.port);
   early.send(kHello + request([](auto& w) { w.ping(7); }));
-  StoreServer server(std::move(made));
+  auto server = StoreServer::start(std::move(made)).value();
   CHECK(to_hex(early.receive(4)) == "07000000");
 }
 
@@ -364,7 +350,7 @@ TEST_CASE("a last request and the end behind it are both seen when they come tog
   }
   StoreSettings settings;
   settings.check_uid = false;  // the kernel no longer knows its user
-  StoreServer server(std::move(made), settings);
+  auto server = StoreServer::start(std::move(made), settings).value();
   auto reader = StoreClient::connect(server.addr(), server.port(), soon());
   REQUIRE(reader.has_value());
   CHECK(reader->get("last", soon()).value() == "words");

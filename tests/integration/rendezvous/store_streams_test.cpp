@@ -105,7 +105,7 @@ TEST_CASE(
   std::size_t after_first_server = 0;
   while (sent < streams) {
     {
-      StoreServer server(listener(), small_settings());
+      auto server = StoreServer::start(listener(), small_settings()).value();
       auto good = StoreClient::connect(server.addr(), server.port(), soon());
       REQUIRE(good.has_value());
       std::int64_t asked = 0;

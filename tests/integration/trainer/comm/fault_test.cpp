@@ -52,7 +52,7 @@ std::vector<Testimony> survive(const Fault& fault) {
   auto listener = rdzv::listen_store("127.0.0.1", 0);
   REQUIRE(listener.has_value());
   const std::string port = std::to_string(listener->port);
-  const rdzv::StoreServer server(std::move(*listener));
+  const auto server = rdzv::StoreServer::start(std::move(*listener)).value();
 
   const std::string mark = test::unique_mark();
   test::ChildOptions child_options;

@@ -145,7 +145,7 @@ TEST_CASE("ranks that were started with different options do not train together"
   const auto option = GENERATE(as<std::string>{}, "--lr", "--max-steps");
   auto listener = ddprun::rdzv::listen_store("127.0.0.1", 0);
   REQUIRE(listener.has_value());
-  const ddprun::rdzv::StoreServer store(std::move(*listener));
+  const auto store = ddprun::rdzv::StoreServer::start(std::move(*listener)).value();
   std::vector<std::unique_ptr<Child>> children;
   for (const std::string rank : {"0", "1"}) {
     ChildOptions options;

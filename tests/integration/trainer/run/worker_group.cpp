@@ -45,7 +45,8 @@ WorkerGroup::WorkerGroup(const GroupOptions& options) {
   if (options.world_size > 1) {
     auto listener = rdzv::listen_store("127.0.0.1", 0);
     REQUIRE(listener.has_value());
-    store_ = std::make_unique<rdzv::StoreServer>(std::move(*listener));
+    store_ =
+        std::make_unique<rdzv::StoreServer>(rdzv::StoreServer::start(std::move(*listener)).value());
   }
   std::vector<std::string> command = options.prefix;
   command.push_back(program("train"));
