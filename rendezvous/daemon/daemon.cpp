@@ -15,7 +15,8 @@
 #include <fmt/format.h>
 
 #include "base/describe.hpp"
-#include "base/start_thread.hpp"
+#include "base/no_descriptor.hpp"
+#include "base/result.hpp"
 #include "base/unique_handle.hpp"
 #include "base/version.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
@@ -33,20 +34,20 @@ constexpr std::array<const char*, 3> kLevelNames = {"error", "warning", "info"};
 
 class DaemonLog {
  public:
-  explicit DaemonLog(LogLevel level) : level_(level) {}
+  DaemonLog(LogLevel level, LineQueue& queue) : lines(queue), level_(level) {}
   /// From any thread.
   void say(LogLevel level, const std::string& line) {
     if (level > level_) return;
     lines.push(fmt::format("{} rdzvd {}: {}", describe(std::chrono::system_clock::now()),
                            kLevelNames[static_cast<std::size_t>(level)], line));
   }
-  LineQueue lines;
+  LineQueue& lines;
 
  private:
   LogLevel level_;
 };
 
-UniqueFd stop_signals() {
+Result<UniqueFd> stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
@@ -55,7 +56,17 @@ UniqueFd stop_signals() {
     if (before.sa_handler != SIG_IGN) sigaddset(&signals, signal);  // nohup stays in force
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  UniqueFd fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return last_system_error();
+  return fd;
+}
+
+/// There is no log yet that could print it.
+int no_room(const char* what, const ErrorCode& error) {
+  const std::string line =
+      fmt::format("rdzvd: cannot wait for {}: {}\n", what, why_no_descriptor(error));
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  return kExitListen;
 }
 
 /// Waits for a signal or for log lines, which it writes. True: a signal came.
@@ -107,9 +118,13 @@ void serve(StoreServer& server, const DaemonOptions& options, DaemonLog& log, in
 
 int run_daemon(const DaemonOptions& options) {
   signal(SIGPIPE, SIG_IGN);
-  const UniqueFd signals = stop_signals();
   raise_descriptor_limit();
-  DaemonLog log(options.log_level);
+  const Result<UniqueFd> opened = stop_signals();
+  if (!opened) return no_room("signals", opened.error());
+  const UniqueFd& signals = *opened;
+  const auto lines = LineQueue::make();
+  if (!lines) return no_room("log lines", lines.error());
+  DaemonLog log(options.log_level, **lines);
   ListenOutcome outcome = listen_at(
       options.listen, Clock::now() + options.listen_timeout,
       [&](const std::string& line) { log.say(LogLevel::warning, line); },

@@ -5,15 +5,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace ddprun::rdzv {
 
-LineQueue::LineQueue() : wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!wakeup_) throw std::system_error(errno, std::system_category(), "the log needs an eventfd");
+Result<std::unique_ptr<LineQueue>> LineQueue::make() {
+  UniqueFd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wakeup) return last_system_error();
+  return std::unique_ptr<LineQueue>(new LineQueue(std::move(wakeup)));
 }
 
 void LineQueue::push(std::string line) {

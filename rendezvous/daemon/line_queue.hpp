@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
+#include "base/result.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::rdzv {
@@ -18,8 +21,8 @@ class LineQueue {
   /// Longer lines are cut: so much goes into a pipe whole wherever it takes anything at all.
   static constexpr std::size_t kLineBytesMax = 4000;
 
-  /// Throws std::system_error where the process has no descriptors left.
-  LineQueue();
+  /// Errors: the system's, where there is no descriptor left.
+  static Result<std::unique_ptr<LineQueue>> make();
 
   /// From any thread; never waits for the reader. Adds the line's end.
   void push(std::string line);
@@ -30,6 +33,7 @@ class LineQueue {
   bool flush(int fd);
 
  private:
+  explicit LineQueue(UniqueFd wakeup) : wakeup_(std::move(wakeup)) {}
   bool next(std::string& line);
 
   UniqueFd wakeup_;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/no_descriptor.hpp"
 #include "rendezvous/client/resolve.hpp"
 #include "rendezvous/store/port_owner.hpp"
 
@@ -53,7 +54,7 @@ std::string explained(const Address& address, const ErrorCode& error) {
   if (error.value() == EACCES) {
     return begin + "ports below 1024 need root, or the capability CAP_NET_BIND_SERVICE";
   }
-  return begin + error.message();
+  return begin + why_no_descriptor(error);
 }
 
 }  // namespace

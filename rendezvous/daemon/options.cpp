@@ -74,8 +74,9 @@ ProgramText program_text() {
                     "or a private network keeps strangers out."},
            {.title = "Exit status",
             .terms = {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP"},
-                      {"1", "It could not listen, or start a thread"},
-                      {"2", "The command line is wrong"}}}},
+                      {"1", "It could not listen, open a descriptor or start a thread"},
+                      {"2", "The command line is wrong"},
+                      {"70", "rdzvd itself failed, or got no memory"}}}},
       .see_also = "ddprun(1)"};
 }
 

@@ -189,7 +189,8 @@ TEST_CASE("help and version are answers, not errors") {
 }
 
 TEST_CASE("log lines wait for a stopped reader, and lines beyond the limit are counted") {
-  LineQueue lines;
+  const auto queue = LineQueue::make().value();
+  LineQueue& lines = *queue;
   Pipe pipe;
   fcntl(pipe.in.get(), F_SETPIPE_SZ, 4096);
   for (std::size_t i = 0; i < LineQueue::kLinesMax + 50; ++i) lines.push(std::string(99, 'x'));
@@ -206,7 +207,8 @@ TEST_CASE("log lines wait for a stopped reader, and lines beyond the limit are c
 }
 
 TEST_CASE("a line that is too long is cut, and lines for a closed pipe are gone") {
-  LineQueue lines;
+  const auto queue = LineQueue::make().value();
+  LineQueue& lines = *queue;
   Pipe pipe;
   lines.push(std::string(100000, 'y'));
   CHECK(lines.flush(pipe.in.get()));
