@@ -16,6 +16,7 @@
 #include "agent/control/local_membership.hpp"
 #include "agent/control/own_log.hpp"
 #include "base/bounded_write.hpp"
+#include "base/no_descriptor.hpp"
 
 namespace ddprun::agent {
 
@@ -61,9 +62,9 @@ const AgentResult& Agent::run() {
   // For the store's clients and the workers' streams; workers get the user's own limit back.
   open_files_ = open_files_for(config_, raise_open_files_limit());
   log_through([this](const std::string& line) { notice(line); }, config_.log_level);
-  signals_.start(link_);
-  auto socket =
-      JobSocket::open(context_, config_.run_id, [this](const std::string&) { return status(); });
+  if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
+    open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
+  auto socket = JobSocket::open(context_, config_.run_id, [this](const std::string&) { return status(); });
   if (socket) {
     socket_.emplace(std::move(*socket));
   } else {

@@ -85,7 +85,7 @@ class Agent {
   void watch_timers();
   std::string prepare_output();
   std::string prepare_meeting_point();
-  void offer_store();
+  ErrorCode offer_store();
   StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
   void count_memory_kills();
   void signal_workers(int signal);

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "base/result.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 
@@ -41,7 +41,7 @@ JobSignals::~JobSignals() {
   if (warden_.is_open()) warden_.release();
 }
 
-void JobSignals::start(const warden::WardenLink& link) {
+ErrorCode JobSignals::start(const warden::WardenLink& link) {
   sigset_t caught;
   sigemptyset(&caught);
   for (const int signal : signals_) {
@@ -49,13 +49,20 @@ void JobSignals::start(const warden::WardenLink& link) {
   }
   sigaddset(&caught, SIGCHLD);
   sigaddset(&caught, warden::warden_died_signal());
-  signalfd_.assign(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
-  watch_signalfd();
+  UniqueFd fd(::signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return last_system_error();
+  ErrorCode failed;
+  signalfd_.assign(fd.get(), failed);
+  if (failed) return failed;
+  static_cast<void>(fd.release());  // Asio closes it
 
   // The parent-death signal can be lost to a warden that died before it was armed; the end of its
   // socket cannot.
-  warden_.assign(link.socket());
+  warden_.assign(link.socket(), failed);
+  if (failed) return failed;
+  watch_signalfd();
   watch_warden();
+  return {};
 }
 
 void JobSignals::watch_signalfd() {

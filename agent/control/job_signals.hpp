@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/result.hpp"
 #include "warden/warden_link.hpp"
 
 namespace ddprun::agent {
@@ -27,7 +28,8 @@ class JobSignals {
   JobSignals& operator=(const JobSignals&) = delete;
 
   /// Begins to watch. All signals must be blocked; those that were ignored when we started stay so.
-  void start(const warden::WardenLink& link);
+  /// Errors: the system's, where there is no descriptor left; nothing is watched then.
+  [[nodiscard]] ErrorCode start(const warden::WardenLink& link);
 
  private:
   void watch_signalfd();

@@ -7,6 +7,7 @@
 
 #include "agent/control/agent_loop.hpp"
 #include "agent/control/port_reservation.hpp"
+#include "base/no_descriptor.hpp"
 #include "base/start_thread.hpp"
 #include "machine/cgroups/memory_kills.hpp"
 #include "machine/processes/exec_error.hpp"
@@ -43,7 +44,7 @@ std::string Agent::prepare_output() {
       OutputSettings{.policy = config_.logs.policy, .bar_interval = config_.logs.bar_interval});
   if (output_->usable()) return "";
   output_.reset();
-  return "there is no descriptor for what workers print: raise the limit of open files";
+  return "cannot read the workers' output: too few open files; raise the limit (ulimit -n)";
 }
 
 /// Where the next round's workers will meet: our listening socket, or a port for rank 0's. Empty,
@@ -88,13 +89,19 @@ void Agent::obey(const StartWorkers&) {
   std::vector<OutputSource> sources;
   for (std::size_t i = 0; i < config_.workers.size(); ++i)
     started.workers.push_back(start_worker(static_cast<int>(i), sources));
-  offer_store();
+  const ErrorCode no_store = offer_store();
   if (!memory_kills_) count_memory_kills();
   watch_.begin(round.round, round.group, sources);
   ErrorCode refused;
   if (!sources.empty()) refused = output_->add(std::move(sources));
   handle(std::move(started));
-  if (refused) handle(CannotGoOn{"what workers print cannot be read: " + why_no_thread(refused)});
+  if (refused) {
+    const bool thread = refused.value() == EAGAIN;
+    handle(CannotGoOn{"the workers' output cannot be read: " +
+                      (thread ? why_no_thread(refused) : why_no_descriptor(refused))});
+  } else if (no_store) {
+    handle(CannotGoOn{"the workers have no store: " + why_no_descriptor(no_store)});
+  }
 }
 
 StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sources) {
@@ -108,20 +115,33 @@ StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sou
                         why.empty() ? "" : "; ", why)};
   }
   spdlog::debug("round={} local_rank={} pid={} started", round.number, local_rank, process->pid);
-  if (process->pidfd) {  // else SIGCHLD will tell
+  if (process->pidfd) {  // without one, or where it can't be watched, SIGCHLD tells
     auto& exit = handles_->exits[static_cast<std::size_t>(local_rank)];
-    exit.emplace(context_, process->pidfd.release());
-    exit->async_wait(kReadable, [this, local_rank](ErrorCode ec) {
-      if (!ec) on_worker_exit(static_cast<std::size_t>(local_rank));
-    });
+    ErrorCode failed;
+    exit.emplace(context_).assign(process->pidfd.get(), failed);
+    if (failed) {
+      exit.reset();
+    } else {
+      static_cast<void>(process->pidfd.release());  // Asio closes it
+      exit->async_wait(kReadable, [this, local_rank](ErrorCode ec) {
+        if (!ec) on_worker_exit(static_cast<std::size_t>(local_rank));
+      });
+    }
   }
   return {process->pid, Clock::now(), ""};
 }
 
-void Agent::offer_store() {
+ErrorCode Agent::offer_store() {
   meeting_port_.reset();
-  if (!listener_) return;
-  handles_->listening.emplace(context_, listener_->fd.release());
+  if (!listener_) return {};
+  ErrorCode failed;
+  handles_->listening.emplace(context_).assign(listener_->fd.get(), failed);
+  if (failed) {
+    handles_->listening.reset();
+    listener_.reset();
+    return failed;
+  }
+  static_cast<void>(listener_->fd.release());  // Asio closes it
   handles_->listening->async_wait(kReadable, [this,
                                               listener = std::make_shared<rdzv::StoreListener>(
                                                   std::move(*listener_))](ErrorCode ec) {
@@ -141,6 +161,7 @@ void Agent::offer_store() {
     }
   });
   listener_.reset();
+  return {};
 }
 
 /// A start is too short for that, and nobody fills a machine's memory in so little time.

@@ -49,10 +49,13 @@ void HelperProgram::start(const std::vector<std::string>& argv, std::chrono::nan
   request.environment = helper_environment();
   request.stdin_fd = null.get();
   request.stdout_fd = request.stderr_fd = pipe->workers.get();
+  ErrorCode failed;
+  output_.assign(pipe->ours.get(), failed);
+  if (failed) return finish(false, failed.message());
+  static_cast<void>(pipe->ours.release());  // Asio closes it
   const auto process = machine::spawn(request, user_);
   if (!process) return finish(false, process.error().message());
   pid_ = process->pid;
-  output_.assign(pipe->ours.release());
   read_when_ready();
   deadline_.expires_after(limit);
   deadline_.async_wait([this, number = number_](ErrorCode ec) {

@@ -50,9 +50,14 @@ std::string TimerFile::make() {
   }
   if (mkfifo(path_.c_str(), 0600) != 0) return std::strerror(errno);
   // For both: as long as we could write, the end of the last worker's writing is no end for us.
-  const int fd = open(path_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return std::strerror(errno);
-  pipe_.assign(fd);
+  UniqueFd fd(open(path_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  ErrorCode failed = fd ? ErrorCode() : last_system_error();
+  if (!failed) pipe_.assign(fd.get(), failed);
+  if (failed) {
+    unlink(path_.c_str());
+    return failed.message();
+  }
+  static_cast<void>(fd.release());  // Asio closes it
   return "";
 }
 

@@ -76,6 +76,7 @@ ErrorCode WorkerOutput::add(std::vector<OutputSource> sources) {
   {
     const std::lock_guard lock(mutex_);
     if (const ErrorCode refused = start()) return refused;
+    if (const ErrorCode refused = listen_to_all(sources)) return refused;
     open_ += sources.size();
     for (OutputSource& source : sources) {
       next_round_ = std::max(next_round_, source.round + 1);
@@ -83,6 +84,19 @@ ErrorCode WorkerOutput::add(std::vector<OutputSource> sources) {
     }
   }
   wake();
+  return {};
+}
+
+/// All or none. Called under the lock: the thread takes the sources when it is woken.
+ErrorCode WorkerOutput::listen_to_all(const std::vector<OutputSource>& sources) const {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const ErrorCode refused = listen_to(sources[i].fd.get());
+    if (!refused) continue;
+    // Explicitly, because a worker that is being forked at this moment holds the streams, too.
+    for (std::size_t watched = 0; watched < i; ++watched)
+      epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, sources[watched].fd.get(), nullptr);
+    return refused;
+  }
   return {};
 }
 

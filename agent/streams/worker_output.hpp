@@ -46,7 +46,8 @@ class WorkerOutput {
   /// False: the system refused a descriptor; then nothing else may be called.
   [[nodiscard]] bool usable() const { return usable_; }
 
-  /// Starts the thread. Errors: those of that; the sources are closed then.
+  /// Starts the thread. Errors: those of that, and where the system cannot watch a source; the
+  /// sources are closed then.
   [[nodiscard]] ErrorCode add(std::vector<OutputSource> sources);
 
   /// A line of ours on stderr, between the workers' lines. False: there is no thread that could
@@ -105,7 +106,8 @@ class WorkerOutput {
   void wake() const;
   void run();
   bool may_read(const OutputStream& stream);
-  void listen_to(int fd);
+  [[nodiscard]] ErrorCode listen_to(int fd) const;
+  [[nodiscard]] ErrorCode listen_to_all(const std::vector<OutputSource>& sources) const;
   void resume_streams();
   [[nodiscard]] int wait_limit(std::chrono::steady_clock::time_point now);
   bool take_events();
@@ -155,6 +157,7 @@ class WorkerOutput {
   bool screen_paused_ = false;   // no bar is on the screen while the shell has it
   bool full_ = false;            // a worker wrote so much that reading must not rest
   std::vector<int> paused_;      // streams that are left alone, the longest first
+  bool unwatched_ = false;       // the system refused to watch one of these again
   proto::RoundNumber over_ = 0;  // of the rounds below it no worker lives
 
   mutable std::mutex mutex_;  // for all below

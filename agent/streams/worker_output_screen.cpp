@@ -18,6 +18,7 @@ namespace {
 
 constexpr auto kShowUnfinishedAfter = 100ms;  // the rest of a line is mostly on its way
 constexpr auto kBusyConsole = 200ms;          // before bars are tried again on a slow terminal
+constexpr auto kWatchAgain = 100ms;           // after the system refused to watch a stream
 constexpr auto kBackgroundRest = 1s;          // before it is asked whether the shell has it still
 
 /// Whether a line that stops here waits for somebody to type: `(Pdb) `, `Go on? [y/n] `, `Name:`.
@@ -42,6 +43,7 @@ int WorkerOutput::wait_limit(Steady::time_point now) {
   if (!paused_.empty()) {
     for (const LogWriter* writer : {&stdout_writer_, &stderr_writer_, &file_writer_})
       consider(writer->patience_ends());
+    if (unwatched_) consider(now + kWatchAgain);
   }
   for (const auto& [fd, stream] : streams_) {
     consider(stream->text.settles_at());

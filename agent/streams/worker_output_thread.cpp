@@ -10,7 +10,6 @@
 #include <cerrno>
 
 #include "agent/streams/output_stream.hpp"
-#include "base/assert.hpp"
 
 namespace ddprun::agent {
 
@@ -68,26 +67,25 @@ bool WorkerOutput::may_read(const OutputStream& stream) {
   return !to_file || (over && source.standard_error) || file_writer_.accepts(now, urgency);
 }
 
-void WorkerOutput::listen_to(int fd) {
+/// From any thread.
+ErrorCode WorkerOutput::listen_to(int fd) const {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = fd;
-  DDPRUN_ASSERT(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0,
-                "a stream goes into epoll");
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 ? ErrorCode()
+                                                                 : last_system_error();
 }
 
 /// In the order in which they began to wait, so that all have their turn.
 void WorkerOutput::resume_streams() {
   std::vector<int> waiting;
   waiting.swap(paused_);
+  unwatched_ = false;
   for (const int fd : waiting) {
     OutputStream& stream = *streams_.at(fd);
     stream.paused = !may_read(stream);
-    if (stream.paused) {
-      paused_.push_back(fd);
-    } else {
-      listen_to(fd);
-    }
+    if (!stream.paused && listen_to(fd)) stream.paused = unwatched_ = true;
+    if (stream.paused) paused_.push_back(fd);
   }
 }
 
@@ -107,7 +105,9 @@ bool WorkerOutput::take_events() {
       eventfd_read(fd, &ignored);
       continue;
     }
-    OutputStream& stream = *streams_.at(fd);
+    const auto found = streams_.find(fd);
+    if (found == streams_.end()) continue;  // new: it is taken before the next turn
+    OutputStream& stream = *found->second;
     if (may_read(stream)) {
       read(stream);
     } else {
@@ -154,7 +154,6 @@ void WorkerOutput::take_new() {
       stream->pipe_bytes = kTerminalReadBytes;
       take_size(*stream);
     }
-    listen_to(fd);
     streams_[fd] = std::move(stream);
   }
   if (resized) change_size();

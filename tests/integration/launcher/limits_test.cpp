@@ -79,7 +79,7 @@ TEST_CASE("a job that needs a thread where none can be started ends with one lin
   std::string what;
   SECTION("for what several workers print") {
     command = test::Job::command({"--nproc-per-node=2"}, {"print", "here", "sleep", "60"});
-    what = "what workers print cannot be read";
+    what = "the workers' output cannot be read";
   }
   SECTION("for the workers' store") {
     command = {test::program("ddprun"), "--no-python", "/bin/bash", "-c",

@@ -96,6 +96,18 @@ TEST_CASE("without a thread that could read them streams are refused and nothing
   CHECK(std::chrono::steady_clock::now() - begin < 9s);
 }
 
+TEST_CASE("streams of which the system cannot watch one are all refused") {
+  Workplace work(LogPolicy::drop);
+  StreamPair pair = make_pipe().value();
+  std::vector<OutputSource> sources(2);
+  sources[0].fd = std::move(pair.ours);
+  sources[1].fd = ddprun::UniqueFd(open(work.folder.path().c_str(), O_RDONLY | O_CLOEXEC));
+  CHECK(work.output.add(std::move(sources)).value() == EPERM);
+  CHECK(work.output.say("a line"));
+  work.output.flush(within(10s));
+  CHECK(work.content_of(work.err) == "a line\n");
+}
+
 TEST_CASE("lines of many workers come whole to the console and to their files") {
   Workplace work(LogPolicy::drop);
   constexpr int kWorkers = 4;
