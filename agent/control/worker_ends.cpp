@@ -12,11 +12,6 @@
 #include "base/describe.hpp"
 
 namespace ddprun::agent {
-namespace {
-
-bool runs(const WorkerRecord& worker) { return worker.pid > 0 && !worker.exit; }
-
-}  // namespace
 
 const std::vector<WorkerRecord>& Agent::workers() const {
   static const std::vector<WorkerRecord> kNone;
@@ -25,7 +20,7 @@ const std::vector<WorkerRecord>& Agent::workers() const {
 
 void Agent::signal_workers(int signal) {
   for (const WorkerRecord& worker : workers()) {
-    if (runs(worker)) kill(-worker.pid, signal);
+    if (worker.running()) kill(-worker.pid, signal);
   }
 }
 
@@ -37,12 +32,12 @@ void Agent::obey(const SignalWorkers& action) { signal_workers(action.signal); }
 void Agent::obey(const StopWorkers& action) {
   ConditionsSeen seen;
   for (const WorkerRecord& worker : workers())
-    seen.workers.push_back(runs(worker) ? machine::condition_of(worker.pid)
-                                        : machine::ChildCondition{});
+    seen.workers.push_back(worker.running() ? machine::condition_of(worker.pid)
+                                            : machine::ChildCondition{});
   signal_workers(action.signal);
   for (std::size_t i = 0; i < workers().size(); ++i) {
     const bool held = action.resume || seen.workers[i].suspended;
-    if (held && runs(workers()[i])) kill(-workers()[i].pid, SIGCONT);
+    if (held && workers()[i].running()) kill(-workers()[i].pid, SIGCONT);
   }
   handle(std::move(seen));
 }
@@ -85,6 +80,8 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   handles_->exits[local_rank].reset();
   if (!reaped) return;
   if (timers_) timers_->worker_ended(pid);
+  watch_.worker_ended(pid);
+  suspects_.worker_ended(pid);
   spdlog::info("round={} local_rank={} pid={} {}", round.round.number, local_rank, pid,
                describe(reaped->exit));
   WorkerExited exited{

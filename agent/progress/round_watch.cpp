@@ -110,8 +110,7 @@ void RoundWatch::report(FoundHang found) {
 }
 
 bool RoundWatch::running(int local_rank) const {
-  const WorkerRecord& worker = group_->workers()[static_cast<std::size_t>(local_rank)];
-  return worker.pid > 0 && !worker.exit;
+  return group_->workers()[static_cast<std::size_t>(local_rank)].running();
 }
 
 std::optional<ProgressPage> RoundWatch::read_page(int local_rank) {
@@ -140,7 +139,7 @@ void RoundWatch::judge_silence() {
   const auto quiet = output_->all_quiet();
   if (!quiet || blame_suspended(quiet->quiet_for)) return;
   for (const WorkerRecord& worker : group_->workers()) {
-    const int tracer = worker.pid > 0 && !worker.exit ? tracer_of(worker.pid) : 0;
+    const int tracer = worker.running() ? tracer_of(worker.pid) : 0;
     if (tracer == 0) continue;
     handlers_.notice(fmt::format(
         "no worker prints anything; process {} debugs one, so ddprun does not stop them", tracer));
@@ -235,6 +234,7 @@ void RoundWatch::stacks_taken(const Hang& hang, FoundHang found) {
     return;
   }
   for (const SilentWorker& other : hang.others) {
+    if (!running(other.local_rank)) continue;
     found.stacks.push_back(fmt::format("rank {}, silent too, at {}:", rank(other.local_rank),
                                        place_words(other.page.step, other.page.phase)));
     auto threads = thread_states(group_->workers()[static_cast<std::size_t>(other.local_rank)].pid);

@@ -46,6 +46,9 @@ class RoundWatch {
   void pause();
   void resume();
 
+  /// It has been reaped.
+  void worker_ended(pid_t pid) { stacks_.worker_ended(pid); }
+
   /// As HelperProgram's.
   bool child_ended(pid_t pid) { return stacks_.child_ended(pid); }
 

@@ -46,6 +46,17 @@ void StackTaker::stop() {
   done_ = nullptr;
 }
 
+void StackTaker::worker_ended(pid_t pid) {
+  if (pid != pid_) return;
+  pid_ = 0;
+  methods_.clear();
+}
+
+/// A debugger that is killed may leave it stopped.
+void StackTaker::resume_worker() const {
+  if (pid_ > 0) kill(-pid_, SIGCONT);
+}
+
 void StackTaker::try_next() {
   const auto left = deadline_ - std::chrono::steady_clock::now();
   if (methods_.empty() || left <= std::chrono::seconds(0)) {
@@ -67,13 +78,13 @@ void StackTaker::tried(const StackMethod& method, const HelperResult& result) {
     if (!result.in_time)
       lines.push_back(
           fmt::format("({} did not finish within {} s)", method.name, kStacksLimit.count()));
-    if (!result.in_time) kill(-pid_, SIGCONT);
+    if (!result.in_time) resume_worker();
     return std::exchange(done_, nullptr)(std::move(lines));
   }
   std::string why = result.problem;
   if (why.empty() && !result.in_time) {
     why = fmt::format("not within {} s", kStacksLimit.count());
-    kill(-pid_, SIGCONT);  // a debugger that is killed may leave it stopped
+    resume_worker();
   }
   if (why.empty()) why = lines.empty() ? "no output" : lines.back();
   notes_.push_back(fmt::format("({}: {})", method.name, why));

@@ -29,6 +29,10 @@ class StackTaker {
   /// `done` is not called any more; no program is left.
   void stop();
 
+  /// The worker has been reaped: its pid may be another process's from now on, which no program
+  /// looks at.
+  void worker_ended(pid_t pid);
+
   /// As HelperProgram's.
   bool child_ended(pid_t pid) { return helper_.child_ended(pid); }
 
@@ -36,8 +40,10 @@ class StackTaker {
   void try_next();
   void tried(const StackMethod& method, const HelperResult& result);
 
+  void resume_worker() const;
+
   HelperProgram helper_;
-  int pid_ = 0;
+  int pid_ = 0;                       // 0: it has ended
   std::vector<StackMethod> methods_;  // still to be tried
   std::vector<std::string> notes_;    // why others gave nothing
   std::vector<std::string> states_;   // of its threads, before a debugger held them

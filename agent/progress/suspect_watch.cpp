@@ -51,8 +51,7 @@ void SuspectWatch::stop() {
 std::vector<int> SuspectWatch::running() const {
   std::vector<int> ranks;
   for (std::size_t i = 0; i < group_->workers().size(); ++i) {
-    const WorkerRecord& worker = group_->workers()[i];
-    if (worker.pid > 0 && !worker.exit) ranks.push_back(static_cast<int>(i));
+    if (group_->workers()[i].running()) ranks.push_back(static_cast<int>(i));
   }
   return ranks;
 }
@@ -81,6 +80,7 @@ void SuspectWatch::look_at_next() {
   while (!suspects_.empty()) {
     const int rank = suspects_.front();
     suspects_.erase(suspects_.begin());
+    if (!group_->workers()[static_cast<std::size_t>(rank)].running()) continue;
     const auto left = deadline_ - Clock::now();
     if (stacks_.size() < kLookedAtMax && left > Clock::duration::zero()) {
       taker_.take(

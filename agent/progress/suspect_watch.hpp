@@ -44,6 +44,9 @@ class SuspectWatch {
   [[nodiscard]] const std::map<int, std::vector<std::string>>& stacks() const { return stacks_; }
   void forget() { stacks_.clear(); }
 
+  /// It has been reaped.
+  void worker_ended(pid_t pid) { taker_.worker_ended(pid); }
+
   /// As HelperProgram's.
   bool child_ended(pid_t pid) { return taker_.child_ended(pid); }
 

@@ -35,6 +35,9 @@ struct WorkerRecord {
   bool was_dying = false;      ///< it was ending already when we began to stop the group
   bool was_suspended = false;  ///< a signal held it when we began to stop the group
   std::string error;           ///< why it could not be started
+
+  /// It was started, and has not been reaped: its pid is its own.
+  [[nodiscard]] bool running() const { return pid > 0 && !exit; }
 };
 
 class WorkerGroup {

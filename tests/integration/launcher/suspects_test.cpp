@@ -1,5 +1,6 @@
 // Workers that others time out waiting for, and workers that a debugger looks at.
 #include <csignal>
+#include <iterator>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -47,6 +48,29 @@ TEST_CASE("a worker that loses the one which timed out does not end the suspicio
   CHECK(report["culprit"]["rank"] == 0);
   REQUIRE(report["suspects"].size() == 1);
   CHECK(report["suspects"][0]["rank"] == 2);
+}
+
+TEST_CASE("a suspect that ends while another one is looked at is left alone") {
+  const test::TempDir folder;
+  const std::string looks = (folder / "looks").string();
+  const std::string pid = (folder / "pid").string();
+  // Looks at rank 1 until rank 2 has been reaped.
+  const std::string path =
+      stand_in(folder, "gdb",
+               "echo look >> " + looks + "; read two < " + pid +
+                   "; while kill -0 $two 2>/dev/null; do /bin/sleep 0.02; done; echo 'Thread 1'");
+  const auto [job, report] =
+      run_watched({"--nproc-per-node=3"},
+                  "case $RANK in 0) " + kTimesOut + ";; 1) exec $W sleep 60;; 2) echo $$$$ > " +
+                      pid + "; while ! test -e " + looks +
+                      "; do /bin/sleep 0.02; done; echo 'OSError: Connection reset by peer' >&2; "
+                      "/bin/sleep 0.3; exit 4;; esac",
+                  path);
+  CHECK(job.status == 3);
+  std::ifstream looked(looks);
+  CHECK(std::string(std::istreambuf_iterator<char>(looked), {}) == "look\n");
+  REQUIRE(report["suspects"].size() == 1);
+  CHECK(report["suspects"][0]["rank"] == 1);
 }
 
 TEST_CASE("a failure of its own after a time-out ends the suspicion") {
