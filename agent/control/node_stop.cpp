@@ -171,7 +171,8 @@ void NodeMachine::round_is_clear(Context& context) {
 
 void NodeMachine::report(Context& context) {
   // What is left may hold the GPUs' memory and the round's files: no other round beside it.
-  if (round_->stuck) {
+  // The reason that made us leave comes first.
+  if (round_->stuck && !leaving_) {
     context.act(Send{proto::Leave{0, "processes of the last round could not be killed"}});
   }
   context.act(ReportRound{});

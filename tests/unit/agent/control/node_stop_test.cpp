@@ -1,6 +1,7 @@
 // How a node stops: signals of the user, grace periods, what workers leave behind.
 #include "agent/control/node_machine.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -188,6 +189,23 @@ TEST_CASE("no other round begins beside a process that cannot be killed") {
                            "send leave: processes of the last round could not be killed",
                            "report the round"});
   CHECK(node.machine.state() == NodeState::ending);
+}
+
+TEST_CASE("a job that the user stops keeps that reason also where a process cannot be killed") {
+  ScriptedNode node(1);
+  node.left = node.stuck = true;
+  node.round();
+  node.took();
+  node.signal(SIGINT);
+  CHECK(node.took().back() == "send leave SIGINT");
+  node.stop(true);
+  node.exits(0, node.kTerminated);
+  node.pass(100ms);
+  node.pass(11s);
+  const Did did = node.took();
+  CHECK(did.back() == "report the round");
+  CHECK(std::none_of(did.begin(), did.end(),
+                     [](const std::string& action) { return action.starts_with("send leave"); }));
 }
 
 TEST_CASE("Ctrl-Z stops the workers in any state and what starts later is stopped, too") {
