@@ -148,7 +148,7 @@ std::string Agent::status() const {
     for (const WorkerRecord& worker : round->group.workers()) {
       workers.push_back({{"rank", round->round.first_rank + local_rank++},
                          {"pid", worker.pid},
-                         {"running", worker.pid > 0 && !worker.exit}});
+                         {"running", worker.running()}});
     }
   }
   return nlohmann::json{{"run_id", config_.run_id},

@@ -101,9 +101,8 @@ void NodeMachine::count_down(Context& context) {
     return;
   }
   const auto& workers = round.group.workers();
-  const auto running = std::count_if(workers.begin(), workers.end(), [](const auto& worker) {
-    return worker.pid > 0 && !worker.exit;
-  });
+  const auto running = std::count_if(workers.begin(), workers.end(),
+                                     [](const auto& worker) { return worker.running(); });
   context.act(Notice{fmt::format("waiting for {} of {} workers; SIGKILL in {} s", running,
                                  workers.size(), left.count())});
   round.countdown_at = context.now + kCountDownEvery;

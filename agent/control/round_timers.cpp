@@ -45,7 +45,7 @@ void Agent::on_timer(const ExpiredTimer& timer) {
   const auto& workers = round->group.workers();
   std::vector<pid_t> live;
   for (const WorkerRecord& worker : workers) {
-    if (worker.pid > 0 && !worker.exit) live.push_back(worker.pid);
+    if (worker.running()) live.push_back(worker.pid);
   }
   const auto all = machine::live_descendants();
   const pid_t pid = ancestor_among(live, timer.pid, all);

@@ -104,7 +104,7 @@ class Job {
     if (node.machine.round() == nullptr) return ranks;
     const auto& workers = node.machine.round()->group.workers();
     for (std::size_t i = 0; i < workers.size(); ++i) {
-      if (workers[i].pid > 0 && !workers[i].exit) ranks.push_back(static_cast<int>(i));
+      if (workers[i].running()) ranks.push_back(static_cast<int>(i));
     }
     return ranks;
   }
