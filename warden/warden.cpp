@@ -19,6 +19,7 @@
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
 #include "base/line_start.hpp"
+#include "base/signals.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
 #include "warden/agent_deadline.hpp"
@@ -43,16 +44,6 @@ void say(const std::string& line) {
   write_within(STDERR_FILENO, start + "ddprun: " + line + "\n", kSayLimit);
 }
 
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
-}
-
-bool ignored(int signal) {
-  struct sigaction action {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 bool contains(const std::vector<int>& signals, int signal) {
   return std::find(signals.begin(), signals.end(), signal) != signals.end();
 }
@@ -63,10 +54,10 @@ sigset_t watched_signals(const WardenSettings& settings) {
   sigemptyset(&set);
   for (const auto* signals : {&settings.stop.signals, &settings.stop.forward_signals}) {
     for (const int signal : *signals) {
-      if (!ignored(signal)) sigaddset(&set, signal);
+      if (!signal_ignored(signal)) sigaddset(&set, signal);
     }
   }
-  if (!ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
+  if (!signal_ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
   for (const int signal : {SIGCHLD, SIGCONT, SIGWINCH}) sigaddset(&set, signal);
   return set;
 }
@@ -149,12 +140,12 @@ class Warden {
       if (signal == SIGTSTP) pausing_ = true;
       if (signal == SIGCONT) pausing_ = false;
       if (contains(settings_.stop.signals, signal)) deadline_.stop_requested(Clock::now());
-      pass_on(signal, one.ssi_code > 0 ? 0 : static_cast<std::int32_t>(one.ssi_pid));
+      pass_on(signal);
     }
   }
 
-  void pass_on(int signal, std::int32_t sender) const {
-    const SignalRecord record{signal, sender, now_ns()};
+  void pass_on(int signal) const {
+    const SignalRecord record{signal, monotonic_ns()};
     // A full socket means that the agent has not read for hundreds of signals; the deadline then
     // does its work.
     [[maybe_unused]] const auto sent =
@@ -173,7 +164,7 @@ class Warden {
     raise(SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop, nullptr);  // here we stop
     sigprocmask(SIG_BLOCK, &stop, nullptr);
-    pass_on(SIGCONT, 0);
+    pass_on(SIGCONT);
   }
 
   // Processes that a container hands to its init, and what the agent has left: no zombie stays.

@@ -17,7 +17,6 @@ namespace ddprun::warden {
 /// Warden -> agent: one signal that reached the job.
 struct SignalRecord {
   std::int32_t signal = 0;
-  std::int32_t sender = 0;  ///< pid; 0: the kernel, for the terminal
   std::int64_t monotonic_ns = 0;
 };
 

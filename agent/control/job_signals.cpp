@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 
+#include "base/signals.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
@@ -17,17 +17,6 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr auto kSignalReadable = asio::posix::descriptor_base::wait_read;
-
-std::int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-bool ignored(int signal) {
-  struct sigaction action {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
 
 }  // namespace
 
@@ -45,7 +34,7 @@ ErrorCode JobSignals::start(const warden::WardenLink& link) {
   sigset_t caught;
   sigemptyset(&caught);
   for (const int signal : signals_) {
-    if (!ignored(signal)) sigaddset(&caught, signal);  // nohup: ignored stays ignored
+    if (!signal_ignored(signal)) sigaddset(&caught, signal);  // nohup: ignored stays ignored
   }
   sigaddset(&caught, SIGCHLD);
   sigaddset(&caught, warden::warden_died_signal());
@@ -76,7 +65,7 @@ void JobSignals::watch_signalfd() {
       } else if (signal == SIGCHLD) {
         handlers_.child_ended();
       } else {
-        handlers_.signal({signal, static_cast<std::int32_t>(info.ssi_pid), monotonic_ns()});
+        handlers_.signal({signal, monotonic_ns()});
       }
     }
     watch_signalfd();

@@ -1,4 +1,4 @@
-// Where signals and the warden's end reach the agent: a signalfd (so that the sender is known) and
+// Where signals and the warden's end reach the agent: a signalfd and
 // the warden's socket. Says what happened; decides nothing.
 #pragma once
 

@@ -17,6 +17,7 @@
 #include "base/describe.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/result.hpp"
+#include "base/signals.hpp"
 #include "base/unique_handle.hpp"
 #include "base/version.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
@@ -51,9 +52,7 @@ Result<UniqueFd> stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    struct sigaction before {};
-    sigaction(signal, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) sigaddset(&signals, signal);  // nohup stays in force
+    if (!signal_ignored(signal)) sigaddset(&signals, signal);  // nohup stays in force
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   UniqueFd fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
