@@ -1,7 +1,6 @@
 // What the agent is told once, before anything starts. Plain data; part of the launch plan.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>

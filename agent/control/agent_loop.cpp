@@ -64,7 +64,7 @@ const AgentResult& Agent::run() {
   log_through([this](const std::string& line) { notice(line); }, config_.log_level);
   if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
-  auto socket = JobSocket::open(context_, config_.run_id, [this](const std::string&) { return status(); });
+  auto socket = JobSocket::open(context_, config_.run_id, [this] { return status(); });
   if (socket) {
     socket_.emplace(std::move(*socket));
   } else {

@@ -65,7 +65,7 @@ class Session : public std::enable_shared_from_this<Session> {
       if (!frame) return;
       if (!*frame) break;
       if (greeted_) {
-        replies += proto::encode_frame(answer_(**frame));
+        replies += proto::encode_frame(answer_());
         continue;
       }
       const auto hello = proto::decode_hello(**frame);

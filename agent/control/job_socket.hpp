@@ -14,8 +14,8 @@ namespace ddprun::agent {
 
 class JobSocket {
  public:
-  /// Answers a request (one JSON object) with another.
-  using Answer = std::function<std::string(const std::string& request)>;
+  /// The answer to every request, one JSON object.
+  using Answer = std::function<std::string()>;
 
   /// Binds `@ddprun/UID/RUNID`; where another job of the same run id lives,
   /// `@ddprun/UID/RUNID.PID`. Connections of other users (root excepted) are closed. Errors: the

@@ -2,17 +2,10 @@
 
 #include <sys/socket.h>
 
-#include <cerrno>
-
 #include "base/unique_handle.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {
-namespace {
-
-ErrorCode last_socket_error() { return {errno, boost::system::system_category()}; }
-
-}  // namespace
 
 Result<std::uint16_t> reserve_port(const std::string& host) {
   auto listener = rdzv::listen_store(host, 0);
@@ -20,14 +13,14 @@ Result<std::uint16_t> reserve_port(const std::string& host) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (getsockname(listener->fd.get(), any, &length) != 0) return last_socket_error();
+  if (getsockname(listener->fd.get(), any, &length) != 0) return last_system_error();
   const UniqueFd client(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   // To our own backlog: connected at once, or not at all.
-  if (!client || connect(client.get(), any, length) != 0) return last_socket_error();
+  if (!client || connect(client.get(), any, length) != 0) return last_system_error();
   // The side that closes first keeps the port in TIME_WAIT: our end, by the destructor, before the
   // client's.
   UniqueFd accepted(accept4(listener->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!accepted) return last_socket_error();
+  if (!accepted) return last_system_error();
   accepted.reset();
   return listener->port;
 }

@@ -5,13 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include <fmt/format.h>
-
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/evidence.hpp"
 #include "agent/streams/log_files.hpp"
 #include "agent/workers/worker_environment.hpp"
-#include "base/describe.hpp"
 
 namespace ddprun::agent {
 namespace {

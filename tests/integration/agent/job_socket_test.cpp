@@ -62,8 +62,7 @@ bool run_until(asio::io_context& context, const Asker& asker, const std::string&
 
 TEST_CASE("a job asked for its state while no descriptor is left answers when there is one again") {
   asio::io_context context;
-  auto opened = agent::JobSocket::open(context, test::unique_mark(),
-                                       [](const std::string&) { return "the state"; });
+  auto opened = agent::JobSocket::open(context, test::unique_mark(), [] { return "the state"; });
   REQUIRE(opened.has_value());
   opened->start();
   // The first one makes the sanitizer, which opens pipes for classes new to it, know them all.
