@@ -32,15 +32,12 @@ Reducer::Reducer(Communicator& communicator, int shards, std::size_t arena_float
       gradients_(communicator.arena(0)),
       accumulator_(shards, shard_run(shards, communicator.world_size(), communicator.rank()),
                    local_arenas(communicator, shards, arena_floats)),
-      tickets_(buckets_.size()) {
-  timing_.buckets.resize(buckets_.size());
-}
+      tickets_(buckets_.size()) {}
 
 void Reducer::begin_step() {
   accumulator_.reset();
   final_.store(0);
   launched_.store(0);
-  step_began_ = Clock::now();
 }
 
 std::span<float> Reducer::begin_shard(int shard) { return accumulator_.begin(shard); }
@@ -62,7 +59,6 @@ void Reducer::launch() {
     if (!lock) return;
     while (launchable()) {
       const std::size_t bucket = launched_.load();
-      timing_.buckets[bucket].started = Clock::now() - step_began_;
       tickets_[bucket] = communicator_.start(static_cast<int>(bucket), buckets_[bucket]);
       launched_.store(bucket + 1);
     }
@@ -75,15 +71,11 @@ CommResult Reducer::finish_step(Clock::time_point deadline) {
   launch();
   DDPRUN_ASSERT(launched_.load() == buckets_.size(),
                 "all shards are final when the step is finished");
-  Clock::time_point before = began;
-  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-    CommResult result = communicator_.finish(tickets_[bucket], deadline);
+  for (const auto& ticket : tickets_) {
+    CommResult result = communicator_.finish(ticket, deadline);
     if (!result.ok()) return result;
-    const Clock::time_point now = Clock::now();
-    timing_.buckets[bucket].exposed = now - before;
-    before = now;
   }
-  timing_.exposed = before - began;
+  exposed_ = Clock::now() - began;
   return {};
 }
 

@@ -25,17 +25,6 @@
 
 namespace ddprun::trainer {
 
-struct BucketTiming {
-  Clock::duration started{};  ///< since begin_step()
-  Clock::duration exposed{};  ///< waited for in finish_step()
-};
-
-struct StepTiming {
-  Clock::duration
-      exposed{};  ///< the whole of finish_step(): communication that backward did not hide
-  std::vector<BucketTiming> buckets;  ///< by bucket index
-};
-
 /// begin_shard() and final_up_to() may be called by several threads, each for its own shard. The
 /// others by one thread while no shard is under way.
 class Reducer {
@@ -62,7 +51,8 @@ class Reducer {
   /// begin_step().
   [[nodiscard]] std::span<float> gradients() const { return gradients_; }
   [[nodiscard]] const std::vector<Range>& buckets() const { return buckets_; }
-  [[nodiscard]] const StepTiming& timing() const { return timing_; }
+  /// The whole of finish_step(): communication that backward did not hide.
+  [[nodiscard]] Clock::duration exposed() const { return exposed_; }
 
  private:
   void launch();
@@ -71,8 +61,7 @@ class Reducer {
   std::vector<Range> buckets_;
   std::span<float> gradients_;
   TreeAccumulator accumulator_;
-  StepTiming timing_;
-  Clock::time_point step_began_{};
+  Clock::duration exposed_{};
 
   std::atomic<std::size_t> final_{0};     // floats final in all local nodes
   std::atomic<std::size_t> launched_{0};  // buckets started; written under communicating_

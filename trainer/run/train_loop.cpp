@@ -109,7 +109,7 @@ bool TrainLoop::step() {
   ++state.step;
   ++state.block;
   mine_.step_seconds += seconds_between(began, Clock::now());
-  mine_.exposed_seconds += std::chrono::duration<double>(reducer_.timing().exposed).count();
+  mine_.exposed_seconds += std::chrono::duration<double>(reducer_.exposed()).count();
   return true;
 }
 
