@@ -116,7 +116,6 @@ bool StoreLoop::may_use(Connection& connection) {
     case PeerUsers::Answer::allowed:
       return true;
     case PeerUsers::Answer::other:
-      other_users_.fetch_add(1, std::memory_order_relaxed);
       refuse(connection, {proto::c10d::Refusal::Why::other_user, peer.uid, geteuid()});
       return false;
     case PeerUsers::Answer::gone:

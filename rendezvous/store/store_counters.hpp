@@ -11,7 +11,6 @@ struct StoreCounters {
   std::uint64_t open_clients = 0;     ///< connected now
   std::uint64_t refused_clients = 0;  ///< closed: they broke the protocol, or may not use the store
   std::uint64_t newer_clients = 0;    ///< of those: sent a request that only a newer PyTorch has
-  std::uint64_t other_users = 0;      ///< of those: belonged to a user who is not allowed
 };
 
 }  // namespace ddprun::rdzv

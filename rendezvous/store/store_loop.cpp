@@ -89,8 +89,7 @@ StoreCounters StoreLoop::counters() const {
   const auto value = [](const std::atomic<std::uint64_t>& counter) {
     return counter.load(std::memory_order_relaxed);
   };
-  return {value(clients_), value(open_clients_), value(refused_clients_), value(newer_clients_),
-          value(other_users_)};
+  return {value(clients_), value(open_clients_), value(refused_clients_), value(newer_clients_)};
 }
 
 void StoreLoop::stop() {

@@ -145,7 +145,6 @@ class StoreLoop {
   std::atomic<std::uint64_t> open_clients_{0};
   std::atomic<std::uint64_t> refused_clients_{0};
   std::atomic<std::uint64_t> newer_clients_{0};
-  std::atomic<std::uint64_t> other_users_{0};
 };
 
 }  // namespace ddprun::rdzv

@@ -96,7 +96,7 @@ TEST_CASE("a client of another user is closed and named before anything of it is
                          kHello + request([](auto& w) { w.set("/k", "stolen"); }) + ping(7))
             .empty());
   CHECK_FALSE(own.check(std::vector<std::string>{"k"}, soon()).value());
-  CHECK(served.server.counters().other_users == 1);
+  CHECK(served.server.counters().refused_clients == 1);
   REQUIRE(served.warnings().size() == 1);
   CHECK(served.warnings()[0].find("it belongs to uid 65534, and this store to uid 0: "
                                   "--store-allow-uid=65534 lets it in") != std::string::npos);
@@ -127,7 +127,7 @@ TEST_CASE("another user is known behind an address of the other family too") {
   settings.on_warning = [](const std::string&) {};
   auto server = StoreServer::start(std::move(made), settings).value();
   CHECK(received_by_user(kStranger, server.port(), kHello + ping(7)).empty());
-  CHECK(server.counters().other_users == 1);
+  CHECK(server.counters().refused_clients == 1);
   CHECK(to_hex(received_by_user(0, server.port(), kHello + ping(7))) == "07000000");
 }
 
