@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "proto/c10d.hpp"
 
@@ -25,7 +24,8 @@ inline void append_bytes(std::string& out, std::string_view bytes) {
   out.append(bytes);
 }
 
-/// Appends whole requests of today's dialect to a buffer that the caller owns. Checks no limits.
+/// Appends whole requests of StoreClient, in today's dialect, to a buffer that the caller owns.
+/// Checks no limits.
 class RequestWriter {
  public:
   /// Every key is sent with `key_prefix` in front; PyTorch's TCPStore uses "/".
@@ -35,28 +35,20 @@ class RequestWriter {
   void validate();
   void ping(std::uint32_t nonce);
   void set(std::string_view key, std::string_view value);
-  void compare_set(std::string_view key, std::string_view expected, std::string_view desired);
   void get(std::string_view key);
   void add(std::string_view key, std::int64_t delta);
   void check(std::span<const std::string> keys);
   void wait(std::span<const std::string> keys);
   void key_count();
-  void delete_key(std::string_view key);
-  void append(std::string_view key, std::string_view bytes);
-  void multi_get(std::span<const std::string> keys);
-  void multi_set(std::span<const std::pair<std::string, std::string>> pairs);
   void cancel_wait();
-  void queue_push(std::string_view key, std::string_view value);
-  void queue_pop(std::string_view key);
-  void queue_length(std::string_view key);
-  void list_keys();
-  void barrier(std::string_view key, std::int64_t world_size);
 
- private:
+ protected:  // for the requests that only tests send
+  [[nodiscard]] std::string& out() { return out_; }
   void code(Code value) { out_.push_back(static_cast<char>(value)); }
   void key(std::string_view name);
   void keys(std::span<const std::string> names);
 
+ private:
   std::string& out_;
   std::string_view prefix_;
 };

@@ -8,12 +8,12 @@
 
 #include <fmt/format.h>
 
-#include "proto/c10d_write.hpp"
+#include "tests/support/c10d_requests.hpp"
 
 namespace ddprun::bench {
 namespace {
 
-using proto::c10d::RequestWriter;
+using test::TorchRequestWriter;
 
 constexpr std::array<std::pair<Op, std::string_view>, 6> kOps = {{{Op::set, "set"},
                                                                   {Op::get, "get"},
@@ -65,7 +65,7 @@ Message redis_request(Op op, std::uint32_t key) {
 
 Message c10d_request(Op op, std::uint32_t key) {
   Message message;
-  RequestWriter writer(message.bytes);
+  TorchRequestWriter writer(message.bytes);
   const std::string name = blob_key(key);
   switch (op) {
     case Op::set:
@@ -124,7 +124,7 @@ HelloScript::HelloScript(Speech speech) {
     hello_ = {redis("PING"), 7};  // +PONG
     return;
   }
-  RequestWriter writer(hello_.bytes);
+  TorchRequestWriter writer(hello_.bytes);
   writer.validate();
   writer.ping(kNonce);
   hello_.reply_bytes = kNonceBytes;
@@ -143,7 +143,7 @@ FillScript::FillScript(Speech speech) {
     if (speech == Speech::redis) {
       counter = {redis("SET", counter_key(key), kCounterStart), 5};
     } else {
-      RequestWriter writer(counter.bytes);
+      TorchRequestWriter writer(counter.bytes);
       writer.set(counter_key(key), kCounterStart);
       writer.ping(kNonce);
       counter.reply_bytes = kNonceBytes;

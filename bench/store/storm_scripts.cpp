@@ -5,12 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "proto/c10d_write.hpp"
+#include "tests/support/c10d_requests.hpp"
 
 namespace ddprun::bench {
 namespace {
 
-using proto::c10d::RequestWriter;
+using test::TorchRequestWriter;
 
 constexpr std::uint64_t kNonceBytes = 4;
 constexpr std::uint64_t kNumberBytes = 8;
@@ -19,30 +19,30 @@ constexpr std::size_t kAddressBytes = 200;  // of gloo's address of one rank, ro
 constexpr std::size_t kUniqueIdBytes = 128;
 
 void hello(std::uint32_t client, Message& message) {
-  RequestWriter writer(message.bytes);
+  TorchRequestWriter writer(message.bytes);
   writer.validate();
   writer.ping(client);
   message.reply_bytes = kNonceBytes;
 }
 
 void set(const std::string& key, const std::string& value, Message& message) {
-  RequestWriter(message.bytes).set(key, value);
+  TorchRequestWriter(message.bytes).set(key, value);
 }
 
 void wait(const std::string& key, Message& message) {
-  RequestWriter(message.bytes).wait(std::span(&key, 1));
+  TorchRequestWriter(message.bytes).wait(std::span(&key, 1));
   message.reply_bytes = kWaitBytes;
 }
 
 void get(const std::string& key, std::size_t value_bytes, Message& message) {
-  RequestWriter(message.bytes).get(key);
+  TorchRequestWriter(message.bytes).get(key);
   message.reply_bytes = 8 + value_bytes;
 }
 
 /// What every rank does first: steps 0 and 1.
 void join(std::uint32_t client, std::uint64_t step, Message& message) {
   if (step == 0) return hello(client, message);
-  RequestWriter(message.bytes).add("init/", 1);
+  TorchRequestWriter(message.bytes).add("init/", 1);
   message.reply_bytes = kNumberBytes;
 }
 constexpr std::uint64_t kJoinSteps = 2;
@@ -99,11 +99,11 @@ class GlooV2Script : public Script {
         set(keys_[client], value_, message);
         return true;
       case 3:
-        RequestWriter(message.bytes).wait(keys_);
+        TorchRequestWriter(message.bytes).wait(keys_);
         message.reply_bytes = kWaitBytes;
         return true;
       case 4:
-        RequestWriter(message.bytes).multi_get(keys_);
+        TorchRequestWriter(message.bytes).multi_get(keys_);
         message.reply_bytes = keys_.size() * (8 + kAddressBytes);
         return true;
       default:
@@ -196,7 +196,7 @@ bool AwaitScript::next(std::uint32_t client, std::uint64_t step, Message& messag
     return true;
   }
   if (step > 1 || client == 0) return false;
-  RequestWriter(message.bytes).wait(awaited_);
+  TorchRequestWriter(message.bytes).wait(awaited_);
   message.kind = Message::Kind::held;
   return true;
 }

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "proto/c10d_write.hpp"
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/store/store_server.hpp"
+#include "tests/support/c10d_requests.hpp"
 #include "tests/support/hex.hpp"
 
 namespace ddprun::test {
@@ -56,7 +56,7 @@ struct Served {
 template <class Write>
 std::string request(Write&& write) {
   std::string bytes;
-  proto::c10d::RequestWriter writer(bytes);
+  test::TorchRequestWriter writer(bytes);
   write(writer);
   return bytes;
 }

@@ -13,18 +13,18 @@
 #include <vector>
 
 #include "base/unique_handle.hpp"
-#include "proto/c10d_write.hpp"
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/store/store_server.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/served.hpp"
+#include "tests/support/c10d_requests.hpp"
 #include "tests/support/hex.hpp"
 
 using namespace ddprun::rdzv;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
 using ddprun::UniqueFd;
-using ddprun::proto::c10d::RequestWriter;
+using ddprun::test::TorchRequestWriter;
 
 namespace {
 
@@ -112,7 +112,7 @@ TEST_CASE("a pipeline of requests in one segment is answered in order") {
   Served served;
   RawClient client(served.server.port());
   std::string bytes = kHello;
-  RequestWriter writer(bytes);
+  TorchRequestWriter writer(bytes);
   for (int i = 0; i < 5000; ++i) writer.add("/n", 1);
   writer.get("/n");
   REQUIRE(client.send(bytes));
@@ -237,7 +237,7 @@ TEST_CASE("a paused client that reads again gets every reply, once and in order"
   RawClient client(served.server.port(), 4096);
   std::thread sender([&] {
     std::string bytes = kHello;
-    RequestWriter writer(bytes);
+    TorchRequestWriter writer(bytes);
     for (int i = 0; i < kRequests; ++i) {
       writer.set("/k", std::string(static_cast<std::size_t>(3990 + i % 20),
                                    static_cast<char>('a' + i % 26)));

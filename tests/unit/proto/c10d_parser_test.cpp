@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "proto/c10d.hpp"
-#include "proto/c10d_write.hpp"
+#include "tests/support/c10d_requests.hpp"
 #include "tests/support/hex.hpp"
 
 using namespace ddprun::proto::c10d;
@@ -162,11 +162,11 @@ TEST_CASE("lengths at their limits are accepted") {
   RequestParser parser = validated();
   Request request;
   std::string bytes;
-  RequestWriter(bytes).compare_set(std::string(8192, 'k'), std::string(8 << 20, 'e'),
-                                   std::string(8 << 20, 'd'));
+  ddprun::test::TorchRequestWriter(bytes).compare_set(
+      std::string(8192, 'k'), std::string(8 << 20, 'e'), std::string(8 << 20, 'd'));
   CHECK(parser.next(bytes, {}, request) == ParseStatus::complete);
   bytes.clear();
-  RequestWriter(bytes).check(std::vector<std::string>(131072));
+  ddprun::test::TorchRequestWriter(bytes).check(std::vector<std::string>(131072));
   CHECK(parser.next(bytes, {}, request) == ParseStatus::complete);
 }
 
@@ -176,10 +176,11 @@ TEST_CASE("a request as a whole has a limit too") {
   RequestParser parser = validated(limits);
   Request request;
   std::string bytes;
-  RequestWriter(bytes).check(std::vector<std::string>{"0123", "4567"});  // 33 bytes
+  ddprun::test::TorchRequestWriter(bytes).check(
+      std::vector<std::string>{"0123", "4567"});  // 33 bytes
   CHECK(parser.next(bytes, limits, request) == ParseStatus::complete);
   bytes.clear();
-  RequestWriter(bytes).check(std::vector<std::string>{"0123", "4567", "89"});
+  ddprun::test::TorchRequestWriter(bytes).check(std::vector<std::string>{"0123", "4567", "89"});
   CHECK(parser.next(bytes, limits, request) == ParseStatus::refused);
   CHECK(parser.refusal().why == Refusal::Why::request_too_long);
 }
@@ -187,7 +188,7 @@ TEST_CASE("a request as a whole has a limit too") {
 TEST_CASE(
     "an incomplete request gives the number of missing bytes, and continues where it stopped") {
   std::string bytes;
-  RequestWriter(bytes).multi_set(
+  ddprun::test::TorchRequestWriter(bytes).multi_set(
       std::vector<std::pair<std::string, std::string>>{{"/a", "one"}, {"/b", "two"}});
   RequestParser parser = validated();
   Request request;

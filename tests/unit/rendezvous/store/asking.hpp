@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/c10d_write.hpp"
+#include "tests/support/c10d_requests.hpp"
 #include "tests/unit/rendezvous/store/pure_store.hpp"
 
 namespace ddprun::test {
@@ -94,7 +94,7 @@ class Client {
   template <class Write>
   std::string ask(Write&& write) {
     std::string bytes;
-    proto::c10d::RequestWriter writer(bytes);
+    test::TorchRequestWriter writer(bytes);
     write(writer);
     store_->send(id_, bytes);
     return received();

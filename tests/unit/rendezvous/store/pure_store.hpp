@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/c10d_write.hpp"
 #include "rendezvous/store/request_stream.hpp"
 #include "rendezvous/store/store_core.hpp"
 #include "rendezvous/store/store_settings.hpp"
+#include "tests/support/c10d_requests.hpp"
 
 namespace ddprun::test {
 

@@ -135,7 +135,7 @@ TEST_CASE("an incomplete MULTI_SET has no effect (Q6)") {
   PureStore store;
   Client client(store, 0);
   std::string bytes;
-  ddprun::proto::c10d::RequestWriter(bytes).multi_set(Client::Pairs{{"/a", "1"}, {"/b", "2"}});
+  ddprun::test::TorchRequestWriter(bytes).multi_set(Client::Pairs{{"/a", "1"}, {"/b", "2"}});
   bytes.pop_back();
   store.send(0, bytes);
   Client other(store, 1);

@@ -13,7 +13,7 @@
 #include "tests/unit/rendezvous/store/asking.hpp"
 
 using namespace ddprun::test;
-using ddprun::proto::c10d::RequestWriter;
+using ddprun::test::TorchRequestWriter;
 
 namespace {
 
@@ -111,7 +111,7 @@ class Planner {
 
 Planned Planner::next() {
   Planned planned;
-  RequestWriter writer(planned.bytes);
+  TorchRequestWriter writer(planned.bytes);
   switch (below(16)) {
     case 0: {
       const std::string k = key(), v = value();
