@@ -19,7 +19,6 @@ static_assert(std::endian::native == std::endian::little,
 inline constexpr std::uint32_t kMagic = 0x3C85F7CE;
 
 /// The port that PyTorch uses where none is given.
-inline constexpr std::uint16_t kDefaultPort = 29500;
 
 /// What a client may ask. The values are today's codes on the wire.
 enum class Code : std::uint8_t {

@@ -29,7 +29,6 @@ inline constexpr const char* kNcclAsyncErrorHandling = "TORCH_NCCL_ASYNC_ERROR_H
 inline constexpr const char* kOmpNumThreads = "OMP_NUM_THREADS";
 inline constexpr const char* kCudaVisibleDevices = "CUDA_VISIBLE_DEVICES";
 inline constexpr const char* kPythonUnbuffered = "PYTHONUNBUFFERED";
-inline constexpr const char* kPythonExec = "PYTHON_EXEC";
 
 inline constexpr const char* kRound = "DDPRUN_ROUND";  ///< number of the round, from 0
 inline constexpr const char* kJobSocket =
