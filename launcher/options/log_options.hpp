@@ -1,7 +1,6 @@
 // What the options about the workers' logs say: torchrun's small grammars. Pure.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/describe.hpp"
+#include "launcher/options/enum_words.hpp"
 #include "launcher/program/run_path.hpp"
 #include "proto/environment_names.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
@@ -71,10 +72,6 @@ std::string log_folder_text(const LaunchPlan& plan) {
                      base.empty() ? "TMPDIR/ddprun_" : base + "/", plan.agent.run_id);
 }
 
-std::string_view name_of(agent::LogPolicy policy) {
-  return policy == agent::LogPolicy::drop ? "drop" : "block";
-}
-
 /// What bounds the logs: how files are rotated, and what happens when output blocks.
 std::string log_limits_text(const agent::AgentConfig& agent) {
   std::string text;
@@ -112,18 +109,6 @@ std::string restarts_text(const proto::RestartSettings& restart) {
   };
   return text + fmt::format("waits 0 s, {}, {} ... up to {}", in_seconds(wait),
                             in_seconds(std::min(2 * wait, most)), in_seconds(most));
-}
-
-std::string_view name_of(StdinMode mode) {
-  switch (mode) {
-    case StdinMode::rank0:
-      return "rank0";
-    case StdinMode::all:
-      return "all";
-    case StdinMode::none:
-      return "none";
-  }
-  return "";
 }
 
 /// For people: the runner of --run-path fills a screen.
@@ -225,7 +210,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   for (std::size_t i = 0; i < agent.workers.size(); ++i) text += worker_line(plan, i);
   text += fmt::format("GPUs         {}\n", devices_text(plan));
   text += streams_text(plan);
-  text += fmt::format("stdin        {}\n", name_of(agent.standard_input));
+  text += fmt::format("stdin        {}\n", word_of(agent.standard_input));
   text += fmt::format("logs         {}\n", log_folder_text(plan));
   text += fmt::format("log limits   {}\n", log_limits_text(agent));
   text += fmt::format("hangs        {}\n", watch_text(agent));
@@ -275,16 +260,16 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["gpus"] = {{"chosen", plan.devices.chosen},
                   {"source", plan.devices.source},
                   {"cpu_job", plan.devices.cpu_job}};
-  json["stdin"] = name_of(agent.standard_input);
+  json["stdin"] = word_of(agent.standard_input);
   json["logs"] = {{"wanted", plan.log_folder.wanted},
                   {"base", plan.log_folder.base},
-                  {"policy", name_of(agent.logs.policy)},
+                  {"policy", word_of(agent.logs.policy)},
                   {"max_size_bytes", agent.logs.rotation.bytes_max},
                   {"keep", agent.logs.rotation.keep}};
   json["progress_timeout_seconds"] = seconds(agent.watch.progress_timeout);
   json["file_timers"] = agent.file_timers;
   json["log_timeout_seconds"] = seconds(agent.watch.log_timeout);
-  json["on_silence"] = agent.watch.on_silence == agent::OnSilence::restart ? "restart" : "report";
+  json["on_silence"] = word_of(agent.watch.on_silence);
   json["run_id"] = agent.run_id;
   json["role"] = agent.role;
   json["store"] = {{"master_addr", agent.master_addr},
