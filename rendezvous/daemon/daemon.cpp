@@ -31,7 +31,6 @@ using Clock = std::chrono::steady_clock;
 
 /// While stderr takes nothing, it is tried again so often.
 constexpr int kFlushRetryMs = 100;
-constexpr std::array<const char*, 3> kLevelNames = {"error", "warning", "info"};
 
 class DaemonLog {
  public:
@@ -40,7 +39,7 @@ class DaemonLog {
   void say(LogLevel level, const std::string& line) {
     if (level > level_) return;
     lines.push(fmt::format("{} rdzvd {}: {}", describe(std::chrono::system_clock::now()),
-                           kLevelNames[static_cast<std::size_t>(level)], line));
+                           word_of(level), line));
   }
   LineQueue& lines;
 

@@ -15,11 +15,6 @@
 
 namespace ddprun::rdzv {
 
-constexpr auto words_for(LogLevel) {
-  using enum LogLevel;
-  return std::array{Word{error, "error"}, Word{warning, "warning"}, Word{info, "info"}};
-}
-
 namespace {
 
 constexpr const char* kDefaultHost = "127.0.0.1";
