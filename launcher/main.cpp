@@ -87,8 +87,8 @@ void write_report(const std::string& path, const std::string& json,
   const auto result = launcher::write_report_file(path, json, unfinished);
   if (result.to_stderr) unfinished.on_stderr = false;
   if (result.error == 0) return;
-  const std::string line = "ddprun: warning: the report could not be written: " + path + ": " +
-                           std::strerror(result.error) + "\n";
+  const std::string line =
+      "ddprun: warning: cannot write report " + path + ": " + std::strerror(result.error) + "\n";
   write_within(STDERR_FILENO, line, kReportLimit);
 }
 

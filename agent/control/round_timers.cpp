@@ -51,8 +51,8 @@ void Agent::on_timer(const ExpiredTimer& timer) {
   const pid_t pid = ancestor_among(live, timer.pid, all);
   if (pid < 0) {
     if (kill(timer.pid, 0) != 0 && errno == ESRCH) return;  // it has ended
-    notice(fmt::format("timer '{}' of pid {} is ignored: it is not a process of this job",
-                       timer.scope, timer.pid));
+    notice(fmt::format("timer '{}' is ignored: pid {} is no process of this job", timer.scope,
+                       timer.pid));
     return;
   }
   const auto worker = std::find_if(workers.begin(), workers.end(),

@@ -135,7 +135,7 @@ void LogWriter::start() {
   }
   static std::atomic<bool> said = false;  // by any writer
   if (!said.exchange(true)) {
-    spdlog::warn("{}; what workers print is written without one, and a slow reader slows them",
+    spdlog::warn("{}; ddprun writes without it, so a slow reader slows the workers",
                  why_no_thread(thread.error()));
   }
   std::unique_lock lock(state_->mutex);

@@ -51,7 +51,7 @@ CheckpointWriter::Settings CheckpointKeeper::writer_settings() {
 void CheckpointKeeper::warn_of_failure(const std::string& why) {
   const std::string there = newest();
   settings_.warn(fmt::format(
-      "CHECKPOINT NOT WRITTEN: {}; training continues, {}; further failures "
+      "cannot write a checkpoint: {}; training continues, {}; further failures "
       "are only counted",
       why,
       there.empty() ? "but there is no checkpoint yet" : "and the newest checkpoint is " + there));

@@ -117,7 +117,7 @@ TEST_CASE("the first failed checkpoint is a warning and the others are counted")
   for (const std::int64_t step : {2, 4, 6}) fixture.offer(keeper, step);
   CHECK_FALSE(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
   REQUIRE(fixture.warnings.size() == 2);
-  CHECK_THAT(fixture.warnings[0], Contains("CHECKPOINT NOT WRITTEN: ") &&
+  CHECK_THAT(fixture.warnings[0], Contains("cannot write a checkpoint: ") &&
                                       Contains("but there is no checkpoint yet") &&
                                       !Contains("earlier"));
   CHECK_THAT(fixture.warnings[1], Contains("3 checkpoints could not be written since "));
