@@ -103,9 +103,8 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::program,
         .help = "Whether PROGRAM gets its local rank as an argument",
         .more = "Scripts written for python -m torch.distributed.launch want --local-rank=N or "
-                "--local_rank=N as their first argument. With auto they get the one they declare, "
-                "and no other program gets any; dash and underscore set the one that PROGRAM gets "
-                "in any case.",
+                "--local_rank=N as their first argument. auto: a script that declares one of them "
+                "gets it, other programs get none. dash, underscore: every PROGRAM gets that one.",
         .default_value = "auto",
     },
     OptionRow{

@@ -71,7 +71,7 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::choice,
         .choices = choices<ExitCodeRule>,
         .group = OptionGroup::failures,
-        .help = "After a failure: the culprit's own exit code, or 1 as torchrun",
+        .help = "After a failure: the culprit's own exit code, or 1, as under torchrun",
         .default_value = "first",
     },
     OptionRow{
@@ -88,10 +88,10 @@ inline constexpr std::array kRunRows = {
         .placeholder = "SECONDS",
         .help = "Treat a worker that reports no progress for this long as hung: a failure",
         .more =
-            "Only workers that report progress are watched, from their first report on: train "
-            "does, others write the file that DDPRUN_PROGRESS_FILE names: ddprun_progress.h "
-            "does it "
-            "in C and C++, docs/progress.md has the lines for Python. "
+            "Only workers that report progress are watched, from their first report on. train "
+            "reports "
+            "progress. Other programs write the file that DDPRUN_PROGRESS_FILE names: in C and C++ "
+            "with ddprun_progress.h, in Python with the lines of docs/progress.md. "
             "The report shows the stacks of the worker furthest behind. SECONDS must exceed the "
             "longest work between two reports: a step, an evaluation, a checkpoint, a compilation. "
             "0: no worker is watched.",
@@ -148,8 +148,8 @@ inline constexpr std::array kRunRows = {
         .group = OptionGroup::failures,
         .help = "How strictly processes are contained, so that none outlives the job",
         .more = "tree: by parents and children. cgroup: the workers have a cgroup (v2) of their "
-                "own. pidns: all of it in a pid namespace. auto: cgroup where ddprun's own is "
-                "delegated to it, else tree. See docs/containment.md.",
+                "own. pidns: agent and workers run in a pid namespace. auto: cgroup where ddprun's "
+                "own is delegated to it, else tree. See docs/containment.md.",
         .default_value = "auto",
     },
     OptionRow{

@@ -37,16 +37,20 @@ TextSection environment_section() {
 }
 
 TextSection exit_section() {
-  return {.title = "Exit status",
-          .text =
-              "A failed job ends with the culprit's exit code, or 128 + its signal: any of these "
-              "codes may be its. ddprun's own codes:",
-          .terms = {
-              {"0", "All workers ended with 0, or there was nothing to start (--help, --dry-run)"},
-              {"1", "A text (--help, --dry-run) could not be written to stdout"},
-              {"2", "The command line is wrong; nothing was started"},
-              {"126", "PROGRAM was found, but cannot be executed"},
-              {"127", "PROGRAM, or the Python that it needs, was not found"}}};
+  return {
+      .title = "Exit status",
+      .text =
+          "A failed job ends with the culprit's exit code, or 128 + its signal. A worker may "
+          "itself exit with any of the codes below. ddprun's own codes:",
+      .terms = {
+          {"0", "All workers ended with 0, or there was nothing to start (--help, --dry-run)"},
+          {"1", "A text (--help, --dry-run) could not be written to stdout"},
+          {"2", "The command line is wrong; nothing was started"},
+          {"69", "No round could form: a port is taken, a limit of files or threads is too low"},
+          {"70", "Internal failure: the agent was killed or stuck, or ddprun got no memory"},
+          {"71", "Processes of the job could not be killed"},
+          {"126", "PROGRAM was found, but cannot be executed"},
+          {"127", "PROGRAM, or the Python that it needs, was not found"}}};
 }
 
 ProgramText program_text() {

@@ -41,7 +41,7 @@ ProgramText program_text() {
       .name = "rdzvd",
       .page = "rdzvd",
       .page_section = 8,
-      .purpose = "serves a PyTorch store, for rendezvous and for anyone",
+      .purpose = "serves a PyTorch TCPStore to any client",
       .synopsis = "rdzvd [OPTIONS]",
       .description =
           "rdzvd serves one key-value store in the protocol of PyTorch's TCPStore, in both of its "
@@ -71,7 +71,7 @@ ProgramText program_text() {
             .terms = {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP"},
                       {"1", "It could not listen, open a descriptor or start a thread"},
                       {"2", "The command line is wrong"},
-                      {"70", "rdzvd itself failed, or got no memory"}}}},
+                      {"70", "Internal failure, such as no memory"}}}},
       .see_also = "ddprun(1)"};
 }
 
@@ -102,7 +102,7 @@ void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
   add("--max-request-bytes", store.request.request_bytes_max, "One request as a whole");
   add("--max-waited-keys", store.waited_keys_max, "Keys that one client waits for at a time");
   add("--max-unread-bytes", store.reply_backlog_bytes_max,
-      "Replies that one client has not read; it is not served until it has");
+      "Unread reply bytes of one client; above this rdzvd stops serving it until it reads");
   line.number("--handshake-timeout", texts.handshake_timeout, 0, kSecondsMax, "SECONDS",
               "Close clients that have sent no request by then; 0: never");
 }
@@ -110,7 +110,7 @@ void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
 void add_output_options(CommandLine& line, DaemonOptions& options, Texts& texts) {
   line.group("Output");
   line.choice("--log-level", options.log_level,
-              "Least severe lines on stderr; warning adds clients that were closed, and why");
+              "How much to log to stderr; warning includes closed clients and the reason");
   line.number("--stats-interval", texts.stats_interval, 0, kSecondsMax, "SECONDS",
               "Log the number of clients this often, if it has changed; 0: never");
 }

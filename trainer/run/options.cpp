@@ -111,7 +111,7 @@ void add_optimizer_options(CommandLine& line, Options& options) {
 void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
   line.group("Machine");
   line.number("--threads-per-shard", options.threads_per_shard, 1, 1024, "N",
-              "Threads that compute one shard; part of what fixes the bits of the result");
+              "Threads that compute one shard; another number changes the last bits of the result");
   line.number("--lanes", options.lanes, 1, 1024, "N",
               "Shards that one worker computes side by side")
       ->default_str("as many as it has cores for");
@@ -129,13 +129,13 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
       ->default_str("ddprun-out/RUN_ID; see below");
   line.choice("--resume", options.resume,
               "auto: go on from the newest usable checkpoint, with a warning for each newer one "
-              "that is damaged or of another run; strict: refuse instead of skipping; never: from "
-              "step 0, also after a restart");
+              "that is damaged or of another run; strict: fail where auto would skip one; never: "
+              "from step 0, also after a restart");
   line.text("--checkpoint-every", texts.checkpoint_every, "WHEN",
             "auto (a crash costs at most 5 s of work, writing less than 2 % of the time), a number "
             "of steps, a duration such as 30s, or off");
   line.number("--keep", options.keep, 1, kManyMax, "N", "Checkpoints to keep beside the best one");
-  line.flag("--json", options.json, "JSON lines on stdout in the place of text");
+  line.flag("--json", options.json, "JSON lines on stdout instead of text");
   line.flag("--quiet", options.quiet, "Only the final table");
   line.group("Testing");
   line.number("--inject-overflow-at", options.inject_overflow_at, 0, kStepsMax, "STEP",
