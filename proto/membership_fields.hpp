@@ -202,6 +202,7 @@ inline constexpr auto kFields<RestartPlanned> = std::tuple{
     field("delay_ns", &RestartPlanned::delay),
     field("restart_count", &RestartPlanned::restart_count),
     field("max_restarts", &RestartPlanned::max_restarts),
+    field("culprit", &RestartPlanned::culprit),
 };
 template <>
 inline constexpr std::string_view kKind<Waiting> = "waiting";

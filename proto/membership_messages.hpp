@@ -176,6 +176,7 @@ struct RestartPlanned {
   std::chrono::nanoseconds delay{0};
   int restart_count = 0;  ///< this restart included
   int max_restarts = 0;
+  std::optional<FailedWorker> culprit = std::nullopt;  ///< without last lines and stacks
 };
 /// The round cannot form yet. Comes again while that is so, to some of those that wait.
 struct Waiting {

@@ -46,9 +46,12 @@ void Agent::obey(EndJob& action) {
   proto::Finished& finished = action.finished;
   if (finished.verdict) describe_culprit_output(*finished.verdict);
   if (!result_.rounds.empty()) {
-    result_.rounds.back().end = finished.reason;
-    if (finished.verdict)
-      result_.rounds.back().culprit = rdzv::without_lines(finished.verdict->culprit);
+    RoundSummary& last = result_.rounds.back();
+    // A job that ends while a failed round waits to be tried again leaves that round as it was.
+    const bool waited = machine_.round()->culprit.has_value();
+    if (waited) last.culprit = machine_.round()->culprit;
+    if (!waited) last.end = finished.reason;
+    if (finished.verdict) last.culprit = rdzv::without_lines(finished.verdict->culprit);
   }
   result_.finished = std::move(finished);
   context_.stop();

@@ -133,6 +133,7 @@ void NodeMachine::start(Context& context) {
 void NodeMachine::announce_restart(Context& context) {
   const auto& planned = std::get<proto::RestartPlanned>(context.event);
   restart_count_ = planned.restart_count;
+  if (round_) round_->culprit = planned.culprit;
   context.act(
       Notice{fmt::format("{}; restarting the workers in {} ({} of {} restarts)", planned.reason,
                          describe(planned.delay), planned.restart_count, planned.max_restarts)});

@@ -71,7 +71,8 @@ struct NodeRound {
   std::optional<Clock::time_point> kill_deadline;  ///< of all that was sent SIGKILL
   std::optional<Clock::time_point> countdown_at;   ///< then the user is told how long it may take
   Leftovers leftovers;
-  bool stuck = false;  ///< some of them could not be killed
+  bool stuck = false;                          ///< some of them could not be killed
+  std::optional<proto::FailedWorker> culprit;  ///< told before the next round, which has to wait
 };
 
 class NodeMachine {

@@ -143,17 +143,21 @@ proto::Verdict Membership::take_verdict() {
 
 void Membership::judge_round(Context& context) {
   proto::Verdict verdict = take_verdict();
+  if (members_.empty()) {
+    finish(context, failed_outcome(std::move(verdict), "no node is left"));
+    return;
+  }
   // The budget as it was when the round failed: an agent may have been told then whether a round
   // can follow.
   const RestartDecision decision =
       policy_.decide(verdict.culprit.failure, furthest_step_, failed_at_);
-  if (!decision.restart || members_.empty()) {
+  if (!decision.restart) {
     finish(context, failed_outcome(std::move(verdict), decision.reason));
     return;
   }
   reason_ = fmt::format("rank {} {}", verdict.culprit.rank, describe(verdict.culprit.failure));
-  if (decision.delay.count() > 0) announce_restart(context, decision.delay);
   last_culprit_ = without_lines(std::move(verdict.culprit));
+  if (decision.delay.count() > 0) announce_restart(context, decision.delay);
   start_forming(context, std::chrono::duration_cast<Clock::duration>(decision.delay));
 }
 
@@ -182,6 +186,7 @@ void Membership::announce_restart(Context& context, std::chrono::nanoseconds del
     planned.delay = delay;
     planned.restart_count = policy_.restart_count();
     planned.max_restarts = settings_.restart.max_restarts;
+    planned.culprit = last_culprit_;
     context.actions.sends.push_back({id, std::move(planned)});
   }
 }

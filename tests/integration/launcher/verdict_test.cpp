@@ -1,5 +1,6 @@
 // A labelled corpus of failures, with real processes: the culprit and what decided it.
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
@@ -316,6 +317,26 @@ TEST_CASE("a success is reported as one with its rounds") {
   CHECK(report["world_size"] == 1);
   CHECK(result.err.find("ddprun: done in ") != std::string::npos);
   CHECK(result.err.find(", 1 restart, at most ") != std::string::npos);
+}
+
+TEST_CASE("a job that is stopped while a restart waits reports the round as it ended") {
+  const test::TempDir folder;
+  test::Job job;
+  test::Child child(test::Job::command({"--report=" + (folder / "r.json").string(),
+                                        "--max-restarts=3", "--restart-delay=60"},
+                                       {"exit", "7"}),
+                    job.settings());
+  REQUIRE(child.wait_for([](const std::string&, const std::string& err) {
+    return err.find("restarting the workers in ") != std::string::npos;
+  }));
+  child.signal(SIGINT);
+  CHECK(child.wait().status == 128 + SIGINT);
+  std::ifstream stream(folder / "r.json");
+  const auto report = nlohmann::json::parse(stream);
+  CHECK(report["outcome"] == "cancelled");
+  REQUIRE(report["rounds"].size() == 2);
+  CHECK(report["rounds"][1]["end"].get<std::string>().starts_with("rank 0 exited with code 7"));
+  CHECK(report["rounds"][1]["culprit"]["exit_code"] == 7);
 }
 
 TEST_CASE("torchrun's exit code and causes that are never retried can be asked for") {

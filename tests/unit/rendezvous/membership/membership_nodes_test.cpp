@@ -273,6 +273,17 @@ TEST_CASE("a worker that hung for want of a lost node is no failure of its own")
   CHECK(job.membership.restart_count() == 0);
 }
 
+TEST_CASE("a job that loses its last node after a failure counts no restart") {
+  Script job(nodes(1, 1, 3));
+  job.join("a");
+  job.fail("a", 0, {true, 11, false});
+  job.lose("a");
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.membership.restart_count() == 0);
+  CHECK(job.membership.outcome()->no_restart == "no node is left");
+  CHECK(job.membership.outcome()->verdict->culprit.rank == 0);
+}
+
 TEST_CASE("changes of nodes are limited where the user limits them") {
   proto::JobSettings settings = nodes(1, 3);
   settings.max_node_changes = 1;
