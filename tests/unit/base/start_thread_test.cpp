@@ -5,28 +5,11 @@
 
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <cstdlib>
-#include <new>
 #include <string>
 
 #include "tests/support/no_threads.hpp"
 
 using namespace ddprun;
-
-namespace {
-
-thread_local bool no_memory = false;
-
-}  // namespace
-
-// Of this whole test program, so that one thread of it can be out of memory.
-void* operator new(std::size_t bytes) {
-  void* memory = no_memory ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 TEST_CASE("a thread has its name and gets no signals, and ours are as before") {
   sigset_t before;
@@ -55,18 +38,4 @@ TEST_CASE("a thread that the system refuses is an error that says what to do") {
   CHECK(why_no_thread(thread.error()) ==
         "no thread can be started: Resource temporarily unavailable; raise the limit of processes "
         "(ulimit -u, pids.max)");
-}
-
-TEST_CASE("a thread for which there is no memory is an error and leaves no signal blocked") {
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, nullptr, &before);
-  std::function<void()> body = [] {};
-  no_memory = true;
-  const auto thread = start_thread("tester", std::move(body));
-  no_memory = false;
-  REQUIRE_FALSE(thread.has_value());
-  CHECK(thread.error().value() == ENOMEM);
-  sigset_t after;
-  pthread_sigmask(SIG_SETMASK, nullptr, &after);
-  CHECK(sigismember(&after, SIGTERM) == sigismember(&before, SIGTERM));
 }
