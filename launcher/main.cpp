@@ -17,6 +17,7 @@
 #include "base/bounded_write.hpp"
 #include "base/exit_codes.hpp"
 #include "base/line_start.hpp"
+#include "base/print_text.hpp"
 #include "base/uncaught.hpp"
 #include "base/version.hpp"
 #include "launcher/log_folder.hpp"
@@ -41,10 +42,7 @@ int fail(const launcher::LaunchError& error) {
 }
 
 int print(const std::string& text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (written && std::fflush(stdout) == 0) return kExitSuccess;
-  std::fprintf(stderr, "ddprun: cannot write to stdout: %s\n", std::strerror(errno));
-  return kExitOutput;
+  return print_text("ddprun", text) ? kExitSuccess : kExitOutput;
 }
 
 // Descriptors 0, 1 and 2 must exist: what we open next would take their place.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/exit_codes.hpp"
+#include "base/print_text.hpp"
 #include "base/uncaught.hpp"
 #include "rendezvous/daemon/daemon.hpp"
 #include "rendezvous/daemon/options.hpp"
@@ -14,7 +15,8 @@ int main(int argc, char** argv) {
   const auto parsed =
       ddprun::rdzv::parse_daemon_options(std::vector<std::string>(argv + 1, argv + argc));
   if (const auto* exit = std::get_if<ddprun::rdzv::DaemonExit>(&parsed)) {
-    std::fputs(exit->text.c_str(), exit->code == 0 ? stdout : stderr);
+    if (exit->code == 0) return ddprun::print_text("rdzvd", exit->text) ? 0 : ddprun::kExitOutput;
+    std::fputs(exit->text.c_str(), stderr);
     return exit->code;
   }
   return ddprun::rdzv::run_daemon(std::get<ddprun::rdzv::DaemonOptions>(parsed));

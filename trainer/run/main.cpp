@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/print_text.hpp"
 #include "base/uncaught.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/environment.hpp"
@@ -30,7 +31,9 @@ int complain(const std::exception& error, int code) {
 int run(const std::vector<std::string>& arguments) {
   const auto parsed = ddprun::trainer::parse_options(arguments);
   if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
-    std::fputs(exit->text.c_str(), exit->code == 0 ? stdout : stderr);
+    if (exit->code == 0)
+      return ddprun::print_text("train", exit->text) ? 0 : ddprun::trainer::kExitFailure;
+    std::fputs(exit->text.c_str(), stderr);
     return exit->code;
   }
   return ddprun::trainer::run_worker(

@@ -13,12 +13,13 @@ using Catch::Matchers::EndsWith;
 
 namespace {
 
-/// What a shell line gives in which $D is ddprun and $T the trainer.
+/// What a shell line gives in which $D is ddprun, $T the trainer and $R the daemon.
 test::ChildResult shell(const std::string& line) {
   test::Job job;
   auto settings = job.settings();
   settings.environment.emplace_back("D", test::program("ddprun"));
   settings.environment.emplace_back("T", test::program("train"));
+  settings.environment.emplace_back("R", test::program("rdzvd"));
   return test::run({"/bin/sh", "-c", line}, settings);
 }
 
@@ -32,7 +33,8 @@ TEST_CASE("an address that is not this machine's is named as that") {
     CHECK(result.status == 69);
     CHECK(result.out.empty());
     CHECK_THAT(result.err,
-               Contains("192.0.2.1 is not an address of this machine; leave out --master-addr"));
+               Contains("192.0.2.1 is not an address of this machine; leave out --master-addr and "
+                        "--local-addr"));
     CHECK_THAT(result.err, !Contains("master-port"));
   }
 }
@@ -99,9 +101,12 @@ TEST_CASE("a program that could not be started has no pid") {
 }
 
 TEST_CASE("a help that cannot be written is an error") {
-  for (const std::string option : {"--help", "-h", "--version", "--man"}) {
-    const auto result = shell("exec $D " + option + " > /dev/full");
-    CHECK(result.status == 1);
-    CHECK_THAT(result.err, Contains("cannot write to stdout: No space left on device"));
+  for (const std::string program : {"$D", "$T", "$R"}) {
+    for (const std::string option : {"--help", "-h", "--version", "--man"}) {
+      CAPTURE(program, option);
+      const auto result = shell("exec " + program + " " + option + " > /dev/full");
+      CHECK(result.status == 1);
+      CHECK_THAT(result.err, Contains("cannot write to stdout: No space left on device"));
+    }
   }
 }

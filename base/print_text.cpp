@@ -1,0 +1,16 @@
+#include "base/print_text.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace ddprun {
+
+bool print_text(const char* program, std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return true;
+  std::fprintf(stderr, "%s: cannot write to stdout: %s\n", program, std::strerror(errno));
+  return false;
+}
+
+}  // namespace ddprun
