@@ -9,6 +9,10 @@
 #include <exception>
 #include <new>
 
+#include <boost/system/system_error.hpp>
+
+#include "base/no_descriptor.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -35,6 +39,12 @@ void say(const char* what, const char* remedy) {
     say("internal error", "");
   } catch (const std::bad_alloc&) {
     say("out of memory", "; raise its limit (ulimit -v, the container's memory)");
+  } catch (const boost::system::system_error& error) {
+    // Its text may name a line of a library's header.
+    if (no_descriptor(error.code()))
+      say(why_no_descriptor(error.code()).c_str(), "");
+    else
+      say("internal error: ", error.code().message().c_str());
   } catch (const std::exception& error) {
     say("internal error: ", error.what());
   } catch (...) {

@@ -24,8 +24,9 @@ constexpr auto kMemoryCountAfter = 50ms;
 std::string not_our_address(const AgentConfig& config) {
   const std::string resolved =
       config.master_addr == config.store_host ? "" : " (" + config.store_host + ")";
-  return fmt::format("{}{} is not an address of this machine; leave out --master-addr",
-                     config.master_addr, resolved);
+  return fmt::format(
+      "{}{} is not an address of this machine; leave out --master-addr and --local-addr",
+      config.master_addr, resolved);
 }
 
 }  // namespace
@@ -73,7 +74,8 @@ std::string Agent::prepare_meeting_point() {
   const auto owner = listener.error().value() == EADDRINUSE ? rdzv::port_owner(config_.master_port)
                                                             : std::optional<std::string>();
   return fmt::format(
-      "the store cannot listen on {} port {}: {}{}; choose another --master-port (0: any free one)",
+      "the store cannot listen on {} port {}: {}{}; choose another port, with --master-port or in "
+      "--rdzv-endpoint (0: any free one)",
       config_.store_host, config_.master_port, listener.error().message(),
       owner ? fmt::format(" ({} has it)", *owner) : "");
 }

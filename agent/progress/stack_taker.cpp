@@ -75,6 +75,7 @@ void StackTaker::tried(const StackMethod& method, const HelperResult& result) {
   std::vector<std::string> lines = stack_lines(result.output);
   if (has_frames(lines)) {
     lines.insert(lines.begin(), fmt::format("by {}:", method.name));
+    lines.insert(lines.begin() + 1, notes_.begin(), notes_.end());
     if (!result.in_time)
       lines.push_back(
           fmt::format("({} did not finish within {} s)", method.name, kStacksLimit.count()));

@@ -86,7 +86,7 @@ inline constexpr std::array kRunRows = {
         .type = ValueType::seconds,
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
-        .help = "Treat a worker that reports no progress for this long as hung: a failure",
+        .help = "Treat a worker as hung if the progress it reports stands still for this long",
         .more =
             "Only workers that report progress are watched, from their first report on. train "
             "reports "

@@ -40,17 +40,19 @@ Outcome<std::string> check_nodes(const ParsedCommandLine& parsed) {
   }
   if (*least != 1)
     return usage_error(spelling +
-                       ": several nodes: not in this version; leave it out or use --nnodes=1");
+                       ": this version runs on one machine; for several use torchrun, or "
+                       "--nnodes=1 for a job of this machine alone");
   if (const std::string ips = parsed.text("ips"); ips.find(',') != std::string::npos) {
-    return usage_error(parsed.spelling("ips") +
-                       ": several nodes: not in this version; leave it out");
+    return usage_error(parsed.spelling("ips") + ": this version runs on one machine; leave it out");
   }
   if (parsed.integer("node-rank").value_or(0) != 0) {
     return usage_error(parsed.spelling("node-rank") +
                        ": a job of one node has only node rank 0; leave it out");
   }
   if (*most == 1) return std::string();
-  return spelling + ": this version runs on this machine alone: other nodes can't join";
+  return spelling +
+         ": this version runs on one machine: each machine with this command runs a job of its "
+         "own";
 }
 
 Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {

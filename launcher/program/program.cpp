@@ -285,8 +285,7 @@ LaunchError Resolver::not_found() const {
   if (const auto instead = instead_of_command(name); !instead.empty())
     return {kExitNotFound, message + instead};
   if (slash == std::string::npos && is_program(files_.look(name))) {
-    return {kExitNotFound,
-            message + " on PATH; the one in the current folder is started as ./" + name};
+    return {kExitNotFound, message + " on PATH; for the one in the current folder type ./" + name};
   }
   if (std::find(kBundledPrograms.begin(), kBundledPrograms.end(), name) != kBundledPrograms.end()) {
     return {kExitNotFound, message + ": it comes with ddprun, but is neither in " +

@@ -57,12 +57,12 @@ ProgramText program_text() {
   ProgramText program{
       .name = "ddprun",
       .page = "ddprun",
-      .purpose = "start the workers of a training job and bring them back when one fails",
+      .purpose = "start the workers of a training job, watch them, and restart them on failure",
       .synopsis = "ddprun [OPTIONS] PROGRAM [ARGUMENTS...]",
       .description =
           "ddprun starts the workers of a training job on this machine, gives each the variables "
           "that programs for torchrun expect, watches them, and starts the group again when one "
-          "fails, up to a budget. torchrun's command lines work unchanged.",
+          "fails, as often as --max-restarts allows. torchrun's command lines work unchanged.",
       .examples = {{"ddprun --nproc-per-node=2 train", "the bundled trainer, two workers"},
                    {"ddprun --nproc-per-node=gpu train.py --lr 0.1",
                     "a Python script, one worker per GPU"},
@@ -93,8 +93,9 @@ ProgramText program_text() {
 std::string short_help_text() {
   return R"(Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]
 
-Starts the workers of a training job on this machine, watches them, and starts
-them again when one fails. Takes torchrun's command lines.
+Starts the workers of a training job on this machine and watches them. With
+--max-restarts it starts them again when one fails. Takes torchrun's command
+lines.
 
   ddprun --nproc-per-node=2 train           the bundled trainer, two workers
   ddprun --nproc-per-node=gpu train.py      a Python script, one worker per GPU
@@ -103,8 +104,8 @@ them again when one fails. Takes torchrun's command lines.
   --nproc-per-node=N|gpu|cpu|auto  workers (default: 1)
   --gpus=all|none|0,2              GPUs that they use (default: all)
   --max-restarts=N                 restarts after failures (default: 0)
-  --progress-timeout=SECONDS       treat a worker as hung after so long without
-                                   progress (default: off)
+  --progress-timeout=SECONDS       treat a worker as hung when what it reports
+                                   stands still for so long (default: off)
   --grace-period=SECONDS           from a stop signal to SIGKILL (default: 30)
   --log-dir=FOLDER --tee=3         also keep each worker's output in files
   --rank-filter=RANKS              show only the output of these ranks

@@ -148,26 +148,26 @@ std::string explain(const proto::RestartSettings& settings) {
                                                     : " in the whole job");
   }
   line("a worker is killed by a signal", again);
-  line("a worker exits with another code", again);
+  line("a worker exits with an error code", again);
+  for (const int code : {kExitUsage, kExitNotExecutable, kExitNotFound, kExitNeverRestart})
+    line(fmt::format("but with code {}", code), ends + ": " + why_never(code, {}));
+  for (const int code : settings.no_restart_codes)
+    line(fmt::format("but with code {}", code),
+         ends + ": " + why_never(code, settings.no_restart_codes));
   line("a worker hangs (--progress-timeout)", again);
   line("no output (--on-silence=restart)", again);
-  for (const int code : {kExitUsage, kExitNotExecutable, kExitNotFound, kExitNeverRestart})
-    line(fmt::format("a worker exits with code {}", code), ends + ": " + why_never(code, {}));
-  for (const int code : settings.no_restart_codes)
-    line(fmt::format("a worker exits with code {}", code),
-         ends + ": " + why_never(code, settings.no_restart_codes));
   line("PROGRAM cannot be started", ends);
   line("all workers exit with code 0", ends + " as a success");
   line("a stop signal comes", "stops the workers within the grace period and ends the job");
   if (!any) return text;
   line("before the first restart", "no wait");
-  line("before the next ones in a row",
+  line("before each further restart",
        settings.back_off.count() == 0
            ? "no wait (--restart-delay)"
            : fmt::format("{}, doubled each time up to {}, less up to a quarter",
                          describe(settings.back_off), describe(settings.back_off_max)));
-  line("a new row begins after a round that",
-       fmt::format("lasted {} or got to a new step", describe(lived_after(settings))));
+  line("the wait begins anew after a round",
+       fmt::format("that lasted {} or got to a new step", describe(lived_after(settings))));
   line(fmt::format("{} short rounds in a row", settings.crash_loop_rounds),
        settings.minimum_uptime.count() == 0 ? "nothing: no round is too short (--min-uptime)"
                                             : fmt::format("ends the job: each lasted less than {}",

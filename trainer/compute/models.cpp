@@ -59,7 +59,7 @@ class TableModel final : public Model {
 std::unique_ptr<Model> make_model(const std::string& name, ImageShape shape, int classes) {
   if (classes < 2) throw DataError("a classifier needs at least two classes");
   if (name == "lenet") return std::make_unique<TableModel>(name, lenet(shape, classes));
-  throw DataError("unknown model \"" + name + "\"; known: lenet");
+  throw DataError("--model=" + name + ": there is no such model; known: lenet");
 }
 
 }  // namespace ddprun::trainer

@@ -24,8 +24,8 @@ int choose_shards(const Options& options, const WorkerEnvironment& environment,
       options.shards.value_or(shards_there.value_or(environment.world_size * options.accumulate));
   if (shards < environment.world_size) {
     throw DataError(fmt::format(
-        "{} shards are fewer than the {} workers, each of which computes at least one: start at "
-        "most {} workers, or give --shards {} or more at the first start",
+        "{} shards are too few for {} workers, as each computes at least one: start at most {}, or "
+        "begin a new run with --shards={} or more",
         shards, environment.world_size, shards, environment.world_size));
   }
   return shards;

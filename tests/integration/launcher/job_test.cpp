@@ -147,7 +147,7 @@ TEST_CASE("a port in use is reported with its remedy before the start") {
   close(taken);
   CHECK(result.status == 69);
   CHECK(result.out.empty());
-  CHECK(result.err.find("choose another --master-port") != std::string::npos);
+  CHECK(result.err.find("choose another port, with --master-port") != std::string::npos);
   CHECK(result.err.find("pid " + std::to_string(getpid()) + " has it") != std::string::npos);
 }
 

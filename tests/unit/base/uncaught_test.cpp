@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <boost/system/system_error.hpp>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <functional>
 #include <new>
 #include <stdexcept>
@@ -55,6 +57,13 @@ TEST_CASE("a program that gets no memory says so and what to look at") {
   CHECK(ending.said ==
         "tester: out of memory; raise its limit (ulimit -v, the container's memory)\n");
   REQUIRE(WIFEXITED(ending.status));
+  CHECK(WEXITSTATUS(ending.status) == 70);
+}
+
+TEST_CASE("a program that may open no more files says so and what to raise") {
+  const Ending ending = ending_of(
+      [] { throw boost::system::system_error(EMFILE, boost::system::system_category(), "epoll"); });
+  CHECK(ending.said == "tester: Too many open files; raise the limit of open files (ulimit -n)\n");
   CHECK(WEXITSTATUS(ending.status) == 70);
 }
 

@@ -61,7 +61,7 @@ TEST_CASE("bad input ends with exit code 2 and one line with the remedy") {
       {{"--global-batch", "9", "--accumulate", "2"}, {}, {"--global-batch 9", "not divisible"}},
       {{"--shards", "1"},
        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1"}},
-       {"1 shards are fewer than the 2 workers"}},
+       {"1 shards are too few for 2 workers"}},
       {{"--model", "alexnet"}, {}, {"alexnet", "lenet"}},
       {{"--epoch", "2"}, {}, {"--epoch", "did you mean --epochs?"}},
       {{"--out", "/proc/nowhere"}, {}, {"--out /proc/nowhere", "cannot write"}},

@@ -43,7 +43,7 @@ TEST_CASE("fewer shards than workers are refused with the remedy") {
   Options options;
   options.shards = 2;
   CHECK_THROWS_WITH(make_plan(options, workers(3), kData, std::nullopt),
-                    Contains("2 shards are fewer than the 3 workers") && Contains("--shards 3"));
+                    Contains("2 shards are too few for 3 workers") && Contains("--shards=3"));
 }
 
 TEST_CASE("a global batch is divided among the shards, or refused") {
