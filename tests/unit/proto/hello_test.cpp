@@ -39,8 +39,8 @@ TEST_CASE("both sides speak the highest version that they have in common") {
   const auto agreed = [](int min, int max) {
     return agree_on_version({"rendezvous", 2, 3, {}}, {"rendezvous", min, max, {}});
   };
-  CHECK(agreed(1, 9) == 3);
-  CHECK(agreed(1, 2) == 2);
+  CHECK(agreed(1, 9).value() == 3);
+  CHECK(agreed(1, 2).value() == 2);
   CHECK(agreed(1, 1).error() == Errc::version_mismatch);
   CHECK(agreed(4, 5).error() == Errc::version_mismatch);
   CHECK(agree_on_version({"rendezvous", 1, 1, {}}, {"job", 1, 1, {}}).error() ==
