@@ -105,22 +105,6 @@ TEST_CASE("rdzvd names the process that has its port") {
   CHECK(first.stop().status == 0);
 }
 
-TEST_CASE("rdzvd with too few open files ends with 1 and the limit to raise") {
-  for (const int files : {4, 5, 6, 7}) {
-    CAPTURE(files);
-    // Those that we have inherited would count, too.
-    const auto result =
-        run({"/bin/sh", "-c",
-             "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n " + std::to_string(files) +
-                 "; exec " + program("rdzvd") + " --listen=127.0.0.1:0"});
-    CAPTURE(result.err);
-    CHECK(result.status == 1);
-    CHECK(result.out.empty());
-    CHECK(result.err.starts_with("rdzvd: "));
-    CHECK(result.err.ends_with("raise the limit of open files (ulimit -n)\n"));
-  }
-}
-
 TEST_CASE("a port is free for the next rdzvd although clients of the last one are still there") {
   Daemon first({"--listen=127.0.0.1:0"});
   StoreClient stale = first.client();
