@@ -18,7 +18,7 @@ namespace ddprun::proto {
 template <class Message>
 inline constexpr std::string_view kKind = "";
 
-/// A message whose kind is known and whose fields are not yet read.
+/// A message of a known kind, with its fields still unread.
 struct Envelope {
   JsonDocument document;
   std::string_view kind;
