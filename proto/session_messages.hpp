@@ -1,4 +1,4 @@
-// What an agent and the rendezvous service say around the membership messages: who they are, what
+// What an agent and the rendezvous service say around the membership messages: their names, what
 // has arrived, that they live. One session lasts through many connections.
 //
 //   both       hello                                   at once

@@ -129,7 +129,7 @@ TEST_CASE("newcomers within the delay cost one restart of the workers") {
     job.join("d");
     CHECK(job.stop("a").reason == "d joined");
   }
-  SECTION("who goes again changes nothing") {
+  SECTION("a round with a node that is done does not grow") {
     job.say("b", proto::WorkersDone{1});
     job.join("d");
     job.pass(60s);
