@@ -1,5 +1,5 @@
 // What a program tells of its own command line, as data, and the texts that are made from it: the
-// help, the man page, the completions of three shells. Pure. Each program builds its ProgramText
+// help, the man page, the completions of four shells. Pure. Each program builds its ProgramText
 // only when it is asked for one of them.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace ddprun {
 
 /// The shells with a completion, as choices of an option.
-inline constexpr std::string_view kShells = "bash|zsh|fish";
+inline constexpr std::string_view kShells = "bash|zsh|fish|tcsh";
 
 /// How options are written: true of each of our programs.
 inline constexpr std::string_view kOptionRules =
@@ -85,7 +85,7 @@ std::string help(const ProgramText& program);
 /// Roff with the man macros: for a file or `man -l -`.
 std::string man_page(const ProgramText& program);
 
-/// The script for `bash`, `zsh` or `fish`; empty for any other shell. Bash's function is
+/// The script for `bash`, `zsh`, `fish` or `tcsh`; empty for any other shell. Bash's function is
 /// `_ddprun_NAME`.
 std::string completion(const ProgramText& program, std::string_view shell);
 

@@ -71,7 +71,7 @@ struct OmpThreads {
 
 struct LaunchOptions {
   Request request = Request::run;
-  std::string completion_shell;  ///< bash, zsh or fish, for Request::completion
+  std::string completion_shell;  ///< bash, zsh, fish or tcsh, for Request::completion
 
   ProcessCount processes;
   OmpThreads omp_threads;

@@ -16,8 +16,9 @@ std::string short_help_text();
 /// ddprun(1) in roff; for a file ddprun.1 or `man -l -`.
 std::string man_page();
 
-/// The script for `bash`, `zsh` or `fish`; empty for any other shell. Options are completed only
-/// before PROGRAM, files and commands in its place, files behind it.
+/// The script for `bash`, `zsh`, `fish` or `tcsh`; empty for any other shell. Options are completed
+/// only before PROGRAM (by tcsh everywhere), files and commands in its place (by tcsh only files),
+/// files behind it.
 std::string completion_script(std::string_view shell);
 
 }  // namespace ddprun::launcher

@@ -70,7 +70,7 @@ class Installed(unittest.TestCase):
         for name in [*(f"share/man/{page}" for page in pages), *(
                 f"share/{place}" for program in ("ddprun", "train", "rdzvd") for place in (
                     f"bash-completion/completions/{program}", f"zsh/site-functions/_{program}",
-                    f"fish/vendor_completions.d/{program}.fish"))]:
+                    f"fish/vendor_completions.d/{program}.fish", f"ddprun/{program}.tcsh"))]:
             self.assertTrue((self.prefix / name).is_file(), name)
             self.assertGreater((self.prefix / name).stat().st_size, 200, name)
 

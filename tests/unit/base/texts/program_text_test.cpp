@@ -92,10 +92,15 @@ TEST_CASE("texts are quoted for each shell") {
   CHECK_THAT(completion(cook(), "zsh"),
              Contains("'--heat=[How \\[hot\\] the cook'\\''s stove is\\: now]:heat:(low high)'"));
   CHECK_THAT(completion(cook(), "fish"), Contains("-d 'How [hot] the cook\\'s stove is: now'"));
+  ProgramText loud = cook();
+  loud.options[1].help = "Litres! The cook's, @ sea level";
+  CHECK_THAT(completion(loud, "tcsh"),
+             Contains("'n@--pot[-_]size@x:N: Litres\\! The cook'\\''s,   sea level@'"));
 }
 
 TEST_CASE("a folder is completed as one in every shell") {
   CHECK_THAT(completion(cook(), "bash"), Contains("--recipes) COMPREPLY=($(compgen -d -- "));
   CHECK_THAT(completion(cook(), "zsh"), Contains("'--recipes=[Where they are]:folder:_files -/'"));
   CHECK_THAT(completion(cook(), "fish"), Contains("-a '(__fish_complete_directories)'"));
+  CHECK_THAT(completion(cook(), "tcsh"), Contains("'n@--recipes@d@' \\\n  'c@--recipes=@d@'"));
 }

@@ -10,6 +10,7 @@
 
 #include "base/texts/program_text.hpp"
 #include "launcher/texts/texts.hpp"
+#include "tests/integration/launcher/on_terminal.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -140,6 +141,39 @@ TEST_CASE("fish completes options, their values and PROGRAM in their places") {
   CHECK(offers("ddprun --output pt").starts_with("pty\t"));
   CHECK(offers("ddprun --nproc-per-node 2 trai").starts_with("train"));
   CHECK(offers("ddprun train --outp").empty());
+}
+
+TEST_CASE("tcsh completes options, their values and files in their places") {
+  const ddprun::test::TempDir dir;
+  need(dir, "tcsh");
+  write(dir / "zdata.txt", "");
+  std::filesystem::create_directory(dir / "logs");
+  write(dir / "ddprun.tcsh", completion_script("tcsh"));
+  ddprun::test::OnTerminal shell({"env", "TERM=dumb", "tcsh", "-f"}, "");
+  shell.type("set prompt = '' edit; cd " + dir.path().string() +
+             "; alias ddprun 'echo got:'; source ddprun.tcsh; echo lo''aded\n");
+  REQUIRE(shell.wait_for("loaded\r\n"));
+  const auto completes = [&](const std::string& typed, const std::string& line) {
+    shell.shown.clear();
+    shell.type("ddprun " + typed + "\t\n");
+    shell.wait_for("got: ");
+    INFO(shell.shown);
+    CHECK(shell.wait_for("got: " + line + "\r\n"));
+  };
+  completes("--outp", "--output");
+  completes("--output=pt", "--output=pty");
+  completes("--output pt", "--output pty");
+  completes("--output=raw zd", "--output=raw zdata.txt");
+  completes("--dry-run=j", "--dry-run=json");
+  completes("--dry-run zd", "--dry-run zdata.txt");
+  completes("--log_dir=lo", "--log_dir=logs/");
+  completes("--log-dir lo", "--log-dir logs/");
+  completes("--report=zd", "--report=zdata.txt");
+  completes("--max-restarts z", "--max-restarts z");
+  completes("-r 3 zd", "-r 3 zdata.txt");
+  completes("train zd", "train zdata.txt");
+  shell.type("exit\n");
+  CHECK(shell.wait() == 0);
 }
 
 TEST_CASE("groff formats the manual page without a warning") {

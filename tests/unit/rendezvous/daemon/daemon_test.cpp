@@ -176,6 +176,7 @@ TEST_CASE("the man page and all completions name every option of the help") {
                                                           : name == "--log-level" ? "ddprun"
                                                                                   : "rdzvd"));
     CHECK(contains(printed("--completion=zsh"), name));
+    CHECK(contains(printed("--completion=tcsh"), name));
     CHECK(contains(printed("--completion=fish"), " -l " + name.substr(2)));
     std::string in_roff;
     for (const char c : name) in_roff += c == '-' ? "\\-" : std::string(1, c);

@@ -63,6 +63,7 @@ TEST_CASE("the man page and all completions of train name every option of its he
   const std::string bash = printed("--completion=bash");
   const std::string zsh = printed("--completion=zsh");
   const std::string fish = printed("--completion=fish");
+  const std::string tcsh = printed("--completion=tcsh");
   CHECK_THAT(man, StartsWith(".TH DDPRUN-TRAIN 1 "));
   std::istringstream help(printed("--help"));
   int options = 0;
@@ -85,11 +86,13 @@ TEST_CASE("the man page and all completions of train name every option of its he
     CHECK_THAT(bash, Contains(name));
     CHECK_THAT(zsh, Contains(name));
     CHECK_THAT(fish, Contains(" -l " + name.substr(2) + " "));
+    CHECK_THAT(tcsh, Contains(name));
   }
   CHECK(options > 25);
   CHECK_THAT(bash, Contains("--precision) words=\"fp32 bf16 fp16\""));
   CHECK_THAT(bash, Contains("--out) COMPREPLY=($(compgen -d"));
-  CHECK_THAT(refused({"--completion=tcsh"}).text, Contains("must be one of bash, zsh, fish"));
+  CHECK_THAT(refused({"--completion=elvish"}).text,
+             Contains("must be one of bash, zsh, fish, tcsh"));
 }
 
 TEST_CASE("an unknown option suggests the nearest") {
