@@ -25,11 +25,16 @@ consteval RowRef::RowRef(const char* name) {
   }
 }
 
+template <ValueType... types>
+consteval TypedRef<types...>::TypedRef(const char* name) : RowRef(name) {
+  if (((kOptionRows[place()].type != types) && ...)) throw "the row has another type";
+}
+
 /// A row with the words of an enumeration as its choices.
 template <class Enum>
-class ChoiceRef : public RowRef {
+class ChoiceRef : public TextRef {
  public:
-  consteval ChoiceRef(const char* name) : RowRef(name) {
+  consteval ChoiceRef(const char* name) : TextRef(name) {
     if (kOptionRows[place()].choices != choices<Enum>) throw "the row offers other words";
   }
 };

@@ -68,6 +68,20 @@ class RowRef {
   std::size_t place_ = 0;
 };
 
+/// The same of a row that has one of these types: another row does not compile either.
+template <ValueType... types>
+class TypedRef : public RowRef {
+ public:
+  consteval TypedRef(const char* name);
+  /// For a table that the compiler does not know.
+  explicit constexpr TypedRef(RowRef row) : RowRef(row) {}
+};
+using FlagRef = TypedRef<ValueType::flag>;
+using IntegerRef = TypedRef<ValueType::integer, ValueType::count, ValueType::count_or_word>;
+using SecondsRef = TypedRef<ValueType::seconds, ValueType::seconds_or_word>;
+using TextRef = TypedRef<ValueType::text, ValueType::choice, ValueType::optional_choice,
+                         ValueType::count_or_word, ValueType::indexes_or_word>;
+
 /// All rows, in the order of the help.
 std::span<const OptionRow> option_table();
 

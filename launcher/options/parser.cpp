@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/assert.hpp"
 #include "base/texts/misplaced_option.hpp"
 #include "base/texts/suggest.hpp"
 #include "launcher/options/option_value.hpp"
@@ -30,8 +29,7 @@ bool can_be_a_value(const std::string& token) {
 
 }  // namespace
 
-ParsedCommandLine::ParsedCommandLine(std::span<const OptionRow> table)
-    : table_(table), values_(table.size()) {}
+ParsedCommandLine::ParsedCommandLine(std::span<const OptionRow> table) : values_(table.size()) {}
 
 const OptionValue& ParsedCommandLine::value(RowRef row) const { return values_[row.place()]; }
 
@@ -40,32 +38,26 @@ bool ParsedCommandLine::given(RowRef row) const {
   return source == OptionValue::Source::environment || source == OptionValue::Source::command_line;
 }
 
-bool ParsedCommandLine::flag(RowRef row) const {
-  DDPRUN_ASSERT(table_[row.place()].type == ValueType::flag, "this option is no flag");
-  return value(row).text == "1";
-}
+bool ParsedCommandLine::flag(FlagRef row) const { return value(row).text == "1"; }
 
-std::optional<long long> ParsedCommandLine::integer(RowRef row) const {
+std::optional<long long> ParsedCommandLine::integer(IntegerRef row) const {
   if (value(row).source == OptionValue::Source::none) return std::nullopt;
   return parse_integer(value(row).text);
 }
 
-std::optional<std::chrono::milliseconds> ParsedCommandLine::seconds(RowRef row) const {
-  const ValueType type = table_[row.place()].type;
-  DDPRUN_ASSERT(type == ValueType::seconds || type == ValueType::seconds_or_word,
-                "this option is no duration");
+std::optional<std::chrono::milliseconds> ParsedCommandLine::seconds(SecondsRef row) const {
   if (value(row).source == OptionValue::Source::none) return std::nullopt;
   return parse_seconds(value(row).text);
 }
 
-Outcome<int> ParsedCommandLine::integer_up_to(RowRef row, long long limit) const {
+Outcome<int> ParsedCommandLine::integer_up_to(IntegerRef row, long long limit) const {
   const long long number = integer(row).value_or(0);
   if (number > limit)
     return usage_error(spelling(row) + ": at most " + std::to_string(limit) + " is possible");
   return static_cast<int>(number);
 }
 
-std::string ParsedCommandLine::text(RowRef row) const { return value(row).text; }
+std::string ParsedCommandLine::text(TextRef row) const { return value(row).text; }
 
 const std::string& ParsedCommandLine::spelling(RowRef row) const { return value(row).spelling; }
 

@@ -23,23 +23,23 @@ struct OptionValue {
   std::string spelling;  ///< for messages: `--max-restarts=3`, `PET_MAX_RESTARTS=3`
 };
 
-/// What the parser makes of a command line. Asking for another type than the row's is a bug of ours
-/// and aborts.
+/// What the parser makes of a command line. Asking for another type than the row's does not
+/// compile.
 class ParsedCommandLine {
  public:
   explicit ParsedCommandLine(std::span<const OptionRow> table);
 
   /// Somebody said it: the command line or a variable.
   [[nodiscard]] bool given(RowRef row) const;
-  [[nodiscard]] bool flag(RowRef row) const;
-  /// For ValueType::integer and ::count; empty when there is neither a value nor a default.
-  [[nodiscard]] std::optional<long long> integer(RowRef row) const;
+  [[nodiscard]] bool flag(FlagRef row) const;
+  /// Empty when there is neither a value nor a default.
+  [[nodiscard]] std::optional<long long> integer(IntegerRef row) const;
   /// The same, 0 where there is none; more than `limit` is a usage error.
-  [[nodiscard]] Outcome<int> integer_up_to(RowRef row, long long limit) const;
-  /// For ValueType::seconds and ::seconds_or_word; empty for a word.
-  [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(RowRef row) const;
-  /// The text as given, of any type; empty when there is none.
-  [[nodiscard]] std::string text(RowRef row) const;
+  [[nodiscard]] Outcome<int> integer_up_to(IntegerRef row, long long limit) const;
+  /// Empty for a word, too.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(SecondsRef row) const;
+  /// The text as given; empty when there is none.
+  [[nodiscard]] std::string text(TextRef row) const;
   /// For messages: `--max-restarts=3`; empty where nothing was given.
   [[nodiscard]] const std::string& spelling(RowRef row) const;
 
@@ -57,7 +57,6 @@ class ParsedCommandLine {
   friend class CommandLineParser;
   [[nodiscard]] const OptionValue& value(RowRef row) const;
 
-  std::span<const OptionRow> table_;
   std::vector<OptionValue> values_;  ///< one for each row
 };
 

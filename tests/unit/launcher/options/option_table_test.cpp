@@ -96,7 +96,7 @@ TEST_CASE(
       const auto parsed = parse_command_line(option_table(), arguments, {});
       REQUIRE(parsed.has_value());
       CHECK(parsed->given(ref));
-      CHECK(parsed->text(ref) == value);
+      CHECK(parsed->text(TextRef(ref)) == value);
       CHECK(parsed->program == "program");
       CHECK(parsed->arguments == std::vector<std::string>{spelling});
     }
@@ -106,7 +106,7 @@ TEST_CASE(
         parse_command_line(option_table(), {"program"}, {{std::string(row.environment), value}});
     REQUIRE(parsed.has_value());
     CHECK(parsed->given(ref));
-    CHECK(parsed->text(ref) == value);
+    CHECK(parsed->text(TextRef(ref)) == value);
   }
 }
 

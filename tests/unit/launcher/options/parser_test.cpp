@@ -38,11 +38,21 @@ constexpr std::array kTable = {
     OptionRow{.name = "help", .short_name = 'h', .type = ValueType::flag, .ends = true},
 };
 
-RowRef at(std::string_view name) {
+/// A row of kTable, taken to be of any type.
+struct AnyRef {
+  RowRef row;
+  operator RowRef() const { return row; }
+  template <ValueType... types>
+  operator TypedRef<types...>() const {
+    return TypedRef<types...>(row);
+  }
+};
+
+AnyRef at(std::string_view name) {
   const auto row = std::find_if(kTable.begin(), kTable.end(),
                                 [&](const OptionRow& candidate) { return candidate.name == name; });
   REQUIRE(row != kTable.end());
-  return RowRef::at(static_cast<std::size_t>(row - kTable.begin()));
+  return {RowRef::at(static_cast<std::size_t>(row - kTable.begin()))};
 }
 
 Outcome<ParsedCommandLine> parse(const std::vector<std::string>& arguments,
@@ -110,8 +120,8 @@ TEST_CASE("an exact name wins over a longer one that begins with it") {
   constexpr std::array rows = {OptionRow{.name = "log"}, OptionRow{.name = "log-dir"}};
   const auto parsed = parse_command_line(rows, {"--log", "p"}, {});
   REQUIRE(parsed.has_value());
-  CHECK(parsed->flag(RowRef::at(0)));
-  CHECK_FALSE(parsed->flag(RowRef::at(1)));
+  CHECK(parsed->flag(FlagRef(RowRef::at(0))));
+  CHECK_FALSE(parsed->flag(FlagRef(RowRef::at(1))));
 }
 
 TEST_CASE("parsing stops at the first word that is neither option nor value") {
