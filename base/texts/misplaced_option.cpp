@@ -13,7 +13,8 @@ struct ProgramOptions {
   std::string_view names;
 };
 
-// Tests compare the lists with what the programs accept.
+// The programs are in rooms that do not know each other; a test of each compares its list with what
+// it accepts.
 constexpr std::array kPrograms = {
     ProgramOptions{
         "ddprun",
@@ -41,6 +42,13 @@ constexpr std::array kPrograms = {
 };
 
 }  // namespace
+
+std::vector<std::string_view> options_of(std::string_view program) {
+  for (const auto& [known, names] : kPrograms) {
+    if (known == program) return words_of(names);
+  }
+  return {};
+}
 
 std::string_view program_with_option(std::string_view name) {
   for (const auto& [program, list] : kPrograms) {

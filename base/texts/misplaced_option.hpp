@@ -3,12 +3,15 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
-/// The program that has the option: `ddprun`, `train`, `rdzvd`, in this order; empty: none. Not for
-/// those that all have
-/// (--help and so on). `name` has no dashes before it.
+/// The options of `ddprun`, `train` or `rdzvd` but for those that all have (--help and so on);
+/// names have no dashes before them.
+std::vector<std::string_view> options_of(std::string_view program);
+
+/// The program that has the option: `ddprun`, `train`, `rdzvd`, in this order; empty: none.
 std::string_view program_with_option(std::string_view name);
 
 /// What `program` answers to an option that it does not know and another one does: `--epochs is an
