@@ -48,12 +48,12 @@ CommandLine::CommandLine(ProgramText program, std::string help_command,
       app_("", program_.name) {}
 
 CLI::Option* CommandLine::word(const char* name, std::string_view choices, const char* help,
+                               std::function<bool(const std::string&)> known,
                                std::function<void(const std::string&)> take) {
-  const auto check = [choices](const std::string& text) {
-    const auto words = words_of(choices);
-    const bool known = std::find(words.begin(), words.end(), text) != words.end();
-    return known ? std::string()
-                 : fmt::format("must be one of {}, not {}", fmt::join(words, ", "), text);
+  const auto check = [choices, known = std::move(known)](const std::string& text) {
+    return known(text)
+               ? std::string()
+               : fmt::format("must be one of {}, not {}", fmt::join(words_of(choices), ", "), text);
   };
   return app_.add_option_function<std::string>(name, std::move(take), help)
       ->type_name(std::string(choices))
@@ -64,8 +64,10 @@ CLI::Option* CommandLine::word(const char* name, std::string_view choices, const
 /// The same in every program, and the last group.
 void CommandLine::add_own_options() {
   group(program_.name + " itself");
-  word("--completion", kShells, "Print the completion script for a shell",
-       [this](const std::string& shell) { shell_ = shell; });
+  word(
+      "--completion", kShells, "Print the completion script for a shell",
+      [](const std::string& shell) { return has_word(kShells, shell); },
+      [this](const std::string& shell) { shell_ = shell; });
   flag("--man", man_wanted_, "Print the manual page, for man -l -");
   flag("--version", version_wanted_, "Print version, git state, compiler and libraries");
   app_.set_help_flag("-h,--help", "Print all options")->group(group_);

@@ -58,8 +58,10 @@ class CommandLine {
   /// One of the words of `value`'s type.
   template <class Enum>
   CLI::Option* choice(const char* name, Enum& value, const char* help) {
-    return word(name, choices<Enum>, help,
-                [&value](const std::string& chosen) { value = *value_of<Enum>(chosen); })
+    return word(
+               name, choices<Enum>, help,
+               [](const std::string& text) { return value_of<Enum>(text).has_value(); },
+               [&value](const std::string& chosen) { value = *value_of<Enum>(chosen); })
         ->default_str(std::string(word_of(value)));
   }
 
@@ -90,6 +92,7 @@ class CommandLine {
   }
 
   CLI::Option* word(const char* name, std::string_view choices, const char* help,
+                    std::function<bool(const std::string&)> known,
                     std::function<void(const std::string&)> take);
   void add_own_options();
   [[nodiscard]] ProgramText texts() const;

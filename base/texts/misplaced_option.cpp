@@ -1,6 +1,5 @@
 #include "base/texts/misplaced_option.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "base/texts/words.hpp"
@@ -52,8 +51,7 @@ std::vector<std::string_view> options_of(std::string_view program) {
 
 std::string_view program_with_option(std::string_view name) {
   for (const auto& [program, list] : kPrograms) {
-    const auto names = words_of(list);
-    if (std::find(names.begin(), names.end(), name) != names.end()) return program;
+    if (has_word(list, name)) return program;
   }
   return "";
 }

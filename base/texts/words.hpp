@@ -21,13 +21,26 @@ inline std::vector<std::string_view> words_of(std::string_view list) {
   return words;
 }
 
+/// One of the words of `list`.
+constexpr bool has_word(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const auto end = list.find('|');
+    if (list.substr(0, end) == word) return true;
+    list = end == std::string_view::npos ? std::string_view() : list.substr(end + 1);
+  }
+  return false;
+}
+
 template <class Enum>
 struct Word {
   Enum value;
   std::string_view word;
+  std::string_view also = {};  ///< other words for it, `a|b`: understood, but not offered
 };
 template <class Enum>
 Word(Enum, std::string_view) -> Word<Enum>;  // clang 14 does not deduce aggregates
+template <class Enum>
+Word(Enum, std::string_view, std::string_view) -> Word<Enum>;
 
 /// The table of an enumeration. It comes from a function in the enumeration's namespace:
 /// `constexpr auto words_for(Colour) { return std::array{Word{Colour::red, "red"}, ...}; }`.
@@ -45,7 +58,7 @@ constexpr std::string_view word_of(Enum value) {
 template <class Enum>
 constexpr std::optional<Enum> value_of(std::string_view word) {
   for (const auto& entry : kWords<Enum>) {
-    if (entry.word == word) return entry.value;
+    if (entry.word == word || has_word(entry.also, word)) return entry.value;
   }
   return std::nullopt;
 }

@@ -76,10 +76,4 @@ constexpr auto words_for(WorkerStore) {
   return std::array{Word{agent, "agent"}, Word{rank0, "rank0"}};
 }
 
-constexpr auto words_for(LogLevel) {
-  using enum LogLevel;
-  return std::array{Word{trace, "trace"}, Word{debug, "debug"}, Word{info, "info"},
-                    Word{warn, "warn"},   Word{error, "error"}, Word{off, "off"}};
-}
-
 }  // namespace ddprun::launcher

@@ -311,11 +311,12 @@ inline constexpr std::array kRunRows = {
         .name = "log-level",
         .type = ValueType::choice,
         .choices = choices<LogLevel>,
+        .also = "warn|critical|fatal",
         .group = OptionGroup::ourselves,
         .help = "Which messages of its own ddprun prints to stderr",
         .more = "Where the option is absent, torchrun's variable LOGLEVEL counts (DEBUG, INFO, "
                 "WARNING, ...).",
-        .default_text = "warn",
+        .default_text = "warning",
     },
     OptionRow{
         .name = "event-log-handler",

@@ -38,6 +38,7 @@ struct OptionRow {
   std::string_view environment = {};  ///< variable that gives the default; empty: none
   ValueType type = ValueType::flag;
   std::string_view choices = {};  ///< `a|b|c`
+  std::string_view also = {};     ///< for ValueType::choice: further words, accepted but not shown
   std::string_view refused = {};  ///< words, `a|b`, that other launchers take, and
   std::string_view why_refused = {};
   OptionGroup group = OptionGroup::ourselves;

@@ -14,19 +14,6 @@ constexpr double kSecondsMax = 1e9;
 constexpr double kSecondsLeast = 0.001;
 constexpr std::string_view kSecondsExpected = "seconds, 0 or at least 1ms, as in 30, 0.5 or 500ms";
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
-
-bool is_choice(const OptionRow& row, std::string_view text) {
-  const auto choices = choices_of(row);
-  return std::find(choices.begin(), choices.end(), text) != choices.end();
-}
-
 std::string choice_list(const OptionRow& row) {
   const auto choices = choices_of(row);
   return enumerate({choices.begin(), choices.end()});
@@ -50,6 +37,14 @@ std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(kBlanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
 }
 
 std::string enumerate(const std::vector<std::string>& words) {
@@ -138,17 +133,16 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
       return clean;
     }
     case ValueType::count_or_word: {
-      if (is_choice(row, clean)) return clean;
+      if (has_word(row.choices, clean)) return clean;
       const auto number = parse_integer(text);
       if (number && *number >= 1) return clean;
-      const auto refused = words_of(row.refused);
-      if (std::find(refused.begin(), refused.end(), lower(clean)) != refused.end())
+      if (has_word(row.refused, lower(clean)))
         return usage_error(spelling + ": " + std::string(row.why_refused));
       const std::string expected = "a whole number, 1 or more, or " + choice_list(row);
       return number ? wrong(spelling, expected) : wrong_word(row, clean, spelling, expected);
     }
     case ValueType::indexes_or_word:
-      if (is_choice(row, clean) || parse_indexes(text)) return clean;
+      if (has_word(row.choices, clean) || parse_indexes(text)) return clean;
       return wrong_word(row, clean, spelling,
                         "numbers from 0, each once, as in " + std::string(row.placeholder) +
                             ", or " + choice_list(row));
@@ -156,14 +150,16 @@ Outcome<std::string> checked_value(const OptionRow& row, std::string_view text,
       return std::string(text);
     case ValueType::choice:
     case ValueType::optional_choice:
-      if (is_choice(row, clean)) return clean;
-      if (is_choice(row, lower(clean))) return lower(clean);  // --log-level=INFO
+      if (has_word(row.choices, clean)) return clean;
+      if (const std::string word = lower(clean);  // --log-level=INFO
+          has_word(row.choices, word) || has_word(row.also, word))
+        return word;
       return wrong_word(row, clean, spelling, choice_list(row));
     case ValueType::seconds:
       if (!parse_seconds(text)) return wrong(spelling, std::string(kSecondsExpected));
       return clean;
     case ValueType::seconds_or_word:
-      if (is_choice(row, clean) || parse_seconds(text)) return clean;
+      if (has_word(row.choices, clean) || parse_seconds(text)) return clean;
       return wrong_word(row, clean, spelling,
                         std::string(kSecondsExpected) + ", or " + choice_list(row));
   }

@@ -16,6 +16,9 @@ namespace ddprun::launcher {
 /// Without blanks and tabs around it.
 std::string_view trimmed(std::string_view text);
 
+/// With small letters.
+std::string lower(std::string_view text);
+
 /// A decimal integer, with blanks around it and a leading plus allowed as in Python's int().
 std::optional<long long> parse_integer(std::string_view text);
 

@@ -1,7 +1,6 @@
 #include "launcher/options/options.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "launcher/options/option_rows.hpp"
@@ -93,30 +92,14 @@ GpuSelection gpu_selection(const ParsedCommandLine& parsed) {
 LogLevel log_level(const ParsedCommandLine& parsed, const Environment& environment) {
   if (parsed.given("log-level")) return choice<LogLevel>(parsed, "log-level");
   const auto variable = lookup(environment, "LOGLEVEL");
-  if (!variable) return LogLevel::warn;
+  if (!variable) return LogLevel::warning;
   if (const auto number = parse_integer(*variable)) {
-    if (*number <= 0) return LogLevel::warn;
+    if (*number <= 0) return LogLevel::warning;
     if (*number <= 10) return LogLevel::debug;
     if (*number <= 20) return LogLevel::info;
-    return *number <= 30 ? LogLevel::warn : LogLevel::error;
+    return *number <= 30 ? LogLevel::warning : LogLevel::error;
   }
-  constexpr std::array<std::pair<std::string_view, LogLevel>, 8> kNames = {{
-      {"TRACE", LogLevel::trace},
-      {"DEBUG", LogLevel::debug},
-      {"INFO", LogLevel::info},
-      {"WARN", LogLevel::warn},
-      {"WARNING", LogLevel::warn},
-      {"ERROR", LogLevel::error},
-      {"CRITICAL", LogLevel::error},
-      {"FATAL", LogLevel::error},
-  }};
-  std::string name = *variable;
-  for (char& c : name) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
-  const auto found = std::find_if(kNames.begin(), kNames.end(),
-                                  [&](const auto& candidate) { return candidate.first == name; });
-  return found == kNames.end() ? LogLevel::warn : found->second;
+  return value_of<LogLevel>(lower(*variable)).value_or(LogLevel::warning);
 }
 
 Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/job_settings.hpp"
+#include "base/texts/log_level.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/options/log_options.hpp"
 #include "launcher/options/parser.hpp"
@@ -52,7 +53,7 @@ enum class GpuVisibility { all, own };
 enum class OutputMode { prefix, raw, pty, pipe };
 using agent::OnSilence;
 using agent::StdinMode;
-enum class LogLevel { trace, debug, info, warn, error, off };
+using ddprun::LogLevel;
 using machine::NumaBinding;
 /// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
 enum class LocalRankArgument { automatic, dash, underscore, none };
@@ -108,7 +109,7 @@ struct LaunchOptions {
   StdinMode standard_input = StdinMode::rank0;
   LogOptions logs;
   machine::StopSettings stop;
-  LogLevel log_level = LogLevel::warn;
+  LogLevel log_level = LogLevel::warning;
 
   /// Lines to print once on our stderr before anything starts: options without effect, empty
   /// variables.

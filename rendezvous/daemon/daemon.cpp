@@ -37,7 +37,7 @@ class DaemonLog {
   DaemonLog(LogLevel level, LineQueue& queue) : lines(queue), level_(level) {}
   /// From any thread.
   void say(LogLevel level, const std::string& line) {
-    if (level > level_) return;
+    if (level < level_) return;
     lines.push(fmt::format("{} rdzvd {}: {}", describe(std::chrono::system_clock::now()),
                            word_of(level), line));
   }

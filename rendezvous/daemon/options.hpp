@@ -1,24 +1,18 @@
 // The command line of rdzvd.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "base/texts/words.hpp"
+#include "base/texts/log_level.hpp"
 #include "rendezvous/daemon/address.hpp"
 #include "rendezvous/store/store_settings.hpp"
 
 namespace ddprun::rdzv {
 
-enum class LogLevel { error, warning, info };
-
-constexpr auto words_for(LogLevel) {
-  using enum LogLevel;
-  return std::array{Word{error, "error"}, Word{warning, "warning"}, Word{info, "info"}};
-}
+using ddprun::LogLevel;
 
 inline constexpr int kExitListen = 1;
 inline constexpr int kExitUsage = 2;

@@ -11,7 +11,7 @@ namespace {
 enum class Colour { red, green, unnamed };
 
 constexpr auto words_for(Colour) {
-  return std::array{Word{Colour::green, "grass"}, Word{Colour::red, "blood"}};
+  return std::array{Word{Colour::green, "grass"}, Word{Colour::red, "blood", "rose|ruby"}};
 }
 
 }  // namespace
@@ -26,6 +26,9 @@ TEST_CASE("an enumeration has its words in the order of its table, whatever its 
   static_assert(choices<Colour> == "grass|blood");
   CHECK(value_of<Colour>("grass") == Colour::green);
   CHECK(value_of<Colour>("blood") == Colour::red);
+  CHECK(value_of<Colour>("ruby") == Colour::red);
+  CHECK_FALSE(value_of<Colour>("rose|ruby").has_value());
+  CHECK_FALSE(value_of<Colour>("").has_value());
   CHECK_FALSE(value_of<Colour>("sky").has_value());
   CHECK(word_of(Colour::red) == "blood");
   CHECK(word_of(Colour::unnamed).empty());

@@ -88,7 +88,7 @@ TEST_CASE("without options one worker is started and nothing is restarted") {
   CHECK(options.stop.grace_period == std::chrono::seconds(30));
   CHECK(options.watch.progress_timeout == std::chrono::seconds(0));
   CHECK(options.watch.log_timeout == std::chrono::seconds(0));
-  CHECK(options.log_level == LogLevel::warn);
+  CHECK(options.log_level == LogLevel::warning);
   CHECK(options.notes.empty());
 }
 
@@ -133,6 +133,8 @@ TEST_CASE("every choice of an option has its own typed value") {
   CHECK(accepted_options({"--log-level=info", "p"}).log_level == LogLevel::info);
   CHECK(accepted_options({"--log-level=error", "p"}).log_level == LogLevel::error);
   CHECK(accepted_options({"--log-level=off", "p"}).log_level == LogLevel::off);
+  CHECK(accepted_options({"--log-level=WARN", "p"}).log_level == LogLevel::warning);
+  CHECK(accepted_options({"--log-level=critical", "p"}).log_level == LogLevel::error);
   CHECK(accepted_options({"--nproc-per-node=auto", "p"}).processes.kind ==
         ProcessCount::Kind::automatic);
   CHECK(accepted_options({"--nproc-per-node=cpu", "p"}).processes.kind == ProcessCount::Kind::cpu);
@@ -297,12 +299,13 @@ TEST_CASE("PET variables are defaults for their options") {
 
 TEST_CASE("LOGLEVEL counts where --log-level is absent, by name or number, and never fails") {
   CHECK(accepted_options({"p"}, {{"LOGLEVEL", "DEBUG"}}).log_level == LogLevel::debug);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "FATAL"}}).log_level == LogLevel::error);
   CHECK(accepted_options({"p"}, {{"LOGLEVEL", "info"}}).log_level == LogLevel::info);
   CHECK(accepted_options({"p"}, {{"LOGLEVEL", "20"}}).log_level == LogLevel::info);
   CHECK(accepted_options({"p"}, {{"LOGLEVEL", "10"}}).log_level == LogLevel::debug);
   CHECK(accepted_options({"p"}, {{"LOGLEVEL", "50"}}).log_level == LogLevel::error);
-  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "chatty"}}).log_level == LogLevel::warn);
-  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "0"}}).log_level == LogLevel::warn);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "chatty"}}).log_level == LogLevel::warning);
+  CHECK(accepted_options({"p"}, {{"LOGLEVEL", "0"}}).log_level == LogLevel::warning);
   CHECK(accepted_options({"--log-level=off", "p"}, {{"LOGLEVEL", "DEBUG"}}).log_level ==
         LogLevel::off);
 }

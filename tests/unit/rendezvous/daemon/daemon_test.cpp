@@ -144,6 +144,8 @@ TEST_CASE("options of rdzvd reach the settings of the store") {
   CHECK(options.log_level == LogLevel::info);
   CHECK(options.stats_interval == 10s);
   CHECK_FALSE(parsed({"--allow-uid=any"}).store.check_uid);
+  CHECK(parsed({"--log-level=warn"}).log_level == LogLevel::warning);
+  CHECK(parsed({"--log-level=off"}).log_level == LogLevel::off);
 }
 
 TEST_CASE("wrong use of rdzvd is named in one line") {
@@ -154,7 +156,8 @@ TEST_CASE("wrong use of rdzvd is named in one line") {
   CHECK(contains(refused({"--max-clients=none"}), "must be a number from 1 to"));
   CHECK(contains(refused({"--max-key-bytes=0"}), "must be a number from 1 to"));
   CHECK(contains(refused({"--handshake-timeout=-1"}), "must be a number from 0 to"));
-  CHECK(contains(refused({"--log-level=loud"}), "must be one of error, warning, info"));
+  CHECK(contains(refused({"--log-level=loud"}),
+                 "must be one of trace, debug, info, warning, error, off"));
   CHECK(contains(refused({"--allow-uid=no such user"}), "there is no user no such user"));
   CHECK(contains(refused({"--max-value-bytes=300000000"}), "--max-request-bytes=268435456"));
   CHECK(contains(refused({"--listen"}), "--listen needs a value: --listen=HOST:PORT (see rdzvd"));
