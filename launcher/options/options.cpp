@@ -236,15 +236,15 @@ Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
   return {};
 }
 
+LaunchError missing_program(const std::string& taken) {
+  return usage_error("PROGRAM is missing" + (taken.empty() ? "" : " (" + taken + ")") +
+                     "\n"
+                     "Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]\n"
+                     "Try:   ddprun --nproc-per-node=2 train\n"
+                     "All options: ddprun --help");
+}
+
 Outcome<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {
-  if (!parsed.program) {
-    const std::string& taken = parsed.last_taken;
-    return usage_error("PROGRAM is missing" + (taken.empty() ? "" : " (" + taken + ")") +
-                       "\n"
-                       "Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]\n"
-                       "Try:   ddprun --nproc-per-node=2 train\n"
-                       "All options: ddprun --help");
-  }
   if (parsed.program->empty()) {
     return usage_error("PROGRAM is an empty text: was a shell variable not set?");
   }
@@ -270,6 +270,9 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   options.completion_shell = parsed.text("completion");
   options.notes = parsed.notes;
   if (parsed.ended_by) return options;
+  // First of all: another error may be about PROGRAM, taken for an option's value.
+  const bool needs_program = options.request != Request::explain_policy;
+  if (needs_program && !parsed.program) return missing_program(parsed.last_taken);
 
   const auto nodes = check_nodes(parsed);
   if (!nodes) return nodes.error();
@@ -308,7 +311,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();
   options.log_level = log_level(parsed, environment);
 
-  if (options.request == Request::explain_policy && !parsed.program) return options;
+  if (!parsed.program) return options;
   if (const auto program = take_program(parsed, options); !program) return program.error();
   return options;
 }

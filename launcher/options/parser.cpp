@@ -27,6 +27,17 @@ bool can_be_a_value(const std::string& token) {
   return digits == std::string::npos && token.find_first_of("0123456789") != std::string::npos;
 }
 
+/// A word that is no number and looks like a path, a script or our own trainer.
+bool may_be_program(const std::string& word) {
+  if (word.empty() || parse_integer(word.substr(0, 1))) return false;
+  return word == "train" || word.find_first_of("./") != std::string::npos;
+}
+
+/// The option with what stands for its value in the help: `--max-restarts=N`, `-r 0..3`.
+std::string with_hint(const OptionRow& row, const std::string& spelling) {
+  return spelling + (spelling.size() > 2 ? "=" : " ") + value_hint(option_text(row)).substr(1);
+}
+
 }  // namespace
 
 ParsedCommandLine::ParsedCommandLine(std::span<const OptionRow> table) : values_(table.size()) {}
@@ -224,7 +235,8 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
   } else {
     if (!value && row.type == ValueType::optional_choice)
       value = std::string(choices_of(row).front());
-    if (!value) {
+    const bool next_word = !value;
+    if (next_word) {
       if (next_ >= arguments_.size() || !can_be_a_value(arguments_[next_])) {
         return missing_value(row, spelling);
       }
@@ -236,9 +248,13 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
     auto text = checked_value(row, *value, slot.spelling);
     if (!text) {
       // `--out=runs` is also the beginning of --output.
-      const auto misplaced = option_of_train(dashed(spelling).substr(2), *value);
-      if (misplaced.empty()) return text.error();
-      return usage_error(text.error().message + " (" + misplaced + ")");
+      if (const auto misplaced = option_of_train(dashed(spelling).substr(2), *value);
+          !misplaced.empty())
+        return usage_error(text.error().message + " (" + misplaced + ")");
+      if (next_word && may_be_program(*value))
+        return usage_error(text.error().message + "; if " + *value + " is PROGRAM, type " +
+                           with_hint(row, spelling) + " " + *value);
+      return text.error();
     }
     slot.text = std::move(*text);
   }
@@ -251,9 +267,7 @@ CommandLineParser::Step CommandLineParser::take(std::size_t index, const std::st
 
 CommandLineParser::Step CommandLineParser::missing_value(const OptionRow& row,
                                                          const std::string& spelling) const {
-  const std::string hint = value_hint(option_text(row)).substr(1);
-  std::string message =
-      spelling + " needs a value: " + spelling + (spelling.size() > 2 ? "=" : " ") + hint;
+  std::string message = spelling + " needs a value: " + with_hint(row, spelling);
   if (next_ < arguments_.size() && arguments_[next_] != "--") {
     message += " (a value that begins with a dash is written after =, as in --" +
                std::string(row.name) + "=" + arguments_[next_] + ")";

@@ -4,6 +4,7 @@
 
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
 namespace {
@@ -193,6 +194,26 @@ TEST_CASE("a missing PROGRAM is refused with a short usage") {
   CHECK_THAT(refused_options({"--nproc-per-node", "2"}), StartsWith("PROGRAM is missing\n"));
   CHECK_THAT(refused_options({"--"}), StartsWith("PROGRAM is missing"));
   CHECK_THAT(refused_options({""}), Contains("shell variable"));
+}
+
+TEST_CASE("an option that took PROGRAM as its value is an error that tells how to type both") {
+  CHECK(refused_options({"--max-restarts", "plain.py", "--lr=3"}) ==
+        "--max-restarts=plain.py: expected a whole number, 0 or more; if plain.py is PROGRAM, type "
+        "--max-restarts=N plain.py");
+  CHECK_THAT(refused_options({"--output", "train"}),
+             EndsWith("; if train is PROGRAM, type --output=prefix|raw|pty|pipe train"));
+  CHECK_THAT(refused_options({"--log-timeout", "bin/app", "-x"}),
+             EndsWith("; if bin/app is PROGRAM, type --log-timeout=SECONDS bin/app"));
+  CHECK_THAT(refused_options({"-t", "plain.py"}),
+             StartsWith("PROGRAM is missing (-t took plain.py)"));
+  CHECK_THAT(refused_options({"--nnodes", "plain.py"}),
+             StartsWith("PROGRAM is missing (--nnodes took plain.py)"));
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--max-restarts=plain.py", "p"},
+        {"--max-restarts", "x", "p"},
+        {"--max-restarts", "1.5", "p"},
+        {"--log-timeout", "3/4"}})
+    CHECK_THAT(refused_options(words), !Contains("PROGRAM"));
 }
 
 TEST_CASE("several nodes are refused in this version, and nonsense as nonsense") {
