@@ -183,6 +183,10 @@ int main(int argc, char** argv) {
   if (options->request == launcher::Request::dry_run_json) {
     return print(launcher::dry_run_json(*plan, rank_zero_environment(*plan)));
   }
+  if (options->log_level <= launcher::LogLevel::warning) {
+    for (const std::string& warning : plan->warnings)
+      std::fprintf(stderr, "ddprun: warning: %s\n", warning.c_str());
+  }
   for (const std::string& note : plan->notes) std::fprintf(stderr, "ddprun: %s\n", note.c_str());
   return run(std::move(*plan), {argv, argv + argc}, warden::title_room(argc, argv), user);
 }

@@ -1,5 +1,6 @@
 #include "agent/control/own_log.hpp"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -16,14 +17,15 @@ class Sink final : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t text;
-    formatter_->format(message, text);
-    std::string line(text.data(), text.size());
-    while (!line.empty() && line.back() == '\n') line.pop_back();
-    say_(line);
+    (message.level < spdlog::level::warn ? with_time_ : plain_).format(message, text);
+    say_(std::string(text.data(), text.size()));
   }
   void flush_() override {}
 
   std::function<void(const std::string&)> say_;
+  // Of each only one message at a time: base_sink holds its mutex.
+  spdlog::pattern_formatter plain_{"%l: %v", spdlog::pattern_time_type::local, ""};
+  spdlog::pattern_formatter with_time_{"%H:%M:%S.%e %l: %v", spdlog::pattern_time_type::local, ""};
 };
 
 }  // namespace
@@ -31,7 +33,6 @@ class Sink final : public spdlog::sinks::base_sink<std::mutex> {
 void log_through(std::function<void(const std::string& line)> say,
                  spdlog::level::level_enum level) {
   auto logger = std::make_shared<spdlog::logger>("ddprun", std::make_shared<Sink>(std::move(say)));
-  logger->set_pattern("%H:%M:%S.%e %l: %v");
   logger->set_level(level);
   spdlog::set_default_logger(std::move(logger));
 }

@@ -33,9 +33,7 @@ pid_t ancestor_among(const std::vector<pid_t>& candidates, pid_t pid,
 void Agent::watch_timers() {
   const std::string path = timer_file(config_);
   if (path.empty()) return;
-  timers_.emplace(context_, path,
-                  TimerFile::Handlers{[this](const std::string& line) { notice(line); },
-                                      [this](const ExpiredTimer& timer) { on_timer(timer); }});
+  timers_.emplace(context_, path, [this](const ExpiredTimer& timer) { on_timer(timer); });
 }
 
 /// Any process that may write into the pipe can name another: only those of the job are signalled.
@@ -51,8 +49,7 @@ void Agent::on_timer(const ExpiredTimer& timer) {
   const pid_t pid = ancestor_among(live, timer.pid, all);
   if (pid < 0) {
     if (kill(timer.pid, 0) != 0 && errno == ESRCH) return;  // it has ended
-    notice(fmt::format("timer '{}' is ignored: pid {} is no process of this job", timer.scope,
-                       timer.pid));
+    spdlog::warn("timer '{}' is ignored: pid {} is no process of this job", timer.scope, timer.pid);
     return;
   }
   const auto worker = std::find_if(workers.begin(), workers.end(),

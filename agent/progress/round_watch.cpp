@@ -31,7 +31,7 @@ void RoundWatch::begin(const proto::Round& round, const WorkerGroup& group,
   const bool output = config_.watch.log_timeout > nanoseconds(0);
   if (config_.watch.progress_timeout > nanoseconds(0) && !pages &&
       !std::exchange(said_no_folder_, true))
-    handlers_.notice("--progress-timeout has no effect: no folder for the pages could be made");
+    spdlog::warn("--progress-timeout has no effect: no folder for the pages could be made");
   if (!pages && !output) return;
   stop();
   round_ = &round;
@@ -83,10 +83,10 @@ void RoundWatch::count_output(std::vector<OutputSource>& sources) {
   const auto unseen = std::find(printed_.begin(), printed_.end(), nullptr);
   if (unseen == printed_.end() || said_unseen_) return;
   said_unseen_ = true;
-  handlers_.notice(
-      fmt::format("--log-timeout cannot see rank {}: what it prints does not pass through ddprun "
-                  "(use --output=prefix or --tee=3)",
-                  rank(static_cast<int>(unseen - printed_.begin()))));
+  spdlog::warn(
+      "--log-timeout cannot see rank {}: what it prints does not pass through ddprun (use "
+      "--output=prefix or --tee=3)",
+      rank(static_cast<int>(unseen - printed_.begin())));
 }
 
 void RoundWatch::wait() {
@@ -188,7 +188,7 @@ void RoundWatch::look_at_pages(nanoseconds elapsed) {
   if (any_page || said_page_problem_) said_without_pages_ = true;  // they know how
   if (without_pages_ >= config_.watch.progress_timeout &&
       !std::exchange(said_without_pages_, true)) {
-    handlers_.notice(
+    spdlog::warn(
         "--progress-timeout watches no worker yet: none has written a progress page, the file that "
         "DDPRUN_PROGRESS_FILE names (see ddprun --man)");
   }

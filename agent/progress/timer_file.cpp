@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
@@ -24,15 +25,15 @@ FileTimers::Time wall_clock() { return std::chrono::system_clock::now(); }
 
 }  // namespace
 
-TimerFile::TimerFile(asio::io_context& context, std::string path, Handlers handlers)
-    : path_(std::move(path)), handlers_(std::move(handlers)), pipe_(context), timer_(context) {
+TimerFile::TimerFile(asio::io_context& context, std::string path, Expired expired)
+    : path_(std::move(path)), expired_(std::move(expired)), pipe_(context), timer_(context) {
   const std::string problem = make();
   if (problem.empty()) {
     wait();
     return;
   }
-  handlers_.notice(fmt::format("{}={}: {}; timers of workers are not watched",
-                               proto::env::kTimerFile, path_, problem));
+  spdlog::warn("{}={}: {}; timers of workers are not watched", proto::env::kTimerFile, path_,
+               problem);
 }
 
 /// Empty, or what is wrong.
@@ -77,8 +78,7 @@ void TimerFile::read() {
   const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
   if (!timers_.feed(bytes, wall_clock()) && !reported_garbage_) {
     reported_garbage_ = true;
-    handlers_.notice(
-        fmt::format("{}: skipped a line that is not a timer of torch", proto::env::kTimerFile));
+    spdlog::warn("{}: skipped a line that is not a timer of torch", proto::env::kTimerFile);
   }
 }
 
@@ -90,7 +90,7 @@ void TimerFile::arm() {
   timer_.async_wait([this](ErrorCode ec) {
     if (ec) return;
     read();  // the scope may have ended in time
-    for (const ExpiredTimer& timer : timers_.expired(wall_clock())) handlers_.expired(timer);
+    for (const ExpiredTimer& timer : timers_.expired(wall_clock())) expired_(timer);
     arm();
   });
 }

@@ -16,14 +16,11 @@ namespace ddprun::agent {
 
 class TimerFile {
  public:
-  struct Handlers {
-    std::function<void(const std::string&)> notice;  ///< a line for the user
-    std::function<void(const ExpiredTimer&)> expired;
-  };
+  using Expired = std::function<void(const ExpiredTimer&)>;
 
   /// Makes the pipe, in place of one that an earlier job has left; never in place of one that is
-  /// read. Where that can't be done there is a line for the user, and nothing is watched.
-  TimerFile(boost::asio::io_context& context, std::string path, Handlers handlers);
+  /// read. Where that can't be done there is a warning, and nothing is watched.
+  TimerFile(boost::asio::io_context& context, std::string path, Expired expired);
 
   /// The timers of a round are over: its workers are stopped.
   void clear();
@@ -43,7 +40,7 @@ class TimerFile {
   void arm();
 
   const std::string path_;
-  Handlers handlers_;
+  Expired expired_;
   boost::asio::posix::stream_descriptor pipe_;
   boost::asio::steady_timer timer_;
   FileTimers timers_;

@@ -314,8 +314,8 @@ inline constexpr std::array kRunRows = {
         .also = "warn|critical|fatal",
         .group = OptionGroup::ourselves,
         .help = "Which messages of its own ddprun prints to stderr",
-        .more = "Where the option is absent, torchrun's variable LOGLEVEL counts (DEBUG, INFO, "
-                "WARNING, ...).",
+        .more = "Its warnings begin with \"ddprun: warning: \". Where the option is absent, "
+                "torchrun's variable LOGLEVEL counts (DEBUG, INFO, WARNING, ...).",
         .default_text = "warning",
     },
     OptionRow{

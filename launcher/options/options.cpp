@@ -144,7 +144,7 @@ Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& 
   }
   auto signals =
       parse_signals(parsed.text("signals-to-handle"), parsed.spelling("signals-to-handle"));
-  options.notes.insert(options.notes.end(), signals.notes.begin(), signals.notes.end());
+  options.warnings.insert(options.warnings.end(), signals.warnings.begin(), signals.warnings.end());
   if (signals.signals.empty() && !signals.unknown.empty()) {
     return usage_error(parsed.spelling("signals-to-handle") + ": unknown signal " +
                        signals.unknown + "; the usual ones are SIGTERM,SIGINT,SIGHUP,SIGQUIT");
@@ -156,7 +156,7 @@ Outcome<void> take_stopping(const ParsedCommandLine& parsed, const Environment& 
   }
   options.stop.signals = std::move(signals.signals);
   auto forward = parse_signals(parsed.text("forward-signals"), parsed.spelling("forward-signals"));
-  options.notes.insert(options.notes.end(), forward.notes.begin(), forward.notes.end());
+  options.warnings.insert(options.warnings.end(), forward.warnings.begin(), forward.warnings.end());
   for (const int signal : forward.signals) {
     if (std::find(options.stop.signals.begin(), options.stop.signals.end(), signal) !=
         options.stop.signals.end()) {
@@ -227,7 +227,7 @@ Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
   }
   auto conf = parse_rdzv_conf(parsed.text("rdzv-conf"));
   if (!conf) return conf.error();
-  options.notes.insert(options.notes.end(), conf->notes.begin(), conf->notes.end());
+  options.warnings.insert(options.warnings.end(), conf->warnings.begin(), conf->warnings.end());
   options.rdzv_conf = std::move(*conf);
 
   options.worker_store = choice<WorkerStore>(parsed, "worker-store");
@@ -268,7 +268,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   LaunchOptions options;
   options.request = request_of(parsed);
   options.completion_shell = parsed.text("completion");
-  options.notes = parsed.notes;
+  options.warnings = parsed.warnings;
   if (parsed.ended_by) return options;
   // First of all: another error may be about PROGRAM, taken for an option's value.
   const bool needs_program = options.request != Request::explain_policy;
@@ -276,7 +276,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
 
   const auto nodes = check_nodes(parsed);
   if (!nodes) return nodes.error();
-  if (!nodes->empty()) options.notes.push_back(*nodes);
+  if (!nodes->empty()) options.warnings.push_back(*nodes);
   const auto processes = process_count(parsed);
   if (!processes) return processes.error();
   options.processes = *processes;

@@ -113,7 +113,7 @@ struct LaunchOptions {
 
   /// Lines to print once on our stderr before anything starts: options without effect, empty
   /// variables.
-  std::vector<std::string> notes;
+  std::vector<std::string> warnings;
 };
 
 /// Checks what no single row can check and gives the values their types.

@@ -95,7 +95,7 @@ class CommandLineParser {
   std::string option_of_train(std::string_view name, std::string_view value) const;
   void take_program();
   Step read_environment(const Environment& environment);
-  void fill_defaults_and_notes();
+  void fill_defaults_and_warnings();
 
   std::span<const OptionRow> table_;
   const std::vector<std::string>& arguments_;
@@ -108,7 +108,7 @@ Outcome<ParsedCommandLine> CommandLineParser::run(const Environment& environment
   if (!parsed_.ended_by) {
     if (const auto read = read_environment(environment); !read) return read.error();
   }
-  fill_defaults_and_notes();
+  fill_defaults_and_warnings();
   return std::move(parsed_);
 }
 
@@ -307,7 +307,7 @@ CommandLineParser::Step CommandLineParser::read_environment(const Environment& e
     if (!variable) continue;
     const std::string name(row.environment);
     if (variable->empty()) {
-      parsed_.notes.push_back(name + " is empty and counts as not set");
+      parsed_.warnings.push_back(name + " is empty and counts as not set");
       continue;
     }
     slot.spelling = name + "=" + *variable;
@@ -319,7 +319,7 @@ CommandLineParser::Step CommandLineParser::read_environment(const Environment& e
   return true;
 }
 
-void CommandLineParser::fill_defaults_and_notes() {
+void CommandLineParser::fill_defaults_and_warnings() {
   for (std::size_t i = 0; i < table_.size(); ++i) {
     const OptionRow& row = table_[i];
     OptionValue& slot = parsed_.values_[i];
@@ -328,7 +328,8 @@ void CommandLineParser::fill_defaults_and_notes() {
       slot.text = std::string(row.default_value);
       slot.source = OptionValue::Source::row_default;
     } else if (!row.no_effect.empty()) {
-      parsed_.notes.push_back(slot.spelling + " has no effect here: " + std::string(row.no_effect));
+      parsed_.warnings.push_back(slot.spelling +
+                                 " has no effect here: " + std::string(row.no_effect));
     }
   }
 }

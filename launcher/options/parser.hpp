@@ -48,7 +48,7 @@ class ParsedCommandLine {
   std::optional<RowRef> ended_by;
   std::optional<std::string> program;
   std::vector<std::string> arguments;  ///< all that follows PROGRAM
-  std::vector<std::string> notes;      ///< to print once on stderr
+  std::vector<std::string> warnings;   ///< to print once on stderr
   /// `--log-dir took train.py`: where an option's value was the last word, so that it may have been
   /// meant as PROGRAM; else empty.
   std::string last_taken;

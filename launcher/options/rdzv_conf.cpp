@@ -67,7 +67,7 @@ std::string_view wanted(KeyType type, std::string_view value) {
   return "";
 }
 
-std::string unknown_key_note(const std::string& key) {
+std::string unknown_key_warning(const std::string& key) {
   std::vector<std::string> names;
   for (const KnownKey& known : kKnownKeys) names.emplace_back(known.name);
   std::string dashless = key;
@@ -118,7 +118,7 @@ Outcome<RdzvConf> parse_rdzv_conf(std::string_view text) {
     const auto known = std::find_if(kKnownKeys.begin(), kKnownKeys.end(),
                                     [&](const KnownKey& row) { return row.name == parsed->key; });
     if (known == kKnownKeys.end()) {
-      if (!repeated) conf.notes.push_back(unknown_key_note(parsed->key));
+      if (!repeated) conf.warnings.push_back(unknown_key_warning(parsed->key));
     } else if (const auto want = wanted(known->type, parsed->value); !want.empty()) {
       return usage_error("--rdzv-conf: " + parsed->key + " is " + std::string(want) + ", not '" +
                          parsed->value + "'");

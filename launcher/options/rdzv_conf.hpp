@@ -19,15 +19,15 @@ struct RdzvConf {
     std::string value;
     friend bool operator==(const Setting&, const Setting&) = default;
   };
-  std::vector<Setting> settings;   ///< in the order given, each key once
-  std::vector<std::string> notes;  ///< to print once: unknown keys, with the nearest known one
+  std::vector<Setting> settings;      ///< in the order given, each key once
+  std::vector<std::string> warnings;  ///< to print once: unknown keys, with the nearest known one
 
   [[nodiscard]] std::optional<std::string> value(std::string_view key) const;
 };
 
 /// `k1=v1,k2=v2` as torchrun reads it: split at commas and at the first `=`, blanks trimmed, an
 /// empty text is empty settings. An empty key or value is an error; so is a known time-out that is
-/// no positive number. Unknown keys are kept and noted: public command lines carry such keys.
+/// no positive number. Unknown keys are kept, with a warning: public command lines carry such keys.
 Outcome<RdzvConf> parse_rdzv_conf(std::string_view text);
 
 struct RdzvEndpoint {

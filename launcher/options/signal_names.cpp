@@ -60,13 +60,14 @@ SignalList parse_signals(std::string_view text, const std::string& spelling) {
       if (std::find(list.signals.begin(), list.signals.end(), *signal) == list.signals.end())
         list.signals.push_back(*signal);
     } else if (signal_in(kNotHandled, name)) {
-      list.notes.push_back(spelling + ": SIG" + name + " cannot be used to stop a job; left out");
+      list.warnings.push_back(spelling + ": SIG" + name +
+                              " cannot be used to stop a job; left out");
     } else if (!name.empty()) {
       std::vector<std::string> names;
       for (const NamedSignal& row : kHandled) names.emplace_back(row.name);
       const auto meant = nearest(name, names);
-      list.notes.push_back(spelling + ": unknown signal " + std::string(text.substr(0, comma)) +
-                           (meant ? "; did you mean SIG" + *meant + "?" : "; left out"));
+      list.warnings.push_back(spelling + ": unknown signal " + std::string(text.substr(0, comma)) +
+                              (meant ? "; did you mean SIG" + *meant + "?" : "; left out"));
       if (list.unknown.empty()) list.unknown = std::string(text.substr(0, comma));
     }
     if (comma == std::string_view::npos) return list;

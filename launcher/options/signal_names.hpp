@@ -10,12 +10,12 @@ namespace ddprun::launcher {
 struct SignalList {
   std::vector<int> signals;  ///< each once, in the order given
   std::vector<std::string>
-      notes;            ///< to print once: names that mean nothing, signals that cannot be handled
+      warnings;         ///< to print once: names that mean nothing, signals that cannot be handled
   std::string unknown;  ///< the first name that means nothing; empty: there is none
 };
 
 /// `SIGTERM,INT,15`: names with or without SIG, in any case, or numbers, with commas between them.
-/// As under torchrun what cannot be handled is left out with a note.
+/// As under torchrun what cannot be handled is left out with a warning.
 SignalList parse_signals(std::string_view text, const std::string& spelling);
 
 }  // namespace ddprun::launcher

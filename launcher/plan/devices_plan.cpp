@@ -92,7 +92,7 @@ Outcome<DevicesPlan> plan_devices(const machine::GpuDiscovery& discovered,
     return plan;
   }
   VisibleGpus visible = visible_gpus(discovered, cuda_visible_devices);
-  if (!visible.note.empty()) plan.notes.push_back(std::move(visible.note));
+  if (!visible.note.empty()) plan.warnings.push_back(std::move(visible.note));
   plan.source = discovered.source;
   if (selection.kind == GpuSelection::Kind::all) {
     plan.chosen = std::move(visible.entries);

@@ -17,7 +17,7 @@ struct DevicesPlan {
       chosen;            ///< entries for CUDA_VISIBLE_DEVICES: `0`, `GPU-1b2c...`, `MIG-...`
   bool cpu_job = false;  ///< --gpus=none: workers shall see no GPU
   std::string source;    ///< how they were found, for people; empty: they were not looked for
-  std::vector<std::string> notes;
+  std::vector<std::string> warnings;
 };
 
 /// What CUDA would use.

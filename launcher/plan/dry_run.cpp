@@ -227,6 +227,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
     const std::string later = value_to_come(plan, name);
     text += fmt::format("  {}={}\n", name, later.empty() ? value : later);
   }
+  for (const auto& warning : plan.warnings) text += fmt::format("warning      {}\n", warning);
   for (const auto& note : plan.notes) text += fmt::format("note         {}\n", note);
   return text;
 }
@@ -284,6 +285,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["kill_timeout_seconds"] = seconds(agent.stop.kill_timeout);
   json["containment"] = std::string(to_string(agent.containment));
   json["environment"] = std::move(variables);
+  json["warnings"] = plan.warnings;
   json["notes"] = plan.notes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -133,7 +133,7 @@ spdlog::level::level_enum log_level(LogLevel level) {
 Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& environment,
                               const Probes& probes) {
   LaunchPlan plan;
-  plan.notes = options.notes;
+  plan.warnings = options.warnings;
   plan.agent.node_name = probes.host_name;
   plan.agent.role = options.role;
   plan.agent.log_level = log_level(options.log_level);
@@ -159,7 +159,8 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& e
   auto group = workers_and_devices(options, cuda_visible_devices, probes);
   if (!group) return group.error();
   plan.devices = std::move(group->devices);
-  plan.notes.insert(plan.notes.end(), plan.devices.notes.begin(), plan.devices.notes.end());
+  plan.warnings.insert(plan.warnings.end(), plan.devices.warnings.begin(),
+                       plan.devices.warnings.end());
   plan.agent.file = plan.program.file;
   for (int rank = 0; rank < group->workers; ++rank) {
     agent::WorkerSettings worker;

@@ -43,7 +43,9 @@ struct LaunchPlan {
   /// Likewise; and `title_room` is main's.
   warden::WardenSettings warden;
 
-  /// Lines to print once on stderr before anything starts, in this order.
+  /// Lines to print once on stderr before anything starts, in this order: what the user should
+  /// look at, then what is good to know.
+  std::vector<std::string> warnings;
   std::vector<std::string> notes;
 };
 

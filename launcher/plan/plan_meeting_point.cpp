@@ -20,7 +20,7 @@ bool is_numeric_address(const std::string& host) {
 /// meet.
 void make_standalone(const LaunchOptions& options, LaunchPlan& plan) {
   const auto ignore = [&plan](bool given, const char* name) {
-    if (given) plan.notes.push_back(std::string(name) + " is ignored because of --standalone");
+    if (given) plan.warnings.push_back(std::string(name) + " is ignored because of --standalone");
   };
   ignore(options.run_id.has_value(), "--rdzv-id");
   ignore(!options.master_addr.empty(), "--master-addr");
@@ -51,8 +51,8 @@ void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
     if (options.rdzv_endpoint->port) plan.agent.master_port = *options.rdzv_endpoint->port;
   }
   if (options.rdzv_backend.starts_with("etcd"))
-    plan.notes.push_back("--rdzv-backend=" + options.rdzv_backend +
-                         ": a job of one node needs no etcd; the option has no effect");
+    plan.warnings.push_back("--rdzv-backend=" + options.rdzv_backend +
+                            ": a job of one node needs no etcd; the option has no effect");
 }
 
 }  // namespace

@@ -61,9 +61,9 @@ bool shown_here(const LogOptions& logs, int local_rank) {
 void note_missing_ranks(const StreamMap& map, const char* option, LaunchPlan& plan) {
   const auto workers = static_cast<int>(plan.agent.workers.size());
   if (!map.by_rank.empty() && map.by_rank.rbegin()->first >= workers) {
-    plan.notes.push_back(std::string(option) + " names local rank " +
-                         std::to_string(map.by_rank.rbegin()->first) + ", but there are only " +
-                         std::to_string(workers) + " workers here, counted from 0");
+    plan.warnings.push_back(std::string(option) + " names local rank " +
+                            std::to_string(map.by_rank.rbegin()->first) + ", but there are only " +
+                            std::to_string(workers) + " workers here, counted from 0");
   }
 }
 
@@ -73,10 +73,10 @@ void note_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
   const auto note = [&](const std::string& spelling, const char* kind, int missing, bool any) {
     if (missing < 0) return;
     const std::string rank = std::string(kind) + "rank";
-    plan.notes.push_back(spelling + ": there is no " +
-                         (any ? rank + " " + std::to_string(missing) : "such " + rank) + ", " +
-                         rank + "s are 0 to " + std::to_string(workers - 1) +
-                         (any ? "" : "; nothing will be shown"));
+    plan.warnings.push_back(spelling + ": there is no " +
+                            (any ? rank + " " + std::to_string(missing) : "such " + rank) + ", " +
+                            rank + "s are 0 to " + std::to_string(workers - 1) +
+                            (any ? "" : "; nothing will be shown"));
   };
   int missing = -1;
   bool any = false;
@@ -112,7 +112,7 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
 
   note_filtered_ranks(logs, plan);
   if (files && !logs.folder.empty() && redirects.empty() && tee.empty())
-    plan.notes.emplace_back(
+    plan.warnings.emplace_back(
         "--log-dir without --tee or --redirects keeps no output of the workers");
 
   const auto mode = options.output.value_or(workers == 1 ? OutputMode::raw : OutputMode::prefix);
@@ -138,7 +138,7 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   agent.colour_stderr = coloured(logs.colour, probes.stderr_is_terminal);
   const bool filters = !logs.lines.stdout_filters.empty() || !logs.lines.stderr_filters.empty();
   if (filters && tee.empty()) {
-    plan.notes.emplace_back(
+    plan.warnings.emplace_back(
         "--duplicate-stdout-filters and --duplicate-stderr-filters see only teed streams: add "
         "--tee=3");
   }

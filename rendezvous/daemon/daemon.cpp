@@ -38,7 +38,7 @@ class DaemonLog {
   /// From any thread.
   void say(LogLevel level, const std::string& line) {
     if (level < level_) return;
-    lines.push(fmt::format("{} rdzvd {}: {}", describe(std::chrono::system_clock::now()),
+    lines.push(fmt::format("{} rdzvd: {}: {}", describe(std::chrono::system_clock::now()),
                            word_of(level), line));
   }
   LineQueue& lines;

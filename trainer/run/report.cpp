@@ -80,13 +80,13 @@ void Report::outcome(const Outcome& outcome) {
   print(text, false);
 }
 
-void Report::complain(const std::string& text) {
+void Report::complain(std::string_view kind, const std::string& text) {
   const std::lock_guard lock(mutex_);
   clear_progress();
   const std::string name =
       settings_.place.world_size > 1 ? fmt::format("rank {}: ", settings_.rank) : "";
   // One write for the whole line, so that lines of several ranks do not mix.
-  const std::string line = fmt::format("train: {}{}\n", name, text);
+  const std::string line = fmt::format("train: {}{}{}\n", kind, name, text);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

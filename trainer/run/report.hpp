@@ -41,11 +41,11 @@ class Report {
   [[nodiscard]] bool interval_due(std::chrono::steady_clock::time_point now) const;
 
   /// To stderr, from every rank, with the rank where there are several.
-  void warning(const std::string& text) { complain("warning: " + text); }
-  void error(const std::string& text) { complain(text); }
+  void warning(const std::string& text) { complain("warning: ", text); }
+  void error(const std::string& text) { complain("", text); }
 
  private:
-  void complain(const std::string& text);
+  void complain(std::string_view kind, const std::string& text);
   void print(const std::string& text, bool progress);
   void clear_progress();
   void write_metrics(const std::string& json);

@@ -81,8 +81,9 @@ TEST_CASE("garbage in the timer file is one warning, and other processes are lef
   CHECK(job.status == 0);
   const auto lines = test::sorted_lines(job.err);
   REQUIRE(lines.size() == 2);
-  CHECK(lines[0] == "ddprun: TORCHELASTIC_TIMER_FILE: skipped a line that is not a timer of torch");
-  CHECK(lines[1] == "ddprun: timer 'step' is ignored: pid 1 is no process of this job");
+  CHECK(lines[0] ==
+        "ddprun: warning: TORCHELASTIC_TIMER_FILE: skipped a line that is not a timer of torch");
+  CHECK(lines[1] == "ddprun: warning: timer 'step' is ignored: pid 1 is no process of this job");
 }
 
 TEST_CASE("a given timer file is a pipe while the job runs, and no other file is replaced") {

@@ -112,7 +112,7 @@ TEST_CASE("a report that cannot be written causes a warning before the start") {
   const auto result =
       test::Job().run({"--report=/proc/none/x"}, {"print-err", "started", "exit", "5"});
   CHECK(result.status == 5);
-  const std::string warning = "warning: cannot write report /proc/none/x: ";
+  const std::string warning = "ddprun: warning: cannot write report /proc/none/x: ";
   const auto started = result.err.find("started\n");
   CHECK(result.err.find(warning) < started);
   CHECK(result.err.find(warning, started) != std::string::npos);

@@ -24,6 +24,7 @@ using namespace ddprun;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 using Catch::Matchers::Matches;
+using Catch::Matchers::StartsWith;
 using test::Job;
 using test::sorted_lines;
 
@@ -312,6 +313,12 @@ TEST_CASE("a run id that is no UTF-8 does no harm to a job that is asked for its
   CHECK(frames[1].find("\"run_id\":\"caf\xef\xbf\xbd\"") != std::string::npos);
   running.child.signal(SIGTERM);
   CHECK(running.child.wait().status == 128 + SIGTERM);
+}
+
+TEST_CASE("an option without effect is a warning, which --log-level=error hides") {
+  const auto warned = Job().run({"--monitor-interval=1"}, {"exit", "0"});
+  CHECK_THAT(warned.err, StartsWith("ddprun: warning: --monitor-interval=1 has no effect here: "));
+  CHECK(Job().run({"--monitor-interval=1", "--log-level=error"}, {"exit", "0"}).err.empty());
 }
 
 TEST_CASE("a transition that only time brings about is logged like the others") {

@@ -135,7 +135,7 @@ TEST_CASE("rdzvd logs a client that breaks the protocol and serves on") {
   }
   CHECK(daemon.client().add("n", 1, soon()).value() == 1);
   CHECK(daemon.child.wait_for([](const std::string&, const std::string& err) {
-    return contains(err, "store: closed client 127.0.0.1:");
+    return contains(err, "rdzvd: warning: store: closed client 127.0.0.1:");
   }));
   const ChildResult result = daemon.stop();
   CHECK(result.status == 0);

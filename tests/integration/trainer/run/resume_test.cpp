@@ -123,10 +123,11 @@ TEST_CASE("a torn newest checkpoint is skipped with a warning, and refused by st
   CHECK(result.status == 2);
   CHECK_THAT(result.err, Contains("step-00000008/model.safetensors: cut short"));
 
-  WorkerGroup group({.arguments = arguments});
+  WorkerGroup group({.world_size = 2, .arguments = arguments});
   const ChildResult skipped = group.wait()[0];
   CHECK(skipped.status == 0);
-  CHECK_THAT(skipped.err, Contains("warning: skipped a checkpoint") && Contains("cut short"));
+  CHECK_THAT(skipped.err,
+             Contains("train: warning: rank 0: skipped a checkpoint") && Contains("cut short"));
   CHECK(field(last_line(skipped.out), "weights") == base);
 }
 

@@ -90,7 +90,7 @@ TEST_CASE("without options one worker is started and nothing is restarted") {
   CHECK(options.watch.progress_timeout == std::chrono::seconds(0));
   CHECK(options.watch.log_timeout == std::chrono::seconds(0));
   CHECK(options.log_level == LogLevel::warning);
-  CHECK(options.notes.empty());
+  CHECK(options.warnings.empty());
 }
 
 TEST_CASE("every option finds its typed field") {
@@ -231,12 +231,12 @@ TEST_CASE("several nodes are refused in this version, and nonsense as nonsense")
 
 TEST_CASE("a job that may have more nodes runs here alone and warns once") {
   for (const std::string range : {"1:2", "1:4"}) {
-    CHECK(accepted_options({"--nnodes=" + range, "p"}).notes ==
+    CHECK(accepted_options({"--nnodes=" + range, "p"}).warnings ==
           std::vector<std::string>{"--nnodes=" + range +
                                    ": this version runs on one machine: each machine with this "
                                    "command runs a job of its own"});
   }
-  CHECK(accepted_options({"--nnodes=1:1", "p"}).notes.empty());
+  CHECK(accepted_options({"--nnodes=1:1", "p"}).warnings.empty());
 }
 
 TEST_CASE("other accelerators than NVIDIA's are not counted") {
@@ -253,7 +253,7 @@ TEST_CASE("Paddle's options mean what they mean there, or have no effect") {
       accepted_options({"--master=10.0.0.1:6070", "--rank=0", "--nnodes=1", "--nproc_per_node=2",
                         "--job_id=bert", "--log_level=INFO", "--log_dir=log", "--devices=0,1",
                         "--max_restart=3", "--run_mode=collective", "--host=10.0.0.1", "train.py"});
-  CHECK(options.notes.empty());
+  CHECK(options.warnings.empty());
   CHECK(options.run_id == "bert");
   CHECK(options.restart.max_restarts == 3);
   CHECK(options.log_level == LogLevel::info);
@@ -262,7 +262,7 @@ TEST_CASE("Paddle's options mean what they mean there, or have no effect") {
   CHECK(options.rdzv_endpoint->host == "10.0.0.1");
   const auto no_effect =
       accepted_options({"--ips=10.0.0.1", "--elastic_timeout=30", "--xpus=0,1", "train.py"});
-  CHECK(no_effect.notes.size() == 3);
+  CHECK(no_effect.warnings.size() == 3);
   CHECK_THAT(refused_options({"--ips=10.0.0.1,10.0.0.2", "p"}),
              Contains("this version runs on one machine"));
   CHECK_THAT(refused_options({"--run_mode=ps", "p"}), Contains("expected collective"));
@@ -333,7 +333,7 @@ TEST_CASE("LOGLEVEL counts where --log-level is absent, by name or number, and n
 
 TEST_CASE("torchrun's options without effect here are noted") {
   const auto options = accepted_options({"--monitor-interval=0.1", "--start-method=fork", "p"});
-  REQUIRE(options.notes.size() == 2);
-  CHECK_THAT(options.notes[0], StartsWith("--monitor-interval=0.1 has no effect here"));
-  CHECK_THAT(options.notes[1], StartsWith("--start-method=fork has no effect here"));
+  REQUIRE(options.warnings.size() == 2);
+  CHECK_THAT(options.warnings[0], StartsWith("--monitor-interval=0.1 has no effect here"));
+  CHECK_THAT(options.warnings[1], StartsWith("--start-method=fork has no effect here"));
 }

@@ -123,7 +123,7 @@ TEST_CASE("words after PROGRAM change nothing but the arguments") {
     REQUIRE(after->arguments == expected);
     REQUIRE(after->program == before->program);
     REQUIRE(after->request == before->request);
-    REQUIRE(after->notes == before->notes);
+    REQUIRE(after->warnings == before->warnings);
     REQUIRE(after->restart.max_restarts == before->restart.max_restarts);
     REQUIRE(after->processes.number == before->processes.number);
     ++compared;

@@ -262,7 +262,7 @@ TEST_CASE("a bad variable is refused by its own name") {
 TEST_CASE("an empty variable counts as not set and that is noted") {
   const auto parsed = accepted({"p"}, {{"PET_NODE_RANK", ""}});
   CHECK_FALSE(parsed.given(at("node-rank")));
-  CHECK(parsed.notes == Words{"PET_NODE_RANK is empty and counts as not set"});
+  CHECK(parsed.warnings == Words{"PET_NODE_RANK is empty and counts as not set"});
 }
 
 TEST_CASE("a row's default applies if the option is not given") {
@@ -275,10 +275,10 @@ TEST_CASE("a row's default applies if the option is not given") {
 
 TEST_CASE("an option without effect is accepted and noted once, however it came") {
   const std::string note = "--method=b has no effect here: there is only one";
-  CHECK(accepted({"--method=a", "--method=b", "p"}).notes == Words{note});
-  CHECK(accepted({"p"}, {{"PET_METHOD", "c"}}).notes ==
+  CHECK(accepted({"--method=a", "--method=b", "p"}).warnings == Words{note});
+  CHECK(accepted({"p"}, {{"PET_METHOD", "c"}}).warnings ==
         Words{"PET_METHOD=c has no effect here: there is only one"});
-  CHECK(accepted({"p"}).notes.empty());
+  CHECK(accepted({"p"}).warnings.empty());
 }
 
 TEST_CASE("help ends the parsing at once, whatever follows and whatever the variables are") {

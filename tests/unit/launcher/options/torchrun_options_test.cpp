@@ -61,7 +61,7 @@ TEST_CASE("rendezvous settings are split at commas and the first equals sign and
   CHECK(conf->value("is_host") == "0");
   CHECK(conf->value("store_type") == "a=b");
   CHECK(conf->settings.size() == 3);
-  CHECK(conf->notes.empty());
+  CHECK(conf->warnings.empty());
   CHECK_FALSE(conf->value("read_timeout").has_value());
   CHECK(parse_rdzv_conf("")->settings.empty());
   CHECK(parse_rdzv_conf("  ")->settings.empty());
@@ -70,11 +70,11 @@ TEST_CASE("rendezvous settings are split at commas and the first equals sign and
 TEST_CASE("an unknown setting is one note with the nearest known one") {
   const auto conf = parse_rdzv_conf("jointimeout=5,join_timeot=6,colour=red,colour=blue");
   REQUIRE(conf.has_value());
-  REQUIRE(conf->notes.size() == 3);
-  CHECK_THAT(conf->notes[0],
+  REQUIRE(conf->warnings.size() == 3);
+  CHECK_THAT(conf->warnings[0],
              Contains("--rdzv-conf: unknown key jointimeout; did you mean join_timeout?"));
-  CHECK_THAT(conf->notes[1], Contains("did you mean join_timeout?"));
-  CHECK_THAT(conf->notes[2], Contains("colour; it is ignored"));
+  CHECK_THAT(conf->warnings[1], Contains("did you mean join_timeout?"));
+  CHECK_THAT(conf->warnings[2], Contains("colour; it is ignored"));
 }
 
 TEST_CASE("rendezvous settings without key or value or with a value of another kind are errors") {
@@ -154,16 +154,16 @@ TEST_CASE("filter texts are split at single commas") {
 TEST_CASE("signals are named with or without SIG in any case or numbered") {
   const auto list = parse_signals("SIGTERM,int, sigusr1 ,15,1", "x");
   CHECK(list.signals == std::vector<int>{SIGTERM, SIGINT, SIGUSR1, SIGHUP});
-  CHECK(list.notes.empty());
+  CHECK(list.warnings.empty());
 }
 
 TEST_CASE("signals that cannot be handled or do not exist cause a warning and are left out") {
   const auto list = parse_signals("SIGKILL,SIGTERMM,SIGHUP,,99", "--signals-to-handle=...");
   CHECK(list.signals == std::vector<int>{SIGHUP});
-  REQUIRE(list.notes.size() == 3);
-  CHECK_THAT(list.notes[0], Contains("SIGKILL cannot"));
-  CHECK_THAT(list.notes[1], Contains("did you mean SIGTERM?"));
-  CHECK_THAT(list.notes[2], Contains("unknown signal 99; left out"));
+  REQUIRE(list.warnings.size() == 3);
+  CHECK_THAT(list.warnings[0], Contains("SIGKILL cannot"));
+  CHECK_THAT(list.warnings[1], Contains("did you mean SIGTERM?"));
+  CHECK_THAT(list.warnings[2], Contains("unknown signal 99; left out"));
 }
 
 TEST_CASE("an empty list of signals is refused because then nothing could end the job") {
@@ -218,7 +218,7 @@ TEST_CASE("every option of torchrun is taken in both spellings with its typed fi
   CHECK(options.worker_store == WorkerStore::rank0);
   CHECK(options.store_users.uids == std::vector<unsigned>{1000, 1001});
   CHECK(options.omp_threads.number == 4);
-  CHECK(options.notes.empty());
+  CHECK(options.warnings.empty());
 }
 
 TEST_CASE("options that torchrun does not combine are refused with a remedy") {
@@ -232,8 +232,8 @@ TEST_CASE("options that torchrun does not combine are refused with a remedy") {
 
 TEST_CASE("Python plug-ins are accepted with one note on why they have no effect") {
   const auto options = torchrun_options({"--logs-specs=mine", "--event-log-handler=console", "p"});
-  REQUIRE(options.notes.size() == 2);
-  CHECK_THAT(options.notes[0], Contains("no effect here"));
+  REQUIRE(options.warnings.size() == 2);
+  CHECK_THAT(options.warnings[0], Contains("no effect here"));
 }
 
 TEST_CASE("a script that declares a local rank option is recognized by its declaration only") {

@@ -41,6 +41,7 @@ LaunchPlan small_plan() {
   plan.agent.run_id = "id-7";
   plan.agent.master_addr = "localhost";
   plan.agent.store_host = "127.0.0.1";
+  plan.warnings = {"a warning"};
   plan.notes = {"a note"};
   return plan;
 }
@@ -69,12 +70,13 @@ TEST_CASE("the dry run shows choice, command, workers, devices, environment and 
         "stderr       pipe, shown and to stderr.log\n", "stdin        none\n",
         "logs         /logs/id-7_(random)/attempt_(restarts)/(local rank)/\n",
         "run id       id-7\n", "store        localhost, a free port, served by ddprun\n",
-        "containment  tree\n", "  WORLD_SIZE=2\n", "note         a note\n"}) {
+        "containment  tree\n", "  WORLD_SIZE=2\n", "warning      a warning\n",
+        "note         a note\n"}) {
     CHECK_THAT(text, Contains(part));
   }
   auto plan = small_plan();
   plan.agent.master_port = 29500;
-  plan.devices = {.chosen = {}, .cpu_job = true, .source = {}, .notes = {}};
+  plan.devices = {.chosen = {}, .cpu_job = true, .source = {}, .warnings = {}};
   CHECK_THAT(dry_run_text(plan, {}), Contains("localhost, port 29500, served by ddprun\n") &&
                                          Contains("GPUs         none, because of"));
 }
@@ -157,6 +159,7 @@ TEST_CASE("the dry run as JSON has the same contents") {
   CHECK(json["environment"]["RANK"] == "0");
   CHECK(json["grace_period_seconds"] == 30.0);
   CHECK(json["containment"] == "tree");
+  CHECK(json["warnings"][0] == "a warning");
   CHECK(json["notes"][0] == "a note");
 }
 

@@ -71,7 +71,7 @@ TEST_CASE("several workers get one OMP thread each, with one note, unless the va
 TEST_CASE("a filter of ranks that the job does not have causes a warning") {
   const Machine machine = Machine().with("OMP_NUM_THREADS", "1");
   const auto notes = [&](const std::string& filter) {
-    return planned({"--nproc-per-node=2", filter}, machine).notes;
+    return planned({"--nproc-per-node=2", filter}, machine).warnings;
   };
   using Notes = std::vector<std::string>;
   CHECK(notes("--rank-filter=0-1").empty());
@@ -89,9 +89,9 @@ TEST_CASE("a log folder that gets no output of the workers causes a warning") {
   const Machine machine = Machine().with("OMP_NUM_THREADS", "1");
   const std::vector<std::string> expected{
       "--log-dir without --tee or --redirects keeps no output of the workers"};
-  CHECK(planned({"--log-dir=/logs"}, machine).notes == expected);
-  CHECK(planned({"--log-dir=/logs", "--tee=3"}, machine).notes.empty());
-  CHECK(planned({"--log-dir=/dev/null"}, machine).notes.empty());
+  CHECK(planned({"--log-dir=/logs"}, machine).warnings == expected);
+  CHECK(planned({"--log-dir=/logs", "--tee=3"}, machine).warnings.empty());
+  CHECK(planned({"--log-dir=/dev/null"}, machine).warnings.empty());
 }
 
 TEST_CASE("the bundled trainer does not use OpenMP so no note is printed") {
@@ -101,14 +101,14 @@ TEST_CASE("the bundled trainer does not use OpenMP so no note is printed") {
   const auto plan = planned({"--nproc-per-node=2", "train"}, machine);
   CHECK(plan.program.kind == ProgramChoice::Kind::bundled);
   CHECK(plan.agent.workers[0].omp_threads == 1);
-  CHECK(plan.notes.empty());
+  CHECK(plan.warnings.empty());
 }
 
 TEST_CASE("a number of OMP threads is given to every worker whatever the variable says") {
   const auto plan =
       planned({"--nproc-per-node=2", "--omp-threads=3"}, Machine().with("OMP_NUM_THREADS", "9"));
   CHECK(plan.agent.workers[1].omp_threads == 3);
-  CHECK(plan.notes.empty());
+  CHECK(plan.warnings.empty());
   CHECK(planned({"--omp-threads=3"}).agent.workers[0].omp_threads == 3);
 }
 
@@ -218,13 +218,13 @@ TEST_CASE("a log folder alone is for the error files") {
 
 TEST_CASE("a stream map with missing ranks causes a harmless warning") {
   const auto plan = planned({"--tee=7:3"});
-  REQUIRE(plan.notes.size() == 1);
-  CHECK_THAT(plan.notes[0], StartsWith("--tee names local rank 7"));
+  REQUIRE(plan.warnings.size() == 1);
+  CHECK_THAT(plan.warnings[0], StartsWith("--tee names local rank 7"));
 }
 
 TEST_CASE("filters without a teed stream cause a warning") {
-  CHECK_THAT(planned({"--duplicate-stdout-filters=loss"}).notes.at(0), Contains("--tee=3"));
-  CHECK(planned({"--duplicate-stdout-filters=loss", "--tee=1"}).notes.empty());
+  CHECK_THAT(planned({"--duplicate-stdout-filters=loss"}).warnings.at(0), Contains("--tee=3"));
+  CHECK(planned({"--duplicate-stdout-filters=loss", "--tee=1"}).warnings.empty());
 }
 
 TEST_CASE("a prefix template counts for teed and for plain lines") {

@@ -134,8 +134,8 @@ TEST_CASE("with the static backend an endpoint is where the workers meet, otherw
   const auto dynamic = planned({"--rdzv-backend=c10d", "--rdzv-endpoint=10.0.0.7:4000"});
   CHECK(dynamic.agent.master_addr == "127.0.0.1");
   CHECK(dynamic.agent.master_port == 0);
-  CHECK(dynamic.notes.empty());
-  CHECK(planned({"--rdzv-backend=etcd"}).notes.size() == 1);
+  CHECK(dynamic.warnings.empty());
+  CHECK(planned({"--rdzv-backend=etcd"}).warnings.size() == 1);
 }
 
 TEST_CASE("the address of this machine stands in for a missing master address") {
@@ -192,18 +192,18 @@ TEST_CASE("standalone ignores a given id, address and port, with a warning") {
   CHECK(plan.agent.run_id == "fresh-id");
   CHECK(plan.agent.master_addr == "127.0.0.1");
   CHECK(plan.agent.master_port == 0);
-  CHECK(plan.notes == Words{"--rdzv-id is ignored because of --standalone",
-                            "--master-addr is ignored because of --standalone",
-                            "--master-port is ignored because of --standalone"});
-  CHECK(planned({"--standalone"}).notes.empty());
+  CHECK(plan.warnings == Words{"--rdzv-id is ignored because of --standalone",
+                               "--master-addr is ignored because of --standalone",
+                               "--master-port is ignored because of --standalone"});
+  CHECK(planned({"--standalone"}).warnings.empty());
 }
 
 TEST_CASE("notes of options and devices come along in order") {
   const auto plan =
       planned({"--start-method=fork"}, Machine(2).with("CUDA_VISIBLE_DEVICES", "0,0"));
-  REQUIRE(plan.notes.size() == 2);
-  CHECK_THAT(plan.notes[0], StartsWith("--start-method=fork has no effect here"));
-  CHECK_THAT(plan.notes[1], Contains("twice"));
+  REQUIRE(plan.warnings.size() == 2);
+  CHECK_THAT(plan.warnings[0], StartsWith("--start-method=fork has no effect here"));
+  CHECK_THAT(plan.warnings[1], Contains("twice"));
 }
 
 TEST_CASE("the real machine gives random version 4 UUIDs, CPUs and its own folder") {
