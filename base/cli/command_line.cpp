@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/duration.hpp"
 #include "base/texts/misplaced_option.hpp"
 #include "base/texts/suggest.hpp"
 
@@ -58,6 +59,24 @@ CLI::Option* CommandLine::word(const char* name, std::string_view choices, const
   return app_.add_option_function<std::string>(name, std::move(take), help)
       ->type_name(std::string(choices))
       ->check(CLI::Validator(check, "", ""))
+      ->group(group_);
+}
+
+CLI::Option* CommandLine::duration(const char* name, std::chrono::nanoseconds& value,
+                                   std::chrono::nanoseconds low, const char* help) {
+  const auto check = [low](const std::string& text) {
+    const auto read = parse_duration(text);
+    return read && *read >= low
+               ? std::string()
+               : fmt::format("must be seconds{}, {}, not {}", low.count() > 0 ? " above 0" : "",
+                             kDurationExamples, text);
+  };
+  return app_
+      .add_option_function<std::string>(
+          name, [&value](const std::string& text) { value = *parse_duration(text); }, help)
+      ->type_name("SECONDS")
+      ->check(CLI::Validator(check, "", ""))
+      ->default_str(fmt::format("{}", std::chrono::duration<double>(value).count()))
       ->group(group_);
 }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -64,6 +65,10 @@ class CommandLine {
                [&value](const std::string& chosen) { value = *value_of<Enum>(chosen); })
         ->default_str(std::string(word_of(value)));
   }
+
+  /// A duration (base/duration.hpp) from `low` on.
+  CLI::Option* duration(const char* name, std::chrono::nanoseconds& value,
+                        std::chrono::nanoseconds low, const char* help);
 
   CLI::Option* flag(const char* name, bool& value, const char* help) {
     return app_.add_flag(name, value, help)->group(group_);

@@ -5,6 +5,7 @@
 
 #include "agent/streams/line_prefix.hpp"
 #include "base/substitute.hpp"
+#include "base/trimmed.hpp"
 #include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
 

@@ -1,17 +1,15 @@
 #include "launcher/options/option_value.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstdlib>
 
+#include "base/duration.hpp"
 #include "base/texts/suggest.hpp"
+#include "base/trimmed.hpp"
 
 namespace ddprun::launcher {
 namespace {
 
-constexpr double kSecondsMax = 1e9;
-constexpr double kSecondsLeast = 0.001;
 constexpr std::string_view kSecondsExpected = "seconds, 0 or at least 1ms, as in 30, 0.5 or 500ms";
 
 std::string choice_list(const OptionRow& row) {
@@ -31,13 +29,6 @@ LaunchError wrong_word(const OptionRow& row, std::string_view text, const std::s
 }
 
 }  // namespace
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\n\r\f\v";
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -66,30 +57,11 @@ std::optional<long long> parse_integer(std::string_view text) {
 }
 
 std::optional<std::chrono::milliseconds> parse_seconds(std::string_view text) {
-  text = trimmed(text);
-  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  const std::string number = lower(text);
-  if (number.starts_with("0x")) return std::nullopt;
-  // Not std::from_chars, nor llround below: they would have every start load libm. The locale is C.
-  char* end = nullptr;
-  errno = 0;
-  double value = std::strtod(number.c_str(), &end);
-  const bool too_small = errno == ERANGE;  // or too large
-  if (end == number.c_str()) return std::nullopt;
-  const std::string_view unit = trimmed(end);
-  if (unit == "ms") {
-    value /= 1000;
-  } else if (unit == "m") {
-    value *= 60;
-  } else if (unit == "h") {
-    value *= 3600;
-  } else if (!unit.empty() && unit != "s") {
-    return std::nullopt;
-  }
-  if (!(value >= 0) || value > kSecondsMax) return std::nullopt;  // nan, too
+  const auto duration = parse_duration(text);
   // Rounded to 0 it would switch off what it was meant to shorten.
-  if (value < kSecondsLeast && (value > 0 || too_small)) return std::nullopt;
-  return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(value));
+  if (!duration || (duration->count() > 0 && *duration < std::chrono::milliseconds(1)))
+    return std::nullopt;
+  return std::chrono::round<std::chrono::milliseconds>(*duration);
 }
 
 std::optional<std::vector<int>> parse_indexes(std::string_view text) {

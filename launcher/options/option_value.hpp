@@ -13,17 +13,13 @@
 
 namespace ddprun::launcher {
 
-/// Without blanks and tabs around it.
-std::string_view trimmed(std::string_view text);
-
 /// With small letters.
 std::string lower(std::string_view text);
 
 /// A decimal integer, with blanks around it and a leading plus allowed as in Python's int().
 std::optional<long long> parse_integer(std::string_view text);
 
-/// `30`, `0.5`, `500ms`, `2m`, `1h`: zero, or from a millisecond to a billion seconds; rounded
-/// to milliseconds.
+/// A duration (base/duration.hpp) that is zero or at least a millisecond, rounded to milliseconds.
 std::optional<std::chrono::milliseconds> parse_seconds(std::string_view text);
 
 /// `0,2`: integers from 0, none twice.

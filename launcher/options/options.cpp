@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/trimmed.hpp"
 #include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/options/signal_names.hpp"
@@ -221,8 +222,11 @@ Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
     return usage_error(parsed.spelling("rdzv-backend") + ": expected " + enumerate(backends));
   }
   if (const std::string endpoint = parsed.text("rdzv-endpoint"); !endpoint.empty()) {
-    auto taken = parse_endpoint(endpoint, parsed.spelling("rdzv-endpoint"));
-    if (!taken) return taken.error();
+    auto taken = parse_endpoint(trimmed(endpoint).empty() ? "localhost" : endpoint);
+    if (!taken) {
+      return usage_error(parsed.spelling("rdzv-endpoint") + ": " + taken.error() +
+                         "; expected HOST, HOST:PORT or [IPV6]:PORT");
+    }
     options.rdzv_endpoint = std::move(*taken);
   }
   auto conf = parse_rdzv_conf(parsed.text("rdzv-conf"));

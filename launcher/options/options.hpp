@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/job_settings.hpp"
+#include "base/endpoint.hpp"
 #include "base/texts/log_level.hpp"
 #include "launcher/options/launch_error.hpp"
 #include "launcher/options/log_options.hpp"
@@ -89,7 +90,7 @@ struct LaunchOptions {
   std::optional<std::string> run_id;         ///< empty: not given
   std::string local_addr;                    ///< empty: not given
   std::string rdzv_backend = "static";
-  std::optional<RdzvEndpoint> rdzv_endpoint;  ///< empty: not given
+  std::optional<Endpoint> rdzv_endpoint;  ///< empty: not given
   RdzvConf rdzv_conf;
   WorkerStore worker_store = WorkerStore::agent;
   Containment containment = Containment::automatic;

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "base/texts/suggest.hpp"
+#include "base/trimmed.hpp"
 #include "launcher/options/option_value.hpp"
 
 namespace ddprun::launcher {
@@ -89,11 +90,6 @@ Outcome<RdzvConf::Setting> setting(std::string_view text) {
   return RdzvConf::Setting{std::string(key), std::string(value)};
 }
 
-bool host_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':' ||
-         c == '-' || c == '%';  // `%`: the interface of a link-local address
-}
-
 }  // namespace
 
 std::optional<std::string> RdzvConf::value(std::string_view key) const {
@@ -131,45 +127,6 @@ Outcome<RdzvConf> parse_rdzv_conf(std::string_view text) {
     if (comma == std::string_view::npos) return conf;
     text.remove_prefix(comma + 1);
   }
-}
-
-Outcome<RdzvEndpoint> parse_endpoint(std::string_view text, const std::string& spelling) {
-  const auto refuse = [&](const std::string& why) {
-    return usage_error(spelling + ": " + why + "; expected HOST, HOST:PORT or [IPV6]:PORT");
-  };
-  RdzvEndpoint endpoint;
-  text = trimmed(text);
-  if (text.empty()) {
-    endpoint.host = "localhost";
-    return endpoint;
-  }
-  std::string_view host = text;
-  std::optional<std::string_view> port;
-  if (text.front() == '[') {
-    const auto close = text.find(']');
-    if (close == std::string_view::npos) return refuse("the bracket is not closed");
-    host = text.substr(1, close - 1);
-    const auto rest = text.substr(close + 1);
-    if (!rest.empty() && rest.front() != ':') return refuse("what stands behind ] is no :PORT");
-    if (!rest.empty()) port = rest.substr(1);
-  } else if (const auto colon = text.rfind(':');
-             colon != std::string_view::npos && text.find(':') == colon) {
-    host = text.substr(0, colon);
-    port = text.substr(colon + 1);
-  }
-  if (host.empty()) return refuse("the host is missing");
-  if (!std::all_of(host.begin(), host.end(), host_character))
-    return refuse("'" + std::string(host) + "' is no host name");
-  endpoint.host = std::string(host);
-  if (!port) return endpoint;
-  const bool digits = !port->empty() && port->size() <= 5 &&
-                      port->find_first_not_of("0123456789") == std::string_view::npos;
-  const auto number = digits ? parse_integer(*port) : std::nullopt;
-  if (!number || *number > 65535) {
-    return refuse("'" + std::string(*port) + "' is no port (0 to 65535)");
-  }
-  endpoint.port = static_cast<std::uint16_t>(*number);
-  return endpoint;
 }
 
 }  // namespace ddprun::launcher

@@ -1,8 +1,6 @@
-// The two small grammars of the rendezvous options: --rdzv-conf=KEY=VALUE,... and
-// --rdzv-endpoint=HOST[:PORT]. Pure.
+// The grammar of --rdzv-conf=KEY=VALUE,... Pure.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,14 +27,5 @@ struct RdzvConf {
 /// empty text is empty settings. An empty key or value is an error; so is a known time-out that is
 /// no positive number. Unknown keys are kept, with a warning: public command lines carry such keys.
 Outcome<RdzvConf> parse_rdzv_conf(std::string_view text);
-
-struct RdzvEndpoint {
-  std::string host;                   ///< without brackets
-  std::optional<std::uint16_t> port;  ///< empty: not given
-};
-
-/// `host`, `host:port`, `[v6]`, `[v6]:port`. An empty text is `localhost` without a port.
-/// `spelling` is how the user wrote it, for the message.
-Outcome<RdzvEndpoint> parse_endpoint(std::string_view text, const std::string& spelling);
 
 }  // namespace ddprun::launcher

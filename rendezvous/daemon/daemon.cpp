@@ -135,7 +135,7 @@ int run_daemon(const DaemonOptions& options) {
     log.lines.flush(STDERR_FILENO);
     return kExitListen;
   }
-  const Address bound{outcome.listener->addr, outcome.listener->port};
+  const Endpoint bound{outcome.listener->addr, outcome.listener->port};
   if (!is_loopback(bound.host)) {
     log.say(
         LogLevel::warning,

@@ -29,24 +29,24 @@ std::string numeric_host(const addrinfo& addr) {
 }
 
 /// The first address of the host that can be bound.
-Result<StoreListener> listen_once(const Address& address, Clock::time_point deadline,
+Result<StoreListener> listen_once(const Endpoint& endpoint, Clock::time_point deadline,
                                   bool& resolved) {
-  const Result<Addresses> found = resolve(address.host, address.port, deadline);
+  const Result<Addresses> found = resolve(endpoint.host, *endpoint.port, deadline);
   resolved = found.has_value();
   if (!found) return found.error();
   ErrorCode failure;
   for (const addrinfo* addr = found->get(); addr != nullptr; addr = addr->ai_next) {
-    Result<StoreListener> listener = listen_store(numeric_host(*addr), address.port);
+    Result<StoreListener> listener = listen_store(numeric_host(*addr), *endpoint.port);
     if (listener) return listener;
     failure = listener.error();
   }
   return failure;
 }
 
-std::string explained(const Address& address, const ErrorCode& error) {
-  const std::string begin = fmt::format("cannot listen on {}: ", to_string(address));
+std::string explained(const Endpoint& endpoint, const ErrorCode& error) {
+  const std::string begin = fmt::format("cannot listen on {}: ", to_string(endpoint));
   if (error.value() == EADDRINUSE) {
-    const auto owner = port_owner(address.port);
+    const auto owner = port_owner(*endpoint.port);
     return begin +
            (owner ? fmt::format("the port is in use by {}", *owner) : "the port is in use") +
            "; choose another one, or 0 for any that is free";
@@ -59,7 +59,7 @@ std::string explained(const Address& address, const ErrorCode& error) {
 
 }  // namespace
 
-ListenOutcome listen_at(const Address& address, Clock::time_point deadline,
+ListenOutcome listen_at(const Endpoint& endpoint, Clock::time_point deadline,
                         const std::function<void(const std::string&)>& say,
                         const std::function<bool(std::chrono::milliseconds)>& pause) {
   auto wait = std::chrono::milliseconds(kFirstPause);
@@ -67,12 +67,12 @@ ListenOutcome listen_at(const Address& address, Clock::time_point deadline,
   while (true) {
     bool resolved = false;
     const auto limit = std::min(deadline, Clock::now() + kLookupLimit);
-    auto listener = listen_once(address, limit, resolved);
+    auto listener = listen_once(endpoint, limit, resolved);
     if (listener) return {std::move(*listener), ""};
     const ErrorCode error = listener.error();
-    std::string reason = explained(address, error);
+    std::string reason = explained(endpoint, error);
     if (!resolved) {
-      reason = fmt::format("cannot look up {}: {}", address.host, error.message());
+      reason = fmt::format("cannot look up {}: {}", endpoint.host, error.message());
     } else if (error.value() != EADDRNOTAVAIL) {
       return {std::nullopt, reason};
     }

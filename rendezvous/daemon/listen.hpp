@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/daemon/address.hpp"
+#include "base/endpoint.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::rdzv {
@@ -21,7 +21,7 @@ struct ListenOutcome {
 /// machine's (an interface may still come up), tries again until `deadline`; gives each reason to
 /// `say`, once until it changes. Between tries `pause` waits; false from it ends the trying.
 /// Whatever else fails, such as a port in use, fails at once.
-ListenOutcome listen_at(const Address& address, std::chrono::steady_clock::time_point deadline,
+ListenOutcome listen_at(const Endpoint& endpoint, std::chrono::steady_clock::time_point deadline,
                         const std::function<void(const std::string&)>& say,
                         const std::function<bool(std::chrono::milliseconds)>& pause);
 

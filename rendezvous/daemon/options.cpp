@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <cmath>
 #include <stdexcept>
 #include <system_error>
 
@@ -17,8 +16,8 @@ namespace ddprun::rdzv {
 
 namespace {
 
-constexpr const char* kDefaultHost = "127.0.0.1";
-constexpr double kSecondsMax = 1e6;
+constexpr const char* kDefaultHost = "127.0.0.1:";
+constexpr std::chrono::nanoseconds kNoTime{0};
 constexpr std::uint64_t kCountMax = std::uint64_t{1} << 40;
 
 /// Wrong use that CLI11 knows nothing of.
@@ -30,9 +29,9 @@ struct UsageError : std::runtime_error {
 struct Texts {
   std::string listen = "127.0.0.1:29400";
   std::vector<std::string> allow_uid;
-  double listen_timeout = 30;
-  double handshake_timeout = 60;
-  double stats_interval = 0;
+  std::chrono::nanoseconds listen_timeout = std::chrono::seconds(30);
+  std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(60);
+  std::chrono::nanoseconds stats_interval{0};
   bool no_old_dialect = false;
 };
 
@@ -80,8 +79,9 @@ void add_service_options(CommandLine& line, Texts& texts) {
   line.text("--listen", texts.listen, "HOST:PORT",
             "Where to listen: HOST:PORT, [IPV6]:PORT, or PORT alone for loopback; port 0 is any "
             "free one. The bound address is the first line on stdout");
-  line.number("--listen-timeout", texts.listen_timeout, 0, kSecondsMax, "SECONDS",
-              "How long to try while HOST does not resolve or is not up yet");
+  line.duration("--listen-timeout", texts.listen_timeout, kNoTime,
+                "How long to try while HOST does not resolve or is not up yet. Units are ms, s, m "
+                "and h: 30, 0.5, 500ms, 2m");
   line.text("--allow-uid", texts.allow_uid, "USER,...|any",
             "Other users of this machine (numbers or names) that may use the store over loopback; "
             "any: all of them. Its own user and root always may")
@@ -103,16 +103,16 @@ void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
   add("--max-waited-keys", store.waited_keys_max, "Keys that one client waits for at a time");
   add("--max-unread-bytes", store.reply_backlog_bytes_max,
       "Unread reply bytes of one client; above this rdzvd stops serving it until it reads");
-  line.number("--handshake-timeout", texts.handshake_timeout, 0, kSecondsMax, "SECONDS",
-              "Close clients that have sent no request by then; 0: never");
+  line.duration("--handshake-timeout", texts.handshake_timeout, kNoTime,
+                "Close clients that have sent no request by then; 0: never");
 }
 
 void add_output_options(CommandLine& line, DaemonOptions& options, Texts& texts) {
   line.group("Output");
   line.choice("--log-level", options.log_level,
               "How much to log to stderr; warning includes closed clients and the reason");
-  line.number("--stats-interval", texts.stats_interval, 0, kSecondsMax, "SECONDS",
-              "Log the number of clients this often, if it has changed; 0: never");
+  line.duration("--stats-interval", texts.stats_interval, kNoTime,
+                "Log the number of clients this often, if it has changed; 0: never");
 }
 
 uid_t user_of(const std::string& text) {
@@ -125,19 +125,20 @@ uid_t user_of(const std::string& text) {
 }
 
 DaemonOptions converted(DaemonOptions options, const Texts& texts) {
-  const auto address = parse_address(texts.listen, kDefaultHost);
-  if (!address) {
-    throw UsageError(fmt::format(
-        "--listen={}: must be HOST:PORT, [IPV6]:PORT or PORT, such as 127.0.0.1:0", texts.listen));
+  const bool port_alone = texts.listen.find_first_not_of("0123456789") == std::string::npos;
+  const auto endpoint = parse_endpoint(port_alone ? kDefaultHost + texts.listen : texts.listen);
+  if (!endpoint || !endpoint->port) {
+    throw UsageError(
+        fmt::format("--listen={}: {}; must be HOST:PORT, [IPV6]:PORT or PORT, such as 127.0.0.1:0",
+                    texts.listen, endpoint ? "the port is missing" : endpoint.error()));
   }
-  options.listen = *address;
-  const auto milliseconds = [](double seconds) {
-    return std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
-  };
-  options.listen_timeout = milliseconds(texts.listen_timeout);
-  options.stats_interval = std::chrono::seconds(std::llround(std::ceil(texts.stats_interval)));
+  options.listen = *endpoint;
+  using std::chrono::ceil;
+  using std::chrono::milliseconds;
+  options.listen_timeout = ceil<milliseconds>(texts.listen_timeout);
+  options.stats_interval = ceil<std::chrono::seconds>(texts.stats_interval);
   StoreSettings& store = options.store;
-  store.handshake_timeout = milliseconds(texts.handshake_timeout);
+  store.handshake_timeout = ceil<milliseconds>(texts.handshake_timeout);
   store.accept_old_dialect = !texts.no_old_dialect;
   for (const std::string& user : texts.allow_uid) {
     if (user == "any") {

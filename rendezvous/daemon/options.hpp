@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/endpoint.hpp"
 #include "base/texts/log_level.hpp"
-#include "rendezvous/daemon/address.hpp"
 #include "rendezvous/store/store_settings.hpp"
 
 namespace ddprun::rdzv {
@@ -18,7 +18,7 @@ inline constexpr int kExitListen = 1;
 inline constexpr int kExitUsage = 2;
 
 struct DaemonOptions {
-  Address listen;
+  Endpoint listen;  ///< with its port
   std::chrono::milliseconds listen_timeout{30'000};
   LogLevel log_level = LogLevel::warning;
   std::chrono::seconds stats_interval{0};  ///< 0: none

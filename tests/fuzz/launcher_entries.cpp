@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/duration.hpp"
+#include "base/endpoint.hpp"
 #include "launcher/options/environment.hpp"
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
@@ -40,12 +42,14 @@ void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size) {
   } else {
     check_error(conf.error());
   }
-  const auto endpoint = parse_endpoint(text, "--rdzv-endpoint");
+  const auto endpoint = parse_endpoint(text);
   if (endpoint) {
     DDPRUN_ASSERT(!endpoint->host.empty(), "an endpoint has a host");
   } else {
-    check_error(endpoint.error());
+    DDPRUN_ASSERT(!endpoint.error().empty(), "an error has words");
   }
+  const auto duration = parse_duration(text);
+  DDPRUN_ASSERT(!duration || duration->count() >= 0, "no duration is negative");
 }
 
 void fuzz_command_line(const std::uint8_t* data, std::size_t size) {

@@ -3,49 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cmath>
 #include <optional>
-#include <utility>
 
+#include "base/duration.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
-namespace {
 
 using std::chrono::nanoseconds;
-
-constexpr double kDurationSecondsMax = 366.0 * 24 * 3600;
-
-std::optional<nanoseconds> duration_of(const std::string& text) {
-  static constexpr std::array<std::pair<const char*, double>, 4> kUnits{
-      {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}}};
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc()) return std::nullopt;
-  const std::string unit(stop, end);
-  for (const auto& [name, seconds] : kUnits) {
-    const double total = value * seconds;
-    if (unit == name && total > 0 && total <= kDurationSecondsMax) {
-      return nanoseconds(std::llround(total * 1e9));
-    }
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::chrono::nanoseconds parse_duration(const std::string& text, const std::string& option) {
-  const auto duration = duration_of(text);
-  if (!duration) {
-    throw DataError(
-        fmt::format("{} {}: must be a duration above zero with its unit, such as 200ms, 30s, 10m",
-                    option, text));
-  }
-  return *duration;
-}
 
 CheckpointEvery parse_checkpoint_every(const std::string& text) {
   using Kind = CheckpointEvery::Kind;
@@ -56,8 +22,10 @@ CheckpointEvery parse_checkpoint_every(const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), end, steps);
   if (error == std::errc() && stop == end && steps > 0)
     return {.kind = Kind::steps, .steps = steps};
-  if (const auto duration = duration_of(text))
-    return {.kind = Kind::duration, .duration = *duration};
+  // A number without a unit is a number of steps, and never seconds.
+  const auto duration =
+      text.find_first_of("smhSMH") == std::string::npos ? std::nullopt : parse_duration(text);
+  if (duration && duration->count() > 0) return {.kind = Kind::duration, .duration = *duration};
   throw DataError(
       fmt::format("--checkpoint-every {}: must be auto, off, a number of steps such as 500, or a "
                   "duration such as 5s",

@@ -21,12 +21,9 @@ struct CheckpointEvery {
   std::chrono::nanoseconds duration{0};
 };
 
-/// Reads "auto", "off", a number of steps ("500"), or a duration ("5s", "200ms", "10m", "1h").
-/// Throws DataError.
+/// Reads "auto", "off", a number of steps ("500"), or a duration with its unit
+/// (base/duration.hpp). Throws DataError.
 CheckpointEvery parse_checkpoint_every(const std::string& text);
-
-/// Reads a positive duration with its unit. Throws DataError naming `option`.
-std::chrono::nanoseconds parse_duration(const std::string& text, const std::string& option);
 
 class CheckpointCadence {
  public:

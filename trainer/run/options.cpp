@@ -55,8 +55,6 @@ std::string help_command() {
 /// What is read before it becomes Options.
 struct Texts {
   std::string checkpoint_every = "auto";
-  std::string comm_timeout = "60s";
-  std::string rendezvous_timeout = "30s";
 };
 
 void add_data_options(CommandLine& line, Options& options) {
@@ -108,7 +106,7 @@ void add_optimizer_options(CommandLine& line, Options& options) {
               "Seed of the initial weights and of the order of samples");
 }
 
-void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
+void add_machine_options(CommandLine& line, Options& options) {
   line.group("Machine");
   line.number("--threads-per-shard", options.threads_per_shard, 1, 1024, "N",
               "Threads that compute one shard; another number changes the last bits of the result");
@@ -117,10 +115,12 @@ void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
       ->default_str("as many as it has cores for");
   line.number("--bucket-mb", options.bucket_mb, 0.001, 1e6, "X",
               "Gradients are summed in buckets of this size, overlapped with backward");
-  line.text("--comm-timeout", texts.comm_timeout, "TIME",
-            "How long to wait for another worker that lives but does not answer");
-  line.text("--rendezvous-timeout", texts.rendezvous_timeout, "TIME",
-            "How long to wait at the start for the store and for the other workers");
+  constexpr std::chrono::nanoseconds kLeast{1};
+  line.duration("--comm-timeout", options.comm_timeout, kLeast,
+                "How long to wait for another worker that lives but does not answer. Units are ms, "
+                "s, m and h: 30, 0.5, 500ms, 2m");
+  line.duration("--rendezvous-timeout", options.rendezvous_timeout, kLeast,
+                "How long to wait at the start for the store and for the other workers");
 }
 
 void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
@@ -144,8 +144,6 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
 
 void convert(const Texts& texts, Options& options) {
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
-  options.comm_timeout = parse_duration(texts.comm_timeout, "--comm-timeout");
-  options.rendezvous_timeout = parse_duration(texts.rendezvous_timeout, "--rendezvous-timeout");
   parse_image_shape(options.image_shape);
   if (options.inject_overflow_at && options.precision != Precision::fp16) {
     throw DataError("--inject-overflow-at needs --precision fp16: others have no loss scale");
@@ -172,7 +170,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   add_data_options(line, options);
   add_batch_options(line, options);
   add_optimizer_options(line, options);
-  add_machine_options(line, options, texts);
+  add_machine_options(line, options);
   add_checkpoint_options(line, options, texts);
   if (auto end = line.parse(arguments))
     return EarlyExit{end->wrong ? kExitUsage : kExitSuccess, std::move(end->text)};

@@ -7,14 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "base/endpoint.hpp"
 #include "rendezvous/client/store_client.hpp"
-#include "rendezvous/daemon/address.hpp"
 #include "rendezvous/daemon/listen.hpp"
 #include "rendezvous/store/store_server.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/skip.hpp"
 
+using namespace ddprun;
 using namespace ddprun::rdzv;
 using namespace ddprun::test;
 using namespace std::chrono_literals;
@@ -36,10 +37,10 @@ struct Daemon {
   explicit Daemon(const Words& options) : child(command(options)) {
     REQUIRE(child.wait_for_output("\n"));
     first_line = child.out().substr(0, child.out().find('\n'));
-    const auto address = parse_address(first_line, "");
+    const auto address = parse_endpoint(first_line);
     REQUIRE(address.has_value());
     host = address->host;
-    port = address->port;
+    port = address->port.value();
   }
   StoreClient client() const {
     auto connected = StoreClient::connect(host, port, soon());
@@ -61,7 +62,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-ListenOutcome listen_now(const Address& address, Clock::duration limit, Words& said) {
+ListenOutcome listen_now(const Endpoint& address, Clock::duration limit, Words& said) {
   return listen_at(
       address, Clock::now() + limit, [&](const std::string& line) { said.push_back(line); },
       [](std::chrono::milliseconds) { return true; });

@@ -23,12 +23,6 @@ std::string conf_error(std::string_view text) {
   return conf.error().message;
 }
 
-std::string endpoint_error(std::string_view text) {
-  const auto endpoint = parse_endpoint(text, "--rdzv-endpoint=" + std::string(text));
-  if (endpoint) FAIL("was accepted: " << text);
-  return endpoint.error().message;
-}
-
 LaunchOptions torchrun_options(const std::vector<std::string>& arguments,
                                const Environment& environment = {}) {
   const auto options = parse_launch_options(arguments, environment);
@@ -89,35 +83,12 @@ TEST_CASE("rendezvous settings without key or value or with a value of another k
   CHECK_THAT(conf_error("keep_alive_max_attempt=x"), Contains("a number"));
 }
 
-TEST_CASE("an endpoint is a host with or without a port in any family") {
-  const auto check = [](std::string_view text, const std::string& host,
-                        std::optional<std::uint16_t> port) {
-    INFO(text);
-    const auto endpoint = parse_endpoint(text, "x");
-    REQUIRE(endpoint.has_value());
-    CHECK(endpoint->host == host);
-    CHECK(endpoint->port == port);
-  };
-  check("node1", "node1", std::nullopt);
-  check("node1:29500", "node1", 29500);
-  check("my_host.example-1.com:0", "my_host.example-1.com", 0);
-  check("[::1]", "::1", std::nullopt);
-  check("[fe80::1%eth0]:65535", "fe80::1%eth0", 65535);
-  check("::1", "::1", std::nullopt);
-  check(" node1:1 ", "node1", 1);
-  check("", "localhost", std::nullopt);
-}
-
-TEST_CASE("an invalid endpoint gives a reason") {
-  CHECK_THAT(endpoint_error("node1:"), Contains("no port"));
-  CHECK_THAT(endpoint_error("node1:65536"), Contains("no port"));
-  CHECK_THAT(endpoint_error("node1:123456"), Contains("no port"));
-  CHECK_THAT(endpoint_error("node1:-1"), Contains("no port"));
-  CHECK_THAT(endpoint_error(":29500"), Contains("host is missing"));
-  CHECK_THAT(endpoint_error("[::1"), Contains("not closed"));
-  CHECK_THAT(endpoint_error("[::1]29500"), Contains("no :PORT"));
-  CHECK_THAT(endpoint_error("http://x:1"), Contains("--rdzv-endpoint=http://x:1"));
-  CHECK_THAT(endpoint_error("a b"), Contains("no host name"));
+TEST_CASE("a wrong endpoint is refused as it was typed, with the right form") {
+  CHECK_THAT(torchrun_refusal({"--rdzv-endpoint=http://x:1", "p"}),
+             StartsWith("--rdzv-endpoint=http://x:1: ") &&
+                 Contains("no host name; expected HOST, HOST:PORT or [IPV6]:PORT"));
+  CHECK(torchrun_options({"--rdzv-endpoint= ", "p"}).rdzv_endpoint->host == "localhost");
+  CHECK_FALSE(torchrun_options({"--rdzv-endpoint=", "p"}).rdzv_endpoint.has_value());
 }
 
 TEST_CASE("a stream map is one digit for all or any local ranks with theirs") {

@@ -22,16 +22,10 @@ TEST_CASE("the value of --checkpoint-every says what it means") {
   CHECK(parse_checkpoint_every("250ms").duration == 250ms);
   CHECK(parse_checkpoint_every("1.5m").duration == 90s);
   CHECK(parse_checkpoint_every("2h").duration == 2h);
-  for (const char* wrong : {"", "0", "-5", "5x", "s", "0s", "1e300s", "nan", "5 s", "inf"}) {
+  for (const char* wrong : {"", "0", "-5", "5x", "s", "0s", "1e300s", "nan", "1.5", "+5", "inf"}) {
     INFO(wrong);
     CHECK_THROWS_AS(parse_checkpoint_every(wrong), DataError);
   }
-}
-
-TEST_CASE("a duration needs its unit") {
-  CHECK(parse_duration("30s", "--comm-timeout") == 30s);
-  CHECK_THROWS_WITH(parse_duration("30", "--comm-timeout"),
-                    Catch::Matchers::Contains("--comm-timeout 30: must be a duration"));
 }
 
 TEST_CASE("off is never due") {

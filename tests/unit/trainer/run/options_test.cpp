@@ -43,8 +43,9 @@ TEST_CASE("values come with a blank or with =, and names with dashes or undersco
 }
 
 TEST_CASE("words are converted to their values") {
-  const Options options = parse({"--optimizer=adamw", "--schedule=step", "--precision=bf16",
-                                 "--resume=strict", "--checkpoint-every=20", "--comm-timeout=3s"});
+  const Options options =
+      parse({"--optimizer=adamw", "--schedule=step", "--precision=bf16", "--resume=strict",
+             "--checkpoint-every=20", "--comm-timeout=3s", "--rendezvous-timeout=20"});
   CHECK(options.optimizer == OptimizerKind::adamw);
   CHECK(base_rate(options) == 0.001);
   CHECK(options.schedule == ScheduleKind::step);
@@ -52,6 +53,7 @@ TEST_CASE("words are converted to their values") {
   CHECK(options.resume == Resume::strict);
   CHECK(options.checkpoint_every.steps == 20);
   CHECK(options.comm_timeout == std::chrono::seconds(3));
+  CHECK(options.rendezvous_timeout == std::chrono::seconds(20));
 }
 
 TEST_CASE("the man page and all completions of train name every option of its help") {
@@ -145,7 +147,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--precision", "fp8"}, "--precision"},
       {{"--resume", "maybe"}, "--resume"},
       {{"--checkpoint-every", "soon"}, "--checkpoint-every"},
-      {{"--comm-timeout", "5"}, "--comm-timeout"},
+      {{"--comm-timeout", "0"}, "--comm-timeout: must be seconds above 0"},
       {{"--image-shape", "5x5"}, "--image-shape"},
       {{"--batch", "8", "--global-batch", "16"}, "--global-batch"},
       {{"--inject-overflow-at", "3"}, "--precision fp16"},

@@ -1,0 +1,55 @@
+#include "base/endpoint.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "base/trimmed.hpp"
+
+namespace ddprun {
+namespace {
+
+bool host_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == ':' || c == '-' || c == '%';  // `%`: the interface of an IPv6 address
+}
+
+}  // namespace
+
+boost::system::result<Endpoint, std::string> parse_endpoint(std::string_view text) {
+  text = trimmed(text);
+  std::string_view host = text;
+  std::optional<std::string_view> port;
+  if (text.starts_with('[')) {
+    const auto close = text.find(']');
+    if (close == std::string_view::npos) return "the bracket is not closed";
+    host = text.substr(1, close - 1);
+    const auto rest = text.substr(close + 1);
+    if (!rest.empty() && rest.front() != ':') return "the text behind ] is no :PORT";
+    if (!rest.empty()) port = rest.substr(1);
+  } else if (const auto colon = text.rfind(':');
+             colon != std::string_view::npos && text.find(':') == colon) {
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+  }
+  if (host.empty()) return "the host is missing";
+  if (!std::all_of(host.begin(), host.end(), host_character))
+    return "'" + std::string(host) + "' is no host name";
+  if (!port) return Endpoint{std::string(host), std::nullopt};
+  std::uint16_t number = 0;
+  const char* const end = port->data() + port->size();
+  const auto [stop, error] = std::from_chars(port->data(), end, number);
+  if (error != std::errc() || stop != end)
+    return "'" + std::string(*port) + "' is no port (0 to 65535)";
+  return Endpoint{std::string(host), number};
+}
+
+std::string to_string(const Endpoint& endpoint) {
+  const bool brackets = endpoint.host.find(':') != std::string::npos;
+  return (brackets ? "[" + endpoint.host + "]" : endpoint.host) +
+         (endpoint.port ? ":" + std::to_string(*endpoint.port) : "");
+}
+
+bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "::1"; }
+
+}  // namespace ddprun
