@@ -49,6 +49,7 @@ struct WorkerExited {
   bool lost_a_peer = false;  ///< its output tells of a lost peer
   bool timed_out = false;    ///< its output tells of a time-out
   std::optional<ResourceUse> used = std::nullopt;
+  std::optional<Clock::time_point> at = std::nullopt;  ///< when that was seen; none: now
 };
 /// Answers StopWorkers: how they were just before, by local rank.
 struct ConditionsSeen {

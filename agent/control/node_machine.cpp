@@ -180,8 +180,8 @@ void NodeMachine::leave_for_problem(Context& context) {
 
 void NodeMachine::note_exit(Context& context) {
   const auto& exited = std::get<WorkerExited>(context.event);
-  const GroupActions group =
-      round_->group.exited(exited.local_rank, exited.exit, context.now, exited.used);
+  const GroupActions group = round_->group.exited(exited.local_rank, exited.exit,
+                                                  exited.at.value_or(context.now), exited.used);
   if (group.failed) {
     const bool first = round_->kept_back.empty();
     if (!keep_back(exited)) {

@@ -18,7 +18,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kLastWordsLimit = 200ms;  // for what dead workers wrote to be read
+constexpr auto kLastWordsLimit = 200ms;  // for the streams of dead workers to end
+constexpr auto kBusyThreadLimit = 2s;    // for the log thread to read what is in them
 constexpr auto kSayStuckAfter = 1s;      // of leftovers that SIGKILL has not ended
 constexpr std::size_t kLeftoversNamed = 8;
 constexpr std::size_t kFirstRoundsKept = 10;
@@ -102,7 +103,10 @@ proto::Stopped Agent::gather_evidence() {
         return !worker.error.empty() || (worker.exit && !worker.exit->success());
       });
   if (!failed) return stopped;
-  if (output_) output_->drain(Clock::now() + kLastWordsLimit);
+  if (output_) {
+    output_->drain(Clock::now() + kLastWordsLimit);  // in vain where an escaped process has a pipe
+    output_->catch_up(Clock::now() + kBusyThreadLimit);
+  }
   result_.full_disk = disk_shortage(config_.log_folder);
   const auto before = memory_kills_;
   memory_kills_ = machine::memory_kill_count();

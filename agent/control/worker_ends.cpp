@@ -12,6 +12,11 @@
 #include "base/describe.hpp"
 
 namespace ddprun::agent {
+namespace {
+
+constexpr std::chrono::milliseconds kCatchUpLimit{200};  // for the log thread, under load
+
+}  // namespace
 
 const std::vector<WorkerRecord>& Agent::workers() const {
   static const std::vector<WorkerRecord> kNone;
@@ -69,6 +74,7 @@ void Agent::reap_strangers() {
 }
 
 void Agent::on_worker_exit(std::size_t local_rank) {
+  const auto now = Clock::now();
   const NodeRound& round = *machine_.round();
   const pid_t pid = round.group.workers()[local_rank].pid;
   // What it has left of its group holds its GPU. Python's resource tracker is left to clean up. Not
@@ -84,9 +90,14 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   suspects_.worker_ended(pid);
   spdlog::info("round={} local_rank={} pid={} {}", round.round.number, local_rank, pid,
                describe(reaped->exit));
-  WorkerExited exited{
-      .local_rank = static_cast<int>(local_rank), .exit = reaped->exit, .used = reaped->used};
+  WorkerExited exited{.local_rank = static_cast<int>(local_rank),
+                      .exit = reaped->exit,
+                      .used = reaped->used,
+                      .at = now};
   if (output_ && !reaped->exit.success() && !round.group.stopping()) {
+    // Before the others are stopped for it: an exception that is read after that counts as a
+    // consequence of the stop, so the worker that raised it first would be none that failed.
+    output_->catch_up(now + kCatchUpLimit);
     const std::string message = output_->signs(round.round.number, exited.local_rank).message();
     exited.lost_a_peer = !victim_phrase(message).empty();
     exited.timed_out = is_time_out(message);

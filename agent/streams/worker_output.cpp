@@ -134,6 +134,14 @@ void WorkerOutput::resume() {
   wake();
 }
 
+void WorkerOutput::catch_up(Steady::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) return;
+  const std::uint64_t wanted = ++catch_ups_wanted_;
+  wake();
+  changed_.wait_until(lock, deadline, [&] { return catch_ups_done_ >= wanted; });
+}
+
 void WorkerOutput::drain(Steady::time_point deadline) {
   std::unique_lock lock(mutex_);
   end_requested_ = true;

@@ -63,6 +63,10 @@ class WorkerOutput {
   void pause(std::chrono::steady_clock::time_point deadline);
   void resume();
 
+  /// Waits until one read of each stream has taken what workers have written by now, or the
+  /// deadline has passed. A thread that is short of processor time reads an exception late.
+  void catch_up(std::chrono::steady_clock::time_point deadline);
+
   /// The processes of all rounds so far have ended: waits until every stream of theirs has been
   /// read to its end, or the deadline has passed. From now on no console is waited for with them,
   /// whatever the policy; what has no place is dropped and counted.
@@ -152,13 +156,14 @@ class WorkerOutput {
   bool usable_;
   std::map<int, std::unique_ptr<OutputStream>> streams_;  // by descriptor; the thread's own
   int next_id_ = 0;
-  std::vector<int> ended_;       // streams that have come to their end
-  LogBuffer read_;               // what was read last
-  bool screen_paused_ = false;   // no bar is on the screen while the shell has it
-  bool full_ = false;            // a worker wrote so much that reading must not rest
-  std::vector<int> paused_;      // streams that are left alone, the longest first
-  bool unwatched_ = false;       // the system refused to watch one of these again
-  proto::RoundNumber over_ = 0;  // of the rounds below it no worker lives
+  std::vector<int> ended_;         // streams that have come to their end
+  LogBuffer read_;                 // what was read last
+  bool screen_paused_ = false;     // no bar is on the screen while the shell has it
+  bool full_ = false;              // a worker wrote so much that reading must not rest
+  std::vector<int> paused_;        // streams that are left alone, the longest first
+  bool unwatched_ = false;         // the system refused to watch one of these again
+  std::uint64_t catching_up_ = 0;  // the newest request that the thread knows
+  proto::RoundNumber over_ = 0;    // of the rounds below it no worker lives
 
   mutable std::mutex mutex_;  // for all below
   std::condition_variable changed_;
@@ -166,9 +171,11 @@ class WorkerOutput {
   std::vector<std::string> new_lines_;
   std::uint64_t resizes_wanted_ = 0;
   std::uint64_t resizes_done_ = 0;
-  bool paused_drawing_ = false;  // the shell has the terminal
-  bool screen_left_ = false;     // and no bar of ours is on it
-  std::size_t open_ = 0;         // streams that have not ended, the new ones included
+  std::uint64_t catch_ups_wanted_ = 0;
+  std::uint64_t catch_ups_done_ = 0;  // changed by the thread alone
+  bool paused_drawing_ = false;       // the shell has the terminal
+  bool screen_left_ = false;          // and no bar of ours is on it
+  std::size_t open_ = 0;              // streams that have not ended, the new ones included
   bool stop_ = false;
   bool unfinished_out_ = false;  // the last line on our stdout was not ended
   bool unfinished_err_ = false;

@@ -44,7 +44,7 @@ void WorkerOutput::run() {
       note_unfinished();
       if (stop_) return;
       over_ = told_over_;
-      if (end_requested_) continue;
+      if (end_requested_ || catch_ups_done_ < catching_up_) continue;
     }
     if (busy && !full_) rest();
   }
@@ -94,8 +94,9 @@ bool WorkerOutput::take_events() {
   std::array<epoll_event, 64> events{};
   const auto began = Steady::now();
   if (!paused_.empty()) resume_streams();
-  const int ready =
-      epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_limit(began));
+  const bool catches_up = catch_ups_done_ < catching_up_;
+  const int ready = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                               catches_up ? 0 : wait_limit(began));
   const auto now = Steady::now();
   const bool busy = ready > 0 && now - began < kRest;
   for (int i = 0; i < ready; ++i) {
@@ -117,6 +118,11 @@ bool WorkerOutput::take_events() {
     }
   }
   look_at_unfinished(now);
+  if (catches_up && ready < static_cast<int>(events.size())) {
+    const std::lock_guard lock(mutex_);
+    catch_ups_done_ = catching_up_;
+    changed_.notify_all();
+  }
   return busy;
 }
 
@@ -138,6 +144,7 @@ void WorkerOutput::take_new() {
   {
     const std::lock_guard lock(mutex_);
     sources.swap(new_sources_);
+    catching_up_ = catch_ups_wanted_;  // their streams are read in the next turn
     resized = resizes_done_ != resizes_wanted_;
     lines = new_lines_;
     // A report is about the newest round, or the one before it.

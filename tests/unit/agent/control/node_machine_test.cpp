@@ -196,6 +196,17 @@ TEST_CASE("a hang that is found after a failure, before the round is stopped for
   CHECK_FALSE(node.machine.round()->hang);
 }
 
+TEST_CASE("a failure has the time at which the exit was seen, not when the output had been read") {
+  ScriptedNode node(2);
+  node.round();
+  node.took();
+  const auto seen_at = node.now + 1s;
+  node.now += 3s;
+  node.on(agent::WorkerExited{.local_rank = 0, .exit = node.kCode3, .at = seen_at});
+  CHECK(node.took() == Did{"send failed 0 at 1 s"});
+  CHECK(node.machine.round()->group.workers()[0].ended_at == seen_at);
+}
+
 TEST_CASE("a worker that timed out waiting is kept back until its peers have been looked at") {
   ScriptedNode node(3);
   node.round();

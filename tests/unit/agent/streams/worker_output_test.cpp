@@ -96,6 +96,24 @@ TEST_CASE("without a thread that could read them streams are refused and nothing
   CHECK(std::chrono::steady_clock::now() - begin < 9s);
 }
 
+TEST_CASE("after catching up every exception written before is known, from any number of workers") {
+  constexpr int kWorkers = 100;  // more than the thread reads at once
+  Workplace work(LogPolicy::drop);
+  std::vector<ddprun::UniqueFd> streams;
+  for (int rank = 0; rank < kWorkers; ++rank) streams.push_back(work.stream(rank, true));
+  for (int again = 0; again < 20; ++again) {
+    const std::string message = "ValueError: attempt " + std::to_string(again);
+    for (const auto& stream : streams) write_all(stream.get(), message + "\n");
+    work.output.catch_up(within(10s));
+    const auto now = std::chrono::steady_clock::now();
+    for (int rank = 0; rank < kWorkers; ++rank) {
+      const LineSigns signs = work.output.signs(0, rank);
+      REQUIRE(signs.message() == message);
+      CHECK(signs.first_at().value() <= now);
+    }
+  }
+}
+
 TEST_CASE("streams of which the system cannot watch one are all refused") {
   Workplace work(LogPolicy::drop);
   StreamPair pair = make_pipe().value();
