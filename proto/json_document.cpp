@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
+
 namespace ddprun::proto {
 namespace {
 
@@ -27,9 +29,7 @@ std::string_view cut(std::string_view text, std::size_t bytes_max) {
   return text.substr(0, end);
 }
 
-std::string quoted(std::string_view text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string quoted(std::string_view text) { return json_text(Json(text)); }
 
 }  // namespace
 

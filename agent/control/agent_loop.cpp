@@ -16,6 +16,7 @@
 #include "agent/control/local_membership.hpp"
 #include "agent/control/own_log.hpp"
 #include "base/bounded_write.hpp"
+#include "base/json_text.hpp"
 #include "base/no_descriptor.hpp"
 
 namespace ddprun::agent {
@@ -151,12 +152,11 @@ std::string Agent::status() const {
                          {"running", worker.running()}});
     }
   }
-  return nlohmann::json{{"run_id", config_.run_id},
-                        {"state", to_string(machine_.state())},
-                        {"round", round != nullptr ? round->round.number : 0},
-                        {"restart_count", machine_.restart_count()},
-                        {"workers", workers}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(nlohmann::json{{"run_id", config_.run_id},
+                                  {"state", to_string(machine_.state())},
+                                  {"round", round != nullptr ? round->round.number : 0},
+                                  {"restart_count", machine_.restart_count()},
+                                  {"workers", workers}});
 }
 
 void run_agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,

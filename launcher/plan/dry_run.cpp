@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/describe.hpp"
+#include "base/json_text.hpp"
 #include "launcher/options/enum_words.hpp"
 #include "launcher/program/run_path.hpp"
 #include "proto/environment_names.hpp"
@@ -287,7 +288,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["environment"] = std::move(variables);
   json["warnings"] = plan.warnings;
   json["notes"] = plan.notes;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace ddprun::launcher

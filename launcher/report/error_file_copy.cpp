@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_write.hpp"
+#include "base/json_text.hpp"
 #include "base/unique_handle.hpp"
 #include "proto/environment_names.hpp"
 
@@ -21,10 +22,6 @@ constexpr std::chrono::seconds kWriteLimit{2};
 /// As Python's subprocess: a signal is a negative code.
 int python_exit_code(const ExitStatus& exit) { return exit.by_signal ? -exit.value : exit.value; }
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
-
 }  // namespace
 
 std::optional<std::string> error_file_copy(const agent::AgentResult& result,
@@ -34,10 +31,11 @@ std::optional<std::string> error_file_copy(const agent::AgentResult& result,
   if (!finished.verdict) {
     const auto seconds =
         std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
-    return text_of(
-        {{"message",
-          {{"message", "ddprun: " + finished.reason},
-           {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(seconds)}}}}}});
+    const Json json = {
+        {"message",
+         {{"message", "ddprun: " + finished.reason},
+          {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(seconds)}}}}}};
+    return json_text(json, -1, /*ascii=*/true);
   }
   const proto::WorkerFailure& culprit = finished.verdict->culprit.failure;
   const auto found = result.error_files.find(culprit.local_rank);
@@ -47,7 +45,7 @@ std::optional<std::string> error_file_copy(const agent::AgentResult& result,
   const int code = python_exit_code(culprit.exit);
   const auto message = json.find("message");
   if (code != 0 && message != json.end() && message->is_object()) (*message)["errorCode"] = code;
-  return text_of(json);
+  return json_text(json, -1, /*ascii=*/true);
 }
 
 std::string write_error_file_copy(const std::string& path, const std::string& json) {

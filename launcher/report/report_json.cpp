@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/describe.hpp"
+#include "base/json_text.hpp"
 #include "base/version.hpp"
 #include "launcher/report/report_hints.hpp"
 #include "rendezvous/membership/verdict.hpp"
@@ -167,7 +168,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["dropped_bytes"] = result.dropped_bytes;
   json["containment"] = std::string(machine::to_string(result.containment));
   json["leftovers"] = result.leftovers;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace ddprun::launcher

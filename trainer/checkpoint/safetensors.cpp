@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -98,7 +99,7 @@ std::string safetensors_header(std::span<const TensorSpec> tensors,
         {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
-  std::string json = table.dump();
+  std::string json = json_text(table);
   json.resize((json.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   std::string header;
   for (std::size_t i = 0; i < kLengthBytes; ++i) {

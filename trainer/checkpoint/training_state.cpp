@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -109,7 +110,7 @@ TrainingState state_from(const Json& json) {
 
 std::string to_string(const ConfigEntry::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  return to_json(value).dump();
+  return json_text(to_json(value));
 }
 
 void MetricSums::add(double loss_sum, std::int64_t batch_correct, std::int64_t batch_count) {
@@ -188,8 +189,8 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
       {"settings", config_json(state.config, false)},
       {"files", digests},
   };
-  json["checksum"] = checksum(json.dump());  // of all that stands before it
-  return json.dump(2) + "\n";
+  json["checksum"] = checksum(json_text(json));  // of all that stands before it
+  return json_text(json, 2) + "\n";
 }
 
 std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string& text,
@@ -201,7 +202,7 @@ std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string&
   }
   const Json stored = json.contains("checksum") ? json["checksum"] : Json();
   json.erase("checksum");
-  if (!stored.is_number_unsigned() || stored.get<std::uint64_t>() != checksum(json.dump())) {
+  if (!stored.is_number_unsigned() || stored.get<std::uint64_t>() != checksum(json_text(json))) {
     throw DataError(fmt::format("{}: damaged (its checksum does not match)", file));
   }
   try {
@@ -225,6 +226,8 @@ ConfigDifference compare(const RunConfig& there, const RunConfig& here) {
     if (!text.empty()) text += ", ";
     text += fmt::format("{} {} there, {} here", entry.name, old_value, new_value);
   };
+  // Two values are equal where the file would be: it has no bytes that are no UTF-8.
+  const auto written = [](const ConfigEntry& entry) { return json_text(to_json(entry.value)); };
   const auto find = [](const RunConfig& config, const std::string& name) {
     return std::find_if(config.begin(), config.end(),
                         [&](const ConfigEntry& entry) { return entry.name == name; });
@@ -233,7 +236,7 @@ ConfigDifference compare(const RunConfig& there, const RunConfig& here) {
     const auto other = find(there, entry.name);
     if (other == there.end()) {
       note(entry, "absent", to_string(entry.value));
-    } else if (to_string(other->value) != to_string(entry.value)) {
+    } else if (written(*other) != written(entry)) {
       note(entry, to_string(other->value), to_string(entry.value));
     }
   }

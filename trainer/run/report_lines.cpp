@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/json_text.hpp"
+
 namespace ddprun::trainer {
 namespace {
 
@@ -13,11 +15,6 @@ using Json = nlohmann::ordered_json;
 
 Json line(const char* type, const Place& place) {
   return {{"type", type}, {"world_size", place.world_size}, {"round", place.round}};
-}
-
-/// A path has any bytes; JSON has UTF-8.
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 /// "oneDNN 2.6.3 avx512_core" as "isa=avx512_core, oneDNN 2.6.3".
@@ -88,7 +85,7 @@ std::string progress_json(const Interval& interval, const Place& place) {
   json["skipped"] = interval.skipped;
   json["samples_per_second"] = interval.samples_per_second;
   json["exposed_share"] = interval.exposed_share;
-  return text_of(json);
+  return json_text(json);
 }
 
 std::string epoch_text(const EpochSummary& epoch, std::int64_t epochs, std::size_t columns) {
@@ -110,7 +107,7 @@ std::string epoch_json(const EpochSummary& epoch, const Place& place) {
   json["test_accuracy"] = epoch.test_accuracy;
   json["seconds"] = epoch.seconds;
   json["samples_per_second"] = epoch.samples_per_second;
-  return text_of(json);
+  return json_text(json);
 }
 
 std::string outcome_text(const Outcome& outcome, std::size_t columns) {
@@ -162,7 +159,7 @@ std::string outcome_json(const Outcome& outcome, const Place& place) {
     json["test_loss"] = outcome.epochs.back().test_loss;
     json["test_accuracy"] = outcome.epochs.back().test_accuracy;
   }
-  return text_of(json);
+  return json_text(json);
 }
 
 }  // namespace ddprun::trainer

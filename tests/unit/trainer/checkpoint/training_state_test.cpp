@@ -62,6 +62,15 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(files[0].crc32 == 4'000'000'000U);
 }
 
+TEST_CASE("names that are no UTF-8 are written, and the state is still its run's") {
+  TrainingState state = full_state();
+  state.run = "job-\xff";
+  state.config.push_back({"data", std::string("im\xe4ges 1f"), true});
+  const auto [read, files] = parse_state(to_json(state, {}), "state.json");
+  CHECK(read.run == "job-\xef\xbf\xbd");
+  CHECK(compare(read.config, state.config).identity.empty());
+}
+
 TEST_CASE("a loss that is not a number survives in the summary of its epoch") {
   TrainingState state = full_state();
   state.epochs[0].train_loss = std::numeric_limits<double>::quiet_NaN();
