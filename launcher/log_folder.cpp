@@ -16,7 +16,9 @@ constexpr std::size_t kRunIdBytesMax = 100;  // file names end at 255
 /// The run id as part of a file name.
 std::string file_name_of(const std::string& run_id) {
   std::string name = run_id.substr(0, kRunIdBytesMax);
-  std::replace(name.begin(), name.end(), '/', '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || (c >= 0 && c < ' ') || c == 127; },
+      '_');
   return name.starts_with('.') ? "_" + name : name;
 }
 

@@ -18,6 +18,7 @@
 #include "base/exit_codes.hpp"
 #include "base/line_start.hpp"
 #include "base/print_text.hpp"
+#include "base/printable.hpp"
 #include "base/uncaught.hpp"
 #include "base/version.hpp"
 #include "launcher/log_folder.hpp"
@@ -37,7 +38,7 @@ namespace {
 using namespace ddprun;
 
 int fail(const launcher::LaunchError& error) {
-  std::fprintf(stderr, "ddprun: %s\n", error.message.c_str());
+  std::fprintf(stderr, "ddprun: %s%s\n", error.message.c_str(), error.more.c_str());
   return error.exit_code;
 }
 
@@ -85,8 +86,8 @@ void write_report(const std::string& path, const std::string& json,
   const auto result = launcher::write_report_file(path, json, unfinished);
   if (result.to_stderr) unfinished.on_stderr = false;
   if (result.error == 0) return;
-  const std::string line =
-      "ddprun: warning: cannot write report " + path + ": " + std::strerror(result.error) + "\n";
+  const std::string line = "ddprun: warning: cannot write report " + printable(path) + ": " +
+                           std::strerror(result.error) + "\n";
   write_within(STDERR_FILENO, line, kReportLimit);
 }
 
@@ -95,12 +96,13 @@ void empty_report(const std::string& path) {
   const auto result = launcher::empty_report_file(path);
   if (result.error == 0) return;
   std::fprintf(stderr, "ddprun: warning: cannot write report %s: %s; the job starts anyway\n",
-               path.c_str(), std::strerror(result.error));
+               printable(path).c_str(), std::strerror(result.error));
 }
 
 void say_report(const std::string& text, std::optional<bool> unfinished) {
   if (text.empty()) return;
-  write_within(STDERR_FILENO, line_start(STDERR_FILENO, unfinished) + text, kReportLimit);
+  write_within(STDERR_FILENO, line_start(STDERR_FILENO, unfinished) + printable(text, "\n\t"),
+               kReportLimit);
 }
 
 /// For a launcher that started ddprun as its worker, or another program that reads such files.
@@ -109,7 +111,8 @@ void copy_error_file(const std::string& path, const agent::AgentResult& result) 
   const auto json = launcher::error_file_copy(result, std::chrono::system_clock::now());
   if (!json) return;
   const std::string problem = launcher::write_error_file_copy(path, *json);
-  if (!problem.empty()) write_within(STDERR_FILENO, "ddprun: " + problem + "\n", kReportLimit);
+  if (!problem.empty())
+    write_within(STDERR_FILENO, "ddprun: " + printable(problem) + "\n", kReportLimit);
 }
 
 /// Empty: it was deleted.
@@ -124,7 +127,8 @@ int run(launcher::LaunchPlan plan, const std::vector<std::string>& command,
   auto log_folder = launcher::make_log_folder(plan);
   if (!log_folder) return fail(log_folder.error());
   if (plan.log_folder.wanted && plan.log_folder.base.empty())
-    std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n", log_folder->c_str());
+    std::fprintf(stderr, "ddprun: logs are in %s (see --log-dir)\n",
+                 printable(*log_folder).c_str());
   plan.agent.log_folder = std::move(*log_folder);
   plan.agent.run_directory = plan.warden.run_directory = make_run_directory();
   plan.warden.title_room = title_room;
@@ -185,8 +189,9 @@ int main(int argc, char** argv) {
   }
   if (options->log_level <= launcher::LogLevel::warning) {
     for (const std::string& warning : plan->warnings)
-      std::fprintf(stderr, "ddprun: warning: %s\n", warning.c_str());
+      std::fprintf(stderr, "ddprun: warning: %s\n", printable(warning).c_str());
   }
-  for (const std::string& note : plan->notes) std::fprintf(stderr, "ddprun: %s\n", note.c_str());
+  for (const std::string& note : plan->notes)
+    std::fprintf(stderr, "ddprun: %s\n", printable(note).c_str());
   return run(std::move(*plan), {argv, argv + argc}, warden::title_room(argc, argv), user);
 }

@@ -19,6 +19,7 @@
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
 #include "base/line_start.hpp"
+#include "base/printable.hpp"
 #include "base/signals.hpp"
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
@@ -41,7 +42,7 @@ constexpr auto kStuckMargin =
 // ours that has stopped does not keep it. Of a dead agent a progress bar may stand at the cursor.
 void say(const std::string& line) {
   const std::string start = line_start(STDERR_FILENO, std::nullopt);
-  write_within(STDERR_FILENO, start + "ddprun: " + line + "\n", kSayLimit);
+  write_within(STDERR_FILENO, start + "ddprun: " + printable(line) + "\n", kSayLimit);
 }
 
 bool contains(const std::vector<int>& signals, int signal) {

@@ -18,6 +18,7 @@
 #include "base/bounded_write.hpp"
 #include "base/json_text.hpp"
 #include "base/no_descriptor.hpp"
+#include "base/printable.hpp"
 
 namespace ddprun::agent {
 
@@ -137,7 +138,7 @@ void Agent::obey(const ResumeJob& action) {
 }
 
 void Agent::notice(const std::string& line) {
-  const std::string text = "ddprun: " + line;
+  const std::string text = "ddprun: " + printable(line);
   if (!output_ || !output_->say(text)) write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
 }
 

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 
+#include "base/printable.hpp"
+
 namespace ddprun::agent {
 namespace {
 
@@ -18,7 +20,9 @@ class Sink final : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t text;
     (message.level < spdlog::level::warn ? with_time_ : plain_).format(message, text);
-    say_(std::string(text.data(), text.size()));
+    std::string line(text.data(), text.size());
+    while (!line.empty() && line.back() == '\n') line.pop_back();
+    say_(printable(line));
   }
   void flush_() override {}
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/duration.hpp"
+#include "base/printable.hpp"
 #include "base/texts/misplaced_option.hpp"
 #include "base/texts/suggest.hpp"
 
@@ -101,7 +102,7 @@ ProgramText CommandLine::texts() const {
 
 CommandLineEnd CommandLine::wrong(std::string message) const {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  return {true, fmt::format("{}: {}\n", program_.name, message)};
+  return {true, fmt::format("{}: {}\n", program_.name, printable(message))};
 }
 
 /// `rest`: what was not understood, and what follows it.

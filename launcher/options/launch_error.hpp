@@ -5,27 +5,30 @@
 #include <boost/throw_exception.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/exit_codes.hpp"
+#include "base/printable.hpp"
 
 namespace ddprun::launcher {
 
-/// Printed as `ddprun: MESSAGE`. The message has no newline at its end and says what to do. A
+/// Printed as `ddprun: MESSAGE`. The message is one line that says what to do. A
 /// constructor instead of an aggregate: Outcome<int> must not mistake a plain number for an error.
 struct LaunchError {
   LaunchError() = default;
-  LaunchError(int code, std::string text) : exit_code(code), message(std::move(text)) {}
+  LaunchError(int code, std::string_view text) : exit_code(code), message(printable(text)) {}
 
   int exit_code = kExitUsage;
   std::string message;
+  std::string more;  ///< further lines, each behind a newline
 };
 
 /// A T, or why nothing can be started.
 template <class T>
 using Outcome = boost::system::result<T, LaunchError>;
 
-inline LaunchError usage_error(std::string message) { return {kExitUsage, std::move(message)}; }
+inline LaunchError usage_error(std::string_view message) { return {kExitUsage, message}; }
 
 /// Called by Outcome::value() of an error.
 BOOST_NORETURN inline void throw_exception_from_error(const LaunchError& error,

@@ -241,11 +241,13 @@ Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions&
 }
 
 LaunchError missing_program(const std::string& taken) {
-  return usage_error("PROGRAM is missing" + (taken.empty() ? "" : " (" + taken + ")") +
-                     "\n"
-                     "Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]\n"
-                     "Try:   ddprun --nproc-per-node=2 train\n"
-                     "All options: ddprun --help");
+  auto error = usage_error("PROGRAM is missing" + (taken.empty() ? "" : " (" + taken + ")"));
+  error.more =
+      "\n"
+      "Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]\n"
+      "Try:   ddprun --nproc-per-node=2 train\n"
+      "All options: ddprun --help";
+  return error;
 }
 
 Outcome<void> take_program(const ParsedCommandLine& parsed, LaunchOptions& options) {

@@ -272,7 +272,7 @@ CommandLineParser::Step CommandLineParser::missing_value(const OptionRow& row,
     message += " (a value that begins with a dash is written after =, as in --" +
                std::string(row.name) + "=" + arguments_[next_] + ")";
   }
-  return usage_error(std::move(message));
+  return usage_error(message);
 }
 
 LaunchError CommandLineParser::unknown(const std::string& spelling) const {

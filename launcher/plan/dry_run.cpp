@@ -9,6 +9,7 @@
 
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
+#include "base/printable.hpp"
 #include "launcher/options/enum_words.hpp"
 #include "launcher/program/run_path.hpp"
 #include "proto/environment_names.hpp"
@@ -116,7 +117,7 @@ std::string restarts_text(const proto::RestartSettings& restart) {
 std::string command_text(std::vector<std::string> argv) {
   std::replace(argv.begin(), argv.end(), std::string(kRunPathProgram),
                std::string("(runs the file as torchrun's children do)"));
-  return shell_quoted(argv);
+  return printable(shell_quoted(argv));
 }
 
 /// Where no --restart-delay was given.
@@ -203,21 +204,21 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   const auto port = agent.master_port == 0 ? std::string("a free port")
                                            : fmt::format("port {}", agent.master_port);
   std::string text = "Nothing was started (--dry-run).\n";
-  text += fmt::format("program      {}\n", plan.program.name);
+  text += fmt::format("program      {}\n", printable(plan.program.name));
   text += fmt::format("chosen as    {}\n", plan.program.reason);
-  text += fmt::format("executes     {}\n", plan.program.file);
+  text += fmt::format("executes     {}\n", printable(plan.program.file));
   text += fmt::format("command      {}\n", command_text(plan.program.argv));
   text += fmt::format("workers      {}\n", agent.workers.size());
   for (std::size_t i = 0; i < agent.workers.size(); ++i) text += worker_line(plan, i);
   text += fmt::format("GPUs         {}\n", devices_text(plan));
   text += streams_text(plan);
   text += fmt::format("stdin        {}\n", word_of(agent.standard_input));
-  text += fmt::format("logs         {}\n", log_folder_text(plan));
+  text += fmt::format("logs         {}\n", printable(log_folder_text(plan)));
   text += fmt::format("log limits   {}\n", log_limits_text(agent));
   text += fmt::format("hangs        {}\n", watch_text(agent));
   if (agent.file_timers) text += "timers       torch's file timers\n";
-  text += fmt::format("run id       {}\n", agent.run_id);
-  text += fmt::format("store        {}, {}, served by {}\n", agent.master_addr, port,
+  text += fmt::format("run id       {}\n", printable(agent.run_id));
+  text += fmt::format("store        {}, {}, served by {}\n", printable(agent.master_addr), port,
                       agent.agent_store ? "ddprun" : "the worker of rank 0");
   text += fmt::format("restarts     {}\n", restarts_text(agent.job.restart));
   text += fmt::format("grace period {} s\n", seconds(agent.stop.grace_period));
@@ -226,10 +227,11 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += "environment of rank 0, beside what is inherited\n";
   for (const auto& [name, value] : environment) {
     const std::string later = value_to_come(plan, name);
-    text += fmt::format("  {}={}\n", name, later.empty() ? value : later);
+    text += fmt::format("  {}={}\n", name, printable(later.empty() ? value : later));
   }
-  for (const auto& warning : plan.warnings) text += fmt::format("warning      {}\n", warning);
-  for (const auto& note : plan.notes) text += fmt::format("note         {}\n", note);
+  for (const auto& warning : plan.warnings)
+    text += fmt::format("warning      {}\n", printable(warning));
+  for (const auto& note : plan.notes) text += fmt::format("note         {}\n", printable(note));
   return text;
 }
 

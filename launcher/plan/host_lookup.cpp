@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "base/printable.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::launcher {
@@ -99,7 +100,7 @@ std::optional<std::string> look_up_host(const std::string& host, std::chrono::mi
       std::fprintf(
           stderr,
           "ddprun: waiting for the name %s (%s); giving up in %lld s (--rdzv-conf=timeout)\n",
-          host.c_str(), ::gai_strerror(answer.failed),
+          printable(host).c_str(), ::gai_strerror(answer.failed),
           static_cast<long long>(std::chrono::ceil<std::chrono::seconds>(left).count()));
       printed = answer.failed;
     }

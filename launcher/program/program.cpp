@@ -263,7 +263,7 @@ LaunchError Resolver::folder() const {
   if (files_.look(join(request_.program, "__main__.py")).kind == FileInfo::Kind::regular) {
     message += "; try " + join(request_.program, "__main__.py");
   }
-  return usage_error(std::move(message));
+  return usage_error(message);
 }
 
 LaunchError Resolver::not_found() const {

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.hpp"
+
 namespace ddprun::rdzv {
 
 Result<std::unique_ptr<LineQueue>> LineQueue::make() {
@@ -18,6 +20,7 @@ Result<std::unique_ptr<LineQueue>> LineQueue::make() {
 }
 
 void LineQueue::push(std::string line) {
+  line = printable(line);
   if (line.size() > kLineBytesMax) line = line.substr(0, kLineBytesMax) + "...";
   line.push_back('\n');
   {

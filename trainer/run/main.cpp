@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/print_text.hpp"
+#include "base/printable.hpp"
 #include "base/uncaught.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/environment.hpp"
@@ -24,7 +25,7 @@ using ddprun::trainer::EarlyExit;
 using ddprun::trainer::Options;
 
 int complain(const std::exception& error, int code) {
-  std::fprintf(stderr, "train: %s\n", error.what());
+  std::fprintf(stderr, "train: %s\n", ddprun::printable(error.what()).c_str());
   return code;
 }
 

@@ -21,7 +21,7 @@ std::string refused_options(const std::vector<std::string>& arguments,
   const auto options = parse_launch_options(arguments, environment);
   if (options) FAIL("was accepted");
   CHECK(options.error().exit_code == 2);
-  return options.error().message;
+  return options.error().message + options.error().more;
 }
 
 }  // namespace
@@ -182,6 +182,14 @@ TEST_CASE("a dry run is text unless it asks for JSON") {
   CHECK(accepted_options({"--dry-run", "p"}).request == Request::dry_run);
   CHECK(accepted_options({"--dry-run=json", "p"}).request == Request::dry_run_json);
   CHECK(accepted_options({"--dry_run=text", "p"}).request == Request::dry_run);
+}
+
+TEST_CASE("what a user typed controls no terminal in a message and begins no line there") {
+  CHECK_THAT(refused_options({"--nproc-per-node=\x1b[31m2\n", "p"}),
+             StartsWith("--nproc-per-node=\\x1b[31m2\\n: expected"));
+  CHECK_THAT(refused_options({"--a\nb", "p"}), StartsWith("unknown option --a\\nb"));
+  CHECK_THAT(refused_options({"--log_dir", "a\rb"}),
+             StartsWith("PROGRAM is missing (--log_dir took a\\rb)\nUsage: "));
 }
 
 TEST_CASE("a missing PROGRAM is refused with a short usage") {

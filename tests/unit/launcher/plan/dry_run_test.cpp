@@ -58,6 +58,19 @@ TEST_CASE("words are quoted as a shell needs them") {
   CHECK(shell_quoted({}).empty());
 }
 
+TEST_CASE("the dry run shows control characters of names and values as in C") {
+  auto plan = small_plan();
+  plan.agent.run_id = "a\nb";
+  plan.program.name = "t\x1b[31m.py";
+  plan.program.argv = {"t\tx"};
+  const std::string text = dry_run_text(plan, {{"ROLE_NAME", "r\ns"}});
+  for (const std::string part :
+       {"run id       a\\nb\n", "program      t\\x1b[31m.py\n", "command      't\\tx'\n",
+        "  ROLE_NAME=r\\ns\n", "/logs/a\\nb_(random)"}) {
+    CHECK_THAT(text, Contains(part));
+  }
+}
+
 TEST_CASE("the dry run shows choice, command, workers, devices, environment and meeting point") {
   const std::string text = dry_run_text(small_plan(), {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   for (const std::string part :

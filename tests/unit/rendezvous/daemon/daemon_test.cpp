@@ -149,7 +149,9 @@ TEST_CASE("wrong use of rdzvd is named in one line") {
   CHECK(contains(refused({"--allow-uid=no such user"}), "there is no user no such user"));
   CHECK(contains(refused({"--max-value-bytes=300000000"}), "--max-request-bytes=268435456"));
   CHECK(contains(refused({"--listen"}), "--listen needs a value: --listen=HOST:PORT (see rdzvd"));
-  for (const Words& words : {Words{"--lisen=1"}, Words{"--listen"}, Words{"x", "y"}}) {
+  CHECK(contains(refused({"--listen=a\x1b[31m\nb"}), "--listen=a\\x1b[31m"));
+  for (const Words& words :
+       {Words{"--lisen=1"}, Words{"--listen"}, Words{"x", "y"}, Words{"--listen=a\nb"}}) {
     const std::string text = refused(words);
     CHECK(text.find('\n') == text.size() - 1);
   }
@@ -201,6 +203,14 @@ TEST_CASE("log lines wait for a stopped reader, and lines beyond the limit are c
   const std::string last = "rdzvd: dropped 50 lines that were not read\n";
   REQUIRE(all.size() == LineQueue::kLinesMax * 100 + last.size());
   CHECK(all.ends_with(last));
+}
+
+TEST_CASE("a log line stays one line, and controls no terminal") {
+  const auto queue = LineQueue::make().value();
+  Pipe pipe;
+  queue->push("key a\nb\x1b[31m");
+  CHECK(queue->flush(pipe.in.get()));
+  CHECK(pipe.drain() == "key a\\nb\\x1b[31m\n");
 }
 
 TEST_CASE("a line that is too long is cut, and lines for a closed pipe are gone") {
