@@ -1,5 +1,4 @@
 // ddprun: command line -> plan -> warden and agent -> report.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,6 +18,7 @@
 #include "base/line_start.hpp"
 #include "base/print_text.hpp"
 #include "base/printable.hpp"
+#include "base/standard_descriptors.hpp"
 #include "base/uncaught.hpp"
 #include "base/version.hpp"
 #include "launcher/log_folder.hpp"
@@ -40,20 +40,6 @@ using namespace ddprun;
 int fail(const launcher::LaunchError& error) {
   std::fprintf(stderr, "ddprun: %s%s\n", error.message.c_str(), error.more.c_str());
   return error.exit_code;
-}
-
-int print(const std::string& text) {
-  return print_text("ddprun", text) ? kExitSuccess : kExitOutput;
-}
-
-// Descriptors 0, 1 and 2 must exist: what we open next would take their place.
-void ensure_standard_descriptors() {
-  int fd = 0;
-  do {
-    fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (fd > 2) close(fd);
-    if (fd >= 0 && fd <= 2) fcntl(fd, F_SETFD, 0);
-  } while (fd >= 0 && fd <= 2);
 }
 
 // A private directory for what lives as long as the job; empty when none can be made, and then
@@ -151,11 +137,14 @@ int run(launcher::LaunchPlan plan, const std::vector<std::string>& command,
 }  // namespace
 
 int main(int argc, char** argv) {
-  ensure_standard_descriptors();
+  const bool has_stdout = ensure_standard_descriptors();
   end_on_uncaught_exception("ddprun", kExitInternal);
   const machine::UserState user = machine::UserState::take();
   const launcher::Environment environment = launcher::environment_from(environ);
 
+  const auto print = [has_stdout](const std::string& text) {
+    return print_text("ddprun", text, has_stdout) ? kExitSuccess : kExitOutput;
+  };
   const auto options = launcher::parse_launch_options({argv + 1, argv + argc}, environment);
   if (!options) return fail(options.error());
   switch (options->request) {

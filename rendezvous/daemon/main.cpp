@@ -6,16 +6,19 @@
 
 #include "base/exit_codes.hpp"
 #include "base/print_text.hpp"
+#include "base/standard_descriptors.hpp"
 #include "base/uncaught.hpp"
 #include "rendezvous/daemon/daemon.hpp"
 #include "rendezvous/daemon/options.hpp"
 
 int main(int argc, char** argv) {
+  const bool has_stdout = ddprun::ensure_standard_descriptors();
   ddprun::end_on_uncaught_exception("rdzvd", ddprun::kExitInternal);
   const auto parsed =
       ddprun::rdzv::parse_daemon_options(std::vector<std::string>(argv + 1, argv + argc));
   if (const auto* exit = std::get_if<ddprun::rdzv::DaemonExit>(&parsed)) {
-    if (exit->code == 0) return ddprun::print_text("rdzvd", exit->text) ? 0 : ddprun::kExitOutput;
+    if (exit->code == 0)
+      return ddprun::print_text("rdzvd", exit->text, has_stdout) ? 0 : ddprun::kExitOutput;
     std::fputs(exit->text.c_str(), stderr);
     return exit->code;
   }

@@ -11,6 +11,7 @@
 
 #include "base/print_text.hpp"
 #include "base/printable.hpp"
+#include "base/standard_descriptors.hpp"
 #include "base/uncaught.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/environment.hpp"
@@ -29,11 +30,12 @@ int complain(const std::exception& error, int code) {
   return code;
 }
 
-int run(const std::vector<std::string>& arguments) {
+int run(const std::vector<std::string>& arguments, bool has_stdout) {
   const auto parsed = ddprun::trainer::parse_options(arguments);
   if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
     if (exit->code == 0)
-      return ddprun::print_text("train", exit->text) ? 0 : ddprun::trainer::kExitFailure;
+      return ddprun::print_text("train", exit->text, has_stdout) ? 0
+                                                                 : ddprun::trainer::kExitFailure;
     std::fputs(exit->text.c_str(), stderr);
     return exit->code;
   }
@@ -45,13 +47,14 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool has_stdout = ddprun::ensure_standard_descriptors();
   ddprun::end_on_uncaught_exception("train", ddprun::trainer::kExitFailure);
   // A reader of our output that goes away, or a file-size limit, is an error of one write, not the
   // end of training.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return run(std::vector<std::string>(argv + 1, argv + argc));
+    return run(std::vector<std::string>(argv + 1, argv + argc), has_stdout);
   } catch (const DataError& error) {
     return complain(error, ddprun::trainer::kExitUsage);
   } catch (const std::exception& error) {

@@ -10,6 +10,7 @@
 using namespace ddprun;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -100,13 +101,38 @@ TEST_CASE("a program that could not be started has no pid") {
                              Contains("interpreter /no/such/shell does not exist"));
 }
 
-TEST_CASE("a help that cannot be written is an error") {
-  for (const std::string program : {"$D", "$T", "$R"}) {
-    for (const std::string option : {"--help", "-h", "--version", "--man"}) {
-      CAPTURE(program, option);
-      const auto result = shell("exec " + program + " " + option + " > /dev/full");
-      CHECK(result.status == 1);
-      CHECK_THAT(result.err, Contains("cannot write to stdout: No space left on device"));
-    }
+TEST_CASE("a text that cannot be written is an error, and a closed stdout is named as such") {
+  const std::string texts[] = {"$D --help",           "$D -h",     "$D --version", "$D --man",
+                               "$D --dry-run true",   "$T --help", "$T --version", "$R --help",
+                               "$R --completion=bash"};
+  for (const std::string& text : texts) {
+    CAPTURE(text);
+    const auto full = shell("exec " + text + " > /dev/full");
+    CHECK(full.status == 1);
+    CHECK_THAT(full.err, Contains("cannot write to stdout: No space left on device"));
+    const auto closed = shell("exec " + text + " >&-");
+    CHECK(closed.status == 1);
+    CHECK_THAT(closed.err, Contains("cannot write to stdout: Bad file descriptor"));
   }
+}
+
+TEST_CASE("a job runs although its stdout is closed, and nothing it opens takes that place") {
+  const auto job = shell("exec $D --nproc-per-node=2 /bin/echo hello >&-");
+  CHECK(job.status == 0);
+  CHECK(job.err.empty());
+  const auto train = shell(
+      "$T --max-steps=2 --checkpoint-every=1 --out=$TMPDIR/out >&- && "
+      "exec $T --max-steps=3 --out=$TMPDIR/out --resume=strict");
+  CHECK(train.status == 0);
+}
+
+TEST_CASE(
+    "control characters of a run id and of PROGRAM reach neither the terminal nor file names") {
+  const auto logs =
+      shell("$D --rdzv-id=\"$(printf 'a\\nb\\033c')\" --redirects=3 true; ls $TMPDIR");
+  CHECK(logs.status == 0);
+  CHECK_THAT(logs.out, StartsWith("ddprun_a_b_c_"));
+  const auto missing = shell("exec $D \"$(printf 'no\\033[31m\\nsuch')\"");
+  CHECK(missing.status == 127);
+  CHECK_THAT(missing.err, StartsWith("ddprun: no\\x1b[31m\\nsuch: not found"));
 }
