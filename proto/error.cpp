@@ -27,6 +27,10 @@ class Category final : public boost::system::error_category {
         return "a message of a kind that this program does not know";
       case Errc::not_authentic:
         return "not from a peer that has the secret";
+      case Errc::secret_missing:
+        return "the rendezvous asks for a secret";
+      case Errc::proof_missing:
+        return "the rendezvous has no secret";
     }
     return "unknown error";
   }

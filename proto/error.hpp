@@ -16,6 +16,8 @@ enum class Errc {
   not_a_number,      ///< ADD on a value that is not a decimal number
   unknown_kind,      ///< a control message of a kind that this program does not know
   not_authentic,     ///< a frame's tag or a proof is wrong: another secret, or changed bytes
+  secret_missing,    ///< the service asks for a proof and there is no secret here
+  proof_missing,     ///< a proof is required here and the service has no secret
 };
 
 const boost::system::error_category& error_category() noexcept;

@@ -41,7 +41,9 @@ struct Resume {
   std::optional<Epoch> epoch;
   std::optional<RoundNumber> round;   ///< of which it has workers
   std::uint64_t next_seq = 1;         ///< of the next message that it has not sent before
-  std::chrono::nanoseconds lease{0};  ///< that it wishes for; 0: the service chooses
+  std::chrono::nanoseconds lease{0};  ///< that it has or wishes for; 0: the service chooses
+  /// Its session before: it is over, and nothing of its round is left on the node. Empty: none.
+  AgentId replaces;
 };
 /// A message that changes the job's state. Numbers of a session begin with 1 and have no gap; the
 /// agent keeps each until it is acknowledged and sends it again on a new connection.

@@ -1,0 +1,109 @@
+#include "proto/control_channel.hpp"
+
+#include <utility>
+
+#include "base/assert.hpp"
+#include "proto/error.hpp"
+#include "proto/session_messages.hpp"
+
+namespace ddprun::proto {
+
+ControlChannel::ControlChannel(Settings settings) : settings_(std::move(settings)) {
+  DDPRUN_ASSERT(settings_.hello.nonce.has_value(), "every connection has its own nonce");
+  const bool asks = settings_.side == Side::service && !settings_.secret.empty();
+  settings_.hello.auth = asks ? Authentication::hmac : Authentication::none;
+  append_frame(encode_hello(settings_.hello));
+}
+
+Result<std::optional<std::string_view>> ControlChannel::next() {
+  while (stage_ != Stage::failed) {
+    auto frame = parser_.next_view();
+    if (!frame) return frame.error();
+    if (!*frame) return std::optional<std::string_view>();
+    if (stage_ == Stage::open) {
+      if (!incoming_) return *frame;
+      const auto body = incoming_->open(**frame);
+      if (!body) return body.error();
+      return std::optional(*body);
+    }
+    if (stage_ == Stage::proof) {
+      auto refused = take_proof(**frame);
+      if (!refused || *refused) return refused;
+    } else if (const ErrorCode ec = take_hello(**frame)) {
+      stage_ = Stage::failed;
+      return ec;
+    }
+  }
+  return make_error_code(Errc::malformed);
+}
+
+ErrorCode ControlChannel::take_hello(std::string_view body) {
+  auto hello = decode_hello(body);
+  if (!hello) return hello.error();
+  peer_ = std::move(*hello);
+  if (const auto version = agree_on_version(settings_.hello, *peer_); !version)
+    return version.error();
+  if (!peer_->nonce) return make_error_code(Errc::malformed);
+  const bool is_service = settings_.side == Side::service;
+  const bool proofs = (is_service ? settings_.hello : *peer_).auth == Authentication::hmac;
+  if (!proofs) {
+    if (!is_service && settings_.needs_proof) return make_error_code(Errc::proof_missing);
+    open_channel();
+    return {};
+  }
+  if (settings_.secret.empty()) return make_error_code(Errc::secret_missing);
+  // The service proves itself only to a peer that has done so.
+  if (!is_service) send_proof();
+  stage_ = Stage::proof;
+  return {};
+}
+
+/// A body: the service's refusal.
+Result<std::optional<std::string_view>> ControlChannel::take_proof(std::string_view body) {
+  std::optional<Proof> given;
+  if (settings_.side == Side::service) {
+    const auto message = decode_client_message(body);
+    const auto* prove = message ? std::get_if<Prove>(&*message) : nullptr;
+    if (prove != nullptr) given = prove->proof;
+  } else {
+    const auto message = decode_service_message(body);
+    if (message && std::holds_alternative<Refused>(*message)) return std::optional(body);
+    const auto* prove = message ? std::get_if<Prove>(&*message) : nullptr;
+    if (prove != nullptr) given = prove->proof;
+  }
+  const Side from = settings_.side == Side::service ? Side::client : Side::service;
+  if (!given || !is_same(*given, proof(settings_.secret, from, handshake()))) {
+    stage_ = Stage::failed;
+    return make_error_code(given ? Errc::not_authentic : Errc::malformed);
+  }
+  if (settings_.side == Side::service) send_proof();
+  const SessionKey key = session_key(settings_.secret, handshake());
+  outgoing_.emplace(key, settings_.side);
+  incoming_.emplace(key, from);
+  open_channel();
+  return std::optional<std::string_view>();
+}
+
+Handshake ControlChannel::handshake() const {
+  const bool is_service = settings_.side == Side::service;
+  const Hello& client = is_service ? *peer_ : settings_.hello;
+  const Hello& service = is_service ? settings_.hello : *peer_;
+  return {*client.nonce, *service.nonce, client.run_id};
+}
+
+void ControlChannel::send_proof() {
+  const Prove prove{proof(settings_.secret, settings_.side, handshake())};
+  append_frame(settings_.side == Side::client ? encode(ClientMessage(prove))
+                                              : encode(ServiceMessage(prove)));
+}
+
+void ControlChannel::open_channel() {
+  stage_ = Stage::open;
+  parser_.allow(kFrameBytesMax);
+}
+
+void ControlChannel::send(std::string_view body) {
+  append_frame(outgoing_ ? outgoing_->seal(body) : std::string(body));
+}
+
+}  // namespace ddprun::proto

@@ -1,0 +1,72 @@
+// One end of a control connection without its socket: bytes that arrive become messages, messages
+// become bytes to send. It exchanges the hellos, and the proofs where the service has a secret; from
+// then on every frame is tagged.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "proto/frame.hpp"
+#include "proto/frame_tag.hpp"
+
+namespace ddprun::proto {
+
+class ControlChannel {
+ public:
+  struct Settings {
+    Side side = Side::client;
+    /// With a nonce; `auth` is set by the channel.
+    Hello hello;
+    std::string secret;      ///< empty: none. The service then asks for no proof
+    bool needs_proof = false;  ///< of a client: it talks to no service that has no secret
+  };
+
+  /// Its hello is in the output at once.
+  explicit ControlChannel(Settings settings);
+
+  void append(std::string_view bytes) { parser_.append(bytes); }
+  /// The next message's body, valid until the next call; none: more bytes are needed. A client may
+  /// read a `refused` before the channel is open.
+  /// Errors, after which the connection must be dropped: malformed; too_large; version_mismatch;
+  /// not_authentic: a proof or a tag is wrong; secret_missing: the service asks for a proof and we
+  /// have no secret; proof_missing: the service has no secret.
+  Result<std::optional<std::string_view>> next();
+
+  /// Appends a message to the output. Before the channel is open only a `refused` of the service
+  /// may be sent.
+  void send(std::string_view body);
+
+  /// Whether messages can be exchanged.
+  [[nodiscard]] bool is_open() const { return stage_ == Stage::open; }
+  /// Whether both sides have proven the secret.
+  [[nodiscard]] bool is_proven() const { return is_open() && incoming_.has_value(); }
+  /// Null: its hello has not arrived.
+  [[nodiscard]] const Hello* peer() const { return peer_ ? &*peer_ : nullptr; }
+  [[nodiscard]] bool peer_is_newer() const { return peer_ && is_newer(*peer_, settings_.hello); }
+
+  /// Bytes to send, in front of all that come later.
+  std::string take_output() { return std::exchange(output_, {}); }
+  [[nodiscard]] std::size_t output_bytes() const { return output_.size(); }
+
+ private:
+  enum class Stage { hello, proof, open, failed };
+
+  ErrorCode take_hello(std::string_view body);
+  Result<std::optional<std::string_view>> take_proof(std::string_view body);
+  [[nodiscard]] Handshake handshake() const;
+  void send_proof();
+  void open_channel();
+  void append_frame(std::string_view body) { output_ += encode_frame(body); }
+
+  Settings settings_;
+  Stage stage_ = Stage::hello;
+  FrameParser parser_{kFrameBytesBeforeProof};
+  std::optional<Hello> peer_;
+  std::optional<TaggedFrames> incoming_;
+  std::optional<TaggedFrames> outgoing_;
+  std::string output_;
+};
+
+}  // namespace ddprun::proto
