@@ -1,6 +1,6 @@
 // One end of a control connection without its socket: bytes that arrive become messages, messages
-// become bytes to send. It exchanges the hellos, and the proofs where the service has a secret; from
-// then on every frame is tagged.
+// become bytes to send. It exchanges the hellos, and the proofs where the service has a secret;
+// from then on every frame is tagged.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ class ControlChannel {
     Side side = Side::client;
     /// With a nonce; `auth` is set by the channel.
     Hello hello;
-    std::string secret;      ///< empty: none. The service then asks for no proof
+    std::string secret;        ///< empty: none. The service then asks for no proof
     bool needs_proof = false;  ///< of a client: it talks to no service that has no secret
   };
 

@@ -130,6 +130,12 @@ std::optional<proto::MembershipMessage> Membership::current(const AgentId& agent
   return *member->second.round;
 }
 
+std::optional<int> Membership::group_rank(const AgentId& agent) const {
+  const auto member = members_.find(agent);
+  if (member == members_.end() || !in_round(member->second)) return std::nullopt;
+  return member->second.round->group_rank;
+}
+
 void Membership::ignore(Context&) {}
 
 void Membership::greet_late(Context& context) {

@@ -75,10 +75,19 @@ class Membership {
   Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch = 0);
 
   MembershipActions on(const MembershipEvent& event, Clock::time_point now);
+  /// The first round forms no sooner: workers of a past that this core does not know may run.
+  void hold_until(Clock::time_point when);
 
   /// When DeadlinePassed is due; none: nothing is waited for.
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
   [[nodiscard]] JobState state() const { return state_; }
+  [[nodiscard]] proto::Epoch epoch() const { return epoch_; }
+  /// That have joined and not gone.
+  [[nodiscard]] int nodes() const { return static_cast<int>(members_.size()); }
+  [[nodiscard]] const proto::JobSettings& settings() const { return settings_; }
+  /// In the newest round; none: it has no part in it.
+  [[nodiscard]] std::optional<int> group_rank(const proto::AgentId& agent) const;
+  [[nodiscard]] bool has_formed() const { return formed_any_; }
   [[nodiscard]] proto::RoundNumber next_round() const { return next_round_; }
   [[nodiscard]] int restart_count() const { return policy_.restart_count(); }
   /// Set once the state is finished.
@@ -176,7 +185,7 @@ class Membership {
   [[nodiscard]] static bool in_round(const Member& member);
 
   const proto::JobSettings settings_;
-  const proto::Epoch epoch_;
+  proto::Epoch epoch_;
   JobState state_ = JobState::forming;
   Members members_;
   std::array<int, kPhases> counts_{};           // of members_, by phase
@@ -184,6 +193,7 @@ class Membership {
   std::uint64_t joins_ = 0;
   proto::RoundNumber next_round_ = 0;
   bool formed_any_ = false;
+  bool has_past_ = false;  // rounds were formed by a service that has lost its memory
   RestartPolicy policy_;
   int node_changes_ = 0;
   std::string reason_ = "first round";

@@ -85,10 +85,17 @@ void Membership::warn_of_differences(Context& context, const proto::Join& join) 
 
 /// What a service that has lost its memory hears from the nodes of a job that ran before.
 void Membership::learn_past(const proto::Join& join) {
-  if (formed_any_ || !join.was_in) return;
+  if (formed_any_ || !join.was_in || (!has_past_ && join.was_in->epoch < epoch_)) return;
+  has_past_ = true;
+  epoch_ = std::max(epoch_, join.was_in->epoch + 1);
   next_round_ = std::max(next_round_, join.was_in->number + 1);
   policy_.resume_at(join.was_in->restart_count);
   reason_ = "the rendezvous was started without its memory of the job";
+}
+
+void Membership::hold_until(Clock::time_point when) {
+  if (state_ != JobState::forming || formed_any_) return;
+  not_before_ = std::max(not_before_.value_or(when), when);
 }
 
 void Membership::join_forming(Context& context) {

@@ -173,9 +173,7 @@ TEST_CASE("a frame that was changed, repeated or left out ends a proven connecti
     changed[kFrameHeaderBytes + 3] ^= 1;
     CHECK(hear(pair.service, changed).error == Errc::not_authentic);
   }
-  SECTION("repeated") {
-    CHECK(hear(pair.service, first + first).error == Errc::not_authentic);
-  }
+  SECTION("repeated") { CHECK(hear(pair.service, first + first).error == Errc::not_authentic); }
   SECTION("left out") { CHECK(hear(pair.service, second).error == Errc::not_authentic); }
   SECTION("too short for a tag") {
     CHECK(hear(pair.service, encode_frame("{}")).error == Errc::not_authentic);

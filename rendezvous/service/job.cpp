@@ -1,0 +1,110 @@
+#include "rendezvous/service/job.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::rdzv {
+
+using proto::AgentId;
+
+MembershipActions Job::apply(const JobEvent& event, Clock::time_point at) {
+  MembershipActions actions;
+  std::visit([&](const auto& one) { apply_one(one, at, actions); }, event);
+  return actions;
+}
+
+std::optional<Clock::time_point> Job::deadline() const {
+  return membership_ ? membership_->deadline() : std::nullopt;
+}
+
+const Job::Session* Job::session(const AgentId& agent) const {
+  const auto found = sessions_.find(agent);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+std::optional<proto::MembershipMessage> Job::current(const AgentId& agent) const {
+  const auto session = sessions_.find(agent);
+  if (session == sessions_.end() || session->second.node_name.empty()) return std::nullopt;
+  if (session->second.outcome) return *session->second.outcome;
+  return membership_ ? membership_->current(agent) : std::nullopt;
+}
+
+void Job::apply_one(const SessionBegan& began, Clock::time_point, MembershipActions&) {
+  Session& session = sessions_[began.agent];
+  session.addr = began.addr;
+  session.lease = began.lease;
+}
+
+void Job::apply_one(const Said& said, Clock::time_point at, MembershipActions& actions) {
+  const auto found = sessions_.find(said.agent);
+  if (found == sessions_.end()) return;
+  ++found->second.acknowledged;
+  if (std::holds_alternative<proto::Join>(said.message)) {
+    join(said, found->second, at, actions);
+  } else if (membership_) {
+    tell(FromAgent{said.agent, said.message}, at, actions);
+  }
+}
+
+void Job::join(const Said& said, Session& session, Clock::time_point at,
+               MembershipActions& actions) {
+  const auto& join = std::get<proto::Join>(said.message);
+  session.node_name = join.node_name;
+  session.boot_id = join.boot_id;
+  // An agent that was there when the job ended is told how; one that was started later means to
+  // run the job again.
+  if (outcome_ && at - join.age <= outcome_->at) {
+    session.outcome = outcome_->finished;
+    actions.sends.push_back({said.agent, outcome_->finished});
+    return;
+  }
+  if (!membership_ || membership_->outcome()) begin_epoch(join, at);
+  tell(FromAgent{said.agent, said.message}, at, actions);
+}
+
+void Job::begin_epoch(const proto::Join& join, Clock::time_point at) {
+  if (membership_) epoch_ = membership_->epoch() + 1;
+  membership_.emplace(join.settings, at, epoch_);
+  if (hold_until_) membership_->hold_until(*std::exchange(hold_until_, std::nullopt));
+}
+
+void Job::apply_one(const SessionLost& lost, Clock::time_point at, MembershipActions& actions) {
+  if (sessions_.erase(lost.agent) > 0 && membership_) tell(AgentLost{lost.agent}, at, actions);
+}
+
+void Job::apply_one(const SessionOver& over, Clock::time_point at, MembershipActions& actions) {
+  apply_one(SessionLost{over.agent}, at, actions);
+}
+
+void Job::apply_one(const PastHeard& past, Clock::time_point, MembershipActions&) {
+  if (membership_) {
+    membership_->hold_until(past.workers_may_run_until);
+  } else {
+    hold_until_ =
+        std::max(hold_until_.value_or(past.workers_may_run_until), past.workers_may_run_until);
+  }
+}
+
+void Job::apply_one(const DeadlinePassed& passed, Clock::time_point at,
+                    MembershipActions& actions) {
+  if (membership_) tell(passed, at, actions);
+}
+
+void Job::tell(const MembershipEvent& event, Clock::time_point at, MembershipActions& actions) {
+  const bool was_over = is_over();
+  MembershipActions more = membership_->on(event, at);
+  for (Send& send : more.sends) {
+    const auto session = sessions_.find(send.to);
+    const auto* finished = std::get_if<proto::Finished>(&send.message);
+    if (session != sessions_.end() && finished != nullptr) session->second.outcome = *finished;
+    actions.sends.push_back(std::move(send));
+  }
+  actions.warnings.insert(actions.warnings.end(), more.warnings.begin(), more.warnings.end());
+  if (!more.log.empty()) {
+    if (!actions.log.empty()) actions.log += "; ";
+    actions.log += more.log;
+  }
+  if (membership_->outcome() && !was_over) outcome_ = Outcome{*membership_->outcome(), at};
+}
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,113 @@
+// What the service keeps of one job: its agents' sessions and its membership core. A pure function
+// of the events that were applied, so that a journal of them brings it back.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "proto/membership_messages.hpp"
+#include "rendezvous/membership/membership.hpp"
+
+namespace ddprun::rdzv {
+
+/// A new session of an agent.
+struct SessionBegan {
+  proto::AgentId agent;
+  std::string addr;  ///< as the service sees it
+  std::chrono::nanoseconds lease{0};
+};
+/// The next message of a session.
+struct Said {
+  proto::AgentId agent;
+  proto::AgentMessage message;
+};
+/// Nothing more comes of a session, and nothing of its round is left: its lease is over, or its
+/// agent and the agent's warden have ended.
+struct SessionLost {
+  proto::AgentId agent;
+};
+/// The agent knows how the job ended.
+struct SessionOver {
+  proto::AgentId agent;
+};
+/// An agent tells of a round that this job knows nothing of: until then its workers, and those of
+/// others, may run.
+struct PastHeard {
+  Clock::time_point workers_may_run_until;
+};
+
+using JobEvent =
+    std::variant<SessionBegan, Said, SessionLost, SessionOver, PastHeard, DeadlinePassed>;
+
+using ConnectionId = std::uint64_t;
+
+class Job {
+ public:
+  /// Where the agent is now: kept here by the service, not by events.
+  struct Contact {
+    std::optional<ConnectionId> connection;
+    Clock::time_point heard_at;
+  };
+  struct Session {
+    std::uint64_t acknowledged = 0;  ///< messages that were applied
+    std::string addr;
+    std::chrono::nanoseconds lease{0};
+    std::string node_name;                   ///< empty: it has not joined
+    std::string boot_id;                     ///< of its kernel
+    std::optional<proto::Finished> outcome;  ///< of its part in the job, once that is over
+    Contact contact;
+  };
+  using Sessions = std::map<proto::AgentId, Session>;
+
+  explicit Job(Clock::time_point now) : began_at_(now) {}
+
+  /// `sends` go to sessions of this job.
+  MembershipActions apply(const JobEvent& event, Clock::time_point at);
+
+  [[nodiscard]] std::optional<Clock::time_point> deadline() const;
+  [[nodiscard]] const Sessions& sessions() const { return sessions_; }
+  /// Null: there is no such session.
+  [[nodiscard]] const Session* session(const proto::AgentId& agent) const;
+  Contact& contact(const proto::AgentId& agent) { return sessions_.at(agent).contact; }
+  /// What an agent has to know that may have missed the last message to it; none: it waits.
+  [[nodiscard]] std::optional<proto::MembershipMessage> current(const proto::AgentId& agent) const;
+  [[nodiscard]] proto::Epoch epoch() const { return membership_ ? membership_->epoch() : epoch_; }
+  [[nodiscard]] Clock::time_point began_at() const { return began_at_; }
+  /// Null: nobody has joined.
+  [[nodiscard]] const Membership* membership() const {
+    return membership_ ? &*membership_ : nullptr;
+  }
+  /// Whether there is nothing that somebody may yet ask for.
+  [[nodiscard]] bool is_empty() const { return sessions_.empty() && !membership_; }
+  [[nodiscard]] bool is_over() const { return membership_ && membership_->outcome().has_value(); }
+
+ private:
+  struct Outcome {
+    proto::Finished finished;
+    Clock::time_point at;
+  };
+
+  void apply_one(const SessionBegan& began, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const Said& said, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const SessionLost& lost, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const SessionOver& over, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const PastHeard& past, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const DeadlinePassed& passed, Clock::time_point at, MembershipActions& actions);
+  void join(const Said& said, Session& session, Clock::time_point at, MembershipActions& actions);
+  void begin_epoch(const proto::Join& join, Clock::time_point at);
+  void tell(const MembershipEvent& event, Clock::time_point at, MembershipActions& actions);
+
+  Clock::time_point began_at_;
+  proto::Epoch epoch_ = 1;  // of the next membership core
+  std::optional<Clock::time_point> hold_until_;
+  std::optional<Membership> membership_;
+  Sessions sessions_;
+  std::optional<Outcome> outcome_;  // the last one, of any epoch
+};
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,388 @@
+// Connections, sessions and leases.
+#include "rendezvous/service/service_core.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "proto/message_limits.hpp"
+
+namespace ddprun::rdzv {
+
+using namespace std::chrono_literals;
+using proto::AgentId;
+using proto::Refused;
+
+namespace {
+
+constexpr std::chrono::nanoseconds kLeaseLeast = 500ms;
+constexpr std::chrono::nanoseconds kLeaseMost = 1h;
+
+std::chrono::nanoseconds since(Clock::time_point then, Clock::time_point now) {
+  return std::max<std::chrono::nanoseconds>(now - then, 0ns);
+}
+
+/// After so long without a word nothing of an agent's round can be left.
+std::chrono::nanoseconds silence_allowed(std::chrono::nanoseconds lease) {
+  return lease +
+         std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(lease.count()) *
+                                                            ServiceCore::kClockDrift)) +
+         ServiceCore::kKillMargin;
+}
+
+}  // namespace
+
+ServiceActions ServiceCore::on(const ServiceEvent& event, Clock::time_point now) {
+  ServiceActions actions;
+  Context context{now, actions};
+  std::visit([&](const auto& one) { take(one, context); }, event);
+  return actions;
+}
+
+std::optional<Clock::time_point> ServiceCore::deadline() const {
+  std::optional<Clock::time_point> next = check_at_;
+  const auto sooner = [&](Clock::time_point at) { next = std::min(next.value_or(at), at); };
+  if (!deadlines_.empty()) sooner(deadlines_.begin()->first);
+  if (!ended_.empty()) sooner(ended_.front().evict_at);
+  return next;
+}
+
+// ---- connections ----
+
+void ServiceCore::take(const ConnectionOpened& opened, Context& context) {
+  if (!settings_.only_run_id.empty() && !opened.run_id.empty() &&
+      opened.run_id != settings_.only_run_id) {
+    refuse(opened.connection, Refused::Why::other_job,
+           fmt::format("this rendezvous serves the job '{}' only", settings_.only_run_id), context);
+    return;
+  }
+  connections_[opened.connection] = {opened.run_id, opened.addr, {}};
+}
+
+void ServiceCore::take(const ClientSaid& said, Context& context) {
+  const auto connection = connections_.find(said.connection);
+  if (connection == connections_.end()) return;  // it was refused, and is being closed
+  Connection& from = connection->second;
+  if (!from.agent.empty()) jobs_.at(from.run_id).job.contact(from.agent).heard_at = context.now;
+  std::visit([&](const auto& message) { hear(said.connection, from, message, context); },
+             said.message);
+}
+
+void ServiceCore::take(const ConnectionEnded& ended, Context& context) {
+  const auto found = connections_.find(ended.connection);
+  if (found == connections_.end()) return;
+  const Connection connection = std::move(found->second);
+  connections_.erase(found);
+  if (connection.agent.empty()) return;
+  jobs_.at(connection.run_id).job.contact(connection.agent).connection.reset();
+  if (ended.cleanly)
+    ended_.push_back({context.now + kEndMargin, connection.run_id, connection.agent});
+}
+
+void ServiceCore::refuse(ConnectionId id, Refused::Why why, std::string reason, Context& context) {
+  context.actions.sends.push_back({id, Refused{why, std::move(reason)}});
+  drop(id, context);
+}
+
+void ServiceCore::drop(ConnectionId id, Context& context) {
+  take(ConnectionEnded{id, false}, context);
+  context.actions.closes.push_back(id);
+}
+
+// ---- messages ----
+
+void ServiceCore::hear(ConnectionId id, Connection&, const proto::Prove&, Context& context) {
+  refuse(id, Refused::Why::broken, "a proof that nobody asked for", context);
+}
+
+void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& resume,
+                       Context& context) {
+  if (from.run_id.empty() || resume.agent.empty() || !from.agent.empty()) {
+    refuse(id, Refused::Why::broken, "resume is not allowed here", context);
+    return;
+  }
+  auto found = jobs_.find(from.run_id);
+  if (found == jobs_.end()) {
+    if (!make_room()) {
+      refuse(id, Refused::Why::limit,
+             fmt::format("this rendezvous has {} jobs, more than it may have", jobs_.size()),
+             context);
+      return;
+    }
+    found = jobs_.try_emplace(from.run_id, context.now).first;
+  }
+  Entry& entry = found->second;
+  const bool is_known = entry.job.session(resume.agent) != nullptr;
+  if (!is_known && resume.epoch) {
+    hear_of_past(from.run_id, entry, *resume.epoch, lease_for(resume), context);
+    welcome(id, resume, from, entry, false, context);
+    return;
+  }
+  if (!is_known && entry.job.sessions().size() >= settings_.sessions_per_job_max) {
+    refuse(id, Refused::Why::limit,
+           fmt::format("the job '{}' has {} nodes, more than this rendezvous allows", from.run_id,
+                       entry.job.sessions().size()),
+           context);
+    return;
+  }
+  if (!is_known) {
+    if (entry.job.session(resume.replaces) != nullptr)
+      end_session(from.run_id, entry, resume.replaces, true, context);
+    record(from.run_id, entry, SessionBegan{resume.agent, from.addr, lease_for(resume)}, context);
+  }
+  Job::Contact& contact = entry.job.contact(resume.agent);
+  if (contact.connection) drop(*contact.connection, context);
+  contact = {id, context.now};
+  from.agent = resume.agent;
+  expect_word_of(*entry.job.session(resume.agent));
+  welcome(id, resume, from, entry, is_known, context);
+  if (auto current = entry.job.current(resume.agent))
+    context.actions.sends.push_back({id, std::move(*current)});
+}
+
+void ServiceCore::welcome(ConnectionId id, const proto::Resume& resume, const Connection& to,
+                          const Entry& entry, bool resumed, Context& context) {
+  proto::Welcome welcome;
+  welcome.epoch = entry.job.epoch();
+  welcome.resumed = resumed;
+  welcome.observed_addr = to.addr;
+  welcome.job_time = since(entry.job.began_at(), context.now);
+  const Job::Session* session = entry.job.session(resume.agent);
+  if (session != nullptr) welcome.acknowledged = session->acknowledged;
+  welcome.lease = session != nullptr ? session->lease : lease_for(resume);
+  welcome.keep_alive_period = welcome.lease / kKeepAlivesPerLease;
+  context.actions.sends.push_back({id, std::move(welcome)});
+}
+
+std::chrono::nanoseconds ServiceCore::lease_for(const proto::Resume& resume) const {
+  const std::chrono::nanoseconds for_load =
+      kKeepAlivesPerLease * (1s * sessions_ / kKeepAlivesPerSecondMax);
+  const auto wished = resume.lease > 0ns ? resume.lease : settings_.lease;
+  return std::max(std::clamp(wished, kLeaseLeast, kLeaseMost), for_load);
+}
+
+/// No round forms while the agents of another memory may still have workers.
+void ServiceCore::hear_of_past(const std::string& run_id, Entry& entry, proto::Epoch epoch,
+                               std::chrono::nanoseconds lease, Context& context) {
+  const Membership* membership = entry.job.membership();
+  if (membership != nullptr && (membership->has_formed() || epoch < membership->epoch())) return;
+  const Clock::time_point until = began_at_ + silence_allowed(lease);
+  if (context.now >= until) return;
+  record(run_id, entry, PastHeard{until}, context);
+}
+
+void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Numbered& numbered,
+                       Context& context) {
+  if (from.agent.empty()) {
+    refuse(id, Refused::Why::broken, "a message of no session", context);
+    return;
+  }
+  Entry& entry = jobs_.at(from.run_id);
+  const Job::Session& session = *entry.job.session(from.agent);
+  if (numbered.seq <= session.acknowledged) return;  // sent again, and known
+  if (numbered.seq > session.acknowledged + 1) {
+    refuse(id, Refused::Why::broken,
+           fmt::format("message {} came after message {}", numbered.seq, session.acknowledged),
+           context);
+    return;
+  }
+  if (const auto* join = std::get_if<proto::Join>(&numbered.message)) {
+    if (join->was_in) hear_of_past(from.run_id, entry, join->was_in->epoch, session.lease, context);
+    drop_before_reboot(from.run_id, entry, *join, from.addr, context);
+  }
+  record(from.run_id, entry, Said{from.agent, numbered.message}, context);
+}
+
+/// A host that was started again has no worker of the time before, although the lease of the agent
+/// that it had is not over. Only where its old connection is gone: names are not unique.
+void ServiceCore::drop_before_reboot(const std::string& run_id, Entry& entry,
+                                     const proto::Join& join, const std::string& addr,
+                                     Context& context) {
+  if (join.boot_id.empty()) return;
+  std::vector<AgentId> gone;
+  for (const auto& [id, session] : entry.job.sessions()) {
+    if (session.node_name == join.node_name && session.addr == addr && !session.boot_id.empty() &&
+        session.boot_id != join.boot_id && !session.contact.connection)
+      gone.push_back(id);
+  }
+  for (const AgentId& id : gone) end_session(run_id, entry, id, true, context);
+}
+
+void ServiceCore::hear(ConnectionId id, Connection& from, const proto::KeepAlive& keep_alive,
+                       Context& context) {
+  if (from.agent.empty()) return;  // it is being told that its session is unknown
+  const Entry& entry = jobs_.at(from.run_id);
+  const std::chrono::nanoseconds now = context.now - entry.job.began_at();
+  context.actions.sends.push_back(
+      {id, proto::Alive{keep_alive.number, now, now, entry.job.session(from.agent)->acknowledged}});
+}
+
+void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Bye&, Context& context) {
+  if (!from.agent.empty()) {
+    const AgentId agent = from.agent;
+    end_session(from.run_id, jobs_.at(from.run_id), agent, false, context);
+  }
+  drop(id, context);
+}
+
+void ServiceCore::hear(ConnectionId id, Connection& from, const proto::StatusRequest&,
+                       Context& context) {
+  proto::Status status;
+  for (const auto& [run_id, entry] : jobs_) {
+    if (!from.run_id.empty() && run_id != from.run_id) continue;
+    ++status.job_count;
+    if (status.jobs.size() < proto::kStatusJobsMax)
+      status.jobs.push_back(status_of(run_id, entry, context.now));
+  }
+  context.actions.sends.push_back({id, std::move(status)});
+}
+
+proto::JobStatus ServiceCore::status_of(const std::string& run_id, const Entry& entry,
+                                        Clock::time_point now) {
+  proto::JobStatus status;
+  status.run_id = run_id;
+  status.epoch = entry.job.epoch();
+  status.age = since(entry.job.began_at(), now);
+  const Membership* membership = entry.job.membership();
+  if (membership != nullptr) {
+    status.phase = to_string(membership->state());
+    if (membership->has_formed()) status.round = membership->next_round() - 1;
+    status.nodes = membership->nodes();
+    status.min_nodes = membership->settings().min_nodes;
+    status.max_nodes = membership->settings().max_nodes;
+    status.restart_count = membership->restart_count();
+    status.max_restarts = membership->settings().restart.max_restarts;
+  }
+  for (const auto& [id, session] : entry.job.sessions()) {
+    if (status.members.size() == proto::kStatusMembersMax) break;
+    status.members.push_back(
+        {id, session.node_name, membership != nullptr ? membership->group_rank(id) : std::nullopt,
+         session.contact.connection.has_value(), since(session.contact.heard_at, now)});
+  }
+  return status;
+}
+
+// ---- sessions that end ----
+
+void ServiceCore::end_session(const std::string& run_id, Entry& entry, const AgentId& agent,
+                              bool lost, Context& context) {
+  if (const auto connection = entry.job.contact(agent).connection) {
+    connections_.at(*connection).agent.clear();
+    if (lost) drop(*connection, context);
+  }
+  record(run_id, entry, lost ? JobEvent(SessionLost{agent}) : JobEvent(SessionOver{agent}),
+         context);
+}
+
+void ServiceCore::evict_ended(Context& context) {
+  while (!ended_.empty() && ended_.front().evict_at <= context.now) {
+    const EndedSession ended = std::move(ended_.front());
+    ended_.pop_front();
+    const auto entry = jobs_.find(ended.run_id);
+    if (entry == jobs_.end() || entry->second.job.session(ended.agent) == nullptr) continue;
+    end_session(ended.run_id, entry->second, ended.agent, true, context);
+  }
+}
+
+/// The check is due no later than this session's lease is over. Each word of an agent moves its own
+/// end, and the check only when it comes.
+void ServiceCore::expect_word_of(const Job::Session& session) {
+  const Clock::time_point end = session.contact.heard_at + silence_allowed(session.lease);
+  check_at_ = std::min(check_at_.value_or(end), end);
+}
+
+void ServiceCore::evict_silent(Context& context) {
+  if (!check_at_ || *check_at_ > context.now) return;
+  check_at_.reset();
+  for (auto& [run_id, entry] : jobs_) {
+    std::vector<AgentId> silent;
+    for (const auto& [id, session] : entry.job.sessions()) {
+      if (session.contact.heard_at + silence_allowed(session.lease) <= context.now) {
+        silent.push_back(id);
+      } else {
+        expect_word_of(session);
+      }
+    }
+    for (const AgentId& id : silent) end_session(run_id, entry, id, true, context);
+  }
+}
+
+void ServiceCore::take(const DeadlinePassed&, Context& context) {
+  evict_ended(context);
+  evict_silent(context);
+  std::vector<std::string> due;
+  for (const auto& [at, run_id] : deadlines_) {
+    if (at > context.now) break;
+    due.push_back(run_id);
+  }
+  for (const std::string& run_id : due) record(run_id, jobs_.at(run_id), DeadlinePassed{}, context);
+  std::erase_if(jobs_, [](const auto& job) { return job.second.job.is_empty(); });
+}
+
+// ---- jobs ----
+
+/// What has happened to a job: durable first, then known to the job, then told to its agents.
+void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event,
+                         Context& context) {
+  const auto before = static_cast<std::int64_t>(entry.job.sessions().size());
+  MembershipActions actions = entry.job.apply(event, context.now);
+  sessions_ += static_cast<std::int64_t>(entry.job.sessions().size()) - before;
+  context.actions.records.push_back({run_id, context.now, std::move(event)});
+  for (Send& send : actions.sends) {
+    const Job::Session* session = entry.job.session(send.to);
+    if (session != nullptr && session->contact.connection)
+      context.actions.sends.push_back({*session->contact.connection, std::move(send.message)});
+  }
+  if (!actions.log.empty())
+    context.actions.log.push_back(fmt::format("job={} {}", run_id, actions.log));
+  for (const std::string& warning : actions.warnings)
+    context.actions.warnings.push_back(fmt::format("job '{}': {}", run_id, warning));
+  follow(run_id, entry);
+}
+
+void ServiceCore::follow(const std::string& run_id, Entry& entry) {
+  const auto deadline = entry.job.deadline();
+  if (deadline == entry.deadline) return;
+  if (entry.deadline) deadlines_.erase({*entry.deadline, run_id});
+  if (deadline) deadlines_.insert({*deadline, run_id});
+  entry.deadline = deadline;
+}
+
+/// A job that is over, and whose agents know it, makes room for a new one.
+bool ServiceCore::make_room() {
+  if (jobs_.size() < settings_.jobs_max) return true;
+  const auto over = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) {
+    return job.second.job.is_over() && job.second.job.sessions().empty();
+  });
+  if (over == jobs_.end()) return false;
+  jobs_.erase(over);
+  return true;
+}
+
+bool ServiceCore::is_idle() const {
+  return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
+    return job.second.job.is_over() && job.second.job.sessions().empty();
+  });
+}
+
+// ---- what a journal brings back ----
+
+void ServiceCore::replay(const JobRecord& record) {
+  Entry& entry = jobs_.try_emplace(record.run_id, record.at).first->second;
+  static_cast<void>(entry.job.apply(record.event, record.at));
+}
+
+void ServiceCore::begin(Clock::time_point now) {
+  began_at_ = now;
+  sessions_ = 0;
+  for (auto& [run_id, entry] : jobs_) {
+    for (const auto& [id, session] : entry.job.sessions()) {
+      entry.job.contact(id).heard_at = now;
+      expect_word_of(session);
+      ++sessions_;
+    }
+    follow(run_id, entry);
+  }
+}
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,167 @@
+// The rendezvous service as a pure state machine: connections, sessions, leases and jobs; what it
+// hears in, what it says out. One round's workers never live beside another's: it forms a round
+// only when it knows of every node of the old one that nothing is left there (docs/many-nodes.md).
+// No sockets, no clock, no threads.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "proto/session_messages.hpp"
+#include "rendezvous/service/job.hpp"
+
+namespace ddprun::rdzv {
+
+struct ServiceSettings {
+  std::string only_run_id;  ///< of the one job that it serves; empty: any
+  std::chrono::nanoseconds lease = std::chrono::seconds(15);  ///< where an agent wishes for none
+  std::size_t jobs_max = 10'000;
+  std::size_t sessions_per_job_max = 100'000;
+};
+
+// Events
+// -------------------------------------------------------------------------
+
+/// A control channel is open.
+struct ConnectionOpened {
+  ConnectionId connection = 0;
+  std::string run_id;
+  std::string addr;  ///< numeric, of the peer
+};
+struct ClientSaid {
+  ConnectionId connection = 0;
+  proto::ClientMessage message;
+};
+struct ConnectionEnded {
+  ConnectionId connection = 0;
+  /// By FIN: the agent's warden sends it when nothing of the job is left on the node. A reset
+  /// proves nothing.
+  bool cleanly = false;
+};
+
+using ServiceEvent = std::variant<ConnectionOpened, ClientSaid, ConnectionEnded, DeadlinePassed>;
+
+// Actions
+// -------------------------------------------------------------------------
+
+/// An event of a job that must be durable before anything else of these actions is done.
+struct JobRecord {
+  std::string run_id;
+  Clock::time_point at;
+  JobEvent event;
+};
+struct ServiceSend {
+  ConnectionId to = 0;
+  proto::ServiceMessage message;
+};
+struct ServiceActions {
+  std::vector<JobRecord> records;
+  std::vector<ServiceSend> sends;
+  std::vector<ConnectionId> closes;   ///< after the sends
+  std::vector<std::string> log;       ///< lines, for those who look closely
+  std::vector<std::string> warnings;  ///< lines, for the people at the service
+};
+
+class ServiceCore {
+ public:
+  /// How much slower an agent's clock may be, and how long its kernel may take to kill.
+  static constexpr double kClockDrift = 0.01;
+  static constexpr std::chrono::seconds kKillMargin{2};
+  /// After a connection's end: for workers that die with their agent and warden.
+  static constexpr std::chrono::milliseconds kEndMargin{50};
+  /// An agent is heard this often within its lease.
+  static constexpr int kKeepAlivesPerLease = 5;
+  /// All agents together are heard so often, at most; with more, leases grow.
+  static constexpr int kKeepAlivesPerSecondMax = 10'000;
+
+  ServiceCore(ServiceSettings settings, Clock::time_point now)
+      : settings_(std::move(settings)), began_at_(now) {}
+
+  ServiceActions on(const ServiceEvent& event, Clock::time_point now);
+  /// When DeadlinePassed is due; none: nothing is waited for.
+  [[nodiscard]] std::optional<Clock::time_point> deadline() const;
+
+  /// An event of the time before this service was started, in their order and before all else.
+  void replay(const JobRecord& record);
+  /// After the last of them: each session has its whole lease to come back.
+  void begin(Clock::time_point now);
+
+  /// Of a job whose agents all know how it ended: nobody is waited for.
+  [[nodiscard]] bool is_idle() const;
+
+ private:
+  struct Entry {
+    explicit Entry(Clock::time_point now) : job(now) {}
+    Job job;
+    std::optional<Clock::time_point> deadline;  // as it stands in deadlines_
+  };
+  using Jobs = std::map<std::string, Entry>;
+  struct Connection {
+    std::string run_id;
+    std::string addr;
+    proto::AgentId agent;  // empty: it has no session yet
+  };
+  struct Context {
+    Clock::time_point now;
+    ServiceActions& actions;
+  };
+  struct EndedSession {
+    Clock::time_point evict_at;
+    std::string run_id;
+    proto::AgentId agent;
+  };
+
+  void take(const ConnectionOpened& opened, Context& context);
+  void take(const ClientSaid& said, Context& context);
+  void take(const ConnectionEnded& ended, Context& context);
+  void take(const DeadlinePassed& passed, Context& context);
+
+  void hear(ConnectionId id, Connection& from, const proto::Prove& prove, Context& context);
+  void hear(ConnectionId id, Connection& from, const proto::Resume& resume, Context& context);
+  void hear(ConnectionId id, Connection& from, const proto::Numbered& numbered, Context& context);
+  void hear(ConnectionId id, Connection& from, const proto::KeepAlive& keep_alive,
+            Context& context);
+  void hear(ConnectionId id, Connection& from, const proto::Bye& bye, Context& context);
+  void hear(ConnectionId id, Connection& from, const proto::StatusRequest& request,
+            Context& context);
+
+  void welcome(ConnectionId id, const proto::Resume& resume, const Connection& to,
+               const Entry& entry, bool resumed, Context& context);
+  void hear_of_past(const std::string& run_id, Entry& entry, proto::Epoch epoch,
+                    std::chrono::nanoseconds lease, Context& context);
+  void refuse(ConnectionId id, proto::Refused::Why why, std::string reason, Context& context);
+  void drop(ConnectionId id, Context& context);
+  void drop_before_reboot(const std::string& run_id, Entry& entry, const proto::Join& join,
+                          const std::string& addr, Context& context);
+  /// Makes it durable, applies it and passes on what follows.
+  void record(const std::string& run_id, Entry& entry, JobEvent event, Context& context);
+  void follow(const std::string& run_id, Entry& entry);
+  void end_session(const std::string& run_id, Entry& entry, const proto::AgentId& agent, bool lost,
+                   Context& context);
+  void evict_ended(Context& context);
+  void evict_silent(Context& context);
+  void expect_word_of(const Job::Session& session);
+  [[nodiscard]] std::chrono::nanoseconds lease_for(const proto::Resume& resume) const;
+  [[nodiscard]] bool make_room();
+  [[nodiscard]] static proto::JobStatus status_of(const std::string& run_id, const Entry& entry,
+                                                  Clock::time_point now);
+
+  ServiceSettings settings_;
+  Clock::time_point began_at_;
+  Jobs jobs_;
+  std::map<ConnectionId, Connection> connections_;
+  std::int64_t sessions_ = 0;                                      // of all jobs
+  std::set<std::pair<Clock::time_point, std::string>> deadlines_;  // of jobs
+  std::deque<EndedSession> ended_;                                 // by time
+  std::optional<Clock::time_point> check_at_;                      // no lease is over before
+};
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,361 @@
+// The rendezvous service: sessions that outlive connections, leases, and many jobs.
+#include "tests/unit/rendezvous/service/service_script.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using proto::Finished;
+using proto::Refused;
+using proto::Round;
+using proto::Stop;
+using proto::Welcome;
+using test::nodes;
+using test::ServiceScript;
+
+namespace {
+
+proto::WorkerFailed failure(proto::RoundNumber round) {
+  proto::WorkerFailed failed;
+  failed.round = round;
+  failed.exit = {true, 9, false};
+  return failed;
+}
+
+proto::Resume resume(const std::string& agent, proto::Epoch epoch, std::uint64_t next_seq) {
+  proto::Resume resume;
+  resume.agent = agent;
+  resume.epoch = epoch;
+  resume.next_seq = next_seq;
+  return resume;
+}
+
+}  // namespace
+
+TEST_CASE("two agents that join get a round, each its own numbers") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2));
+  const auto* welcome = service.last<Welcome>(a);
+  REQUIRE(welcome != nullptr);
+  CHECK(welcome->epoch == 1);
+  CHECK(welcome->lease == 15s);
+  CHECK(welcome->keep_alive_period == 3s);
+  CHECK(welcome->observed_addr == "10.0.0.1");
+  CHECK(service.last<Round>(a) == nullptr);
+  const auto b = service.join("b", nodes(2, 2));
+  REQUIRE(service.last<Round>(a) != nullptr);
+  REQUIRE(service.last<Round>(b) != nullptr);
+  CHECK(service.last<Round>(a)->group_rank == 0);
+  CHECK(service.last<Round>(b)->first_rank == 2);
+  CHECK(service.last<Round>(b)->epoch == 1);
+}
+
+TEST_CASE("a connection that was reset costs nothing if the agent comes back within its lease") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2));
+  const auto b = service.join("b", nodes(2, 2));
+  service.end(b, false);
+  service.pass(14s, {a});
+  const auto again = service.open();
+  service.say(again, resume("b", 1, 2));
+  REQUIRE(service.last<Welcome>(again) != nullptr);
+  CHECK(service.last<Welcome>(again)->resumed);
+  CHECK(service.last<Welcome>(again)->acknowledged == 1);
+  // It may have missed the round.
+  REQUIRE(service.last<Round>(again) != nullptr);
+  CHECK(service.last<Round>(again)->group_rank == 1);
+  service.pass(1min, {a, again});
+  CHECK(service.last<Stop>(a) == nullptr);
+}
+
+TEST_CASE("what was said while the connection was away is taken once") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2));
+  const auto b = service.join("b", nodes(2, 2));
+  service.end(b, false);
+  const auto again = service.open();
+  service.say(again, resume("b", 1, 3));
+  service.say(again, 1, ServiceScript::join_of("b", nodes(2, 2)));
+  service.say(again, 2, failure(0));
+  REQUIRE(service.last<Stop>(a) != nullptr);
+  REQUIRE(service.last<Stop>(again) != nullptr);
+  service.say(again, proto::KeepAlive{7, {}});
+  const auto* alive = service.last<proto::Alive>(again);
+  REQUIRE(alive != nullptr);
+  CHECK(alive->number == 7);
+  CHECK(alive->acknowledged == 2);
+  // A number that leaves one out would lose a message.
+  service.say(again, 4, proto::Stopped{0, {}});
+  REQUIRE(service.last<Refused>(again) != nullptr);
+  CHECK(service.last<Refused>(again)->why == Refused::Why::broken);
+  CHECK(service.closed.contains(again));
+}
+
+TEST_CASE("a silent agent is lost when its lease is over, and not before") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2));
+  static_cast<void>(service.join("b", nodes(1, 2)));
+  REQUIRE(service.last<Round>(a) != nullptr);
+  service.pass(17s, {a});
+  CHECK(service.last<Stop>(a) == nullptr);
+  service.pass(200ms, {a});
+  REQUIRE(service.last<Stop>(a) != nullptr);
+  CHECK(service.last<Stop>(a)->reason == "b was lost");
+  service.say(a, 2, proto::Stopped{0, {}});
+  service.say(a, 3, ServiceScript::join_of("a", nodes(1, 2)));
+  REQUIRE(service.last<Round>(a)->number == 1);
+  CHECK(service.last<Round>(a)->group_world_size == 1);
+  CHECK(service.last<Round>(a)->restart_count == 0);
+}
+
+TEST_CASE("a connection that ends cleanly is a lost node at once; a reset is not") {
+  const bool cleanly = GENERATE(true, false);
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2));
+  const auto b = service.join("b", nodes(1, 2));
+  service.end(b, cleanly);
+  CHECK(service.last<Stop>(a) == nullptr);
+  service.pass(60ms);
+  CHECK((service.last<Stop>(a) != nullptr) == cleanly);
+}
+
+TEST_CASE("an agent that was taken for lost is told that its session is unknown") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2));
+  const auto b = service.join("b", nodes(1, 2));
+  service.pass(18s, {a});
+  CHECK(service.closed.contains(b));
+  const auto again = service.open();
+  service.say(again, resume("b", 1, 2));
+  REQUIRE(service.last<Welcome>(again) != nullptr);
+  CHECK_FALSE(service.last<Welcome>(again)->resumed);
+  CHECK(service.last<Round>(again) == nullptr);
+  // On the same connection it begins anew, once its workers have ended.
+  proto::Resume fresh;
+  fresh.agent = "b/2";
+  fresh.replaces = "b";
+  service.say(again, fresh);
+  proto::Join join = ServiceScript::join_of("b", nodes(1, 2));
+  join.was_in = proto::PastRound{1, 0, 0};
+  service.say(again, 1, join);
+  service.say(a, 2, proto::Stopped{0, {}});
+  service.say(a, 3, ServiceScript::join_of("a", nodes(1, 2)));
+  REQUIRE(service.last<Round>(again) != nullptr);
+  CHECK(service.last<Round>(again)->number == 1);
+}
+
+TEST_CASE("a session that an agent replaces is a lost node at once") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2));
+  const auto b = service.join("b", nodes(1, 2));
+  service.end(b, false);
+  const auto again = service.open();
+  proto::Resume fresh;
+  fresh.agent = "b/2";
+  fresh.replaces = "b";
+  service.say(again, fresh);
+  REQUIRE(service.last<Stop>(a) != nullptr);
+  CHECK(service.last<Stop>(a)->reason == "b was lost");
+}
+
+TEST_CASE("a host that was started again is not waited for") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2));
+  const auto b = service.join("b", nodes(1, 2));
+  const auto join_again = [&](const std::string& boot_id) {
+    const auto id = service.begin("b2");
+    proto::Join join = ServiceScript::join_of("b", nodes(1, 2));
+    join.boot_id = boot_id;
+    service.say(id, 1, join);
+  };
+  SECTION("its connection is gone") {
+    service.end(b, false);
+    join_again("another boot");
+    REQUIRE(service.last<Stop>(a) != nullptr);
+    CHECK(service.last<Stop>(a)->reason == "b was lost");
+  }
+  SECTION("it was not started again: another agent of the same host") {
+    service.end(b, false);
+    join_again("boot of b");
+    CHECK(service.last<Stop>(a) == nullptr);
+  }
+  SECTION("its connection is not gone: another host of the same name") {
+    join_again("another boot");
+    CHECK(service.last<Stop>(a) == nullptr);
+  }
+}
+
+TEST_CASE("jobs do not know of one another") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 1), "one");
+  const auto b = service.join("a", nodes(2, 2), "two");
+  REQUIRE(service.last<Round>(a) != nullptr);
+  CHECK(service.last<Round>(b) == nullptr);
+  service.say(a, 2, proto::WorkersDone{0});
+  REQUIRE(service.last<Finished>(a) != nullptr);
+  CHECK(service.last<Finished>(b) == nullptr);
+  CHECK_FALSE(service.core.is_idle());
+}
+
+TEST_CASE("a service of one job refuses others") {
+  rdzv::ServiceSettings settings;
+  settings.only_run_id = "one";
+  ServiceScript service(settings);
+  const auto id = service.open("two");
+  REQUIRE(service.last<Refused>(id) != nullptr);
+  CHECK(service.last<Refused>(id)->why == Refused::Why::other_job);
+  CHECK(service.last<Refused>(id)->reason == "this rendezvous serves the job 'one' only");
+  CHECK(service.closed.contains(id));
+}
+
+TEST_CASE("a service has so many jobs, and forgets those that are over") {
+  rdzv::ServiceSettings settings;
+  settings.jobs_max = 2;
+  ServiceScript service(settings);
+  const auto a = service.join("a", nodes(1, 1), "one");
+  static_cast<void>(service.join("a", nodes(1, 1), "two"));
+  const auto refused = service.begin("a", "three");
+  REQUIRE(service.last<Refused>(refused) != nullptr);
+  CHECK(service.last<Refused>(refused)->why == Refused::Why::limit);
+  service.say(a, 2, proto::WorkersDone{0});
+  service.say(a, proto::Bye{});
+  CHECK(service.closed.contains(a));
+  const auto third = service.begin("a", "three");
+  CHECK(service.last<Welcome>(third) != nullptr);
+}
+
+TEST_CASE("the outcome reaches an agent whose connection was away") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2));
+  const auto b = service.join("b", nodes(2, 2));
+  service.say(b, 2, proto::WorkersDone{0});
+  service.end(b, false);
+  service.say(a, 2, proto::WorkersDone{0});
+  REQUIRE(service.last<Finished>(a) != nullptr);
+  const auto again = service.open();
+  service.say(again, resume("b", 1, 3));
+  REQUIRE(service.last<Finished>(again) != nullptr);
+  CHECK(service.last<Finished>(again)->outcome == Finished::Outcome::succeeded);
+  service.say(a, proto::Bye{});
+  service.say(again, proto::Bye{});
+  CHECK(service.core.is_idle());
+}
+
+TEST_CASE("a late agent is told the outcome; one that was started later runs the job again") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 1));
+  service.say(a, 2, proto::WorkersDone{0});
+  service.say(a, proto::Bye{});
+  service.pass(10s);
+  proto::Join join = ServiceScript::join_of("b", nodes(1, 1));
+  SECTION("started before") {
+    join.age = 11s;
+    const auto late = service.begin("b");
+    service.say(late, 1, join);
+    REQUIRE(service.last<Finished>(late) != nullptr);
+    CHECK(service.last<Round>(late) == nullptr);
+  }
+  SECTION("started after") {
+    join.age = 9s;
+    const auto next = service.begin("b");
+    service.say(next, 1, join);
+    REQUIRE(service.last<Round>(next) != nullptr);
+    CHECK(service.last<Round>(next)->epoch == 2);
+    CHECK(service.last<Round>(next)->number == 0);
+    CHECK(service.last<Finished>(next) == nullptr);
+  }
+}
+
+TEST_CASE("an agent that can never take part learns why, also when it missed the answer") {
+  ServiceScript service;
+  static_cast<void>(service.join("a", nodes(2, 2)));
+  const auto b = service.begin("b");
+  service.end(b, false);
+  const auto again = service.open();
+  service.say(again, resume("b", 1, 1));
+  service.say(again, 1, ServiceScript::join_of("b", nodes(3, 3)));
+  REQUIRE(service.last<Finished>(again) != nullptr);
+  service.end(again, false);
+  const auto third = service.open();
+  service.say(third, resume("b", 1, 2));
+  REQUIRE(service.last<Finished>(third) != nullptr);
+  CHECK(service.last<Finished>(third)->reason ==
+        "this job has --nnodes=2, b was started with --nnodes=3");
+}
+
+TEST_CASE("leases are what the agent wishes for, within bounds") {
+  const auto [wish, lease] = GENERATE(table<std::chrono::nanoseconds, std::chrono::nanoseconds>(
+      {{0s, 15s}, {3s, 3s}, {1ns, 500ms}, {100h, 1h}}));
+  ServiceScript service;
+  const auto id = service.open();
+  proto::Resume first;
+  first.agent = "a";
+  first.lease = wish;
+  service.say(id, first);
+  REQUIRE(service.last<Welcome>(id) != nullptr);
+  CHECK(service.last<Welcome>(id)->lease == lease);
+  CHECK(service.last<Welcome>(id)->keep_alive_period == lease / 5);
+}
+
+TEST_CASE("messages that make no sense end the connection, and nobody else notices") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 1));
+  const auto bad = service.open();
+  SECTION("no session") { service.say(bad, 1, proto::Started{0}); }
+  SECTION("a proof") { service.say(bad, proto::Prove{}); }
+  SECTION("a session without a name") { service.say(bad, proto::Resume{}); }
+  SECTION("two sessions") {
+    proto::Resume one;
+    one.agent = "x";
+    service.say(bad, one);
+    one.agent = "y";
+    service.say(bad, one);
+  }
+  SECTION("no job") {
+    const auto observer = service.open("");
+    proto::Resume one;
+    one.agent = "x";
+    service.say(observer, one);
+    CHECK(service.closed.contains(observer));
+    service.say(bad, proto::Prove{});
+  }
+  REQUIRE(service.last<Refused>(bad) != nullptr);
+  CHECK(service.last<Refused>(bad)->why == Refused::Why::broken);
+  CHECK(service.closed.contains(bad));
+  service.say(a, proto::KeepAlive{1, {}});
+  CHECK(service.last<proto::Alive>(a) != nullptr);
+}
+
+TEST_CASE("a session that joins nothing leaves nothing behind") {
+  ServiceScript service;
+  const auto id = service.begin("a");
+  service.end(id, true);
+  service.pass(1min);
+  const auto observer = service.open("");
+  service.say(observer, proto::StatusRequest{});
+  REQUIRE(service.last<proto::Status>(observer) != nullptr);
+  CHECK(service.last<proto::Status>(observer)->job_count == 0);
+  CHECK_FALSE(service.core.deadline().has_value());
+}
+
+TEST_CASE("status names the jobs, their rounds and nodes") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2), "train-7");
+  const auto b = service.join("b", nodes(2, 2), "train-7");
+  static_cast<void>(service.join("c", nodes(2, 2), "other"));
+  service.end(b, false);
+  service.pass(5s, {a});
+  const auto observer = service.open(GENERATE("", "train-7"));
+  service.say(observer, proto::StatusRequest{});
+  const auto* status = service.last<proto::Status>(observer);
+  REQUIRE(status != nullptr);
+  const proto::JobStatus& job = status->jobs.back();
+  CHECK(job.run_id == "train-7");
+  CHECK(job.phase == "running");
+  CHECK(job.round == 0u);
+  CHECK(job.nodes == 2);
+  CHECK(job.age == 5s);
+  REQUIRE(job.members.size() == 2);
+  CHECK(job.members[0].connected);
+  CHECK(job.members[0].group_rank == 0);
+  CHECK_FALSE(job.members[1].connected);
+  CHECK(job.members[1].silent_for == 5s);
+}

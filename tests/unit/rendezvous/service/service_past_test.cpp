@@ -1,0 +1,137 @@
+// The service after its own death: with its journal, and without.
+#include "tests/unit/rendezvous/service/service_script.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using proto::Finished;
+using proto::Round;
+using proto::Stop;
+using proto::Welcome;
+using test::nodes;
+using test::ServiceScript;
+
+namespace {
+
+proto::Resume resume(const std::string& agent, std::uint64_t next_seq) {
+  proto::Resume resume;
+  resume.agent = agent;
+  resume.epoch = 1;
+  resume.next_seq = next_seq;
+  resume.lease = 15s;
+  return resume;
+}
+
+}  // namespace
+
+TEST_CASE("a service with its journal goes on where it was") {
+  ServiceScript service;
+  static_cast<void>(service.join("a", nodes(2, 2)));
+  static_cast<void>(service.join("b", nodes(2, 2)));
+  service.now += 5s;
+  service.restart();
+  const auto a = service.open();
+  service.say(a, resume("a", 2));
+  REQUIRE(service.last<Welcome>(a) != nullptr);
+  CHECK(service.last<Welcome>(a)->resumed);
+  CHECK(service.last<Welcome>(a)->acknowledged == 1);
+  REQUIRE(service.last<Round>(a) != nullptr);
+  CHECK(service.last<Round>(a)->number == 0);
+  // The other one has its whole lease to come back.
+  service.pass(17s, {a});
+  CHECK(service.last<Stop>(a) == nullptr);
+  service.pass(200ms, {a});
+  CHECK(service.last<Stop>(a) != nullptr);
+}
+
+TEST_CASE("a service with its journal knows how a job ended") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 1));
+  service.say(a, 2, proto::WorkersDone{0});
+  service.restart();
+  const auto again = service.open();
+  service.say(again, resume("a", 3));
+  REQUIRE(service.last<Finished>(again) != nullptr);
+  CHECK(service.last<Finished>(again)->outcome == Finished::Outcome::succeeded);
+}
+
+TEST_CASE("a service without its journal forms no round until the old one's leases are over") {
+  ServiceScript service;
+  const bool resumes_first = GENERATE(true, false);
+  // One node of the old round is here, with what it remembers; a new one would make the job whole.
+  const auto a = service.open();
+  if (resumes_first) {
+    service.say(a, resume("a", 5));
+    REQUIRE(service.last<Welcome>(a) != nullptr);
+    CHECK_FALSE(service.last<Welcome>(a)->resumed);
+  }
+  const auto b = service.join("b", nodes(2, 2));
+  proto::Resume fresh;
+  fresh.agent = "a/2";
+  fresh.replaces = "a";
+  service.say(a, fresh);
+  proto::Join join = ServiceScript::join_of("a", nodes(2, 2));
+  join.was_in = proto::PastRound{1, 6, 2};
+  service.say(a, 1, join);
+  CHECK(service.last<Round>(a) == nullptr);
+  service.pass(17s, {a, b});
+  CHECK(service.last<Round>(a) == nullptr);
+  service.pass(200ms, {a, b});
+  REQUIRE(service.last<Round>(a) != nullptr);
+  // What was counted goes on, in an epoch of its own.
+  CHECK(service.last<Round>(a)->epoch == 2);
+  CHECK(service.last<Round>(a)->number == 7);
+  CHECK(service.last<Round>(a)->restart_count == 2);
+}
+
+TEST_CASE("a service that has run for long need not wait for a past that it does not know") {
+  ServiceScript service;
+  service.now += 1min;
+  const auto a = service.open();
+  service.say(a, resume("a", 5));
+  proto::Resume fresh;
+  fresh.agent = "a/2";
+  service.say(a, fresh);
+  proto::Join join = ServiceScript::join_of("a", nodes(1, 1));
+  join.was_in = proto::PastRound{1, 6, 2};
+  service.say(a, 1, join);
+  CHECK(service.last<Round>(a) != nullptr);
+}
+
+TEST_CASE("what a journal brings back is what was there, wherever it ends") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2, 1));
+  const auto b = service.join("b", nodes(1, 2, 1));
+  proto::WorkerFailed failed;
+  failed.exit = {true, 9, false};
+  service.say(a, 2, failed);
+  service.say(a, 3, proto::Stopped{0, {}});
+  service.say(b, 2, proto::Stopped{0, {}});
+  service.say(a, 4, ServiceScript::join_of("a", nodes(1, 2, 1)));
+  service.say(b, 3, ServiceScript::join_of("b", nodes(1, 2, 1)));
+  REQUIRE(service.last<Round>(a)->number == 1);
+  service.end(b, true);
+  service.pass(100ms, {a});
+  const auto whole = service.journal;
+  REQUIRE(whole.size() == 10);
+  for (std::size_t count = 2; count <= whole.size(); ++count) {
+    ServiceScript again;
+    again.now = whole[count - 1].at;
+    again.journal.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(count));
+    again.restart();
+    const auto observer = again.open("");
+    again.say(observer, proto::StatusRequest{});
+    const auto* status = again.last<proto::Status>(observer);
+    REQUIRE(status != nullptr);
+    REQUIRE(status->jobs.size() == 1);
+    const auto connection = again.open();
+    again.say(connection, resume("a", 9));
+    CHECK(again.last<Welcome>(connection)->resumed);
+    const auto said =
+        std::count_if(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(count),
+                      [](const rdzv::JobRecord& record) {
+                        const auto* one = std::get_if<rdzv::Said>(&record.event);
+                        return one != nullptr && one->agent == "a";
+                      });
+    CHECK(again.last<Welcome>(connection)->acknowledged == static_cast<std::uint64_t>(said));
+  }
+}
