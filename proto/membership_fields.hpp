@@ -221,6 +221,7 @@ inline constexpr auto kFields<Stop> = std::tuple{
     required("round", &Stop::round),
     field("reason", &Stop::reason, kText),
     field("final", &Stop::final),
+    field("kill", &Stop::kill),
 };
 template <>
 inline constexpr auto kFields<Suspect> = std::tuple{

@@ -192,6 +192,8 @@ struct Stop {
   RoundNumber round = 0;
   std::string reason;
   bool final = false;
+  /// By SIGKILL, without a grace period: they may not write anything any more.
+  bool kill = false;
 };
 /// A worker that neither failed nor ended while all that failed had timed out waiting, or while a
 /// signal held it.

@@ -135,6 +135,8 @@ class NodeMachine {
   void stop_when_started(Context& context);
   void stop(Context& context);
   void answer_stop(Context& context);
+  void stop_harder(Context& context);
+  void clear_harder(Context& context);
   void end(Context& context);
 
   [[nodiscard]] NodeEventKind kind_of(const NodeEvent& event) const;

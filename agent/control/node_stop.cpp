@@ -20,7 +20,9 @@ constexpr auto kEndMargin = 5s;
 }  // namespace
 
 void NodeMachine::stop_when_started(Context& context) {
-  round_->stop = std::move(std::get<proto::Stop>(context.event));
+  auto& stop = std::get<proto::Stop>(context.event);
+  stop.final = stop.final || (round_->stop && round_->stop->final);
+  round_->stop = std::move(stop);
 }
 
 void NodeMachine::stop(Context& context) {
@@ -34,6 +36,20 @@ void NodeMachine::answer_stop(Context& context) {
   const auto& stop = std::get<proto::Stop>(context.event);
   if (round_ && round_->round.number >= stop.round) return;
   context.act(Send{proto::Stopped{stop.round, {}}});
+}
+
+/// It is being stopped, and there is no more time for it.
+void NodeMachine::stop_harder(Context& context) {
+  if (!std::get<proto::Stop>(context.event).kill || round_->stop->kill) return;
+  round_->stop->kill = true;
+  const GroupActions group = round_->group.kill_now(context.now);
+  if (group.signal != 0) context.act(SignalWorkers{group.signal});
+  follow(context, group);
+}
+void NodeMachine::clear_harder(Context& context) {
+  if (!std::get<proto::Stop>(context.event).kill || round_->stop->kill) return;
+  round_->stop->kill = true;
+  take(context, round_->leftovers.kill_now());
 }
 
 void NodeMachine::begin_stop(Context& context) {
@@ -50,7 +66,8 @@ void NodeMachine::begin_stop(Context& context) {
     context.act(Prepare{});  // before the old group is gone: the new port cannot be
                              // taken by it, or meet its keys
   }
-  const GroupActions group = round.group.stop(round.stop_signal, context.now);
+  const GroupActions group = round.stop->kill ? round.group.kill_now(context.now)
+                                              : round.group.stop(round.stop_signal, context.now);
   if (group.signal != 0) context.act(StopWorkers{group.signal, paused_});
   follow(context, group);
 }
@@ -123,7 +140,7 @@ void NodeMachine::note_leftovers(Context& context) {
     round_is_clear(context);
   } else if (!leftovers.begun()) {
     std::optional<Clock::duration> patience;
-    if (round_->stop && round_->group.killed()) {
+    if (round_->stop && (round_->stop->kill || round_->group.killed())) {
       patience = Clock::duration::zero();  // the user's second signal, or the grace period, is over
     } else if (round_->patience_ends) {
       patience = *round_->patience_ends - context.now;

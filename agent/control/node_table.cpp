@@ -42,6 +42,8 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response wait{&M::announce_wait, "announce"};
   constexpr Response after{&M::stop_when_started, "stop once started"};
   constexpr Response stop{&M::stop, "stop workers"};
+  constexpr Response harder{&M::stop_harder, "kill workers, if asked for"};
+  constexpr Response sweep{&M::clear_harder, "kill leftovers, if asked for"};
   constexpr Response answer{&M::answer_stop, "answer, if none runs"};
   constexpr Response end{&M::end, "end"};
   return Table{{
@@ -60,7 +62,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
       {start, no, no, no, no, no, no, no, no},                         // round
       {plan, no, no, no, no, no, no, no, no},                          // restart_planned
       {wait, no, no, no, no, no, no, no, no},                          // nodes_missing
-      {no, after, stop, stop, no, no, stop, answer, no},               // stop
+      {no, after, stop, stop, harder, sweep, stop, answer, no},        // stop
       {end, end, end, end, end, end, end, end, no},                    // finished
   }};
 }();

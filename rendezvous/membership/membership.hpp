@@ -95,6 +95,9 @@ class Membership {
   /// What an agent has to know that may have missed the last message to it; none: it waits.
   [[nodiscard]] std::optional<proto::MembershipMessage> current(const proto::AgentId& agent) const;
 
+  /// How a node's part ends that leaves; and the job, if it was the last.
+  [[nodiscard]] static proto::Finished outcome_of(const proto::Leave& leave);
+
   /// What the core does on an event in a state: the name of the handler, "ignored" where the event
   /// has no meaning there.
   static std::string_view response(JobState state, EventKind kind);
@@ -175,7 +178,6 @@ class Membership {
                                                std::string no_restart) const;
   [[nodiscard]] proto::Verdict take_verdict();
   void finish(Context& context, proto::Finished finished);
-  [[nodiscard]] static proto::Finished outcome_of(const proto::Leave& leave);
   void say_goodbye(Context& context, const proto::AgentId& agent, const proto::Leave& leave);
 
   [[nodiscard]] int count(Phase phase) const { return counts_[static_cast<std::size_t>(phase)]; }

@@ -13,7 +13,6 @@ namespace ddprun::rdzv {
 using proto::AgentId;
 using proto::Finished;
 
-/// How a node's part ends that leaves; and the job, if it was the last.
 Finished Membership::outcome_of(const proto::Leave& leave) {
   Finished finished;
   finished.outcome = leave.signal != 0 ? Finished::Outcome::cancelled : Finished::Outcome::failed;

@@ -24,8 +24,9 @@ const Job::Session* Job::session(const AgentId& agent) const {
 
 std::optional<proto::MembershipMessage> Job::current(const AgentId& agent) const {
   const auto session = sessions_.find(agent);
-  if (session == sessions_.end() || session->second.node_name.empty()) return std::nullopt;
+  if (session == sessions_.end()) return std::nullopt;
   if (session->second.outcome) return *session->second.outcome;
+  if (session->second.node_name.empty()) return std::nullopt;
   return membership_ ? membership_->current(agent) : std::nullopt;
 }
 
@@ -41,6 +42,11 @@ void Job::apply_one(const Said& said, Clock::time_point at, MembershipActions& a
   ++found->second.acknowledged;
   if (std::holds_alternative<proto::Join>(said.message)) {
     join(said, found->second, at, actions);
+  } else if (const auto* leave = std::get_if<proto::Leave>(&said.message);
+             leave != nullptr && found->second.node_name.empty()) {
+    // It could not even join, or joins no more: that is its own end, not the job's.
+    found->second.outcome = Membership::outcome_of(*leave);
+    actions.sends.push_back({said.agent, *found->second.outcome});
   } else if (membership_) {
     tell(FromAgent{said.agent, said.message}, at, actions);
   }

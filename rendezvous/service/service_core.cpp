@@ -359,6 +359,11 @@ bool ServiceCore::make_room() {
   return true;
 }
 
+const Job* ServiceCore::job(const std::string& run_id) const {
+  const auto entry = jobs_.find(run_id);
+  return entry == jobs_.end() ? nullptr : &entry->second.job;
+}
+
 bool ServiceCore::is_idle() const {
   return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
     return job.second.job.is_over() && job.second.job.sessions().empty();

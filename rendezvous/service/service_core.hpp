@@ -94,6 +94,8 @@ class ServiceCore {
   /// After the last of them: each session has its whole lease to come back.
   void begin(Clock::time_point now);
 
+  /// Null: there is no such job.
+  [[nodiscard]] const Job* job(const std::string& run_id) const;
   /// Of a job whose agents all know how it ended: nobody is waited for.
   [[nodiscard]] bool is_idle() const;
 

@@ -106,7 +106,7 @@ TEST_CASE("a silent agent is lost when its lease is over, and not before") {
   CHECK(service.last<Round>(a)->restart_count == 0);
 }
 
-TEST_CASE("a connection that ends cleanly is a lost node at once; a reset is not") {
+TEST_CASE("a connection that ends cleanly is a lost node at once, a reset is not") {
   const bool cleanly = GENERATE(true, false);
   ServiceScript service;
   const auto a = service.join("a", nodes(1, 2));
@@ -239,7 +239,7 @@ TEST_CASE("the outcome reaches an agent whose connection was away") {
   CHECK(service.core.is_idle());
 }
 
-TEST_CASE("a late agent is told the outcome; one that was started later runs the job again") {
+TEST_CASE("a late agent is told the outcome, and one that was started later runs the job again") {
   ServiceScript service;
   const auto a = service.join("a", nodes(1, 1));
   service.say(a, 2, proto::WorkersDone{0});

@@ -1,0 +1,223 @@
+// What is said and heard, and in which order.
+#include "rendezvous/client/agent_session.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace ddprun::rdzv {
+
+using namespace std::chrono_literals;
+using proto::Finished;
+
+AgentSession::AgentSession(SessionSettings settings, SessionClock::time_point now)
+    : settings_(std::move(settings)),
+      random_(settings_.seed),
+      own_id_(settings_.agent),
+      began_at_(now),
+      lease_(settings_.lease),
+      period_(settings_.lease / 5),
+      attempt_at_(now),
+      next_attempt_at_(now),
+      pause_(0ns) {}
+
+SessionActions AgentSession::on(SessionEvent event, SessionClock::time_point now) {
+  SessionActions actions;
+  if (over_) return actions;
+  Context context{now, actions};
+  std::visit([&](auto& one) { take(one, context); }, event);
+  return actions;
+}
+
+// ---- from the agent ----
+
+void AgentSession::take(Submitted& submitted, Context& context) {
+  proto::AgentMessage& message = submitted.message;
+  const bool stopped = std::holds_alternative<proto::Stopped>(message);
+  if (fenced_) {
+    // The service counts this node as lost, or never knew of it: it is told of nothing but what
+    // comes next.
+    if (std::holds_alternative<proto::Leave>(message)) pending_ = std::move(message);
+    if (!stopped) return;
+    fenced_ = done_ = false;
+    round_.reset();
+    begin_again(context);
+    return;
+  }
+  if (stopped) {
+    round_.reset();
+    done_ = false;
+  } else if (std::holds_alternative<proto::WorkersDone>(message)) {
+    done_ = true;
+  } else if (auto* join = std::get_if<proto::Join>(&message)) {
+    join->was_in = past_;
+    // One that goes does not come back because it was asked before.
+    if (pending_ && std::holds_alternative<proto::Leave>(*pending_)) return;
+    pending_ = message;
+  } else if (std::holds_alternative<proto::Leave>(message)) {
+    pending_ = message;
+  }
+  send_numbered(std::move(message), context);
+}
+
+void AgentSession::send_numbered(proto::AgentMessage message, Context& context) {
+  unacknowledged_.push_back({next_seq_++, std::move(message)});
+  if (link_ == Link::attached) context.act(SendToService{unacknowledged_.back()});
+}
+
+// ---- from the service ----
+
+void AgentSession::take(ServiceSaid& said, Context& context) {
+  if (link_ == Link::waiting || link_ == Link::connecting) return;
+  heard_at_ = context.now;
+  std::visit([&](auto& message) { hear(message, context); }, said.message);
+}
+
+void AgentSession::hear(proto::Prove&, Context&) {}
+void AgentSession::hear(proto::Status&, Context&) {}
+
+void AgentSession::hear(proto::Welcome& welcome, Context& context) {
+  if (link_ != Link::resuming) return;
+  lease_ = welcome.lease;
+  period_ = welcome.keep_alive_period;
+  pause_ = 0ns;
+  asked_.clear();
+  keep_alive_at_ = context.now;
+  tell_of_return(context);
+  if (epoch_ && !welcome.resumed) {
+    link_ = Link::unknown;
+    if (fenced_) return;
+    if (round_) {
+      fence("the rendezvous does not know this node any more", context);
+    } else {
+      begin_again(context);
+    }
+    return;
+  }
+  link_ = Link::attached;
+  epoch_ = welcome.epoch;
+  welcomed_as_ = own_id_;
+  renew_lease(attempt_at_ + lease_, context);
+  forget_up_to(welcome.acknowledged);
+  for (const proto::Numbered& message : unacknowledged_) context.act(SendToService{message});
+}
+
+void AgentSession::forget_up_to(std::uint64_t acknowledged) {
+  while (!unacknowledged_.empty() && unacknowledged_.front().seq <= acknowledged)
+    unacknowledged_.pop_front();
+}
+
+void AgentSession::hear(proto::Alive& alive, Context& context) {
+  if (link_ != Link::attached) return;
+  forget_up_to(alive.acknowledged);
+  while (!asked_.empty() && asked_.front().first <= alive.number) {
+    if (asked_.front().first == alive.number) renew_lease(asked_.front().second + lease_, context);
+    asked_.pop_front();
+  }
+}
+
+void AgentSession::hear(proto::Refused& refused, Context& context) {
+  if (refused.why == proto::Refused::Why::limit) {
+    trouble_ = refused.reason;
+    context.act(ResetConnection{});
+    reconnect_later(context);
+    return;
+  }
+  context.act(ResetConnection{});
+  finish(
+      fmt::format("the rendezvous at {} refuses this node: {}", settings_.service, refused.reason),
+      context);
+}
+
+void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
+  if (link_ != Link::attached || fenced_ || !is_new(message)) return;
+  if (const auto* round = std::get_if<proto::Round>(&message)) {
+    // It may have been on its way for long: under a lease that is over nothing is started.
+    if (!lease_end_ || context.now >= *lease_end_) {
+      context.act(ResetConnection{});
+      reconnect_later(context);
+      return;
+    }
+    epoch_ = round->epoch;
+    round_ = round->number;
+    past_ = proto::PastRound{round->epoch, round->number, round->restart_count};
+    if (pending_ && std::holds_alternative<proto::Join>(*pending_)) pending_.reset();
+  } else if (const auto* stop = std::get_if<proto::Stop>(&message)) {
+    stop_ = stop->round;
+  } else if (std::holds_alternative<Finished>(message)) {
+    over_ = true;
+    context.act(SendToService{proto::Bye{}});
+  }
+  context.act(Deliver{std::move(message)});
+}
+
+/// The service says again what may not have arrived.
+bool AgentSession::is_new(const proto::MembershipMessage& message) const {
+  if (const auto* round = std::get_if<proto::Round>(&message))
+    return !past_ ||
+           std::pair(round->epoch, round->number) > std::pair(past_->epoch, past_->number);
+  if (const auto* stop = std::get_if<proto::Stop>(&message))
+    return round_ == stop->round && stop_ != stop->round;
+  return true;
+}
+
+// ---- fences ----
+
+/// Kills the workers, without last words: they must not write what a newer round has begun anew.
+void AgentSession::fence(const std::string& reason, Context& context) {
+  fenced_ = true;
+  proto::Stop stop;
+  stop.round = *round_;
+  stop.reason = reason;
+  stop.kill = true;
+  context.act(Deliver{std::move(stop)});
+}
+
+/// Nothing is left here, and the old session is over: another one begins, with what the agent still
+/// waits for.
+void AgentSession::begin_again(Context& context) {
+  own_id_ = fmt::format("{}/{}", settings_.agent, ++sessions_);
+  epoch_.reset();
+  unacknowledged_.clear();
+  next_seq_ = 1;
+  if (auto* join = pending_ ? std::get_if<proto::Join>(&*pending_) : nullptr) join->was_in = past_;
+  if (link_ == Link::attached || link_ == Link::resuming) {
+    // That connection is of the old session.
+    context.act(ResetConnection{});
+    connect(context);
+  } else if (link_ == Link::unknown) {
+    resume(context);
+  }
+  if (pending_) send_numbered(*pending_, context);
+}
+
+// ---- ends ----
+
+/// The job is over for this node, whatever becomes of it elsewhere.
+void AgentSession::finish(std::string reason, Context& context) {
+  over_ = true;
+  Finished finished;
+  finished.outcome = Finished::Outcome::failed;
+  finished.reason = std::move(reason);
+  if (past_) finished.restart_count = past_->restart_count;
+  context.act(Deliver{std::move(finished)});
+}
+
+void AgentSession::give_up(Context& context) {
+  const auto seconds = [](std::chrono::nanoseconds time) {
+    return fmt::format("{} s", std::chrono::duration_cast<std::chrono::seconds>(time).count());
+  };
+  const std::string why = trouble_.empty() ? "" : ": " + trouble_;
+  if (!heard_at_) {
+    finish(fmt::format("no rendezvous answered at {} for {}{}", settings_.service,
+                       seconds(settings_.join_timeout), why),
+           context);
+    return;
+  }
+  finish(fmt::format("the rendezvous at {} has not answered for {}{}{}", settings_.service,
+                     seconds(settings_.lost_timeout), why,
+                     done_ ? "; this node's workers succeeded, the job's outcome is unknown" : ""),
+         context);
+}
+
+}  // namespace ddprun::rdzv

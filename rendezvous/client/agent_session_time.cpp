@@ -1,0 +1,161 @@
+// Attempts to connect, keep-alives, the lease, and what people are told meanwhile.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "rendezvous/client/agent_session.hpp"
+
+namespace ddprun::rdzv {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::chrono::nanoseconds kFirstPause = 20ms;
+constexpr std::chrono::nanoseconds kLongestPause = 1s;
+/// An attempt that takes longer has failed.
+constexpr std::chrono::nanoseconds kAttemptTime = 5s;
+/// A shorter silence is not worth a line.
+constexpr std::chrono::nanoseconds kTellAfter = 2s;
+/// Of one reason and then another.
+constexpr std::chrono::nanoseconds kTellEvery = 10s;
+/// So many unanswered keep-alives: the connection is dead.
+constexpr int kUnansweredMax = 2;
+
+}  // namespace
+
+// ---- attempts ----
+
+void AgentSession::connect(Context& context) {
+  link_ = Link::connecting;
+  attempt_at_ = context.now;
+  context.act(Connect{});
+}
+
+/// After a random part of a pause that doubles: many agents lose a service at one time.
+void AgentSession::reconnect_later(Context& context) {
+  link_ = Link::waiting;
+  std::uniform_int_distribution<std::int64_t> part(0, pause_.count());
+  next_attempt_at_ = context.now + std::chrono::nanoseconds(part(random_));
+  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+}
+
+void AgentSession::take(Connected&, Context& context) {
+  if (link_ == Link::connecting) resume(context);
+}
+
+void AgentSession::resume(Context& context) {
+  link_ = Link::resuming;
+  attempt_at_ = context.now;
+  proto::Resume resume;
+  resume.agent = own_id_;
+  resume.epoch = epoch_;
+  resume.round = round_;
+  resume.next_seq = next_seq_;
+  resume.lease = lease_;
+  if (welcomed_as_ != own_id_) resume.replaces = welcomed_as_;
+  context.act(SendToService{std::move(resume)});
+}
+
+void AgentSession::take(ConnectionFailed& failed, Context& context) {
+  if (link_ == Link::waiting) return;
+  trouble_ = std::move(failed.reason);
+  // Who is not there starts nobody elsewhere, and one that is started later waits for our lease.
+  if (failed.refused && link_ == Link::connecting && lease_end_ && heard_at_ &&
+      attempt_at_ < *heard_at_ + settings_.lost_timeout)
+    renew_lease(std::max(*lease_end_, attempt_at_ + lease_), context);
+  reconnect_later(context);
+}
+
+// ---- time ----
+
+void AgentSession::renew_lease(SessionClock::time_point until, Context& context) {
+  if (lease_end_ && *lease_end_ >= until) return;
+  lease_end_ = until;
+  context.act(LeaseMoved{until});
+}
+
+/// Workers run, or may leave something behind. Those that have succeeded write nothing any more.
+bool AgentSession::must_fence() const { return round_ && !done_ && !fenced_; }
+
+void AgentSession::take(SessionTimePassed&, Context& context) {
+  const bool was_heard = heard_at_.has_value();
+  if (context.now >=
+      (was_heard ? *heard_at_ + settings_.lost_timeout : began_at_ + settings_.join_timeout)) {
+    context.act(ResetConnection{});
+    give_up(context);
+    return;
+  }
+  if (must_fence() && context.now >= *lease_end_)
+    fence(fmt::format("the rendezvous at {} has not answered for {:.0f} s", settings_.service,
+                      std::chrono::duration<double>(lease_).count()),
+          context);
+  if (link_ == Link::attached && context.now >= keep_alive_at_) {
+    asked_.emplace_back(++keep_alives_, context.now);
+    context.act(SendToService{proto::KeepAlive{keep_alives_, context.now.time_since_epoch()}});
+    keep_alive_at_ = context.now + period_;
+  }
+  const bool too_long = (link_ == Link::connecting || link_ == Link::resuming) &&
+                        context.now >= attempt_at_ + kAttemptTime;
+  const bool dead = link_ == Link::attached && asked_.size() > kUnansweredMax &&
+                    context.now >= *heard_at_ + period_ * kUnansweredMax;
+  if (too_long || dead) {
+    trouble_ = "no answer";
+    context.act(ResetConnection{});
+    reconnect_later(context);
+  }
+  if (link_ == Link::waiting && context.now >= next_attempt_at_) connect(context);
+  tell_of_silence(context);
+}
+
+std::optional<SessionClock::time_point> AgentSession::deadline() const {
+  if (over_) return std::nullopt;
+  SessionClock::time_point next =
+      heard_at_ ? *heard_at_ + settings_.lost_timeout : began_at_ + settings_.join_timeout;
+  if (must_fence()) next = std::min(next, *lease_end_);
+  if (link_ == Link::waiting) next = std::min(next, next_attempt_at_);
+  if (link_ == Link::connecting || link_ == Link::resuming)
+    next = std::min(next, attempt_at_ + kAttemptTime);
+  if (link_ == Link::attached) next = std::min(next, keep_alive_at_);
+  if (const auto tell_at = silence_told_at()) next = std::min(next, *tell_at);
+  return next;
+}
+
+// ---- what people are told ----
+
+/// None: there is nothing to tell.
+std::optional<SessionClock::time_point> AgentSession::silence_told_at() const {
+  const bool is_silent = link_ != Link::attached && link_ != Link::unknown;
+  if (!is_silent || trouble_.empty() || trouble_ == told_trouble_) return std::nullopt;
+  return std::max(heard_at_.value_or(began_at_) + kTellAfter, told_at_ + kTellEvery);
+}
+
+void AgentSession::tell_of_silence(Context& context) {
+  const auto tell_at = silence_told_at();
+  if (!tell_at || context.now < *tell_at) return;
+  told_trouble_ = trouble_;
+  told_at_ = context.now;
+  std::string line =
+      fmt::format("the rendezvous at {} does not answer ({})", settings_.service, told_trouble_);
+  const auto in = [&](SessionClock::time_point when) {
+    return std::max<std::int64_t>(
+        std::chrono::ceil<std::chrono::seconds>(when - context.now).count(), 0);
+  };
+  if (!heard_at_) {
+    line += fmt::format("; trying for {} s", in(began_at_ + settings_.join_timeout));
+  } else if (must_fence()) {
+    line += fmt::format("; the workers go on, for {} s at the least and {} s at the most",
+                        in(*lease_end_), in(*heard_at_ + settings_.lost_timeout));
+  } else {
+    line += fmt::format("; trying for {} s", in(*heard_at_ + settings_.lost_timeout));
+  }
+  context.act(Tell{std::move(line)});
+}
+
+void AgentSession::tell_of_return(Context& context) {
+  trouble_.clear();
+  if (std::exchange(told_trouble_, "").empty()) return;
+  context.act(Tell{fmt::format("the rendezvous at {} answers", settings_.service)});
+}
+
+}  // namespace ddprun::rdzv
