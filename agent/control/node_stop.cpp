@@ -66,8 +66,8 @@ void NodeMachine::begin_stop(Context& context) {
     context.act(Prepare{});  // before the old group is gone: the new port cannot be
                              // taken by it, or meet its keys
   }
-  const GroupActions group = round.stop->kill ? round.group.kill_now(context.now)
-                                              : round.group.stop(round.stop_signal, context.now);
+  GroupActions group = round.group.stop(round.stop_signal, context.now);
+  if (round.stop->kill && !group.ended) group = round.group.kill_now(context.now);
   if (group.signal != 0) context.act(StopWorkers{group.signal, paused_});
   follow(context, group);
 }

@@ -62,7 +62,13 @@ void AgentSession::take(Submitted& submitted, Context& context) {
 
 void AgentSession::send_numbered(proto::AgentMessage message, Context& context) {
   unacknowledged_.push_back({next_seq_++, std::move(message)});
-  if (link_ == Link::attached) context.act(SendToService{unacknowledged_.back()});
+  if (link_ == Link::attached) send(unacknowledged_.back(), context);
+}
+
+void AgentSession::send(const proto::Numbered& numbered, Context& context) {
+  proto::Numbered now = numbered;
+  if (auto* join = std::get_if<proto::Join>(&now.message)) join->age = context.now - began_at_;
+  context.act(SendToService{std::move(now)});
 }
 
 // ---- from the service ----
@@ -99,7 +105,7 @@ void AgentSession::hear(proto::Welcome& welcome, Context& context) {
   welcomed_as_ = own_id_;
   renew_lease(attempt_at_ + lease_, context);
   forget_up_to(welcome.acknowledged);
-  for (const proto::Numbered& message : unacknowledged_) context.act(SendToService{message});
+  for (const proto::Numbered& message : unacknowledged_) send(message, context);
 }
 
 void AgentSession::forget_up_to(std::uint64_t acknowledged) {
@@ -130,7 +136,10 @@ void AgentSession::hear(proto::Refused& refused, Context& context) {
 }
 
 void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
-  if (link_ != Link::attached || fenced_ || !is_new(message)) return;
+  if (link_ != Link::attached || fenced_) return;
+  if (const auto* stop = std::get_if<proto::Stop>(&message); stop != nullptr && !round_)
+    answer_for_missed_round(stop->round, context);
+  if (!is_new(message)) return;
   if (const auto* round = std::get_if<proto::Round>(&message)) {
     // It may have been on its way for long: under a lease that is over nothing is started.
     if (!lease_end_ || context.now >= *lease_end_) {
@@ -149,6 +158,15 @@ void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
     context.act(SendToService{proto::Bye{}});
   }
   context.act(Deliver{std::move(message)});
+}
+
+/// It formed and was stopped while this agent was away: nothing of it is here, and the agent still
+/// waits.
+void AgentSession::answer_for_missed_round(proto::RoundNumber round, Context& context) {
+  if ((past_ && round <= past_->number) || stop_ == round) return;
+  stop_ = round;
+  send_numbered(proto::Stopped{round, {}}, context);
+  if (pending_ && std::holds_alternative<proto::Join>(*pending_)) send_numbered(*pending_, context);
 }
 
 /// The service says again what may not have arrived.

@@ -129,6 +129,8 @@ class AgentSession {
   void reconnect_later(Context& context);
   void resume(Context& context);
   void send_numbered(proto::AgentMessage message, Context& context);
+  void send(const proto::Numbered& numbered, Context& context);
+  void answer_for_missed_round(proto::RoundNumber round, Context& context);
   void fence(const std::string& reason, Context& context);
   void begin_again(Context& context);
   void forget_up_to(std::uint64_t acknowledged);

@@ -33,7 +33,7 @@ const Membership::Response Membership::kTable[kJobStates][kEventKinds] = {
      {&Membership::ignore, "ignored"},
      {&Membership::ignore, "ignored"},
      {&Membership::leave_forming, "forget, or finish"},
-     {&Membership::lost_forming, "forget, finish if none is left"},
+     {&Membership::lost_forming, "forget"},
      {&Membership::deadline_forming, "form after last call, or give up"}},
     {{&Membership::join_running, "wait, then grow if there is room"},
      {&Membership::ignore, "ignored"},

@@ -122,11 +122,7 @@ void Membership::lost_forming(Context& context) {
   const auto member = members_.find(context.agent);
   if (member == members_.end()) return;
   erase(member);
-  if (members_.empty()) {
-    finish(context, outcome_of({0, "every node was lost"}));
-  } else {
-    try_form(context);
-  }
+  try_form(context);  // nodes that were lost may come back, also if all were
 }
 
 // ---- forming ----

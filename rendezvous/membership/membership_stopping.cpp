@@ -103,13 +103,13 @@ void Membership::check_stopped(Context& context) {
     finish(context, *ending_);
   } else if (failed && (!members_.empty() || !last_leave_)) {
     judge_round(context);
-  } else if (!members_.empty()) {
+  } else if (!members_.empty() || !last_leave_) {
     change_nodes(context);
   } else if (failed && last_leave_->signal == 0) {
     // A worker failed, and then this node could not go on: the worker's failure is the story.
     finish(context, failed_outcome(take_verdict(), last_leave_->error));
   } else {
-    finish(context, outcome_of(last_leave_.value_or(proto::Leave{0, "every node was lost"})));
+    finish(context, outcome_of(*last_leave_));
   }
 }
 
@@ -142,10 +142,6 @@ proto::Verdict Membership::take_verdict() {
 
 void Membership::judge_round(Context& context) {
   proto::Verdict verdict = take_verdict();
-  if (members_.empty()) {
-    finish(context, failed_outcome(std::move(verdict), "no node is left"));
-    return;
-  }
   // The budget as it was when the round failed: an agent may have been told then whether a round
   // can follow.
   const RestartDecision decision =

@@ -11,8 +11,11 @@ using proto::Finished;
 
 namespace {
 
-constexpr Duration kConnectionEnds = 50ms;   // of a process that is gone
-constexpr Duration kLeaseIsOver = 17'150ms;  // 1.01 x 15 s + 2 s
+/// Of which agent a session is.
+proto::AgentId agent_of(const proto::AgentId& session) {
+  return session.substr(0, session.find('/'));
+}
+
 constexpr Duration kMuchTooLate = std::chrono::hours(2);
 
 proto::JobSettings draw_settings(World& world) {
@@ -37,6 +40,11 @@ Faults draw_faults(World& world) {
                       &faults.nodes_vanish, &faults.nodes_come, &faults.nodes_leave})
     *fault = world.one_in(2);
   faults.cancelled = world.one_in(6);
+  faults.network_cut = world.one_in(2);
+  faults.service_crashes = world.one_in(2);
+  // A node that is new in every respect cannot tell a service without memory of the others.
+  const bool known_nodes = !faults.nodes_crash && !faults.nodes_vanish && !faults.nodes_come;
+  faults.service_forgets = faults.service_crashes && known_nodes && world.one_in(2);
   return faults;
 }
 
@@ -46,42 +54,43 @@ SimJob::SimJob(std::uint64_t seed)
     : world_(seed),
       faults_(draw_faults(world_)),
       settings_(draw_settings(world_)),
-      core_(settings_, world_.now(), 1),
+      lease_(world_.one_in(3) ? 3s : 15s),
+      service_(world_, [this] { see_service(); }),
       work_(1s + (world_.one_in(3) ? world_.up_to(30s) : world_.up_to(5min))) {}
 
 History SimJob::run(Duration faults_for) {
   for (int i = 0; i < settings_.max_nodes; ++i) {
     world_.after(world_.up_to(i == 0 ? 1ms : 3s), [this] {
-      if (core_.state() != rdzv::JobState::finished) add_node(fmt::format("node{}", names_++));
+      if (!history_.outcome) add_node(fmt::format("node{}", names_++));
     });
   }
   const auto began = world_.now();
   world_.after(world_.up_to(10s), [this] { do_harm(); });
   world_.after(faults_for, [this] { harm_ = false; });
-  follow_deadline();
   while (world_.step(began + faults_for + kMuchTooLate)) {
-    if (!history_.outcome && core_.outcome()) {
-      history_.outcome = core_.outcome();
-      history_.lasted = world_.now() - began;
-    }
     if (!history_.violations.empty()) break;
+    if (history_.outcome && history_.lasted == 0s) history_.lasted = world_.now() - began;
   }
-  require(history_.outcome.has_value() || agents_.empty(), "the job has an outcome");
+  // A service that has forgotten the job need not learn that its last nodes have left.
+  require(history_.outcome || history_.cells.empty() || faults_.service_forgets,
+          "the job has an outcome");
   for (const auto& [id, agent] : agents_)
     require(!agent.node->alive(), fmt::format("{} was told the end", id));
   if (history_.outcome && history_.outcome->outcome == Finished::Outcome::succeeded) {
     const RoundSeen& last = rounds_.rbegin()->second;
     require(last.done == last.nodes, "all nodes of the last round were done");
   }
+  // The death of a service that keeps its journal is no fault: nobody notices it.
   const bool no_faults = !faults_.workers_fail && !faults_.workers_hang && !faults_.nodes_crash &&
-                         !faults_.nodes_vanish && !faults_.nodes_leave && !faults_.cancelled;
+                         !faults_.nodes_vanish && !faults_.nodes_leave && !faults_.cancelled &&
+                         !faults_.network_cut && !faults_.service_forgets;
   if (no_faults) {
-    require(core_.restart_count() == 0, "no restart without a fault");
+    require(last_restart_count_ == 0, "no restart without a fault");
     require(history_.outcome && history_.outcome->outcome == Finished::Outcome::succeeded,
             "a job without faults succeeds");
   }
   history_.rounds = static_cast<int>(rounds_.size());
-  history_.restarts = core_.restart_count();
+  history_.restarts = last_restart_count_;
   history_.hash = world_.hash();
   return history_;
 }
@@ -99,67 +108,75 @@ SimJob::Agent& SimJob::add_node(const std::string& name) {
   agent.node = std::make_unique<SimNode>(
       world_, name, 1 + static_cast<int>(world_.below(3)), settings_,
       SimNode::Surroundings{
-          [this, &agent](proto::AgentMessage message) { to_core(agent, std::move(message)); },
+          [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
           [this] { return draw_fate(); }, [this, &agent] { workers_started(agent); },
           [this, &agent] { worker_failed(agent); },
-          [&agent](const Finished& finished) { agent.told = finished; }});
+          [this, &agent](const Finished& finished) {
+            agent.told = finished;
+            world_.note(agent.id + " ends: " + finished.reason);
+            agent.link->end(false);
+          }});
+  rdzv::SessionSettings session;
+  session.agent = id;
+  session.service = "service:29400";
+  session.lease = lease_;
+  session.seed = static_cast<std::uint32_t>(world_.below(1U << 31));
+  agent.link = std::make_unique<SimLink>(world_, service_, session,
+                                         [&agent](proto::MembershipMessage message) {
+                                           if (agent.node->alive())
+                                             agent.node->take(std::move(message));
+                                         });
   agent.node->begin();
   return agent;
 }
 
-void SimJob::to_core(Agent& agent, proto::AgentMessage message) {
-  agent.up_free = std::max(agent.up_free, world_.now() + world_.up_to(2ms));
-  world_.at(agent.up_free, [this, &agent, message = std::move(message)] {
-    if (const auto* done = std::get_if<proto::WorkersDone>(&message)) ++rounds_[done->round].done;
-    tell_core(rdzv::FromAgent{agent.id, message});
-  });
-}
-
-void SimJob::tell_core(const rdzv::MembershipEvent& event) {
-  const auto* from = std::get_if<rdzv::FromAgent>(&event);
-  const auto kind = from != nullptr ? static_cast<rdzv::EventKind>(from->message.index())
-                    : std::holds_alternative<rdzv::AgentLost>(event) ? rdzv::EventKind::lost
-                                                                     : rdzv::EventKind::deadline;
-  history_.cells.emplace(static_cast<int>(core_.state()), static_cast<int>(kind));
-  auto actions = core_.on(event, world_.now());
-  world_.note(actions.log);
-  for (rdzv::Send& message : actions.sends) {
-    const auto* round = std::get_if<proto::Round>(&message.message);
-    if (round != nullptr) see_round(*round, agents_.at(message.to).node->workers());
-    send(std::move(message));
+/// After each event of the service.
+void SimJob::see_service() {
+  for (const rdzv::JobRecord& record : service_.take_records()) {
+    if (const auto* said = std::get_if<rdzv::Said>(&record.event)) {
+      history_.cells.emplace(static_cast<int>(state_), static_cast<int>(said->message.index()));
+      if (const auto* done = std::get_if<proto::WorkersDone>(&said->message);
+          done != nullptr && !rounds_.empty() && rounds_.rbegin()->first.second == done->round)
+        ++rounds_.rbegin()->second.done;
+    } else if (std::holds_alternative<rdzv::SessionLost>(record.event)) {
+      history_.cells.emplace(static_cast<int>(state_), static_cast<int>(rdzv::EventKind::lost));
+    } else if (std::holds_alternative<rdzv::DeadlinePassed>(record.event)) {
+      history_.cells.emplace(static_cast<int>(state_), static_cast<int>(rdzv::EventKind::deadline));
+    }
   }
-  if (!actions.sends.empty()) check_newest_round();
-  require(core_.restart_count() >= last_restart_count_, "the restart count never falls");
-  require(core_.restart_count() <= settings_.restart.max_restarts, "the budget holds");
-  last_restart_count_ = core_.restart_count();
-  follow_deadline();
-}
-
-void SimJob::follow_deadline() {
-  if (deadline_ == core_.deadline()) return;
-  deadline_ = core_.deadline();
-  if (!deadline_) return;
-  world_.at(*deadline_, [this, when = *deadline_] {
-    if (deadline_ != when) return;
-    deadline_.reset();
-    tell_core(rdzv::DeadlinePassed{});
-  });
-}
-
-void SimJob::send(rdzv::Send message) {
-  Agent& agent = agents_.at(message.to);
-  agent.down_free = std::max(agent.down_free, world_.now() + world_.up_to(2ms));
-  world_.at(agent.down_free, [&agent, message = std::move(message.message)] {
-    if (agent.node->alive()) agent.node->take(message);
-  });
+  const rdzv::Membership* membership = service_.membership();
+  if (membership == nullptr) return;
+  state_ = membership->state();
+  if (membership->has_formed()) see_formed(*membership);
+  if (membership->outcome() && !history_.outcome) history_.outcome = membership->outcome();
+  require(membership->restart_count() <= settings_.restart.max_restarts, "the budget holds");
+  // A service that has forgotten learns it from the nodes' joins.
+  if (!membership->has_formed()) return;
+  require(membership->restart_count() >= last_restart_count_, "the restart count never falls");
+  last_restart_count_ = membership->restart_count();
 }
 
 // ---- what must hold of rounds ----
 
-void SimJob::see_round(const proto::Round& round, int workers) {
-  RoundSeen& seen = rounds_[round.number];
-  require(rounds_.rbegin()->first == round.number, "round numbers rise");
-  if (round.last_culprit) after_failure_.insert(round.number);
+/// All messages of a round leave the core at one time: each rank is given once, all agree.
+void SimJob::see_formed(const rdzv::Membership& membership) {
+  const RoundId id{membership.epoch(), membership.next_round() - 1};
+  if (rounds_.contains(id) || membership.state() != rdzv::JobState::running) return;
+  require(rounds_.empty() || rounds_.rbegin()->first < id, "round numbers rise");
+  if (!rounds_.empty())
+    require(rounds_.rbegin()->first.second < id.second, "round numbers rise through the epochs");
+  for (const auto& [agent, session] : service_.job()->sessions()) {
+    const auto current = membership.current(agent);
+    const auto* round = current ? std::get_if<proto::Round>(&*current) : nullptr;
+    if (round != nullptr) see_round(id, *round, agents_.at(agent_of(agent)).node->workers());
+  }
+  check_newest_round();
+}
+
+void SimJob::see_round(const RoundId& id, const proto::Round& round, int workers) {
+  RoundSeen& seen = rounds_[id];
+  require(round.epoch == id.first && round.number == id.second, "a round's nodes have its number");
+  if (round.last_culprit) after_failure_.insert(id);
   require(static_cast<int>(after_failure_.size()) <= settings_.restart.max_restarts,
           "no more rounds after failures than the budget allows");
   seen.world_size = round.world_size;
@@ -169,7 +186,6 @@ void SimJob::see_round(const proto::Round& round, int workers) {
   seen.first_ranks[round.first_rank] += workers;
 }
 
-/// All messages of a round leave the core at one time: each rank is given once, all agree.
 void SimJob::check_newest_round() {
   if (rounds_.empty()) return;
   const RoundSeen& seen = rounds_.rbegin()->second;
@@ -214,22 +230,23 @@ void SimJob::drop(Agent& agent, bool silently) {
   const bool had_workers = agent.node->live_workers() > 0;
   world_.note(agent.id + (silently ? " vanishes" : " crashes"));
   agent.node->crash();
+  agent.link->end(silently);
   if (had_workers && !silently) worker_failed(agent);
-  world_.at(std::max(agent.up_free, world_.now() + (silently ? kLeaseIsOver : kConnectionEnds)),
-            [this, &agent] { tell_core(rdzv::AgentLost{agent.id}); });
   if (world_.one_in(4)) return;
-  world_.after(world_.up_to(40s), [this, name = agent.node->name()] { add_node(name); });
+  world_.after(world_.up_to(40s), [this, name = agent.node->name()] {
+    if (!history_.outcome) add_node(name);
+  });
 }
 
 void SimJob::do_harm() {
-  if (!harm_ || core_.state() == rdzv::JobState::finished) return;
+  if (!harm_ || history_.outcome) return;
   world_.after(world_.up_to(20s), [this] { do_harm(); });
   std::vector<Agent*> alive;
   for (auto& [id, agent] : agents_)
     if (agent.node->alive()) alive.push_back(&agent);
   if (alive.empty()) return;
   Agent& victim = *alive[world_.below(alive.size())];
-  switch (world_.below(6)) {
+  switch (world_.below(8)) {
     case 0:
       if (faults_.nodes_crash) drop(victim, false);
       break;
@@ -245,8 +262,35 @@ void SimJob::do_harm() {
     case 4:
       if (faults_.cancelled && world_.one_in(4)) victim.node->signal(SIGINT);
       break;
+    case 5:
+      if (faults_.network_cut) harm_network(victim);
+      break;
+    case 6:
+      if (faults_.service_crashes) harm_service();
+      break;
     default:
       break;
+  }
+}
+
+void SimJob::harm_network(Agent& victim) {
+  constexpr Cut kCuts[] = {Cut::up, Cut::down, Cut::both};
+  victim.link->set_cut(kCuts[world_.below(3)]);
+  world_.note(victim.id + " is cut off");
+  world_.after(world_.one_in(2) ? world_.up_to(5s) : world_.up_to(1min), [this, &victim] {
+    world_.note(victim.id + " is connected again");
+    victim.link->set_cut(Cut::none);
+  });
+}
+
+void SimJob::harm_service() {
+  const Duration away = world_.one_in(2) ? world_.up_to(2s) : world_.up_to(1min);
+  if (faults_.service_forgets && world_.one_in(2)) {
+    service_.crash(away, false);
+  } else if (world_.one_in(2)) {
+    service_.crash_while_telling(away);
+  } else {
+    service_.crash(away, true);
   }
 }
 

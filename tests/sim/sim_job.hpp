@@ -1,5 +1,5 @@
-// A whole job in the simulation: the real membership core, nodes, the way between them, faults,
-// and what must hold at every moment.
+// A whole job in the simulation: the real service, sessions and nodes, the network between them,
+// faults, and what must hold at every moment.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/membership/membership.hpp"
+#include "tests/sim/sim_network.hpp"
 #include "tests/sim/sim_node.hpp"
 
 namespace ddprun::sim {
@@ -23,6 +23,9 @@ struct Faults {
   bool nodes_come = false;
   bool nodes_leave = false;  ///< by SIGTERM
   bool cancelled = false;    ///< by SIGINT
+  bool network_cut = false;
+  bool service_crashes = false;
+  bool service_forgets = false;  ///< it comes back without its journal
 };
 
 /// What a history of one job came to.
@@ -47,10 +50,10 @@ class SimJob {
   struct Agent {
     proto::AgentId id;
     std::unique_ptr<SimNode> node;
-    Clock::time_point up_free{};  // messages keep their order, in each direction
-    Clock::time_point down_free{};
+    std::unique_ptr<SimLink> link;
     std::optional<proto::Finished> told;
   };
+  using RoundId = std::pair<proto::Epoch, proto::RoundNumber>;
   struct RoundSeen {
     int world_size = 0;
     int nodes = 0;
@@ -61,30 +64,31 @@ class SimJob {
   };
 
   Agent& add_node(const std::string& name);
-  void to_core(Agent& agent, proto::AgentMessage message);
-  void tell_core(const rdzv::MembershipEvent& event);
-  void follow_deadline();
-  void send(rdzv::Send message);
-  void see_round(const proto::Round& round, int workers);
+  void see_service();
+  void see_formed(const rdzv::Membership& membership);
+  void see_round(const RoundId& id, const proto::Round& round, int workers);
   void check_newest_round();
   void workers_started(Agent& agent);
   void worker_failed(Agent& agent);
   void drop(Agent& agent, bool silently);
   void do_harm();
+  void harm_network(Agent& victim);
+  void harm_service();
   [[nodiscard]] Fate draw_fate();
   void require(bool holds, const std::string& what);
 
   World world_;
   Faults faults_;
   proto::JobSettings settings_;
-  rdzv::Membership core_;
-  std::optional<Clock::time_point> deadline_;
+  std::chrono::nanoseconds lease_;
+  SimService service_;
   std::map<proto::AgentId, Agent> agents_;
   int names_ = 0;
   bool harm_ = true;
   Duration work_{0};  // of a round without faults
-  std::map<proto::RoundNumber, RoundSeen> rounds_;
-  std::set<proto::RoundNumber> after_failure_;  // of a worker, in the round before
+  std::map<RoundId, RoundSeen> rounds_;
+  std::set<RoundId> after_failure_;                 // of a worker, in the round before
+  rdzv::JobState state_ = rdzv::JobState::forming;  // as it was last seen
   int last_restart_count_ = 0;
   History history_;
 };

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <random>
@@ -45,6 +47,9 @@ class World {
 
   /// Adds to the hash of all that happened (FNV-1a).
   void note(std::string_view text) {
+    if (traced_ && !text.empty())
+      std::fprintf(stderr, "%12.6f %.*s\n", std::chrono::duration<double>(now_ - kStart).count(),
+                   static_cast<int>(text.size()), text.data());
     for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 1099511628211U;
     hash_ = (hash_ ^ static_cast<std::uint64_t>(now_.time_since_epoch().count())) * 1099511628211U;
   }
@@ -52,7 +57,9 @@ class World {
 
  private:
   std::mt19937_64 random_;
-  Clock::time_point now_{std::chrono::hours(1)};
+  static constexpr Clock::time_point kStart{std::chrono::hours(1)};
+  Clock::time_point now_ = kStart;
+  const bool traced_ = std::getenv("DDPRUN_SIM_TRACE") != nullptr;  // to stderr
   std::uint64_t sequence_ = 0;
   std::uint64_t hash_ = 14695981039346656037U;
   std::map<std::pair<Clock::time_point, std::uint64_t>, std::function<void()>> events_;

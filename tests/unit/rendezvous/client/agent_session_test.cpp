@@ -169,6 +169,26 @@ TEST_CASE("what the service says again is delivered once") {
   CHECK(agent.count<Round>() == 2);
 }
 
+TEST_CASE("a round that came and went while the agent was away is answered, and joined after") {
+  Script agent;
+  agent.take(rdzv::Connected{});
+  agent.welcome(false);
+  agent.submit(Join{});
+  agent.fail();
+  agent.pass(1s);
+  agent.take(rdzv::Connected{});
+  agent.welcome(true, 1);
+  agent.sent.clear();
+  agent.hear(Stop{0, "b joined"});
+  agent.hear(Stop{0, "b joined"});
+  CHECK(agent.delivered.empty());
+  REQUIRE(agent.sent.size() == 2);
+  CHECK(std::holds_alternative<Stopped>(std::get<Numbered>(agent.sent[0]).message));
+  CHECK(std::holds_alternative<Join>(std::get<Numbered>(agent.sent[1]).message));
+  agent.start_round(1);
+  CHECK(agent.count<Round>() == 1);
+}
+
 TEST_CASE("a join tells of the last round") {
   Script agent;
   agent.begin();

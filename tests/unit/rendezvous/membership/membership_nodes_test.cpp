@@ -273,15 +273,34 @@ TEST_CASE("a worker that hung for want of a lost node is no failure of its own")
   CHECK(job.membership.restart_count() == 0);
 }
 
-TEST_CASE("a job that loses its last node after a failure counts no restart") {
+TEST_CASE("a job that has lost all its nodes waits for them, for the join time-out") {
   Script job(nodes(1, 1, 3));
   job.join("a");
-  job.fail("a", 0, {true, 11, false});
-  job.lose("a");
+  SECTION("while they ran") {
+    job.lose("a");
+    CHECK(job.membership.state() == JobState::forming);
+  }
+  SECTION("after a failure") {
+    job.fail("a", 0, {true, 11, false});
+    job.lose("a");
+    CHECK(job.membership.state() == JobState::forming);
+    CHECK(job.membership.restart_count() == 1);
+  }
+  SECTION("while they waited") {
+    job.fail("a", 0);
+    job.come_back("a");
+    job.lose("a");
+  }
+  SECTION("they come") {
+    job.lose("a");
+    job.join("a again");
+    CHECK(job.round("a again").number == 1);
+    return;
+  }
+  job.pass(601s);
   REQUIRE(job.membership.state() == JobState::finished);
-  CHECK(job.membership.restart_count() == 0);
-  CHECK(job.membership.outcome()->no_restart == "no node is left");
-  CHECK(job.membership.outcome()->verdict->culprit.rank == 0);
+  CHECK(job.membership.outcome()->reason ==
+        "no round formed within the join timeout of 600 s: 0 of at least 1 nodes joined");
 }
 
 TEST_CASE("changes of nodes are limited where the user limits them") {

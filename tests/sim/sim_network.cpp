@@ -1,0 +1,291 @@
+#include "tests/sim/sim_network.hpp"
+
+#include <utility>
+
+namespace ddprun::sim {
+
+using namespace std::chrono_literals;
+using rdzv::ConnectionId;
+
+namespace {
+
+constexpr Duration kDelayMost = 2ms;
+constexpr Duration kHealingNoticed = 200ms;  // by the kernel, which sends again
+
+proto::ControlChannel channel_of(World& world, proto::Side side) {
+  proto::ControlChannel::Settings settings;
+  settings.side = side;
+  settings.hello.kind = "rendezvous";
+  settings.hello.version_min = settings.hello.version_max = 1;
+  if (side == proto::Side::client) settings.hello.run_id = kRunId;
+  settings.hello.nonce.emplace();
+  for (std::uint8_t& byte : *settings.hello.nonce)
+    byte = static_cast<std::uint8_t>(world.below(256));
+  return proto::ControlChannel(std::move(settings));
+}
+
+}  // namespace
+
+// ---- an agent's end ----
+
+SimLink::SimLink(World& world, SimService& service, rdzv::SessionSettings settings,
+                 std::function<void(proto::MembershipMessage)> deliver)
+    : world_(world),
+      service_(service),
+      deliver_(std::move(deliver)),
+      session_(std::move(settings), world.now()) {
+  follow_deadline();
+}
+
+bool SimLink::is_cut(bool up) const {
+  return cut_ == Cut::both || cut_ == (up ? Cut::up : Cut::down);
+}
+
+void SimLink::end(bool silently) {
+  if (!alive_) return;
+  alive_ = false;
+  if (connection_ != 0 && !silently) service_.end(connection_, true);
+}
+
+void SimLink::on(rdzv::SessionEvent event) {
+  if (!alive_) return;
+  events_.push_back(std::move(event));
+  if (events_.size() > 1) return;
+  for (; !events_.empty(); events_.pop_front()) {
+    for (rdzv::SessionAction& action : session_.on(std::move(events_.front()), world_.now()))
+      std::visit([this](auto& specific) { obey(specific); }, action);
+  }
+  follow_deadline();
+}
+
+void SimLink::follow_deadline() {
+  if (!alive_ || deadline_ == session_.deadline()) return;
+  deadline_ = session_.deadline();
+  if (!deadline_) return;
+  world_.at(*deadline_, [this, when = *deadline_] {
+    if (!alive_ || deadline_ != when) return;
+    deadline_.reset();
+    on(rdzv::SessionTimePassed{});
+  });
+}
+
+void SimLink::obey(rdzv::Connect&) {
+  channel_.reset();
+  connection_ = service_.connect(*this);
+}
+
+void SimLink::obey(rdzv::SendToService& action) {
+  if (!channel_) return;
+  channel_->send(proto::encode(action.message));
+  send_output();
+}
+
+void SimLink::obey(rdzv::ResetConnection&) {
+  if (connection_ != 0) service_.end(std::exchange(connection_, 0), false);
+  channel_.reset();
+}
+
+/// In the next turn, as the agent's loop has it.
+void SimLink::obey(rdzv::Deliver& action) {
+  world_.after(0ns, [this, message = std::move(action.message)] {
+    if (alive_) deliver_(message);
+  });
+}
+
+void SimLink::send_output() {
+  if (channel_->output_bytes() > 0) service_.send(connection_, channel_->take_output());
+}
+
+void SimLink::connection_failed(ConnectionId id, bool refused) {
+  if (!alive_ || id != connection_) return;
+  connection_ = 0;
+  channel_.reset();
+  on(rdzv::ConnectionFailed{refused, refused ? "Connection refused" : "Connection reset by peer"});
+}
+
+void SimLink::connected(ConnectionId id) {
+  if (!alive_ || id != connection_) return;
+  channel_.emplace(channel_of(world_, proto::Side::client));
+  send_output();
+}
+
+void SimLink::arrived(ConnectionId id, const std::string& bytes) {
+  if (!alive_ || id != connection_ || !channel_) return;
+  const bool was_open = channel_->is_open();
+  channel_->append(bytes);
+  while (channel_ && id == connection_) {
+    const auto body = channel_->next();
+    if (!body) {
+      service_.end(id, false);
+      connection_failed(id, false);
+      return;
+    }
+    if (!*body) break;
+    auto message = proto::decode_service_message(**body);
+    if (message) on(rdzv::ServiceSaid{std::move(*message)});
+  }
+  if (channel_ && !was_open && channel_->is_open()) on(rdzv::Connected{});
+}
+
+// ---- the service's process ----
+
+SimService::SimService(World& world, std::function<void()> after)
+    : world_(world), after_(std::move(after)) {
+  begin();
+}
+
+void SimService::begin() {
+  core_.emplace(rdzv::ServiceSettings{}, world_.now());
+  for (const rdzv::JobRecord& record : journal_) core_->replay(record);
+  core_->begin(world_.now());
+  follow_deadline();
+}
+
+void SimService::crash(Duration away, bool keeps_journal) {
+  if (!core_) return;
+  world_.note(keeps_journal ? "the service crashes" : "the service crashes and forgets");
+  core_.reset();
+  deadline_.reset();
+  for (auto& [id, wire] : wires_)
+    if (wire.channel) close(id, wire);
+  world_.after(away, [this, keeps_journal] {
+    if (!keeps_journal) journal_.clear();
+    world_.note("the service is back");
+    begin();
+    after_();
+  });
+}
+
+const rdzv::Job* SimService::job() const { return core_ ? core_->job(kRunId) : nullptr; }
+
+const rdzv::Membership* SimService::membership() const {
+  const rdzv::Job* found = job();
+  return found != nullptr ? found->membership() : nullptr;
+}
+
+void SimService::on(const rdzv::ServiceEvent& event) {
+  if (!core_) return;
+  auto actions = core_->on(event, world_.now());
+  obey(actions);
+  if (core_) follow_deadline();
+  after_();
+}
+
+void SimService::obey(rdzv::ServiceActions& actions) {
+  for (rdzv::JobRecord& record : actions.records) {
+    journal_.push_back(record);
+    records_.push_back(std::move(record));
+  }
+  for (const std::string& line : actions.log) world_.note(line);
+  if (crash_while_telling_ && !actions.records.empty()) {
+    after_();
+    crash(*std::exchange(crash_while_telling_, std::nullopt), true);
+    return;
+  }
+  for (rdzv::ServiceSend& send : actions.sends) {
+    Wire& wire = wires_.at(send.to);
+    if (!wire.channel) continue;
+    wire.channel->send(proto::encode(send.message));
+    send_output(send.to, wire);
+  }
+  for (const ConnectionId id : actions.closes) {
+    Wire& wire = wires_.at(id);
+    if (wire.channel) close(id, wire);
+  }
+}
+
+void SimService::follow_deadline() {
+  if (deadline_ == core_->deadline()) return;
+  deadline_ = core_->deadline();
+  if (!deadline_) return;
+  world_.at(*deadline_, [this, when = *deadline_] {
+    if (deadline_ != when) return;
+    deadline_.reset();
+    on(rdzv::DeadlinePassed{});
+  });
+}
+
+// ---- connections ----
+
+ConnectionId SimService::connect(SimLink& link) {
+  const ConnectionId id = ++connections_;
+  world_.after(world_.up_to(kDelayMost), [this, id, &link] {
+    if (link.is_cut(true) || link.is_cut(false)) return;  // the attempt runs into its time-out
+    if (!core_) {
+      link.connection_failed(id, true);
+      return;
+    }
+    Wire& wire = wires_[id];
+    wire.link = &link;
+    wire.channel.emplace(channel_of(world_, proto::Side::service));
+    send_output(id, wire);
+    link.connected(id);
+  });
+  return id;
+}
+
+void SimService::send(ConnectionId id, std::string bytes) { push(id, true, {std::move(bytes)}); }
+
+void SimService::end(ConnectionId id, bool cleanly) { push(id, true, {"", true, cleanly}); }
+
+void SimService::close(ConnectionId id, Wire& wire) {
+  wire.channel.reset();
+  push(id, false, {"", true, false});
+}
+
+void SimService::send_output(ConnectionId id, Wire& wire) {
+  if (wire.channel->output_bytes() > 0) push(id, false, {wire.channel->take_output()});
+}
+
+void SimService::push(ConnectionId id, bool up, Item item) {
+  const auto found = wires_.find(id);
+  if (found == wires_.end()) return;
+  Pipe& pipe = up ? found->second.up : found->second.down;
+  pipe.items.push_back(std::move(item));
+  if (std::exchange(pipe.moves, true)) return;
+  world_.after(world_.up_to(kDelayMost), [this, id, up] { move(id, up); });
+}
+
+void SimService::move(ConnectionId id, bool up) {
+  Wire& wire = wires_.at(id);
+  Pipe& pipe = up ? wire.up : wire.down;
+  if (wire.link->is_cut(up)) {
+    world_.after(kHealingNoticed, [this, id, up] { move(id, up); });
+    return;
+  }
+  const Item item = std::move(pipe.items.front());
+  pipe.items.pop_front();
+  if (up) {
+    arrived_up(id, wire, item);
+  } else if (item.ends) {
+    wire.link->connection_failed(id, false);
+  } else {
+    wire.link->arrived(id, item.bytes);
+  }
+  pipe.moves = !pipe.items.empty();
+  if (pipe.moves) world_.after(world_.up_to(kDelayMost), [this, id, up] { move(id, up); });
+}
+
+void SimService::arrived_up(ConnectionId id, Wire& wire, const Item& item) {
+  if (!wire.channel) return;
+  if (item.ends) {
+    wire.channel.reset();
+    if (wire.told) on(rdzv::ConnectionEnded{id, item.cleanly});
+    return;
+  }
+  wire.channel->append(item.bytes);
+  while (wire.channel) {
+    const auto body = wire.channel->next();
+    if (!body) {
+      close(id, wire);
+      return;
+    }
+    if (wire.channel->is_open() && !std::exchange(wire.told, true))
+      on(rdzv::ConnectionOpened{id, wire.channel->peer()->run_id, "10.0.0.1"});
+    if (!*body) break;
+    auto message = proto::decode_client_message(**body);
+    if (message) on(rdzv::ClientSaid{id, std::move(*message)});
+  }
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,130 @@
+// The rendezvous service's process and the connections to it, in the simulation: real sessions,
+// real bytes; the network and the disk are played.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/control_channel.hpp"
+#include "rendezvous/client/agent_session.hpp"
+#include "rendezvous/service/service_core.hpp"
+#include "tests/sim/world.hpp"
+
+namespace ddprun::sim {
+
+inline constexpr const char* kRunId = "job";
+
+/// Which way a cut network loses what is sent. Connections stay, and what was sent arrives later.
+enum class Cut { none, up, down, both };
+
+class SimService;
+
+/// An agent's end: its session, and the connection that it has.
+class SimLink {
+ public:
+  SimLink(World& world, SimService& service, rdzv::SessionSettings settings,
+          std::function<void(proto::MembershipMessage)> deliver);
+
+  void submit(proto::AgentMessage message) { on(rdzv::Submitted{std::move(message)}); }
+  /// The agent is gone. Its warden ends the connection, unless the whole machine is gone.
+  void end(bool silently);
+  void set_cut(Cut cut) { cut_ = cut; }
+  [[nodiscard]] bool is_cut(bool up) const;
+  [[nodiscard]] const rdzv::AgentSession& session() const { return session_; }
+
+  // For the service's end of the connection.
+  void connection_failed(rdzv::ConnectionId id, bool refused);
+  void connected(rdzv::ConnectionId id);
+  void arrived(rdzv::ConnectionId id, const std::string& bytes);
+
+ private:
+  void on(rdzv::SessionEvent event);
+  void obey(rdzv::Connect& action);
+  void obey(rdzv::SendToService& action);
+  void obey(rdzv::ResetConnection& action);
+  void obey(rdzv::Deliver& action);
+  void obey(rdzv::LeaseMoved&) {}
+  void obey(rdzv::Tell& action) { world_.note(session_.own_id() + ": " + action.line); }
+  void send_output();
+  void follow_deadline();
+
+  World& world_;
+  SimService& service_;
+  std::function<void(proto::MembershipMessage)> deliver_;
+  rdzv::AgentSession session_;
+  std::deque<rdzv::SessionEvent> events_;
+  std::optional<proto::ControlChannel> channel_;
+  rdzv::ConnectionId connection_ = 0;  // the newest attempt
+  std::optional<Clock::time_point> deadline_;
+  Cut cut_ = Cut::none;
+  bool alive_ = true;
+};
+
+class SimService {
+ public:
+  /// `after`: when events were taken.
+  SimService(World& world, std::function<void()> after);
+
+  /// Its process ends; it comes back after a time, with its journal or without.
+  void crash(Duration away, bool keeps_journal);
+  [[nodiscard]] bool is_up() const { return core_.has_value(); }
+  /// Null: nobody has joined.
+  [[nodiscard]] const rdzv::Membership* membership() const;
+  [[nodiscard]] const rdzv::Job* job() const;
+  /// The next crash comes in the middle of what it does: what is durable was not told.
+  void crash_while_telling(Duration away) { crash_while_telling_ = away; }
+  /// What the last events were to the job, in their order.
+  [[nodiscard]] std::vector<rdzv::JobRecord> take_records() { return std::exchange(records_, {}); }
+
+  // For the agents' ends.
+  rdzv::ConnectionId connect(SimLink& link);
+  void send(rdzv::ConnectionId id, std::string bytes);
+  /// No more bytes come from the agent; `cleanly`: by FIN.
+  void end(rdzv::ConnectionId id, bool cleanly);
+
+ private:
+  struct Item {
+    std::string bytes;
+    bool ends = false;
+    bool cleanly = false;
+  };
+  /// One direction of a connection: what is on its way arrives in order.
+  struct Pipe {
+    std::deque<Item> items;
+    bool moves = false;
+  };
+  struct Wire {
+    SimLink* link = nullptr;
+    std::optional<proto::ControlChannel> channel;  // none: the service's end is closed
+    bool told = false;                             // the core knows of it
+    Pipe up;
+    Pipe down;
+  };
+
+  void begin();
+  void on(const rdzv::ServiceEvent& event);
+  void obey(rdzv::ServiceActions& actions);
+  void push(rdzv::ConnectionId id, bool up, Item item);
+  void move(rdzv::ConnectionId id, bool up);
+  void arrived_up(rdzv::ConnectionId id, Wire& wire, const Item& item);
+  void send_output(rdzv::ConnectionId id, Wire& wire);
+  void close(rdzv::ConnectionId id, Wire& wire);
+  void follow_deadline();
+
+  World& world_;
+  std::function<void()> after_;
+  std::optional<rdzv::ServiceCore> core_;
+  std::vector<rdzv::JobRecord> journal_;
+  std::vector<rdzv::JobRecord> records_;
+  std::map<rdzv::ConnectionId, Wire> wires_;
+  rdzv::ConnectionId connections_ = 0;
+  std::optional<Clock::time_point> deadline_;
+  std::optional<Duration> crash_while_telling_;
+};
+
+}  // namespace ddprun::sim
