@@ -1,6 +1,6 @@
 // The rendezvous service as a pure state machine: connections, sessions, leases and jobs; what it
 // hears in, what it says out. One round's workers never live beside another's: it forms a round
-// only when it knows of every node of the old one that nothing is left there (docs/many-nodes.md).
+// only when it knows of every node of the old one that nothing is left there.
 // No sockets, no clock, no threads.
 #pragma once
 

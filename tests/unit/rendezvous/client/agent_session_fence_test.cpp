@@ -1,0 +1,167 @@
+// When the workers of an agent must end, because the service is silent or has forgotten it.
+#include "tests/unit/rendezvous/client/session_script.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using proto::Finished;
+using proto::Join;
+using proto::Numbered;
+using proto::Resume;
+using proto::Round;
+using proto::Stop;
+using proto::Stopped;
+using Script = test::SessionScript;
+
+TEST_CASE("keep-alives that are answered keep the lease") {
+  Script agent;
+  agent.begin();
+  agent.pass(10min, true);
+  CHECK(agent.count<Stop>() == 0);
+  CHECK(agent.connects == 1);
+  CHECK(agent.lines.empty());
+}
+
+TEST_CASE("without an answer for a lease the workers are killed, once") {
+  Script agent;
+  agent.begin();
+  const auto began = agent.now;
+  SECTION("the connection is open and silent") { agent.pass(14900ms); }
+  SECTION("the connection is reset, and attempts time out") {
+    agent.fail();
+    agent.pass(14900ms);
+  }
+  CHECK(agent.count<Stop>() == 0);
+  agent.pass(1s);
+  REQUIRE(agent.count<Stop>() == 1);
+  const auto& stop = std::get<Stop>(agent.delivered.back());
+  CHECK(stop.kill);
+  CHECK(stop.round == 0);
+  CHECK(stop.reason == "the rendezvous at node1:29400 has not answered for 15 s");
+  CHECK(agent.session.lease_end() == began + 15s);
+  agent.pass(1min);
+  CHECK(agent.count<Stop>() == 1);
+}
+
+TEST_CASE("after that the agent begins a new session, which replaces the old one") {
+  Script agent;
+  agent.begin();
+  agent.fail();
+  agent.pass(16s);
+  REQUIRE(agent.count<Stop>() == 1);
+  // What the node says of its killed round is of no interest any more.
+  agent.submit(proto::WorkerFailed{});
+  agent.submit(Stopped{0, {}});
+  agent.submit(Join{});
+  agent.pass(10s);
+  agent.sent.clear();
+  agent.take(rdzv::Connected{});
+  REQUIRE(agent.last<Resume>() != nullptr);
+  CHECK(agent.last<Resume>()->agent == "a/2");
+  CHECK(agent.last<Resume>()->replaces == "a");
+  CHECK_FALSE(agent.last<Resume>()->epoch.has_value());
+  agent.welcome(false);
+  REQUIRE(agent.sent.size() == 2);
+  const auto& first = std::get<Numbered>(agent.sent[1]);
+  CHECK(first.seq == 1);
+  REQUIRE(std::holds_alternative<Join>(first.message));
+  CHECK(std::get<Join>(first.message).was_in.has_value());
+  agent.start_round(1);
+  CHECK(agent.count<Round>() == 2);
+}
+
+TEST_CASE("a service that refuses connections renews the lease, for the lost time-out") {
+  Script agent;
+  agent.begin();
+  const auto refuse_for = [&](std::chrono::nanoseconds time) {
+    for (const auto end = agent.now + time; agent.now < end;) {
+      agent.pass(500ms);
+      agent.fail(true, "Connection refused");
+    }
+  };
+  agent.fail();
+  refuse_for(290s);
+  CHECK(agent.count<Stop>() == 0);
+  CHECK(agent.count<Finished>() == 0);
+  REQUIRE(agent.lines.size() == 1);
+  CHECK(
+      agent.lines[0].starts_with("the rendezvous at node1:29400 does not answer (Connection "
+                                 "refused); the workers go on, for"));
+  SECTION("it comes back") {
+    agent.pass(1s);
+    agent.take(rdzv::Connected{});
+    agent.welcome(true, 1);
+    CHECK(agent.lines.back() == "the rendezvous at node1:29400 answers");
+    agent.pass(1min, true);
+    CHECK(agent.count<Stop>() == 0);
+  }
+  SECTION("it does not") {
+    refuse_for(15s);
+    REQUIRE(agent.count<Finished>() == 1);
+    const auto& finished = std::get<Finished>(agent.delivered.back());
+    CHECK(finished.outcome == Finished::Outcome::failed);
+    CHECK(finished.reason ==
+          "the rendezvous at node1:29400 has not answered for 300 s: Connection refused");
+    CHECK(agent.session.is_over());
+    CHECK_FALSE(agent.session.deadline().has_value());
+  }
+}
+
+TEST_CASE("a node whose workers have succeeded is not stopped by a silent service") {
+  Script agent;
+  agent.begin();
+  agent.submit(proto::WorkersDone{0});
+  agent.fail();
+  agent.pass(299s);
+  CHECK(agent.count<Stop>() == 0);
+  agent.pass(10s);
+  REQUIRE(agent.count<Finished>() == 1);
+  CHECK(std::get<Finished>(agent.delivered.back()).reason ==
+        "the rendezvous at node1:29400 has not answered for 300 s: no answer; this node's workers "
+        "succeeded, the job's outcome is unknown");
+}
+
+TEST_CASE("a service that does not know the session: kill, and begin another") {
+  Script agent;
+  agent.begin();
+  agent.fail();
+  agent.pass(1s);
+  agent.take(rdzv::Connected{});
+  agent.sent.clear();
+  agent.welcome(false, 0, 9);
+  REQUIRE(agent.count<Stop>() == 1);
+  CHECK(std::get<Stop>(agent.delivered.back()).kill);
+  CHECK(agent.sent.empty());
+  SECTION("on the same connection") {}
+  SECTION("although the connection fails meanwhile") {
+    agent.fail();
+    agent.pass(2s);
+    agent.take(rdzv::Connected{});
+    agent.welcome(false, 0, 9);
+    CHECK(agent.count<Stop>() == 1);
+  }
+  agent.sent.clear();
+  agent.submit(Stopped{0, {}});
+  REQUIRE(agent.last<Resume>() != nullptr);
+  CHECK(agent.last<Resume>()->agent == "a/2");
+  CHECK(agent.session.own_id() == "a/2");
+  agent.submit(Join{});
+  agent.welcome(false, 0, 9);
+  REQUIRE(agent.last<Numbered>() != nullptr);
+  CHECK(agent.last<Numbered>()->seq == 1);
+  agent.start_round(1, 10);
+  CHECK(agent.count<Round>() == 2);
+}
+
+TEST_CASE("a node that leaves while it is fenced leaves in its new session") {
+  Script agent;
+  agent.begin();
+  agent.fail();
+  agent.pass(16s);
+  agent.submit(proto::Leave{15, ""});
+  agent.submit(Stopped{0, {}});
+  agent.pass(6s);
+  agent.take(rdzv::Connected{});
+  agent.welcome(false);
+  REQUIRE(agent.last<Numbered>() != nullptr);
+  CHECK(std::holds_alternative<proto::Leave>(agent.last<Numbered>()->message));
+}
