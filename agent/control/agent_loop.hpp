@@ -45,6 +45,8 @@ struct RoundHandles {
   std::optional<rdzv::StoreServer> store;
   // The pidfds, by local rank; empty where the kernel has none or the worker has ended.
   std::vector<std::optional<asio::posix::stream_descriptor>> exits;
+  // How long the exits of this round may still wait for the log thread, all together.
+  Clock::duration catch_up_left = std::chrono::milliseconds(200);
 };
 
 class Agent {

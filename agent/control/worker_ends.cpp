@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -12,11 +13,6 @@
 #include "base/describe.hpp"
 
 namespace ddprun::agent {
-namespace {
-
-constexpr std::chrono::milliseconds kCatchUpLimit{200};  // for the log thread, under load
-
-}  // namespace
 
 const std::vector<WorkerRecord>& Agent::workers() const {
   static const std::vector<WorkerRecord> kNone;
@@ -96,8 +92,11 @@ void Agent::on_worker_exit(std::size_t local_rank) {
                       .at = now};
   if (output_ && !reaped->exit.success() && !round.group.stopping()) {
     // Before the others are stopped for it: an exception that is read after that counts as a
-    // consequence of the stop, so the worker that raised it first would be none that failed.
-    output_->catch_up(now + kCatchUpLimit);
+    // consequence of the stop, and its worker could not be the culprit. Many may exit at once, so
+    // there is one limit for all.
+    const auto begun = Clock::now();
+    output_->catch_up(begun + handles_->catch_up_left);
+    handles_->catch_up_left -= std::min(handles_->catch_up_left, Clock::now() - begun);
     const std::string message = output_->signs(round.round.number, exited.local_rank).message();
     exited.lost_a_peer = !victim_phrase(message).empty();
     exited.timed_out = is_time_out(message);

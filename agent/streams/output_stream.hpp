@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -34,12 +35,17 @@ struct OutputStream {
   // does now.
   bool late = false;
   ssize_t last_read = 0;
+  // As much of what comes next may have been in the pipe when somebody asked to catch up; 0: that
+  // has been read.
+  ssize_t behind = 0;
   LogBuffer filtered;  // lines that a filter found, on their way to the file
 
   /// After a read of so many bytes. True: they came so fast that reading must not rest; a pipe has
   /// more room then.
   bool took(ssize_t bytes) {
     last_read = bytes;
+    // A short read is not the end of a terminal's bytes: the kernel may still be moving some.
+    behind = bytes > 0 ? std::max<ssize_t>(0, behind - bytes) : 0;
     if (bytes < pipe_bytes && bytes < static_cast<ssize_t>(kLogBufferBytes)) late = false;
     if (bytes < pipe_bytes / 4) return false;
     if (!enlarged && !source.terminal) {
@@ -49,6 +55,13 @@ struct OutputStream {
       if (size > 0) pipe_bytes = size;
     }
     return true;
+  }
+
+  /// What its worker has written so far is to be read. A flood ends too: a pipe or a terminal holds
+  /// no more than this.
+  void fall_behind() {
+    const int size = source.terminal ? 0 : fcntl(source.fd.get(), F_GETPIPE_SZ);
+    behind = std::max(size, kPipeBytes);
   }
 
   /// Some streams are only copied to a file.

@@ -134,12 +134,12 @@ void WorkerOutput::resume() {
   wake();
 }
 
-void WorkerOutput::catch_up(Steady::time_point deadline) {
+bool WorkerOutput::catch_up(Steady::time_point deadline) {
   std::unique_lock lock(mutex_);
-  if (!thread_.joinable()) return;
+  if (!thread_.joinable()) return true;
   const std::uint64_t wanted = ++catch_ups_wanted_;
   wake();
-  changed_.wait_until(lock, deadline, [&] { return catch_ups_done_ >= wanted; });
+  return changed_.wait_until(lock, deadline, [&] { return catch_ups_done_ >= wanted; });
 }
 
 void WorkerOutput::drain(Steady::time_point deadline) {

@@ -63,9 +63,10 @@ class WorkerOutput {
   void pause(std::chrono::steady_clock::time_point deadline);
   void resume();
 
-  /// Waits until one read of each stream has taken what workers have written by now, or the
-  /// deadline has passed. A thread that is short of processor time reads an exception late.
-  void catch_up(std::chrono::steady_clock::time_point deadline);
+  /// Waits until what workers have written by now is read, or the deadline has passed. A thread
+  /// that is short of processor time reads an exception late. Streams whose bytes find no place (a
+  /// stopped reader and `LogPolicy::block`) are not waited for. False: the deadline has passed.
+  bool catch_up(std::chrono::steady_clock::time_point deadline);
 
   /// The processes of all rounds so far have ended: waits until every stream of theirs has been
   /// read to its end, or the deadline has passed. From now on no console is waited for with them,
@@ -115,6 +116,8 @@ class WorkerOutput {
   void resume_streams();
   [[nodiscard]] int wait_limit(std::chrono::steady_clock::time_point now);
   bool take_events();
+  void read_or_pause(OutputStream& stream);
+  void read_behind();
   void take_new();
   void take_lines(const std::vector<std::string>& lines);
   void read(OutputStream& stream);

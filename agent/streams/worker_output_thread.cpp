@@ -108,22 +108,37 @@ bool WorkerOutput::take_events() {
     }
     const auto found = streams_.find(fd);
     if (found == streams_.end()) continue;  // new: it is taken before the next turn
-    OutputStream& stream = *found->second;
-    if (may_read(stream)) {
-      read(stream);
-    } else {
-      epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-      stream.paused = stream.late = true;
-      paused_.push_back(fd);
-    }
+    if (!catches_up) read_or_pause(*found->second);
   }
+  if (catches_up) read_behind();
   look_at_unfinished(now);
-  if (catches_up && ready < static_cast<int>(events.size())) {
-    const std::lock_guard lock(mutex_);
-    catch_ups_done_ = catching_up_;
-    changed_.notify_all();
-  }
   return busy;
+}
+
+void WorkerOutput::read_or_pause(OutputStream& stream) {
+  if (may_read(stream)) {
+    read(stream);
+    return;
+  }
+  const int fd = stream.source.fd.get();
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  stream.paused = stream.late = true;
+  paused_.push_back(fd);
+}
+
+/// One turn of catching up. Not by epoll: of many descriptors it names those first that always have
+/// bytes. A stream without a place for its bytes is not waited for.
+void WorkerOutput::read_behind() {
+  bool behind = false;
+  for (const auto& [fd, stream] : streams_) {
+    if (stream->behind > 0 && !stream->paused) read_or_pause(*stream);
+    if (stream->paused) stream->behind = 0;
+    behind = behind || stream->behind > 0;
+  }
+  if (behind) return;
+  const std::lock_guard lock(mutex_);
+  catch_ups_done_ = catching_up_;
+  changed_.notify_all();
 }
 
 /// Lets lines gather in the pipes. `wake_` ends the rest.
@@ -141,10 +156,12 @@ void WorkerOutput::take_new() {
   std::vector<OutputSource> sources;
   std::vector<std::string> lines;
   bool resized = false;
+  bool falls_behind = false;
   {
     const std::lock_guard lock(mutex_);
     sources.swap(new_sources_);
-    catching_up_ = catch_ups_wanted_;  // their streams are read in the next turn
+    falls_behind = catching_up_ != catch_ups_wanted_;
+    catching_up_ = catch_ups_wanted_;
     resized = resizes_done_ != resizes_wanted_;
     lines = new_lines_;
     // A report is about the newest round, or the one before it.
@@ -162,6 +179,9 @@ void WorkerOutput::take_new() {
       take_size(*stream);
     }
     streams_[fd] = std::move(stream);
+  }
+  if (falls_behind) {
+    for (const auto& [fd, stream] : streams_) stream->fall_behind();
   }
   if (resized) change_size();
   if (!lines.empty()) take_lines(lines);
@@ -220,6 +240,7 @@ void WorkerOutput::read(OutputStream& stream) {
   const bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
   const bool late = stream.late;
   full_ = stream.took(n) || full_;
+  if (n < 0 && !ended) return;
   if (n > 0) {
     read_.grow(static_cast<std::size_t>(n));
     if (stream.source.bytes_read) *stream.source.bytes_read += read_.size();

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <filesystem>
@@ -37,8 +38,13 @@ struct Workplace {
   /// A stream; gives the worker's end.
   ddprun::UniqueFd stream(int rank, bool standard_error = false) {
     StreamPair pair = make_pipe().value();
+    add(rank, standard_error, std::move(pair.ours), false);
+    return std::move(pair.workers);
+  }
+  void add(int rank, bool standard_error, ddprun::UniqueFd ours, bool terminal) {
     OutputSource source;
-    source.fd = std::move(pair.ours);
+    source.fd = std::move(ours);
+    source.terminal = terminal;
     source.local_rank = rank;
     source.standard_error = standard_error;
     source.prefix = LinePrefix("[${rank}] ", {.rank = rank});
@@ -46,7 +52,6 @@ struct Workplace {
     std::vector<OutputSource> sources;
     sources.push_back(std::move(source));
     REQUIRE_FALSE(output.add(std::move(sources)));
-    return std::move(pair.workers);
   }
   [[nodiscard]] std::string path(int rank) const {
     return (folder / std::to_string(rank)).string();
@@ -111,6 +116,59 @@ TEST_CASE("after catching up every exception written before is known, from any n
       REQUIRE(signs.message() == message);
       CHECK(signs.first_at().value() <= now);
     }
+  }
+}
+
+TEST_CASE(
+    "after catching up all that a terminal or pipe holds is read, though one read takes less") {
+  for (const bool terminal : {true, false}) {
+    CAPTURE(terminal);
+    Workplace work(LogPolicy::drop);
+    StreamPair pair =
+        (terminal ? make_pseudo_terminal(work.err.workers.get(), 0) : make_pipe()).value();
+    if (!terminal) REQUIRE(fcntl(pair.ours.get(), F_SETPIPE_SZ, 1 << 20) > 0);
+    const int fd = pair.workers.get();
+    const auto line = [](int number) { return "ValueError: " + std::to_string(number) + "\n"; };
+    REQUIRE(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    int number = 10'000'000;
+    while (::write(fd, line(number).data(), line(number).size()) == 21) ++number;
+    REQUIRE(fcntl(fd, F_SETFL, 0) == 0);
+    work.add(0, true, std::move(pair.ours), terminal);
+    work.output.catch_up(within(10s));
+    const auto read = [&] {
+      const auto message = work.output.signs(0, 0).message();
+      return message.empty() ? 0 : std::stoi(message.substr(12));
+    };
+    CHECK(read() == number - 1);
+    for (int i = 0; i < 64 * 1024 / 21; ++i) write_all(fd, line(++number));
+    work.output.catch_up(within(10s));
+    CHECK(read() == number);
+  }
+}
+
+TEST_CASE("a flood of one worker does not keep ddprun from catching up") {
+  for (const LogPolicy policy : {LogPolicy::drop, LogPolicy::block}) {
+    Workplace work(policy);
+    const ddprun::UniqueFd error = work.stream(1, true);
+    std::atomic<bool> enough{false};
+    auto flood = std::async(std::launch::async, [&, fd = work.stream(0)] {
+      const std::string text = std::string(4095, 'x') + "\n";
+      while (!enough) write_all(fd.get(), text);
+    });
+    // With `block` its stream is paused now: its bytes have no place.
+    CHECK(ddprun::test::eventually([&] {
+      return work.output.dropped_bytes() > 0 ||
+             (policy == LogPolicy::block && work.file(0).size() > kLogQueueBytesMax - (1 << 20));
+    }));
+    for (int again = 0; again < 20; ++again) {
+      const std::string message = "ValueError: attempt " + std::to_string(again);
+      write_all(error.get(), message + "\n");
+      CHECK(work.output.catch_up(within(10s)));
+      CHECK(work.output.signs(0, 1).message() == message);
+    }
+    enough = true;
+    work.output.drain(within(0ms));  // from now on no worker waits
+    flood.get();
   }
 }
 
