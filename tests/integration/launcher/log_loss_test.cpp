@@ -210,23 +210,33 @@ TEST_CASE("an unread stdout affects neither stderr nor the verdict") {
 }
 
 TEST_CASE("unread rounds leave the agent no pipes") {
+  // Rank 0 counts when rank 1 runs: before that the agent lacks some of its pipes. A pipe of which
+  // the agent has both ends counts once. The log thread may still close those of the round before,
+  // so rank 0 counts again until there are no more than in the first round.
+  const std::string script =
+      "[ $RANK = 1 ] && { : > started.$TORCHELASTIC_RESTART_COUNT;"
+      " exec $W flood 12000000 sleep 60; };"
+      "until [ -e started.$TORCHELASTIC_RESTART_COUNT ]; do sleep 0.02; done; i=0;"
+      "while pipes=$(ls -l /proc/$PPID/fd | grep -o pipe:.* | sort -u | wc -l); [ $i -lt 100 ] && "
+      "[ -e first ] &&"
+      " [ $pipes -gt $(cat first) ]; do i=$((i+1)); sleep 0.05; done;"
+      "[ -e first ] || echo $pipes > first; echo $pipes >> counts; sleep 0.3; exit 3";
   Job job;
   const test::TempDir folder;
-  const std::string counts = (folder / "counts").string();
-  const auto result =
-      run_into({test::program("ddprun"), "--nproc-per-node=2", "--max-restarts=6",
-                "--restart-delay=0", "--log-policy=block", "--grace-period=1", "/bin/sh", "-c",
-                "[ $RANK = 1 ] && exec " + test::helper("job_worker") +
-                    " flood 12000000 sleep 60; ls /proc/$PPID/fd | wc -l >> " + counts +
-                    "; sleep 0.3; exit 3"},
-               "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done",
-               job.settings(), folder);
+  auto settings = job.settings();
+  settings.environment.emplace_back("W", test::helper("job_worker"));
+  const auto result = run_into(
+      {"/bin/sh", "-c", "cd " + folder.path().string() + " && exec \"$@\"", "sh",
+       test::program("ddprun"), "--nproc-per-node=2", "--max-restarts=6", "--restart-delay=0",
+       "--log-policy=block", "--grace-period=1", "/bin/sh", "-c", script},
+      "while [ ! -e " + (folder / "status").string() + " ]; do sleep 0.05; done", settings, folder);
   CHECK_FALSE(result.timed_out);
   std::vector<int> open;
-  std::istringstream lines(content(counts));
+  std::istringstream lines(content(folder / "counts"));
   for (int count = 0; lines >> count;) open.push_back(count);
   REQUIRE(open.size() == 7);
-  CHECK(open.back() <= open[1] + 1);
+  CHECK(open.front() > 0);
+  CHECK(open.back() <= open.front());
 }
 
 TEST_CASE("a full disk stops no worker and every lost byte is counted") {
