@@ -98,7 +98,7 @@ class PlacementRules {
           "NUMA node " + std::to_string(node) + " has " + std::to_string(sharers) + " " +
           tenants_are_ + ", but only " + std::to_string(cores.size()) +
           " physical cores that this process may use (CPUs " + format_cpus(numbers_of(places)) +
-          ")\nuse --numa-binding=node, or give the job more CPUs (taskset, "
+          "); use --numa-binding=node, or give the job more CPUs (taskset, "
           "cpuset, --cpus-per-task)");
     }
     const std::size_t each = cores.size() / sharers;
@@ -125,7 +125,7 @@ class PlacementRules {
     return PlacementError(tenant.name + " is on NUMA node " + std::to_string(tenant.node) +
                           ", which has no CPU that this process may use (it may use " +
                           (ours.empty() ? "none that is online" : ours) +
-                          ")\ngive the job CPUs of that node (taskset, cpuset, scheduler), use "
+                          "); give the job CPUs of that node (taskset, cpuset, scheduler), use "
                           "other GPUs (--gpus), or leave --numa-binding out");
   }
 
@@ -158,7 +158,7 @@ Placed<Tenants> gpu_tenants(const MachineTopology& topology, const std::vector<s
       return PlacementError(
           "the NUMA node of " + name + " is not known" +
           (gpus[i].empty() ? ", because its PCI address is not" : " to /sys/bus/pci/devices") +
-          "\nleave --numa-binding out, or bind workers by a wrapper (numactl)");
+          "; leave --numa-binding out, or bind workers by a wrapper (numactl)");
     }
   }
   return tenants;
@@ -189,7 +189,7 @@ Placed<std::vector<CpuSet>> place_workers(const MachineTopology& topology, NumaB
   if (!gpus.empty() && workers > gpus.size()) {
     return PlacementError("local rank i runs beside GPU i, but there are " +
                           std::to_string(workers) + " workers and " + std::to_string(gpus.size()) +
-                          " GPUs\nstart a worker for each GPU (--nproc-per-node=gpu), or make it "
+                          " GPUs; start a worker for each GPU (--nproc-per-node=gpu), or make it "
                           "a CPU job (--gpus=none)");
   }
   Tenants tenants;
