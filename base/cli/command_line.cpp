@@ -49,6 +49,13 @@ CommandLine::CommandLine(ProgramText program, std::string help_command,
       version_(std::move(version)),
       app_("", program_.name) {}
 
+std::string CommandLine::lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
 CLI::Option* CommandLine::word(const char* name, std::string_view choices, const char* help,
                                std::function<bool(const std::string&)> known,
                                std::function<void(const std::string&)> take) {

@@ -56,13 +56,13 @@ class CommandLine {
     return text(name, value, placeholder, help)->check(within<Number>(low, high));
   }
 
-  /// One of the words of `value`'s type.
+  /// One of the words of `value`'s type, in lower or upper case.
   template <class Enum>
   CLI::Option* choice(const char* name, Enum& value, const char* help) {
     return word(
                name, choices<Enum>, help,
-               [](const std::string& text) { return value_of<Enum>(text).has_value(); },
-               [&value](const std::string& chosen) { value = *value_of<Enum>(chosen); })
+               [](const std::string& text) { return value_of<Enum>(lower(text)).has_value(); },
+               [&value](const std::string& chosen) { value = *value_of<Enum>(lower(chosen)); })
         ->default_str(std::string(word_of(value)));
   }
 
@@ -96,6 +96,7 @@ class CommandLine {
     return CLI::Validator(check, "", "");
   }
 
+  static std::string lower(std::string text);
   CLI::Option* word(const char* name, std::string_view choices, const char* help,
                     std::function<bool(const std::string&)> known,
                     std::function<void(const std::string&)> take);

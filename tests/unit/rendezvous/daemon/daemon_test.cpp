@@ -133,6 +133,7 @@ TEST_CASE("options of rdzvd reach the settings of the store") {
   CHECK_FALSE(parsed({"--allow-uid=any"}).store.check_uid);
   CHECK(parsed({"--log-level=warn"}).log_level == LogLevel::warning);
   CHECK(parsed({"--log-level=off"}).log_level == LogLevel::off);
+  CHECK(parsed({"--log-level=INFO"}).log_level == LogLevel::info);  // as in Python
 }
 
 TEST_CASE("wrong use of rdzvd is named in one line") {
