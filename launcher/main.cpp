@@ -66,23 +66,26 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
 
 constexpr std::chrono::seconds kReportLimit{2};
 
+void warn(launcher::LogLevel level, const std::string& problem) {
+  if (level > launcher::LogLevel::warning) return;
+  write_within(STDERR_FILENO, "ddprun: warning: " + printable(problem) + "\n", kReportLimit);
+}
+
 // The job's own exit code wins; a report that is lost costs only a warning.
 void write_report(const std::string& path, const std::string& json,
-                  launcher::UnfinishedLines& unfinished) {
+                  launcher::UnfinishedLines& unfinished, launcher::LogLevel level) {
   const auto result = launcher::write_report_file(path, json, unfinished);
   if (result.to_stderr) unfinished.on_stderr = false;
   if (result.error == 0) return;
-  const std::string line = "ddprun: warning: cannot write report " + printable(path) + ": " +
-                           std::strerror(result.error) + "\n";
-  write_within(STDERR_FILENO, line, kReportLimit);
+  warn(level, "cannot write report " + path + ": " + std::strerror(result.error));
 }
 
 // A report of an earlier job must not outlive this one. The job runs without one, too.
-void empty_report(const std::string& path) {
+void empty_report(const std::string& path, launcher::LogLevel level) {
   const auto result = launcher::empty_report_file(path);
   if (result.error == 0) return;
-  std::fprintf(stderr, "ddprun: warning: cannot write report %s: %s; the job starts anyway\n",
-               printable(path).c_str(), std::strerror(result.error));
+  warn(level, "cannot write report " + path + ": " + std::strerror(result.error) +
+                  "; the job starts anyway");
 }
 
 void say_report(const std::string& text, std::optional<bool> unfinished) {
@@ -92,13 +95,13 @@ void say_report(const std::string& text, std::optional<bool> unfinished) {
 }
 
 /// For a launcher that started ddprun as its worker, or another program that reads such files.
-void copy_error_file(const std::string& path, const agent::AgentResult& result) {
+void copy_error_file(const std::string& path, const agent::AgentResult& result,
+                     launcher::LogLevel level) {
   if (path.empty()) return;
   const auto json = launcher::error_file_copy(result, std::chrono::system_clock::now());
   if (!json) return;
   const std::string problem = launcher::write_error_file_copy(path, *json);
-  if (!problem.empty())
-    write_within(STDERR_FILENO, "ddprun: " + printable(problem) + "\n", kReportLimit);
+  if (!problem.empty()) warn(level, problem);
 }
 
 /// Empty: it was deleted.
@@ -108,8 +111,9 @@ std::string current_folder() {
   return failed ? std::string() : folder.string();
 }
 
-int run(launcher::LaunchPlan plan, const std::vector<std::string>& command,
-        std::span<char> title_room, const machine::UserState& user) {
+int run(launcher::LaunchPlan plan, launcher::LogLevel level,
+        const std::vector<std::string>& command, std::span<char> title_room,
+        const machine::UserState& user) {
   auto log_folder = launcher::make_log_folder(plan);
   if (!log_folder) return fail(log_folder.error());
   if (plan.log_folder.wanted && plan.log_folder.base.empty())
@@ -124,9 +128,9 @@ int run(launcher::LaunchPlan plan, const std::vector<std::string>& command,
     const int code = launcher::exit_code(result, plan.report.exit_code_rule);
     launcher::UnfinishedLines unfinished{result.stdout_unfinished, result.stderr_unfinished};
     if (!plan.report.file.empty())
-      write_report(plan.report.file, launcher::report_json(result, code, facts), unfinished);
+      write_report(plan.report.file, launcher::report_json(result, code, facts), unfinished, level);
     say_report(launcher::report(result, code, facts), unfinished.on_stderr);
-    copy_error_file(plan.report.error_file, result);
+    copy_error_file(plan.report.error_file, result, level);
     return code;
   };
   return warden::run_warden(plan.warden, [&](warden::WardenLink link) {
@@ -167,7 +171,7 @@ int main(int argc, char** argv) {
   }
 
   if (options->request == launcher::Request::run && !options->report_file.empty())
-    empty_report(options->report_file);
+    empty_report(options->report_file, options->log_level);
   auto plan = launcher::make_plan(*options, environment, launcher::machine_probes());
   if (!plan) return fail(plan.error());
   if (options->request == launcher::Request::dry_run) {
@@ -176,11 +180,9 @@ int main(int argc, char** argv) {
   if (options->request == launcher::Request::dry_run_json) {
     return print(launcher::dry_run_json(*plan, rank_zero_environment(*plan)));
   }
-  if (options->log_level <= launcher::LogLevel::warning) {
-    for (const std::string& warning : plan->warnings)
-      std::fprintf(stderr, "ddprun: warning: %s\n", printable(warning).c_str());
-  }
+  for (const std::string& warning : plan->warnings) warn(options->log_level, warning);
   for (const std::string& note : plan->notes)
     std::fprintf(stderr, "ddprun: %s\n", printable(note).c_str());
-  return run(std::move(*plan), {argv, argv + argc}, warden::title_room(argc, argv), user);
+  return run(std::move(*plan), options->log_level, {argv, argv + argc},
+             warden::title_room(argc, argv), user);
 }

@@ -128,8 +128,8 @@ void RoundWatch::look_at_output(nanoseconds elapsed) {
     if (printed_[i] && running(static_cast<int>(i))) printed[i] = printed_[i]->load();
   }
   for (const QuietWorker& quiet : output_->look(printed, elapsed)) {
-    handlers_.notice(fmt::format("rank {} has printed nothing for {} (--log-timeout)",
-                                 rank(quiet.local_rank), describe(quiet.quiet_for)));
+    spdlog::warn("rank {} has printed nothing for {} (--log-timeout)", rank(quiet.local_rank),
+                 describe(quiet.quiet_for));
   }
   if (config_.watch.on_silence == OnSilence::restart) judge_silence();
 }

@@ -116,6 +116,9 @@ TEST_CASE("a report that cannot be written causes a warning before the start") {
   const auto started = result.err.find("started\n");
   CHECK(result.err.find(warning) < started);
   CHECK(result.err.find(warning, started) != std::string::npos);
+  const auto quiet = test::Job().run({"--report=/proc/none/x", "--log-level=error"}, {"exit", "5"});
+  CHECK(quiet.status == 5);
+  CHECK(quiet.err.find("cannot write report") == std::string::npos);
 }
 
 TEST_CASE("a dash as the report file is stdout") {

@@ -368,5 +368,6 @@ TEST_CASE("a launcher above ddprun gets the culprit's error file") {
   CHECK(copy == R"({"message":{"message":"Error: bad lr","errorCode":5}})");
   const auto lost = run("/no/such/folder/error.json");
   CHECK(lost.status == 5);
-  CHECK_THAT(lost.err, Contains("TORCHELASTIC_ERROR_FILE=/no/such/folder/error.json: "));
+  CHECK_THAT(lost.err,
+             Contains("ddprun: warning: TORCHELASTIC_ERROR_FILE=/no/such/folder/error.json: "));
 }
