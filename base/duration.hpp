@@ -10,8 +10,8 @@ namespace ddprun {
 inline constexpr std::string_view kDurationExamples = "as in 30, 0.5, 500ms, 2m or 1h";
 
 /// A decimal number that is not negative, then its unit: ms, s, m or h in any case; seconds without
-/// one. Blanks may stand around both, and a plus before them. None: it is no such text, or above a
-/// billion seconds. Nothing above zero is rounded to zero.
+/// one. Blanks may stand around both, and a plus before them. None: the text has another form, or
+/// is above a billion seconds. Nothing above zero is rounded to zero.
 std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text);
 
 }  // namespace ddprun

@@ -25,7 +25,7 @@ boost::system::result<Endpoint, std::string> parse_endpoint(std::string_view tex
     if (close == std::string_view::npos) return "the bracket is not closed";
     host = text.substr(1, close - 1);
     const auto rest = text.substr(close + 1);
-    if (!rest.empty() && rest.front() != ':') return "the text behind ] is no :PORT";
+    if (!rest.empty() && rest.front() != ':') return "the text behind ] is not a :PORT";
     if (!rest.empty()) port = rest.substr(1);
   } else if (const auto colon = text.rfind(':');
              colon != std::string_view::npos && text.find(':') == colon) {
@@ -34,13 +34,13 @@ boost::system::result<Endpoint, std::string> parse_endpoint(std::string_view tex
   }
   if (host.empty()) return "the host is missing";
   if (!std::all_of(host.begin(), host.end(), host_character))
-    return "'" + std::string(host) + "' is no host name";
+    return "'" + std::string(host) + "' is not a host name";
   if (!port) return Endpoint{std::string(host), std::nullopt};
   std::uint16_t number = 0;
   const char* const end = port->data() + port->size();
   const auto [stop, error] = std::from_chars(port->data(), end, number);
   if (error != std::errc() || stop != end)
-    return "'" + std::string(*port) + "' is no port (0 to 65535)";
+    return "'" + std::string(*port) + "' is not a port (0 to 65535)";
   return Endpoint{std::string(host), number};
 }
 

@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-/// Names and paths of users have any bytes, JSON has UTF-8: what is none of it becomes U+FFFD,
+/// Names and paths of users have any bytes, JSON has UTF-8: bytes that are not UTF-8 become U+FFFD,
 /// where `json.dump()` throws. `indent`: -1 for one line. `ascii`: other characters are escaped.
 template <class Json>
 std::string json_text(const Json& json, int indent = -1, bool ascii = false) {

@@ -27,7 +27,7 @@ class Sink final : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
   std::function<void(const std::string&)> say_;
-  // Of each only one message at a time: base_sink holds its mutex.
+  // A formatter must not run twice at a time: base_sink holds its mutex meanwhile.
   spdlog::pattern_formatter plain_{"%l: %v", spdlog::pattern_time_type::local, ""};
   spdlog::pattern_formatter with_time_{"%H:%M:%S.%e %l: %v", spdlog::pattern_time_type::local, ""};
 };

@@ -12,8 +12,8 @@ struct ProgramOptions {
   std::string_view names;
 };
 
-// The programs are in rooms that do not know each other; a test of each compares its list with what
-// it accepts.
+// The folders of the programs must not include each other, so the names are repeated here. A test
+// of each program compares its list with what it accepts.
 constexpr std::array kPrograms = {
     ProgramOptions{
         "ddprun",

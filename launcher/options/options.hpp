@@ -112,7 +112,7 @@ struct LaunchOptions {
   machine::StopSettings stop;
   LogLevel log_level = LogLevel::warning;
 
-  /// Lines to print once on our stderr before anything starts: options without effect, empty
+  /// Warnings to print once on stderr before anything starts: options without effect, empty
   /// variables.
   std::vector<std::string> warnings;
 };

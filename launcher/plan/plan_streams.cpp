@@ -58,7 +58,7 @@ bool shown_here(const LogOptions& logs, int local_rank) {
 
 /// Ranks that an option names and the job does not have: public command lines are used with fewer
 /// workers than they were written for.
-void note_missing_ranks(const StreamMap& map, const char* option, LaunchPlan& plan) {
+void warn_of_missing_ranks(const StreamMap& map, const char* option, LaunchPlan& plan) {
   const auto workers = static_cast<int>(plan.agent.workers.size());
   if (!map.by_rank.empty() && map.by_rank.rbegin()->first >= workers) {
     plan.warnings.push_back(std::string(option) + " names local rank " +
@@ -68,9 +68,9 @@ void note_missing_ranks(const StreamMap& map, const char* option, LaunchPlan& pl
 }
 
 /// The same for the options that choose the ranks to show.
-void note_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
+void warn_of_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
   const auto workers = static_cast<int>(plan.agent.workers.size());
-  const auto note = [&](const std::string& spelling, const char* kind, int missing, bool any) {
+  const auto warn = [&](const std::string& spelling, const char* kind, int missing, bool any) {
     if (missing < 0) return;
     const std::string rank = std::string(kind) + "rank";
     plan.warnings.push_back(spelling + ": there is no " +
@@ -84,7 +84,7 @@ void note_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
     any = any || first < workers;
     if (last >= workers && missing < 0) missing = std::max(first, workers);
   }
-  note(logs.shown_ranks_spelling, "", missing, any);
+  warn(logs.shown_ranks_spelling, "", missing, any);
   if (!logs.console_ranks) return;
   missing = -1;
   any = false;
@@ -92,7 +92,7 @@ void note_filtered_ranks(const LogOptions& logs, LaunchPlan& plan) {
     any = any || rank < workers;
     if (rank >= workers && missing < 0) missing = rank;
   }
-  note(logs.console_ranks_spelling, "local ", missing, any);
+  warn(logs.console_ranks_spelling, "local ", missing, any);
 }
 
 }  // namespace
@@ -107,10 +107,10 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
   const bool files = logs.folder != kNullDevice;
   const StreamMap redirects = files ? logs.redirects : StreamMap{};
   const StreamMap tee = files ? logs.tee : StreamMap{};
-  note_missing_ranks(redirects, "--redirects", plan);
-  note_missing_ranks(tee, "--tee", plan);
+  warn_of_missing_ranks(redirects, "--redirects", plan);
+  warn_of_missing_ranks(tee, "--tee", plan);
 
-  note_filtered_ranks(logs, plan);
+  warn_of_filtered_ranks(logs, plan);
   if (files && !logs.folder.empty() && redirects.empty() && tee.empty())
     plan.warnings.emplace_back(
         "--log-dir without --tee or --redirects keeps no output of the workers");

@@ -16,7 +16,7 @@ namespace ddprun::rdzv {
 
 namespace {
 
-constexpr const char* kDefaultHost = "127.0.0.1:";
+constexpr const char* kDefaultHost = "127.0.0.1";
 constexpr std::chrono::nanoseconds kNoTime{0};
 constexpr std::uint64_t kCountMax = std::uint64_t{1} << 40;
 
@@ -126,7 +126,8 @@ uid_t user_of(const std::string& text) {
 
 DaemonOptions converted(DaemonOptions options, const Texts& texts) {
   const bool port_alone = texts.listen.find_first_not_of("0123456789") == std::string::npos;
-  const auto endpoint = parse_endpoint(port_alone ? kDefaultHost + texts.listen : texts.listen);
+  const auto endpoint =
+      parse_endpoint(port_alone ? fmt::format("{}:{}", kDefaultHost, texts.listen) : texts.listen);
   if (!endpoint || !endpoint->port) {
     throw UsageError(
         fmt::format("--listen={}: {}; must be HOST:PORT, [IPV6]:PORT or PORT, such as 127.0.0.1:0",

@@ -226,7 +226,7 @@ ConfigDifference compare(const RunConfig& there, const RunConfig& here) {
     if (!text.empty()) text += ", ";
     text += fmt::format("{} {} there, {} here", entry.name, old_value, new_value);
   };
-  // Two values are equal where the file would be: it has no bytes that are no UTF-8.
+  // Values are compared as the file has them: there, bytes that are not UTF-8 are replaced.
   const auto written = [](const ConfigEntry& entry) { return json_text(to_json(entry.value)); };
   const auto find = [](const RunConfig& config, const std::string& name) {
     return std::find_if(config.begin(), config.end(),

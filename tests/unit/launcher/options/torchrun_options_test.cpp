@@ -86,7 +86,7 @@ TEST_CASE("rendezvous settings without key or value or with a value of another k
 TEST_CASE("a wrong endpoint is refused as it was typed, with the right form") {
   CHECK_THAT(torchrun_refusal({"--rdzv-endpoint=http://x:1", "p"}),
              StartsWith("--rdzv-endpoint=http://x:1: ") &&
-                 Contains("no host name; expected HOST, HOST:PORT or [IPV6]:PORT"));
+                 Contains("is not a host name; expected HOST, HOST:PORT or [IPV6]:PORT"));
   CHECK(torchrun_options({"--rdzv-endpoint= ", "p"}).rdzv_endpoint->host == "localhost");
   CHECK_FALSE(torchrun_options({"--rdzv-endpoint=", "p"}).rdzv_endpoint.has_value());
 }
