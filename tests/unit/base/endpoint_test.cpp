@@ -39,12 +39,12 @@ TEST_CASE("an endpoint is a host with or without a port in any family") {
 TEST_CASE("an invalid endpoint gives a reason") {
   for (const std::string text :
        {"node1:", "node1:65536", "node1:123456", "node1:-1", "node1:+1", "node1:port", "[::1]:"}) {
-    CHECK_THAT(refusal(text), Contains("no port"));
+    CHECK_THAT(refusal(text), Contains("not a port"));
   }
   for (const std::string text : {"", " ", ":", ":29500", "[]:80", "[]"})
     CHECK_THAT(refusal(text), Contains("host is missing"));
   CHECK_THAT(refusal("[::1"), Contains("not closed"));
-  CHECK_THAT(refusal("[::1]29500"), Contains("no :PORT"));
+  CHECK_THAT(refusal("[::1]29500"), Contains("not a :PORT"));
   for (const std::string text : {"http://x:1", "a b", "a@b:1", "h\x1bst:1"})
     CHECK_THAT(refusal(text), Contains("is not a host name"));
   CHECK_THAT(refusal(std::string_view("a\0b:1", 5)), Contains("is not a host name"));
