@@ -2,11 +2,25 @@
 
 #include <utility>
 
+#include <sodium.h>
+
 #include "base/assert.hpp"
 #include "proto/error.hpp"
 #include "proto/session_messages.hpp"
 
 namespace ddprun::proto {
+namespace {
+
+constexpr int kVersion = 1;
+
+}  // namespace
+
+Hello rendezvous_hello(std::string run_id) {
+  Hello hello{"rendezvous", kVersion, kVersion, {}};
+  randombytes_buf(hello.nonce.emplace().data(), sizeof(Nonce));
+  hello.run_id = std::move(run_id);
+  return hello;
+}
 
 ControlChannel::ControlChannel(Settings settings) : settings_(std::move(settings)) {
   DDPRUN_ASSERT(settings_.hello.nonce.has_value(), "every connection has its own nonce");

@@ -13,6 +13,10 @@
 
 namespace ddprun::proto {
 
+/// The first message of this program on a control connection, with a fresh nonce; `run_id` of an
+/// agent.
+Hello rendezvous_hello(std::string run_id = {});
+
 class ControlChannel {
  public:
   struct Settings {

@@ -74,7 +74,9 @@ void AgentSession::send(const proto::Numbered& numbered, Context& context) {
 // ---- from the service ----
 
 void AgentSession::take(ServiceSaid& said, Context& context) {
-  if (link_ == Link::waiting || link_ == Link::connecting) return;
+  // A service may refuse this node before the channel is open.
+  const bool refused = std::holds_alternative<proto::Refused>(said.message);
+  if (link_ == Link::waiting || (link_ == Link::connecting && !refused)) return;
   heard_at_ = context.now;
   std::visit([&](auto& message) { hear(message, context); }, said.message);
 }

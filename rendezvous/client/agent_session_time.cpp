@@ -37,7 +37,9 @@ void AgentSession::reconnect_later(Context& context) {
   link_ = Link::waiting;
   std::uniform_int_distribution<std::int64_t> part(0, pause_.count());
   next_attempt_at_ = context.now + std::chrono::nanoseconds(part(random_));
-  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+  // Each attempt that finds nobody renews the lease, so they come more often than it ends.
+  const auto longest = std::min(kLongestPause, lease_ / 5);
+  pause_ = std::max(std::min(pause_ * 2, longest), std::min(kFirstPause, longest));
 }
 
 void AgentSession::take(Connected&, Context& context) {

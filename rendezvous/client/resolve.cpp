@@ -45,30 +45,23 @@ Result<Addresses> result_of(Answer answer) {
   return ErrorCode(answer.code, category);
 }
 
-/// One look-up on a thread of its own, which shares this with the one that waits.
+/// A look-up can be neither interrupted nor given a deadline, so its thread is left alone: it ends
+/// with the resolver's own time-outs. Gives the error where no thread can be started.
+ErrorCode look_up(const std::string& host, std::uint16_t port, std::function<void(Answer)> done) {
+  auto thread =
+      start_thread("resolver", [host, port, done = std::move(done)] { done(ask(host, port, 0)); });
+  if (!thread) return thread.error();
+  thread->detach();
+  return {};
+}
+
+/// What the look-up's thread shares with the one that waits.
 struct Lookup {
   std::mutex mutex;
   std::condition_variable answered;
   bool done = false;
   Answer answer;
 };
-
-/// A look-up can be neither interrupted nor given a deadline, so its thread is left alone when the
-/// deadline passes: it ends with the resolver's own time-outs, and touches nothing but the Lookup.
-/// Gives the error where no thread can be started.
-ErrorCode start(const std::shared_ptr<Lookup>& lookup, const std::string& host,
-                std::uint16_t port) {
-  auto thread = start_thread("resolver", [lookup, host, port] {
-    Answer answer = ask(host, port, 0);
-    const std::lock_guard lock(lookup->mutex);
-    lookup->answer = std::move(answer);
-    lookup->done = true;
-    lookup->answered.notify_one();
-  });
-  if (!thread) return thread.error();
-  thread->detach();
-  return {};
-}
 
 }  // namespace
 
@@ -80,12 +73,28 @@ Result<Addresses> resolve(const std::string& host, std::uint16_t port,
   }
   if (deadline <= std::chrono::steady_clock::now()) return make_error_code(proto::Errc::timed_out);
   const auto lookup = std::make_shared<Lookup>();
-  if (const ErrorCode failed = start(lookup, host, port)) return failed;
+  if (const ErrorCode failed = look_up(host, port, [lookup](Answer answer) {
+        const std::lock_guard lock(lookup->mutex);
+        lookup->answer = std::move(answer);
+        lookup->done = true;
+        lookup->answered.notify_one();
+      }))
+    return failed;
   std::unique_lock lock(lookup->mutex);
   if (!lookup->answered.wait_until(lock, deadline, [&] { return lookup->done; })) {
     return make_error_code(proto::Errc::timed_out);
   }
   return result_of(std::move(lookup->answer));
+}
+
+ErrorCode resolve_then(const std::string& host, std::uint16_t port,
+                       std::function<void(Result<Addresses>)> done) {
+  if (Answer numeric = ask(host, port, AI_NUMERICHOST); numeric.code == 0) {
+    done(result_of(std::move(numeric)));
+    return {};
+  }
+  return look_up(host, port,
+                 [done = std::move(done)](Answer answer) { done(result_of(std::move(answer))); });
 }
 
 }  // namespace ddprun::rdzv

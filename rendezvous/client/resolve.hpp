@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,5 +20,11 @@ using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 /// getaddrinfo's.
 Result<Addresses> resolve(const std::string& host, std::uint16_t port,
                           std::chrono::steady_clock::time_point deadline);
+
+/// The same without waiting: `done` is called once, from within this call for a numeric address,
+/// else on a thread of its own, however long that takes. Errors: the system's, where no thread can
+/// be started; `done` is not called then.
+ErrorCode resolve_then(const std::string& host, std::uint16_t port,
+                       std::function<void(Result<Addresses>)> done);
 
 }  // namespace ddprun::rdzv

@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "rendezvous/client": ["proto", "base"],
     "rendezvous/daemon": ["rendezvous/client", "rendezvous/store", "base/cli", "base/texts", "base"],
     "rendezvous/membership": ["proto", "base"],
-    "rendezvous/service": ["rendezvous/membership", "proto", "base"],
+    "rendezvous/service": ["rendezvous/membership", "rendezvous/store", "proto", "base"],
     "rendezvous/store": ["proto", "base"],
     "warden": ["machine", "base"],
     "agent": ["warden/warden_link", "rendezvous/membership", "machine", "proto", "base"],

@@ -1,0 +1,56 @@
+// The membership core of a job of several nodes, which the rendezvous service has: an AgentSession
+// over connections of this process.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/control/membership_link.hpp"
+#include "rendezvous/client/agent_session.hpp"
+#include "rendezvous/client/service_connection.hpp"
+
+namespace ddprun::agent {
+
+class RemoteMembership final : public MembershipLink {
+ public:
+  struct Events {
+    Handler said;
+    std::function<void(const std::string& line)> tell;  ///< for people
+    /// Workers may run until then, by CLOCK_BOOTTIME.
+    std::function<void(rdzv::SessionClock::time_point until)> lease_moved;
+  };
+
+  /// Connects at once.
+  RemoteMembership(boost::asio::io_context& context, rdzv::SessionSettings session,
+                   rdzv::ServicePlace place, Events events);
+
+  [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
+  void send(proto::AgentMessage message) override;
+  /// The address by which this node reaches the service; empty: it does not now.
+  [[nodiscard]] std::string local_addr() const { return connection_.local_addr(); }
+
+ private:
+  void on(rdzv::SessionEvent event);
+  void obey(rdzv::Connect& action);
+  void obey(rdzv::SendToService& action);
+  void obey(rdzv::ResetConnection& action);
+  void obey(rdzv::Deliver& action);
+  void obey(rdzv::LeaseMoved& action);
+  void obey(rdzv::Tell& action);
+  void follow_deadline();
+
+  boost::asio::io_context& context_;
+  const Events events_;
+  rdzv::AgentSession session_;
+  rdzv::ServiceConnection connection_;
+  std::deque<rdzv::SessionEvent> pending_;
+  boost::asio::steady_timer timer_;
+  std::optional<rdzv::SessionClock::time_point> deadline_;  // for which the timer is set
+};
+
+}  // namespace ddprun::agent

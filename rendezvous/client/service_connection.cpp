@@ -1,0 +1,242 @@
+#include "rendezvous/client/service_connection.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/post.hpp>
+
+#include "base/start_thread.hpp"
+#include "proto/error.hpp"
+
+namespace ddprun::rdzv {
+
+namespace asio = boost::asio;
+using Wait = asio::posix::descriptor_base;
+
+namespace {
+
+constexpr std::size_t kReadBytes = 64 * 1024;
+
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+}  // namespace
+
+/// One try, from the look-up of the name to the end of the connection.
+struct ServiceConnection::Attempt {
+  explicit Attempt(asio::io_context& context) : socket(context) {}
+
+  asio::posix::stream_descriptor socket;
+  Addresses addresses{nullptr, &freeaddrinfo};
+  std::vector<const addrinfo*> left;  // to try, the next one last
+  bool all_refused = true;
+  bool writing = false;
+};
+
+ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace place, Events events)
+    : context_(context), place_(std::move(place)), events_(std::move(events)) {}
+
+ServiceConnection::~ServiceConnection() { reset(); }
+
+/// In a later turn of the loop, and only if the attempt is still the one of now.
+void ServiceConnection::later(std::function<void()> what) {
+  asio::post(context_, [this, is = std::weak_ptr(attempt_), what = std::move(what)] {
+    if (!is.expired()) what();
+  });
+}
+
+// ---- connecting ----
+
+void ServiceConnection::connect() {
+  reset();
+  attempt_ = std::make_shared<Attempt>(context_);
+  ++attempts_;
+  if (place_.connect_locally) {
+    auto fd = place_.connect_locally();
+    if (!fd) return fail(false, fd.error().message());
+    begin(std::move(*fd));
+    return;
+  }
+  // The answer may come when this object is gone: then it finds no attempt.
+  const ErrorCode failed = resolve_then(
+      place_.host, place_.port,
+      [this, &context = context_, is = std::weak_ptr(attempt_)](Result<Addresses> found) {
+        auto shared = std::make_shared<Result<Addresses>>(std::move(found));
+        asio::post(context, [this, is, shared] {
+          if (!is.expired()) take_addresses(std::move(*shared));
+        });
+      });
+  if (failed) fail(false, why_no_thread(failed));
+}
+
+void ServiceConnection::take_addresses(Result<Addresses> addresses) {
+  if (!addresses) return fail(false, addresses.error().message());
+  attempt_->addresses = std::move(*addresses);
+  std::vector<const addrinfo*>& left = attempt_->left;
+  for (const addrinfo* one = attempt_->addresses.get(); one != nullptr; one = one->ai_next)
+    left.insert(left.begin(), one);
+  // One that does not answer must not hide the others from every attempt.
+  std::rotate(left.begin(), left.end() - static_cast<std::ptrdiff_t>((attempts_ - 1) % left.size()),
+              left.end());
+  try_next();
+}
+
+void ServiceConnection::try_next() {
+  const addrinfo* addr = attempt_->left.back();
+  attempt_->left.pop_back();
+  UniqueFd fd(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return fail(false, last_system_error().message());
+  const int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const int raw = fd.get();
+  ErrorCode failed;
+  attempt_->socket.close(failed);
+  attempt_->socket.assign(raw, failed);
+  if (failed) return fail(false, failed.message());
+  static_cast<void>(fd.release());
+  if (::connect(raw, addr->ai_addr, addr->ai_addrlen) != 0 && errno != EINPROGRESS) {
+    const int error = errno;
+    return later([this, error] { connect_failed(error); });
+  }
+  attempt_->socket.async_wait(Wait::wait_write, [this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
+    if (!ec && !is.expired()) established();
+  });
+}
+
+void ServiceConnection::established() {
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(attempt_->socket.native_handle(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) return connect_failed(error);
+  begin_channel();
+}
+
+void ServiceConnection::connect_failed(int error) {
+  attempt_->all_refused = attempt_->all_refused && error == ECONNREFUSED;
+  if (!attempt_->left.empty()) return try_next();
+  fail(attempt_->all_refused, std::strerror(error));
+}
+
+void ServiceConnection::begin(UniqueFd fd) {
+  ErrorCode failed;
+  attempt_->socket.assign(fd.get(), failed);
+  if (failed) return fail(false, failed.message());
+  static_cast<void>(fd.release());
+  begin_channel();
+}
+
+// ---- connected ----
+
+void ServiceConnection::begin_channel() {
+  proto::ControlChannel::Settings settings;
+  settings.side = proto::Side::client;
+  settings.hello = proto::rendezvous_hello(place_.run_id);
+  settings.secret = place_.secret;
+  settings.needs_proof = place_.needs_proof;
+  channel_.emplace(std::move(settings));
+  flush();
+  if (attempt_) await_bytes();
+}
+
+void ServiceConnection::await_bytes() {
+  attempt_->socket.async_wait(Wait::wait_read, [this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
+    if (!ec && !is.expired()) read();
+  });
+}
+
+void ServiceConnection::read() {
+  static thread_local std::array<char, kReadBytes> buffer;
+  const ssize_t count =
+      recv(attempt_->socket.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (count < 0 && would_block(errno)) return await_bytes();
+  if (count <= 0) {
+    return fail(false, count == 0 ? "the rendezvous closed the connection" : std::strerror(errno));
+  }
+  channel_->append({buffer.data(), static_cast<std::size_t>(count)});
+  const std::weak_ptr<Attempt> is = attempt_;
+  while (!is.expired() && channel_) {
+    const bool was_open = channel_->is_open();
+    const auto body = channel_->next();
+    if (!body) return fail(false, body.error().message());
+    flush();
+    if (is.expired()) return;
+    if (!was_open && channel_->is_open()) events_.connected();
+    if (is.expired() || !*body) break;
+    auto message = proto::decode_service_message(**body);
+    if (message) {
+      events_.said(std::move(*message));
+    } else if (message.error() != proto::Errc::unknown_kind || !channel_->peer_is_newer()) {
+      return fail(false, message.error().message());
+    }
+  }
+  if (!is.expired()) await_bytes();
+}
+
+void ServiceConnection::send(const proto::ClientMessage& message) {
+  if (!channel_ || !channel_->is_open()) return;
+  channel_->send(proto::encode(message));
+  flush();
+}
+
+void ServiceConnection::flush() {
+  if (attempt_->writing) return;
+  unsent_ += channel_->take_output();
+  std::size_t sent = 0;
+  while (sent < unsent_.size()) {
+    const ssize_t count = ::send(attempt_->socket.native_handle(), unsent_.data() + sent,
+                                 unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    // That it has ended is read, too; what the service said last is in front of that.
+    if (count < 0) break;
+    sent += static_cast<std::size_t>(count);
+  }
+  unsent_.erase(0, sent);
+  if (unsent_.empty()) return;
+  attempt_->writing = true;
+  attempt_->socket.async_wait(Wait::wait_write, [this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
+    if (ec || is.expired()) return;
+    attempt_->writing = false;
+    flush();
+  });
+}
+
+// ---- ends ----
+
+void ServiceConnection::fail(bool refused, const std::string& reason) {
+  reset();
+  attempt_ = std::make_shared<Attempt>(context_);
+  later([this, refused, reason] { events_.failed(refused, reason); });
+}
+
+void ServiceConnection::reset() {
+  channel_.reset();
+  unsent_.clear();
+  if (!attempt_) return;
+  if (attempt_->socket.is_open()) {
+    const linger hard{1, 0};
+    setsockopt(attempt_->socket.native_handle(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+  }
+  attempt_.reset();
+}
+
+std::string ServiceConnection::local_addr() const {
+  sockaddr_storage addr{};
+  socklen_t length = sizeof addr;
+  char host[NI_MAXHOST] = "";
+  if (!attempt_ || !attempt_->socket.is_open() ||
+      getsockname(attempt_->socket.native_handle(), reinterpret_cast<sockaddr*>(&addr), &length) !=
+          0 ||
+      getnameinfo(reinterpret_cast<sockaddr*>(&addr), length, host, sizeof host, nullptr, 0,
+                  NI_NUMERICHOST) != 0)
+    return "";
+  return host;
+}
+
+}  // namespace ddprun::rdzv

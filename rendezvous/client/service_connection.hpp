@@ -1,0 +1,85 @@
+// An agent's connection to the rendezvous service: look up the name, connect, say hello, exchange
+// messages. It tries once for each `connect`; when and how often is AgentSession's decision.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "base/unique_handle.hpp"
+#include "proto/control_channel.hpp"
+#include "proto/session_messages.hpp"
+#include "rendezvous/client/resolve.hpp"
+
+namespace ddprun::rdzv {
+
+struct ServicePlace {
+  std::string host;
+  std::uint16_t port = 0;
+  std::string run_id;
+  std::string secret;        ///< empty: none
+  bool needs_proof = false;  ///< talk to no service that has no secret
+  /// Instead of all that: a connection to a service in this very process. Errors: the system's.
+  std::function<Result<UniqueFd>()> connect_locally;
+};
+
+class ServiceConnection {
+ public:
+  /// Called from the context, never from within a call of this class.
+  struct Events {
+    std::function<void()> connected;
+    /// An attempt has failed, or the connection has ended. `refused`: nobody listens there.
+    std::function<void(bool refused, const std::string& reason)> failed;
+    std::function<void(proto::ServiceMessage)> said;
+  };
+
+  ServiceConnection(boost::asio::io_context& context, ServicePlace place, Events events);
+  /// Resets the connection.
+  ~ServiceConnection();
+  ServiceConnection(const ServiceConnection&) = delete;
+  ServiceConnection& operator=(const ServiceConnection&) = delete;
+
+  /// Drops what there is and tries again.
+  void connect();
+  /// Lost where there is no connection.
+  void send(const proto::ClientMessage& message);
+  /// Drops the connection so that the service does not take its end for the end of this node.
+  void reset();
+
+  /// Of this end of the open connection, numeric: by it others reach this node. Empty: there is
+  /// none.
+  [[nodiscard]] std::string local_addr() const;
+  /// Whether both sides have proven the secret.
+  [[nodiscard]] bool is_proven() const { return channel_ && channel_->is_proven(); }
+
+ private:
+  struct Attempt;
+
+  void take_addresses(Result<Addresses> addresses);
+  void try_next();
+  void established();
+  void connect_failed(int error);
+  void begin(UniqueFd fd);
+  void begin_channel();
+  void await_bytes();
+  void read();
+  void flush();
+  void fail(bool refused, const std::string& reason);
+  void later(std::function<void()> what);
+
+  boost::asio::io_context& context_;
+  const ServicePlace place_;
+  const Events events_;
+  /// What comes of an older attempt finds another one here.
+  std::shared_ptr<Attempt> attempt_;
+  std::size_t attempts_ = 0;
+  std::optional<proto::ControlChannel> channel_;
+  std::string unsent_;
+};
+
+}  // namespace ddprun::rdzv

@@ -1,0 +1,173 @@
+#include "rendezvous/service/service_peer.hpp"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "proto/error.hpp"
+#include "proto/session_messages.hpp"
+
+namespace ddprun::rdzv {
+
+namespace asio = boost::asio;
+using Wait = asio::posix::descriptor_base;
+
+namespace {
+
+/// Of one peer before it is the others' turn.
+constexpr std::size_t kReadBytes = 64 * 1024;
+
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+/// How many bytes must be there before the socket counts as readable.
+void wake_at(int fd, int bytes) { setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes); }
+
+}  // namespace
+
+ServicePeer::ServicePeer(asio::io_context& context, ConnectionId id, std::string addr,
+                         std::shared_ptr<const Events> events)
+    : id_(id), addr_(std::move(addr)), events_(std::move(events)), socket_(context) {}
+
+ErrorCode ServicePeer::begin(UniqueFd fd, proto::ControlChannel::Settings settings) {
+  ErrorCode failed;
+  socket_.assign(fd.get(), failed);
+  if (failed) return failed;
+  static_cast<void>(fd.release());
+  settings_.emplace(std::move(settings));
+  wake_at(socket_.native_handle(), proto::kControlSignBytes);
+  look_at_first_bytes();
+  return {};
+}
+
+void ServicePeer::look_at_first_bytes() {
+  socket_.async_wait(Wait::wait_read, [self = shared_from_this()](ErrorCode ec) {
+    if (ec || self->ended_) return;
+    std::array<char, proto::kControlSignBytes> first{};
+    const ssize_t count =
+        recv(self->socket_.native_handle(), first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+    if (count < 0 && would_block(errno)) return self->look_at_first_bytes();
+    if (count <= 0) return self->end(false, "");
+    const auto control = proto::begins_control({first.data(), static_cast<std::size_t>(count)});
+    // Fewer bytes than that were no reason to wake us, so the other side has sent its last.
+    if (!control) return self->end(false, "it ended in the middle of its first bytes");
+    if (*control) wake_at(self->socket_.native_handle(), 1);
+    if (*control) {
+      self->channel_.emplace(*std::exchange(self->settings_, std::nullopt));
+      self->flush();
+      self->events_->controls(*self);
+      return self->await_bytes();
+    }
+    self->hand_over();
+  });
+}
+
+void ServicePeer::hand_over() {
+  ended_ = true;
+  wake_at(socket_.native_handle(), 1);
+  events_->speaks_c10d(*this, UniqueFd(socket_.release()));
+}
+
+void ServicePeer::give_up() {
+  if (ended_ || (is_open() && !closing_)) return;
+  char first = 0;
+  if (!channel_ && recv(socket_.native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+    return hand_over();
+  end(false, closing_ ? "" : "it did not say hello in time");
+}
+
+void ServicePeer::await_bytes() {
+  socket_.async_wait(Wait::wait_read, [self = shared_from_this()](ErrorCode ec) {
+    if (!ec && !self->ended_) self->read();
+  });
+}
+
+void ServicePeer::read() {
+  static thread_local std::array<char, kReadBytes> buffer;
+  const ssize_t count = recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (count < 0 && would_block(errno)) return await_bytes();
+  if (count <= 0) return end(count == 0, "");
+  if (!closing_) take({buffer.data(), static_cast<std::size_t>(count)});
+  if (!ended_) await_bytes();
+}
+
+void ServicePeer::take(std::string_view bytes) {
+  channel_->append(bytes);
+  while (!ended_ && !closing_) {
+    const bool was_open = is_open();
+    const auto body = channel_->next();
+    if (!body) {
+      // A peer that has no valid proof is told so: the remedy is on its side.
+      if (body.error() == proto::Errc::not_authentic && !was_open)
+        send(proto::Refused{proto::Refused::Why::wrong_secret,
+                            "it has another secret than the rendezvous"});
+      flush();
+      return end(false, body.error().message());
+    }
+    if (!was_open && is_open()) {
+      flush();
+      events_->opened(*this);
+    }
+    if (!*body) break;
+    auto message = proto::decode_client_message(**body);
+    if (message) {
+      events_->said(*this, std::move(*message));
+    } else if (message.error() != proto::Errc::unknown_kind || !channel_->peer_is_newer()) {
+      send(proto::Refused{proto::Refused::Why::broken, message.error().message()});
+      flush();
+      return end(false, message.error().message());
+    }
+  }
+  flush();
+}
+
+void ServicePeer::flush() {
+  if (ended_ || !channel_ || writing_) return;
+  unsent_ += channel_->take_output();
+  std::size_t sent = 0;
+  while (sent < unsent_.size()) {
+    const ssize_t count = ::send(socket_.native_handle(), unsent_.data() + sent,
+                                 unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && !would_block(errno)) return end(false, "");
+    if (count < 0) break;
+    sent += static_cast<std::size_t>(count);
+  }
+  unsent_.erase(0, sent);
+  if (unsent_.size() > kOutputBytesMax) return end(false, "it does not read what it is sent");
+  if (unsent_.empty()) {
+    unsent_.shrink_to_fit();
+    if (closing_) shutdown(socket_.native_handle(), SHUT_WR);
+    return;
+  }
+  writing_ = true;
+  socket_.async_wait(Wait::wait_write, [self = shared_from_this()](ErrorCode ec) {
+    self->writing_ = false;
+    if (!ec) self->flush();
+  });
+}
+
+void ServicePeer::close_in_order() {
+  closing_ = true;
+  flush();
+}
+
+void ServicePeer::reset() {
+  if (ended_) return;
+  ended_ = true;
+  const linger hard{1, 0};
+  setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+  ErrorCode ignored;
+  socket_.close(ignored);
+}
+
+void ServicePeer::end(bool cleanly, const std::string& why) {
+  if (ended_) return;
+  ended_ = true;
+  ErrorCode ignored;
+  socket_.close(ignored);
+  events_->ended(*this, cleanly, why);
+}
+
+}  // namespace ddprun::rdzv

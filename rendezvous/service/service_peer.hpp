@@ -1,0 +1,82 @@
+// One connection to the rendezvous service: its socket, and the channel that makes messages of
+// bytes. Lives on the service's thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
+#include "proto/control_channel.hpp"
+#include "rendezvous/service/job.hpp"
+
+namespace ddprun::rdzv {
+
+class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
+ public:
+  /// What the service does with it. None of them destroys the peer before it returns.
+  struct Events {
+    /// Its first bytes are those of a control connection.
+    std::function<void(ServicePeer&)> controls;
+    std::function<void(ServicePeer&)> opened;
+    std::function<void(ServicePeer&, proto::ClientMessage)> said;
+    /// Once, and nothing follows. `cleanly`: by FIN. `why`: what was wrong with it; empty: it went
+    /// by itself.
+    std::function<void(ServicePeer&, bool cleanly, const std::string& why)> ended;
+    /// It is none of ours: its first bytes, which are still to be read, are others, or it says
+    /// nothing.
+    std::function<void(ServicePeer&, UniqueFd)> speaks_c10d;
+  };
+
+  /// Unread output of one peer; a slower reader is dropped.
+  static constexpr std::size_t kOutputBytesMax = std::size_t{1} << 20;
+
+  /// Errors of `begin`: the system's, where the descriptor cannot be watched.
+  ServicePeer(boost::asio::io_context& context, ConnectionId id, std::string addr,
+              std::shared_ptr<const Events> events);
+  ErrorCode begin(UniqueFd fd, proto::ControlChannel::Settings settings);
+
+  [[nodiscard]] ConnectionId id() const { return id_; }
+  [[nodiscard]] const std::string& addr() const { return addr_; }
+  [[nodiscard]] bool is_open() const { return channel_ && channel_->is_open(); }
+  [[nodiscard]] const proto::Hello* hello() const { return channel_ ? channel_->peer() : nullptr; }
+
+  /// Goes out with `flush`.
+  void send(const proto::ServiceMessage& message) { channel_->send(proto::encode(message)); }
+  void flush();
+  /// When the output is sent, the connection is closed in order, so that the other side can read
+  /// it.
+  void close_in_order();
+  /// Unless it is open and stays so: its time is over.
+  void give_up();
+  /// Now, by a reset.
+  void reset();
+
+ private:
+  void look_at_first_bytes();
+  void hand_over();
+  void await_bytes();
+  void read();
+  void take(std::string_view bytes);
+  void end(bool cleanly, const std::string& why);
+
+  const ConnectionId id_;
+  const std::string addr_;
+  const std::shared_ptr<const Events> events_;
+  boost::asio::posix::stream_descriptor socket_;
+  std::optional<proto::ControlChannel::Settings> settings_;  // until it is known to be control
+  std::optional<proto::ControlChannel> channel_;
+  std::string unsent_;
+  bool writing_ = false;
+  bool closing_ = false;  // nothing that arrives counts any more
+  bool ended_ = false;
+};
+
+}  // namespace ddprun::rdzv

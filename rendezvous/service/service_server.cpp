@@ -1,0 +1,300 @@
+#include "rendezvous/service/service_server.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "base/boot_clock.hpp"
+#include "base/no_descriptor.hpp"
+#include "base/start_thread.hpp"
+#include "rendezvous/service/service_peer.hpp"
+#include "rendezvous/store/peer_name.hpp"
+#include "rendezvous/store/peer_users.hpp"
+
+namespace ddprun::rdzv {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr int kAcceptsMax = 256;  // in one go
+constexpr std::chrono::milliseconds kAcceptRetry{100};
+/// A peer that is being told why it is refused reads that within so long.
+constexpr std::chrono::milliseconds kLastWordsWithin{2'000};
+
+/// The other end's address without its port.
+std::string address_of(int fd) {
+  const std::string name = peer_name(fd);
+  const auto colon = name.rfind(':');
+  std::string host = name.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+}  // namespace
+
+class ServiceServer::Impl {
+ public:
+  Impl(StoreListener listener, ServiceServerSettings settings)
+      : addr_(std::move(listener.addr)),
+        port_(listener.port),
+        settings_(std::move(settings)),
+        core_(settings_.service, boot_clock_now()),
+        listener_(context_),
+        accept_timer_(context_),
+        core_timer_(context_),
+        expected_timer_(context_),
+        events_(std::make_shared<ServicePeer::Events>(events())) {
+    if (settings_.check_uid && settings_.secret.empty()) users_.emplace(std::vector<uid_t>());
+  }
+  ~Impl() {
+    context_.stop();
+    if (thread_.joinable()) thread_.join();
+    for (auto& [id, peer] : peers_) peer->reset();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  ErrorCode start(UniqueFd listener) {
+    ErrorCode failed;
+    listener_.assign(listener.get(), failed);
+    if (failed) return failed;
+    static_cast<void>(listener.release());
+    await_clients();
+    auto thread = start_thread("rendezvous", [this] { context_.run(); });
+    if (!thread) return thread.error();
+    thread_ = std::move(*thread);
+    return {};
+  }
+
+  Result<UniqueFd> connect_locally() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+      return last_system_error();
+    UniqueFd ours(ends[0]);
+    asio::post(context_, [this, fd = std::make_shared<UniqueFd>(std::move(ours))] {
+      add(std::move(*fd), addr_);
+    });
+    return UniqueFd(ends[1]);
+  }
+
+  const std::string addr_;
+  const std::uint16_t port_;
+  std::atomic<bool> idle_{true};
+
+ private:
+  // ---- clients ----
+
+  void await_clients() {
+    listener_.async_wait(asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
+      if (!ec) accept_clients();
+    });
+  }
+
+  void accept_clients() {
+    for (int i = 0; i < kAcceptsMax; ++i) {
+      if (peers_.size() >= settings_.connections_max || newcomers_ >= settings_.newcomers_max)
+        return rest();
+      UniqueFd fd(
+          accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!fd) {
+        if (no_descriptor(last_system_error())) return rest();
+        if (errno == EAGAIN) break;
+        continue;  // about the one connection that was taken off the queue
+      }
+      if (!may_use(fd.get())) continue;
+      const int on = 1;
+      setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      std::string addr = address_of(fd.get());
+      add(std::move(fd), std::move(addr));
+    }
+    await_clients();
+  }
+
+  /// Clients wait in the kernel's queue meanwhile.
+  void rest() {
+    accept_timer_.expires_after(kAcceptRetry);
+    accept_timer_.async_wait([this](ErrorCode ec) {
+      if (!ec) accept_clients();
+    });
+  }
+
+  bool may_use(int fd) {
+    if (!users_) return true;
+    const PeerUsers::Peer peer = users_->ask(fd);
+    if (peer.answer != PeerUsers::Answer::other) return true;
+    warn(
+        fmt::format("closed {}: it belongs to user {}, and there is no secret by which it could "
+                    "prove itself",
+                    peer_name(fd), peer.uid));
+    return false;
+  }
+
+  void add(UniqueFd fd, std::string addr) {
+    const ConnectionId id = ++connections_;
+    auto peer = std::make_shared<ServicePeer>(context_, id, std::move(addr), events_);
+    proto::ControlChannel::Settings channel;
+    channel.side = proto::Side::service;
+    channel.hello = proto::rendezvous_hello();
+    channel.secret = settings_.secret;
+    if (peer->begin(std::move(fd), std::move(channel))) return;
+    ++newcomers_;
+    expect(peer, settings_.silent_within);
+    peers_.emplace(id, std::move(peer));
+  }
+
+  /// To be open, or gone, by then.
+  void expect(const std::shared_ptr<ServicePeer>& peer, std::chrono::milliseconds within) {
+    const auto until = std::chrono::steady_clock::now() + within;
+    const bool is_first = expected_.empty() || until < expected_.begin()->first;
+    expected_.emplace(until, peer);
+    if (is_first) await_expected();
+  }
+
+  void await_expected() {
+    if (expected_.empty()) return;
+    expected_timer_.expires_at(expected_.begin()->first);
+    expected_timer_.async_wait([this](ErrorCode ec) {
+      if (!ec) look_at_expected();
+    });
+  }
+
+  void look_at_expected() {
+    const auto now = std::chrono::steady_clock::now();
+    while (!expected_.empty() && expected_.begin()->first <= now) {
+      const auto peer = expected_.begin()->second.lock();
+      expected_.erase(expected_.begin());
+      if (peer) peer->give_up();
+    }
+    await_expected();
+  }
+
+  // ---- what peers do ----
+
+  ServicePeer::Events events() {
+    ServicePeer::Events events;
+    events.controls = [this](ServicePeer& peer) {
+      expect(peer.shared_from_this(), settings_.open_within);
+    };
+    events.opened = [this](ServicePeer& peer) {
+      --newcomers_;
+      handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr()});
+    };
+    events.said = [this](ServicePeer& peer, proto::ClientMessage message) {
+      handle(ClientSaid{peer.id(), std::move(message)});
+    };
+    events.ended = [this](ServicePeer& peer, bool cleanly, const std::string& why) {
+      if (!why.empty()) warn(fmt::format("closed {}: {}", peer.addr(), why));
+      const ConnectionId id = peer.id();
+      if (!peer.is_open()) --newcomers_;
+      peers_.erase(id);
+      handle(ConnectionEnded{id, cleanly});
+    };
+    events.speaks_c10d = [this](ServicePeer& peer, UniqueFd fd) {
+      --newcomers_;
+      peers_.erase(peer.id());
+      if (settings_.on_store_client) return settings_.on_store_client(std::move(fd));
+      warn(
+          fmt::format("closed {}: it speaks the protocol of PyTorch's store: a torchrun agent "
+                      "cannot take part in a job of ddprun agents",
+                      peer.addr()));
+    };
+    return events;
+  }
+
+  // ---- the core ----
+
+  void handle(const ServiceEvent& event) {
+    ServiceActions actions = core_.on(event, boot_clock_now());
+    for (const std::string& line : actions.log) spdlog::info("{}", line);
+    for (const std::string& line : actions.warnings) warn(line);
+    // To each all that it is sent, at once.
+    std::vector<std::shared_ptr<ServicePeer>> spoken_to;
+    for (const ServiceSend& send : actions.sends) {
+      const auto found = peers_.find(send.to);
+      if (found == peers_.end()) continue;
+      found->second->send(send.message);
+      if (spoken_to.empty() || spoken_to.back() != found->second)
+        spoken_to.push_back(found->second);
+    }
+    for (const auto& peer : spoken_to) peer->flush();
+    for (const ConnectionId id : actions.closes) {
+      const auto found = peers_.find(id);
+      if (found == peers_.end()) continue;
+      found->second->close_in_order();
+      expect(found->second, kLastWordsWithin);
+    }
+    idle_.store(core_.is_idle(), std::memory_order_relaxed);
+    follow_deadline();
+  }
+
+  void follow_deadline() {
+    if (deadline_ == core_.deadline()) return;
+    deadline_ = core_.deadline();
+    core_timer_.cancel();
+    if (!deadline_) return;
+    core_timer_.expires_after(*deadline_ - boot_clock_now());
+    core_timer_.async_wait([this](ErrorCode ec) {
+      if (ec) return;
+      deadline_.reset();
+      handle(DeadlinePassed{});
+    });
+  }
+
+  void warn(const std::string& line) {
+    if (settings_.on_warning) {
+      settings_.on_warning("rendezvous: " + line);
+    } else {
+      spdlog::warn("rendezvous: {}", line);
+    }
+  }
+
+  const ServiceServerSettings settings_;
+  asio::io_context context_{1};
+  ServiceCore core_;
+  asio::posix::stream_descriptor listener_;
+  asio::steady_timer accept_timer_;
+  asio::steady_timer core_timer_;
+  asio::steady_timer expected_timer_;
+  std::optional<PeerUsers> users_;
+  const std::shared_ptr<const ServicePeer::Events> events_;
+  std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
+  std::multimap<std::chrono::steady_clock::time_point, std::weak_ptr<ServicePeer>> expected_;
+  std::size_t newcomers_ = 0;  // that are not open yet
+  ConnectionId connections_ = 0;
+  std::optional<Clock::time_point> deadline_;
+  std::thread thread_;
+};
+
+Result<ServiceServer> ServiceServer::start(StoreListener listener, ServiceServerSettings settings) {
+  UniqueFd fd = std::move(listener.fd);
+  auto impl = std::make_unique<Impl>(std::move(listener), std::move(settings));
+  if (const ErrorCode failed = impl->start(std::move(fd))) return failed;
+  return ServiceServer(std::move(impl));
+}
+
+ServiceServer::ServiceServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ServiceServer::ServiceServer(ServiceServer&&) noexcept = default;
+ServiceServer::~ServiceServer() = default;
+
+const std::string& ServiceServer::addr() const { return impl_->addr_; }
+std::uint16_t ServiceServer::port() const { return impl_->port_; }
+Result<UniqueFd> ServiceServer::connect_locally() { return impl_->connect_locally(); }
+bool ServiceServer::is_idle() const { return impl_->idle_.load(std::memory_order_relaxed); }
+
+}  // namespace ddprun::rdzv

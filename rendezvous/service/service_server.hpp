@@ -1,0 +1,62 @@
+// The rendezvous service on a thread of its own: sockets and a clock around the pure ServiceCore.
+//
+// It shares its port with a store: the first five bytes of a connection tell which of the two it is
+// for (proto/frame.hpp, begins_control).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/unique_handle.hpp"
+#include "rendezvous/service/service_core.hpp"
+#include "rendezvous/store/store_server.hpp"
+
+namespace ddprun::rdzv {
+
+struct ServiceServerSettings {
+  ServiceSettings service;
+  std::string secret;  ///< all clients must prove it; empty: none
+
+  std::size_t connections_max = 100'000;
+  std::size_t newcomers_max =
+      1'024;  ///< connections that are not open yet; more wait in the kernel
+  std::chrono::milliseconds open_within{5'000};  ///< hellos and proof
+  /// One that says nothing at all is taken for a store's client after that: PyTorch 1.13 has such.
+  std::chrono::milliseconds silent_within{10'000};
+  /// Without a secret: close loopback connections of other users than our own and root.
+  bool check_uid = true;
+
+  /// Gets a connection whose first bytes are not ours, nothing read. Called on the service's
+  /// thread. Empty: it is closed, with one line.
+  std::function<void(UniqueFd)> on_store_client;
+  /// A line for the people at the service; called on its thread. Empty: to spdlog.
+  std::function<void(const std::string&)> on_warning;
+};
+
+class ServiceServer {
+ public:
+  /// Errors: the system's, where there is no descriptor or no thread left.
+  static Result<ServiceServer> start(StoreListener listener, ServiceServerSettings settings);
+  ServiceServer(ServiceServer&&) noexcept;
+  /// Resets every connection: this process's end proves nothing about the nodes.
+  ~ServiceServer();
+  ServiceServer(const ServiceServer&) = delete;
+  ServiceServer& operator=(const ServiceServer&) = delete;
+
+  [[nodiscard]] const std::string& addr() const;
+  [[nodiscard]] std::uint16_t port() const;
+  /// A connection to this server without a network. Errors: the system's.
+  Result<UniqueFd> connect_locally();
+  /// Whether all agents of all jobs know how their job ended. From any thread.
+  [[nodiscard]] bool is_idle() const;
+
+ private:
+  class Impl;
+  explicit ServiceServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun::rdzv

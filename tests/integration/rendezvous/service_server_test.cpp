@@ -1,0 +1,225 @@
+// The rendezvous service over loopback: agents form rounds, lose it, prove themselves; strangers
+// harm nobody.
+#include "rendezvous/service/service_server.hpp"
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+
+#include "proto/frame.hpp"
+#include "tests/integration/rendezvous/raw_client.hpp"
+#include "tests/integration/rendezvous/service_agent.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using proto::Finished;
+using proto::Round;
+using proto::Stop;
+using rdzv::ServiceServer;
+using rdzv::ServiceServerSettings;
+using test::run_until;
+using test::ServiceAgent;
+
+namespace {
+
+/// Lines of a server, from its thread.
+class Lines {
+ public:
+  void add(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(line);
+  }
+  [[nodiscard]] bool have(const std::string& part) const {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& line : lines_)
+      if (line.find(part) != std::string::npos) return true;
+    return false;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+struct Served {
+  explicit Served(ServiceServerSettings settings = {}, std::uint16_t port = 0) {
+    settings.on_warning = [this](const std::string& line) { lines.add(line); };
+    auto listener = rdzv::listen_store("127.0.0.1", port);
+    REQUIRE(listener.has_value());
+    auto started = ServiceServer::start(std::move(*listener), std::move(settings));
+    REQUIRE(started.has_value());
+    server.emplace(std::move(*started));
+  }
+  [[nodiscard]] rdzv::ServicePlace place(std::string secret = "") const {
+    rdzv::ServicePlace place;
+    place.host = "127.0.0.1";
+    place.port = server->port();
+    place.run_id = "job";
+    place.secret = std::move(secret);
+    return place;
+  }
+  Lines lines;
+  std::optional<ServiceServer> server;
+};
+
+}  // namespace
+
+TEST_CASE("agents over real connections form a round, lose a worker and form another") {
+  const std::string secret = GENERATE("", "a secret");
+  ServiceServerSettings settings;
+  settings.secret = secret;
+  Served served(settings);
+  boost::asio::io_context context;
+  std::deque<ServiceAgent> agents;
+  for (const std::string name : {"a", "b", "c"})
+    agents.emplace_back(context, name, served.place(secret)).join(3, 3);
+  const auto all = [&](auto holds) {
+    return run_until(context, [&] { return std::all_of(agents.begin(), agents.end(), holds); });
+  };
+  REQUIRE(all([](const auto& agent) { return agent.template has<Round>(); }));
+  CHECK(agents[2].last<Round>()->group_rank == 2);
+  CHECK(agents[2].last<Round>()->world_size == 3);
+  CHECK(agents[2].last<Round>()->master_addr == "a");
+
+  proto::WorkerFailed failed;
+  failed.exit = {true, 9, false};
+  agents[1].link->send(failed);
+  REQUIRE(all([](const auto& agent) { return agent.template has<Stop>(); }));
+  for (auto& agent : agents) {
+    agent.link->send(proto::Stopped{0, {}});
+    agent.join(3, 3);
+  }
+  REQUIRE(all([](const auto& agent) { return agent.template last<Round>()->number == 1; }));
+  for (auto& agent : agents) agent.link->send(proto::WorkersDone{1});
+  REQUIRE(all([](const auto& agent) { return agent.template has<Finished>(); }));
+  CHECK(agents[0].last<Finished>()->outcome == Finished::Outcome::succeeded);
+  CHECK(agents[0].last<Finished>()->restart_count == 1);
+  CHECK(run_until(context, [&] { return served.server->is_idle(); }));
+}
+
+TEST_CASE("the agent in the service's own process needs no network") {
+  Served served;
+  boost::asio::io_context context;
+  rdzv::ServicePlace place = served.place();
+  place.port = 1;  // nobody is there
+  place.connect_locally = [&] { return served.server->connect_locally(); };
+  ServiceAgent host(context, "host", place);
+  ServiceAgent other(context, "other", served.place());
+  host.join(2, 2);
+  other.join(2, 2);
+  CHECK(run_until(context, [&] { return host.has<Round>() && other.has<Round>(); }));
+}
+
+TEST_CASE("an agent that ends is lost at once, as its connection ends in order") {
+  Served served;
+  boost::asio::io_context context;
+  ServiceAgent a(context, "a", served.place());
+  std::optional<ServiceAgent> b(std::in_place, context, "b", served.place());
+  a.join(1, 2);
+  b->join(1, 2);
+  REQUIRE(run_until(context, [&] { return a.has<Round>() && b->has<Round>(); }));
+  // By a reset: the service waits for the lease.
+  b.reset();
+  run_until(
+      context, [] { return false; }, 1s);
+  CHECK_FALSE(a.has<Stop>());
+}
+
+TEST_CASE("agents outlive a service, and begin again with one that knows nothing of them") {
+  boost::asio::io_context context;
+  auto served = std::make_unique<Served>();
+  const std::uint16_t port = served->server->port();
+  ServiceAgent a(context, "a", served->place(), 500ms);
+  ServiceAgent b(context, "b", served->place(), 500ms);
+  a.join(2, 2);
+  b.join(2, 2);
+  REQUIRE(run_until(context, [&] { return a.has<Round>() && b.has<Round>(); }));
+  served.reset();
+  // Nobody is there: that renews the lease of half a second.
+  run_until(
+      context, [] { return false; }, 2s);
+  CHECK_FALSE(a.has<Stop>());
+  CHECK_FALSE(b.has<Stop>());
+  served = std::make_unique<Served>(ServiceServerSettings{}, port);
+  REQUIRE(run_until(context, [&] { return a.has<Stop>() && b.has<Stop>(); }));
+  CHECK(a.last<Stop>()->kill);
+  a.link->send(proto::Stopped{0, {}});
+  b.link->send(proto::Stopped{0, {}});
+  a.join(2, 2);
+  b.join(2, 2);
+  REQUIRE(run_until(context, [&] { return b.last<Round>()->number == 1; }));
+  CHECK(b.last<Round>()->epoch == 2);
+}
+
+TEST_CASE("an agent with a wrong or without a secret is told, and told what to do") {
+  ServiceServerSettings settings;
+  settings.secret = "right";
+  Served served(settings);
+  boost::asio::io_context context;
+  ServiceAgent wrong(context, "wrong", served.place("wrong"));
+  REQUIRE(run_until(context, [&] { return wrong.has<Finished>(); }));
+  CHECK(wrong.last<Finished>()->reason.ends_with("it has another secret than the rendezvous"));
+  CHECK(served.lines.have("not from a peer that has the secret"));
+  ServiceAgent none(context, "none", served.place());
+  REQUIRE(run_until(context, [&] { return !none.lines.empty(); }));
+  CHECK(none.lines[0].find("the rendezvous asks for a secret") != std::string::npos);
+}
+
+TEST_CASE("a client of a store is handed over, with all that it said") {
+  std::mutex mutex;
+  std::vector<UniqueFd> handed;
+  ServiceServerSettings settings;
+  settings.silent_within = 300ms;
+  settings.on_store_client = [&](UniqueFd fd) {
+    const std::lock_guard lock(mutex);
+    handed.push_back(std::move(fd));
+  };
+  Served served(settings);
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return handed.size();
+  };
+  boost::asio::io_context context;
+  SECTION("that begins with VALIDATE") {
+    test::RawClient client(served.server->port());
+    client.send(std::string("\0\xce\xf7\x85\x3c\x0d", 6));
+    REQUIRE(run_until(context, [&] { return count() == 1; }));
+    char bytes[16];
+    CHECK(recv(handed[0].get(), bytes, sizeof bytes, MSG_DONTWAIT) == 6);
+  }
+  SECTION("that says nothing") {
+    const test::RawClient client(served.server->port());
+    CHECK(run_until(context, [&] { return count() == 1; }));
+  }
+}
+
+TEST_CASE("strangers at the service's port harm nobody") {
+  ServiceServerSettings settings;
+  settings.open_within = 300ms;
+  settings.silent_within = 300ms;
+  Served served(settings);
+  boost::asio::io_context context;
+  std::deque<test::RawClient> strangers;
+  const auto stranger = [&](const std::string& bytes) {
+    strangers.emplace_back(served.server->port()).send(bytes);
+  };
+  const std::string hello = R"({"ddprun":"rendezvous","versions":[1,1],)"
+                            R"("nonce":"000102030405060708090a0b0c0d0e0f","run_id":"job"})";
+  stranger("GET / HTTP/1.1\r\n\r\n");
+  stranger(std::string("\0\0\xff\xff{", 5));  // and nothing more
+  stranger(proto::encode_frame("{}"));        // no hello
+  stranger(proto::encode_frame(hello) + std::string("\x7f\xff\xff\xff{", 5));
+  stranger(proto::encode_frame(hello) + proto::encode_frame("{\"join\":{}}"));
+  stranger(proto::encode_frame(hello) + proto::encode_frame("{\"unheard_of\":{}}"));
+  for (int i = 0; i < 200; ++i) strangers.emplace_back(served.server->port());
+  ServiceAgent a(context, "a", served.place());
+  a.join(1, 1);
+  REQUIRE(run_until(context, [&] { return a.has<Round>(); }));
+  CHECK(run_until(context, [&] { return served.lines.have("speaks the protocol of PyTorch"); }));
+  CHECK(run_until(context, [&] { return served.lines.have("it did not say hello in time"); }));
+  CHECK(run_until(context, [&] { return served.lines.have("a length or count over its limit"); }));
+  a.link->send(proto::WorkersDone{0});
+  CHECK(run_until(context, [&] { return a.has<Finished>(); }));
+}
