@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/boot_clock.hpp"
 #include "base/bounded_write.hpp"
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
@@ -25,6 +26,7 @@
 #include "machine/processes/pid_namespace.hpp"
 #include "warden/agent_deadline.hpp"
 #include "warden/process_title.hpp"
+#include "warden/warden_signals.hpp"
 
 namespace ddprun::warden {
 namespace {
@@ -35,6 +37,7 @@ using namespace std::chrono_literals;
 constexpr auto kCgroupLimit = 1s;
 constexpr auto kSayLimit = 500ms;
 constexpr auto kLastKillLimit = 1s;  // after a deadline that has passed
+constexpr auto kFenceMargin = 1s;    // for the agent to kill the workers itself
 constexpr auto kStuckMargin =
     5s;  // what an agent may take beyond the grace period before it counts as stuck
 
@@ -45,45 +48,15 @@ void say(const std::string& line) {
   write_within(STDERR_FILENO, start + "ddprun: " + printable(line) + "\n", kSayLimit);
 }
 
-bool contains(const std::vector<int>& signals, int signal) {
-  return std::find(signals.begin(), signals.end(), signal) != signals.end();
-}
-
-// What the warden waits for. Signals that were ignored when we started stay so (nohup).
-sigset_t watched_signals(const WardenSettings& settings) {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const auto* signals : {&settings.stop.signals, &settings.stop.forward_signals}) {
-    for (const int signal : *signals) {
-      if (!signal_ignored(signal)) sigaddset(&set, signal);
-    }
-  }
-  if (!signal_ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
-  for (const int signal : {SIGCHLD, SIGCONT, SIGWINCH}) sigaddset(&set, signal);
-  return set;
-}
-
-// Signals that usually end a program, and that --signals-to-handle leaves out, end the warden; the
-// agent then kills everything.
-void restore_others(const WardenSettings& settings) {
-  sigset_t others;
-  sigemptyset(&others);
-  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
-    if (!contains(settings.stop.signals, signal) &&
-        !contains(settings.stop.forward_signals, signal))
-      sigaddset(&others, signal);
-  }
-  sigprocmask(SIG_UNBLOCK, &others, nullptr);
-}
-
 class Warden {
  public:
   Warden(const WardenSettings& settings, pid_t agent, UniqueFd link,
-         std::optional<machine::GuardedCgroup> cgroup)
+         std::optional<machine::GuardedCgroup> cgroup, std::optional<LeasePage> lease)
       : settings_(settings),
         agent_(agent),
         link_(std::move(link)),
         cgroup_(std::move(cgroup)),
+        lease_(std::move(lease)),
         deadline_(settings.stop.grace_period + settings.stop.kill_timeout + kStuckMargin) {}
 
   int run(const sigset_t& watched) {
@@ -95,6 +68,13 @@ class Warden {
       if (const auto code = agent_exit()) return *code;
       look_at_agent();
       reap_strangers();
+      if (fence_in() == 0ns) {
+        kill(agent_, SIGKILL);
+        return finish(kExitNoRound, kLastKillLimit,
+                      agent_name() +
+                          " did not kill the workers, although the rendezvous has not answered: "
+                          "killing everything");
+      }
       switch (deadline_.due(Clock::now())) {
         case AgentDeadline::Due::nothing:
           break;
@@ -117,13 +97,22 @@ class Warden {
     pollfd ears[] = {{signals_.get(), POLLIN, 0}, {link_.get(), POLLIN, 0}};
     if (agent_said_all_) ears[1].fd = -1;
     timespec left{};
-    const auto deadline = deadline_.next();
+    auto deadline = deadline_.next();
+    if (const auto fence = fence_in(); fence)
+      deadline = std::min(deadline.value_or(Clock::time_point::max()), Clock::now() + *fence);
     if (deadline) {
       const auto until = std::max<std::chrono::nanoseconds>(*deadline - Clock::now(), 0ns);
       const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
       left = {seconds.count(), static_cast<long>((until - seconds).count())};
     }
     ppoll(ears, 2, deadline ? &left : nullptr, nullptr);
+  }
+
+  /// How long until we must kill what the agent should have killed; none: there is no lease.
+  std::optional<Clock::duration> fence_in() const {
+    const auto until = lease_ ? lease_->until() : std::nullopt;
+    if (!until) return std::nullopt;
+    return std::max<Clock::duration>(*until + kFenceMargin - boot_clock_now(), 0ns);
   }
 
   void take_signals() {
@@ -140,7 +129,7 @@ class Warden {
       const int signal = static_cast<int>(one.ssi_signo);
       if (signal == SIGTSTP) pausing_ = true;
       if (signal == SIGCONT) pausing_ = false;
-      if (contains(settings_.stop.signals, signal)) deadline_.stop_requested(Clock::now());
+      if (ends_job(settings_.stop, signal)) deadline_.stop_requested(Clock::now());
       pass_on(signal);
     }
   }
@@ -187,17 +176,21 @@ class Warden {
   }
 
   void take_notes() {
-    WardenNote note;
     while (!agent_said_all_) {
-      const ssize_t count = recv(link_.get(), &note, sizeof note, MSG_DONTWAIT);
-      agent_said_all_ = count == 0;
-      if (count != sizeof note) return;
-      switch (note.kind) {
+      auto received = receive_note(link_.get(), agent_said_all_);
+      if (!received) return;
+      switch (received->note.kind) {
         case WardenNote::Kind::workers_paused:
           pause();
           break;
         case WardenNote::Kind::ends_within:
-          deadline_.ends_within(std::chrono::milliseconds(note.milliseconds), Clock::now());
+          deadline_.ends_within(std::chrono::milliseconds(received->note.milliseconds),
+                                Clock::now());
+          break;
+        case WardenNote::Kind::lease_began:
+          break;  // the next wait looks at it
+        case WardenNote::Kind::connection:
+          connection_.hold(std::move(received->descriptor));
           break;
       }
     }
@@ -241,6 +234,7 @@ class Warden {
     // What the agent itself could not kill, and has reported, gets no second chance.
     const auto limit = code == kExitLeftovers ? 0ms : kill_limit;
     const auto left = machine::kill_all_children(Clock::now() + limit);
+    left.empty() ? connection_.end_in_order() : connection_.reset();
     if (!words.empty()) say(words);
     if (code != kExitLeftovers) {
       for (const machine::ProcessEntry& process : left)
@@ -264,6 +258,8 @@ class Warden {
   pid_t agent_;
   UniqueFd link_;
   std::optional<machine::GuardedCgroup> cgroup_;
+  std::optional<LeasePage> lease_;
+  HeldConnection connection_;
   UniqueFd signals_;
   bool agent_said_all_ = false;
   bool pausing_ = false;  // SIGTSTP came, and no SIGCONT after it
@@ -298,7 +294,7 @@ bool prepare(machine::ContainmentLevel level, bool may_go_without,
 }
 
 [[noreturn]] void become_agent(const WardenSettings& settings, pid_t warden, UniqueFd link,
-                               const machine::JobCgroup* cgroup,
+                               const machine::JobCgroup* cgroup, std::optional<LeasePage> lease,
                                const std::function<void(WardenLink)>& agent_main) {
   // Without `ddprun` in it: pkill takes a part of a name for the name.
   prctl(PR_SET_NAME, "ddp-agent");
@@ -318,7 +314,7 @@ bool prepare(machine::ContainmentLevel level, bool may_go_without,
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // not inherited
   setpgid(0, 0);                     // the terminal's signals are for the warden alone
   for (const int signal : {SIGPIPE, SIGTTOU, SIGTTIN}) std::signal(signal, SIG_IGN);
-  agent_main(WardenLink(std::move(link), cgroup));
+  agent_main(WardenLink(std::move(link), cgroup, std::move(lease)));
   _exit(kExitInternal);  // never reached: the agent ends its process itself
 }
 
@@ -334,7 +330,7 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  const sigset_t watched = watched_signals(settings);
+  const sigset_t watched = watched_signals(settings.stop);
 
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::optional<machine::GuardedCgroup> cgroup;
@@ -344,6 +340,15 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
     say(std::string("cannot make a socket: ") + std::strerror(errno) +
         "; look at the limit of open files (ulimit -n)");
     return kExitInternal;
+  }
+  std::optional<LeasePage> lease;
+  if (settings.has_lease) {
+    auto page = LeasePage::make();
+    if (!page) {
+      say("cannot share memory with the agent: " + page.error().message());
+      return kExitInternal;
+    }
+    lease.emplace(std::move(*page));
   }
   UniqueFd agents_end(ends[0]);
   UniqueFd wardens_end(ends[1]);
@@ -358,11 +363,12 @@ int guard_agent(const WardenSettings& settings, const std::function<void(WardenL
   if (agent == 0) {
     wardens_end.reset();
     become_agent(settings, warden, std::move(agents_end), cgroup ? &cgroup->cgroup() : nullptr,
-                 agent_main);
+                 std::move(lease), agent_main);
   }
   agents_end.reset();
-  restore_others(settings);
-  return Warden(settings, agent, std::move(wardens_end), std::move(cgroup)).run(watched);
+  restore_others(settings.stop);
+  return Warden(settings, agent, std::move(wardens_end), std::move(cgroup), std::move(lease))
+      .run(watched);
 }
 
 }  // namespace
