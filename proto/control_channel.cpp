@@ -116,8 +116,10 @@ void ControlChannel::open_channel() {
   parser_.allow(kFrameBytesMax);
 }
 
-void ControlChannel::send(std::string_view body) {
+bool ControlChannel::send(std::string_view body) {
+  if (body.size() + kTagBytes > kFrameBytesMax) return false;
   append_frame(outgoing_ ? outgoing_->seal(body) : std::string(body));
+  return true;
 }
 
 }  // namespace ddprun::proto

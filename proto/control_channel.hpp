@@ -39,8 +39,8 @@ class ControlChannel {
   Result<std::optional<std::string_view>> next();
 
   /// Appends a message to the output. Before the channel is open only a `refused` of the service
-  /// may be sent.
-  void send(std::string_view body);
+  /// may be sent. False: it is larger than a frame may be, and nothing was sent.
+  [[nodiscard]] bool send(std::string_view body);
 
   /// Whether messages can be exchanged.
   [[nodiscard]] bool is_open() const { return stage_ == Stage::open; }

@@ -82,11 +82,11 @@ TEST_CASE("two ends without a secret are open after the hellos") {
   CHECK_FALSE(pair.client.is_proven());
   REQUIRE(pair.service.peer() != nullptr);
   CHECK(pair.service.peer()->run_id == "train-7");
-  pair.client.send(kKeepAlive);
+  CHECK(pair.client.send(kKeepAlive));
   pair.talk(piece);
   CHECK(pair.at_service == std::vector{kKeepAlive});
   // The frame is the body and its length, and nothing else.
-  pair.client.send(kKeepAlive);
+  CHECK(pair.client.send(kKeepAlive));
   CHECK(pair.client.output_bytes() == kFrameHeaderBytes + kKeepAlive.size());
 }
 
@@ -96,9 +96,9 @@ TEST_CASE("two ends with one secret prove it, and tag every frame") {
   pair.talk(piece);
   REQUIRE(pair.client.is_proven());
   REQUIRE(pair.service.is_proven());
-  for (int i = 0; i < 3; ++i) pair.client.send(kKeepAlive);
+  for (int i = 0; i < 3; ++i) CHECK(pair.client.send(kKeepAlive));
   CHECK(pair.client.output_bytes() == 3 * (kFrameHeaderBytes + kKeepAlive.size() + kTagBytes));
-  pair.service.send("{}");
+  CHECK(pair.service.send("{}"));
   pair.talk(piece);
   CHECK(pair.at_service == std::vector(3, kKeepAlive));
   CHECK(pair.at_client == std::vector<std::string>{"{}"});
@@ -164,9 +164,9 @@ TEST_CASE("a service cannot send a client's own proof back to it") {
 TEST_CASE("a frame that was changed, repeated or left out ends a proven connection") {
   Pair pair(end(Side::client, "s"), end(Side::service, "s"));
   pair.talk();
-  pair.client.send(kKeepAlive);
+  CHECK(pair.client.send(kKeepAlive));
   const std::string first = pair.client.take_output();
-  pair.client.send(kKeepAlive);
+  CHECK(pair.client.send(kKeepAlive));
   const std::string second = pair.client.take_output();
   SECTION("changed") {
     std::string changed = first;
@@ -208,11 +208,20 @@ TEST_CASE("another version, protocol or size is refused") {
   SECTION("a large frame once the channel is open") {
     Pair pair(end(Side::client), end(Side::service));
     pair.talk();
-    pair.client.send("{\"a\":\"" + std::string(100'000, 'x') + "\"}");
+    CHECK(pair.client.send("{\"a\":\"" + std::string(100'000, 'x') + "\"}"));
     pair.talk();
     CHECK(pair.at_service.size() == 1);
     CHECK(hear(pair.service, std::string("\0\x11\0\0{", 5)).error == Errc::too_large);
   }
+}
+
+TEST_CASE("a message that is larger than a frame is not sent") {
+  const std::string secret = GENERATE("", "s");
+  Pair pair(end(Side::client, secret), end(Side::service, secret));
+  pair.talk();
+  CHECK_FALSE(pair.client.send(std::string(kFrameBytesMax, 'x')));
+  CHECK(pair.client.output_bytes() == 0);
+  CHECK(pair.client.send(std::string(kFrameBytesMax - kTagBytes, 'x')));
 }
 
 TEST_CASE("a channel that has failed stays so") {
@@ -227,7 +236,7 @@ TEST_CASE("a service may refuse a client that has proven nothing") {
   Pair pair(end(Side::client, "s"), end(Side::service, "s"));
   const std::string refused = encode(ServiceMessage(Refused{Refused::Why::limit, "full"}));
   static_cast<void>(hear(pair.client, pair.service.take_output()));
-  pair.service.send(refused);
+  CHECK(pair.service.send(refused));
   const Heard heard = hear(pair.client, pair.service.take_output());
   CHECK(heard.bodies == std::vector{refused});
   CHECK_FALSE(pair.client.is_open());

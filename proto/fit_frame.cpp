@@ -1,0 +1,98 @@
+#include "proto/fit_frame.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "proto/frame.hpp"
+
+namespace ddprun::proto {
+namespace {
+
+constexpr std::size_t kWorkersKept = 64;
+constexpr std::size_t kTextBytesKept = 256;
+constexpr int kSteps = 4;
+
+void cut_text(std::string& text) { text.resize(std::min(text.size(), kTextBytesKept)); }
+
+template <class Worker>
+void keep_first(std::vector<Worker>& workers) {
+  if (workers.size() > kWorkersKept) workers.erase(workers.begin() + kWorkersKept, workers.end());
+}
+
+void cut_lines(WorkerFailure& failure) {
+  failure.last_lines.clear();
+  failure.stacks.clear();
+}
+
+void cut_texts(WorkerFailure& failure) {
+  cut_text(failure.error);
+  cut_text(failure.evidence.text);
+  cut_text(failure.evidence.victim_phrase);
+}
+
+void shrink(Stopped& stopped, int step) {
+  for (std::size_t i = 0; i < stopped.failures.size(); ++i) {
+    if (step == 0 && i > 0) cut_lines(stopped.failures[i]);
+    if (step == 2) cut_texts(stopped.failures[i]);
+    if (step == 3) cut_lines(stopped.failures[i]);
+  }
+  if (step == 1) keep_first(stopped.failures);
+  if (step == 0)
+    for (RunningWorker& worker : stopped.still_ran) worker.stacks.clear();
+  if (step == 1) keep_first(stopped.still_ran);
+}
+
+void shrink(Finished& finished, int step) {
+  if (!finished.verdict) return;
+  Verdict& verdict = *finished.verdict;
+  for (auto* workers : {&verdict.victims, &verdict.alike}) {
+    for (FailedWorker& worker : *workers) {
+      if (step == 0) cut_lines(worker.failure);
+      if (step == 2) cut_texts(worker.failure);
+    }
+    if (step == 1) keep_first(*workers);
+  }
+  for (Suspect& suspect : verdict.suspects)
+    if (step == 0) suspect.worker.stacks.clear();
+  if (step == 1) keep_first(verdict.suspects);
+  if (step == 2) cut_texts(verdict.culprit.failure);
+  if (step == 3) cut_lines(verdict.culprit.failure);
+}
+
+void shrink(Status& status, int step) {
+  for (JobStatus& job : status.jobs) {
+    if (step == 0) keep_first(job.members);
+    if (step == 1) job.members.clear();
+  }
+  if (step == 2) keep_first(status.jobs);
+}
+
+/// Of others there is nothing to cut: they are small.
+template <class Message>
+void shrink(Message&, int) {}
+
+void shrink(AgentMessage& message, int step) {
+  std::visit([&](auto& one) { shrink(one, step); }, message);
+}
+void shrink(Numbered& numbered, int step) { shrink(numbered.message, step); }
+void shrink(MembershipMessage& message, int step) {
+  std::visit([&](auto& one) { shrink(one, step); }, message);
+}
+
+template <class Message>
+std::string encode_shrunk(Message message) {
+  std::string body = encode(message);
+  for (int step = 0; step < kSteps && body.size() > kMessageBytesMax; ++step) {
+    std::visit([&](auto& one) { shrink(one, step); }, message);
+    body = encode(message);
+  }
+  return body;
+}
+
+}  // namespace
+
+std::string encode_to_fit(ClientMessage message) { return encode_shrunk(std::move(message)); }
+std::string encode_to_fit(ServiceMessage message) { return encode_shrunk(std::move(message)); }
+
+}  // namespace ddprun::proto

@@ -1,0 +1,83 @@
+// Messages of thousands of workers fit into a frame, and keep what matters most.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "proto/fit_frame.hpp"
+#include "proto/membership_json.hpp"
+#include "proto/message_limits.hpp"
+
+using namespace ddprun;
+using namespace ddprun::proto;
+
+namespace {
+
+WorkerFailure talkative(int local_rank) {
+  WorkerFailure failure;
+  failure.local_rank = local_rank;
+  failure.exit = {false, 1, false};
+  failure.last_lines.assign(20, std::string(400, 'l'));
+  failure.stacks.assign(100, std::string(100, 's'));
+  failure.evidence.text = std::string(8000, 'e');
+  failure.error = std::string(8000, 'r');
+  return failure;
+}
+
+}  // namespace
+
+TEST_CASE("a job's end fits, whatever its workers printed") {
+  Finished finished;
+  finished.outcome = Finished::Outcome::failed;
+  Verdict verdict;
+  verdict.culprit = {"a", 0, talkative(0)};
+  for (int rank = 1; rank < 5000; ++rank) verdict.victims.push_back({"a", rank, talkative(rank)});
+  verdict.suspects.assign(5000, {"a", 1, {1, 2, std::nullopt, {std::string(1000, 's')}, false}});
+  finished.verdict = std::move(verdict);
+  const std::string body = encode_to_fit(ServiceMessage(MembershipMessage(finished)));
+  CHECK(body.size() <= kMessageBytesMax);
+  const auto read = decode_membership_message(body);
+  REQUIRE(read.has_value());
+  const auto& verdict_read = *std::get<Finished>(*read).verdict;
+  CHECK(verdict_read.culprit.failure.last_lines.size() == 20);
+  CHECK(verdict_read.victims.size() == 64);
+  CHECK(verdict_read.victims[0].rank == 1);
+}
+
+TEST_CASE("what a node has stopped fits, and the first failure keeps its lines") {
+  Stopped stopped;
+  for (int rank = 0; rank < 5000; ++rank) stopped.failures.push_back(talkative(rank));
+  stopped.still_ran.assign(5000, {1, 2, std::nullopt, {std::string(1000, 's')}, false});
+  const std::string body = encode_to_fit(ClientMessage(Numbered{1, stopped}));
+  CHECK(body.size() <= kMessageBytesMax);
+  const auto read = decode_client_message(body);
+  REQUIRE(read.has_value());
+  const auto& read_stopped = std::get<Stopped>(std::get<Numbered>(*read).message);
+  CHECK(read_stopped.failures.size() == 64);
+  CHECK(read_stopped.failures[0].last_lines.size() == 20);
+  CHECK(read_stopped.failures[1].last_lines.empty());
+}
+
+TEST_CASE("the lines of one worker alone may be too many") {
+  Finished finished;
+  finished.verdict.emplace().culprit = {"a", 0, talkative(0)};
+  finished.verdict->culprit.failure.last_lines.assign(512, std::string(8192, 'l'));
+  CHECK(encode_to_fit(ServiceMessage(MembershipMessage(finished))).size() <= kMessageBytesMax);
+}
+
+TEST_CASE("a status of the worst names fits") {
+  Status status;
+  status.jobs.resize(kStatusJobsMax);
+  for (JobStatus& job : status.jobs) {
+    job.run_id = std::string(kNameBytesMax, '\x01');
+    job.members.resize(50);
+    for (MemberStatus& member : job.members)
+      member.agent = member.node_name = std::string(kNameBytesMax, '\x01');
+  }
+  CHECK(encode_to_fit(ServiceMessage(status)).size() <= kMessageBytesMax);
+}
+
+TEST_CASE("a message that fits is not touched") {
+  Stopped stopped;
+  for (int rank = 0; rank < 10; ++rank) stopped.failures.push_back(talkative(rank));
+  const ClientMessage message = Numbered{1, stopped};
+  CHECK(encode_to_fit(message) == encode(message));
+}
