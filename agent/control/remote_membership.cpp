@@ -1,10 +1,16 @@
 #include "agent/control/remote_membership.hpp"
 
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include <boost/asio/post.hpp>
 
 #include "base/boot_clock.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 
@@ -22,8 +28,18 @@ RemoteMembership::RemoteMembership(asio::io_context& context, rdzv::SessionSetti
              on(rdzv::ConnectionFailed{refused, reason});
            },
            [this](proto::ServiceMessage message) { on(rdzv::ServiceSaid{std::move(message)}); }}),
-      timer_(context) {
+      timer_(context) {}
+
+ErrorCode RemoteMembership::start() {
+  UniqueFd timer(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer) return last_system_error();
+  ErrorCode failed;
+  timer_.assign(timer.get(), failed);
+  if (failed) return failed;
+  static_cast<void>(timer.release());
+  await_timer();
   on(rdzv::SessionTimePassed{});
+  return {};
 }
 
 void RemoteMembership::send(proto::AgentMessage message) {
@@ -41,18 +57,29 @@ void RemoteMembership::on(rdzv::SessionEvent event) {
   follow_deadline();
 }
 
-/// The timer's clock stands still while the machine is suspended: then it comes late, and the
-/// session sees by its own clock what is over.
+/// By a timer that runs on while the machine is suspended: a lease that is over then must end the
+/// workers at once.
 void RemoteMembership::follow_deadline() {
   if (deadline_ == session_.deadline()) return;
   deadline_ = session_.deadline();
-  timer_.cancel();
-  if (!deadline_) return;
-  timer_.expires_after(*deadline_ - boot_clock_now());
-  timer_.async_wait([this](ErrorCode ec) {
+  itimerspec when{};
+  if (deadline_) {
+    // 0 would switch it off.
+    const auto at = std::max<std::int64_t>(deadline_->time_since_epoch().count(), 1);
+    when.it_value = {at / 1'000'000'000, at % 1'000'000'000};
+  }
+  timerfd_settime(timer_.native_handle(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void RemoteMembership::await_timer() {
+  timer_.async_wait(asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
     if (ec) return;
-    deadline_.reset();
-    on(rdzv::SessionTimePassed{});
+    std::uint64_t times = 0;
+    if (read(timer_.native_handle(), &times, sizeof times) == sizeof times) {
+      deadline_.reset();
+      on(rdzv::SessionTimePassed{});
+    }
+    await_timer();
   });
 }
 

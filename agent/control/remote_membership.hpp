@@ -8,7 +8,7 @@
 #include <string>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "agent/control/membership_link.hpp"
 #include "rendezvous/client/agent_session.hpp"
@@ -25,9 +25,11 @@ class RemoteMembership final : public MembershipLink {
     std::function<void(rdzv::SessionClock::time_point until)> lease_moved;
   };
 
-  /// Connects at once.
   RemoteMembership(boost::asio::io_context& context, rdzv::SessionSettings session,
                    rdzv::ServicePlace place, Events events);
+
+  /// Connects. Errors: the system's, where there is no descriptor for its timer.
+  [[nodiscard]] ErrorCode start();
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
   void send(proto::AgentMessage message) override;
@@ -43,13 +45,14 @@ class RemoteMembership final : public MembershipLink {
   void obey(rdzv::LeaseMoved& action);
   void obey(rdzv::Tell& action);
   void follow_deadline();
+  void await_timer();
 
   boost::asio::io_context& context_;
   const Events events_;
   rdzv::AgentSession session_;
   rdzv::ServiceConnection connection_;
   std::deque<rdzv::SessionEvent> pending_;
-  boost::asio::steady_timer timer_;
+  boost::asio::posix::stream_descriptor timer_;
   std::optional<rdzv::SessionClock::time_point> deadline_;  // for which the timer is set
 };
 

@@ -77,7 +77,7 @@ void AgentSession::take(ServiceSaid& said, Context& context) {
   // A service may refuse this node before the channel is open.
   const bool refused = std::holds_alternative<proto::Refused>(said.message);
   if (link_ == Link::waiting || (link_ == Link::connecting && !refused)) return;
-  heard_at_ = context.now;
+  if (!refused) heard_at_ = context.now;
   std::visit([&](auto& message) { hear(message, context); }, said.message);
 }
 
@@ -125,7 +125,9 @@ void AgentSession::hear(proto::Alive& alive, Context& context) {
 }
 
 void AgentSession::hear(proto::Refused& refused, Context& context) {
-  if (refused.why == proto::Refused::Why::limit) {
+  // After the first welcome it may be a stranger that has taken the port of a service which is
+  // being started again.
+  if (refused.why == proto::Refused::Why::limit || !welcomed_as_.empty()) {
     trouble_ = refused.reason;
     context.act(ResetConnection{});
     reconnect_later(context);
@@ -165,7 +167,7 @@ void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
 /// It formed and was stopped while this agent was away: nothing of it is here, and the agent still
 /// waits.
 void AgentSession::answer_for_missed_round(proto::RoundNumber round, Context& context) {
-  if ((past_ && round <= past_->number) || stop_ == round) return;
+  if (stop_ == round) return;
   stop_ = round;
   send_numbered(proto::Stopped{round, {}}, context);
   if (pending_ && std::holds_alternative<proto::Join>(*pending_)) send_numbered(*pending_, context);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 
 #include "base/start_thread.hpp"
 #include "proto/error.hpp"
+#include "proto/fit_frame.hpp"
 
 namespace ddprun::rdzv {
 
@@ -24,6 +26,9 @@ using Wait = asio::posix::descriptor_base;
 namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
+
+/// Of a connection whose other end is gone, as the kernel sees it.
+constexpr int kUserTimeoutMs = 15'000;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -36,14 +41,34 @@ struct ServiceConnection::Attempt {
   asio::posix::stream_descriptor socket;
   Addresses addresses{nullptr, &freeaddrinfo};
   std::vector<const addrinfo*> left;  // to try, the next one last
-  bool all_refused = true;
+  bool begun = false;                 // the addresses are known
+  bool refused = false;               // one of them did, and the others have no way there
+  bool unreachable = false;           // one may be there, and is not reached
   bool writing = false;
 };
 
-ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace place, Events events)
-    : context_(context), place_(std::move(place)), events_(std::move(events)) {}
+/// Between this object and the resolver's thread, which may outlive it.
+struct ServiceConnection::Mailbox {
+  std::mutex mutex;
+  ServiceConnection* owner = nullptr;
+  bool asked = false;  // of the owner's thread
+};
 
-ServiceConnection::~ServiceConnection() { reset(); }
+ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace place, Events events)
+    : context_(context),
+      place_(std::move(place)),
+      events_(std::move(events)),
+      mailbox_(std::make_shared<Mailbox>()) {
+  mailbox_->owner = this;
+}
+
+ServiceConnection::~ServiceConnection() {
+  {
+    const std::lock_guard lock(mailbox_->mutex);
+    mailbox_->owner = nullptr;
+  }
+  reset();
+}
 
 /// In a later turn of the loop, and only if the attempt is still the one of now.
 void ServiceConnection::later(std::function<void()> what) {
@@ -64,19 +89,34 @@ void ServiceConnection::connect() {
     begin(std::move(*fd));
     return;
   }
-  // The answer may come when this object is gone: then it finds no attempt.
-  const ErrorCode failed = resolve_then(
-      place_.host, place_.port,
-      [this, &context = context_, is = std::weak_ptr(attempt_)](Result<Addresses> found) {
-        auto shared = std::make_shared<Result<Addresses>>(std::move(found));
-        asio::post(context, [this, is, shared] {
-          if (!is.expired()) take_addresses(std::move(*shared));
-        });
+  look_up();
+}
+
+/// One look-up at a time: a name server that hangs must not be asked by ever more threads. Its
+/// answer serves the attempt of then.
+void ServiceConnection::look_up() {
+  if (mailbox_->asked) return;
+  mailbox_->asked = true;
+  const ErrorCode failed =
+      resolve_then(place_.host, place_.port, [mailbox = mailbox_](Result<Addresses> found) {
+        // Perhaps on the resolver's thread, perhaps when nobody waits any more.
+        const std::lock_guard lock(mailbox->mutex);
+        if (mailbox->owner == nullptr) return;
+        asio::post(mailbox->owner->context_,
+                   [mailbox, found = std::make_shared<Result<Addresses>>(std::move(found))] {
+                     mailbox->asked = false;
+                     ServiceConnection* owner = mailbox->owner;
+                     if (owner != nullptr && owner->attempt_ && !owner->attempt_->begun)
+                       owner->take_addresses(std::move(*found));
+                   });
       });
-  if (failed) fail(false, why_no_thread(failed));
+  if (!failed) return;
+  mailbox_->asked = false;
+  fail(false, why_no_thread(failed));
 }
 
 void ServiceConnection::take_addresses(Result<Addresses> addresses) {
+  attempt_->begun = true;
   if (!addresses) return fail(false, addresses.error().message());
   attempt_->addresses = std::move(*addresses);
   std::vector<const addrinfo*>& left = attempt_->left;
@@ -92,9 +132,10 @@ void ServiceConnection::try_next() {
   const addrinfo* addr = attempt_->left.back();
   attempt_->left.pop_back();
   UniqueFd fd(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return fail(false, last_system_error().message());
+  if (!fd) return connect_failed(errno);
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
   const int raw = fd.get();
   ErrorCode failed;
   attempt_->socket.close(failed);
@@ -119,9 +160,13 @@ void ServiceConnection::established() {
 }
 
 void ServiceConnection::connect_failed(int error) {
-  attempt_->all_refused = attempt_->all_refused && error == ECONNREFUSED;
+  // An address of a family that this machine does not have says nothing of the service.
+  const bool no_way = error == EAFNOSUPPORT || error == ENETUNREACH || error == EADDRNOTAVAIL;
+  if (error == ECONNREFUSED) attempt_->refused = true;
+  if (error != ECONNREFUSED && !no_way) attempt_->unreachable = true;
   if (!attempt_->left.empty()) return try_next();
-  fail(attempt_->all_refused, std::strerror(error));
+  const bool refused = attempt_->refused && !attempt_->unreachable;
+  fail(refused, std::strerror(refused ? ECONNREFUSED : error));
 }
 
 void ServiceConnection::begin(UniqueFd fd) {
@@ -181,7 +226,7 @@ void ServiceConnection::read() {
 
 void ServiceConnection::send(const proto::ClientMessage& message) {
   if (!channel_ || !channel_->is_open()) return;
-  channel_->send(proto::encode(message));
+  if (!channel_->send(proto::encode_to_fit(message))) return fail(false, "a message is too large");
   flush();
 }
 

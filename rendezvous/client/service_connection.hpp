@@ -59,7 +59,9 @@ class ServiceConnection {
 
  private:
   struct Attempt;
+  struct Mailbox;
 
+  void look_up();
   void take_addresses(Result<Addresses> addresses);
   void try_next();
   void established();
@@ -77,6 +79,7 @@ class ServiceConnection {
   const Events events_;
   /// What comes of an older attempt finds another one here.
   std::shared_ptr<Attempt> attempt_;
+  const std::shared_ptr<Mailbox> mailbox_;
   std::size_t attempts_ = 0;
   std::optional<proto::ControlChannel> channel_;
   std::string unsent_;

@@ -77,6 +77,8 @@ class Membership {
   MembershipActions on(const MembershipEvent& event, Clock::time_point now);
   /// The first round forms no sooner: workers of a past that this core does not know may run.
   void hold_until(Clock::time_point when);
+  /// The same for a round of fewer than max_nodes: the missing ones may be such a past.
+  void hold_incomplete_until(Clock::time_point when);
 
   /// When DeadlinePassed is due; none: nothing is waited for.
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
@@ -156,6 +158,7 @@ class Membership {
   [[nodiscard]] std::string refusal(const Context& context, const proto::Join& join) const;
   void warn_of_differences(Context& context, const proto::Join& join) const;
   void learn_past(const proto::Join& join);
+  void go_on_from_past();
   void grow_when_due(Context& context);
   void try_form(Context& context);
   void form(Context& context);
@@ -195,7 +198,8 @@ class Membership {
   std::uint64_t joins_ = 0;
   proto::RoundNumber next_round_ = 0;
   bool formed_any_ = false;
-  bool has_past_ = false;  // rounds were formed by a service that has lost its memory
+  std::optional<proto::PastRound> past_;  // of a service that has lost its memory
+  Clock::time_point incomplete_not_before_{};
   RestartPolicy policy_;
   int node_changes_ = 0;
   std::string reason_ = "first round";

@@ -83,20 +83,36 @@ void Membership::warn_of_differences(Context& context, const proto::Join& join) 
                     *join.requested_group_rank, join.node_name, settings_.max_nodes - 1));
 }
 
-/// What a service that has lost its memory hears from the nodes of a job that ran before.
+/// What a service that has lost its memory hears from the nodes of a job that ran before. It counts
+/// from the next round on: the one that is out keeps its number.
 void Membership::learn_past(const proto::Join& join) {
-  if (formed_any_ || !join.was_in || (!has_past_ && join.was_in->epoch < epoch_)) return;
-  has_past_ = true;
-  epoch_ = std::max(epoch_, join.was_in->epoch + 1);
-  next_round_ = std::max(next_round_, join.was_in->number + 1);
-  policy_.resume_at(join.was_in->restart_count);
-  reason_ = "the rendezvous was started without its memory of the job";
+  if (!join.was_in) return;
+  const proto::PastRound& past = *join.was_in;
+  const bool ours =
+      past.epoch < epoch_ || (past.epoch == epoch_ && formed_any_ && past.number < next_round_);
+  if (ours && !past_) return;
+  if (!past_) past_.emplace();
+  past_->epoch = std::max(past_->epoch, past.epoch);
+  past_->number = std::max(past_->number, past.number);
+  past_->restart_count = std::max(past_->restart_count, past.restart_count);
+  if (state_ == JobState::forming) go_on_from_past();
+}
+
+void Membership::go_on_from_past() {
+  if (!past_) return;
+  if (past_->epoch >= epoch_ && !formed_any_)
+    reason_ = "the rendezvous was started without its memory of the job";
+  epoch_ = std::max(epoch_, past_->epoch + 1);
+  next_round_ = std::max(next_round_, past_->number + 1);
+  policy_.resume_at(past_->restart_count);
 }
 
 void Membership::hold_until(Clock::time_point when) {
   if (state_ != JobState::forming || formed_any_) return;
   not_before_ = std::max(not_before_.value_or(when), when);
 }
+
+void Membership::hold_incomplete_until(Clock::time_point when) { incomplete_not_before_ = when; }
 
 void Membership::join_forming(Context& context) {
   if (wait(context)) try_form(context);
@@ -130,6 +146,7 @@ void Membership::lost_forming(Context& context) {
 void Membership::start_forming(Context& context, Clock::duration delay) {
   forget_round();
   state_ = JobState::forming;
+  go_on_from_past();
   reforming_ = true;
   forming_since_ = context.now + delay;
   not_before_.reset();
@@ -152,7 +169,7 @@ void Membership::try_form(Context& context) {
   if (all_back && (waiting >= settings_.max_nodes || (enough && reforming_))) {
     form(context);
   } else if (enough && !last_call_at_) {
-    last_call_at_ = context.now + settings_.last_call;
+    last_call_at_ = std::max(context.now + settings_.last_call, incomplete_not_before_);
   }
 }
 

@@ -30,6 +30,10 @@ std::optional<proto::MembershipMessage> Job::current(const AgentId& agent) const
   return membership_ ? membership_->current(agent) : std::nullopt;
 }
 
+void Job::apply_one(const JobBegan& began, Clock::time_point, MembershipActions&) {
+  incomplete_not_before_ = began.incomplete_not_before;
+}
+
 void Job::apply_one(const SessionBegan& began, Clock::time_point, MembershipActions&) {
   Session& session = sessions_[began.agent];
   session.addr = began.addr;
@@ -71,6 +75,7 @@ void Job::join(const Said& said, Session& session, Clock::time_point at,
 void Job::begin_epoch(const proto::Join& join, Clock::time_point at) {
   if (membership_) epoch_ = membership_->epoch() + 1;
   membership_.emplace(join.settings, at, epoch_);
+  membership_->hold_incomplete_until(incomplete_not_before_);
   if (hold_until_) membership_->hold_until(*std::exchange(hold_until_, std::nullopt));
 }
 

@@ -41,8 +41,14 @@ struct PastHeard {
   Clock::time_point workers_may_run_until;
 };
 
+/// The job is new here, and so may be the service: no round of fewer than all nodes forms before.
+/// Nodes of a past that nobody remembers may have workers until then.
+struct JobBegan {
+  Clock::time_point incomplete_not_before;
+};
+
 using JobEvent =
-    std::variant<SessionBegan, Said, SessionLost, SessionOver, PastHeard, DeadlinePassed>;
+    std::variant<JobBegan, SessionBegan, Said, SessionLost, SessionOver, PastHeard, DeadlinePassed>;
 
 using ConnectionId = std::uint64_t;
 
@@ -92,6 +98,7 @@ class Job {
     Clock::time_point at;
   };
 
+  void apply_one(const JobBegan& began, Clock::time_point at, MembershipActions& actions);
   void apply_one(const SessionBegan& began, Clock::time_point at, MembershipActions& actions);
   void apply_one(const Said& said, Clock::time_point at, MembershipActions& actions);
   void apply_one(const SessionLost& lost, Clock::time_point at, MembershipActions& actions);
@@ -103,6 +110,7 @@ class Job {
   void tell(const MembershipEvent& event, Clock::time_point at, MembershipActions& actions);
 
   Clock::time_point began_at_;
+  Clock::time_point incomplete_not_before_{};
   proto::Epoch epoch_ = 1;  // of the next membership core
   std::optional<Clock::time_point> hold_until_;
   std::optional<Membership> membership_;

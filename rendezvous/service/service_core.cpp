@@ -102,6 +102,11 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
     return;
   }
   auto found = jobs_.find(from.run_id);
+  const bool is_past = resume.epoch && context.now < began_at_ + silence_allowed(lease_for(resume));
+  if (found == jobs_.end() && resume.epoch && !is_past) {
+    welcome(id, resume, from, Entry(context.now), false, context);
+    return;
+  }
   if (found == jobs_.end()) {
     if (!make_room()) {
       refuse(id, Refused::Why::limit,
@@ -110,6 +115,10 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
       return;
     }
     found = jobs_.try_emplace(from.run_id, context.now).first;
+    if (!settings_.remembers) {
+      const auto lease = std::max(lease_for(resume), settings_.lease);
+      record(from.run_id, found->second, JobBegan{began_at_ + silence_allowed(lease)}, context);
+    }
   }
   Entry& entry = found->second;
   const bool is_known = entry.job.session(resume.agent) != nullptr;
@@ -279,7 +288,12 @@ void ServiceCore::evict_ended(Context& context) {
     const EndedSession ended = std::move(ended_.front());
     ended_.pop_front();
     const auto entry = jobs_.find(ended.run_id);
-    if (entry == jobs_.end() || entry->second.job.session(ended.agent) == nullptr) continue;
+    if (entry == jobs_.end()) continue;
+    const Job::Session* session = entry->second.job.session(ended.agent);
+    // It may have come back by another connection: then that was not its end.
+    if (session == nullptr || session->contact.connection ||
+        session->contact.heard_at > ended.evict_at - kEndMargin)
+      continue;
     end_session(ended.run_id, entry->second, ended.agent, true, context);
   }
 }
@@ -351,6 +365,8 @@ void ServiceCore::follow(const std::string& run_id, Entry& entry) {
 /// A job that is over, and whose agents know it, makes room for a new one.
 bool ServiceCore::make_room() {
   if (jobs_.size() < settings_.jobs_max) return true;
+  if (std::erase_if(jobs_, [](const auto& job) { return job.second.job.is_empty(); }) > 0)
+    return true;
   const auto over = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) {
     return job.second.job.is_over() && job.second.job.sessions().empty();
   });
@@ -366,7 +382,8 @@ const Job* ServiceCore::job(const std::string& run_id) const {
 
 bool ServiceCore::is_idle() const {
   return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
-    return job.second.job.is_over() && job.second.job.sessions().empty();
+    return job.second.job.is_empty() ||
+           (job.second.job.is_over() && job.second.job.sessions().empty());
   });
 }
 

@@ -23,6 +23,7 @@ namespace ddprun::rdzv {
 struct ServiceSettings {
   std::string only_run_id;  ///< of the one job that it serves; empty: any
   std::chrono::nanoseconds lease = std::chrono::seconds(15);  ///< where an agent wishes for none
+  bool remembers = false;  ///< a journal brought back the jobs of the time before
   std::size_t jobs_max = 10'000;
   std::size_t sessions_per_job_max = 100'000;
 };

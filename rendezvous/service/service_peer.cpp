@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/error.hpp"
+#include "proto/fit_frame.hpp"
 #include "proto/session_messages.hpp"
 
 namespace ddprun::rdzv {
@@ -19,6 +20,9 @@ namespace {
 /// Of one peer before it is the others' turn.
 constexpr std::size_t kReadBytes = 64 * 1024;
 
+/// A peer that is being told why it is refused reads that within so long.
+constexpr std::chrono::milliseconds kLastWordsWithin{2'000};
+
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 /// How many bytes must be there before the socket counts as readable.
@@ -28,7 +32,11 @@ void wake_at(int fd, int bytes) { setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes
 
 ServicePeer::ServicePeer(asio::io_context& context, ConnectionId id, std::string addr,
                          std::shared_ptr<const Events> events)
-    : id_(id), addr_(std::move(addr)), events_(std::move(events)), socket_(context) {}
+    : id_(id),
+      addr_(std::move(addr)),
+      events_(std::move(events)),
+      socket_(context),
+      timer_(context) {}
 
 ErrorCode ServicePeer::begin(UniqueFd fd, proto::ControlChannel::Settings settings) {
   ErrorCode failed;
@@ -65,16 +73,24 @@ void ServicePeer::look_at_first_bytes() {
 
 void ServicePeer::hand_over() {
   ended_ = true;
+  timer_.cancel();
   wake_at(socket_.native_handle(), 1);
   events_->speaks_c10d(*this, UniqueFd(socket_.release()));
 }
 
+void ServicePeer::expect_within(std::chrono::milliseconds within) {
+  timer_.expires_after(within);
+  timer_.async_wait([self = shared_from_this()](ErrorCode ec) {
+    if (!ec && !self->ended_) self->give_up();
+  });
+}
+
 void ServicePeer::give_up() {
-  if (ended_ || (is_open() && !closing_)) return;
   char first = 0;
-  if (!channel_ && recv(socket_.native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
-    return hand_over();
-  end(false, closing_ ? "" : "it did not say hello in time");
+  const bool silent =
+      !channel_ && recv(socket_.native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+  if (silent && events_->is_silent(*this)) return hand_over();
+  end(false, closing_ ? "" : "no messages in time");
 }
 
 void ServicePeer::await_bytes() {
@@ -112,6 +128,7 @@ void ServicePeer::take(std::string_view bytes) {
     if (!*body) break;
     auto message = proto::decode_client_message(**body);
     if (message) {
+      timer_.cancel();
       events_->said(*this, std::move(*message));
     } else if (message.error() != proto::Errc::unknown_kind || !channel_->peer_is_newer()) {
       send(proto::Refused{proto::Refused::Why::broken, message.error().message()});
@@ -120,6 +137,11 @@ void ServicePeer::take(std::string_view bytes) {
     }
   }
   flush();
+}
+
+void ServicePeer::send(proto::ServiceMessage message) {
+  if (!ended_ && channel_ && !channel_->send(proto::encode_to_fit(std::move(message))))
+    end(false, "a message to it was too large");
 }
 
 void ServicePeer::flush() {
@@ -150,12 +172,14 @@ void ServicePeer::flush() {
 
 void ServicePeer::close_in_order() {
   closing_ = true;
+  expect_within(kLastWordsWithin);
   flush();
 }
 
 void ServicePeer::reset() {
   if (ended_) return;
   ended_ = true;
+  timer_.cancel();
   const linger hard{1, 0};
   setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
   ErrorCode ignored;
@@ -165,9 +189,10 @@ void ServicePeer::reset() {
 void ServicePeer::end(bool cleanly, const std::string& why) {
   if (ended_) return;
   ended_ = true;
+  timer_.cancel();
   ErrorCode ignored;
   socket_.close(ignored);
-  events_->ended(*this, cleanly, why);
+  events_->ended(*this, cleanly && !addr_.empty(), why);
 }
 
 }  // namespace ddprun::rdzv

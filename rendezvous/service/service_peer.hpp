@@ -11,6 +11,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
@@ -30,6 +31,8 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
     /// Once, and nothing follows. `cleanly`: by FIN. `why`: what was wrong with it; empty: it went
     /// by itself.
     std::function<void(ServicePeer&, bool cleanly, const std::string& why)> ended;
+    /// It has said nothing at all for its time: whether that may be a store's client.
+    std::function<bool(ServicePeer&)> is_silent;
     /// It is none of ours: its first bytes, which are still to be read, are others, or it says
     /// nothing.
     std::function<void(ServicePeer&, UniqueFd)> speaks_c10d;
@@ -39,6 +42,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   static constexpr std::size_t kOutputBytesMax = std::size_t{1} << 20;
 
   /// Errors of `begin`: the system's, where the descriptor cannot be watched.
+  /// `addr`: numeric; empty: it is in this process, and its end proves nothing.
   ServicePeer(boost::asio::io_context& context, ConnectionId id, std::string addr,
               std::shared_ptr<const Events> events);
   ErrorCode begin(UniqueFd fd, proto::ControlChannel::Settings settings);
@@ -49,18 +53,20 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   [[nodiscard]] const proto::Hello* hello() const { return channel_ ? channel_->peer() : nullptr; }
 
   /// Goes out with `flush`.
-  void send(const proto::ServiceMessage& message) { channel_->send(proto::encode(message)); }
+  void send(proto::ServiceMessage message);
   void flush();
   /// When the output is sent, the connection is closed in order, so that the other side can read
   /// it.
   void close_in_order();
-  /// Unless it is open and stays so: its time is over.
-  void give_up();
+  /// It has this long to be open and to have said something; or, once it is being closed, to read
+  /// its last words.
+  void expect_within(std::chrono::milliseconds within);
   /// Now, by a reset.
   void reset();
 
  private:
   void look_at_first_bytes();
+  void give_up();
   void hand_over();
   void await_bytes();
   void read();
@@ -71,6 +77,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   const std::string addr_;
   const std::shared_ptr<const Events> events_;
   boost::asio::posix::stream_descriptor socket_;
+  boost::asio::steady_timer timer_;
   std::optional<proto::ControlChannel::Settings> settings_;  // until it is known to be control
   std::optional<proto::ControlChannel> channel_;
   std::string unsent_;

@@ -7,10 +7,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,6 +25,7 @@
 #include "rendezvous/service/service_peer.hpp"
 #include "rendezvous/store/peer_name.hpp"
 #include "rendezvous/store/peer_users.hpp"
+#include "rendezvous/store/warning_limiter.hpp"
 
 namespace ddprun::rdzv {
 
@@ -34,8 +35,9 @@ namespace {
 
 constexpr int kAcceptsMax = 256;  // in one go
 constexpr std::chrono::milliseconds kAcceptRetry{100};
-/// A peer that is being told why it is refused reads that within so long.
-constexpr std::chrono::milliseconds kLastWordsWithin{2'000};
+/// Of a connection whose other end is gone, as the kernel sees it.
+constexpr int kUserTimeoutMs = 15'000;
+constexpr std::size_t kWarningKinds = 1;
 
 /// The other end's address without its port.
 std::string address_of(int fd) {
@@ -58,7 +60,7 @@ class ServiceServer::Impl {
         listener_(context_),
         accept_timer_(context_),
         core_timer_(context_),
-        expected_timer_(context_),
+        warning_timer_(context_),
         events_(std::make_shared<ServicePeer::Events>(events())) {
     if (settings_.check_uid && settings_.secret.empty()) users_.emplace(std::vector<uid_t>());
   }
@@ -88,7 +90,7 @@ class ServiceServer::Impl {
       return last_system_error();
     UniqueFd ours(ends[0]);
     asio::post(context_, [this, fd = std::make_shared<UniqueFd>(std::move(ours))] {
-      add(std::move(*fd), addr_);
+      add(std::move(*fd), "");
     });
     return UniqueFd(ends[1]);
   }
@@ -108,7 +110,8 @@ class ServiceServer::Impl {
 
   void accept_clients() {
     for (int i = 0; i < kAcceptsMax; ++i) {
-      if (peers_.size() >= settings_.connections_max || newcomers_ >= settings_.newcomers_max)
+      if (peers_.size() >= settings_.connections_max ||
+          newcomers_.size() >= settings_.newcomers_max)
         return rest();
       UniqueFd fd(
           accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -120,6 +123,8 @@ class ServiceServer::Impl {
       if (!may_use(fd.get())) continue;
       const int on = 1;
       setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+      setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
       std::string addr = address_of(fd.get());
       add(std::move(fd), std::move(addr));
     }
@@ -153,67 +158,40 @@ class ServiceServer::Impl {
     channel.hello = proto::rendezvous_hello();
     channel.secret = settings_.secret;
     if (peer->begin(std::move(fd), std::move(channel))) return;
-    ++newcomers_;
-    expect(peer, settings_.silent_within);
+    newcomers_.insert(id);
+    peer->expect_within(settings_.silent_within);
     peers_.emplace(id, std::move(peer));
-  }
-
-  /// To be open, or gone, by then.
-  void expect(const std::shared_ptr<ServicePeer>& peer, std::chrono::milliseconds within) {
-    const auto until = std::chrono::steady_clock::now() + within;
-    const bool is_first = expected_.empty() || until < expected_.begin()->first;
-    expected_.emplace(until, peer);
-    if (is_first) await_expected();
-  }
-
-  void await_expected() {
-    if (expected_.empty()) return;
-    expected_timer_.expires_at(expected_.begin()->first);
-    expected_timer_.async_wait([this](ErrorCode ec) {
-      if (!ec) look_at_expected();
-    });
-  }
-
-  void look_at_expected() {
-    const auto now = std::chrono::steady_clock::now();
-    while (!expected_.empty() && expected_.begin()->first <= now) {
-      const auto peer = expected_.begin()->second.lock();
-      expected_.erase(expected_.begin());
-      if (peer) peer->give_up();
-    }
-    await_expected();
   }
 
   // ---- what peers do ----
 
   ServicePeer::Events events() {
     ServicePeer::Events events;
-    events.controls = [this](ServicePeer& peer) {
-      expect(peer.shared_from_this(), settings_.open_within);
-    };
+    events.controls = [this](ServicePeer& peer) { peer.expect_within(settings_.open_within); };
     events.opened = [this](ServicePeer& peer) {
-      --newcomers_;
+      newcomers_.erase(peer.id());
       handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr()});
     };
     events.said = [this](ServicePeer& peer, proto::ClientMessage message) {
       handle(ClientSaid{peer.id(), std::move(message)});
     };
     events.ended = [this](ServicePeer& peer, bool cleanly, const std::string& why) {
-      if (!why.empty()) warn(fmt::format("closed {}: {}", peer.addr(), why));
+      if (!why.empty()) warn_of_peer(fmt::format("closed {}: {}", peer.addr(), why));
       const ConnectionId id = peer.id();
-      if (!peer.is_open()) --newcomers_;
+      newcomers_.erase(id);
       peers_.erase(id);
       handle(ConnectionEnded{id, cleanly});
     };
     events.speaks_c10d = [this](ServicePeer& peer, UniqueFd fd) {
-      --newcomers_;
+      newcomers_.erase(peer.id());
       peers_.erase(peer.id());
       if (settings_.on_store_client) return settings_.on_store_client(std::move(fd));
-      warn(
-          fmt::format("closed {}: it speaks the protocol of PyTorch's store: a torchrun agent "
-                      "cannot take part in a job of ddprun agents",
+      warn_of_peer(
+          fmt::format("closed {}: its protocol is that of PyTorch's store; a torchrun "
+                      "agent cannot take part in a job of ddprun agents",
                       peer.addr()));
     };
+    events.is_silent = [this](ServicePeer&) { return settings_.on_store_client != nullptr; };
     return events;
   }
 
@@ -236,8 +214,8 @@ class ServiceServer::Impl {
     for (const ConnectionId id : actions.closes) {
       const auto found = peers_.find(id);
       if (found == peers_.end()) continue;
-      found->second->close_in_order();
-      expect(found->second, kLastWordsWithin);
+      const std::shared_ptr<ServicePeer> peer = found->second;
+      peer->close_in_order();
     }
     idle_.store(core_.is_idle(), std::memory_order_relaxed);
     follow_deadline();
@@ -256,6 +234,28 @@ class ServiceServer::Impl {
     });
   }
 
+  /// Of what strangers do only so many lines.
+  void warn_of_peer(const std::string& line) {
+    const auto now = std::chrono::steady_clock::now();
+    if (limiter_.admit(0, now)) {
+      limiter_.remember(0, line);
+      warn(line);
+    }
+    await_warnings();
+  }
+
+  void await_warnings() {
+    const auto due = limiter_.due();
+    if (!due || std::exchange(warnings_awaited_, true)) return;
+    warning_timer_.expires_at(*due);
+    warning_timer_.async_wait([this](ErrorCode ec) {
+      warnings_awaited_ = false;
+      if (ec) return;
+      for (const std::string& line : limiter_.reports(std::chrono::steady_clock::now())) warn(line);
+      await_warnings();
+    });
+  }
+
   void warn(const std::string& line) {
     if (settings_.on_warning) {
       settings_.on_warning("rendezvous: " + line);
@@ -270,12 +270,14 @@ class ServiceServer::Impl {
   asio::posix::stream_descriptor listener_;
   asio::steady_timer accept_timer_;
   asio::steady_timer core_timer_;
-  asio::steady_timer expected_timer_;
+  asio::steady_timer warning_timer_;
   std::optional<PeerUsers> users_;
+  bool users_unknown_said_ = false;
+  WarningLimiter limiter_{kWarningKinds};
+  bool warnings_awaited_ = false;
   const std::shared_ptr<const ServicePeer::Events> events_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
-  std::multimap<std::chrono::steady_clock::time_point, std::weak_ptr<ServicePeer>> expected_;
-  std::size_t newcomers_ = 0;  // that are not open yet
+  std::unordered_set<ConnectionId> newcomers_;  // that are not open yet
   ConnectionId connections_ = 0;
   std::optional<Clock::time_point> deadline_;
   std::thread thread_;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "proto/fit_frame.hpp"
+
 namespace ddprun::sim {
 
 using namespace std::chrono_literals;
@@ -76,7 +78,7 @@ void SimLink::obey(rdzv::Connect&) {
 
 void SimLink::obey(rdzv::SendToService& action) {
   if (!channel_) return;
-  channel_->send(proto::encode(action.message));
+  static_cast<void>(channel_->send(proto::encode_to_fit(action.message)));
   send_output();
 }
 
@@ -135,7 +137,9 @@ SimService::SimService(World& world, std::function<void()> after)
 }
 
 void SimService::begin() {
-  core_.emplace(rdzv::ServiceSettings{}, world_.now());
+  rdzv::ServiceSettings settings;
+  settings.remembers = !journal_.empty();
+  core_.emplace(settings, world_.now());
   for (const rdzv::JobRecord& record : journal_) core_->replay(record);
   core_->begin(world_.now());
   follow_deadline();
@@ -185,7 +189,7 @@ void SimService::obey(rdzv::ServiceActions& actions) {
   for (rdzv::ServiceSend& send : actions.sends) {
     Wire& wire = wires_.at(send.to);
     if (!wire.channel) continue;
-    wire.channel->send(proto::encode(send.message));
+    static_cast<void>(wire.channel->send(proto::encode_to_fit(send.message)));
     send_output(send.to, wire);
   }
   for (const ConnectionId id : actions.closes) {

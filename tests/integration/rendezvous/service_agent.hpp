@@ -40,6 +40,7 @@ struct ServiceAgent {
     events.said = [this](proto::MembershipMessage message) { heard.push_back(std::move(message)); };
     events.tell = [this](const std::string& line) { lines.push_back(line); };
     link.emplace(context, std::move(session), std::move(place), std::move(events));
+    REQUIRE_FALSE(link->start());
   }
 
   void join(int min_nodes, int max_nodes) {

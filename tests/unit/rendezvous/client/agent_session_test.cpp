@@ -164,6 +164,33 @@ TEST_CASE("a refusal ends the job at once, but for a limit, which may pass") {
   }
 }
 
+TEST_CASE("a service that is full for ever ends the job after the join time-out, and is named") {
+  Script agent;
+  for (int i = 0; i < 5000 && !agent.session.is_over(); ++i) {
+    agent.take(rdzv::Connected{});
+    agent.hear(proto::Refused{proto::Refused::Why::limit, "too many"});
+    agent.pass(1s);
+  }
+  REQUIRE(agent.count<Finished>() == 1);
+  CHECK(std::get<Finished>(agent.delivered.back()).reason ==
+        "no rendezvous answered at node1:29400 for 600 s: too many");
+  REQUIRE(agent.lines.size() == 1);
+  CHECK(agent.lines[0].find("too many") != std::string::npos);
+}
+
+TEST_CASE("a stranger that has taken the port of a service does not end a job that runs") {
+  Script agent;
+  agent.begin();
+  agent.fail();
+  agent.pass(1s);
+  agent.hear(proto::Refused{proto::Refused::Why::other_job, "another job"});
+  CHECK(agent.count<Finished>() == 0);
+  agent.pass(1s);
+  agent.take(rdzv::Connected{});
+  agent.welcome(true, 1);
+  CHECK(agent.count<Stop>() == 0);
+}
+
 TEST_CASE("the outcome is acknowledged, and is the last word") {
   Script agent;
   agent.begin();

@@ -117,6 +117,32 @@ TEST_CASE("a connection that ends cleanly is a lost node at once, a reset is not
   CHECK((service.last<Stop>(a) != nullptr) == cleanly);
 }
 
+TEST_CASE("a connection that ended cleanly while its agent came back by another is no loss") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2));
+  const auto b = service.join("b", nodes(1, 2));
+  service.end(b, true);
+  service.pass(10ms);
+  const auto again = service.open();
+  service.say(again, resume("b", 1, 2));
+  CHECK(service.last<Welcome>(again)->resumed);
+  service.pass(1s, {a, again});
+  CHECK(service.last<Stop>(a) == nullptr);
+}
+
+TEST_CASE("agents of jobs that nobody knows take no place from others") {
+  rdzv::ServiceSettings settings;
+  settings.jobs_max = 2;
+  ServiceScript service(settings);
+  const bool early = GENERATE(true, false);
+  if (!early) service.now += 1min;
+  for (const std::string run_id : {"x", "y", "z"})
+    service.say(service.open(run_id), resume("old", 1, 2));
+  CHECK(service.core.is_idle());
+  const auto a = service.join("a", nodes(1, 1), "one");
+  CHECK(service.last<Welcome>(a) != nullptr);
+}
+
 TEST_CASE("an agent that was taken for lost is told that its session is unknown") {
   ServiceScript service;
   const auto a = service.join("a", nodes(1, 2));

@@ -112,8 +112,8 @@ TEST_CASE("what a journal brings back is what was there, wherever it ends") {
   service.end(b, true);
   service.pass(100ms, {a});
   const auto whole = service.journal;
-  REQUIRE(whole.size() == 10);
-  for (std::size_t count = 2; count <= whole.size(); ++count) {
+  REQUIRE(whole.size() == 11);
+  for (std::size_t count = 3; count <= whole.size(); ++count) {
     ServiceScript again;
     again.now = whole[count - 1].at;
     again.journal.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(count));
@@ -134,4 +134,49 @@ TEST_CASE("what a journal brings back is what was there, wherever it ends") {
                       });
     CHECK(again.last<Welcome>(connection)->acknowledged == static_cast<std::uint64_t>(said));
   }
+}
+
+TEST_CASE("a node of the past that comes when a round is out is heard in the next one") {
+  ServiceScript service;
+  const auto b = service.join("b", nodes(1, 2));
+  service.pass(31s, {b});
+  REQUIRE(service.last<Round>(b) != nullptr);
+  const auto a = service.begin("a");
+  proto::Join join = ServiceScript::join_of("a", nodes(1, 2));
+  join.was_in = proto::PastRound{1, 7, 2};
+  service.say(a, 1, join);
+  service.pass(6s, {a, b});
+  REQUIRE(service.last<Stop>(b) != nullptr);
+  CHECK(service.last<Stop>(b)->round == 0);
+  service.say(b, 2, proto::Stopped{0, {}});
+  service.say(b, 3, ServiceScript::join_of("b", nodes(1, 2)));
+  REQUIRE(service.last<Round>(a) != nullptr);
+  CHECK(service.last<Round>(a)->epoch == 2);
+  CHECK(service.last<Round>(a)->number == 8);
+  CHECK(service.last<Round>(a)->restart_count == 2);
+}
+
+TEST_CASE("a service without memory forms no round of some nodes until old leases are over") {
+  rdzv::ServiceSettings settings;
+  settings.remembers = GENERATE(true, false);
+  ServiceScript service(settings);
+  proto::JobSettings job = nodes(1, 2);
+  job.last_call = 100ms;
+  const auto a = service.join("a", job);
+  service.pass(1s, {a});
+  // With a journal it would know of them.
+  CHECK((service.last<Round>(a) != nullptr) == settings.remembers);
+  service.pass(17s, {a});
+  CHECK(service.last<Round>(a) != nullptr);
+}
+
+TEST_CASE("a wait for old leases is one event, not many") {
+  ServiceScript service;
+  proto::JobSettings job = nodes(1, 2);
+  job.last_call = 100ms;
+  const auto a = service.join("a", job);
+  const auto old = service.open();
+  service.say(old, resume("old", 5));
+  service.pass(16s, {a});
+  CHECK(service.journal.size() < 30);
 }
