@@ -152,6 +152,8 @@ class ServiceCore {
   void evict_ended(Context& context);
   void evict_silent(Context& context);
   void expect_word_of(const Job::Session& session);
+  /// After so long without a word nothing of an agent's round can be left.
+  [[nodiscard]] static std::chrono::nanoseconds silence_allowed(std::chrono::nanoseconds lease);
   [[nodiscard]] std::chrono::nanoseconds lease_for(const proto::Resume& resume) const;
   [[nodiscard]] bool make_room();
   [[nodiscard]] static proto::JobStatus status_of(const std::string& run_id, const Entry& entry,

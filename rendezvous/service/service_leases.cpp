@@ -1,0 +1,118 @@
+// How long an agent may be silent, and what follows when a session ends.
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/service/service_core.hpp"
+
+namespace ddprun::rdzv {
+
+using namespace std::chrono_literals;
+using proto::AgentId;
+
+namespace {
+
+constexpr std::chrono::nanoseconds kLeaseLeast = 500ms;
+constexpr std::chrono::nanoseconds kLeaseMost = 1h;
+
+}  // namespace
+
+std::chrono::nanoseconds ServiceCore::silence_allowed(std::chrono::nanoseconds lease) {
+  const double drift = static_cast<double>(lease.count()) * kClockDrift;
+  return lease + std::chrono::nanoseconds(static_cast<std::int64_t>(drift)) + kKillMargin;
+}
+
+std::chrono::nanoseconds ServiceCore::lease_for(const proto::Resume& resume) const {
+  const std::chrono::nanoseconds for_load =
+      kKeepAlivesPerLease * (1s * sessions_ / kKeepAlivesPerSecondMax);
+  const auto wished = resume.lease > 0ns ? resume.lease : settings_.lease;
+  return std::max(std::clamp(wished, kLeaseLeast, kLeaseMost), for_load);
+}
+
+/// No round forms while the agents of another memory may still have workers.
+void ServiceCore::hear_of_past(const std::string& run_id, Entry& entry, proto::Epoch epoch,
+                               std::chrono::nanoseconds lease, Context& context) {
+  const Membership* membership = entry.job.membership();
+  if (membership != nullptr && (membership->has_formed() || epoch < membership->epoch())) return;
+  const Clock::time_point until = began_at_ + silence_allowed(lease);
+  if (context.now >= until) return;
+  record(run_id, entry, PastHeard{until}, context);
+}
+
+/// A host that was started again has no worker of the time before, although the lease of the agent
+/// that it had is not over. Only where its old connection is gone: names are not unique.
+void ServiceCore::drop_before_reboot(const std::string& run_id, Entry& entry,
+                                     const proto::Join& join, const std::string& addr,
+                                     Context& context) {
+  if (join.boot_id.empty()) return;
+  std::vector<AgentId> gone;
+  for (const auto& [id, session] : entry.job.sessions()) {
+    if (session.node_name == join.node_name && session.addr == addr && !session.boot_id.empty() &&
+        session.boot_id != join.boot_id && !session.contact.connection)
+      gone.push_back(id);
+  }
+  for (const AgentId& id : gone) end_session(run_id, entry, id, true, context);
+}
+
+// ---- sessions that end ----
+
+void ServiceCore::end_session(const std::string& run_id, Entry& entry, const AgentId& agent,
+                              bool lost, Context& context) {
+  if (const auto connection = entry.job.contact(agent).connection) {
+    connections_.at(*connection).agent.clear();
+    if (lost) drop(*connection, context);
+  }
+  record(run_id, entry, lost ? JobEvent(SessionLost{agent}) : JobEvent(SessionOver{agent}),
+         context);
+}
+
+void ServiceCore::evict_ended(Context& context) {
+  while (!ended_.empty() && ended_.front().evict_at <= context.now) {
+    const EndedSession ended = std::move(ended_.front());
+    ended_.pop_front();
+    const auto entry = jobs_.find(ended.run_id);
+    if (entry == jobs_.end()) continue;
+    const Job::Session* session = entry->second.job.session(ended.agent);
+    // It may have come back by another connection: then that was not its end.
+    if (session == nullptr || session->contact.connection ||
+        session->contact.heard_at > ended.evict_at - kEndMargin)
+      continue;
+    end_session(ended.run_id, entry->second, ended.agent, true, context);
+  }
+}
+
+/// The check is due no later than this session's lease is over. Each word of an agent moves its own
+/// end, and the check only when it comes.
+void ServiceCore::expect_word_of(const Job::Session& session) {
+  const Clock::time_point end = session.contact.heard_at + silence_allowed(session.lease);
+  check_at_ = std::min(check_at_.value_or(end), end);
+}
+
+void ServiceCore::evict_silent(Context& context) {
+  if (!check_at_ || *check_at_ > context.now) return;
+  check_at_.reset();
+  for (auto& [run_id, entry] : jobs_) {
+    std::vector<AgentId> silent;
+    for (const auto& [id, session] : entry.job.sessions()) {
+      if (session.contact.heard_at + silence_allowed(session.lease) <= context.now) {
+        silent.push_back(id);
+      } else {
+        expect_word_of(session);
+      }
+    }
+    for (const AgentId& id : silent) end_session(run_id, entry, id, true, context);
+  }
+}
+
+void ServiceCore::take(const DeadlinePassed&, Context& context) {
+  evict_ended(context);
+  evict_silent(context);
+  std::vector<std::string> due;
+  for (const auto& [at, run_id] : deadlines_) {
+    if (at > context.now) break;
+    due.push_back(run_id);
+  }
+  for (const std::string& run_id : due) record(run_id, jobs_.at(run_id), DeadlinePassed{}, context);
+  std::erase_if(jobs_, [](const auto& job) { return job.second.job.is_empty(); });
+}
+
+}  // namespace ddprun::rdzv
