@@ -64,7 +64,7 @@ class WorkerOutput {
   void resume();
 
   /// Waits until what workers have written by now is read, or the deadline has passed. A thread
-  /// that is short of processor time reads an exception late. Streams whose bytes find no place (a
+  /// that is short of processor time reads an exception late. Streams that are paused (a
   /// stopped reader and `LogPolicy::block`) are not waited for. False: the deadline has passed.
   bool catch_up(std::chrono::steady_clock::time_point deadline);
 

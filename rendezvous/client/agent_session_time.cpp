@@ -62,7 +62,8 @@ void AgentSession::resume(Context& context) {
 void AgentSession::take(ConnectionFailed& failed, Context& context) {
   if (link_ == Link::waiting) return;
   trouble_ = std::move(failed.reason);
-  // Who is not there starts nobody elsewhere, and one that is started later waits for our lease.
+  // A service that is not there starts no workers elsewhere; one that is started later waits until
+  // our lease is over.
   if (failed.refused && link_ == Link::connecting && lease_end_ && heard_at_ &&
       attempt_at_ < *heard_at_ + settings_.lost_timeout)
     renew_lease(std::max(*lease_end_, attempt_at_ + lease_), context);

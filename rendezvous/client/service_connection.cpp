@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
 
-/// Of a connection whose other end is gone, as the kernel sees it.
+/// The kernel ends a connection when sent bytes stay unacknowledged for so long.
 constexpr int kUserTimeoutMs = 15'000;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }

@@ -257,7 +257,7 @@ void ServiceCore::follow(const std::string& run_id, Entry& entry) {
   entry.deadline = deadline;
 }
 
-/// A job that is over, and whose agents know it, makes room for a new one.
+/// A job makes room for a new one when it is over and all its agents know.
 bool ServiceCore::make_room() {
   if (jobs_.size() < settings_.jobs_max) return true;
   if (std::erase_if(jobs_, [](const auto& job) { return job.second.job.is_empty(); }) > 0)

@@ -67,7 +67,7 @@ struct ServiceActions {
   std::vector<JobRecord> records;
   std::vector<ServiceSend> sends;
   std::vector<ConnectionId> closes;   ///< after the sends
-  std::vector<std::string> log;       ///< lines, for those who look closely
+  std::vector<std::string> log;       ///< lines, at log level info
   std::vector<std::string> warnings;  ///< lines, for the people at the service
 };
 

@@ -35,7 +35,7 @@ namespace {
 
 constexpr int kAcceptsMax = 256;  // in one go
 constexpr std::chrono::milliseconds kAcceptRetry{100};
-/// Of a connection whose other end is gone, as the kernel sees it.
+/// The kernel ends a connection when sent bytes stay unacknowledged for so long.
 constexpr int kUserTimeoutMs = 15'000;
 constexpr std::size_t kWarningKinds = 1;
 

@@ -2,15 +2,8 @@
 #include "tests/unit/rendezvous/client/session_script.hpp"
 
 using namespace ddprun;
-using namespace std::chrono_literals;
-using proto::Finished;
-using proto::Join;
-using proto::Numbered;
-using proto::Resume;
-using proto::Round;
-using proto::Stop;
-using proto::Stopped;
-using Script = test::SessionScript;
+using namespace ddprun::test;
+using Script = SessionScript;
 
 TEST_CASE("a session begins with resume, and sends what the agent says in order") {
   Script agent;
