@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "base/socket.hpp"
+
 namespace ddprun::warden {
 
 Result<LeasePage> LeasePage::make() {
@@ -39,8 +41,7 @@ void HeldConnection::end_in_order() {
 }
 
 void HeldConnection::reset() {
-  const linger hard{1, 0};
-  if (socket_) setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+  if (socket_) reset_on_close(socket_.get());
   socket_.reset();
 }
 

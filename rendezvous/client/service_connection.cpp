@@ -1,7 +1,5 @@
 #include "rendezvous/client/service_connection.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "base/socket.hpp"
 #include "base/start_thread.hpp"
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
@@ -26,11 +25,6 @@ using Wait = asio::posix::descriptor_base;
 namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
-
-/// The kernel ends a connection when sent bytes stay unacknowledged for so long.
-constexpr int kUserTimeoutMs = 15'000;
-
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
 
@@ -133,9 +127,7 @@ void ServiceConnection::try_next() {
   attempt_->left.pop_back();
   UniqueFd fd(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return connect_failed(errno);
-  const int on = 1;
-  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
+  set_control_options(fd.get());
   const int raw = fd.get();
   ErrorCode failed;
   attempt_->socket.close(failed);
@@ -264,10 +256,7 @@ void ServiceConnection::reset() {
   channel_.reset();
   unsent_.clear();
   if (!attempt_) return;
-  if (attempt_->socket.is_open()) {
-    const linger hard{1, 0};
-    setsockopt(attempt_->socket.native_handle(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
-  }
+  if (attempt_->socket.is_open()) reset_on_close(attempt_->socket.native_handle());
   attempt_.reset();
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/socket.hpp"
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
 #include "proto/session_messages.hpp"
@@ -22,8 +23,6 @@ constexpr std::size_t kReadBytes = 64 * 1024;
 
 /// A peer that is being told why it is refused reads that within so long.
 constexpr std::chrono::milliseconds kLastWordsWithin{2'000};
-
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 /// How many bytes must be there before the socket counts as readable.
 void wake_at(int fd, int bytes) { setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes); }
@@ -180,8 +179,7 @@ void ServicePeer::reset() {
   if (ended_) return;
   ended_ = true;
   timer_.cancel();
-  const linger hard{1, 0};
-  setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+  reset_on_close(socket_.native_handle());
   ErrorCode ignored;
   socket_.close(ignored);
 }

@@ -1,7 +1,5 @@
 #include "rendezvous/service/service_server.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -21,6 +19,7 @@
 
 #include "base/boot_clock.hpp"
 #include "base/no_descriptor.hpp"
+#include "base/socket.hpp"
 #include "base/start_thread.hpp"
 #include "rendezvous/service/service_peer.hpp"
 #include "rendezvous/store/peer_name.hpp"
@@ -35,8 +34,6 @@ namespace {
 
 constexpr int kAcceptsMax = 256;  // in one go
 constexpr std::chrono::milliseconds kAcceptRetry{100};
-/// The kernel ends a connection when sent bytes stay unacknowledged for so long.
-constexpr int kUserTimeoutMs = 15'000;
 constexpr std::size_t kWarningKinds = 1;
 
 /// The other end's address without its port.
@@ -121,10 +118,7 @@ class ServiceServer::Impl {
         continue;  // about the one connection that was taken off the queue
       }
       if (!may_use(fd.get())) continue;
-      const int on = 1;
-      setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-      setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
+      set_control_options(fd.get());
       std::string addr = address_of(fd.get());
       add(std::move(fd), std::move(addr));
     }

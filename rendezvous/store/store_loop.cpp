@@ -77,11 +77,8 @@ ErrorCode StoreLoop::open() {
 StoreLoop::~StoreLoop() {
   for (const std::string& line : warnings_.reports(Clock::time_point::max())) warn(line);
   if (!settings_.reset_on_close) return;
-  const linger hard{1, 0};
   for (const Connection& connection : connections_) {
-    if (connection.fd) {
-      setsockopt(connection.fd.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
-    }
+    if (connection.fd) reset_on_close(connection.fd.get());
   }
 }
 

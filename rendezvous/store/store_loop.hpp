@@ -19,6 +19,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include "base/result.hpp"
+#include "base/socket.hpp"
 #include "base/unique_handle.hpp"
 #include "proto/c10d.hpp"
 #include "rendezvous/store/peer_users.hpp"
@@ -59,10 +60,6 @@ class StoreLoop {
   /// What epoll reports of a client that is neither paused nor behind with reading. RDHUP, because
   /// an end behind bytes that were read is no edge of its own.
   static constexpr std::uint32_t kReadEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
-
-  static bool would_block(int error) {
-    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
-  }
 
   /// All that the loop holds for one client: no buffer, unless something is incomplete or unsent.
   /// What an ordinary request needs lies in the first cache line.
