@@ -153,6 +153,7 @@ void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
     }
     epoch_ = round->epoch;
     round_ = round->number;
+    stop_.reset();
     past_ = proto::PastRound{round->epoch, round->number, round->restart_count};
     if (pending_ && std::holds_alternative<proto::Join>(*pending_)) pending_.reset();
   } else if (const auto* stop = std::get_if<proto::Stop>(&message)) {
@@ -200,6 +201,7 @@ void AgentSession::fence(const std::string& reason, Context& context) {
 void AgentSession::begin_again(Context& context) {
   own_id_ = fmt::format("{}/{}", settings_.agent, ++sessions_);
   epoch_.reset();
+  stop_.reset();  // another service may give the number again
   unacknowledged_.clear();
   next_seq_ = 1;
   if (auto* join = pending_ ? std::get_if<proto::Join>(&*pending_) : nullptr) join->was_in = past_;

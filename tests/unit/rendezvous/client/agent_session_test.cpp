@@ -84,6 +84,23 @@ TEST_CASE("a round that came and went while the agent was away is answered, and 
   CHECK(agent.count<Round>() == 1);
 }
 
+TEST_CASE("a round of a new session may have the number of one that was missed in the old") {
+  Script agent;
+  agent.take(rdzv::Connected{});
+  agent.welcome(false);
+  agent.submit(Join{});
+  agent.hear(Stop{0, "b joined"});  // of a round that never arrived
+  agent.fail();
+  agent.pass(1s);
+  agent.take(rdzv::Connected{});
+  agent.welcome(false);  // by a service that has forgotten the session
+  agent.welcome(false);
+  agent.start_round(0);
+  agent.hear(Stop{0, "c failed"});
+  CHECK(agent.count<Round>() == 1);
+  CHECK(agent.count<Stop>() == 1);
+}
+
 TEST_CASE("a join tells of the last round") {
   Script agent;
   agent.begin();
