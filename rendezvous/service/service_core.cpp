@@ -81,7 +81,7 @@ void ServiceCore::drop(ConnectionId id, Context& context) {
 // ---- messages ----
 
 void ServiceCore::hear(ConnectionId id, Connection&, const proto::Prove&, Context& context) {
-  refuse(id, Refused::Why::broken, "a proof that nobody asked for", context);
+  refuse(id, Refused::Why::broken, "an unexpected proof", context);
 }
 
 void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& resume,

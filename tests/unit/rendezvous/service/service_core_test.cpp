@@ -32,7 +32,7 @@ proto::Resume resume(const std::string& agent, proto::Epoch epoch, std::uint64_t
 
 TEST_CASE("two agents that join get a round, each its own numbers") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(2, 2));
+  const auto a = service.join("a", nodes(2, 2, 3));
   const auto* welcome = service.last<Welcome>(a);
   REQUIRE(welcome != nullptr);
   CHECK(welcome->epoch == 1);
@@ -40,7 +40,7 @@ TEST_CASE("two agents that join get a round, each its own numbers") {
   CHECK(welcome->keep_alive_period == 3s);
   CHECK(welcome->observed_addr == "10.0.0.1");
   CHECK(service.last<Round>(a) == nullptr);
-  const auto b = service.join("b", nodes(2, 2));
+  const auto b = service.join("b", nodes(2, 2, 3));
   REQUIRE(service.last<Round>(a) != nullptr);
   REQUIRE(service.last<Round>(b) != nullptr);
   CHECK(service.last<Round>(a)->group_rank == 0);
@@ -50,8 +50,8 @@ TEST_CASE("two agents that join get a round, each its own numbers") {
 
 TEST_CASE("a connection that was reset costs nothing if the agent comes back within its lease") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(2, 2));
-  const auto b = service.join("b", nodes(2, 2));
+  const auto a = service.join("a", nodes(2, 2, 3));
+  const auto b = service.join("b", nodes(2, 2, 3));
   service.end(b, false);
   service.pass(14s, {a});
   const auto again = service.open();
@@ -68,12 +68,12 @@ TEST_CASE("a connection that was reset costs nothing if the agent comes back wit
 
 TEST_CASE("what was said while the connection was away is taken once") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(2, 2));
-  const auto b = service.join("b", nodes(2, 2));
+  const auto a = service.join("a", nodes(2, 2, 3));
+  const auto b = service.join("b", nodes(2, 2, 3));
   service.end(b, false);
   const auto again = service.open();
   service.say(again, resume("b", 1, 3));
-  service.say(again, 1, ServiceScript::join_of("b", nodes(2, 2)));
+  service.say(again, 1, ServiceScript::join_of("b", nodes(2, 2, 3)));
   service.say(again, 2, failure(0));
   REQUIRE(service.last<Stop>(a) != nullptr);
   REQUIRE(service.last<Stop>(again) != nullptr);
@@ -91,8 +91,8 @@ TEST_CASE("what was said while the connection was away is taken once") {
 
 TEST_CASE("a silent agent is lost when its lease is over, and not before") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 2));
-  static_cast<void>(service.join("b", nodes(1, 2)));
+  const auto a = service.join("a", nodes(1, 2, 3));
+  static_cast<void>(service.join("b", nodes(1, 2, 3)));
   REQUIRE(service.last<Round>(a) != nullptr);
   service.pass(17s, {a});
   CHECK(service.last<Stop>(a) == nullptr);
@@ -100,7 +100,7 @@ TEST_CASE("a silent agent is lost when its lease is over, and not before") {
   REQUIRE(service.last<Stop>(a) != nullptr);
   CHECK(service.last<Stop>(a)->reason == "b was lost");
   service.say(a, 2, proto::Stopped{0, {}});
-  service.say(a, 3, ServiceScript::join_of("a", nodes(1, 2)));
+  service.say(a, 3, ServiceScript::join_of("a", nodes(1, 2, 3)));
   REQUIRE(service.last<Round>(a)->number == 1);
   CHECK(service.last<Round>(a)->group_world_size == 1);
   CHECK(service.last<Round>(a)->restart_count == 0);
@@ -109,8 +109,8 @@ TEST_CASE("a silent agent is lost when its lease is over, and not before") {
 TEST_CASE("a connection that ends cleanly is a lost node at once, a reset is not") {
   const bool cleanly = GENERATE(true, false);
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 2));
-  const auto b = service.join("b", nodes(1, 2));
+  const auto a = service.join("a", nodes(1, 2, 3));
+  const auto b = service.join("b", nodes(1, 2, 3));
   service.end(b, cleanly);
   CHECK(service.last<Stop>(a) == nullptr);
   service.pass(60ms);
@@ -119,8 +119,8 @@ TEST_CASE("a connection that ends cleanly is a lost node at once, a reset is not
 
 TEST_CASE("a connection that ended cleanly while its agent came back by another is no loss") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 2));
-  const auto b = service.join("b", nodes(1, 2));
+  const auto a = service.join("a", nodes(1, 2, 3));
+  const auto b = service.join("b", nodes(1, 2, 3));
   service.end(b, true);
   service.pass(10ms);
   const auto again = service.open();
@@ -139,14 +139,14 @@ TEST_CASE("agents of jobs that nobody knows take no place from others") {
   for (const std::string run_id : {"x", "y", "z"})
     service.say(service.open(run_id), resume("old", 1, 2));
   CHECK(service.core.is_idle());
-  const auto a = service.join("a", nodes(1, 1), "one");
+  const auto a = service.join("a", nodes(1, 1, 3), "one");
   CHECK(service.last<Welcome>(a) != nullptr);
 }
 
 TEST_CASE("an agent that was taken for lost is told that its session is unknown") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 2));
-  const auto b = service.join("b", nodes(1, 2));
+  const auto a = service.join("a", nodes(1, 2, 3));
+  const auto b = service.join("b", nodes(1, 2, 3));
   service.pass(18s, {a});
   CHECK(service.closed.contains(b));
   const auto again = service.open();
@@ -159,19 +159,19 @@ TEST_CASE("an agent that was taken for lost is told that its session is unknown"
   fresh.agent = "b/2";
   fresh.replaces = "b";
   service.say(again, fresh);
-  proto::Join join = ServiceScript::join_of("b", nodes(1, 2));
+  proto::Join join = ServiceScript::join_of("b", nodes(1, 2, 3));
   join.was_in = proto::PastRound{1, 0, 0};
   service.say(again, 1, join);
   service.say(a, 2, proto::Stopped{0, {}});
-  service.say(a, 3, ServiceScript::join_of("a", nodes(1, 2)));
+  service.say(a, 3, ServiceScript::join_of("a", nodes(1, 2, 3)));
   REQUIRE(service.last<Round>(again) != nullptr);
   CHECK(service.last<Round>(again)->number == 1);
 }
 
 TEST_CASE("a session that an agent replaces is a lost node at once") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 2));
-  const auto b = service.join("b", nodes(1, 2));
+  const auto a = service.join("a", nodes(1, 2, 3));
+  const auto b = service.join("b", nodes(1, 2, 3));
   service.end(b, false);
   const auto again = service.open();
   proto::Resume fresh;
@@ -184,11 +184,11 @@ TEST_CASE("a session that an agent replaces is a lost node at once") {
 
 TEST_CASE("a host that was started again is not waited for") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 2));
-  const auto b = service.join("b", nodes(1, 2));
+  const auto a = service.join("a", nodes(1, 2, 3));
+  const auto b = service.join("b", nodes(1, 2, 3));
   const auto join_again = [&](const std::string& boot_id) {
     const auto id = service.begin("b2");
-    proto::Join join = ServiceScript::join_of("b", nodes(1, 2));
+    proto::Join join = ServiceScript::join_of("b", nodes(1, 2, 3));
     join.boot_id = boot_id;
     service.say(id, 1, join);
   };
@@ -211,8 +211,8 @@ TEST_CASE("a host that was started again is not waited for") {
 
 TEST_CASE("jobs do not know of one another") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 1), "one");
-  const auto b = service.join("a", nodes(2, 2), "two");
+  const auto a = service.join("a", nodes(1, 1, 3), "one");
+  const auto b = service.join("a", nodes(2, 2, 3), "two");
   REQUIRE(service.last<Round>(a) != nullptr);
   CHECK(service.last<Round>(b) == nullptr);
   service.say(a, 2, proto::WorkersDone{0});
@@ -236,8 +236,8 @@ TEST_CASE("a service has so many jobs, and forgets those that are over") {
   rdzv::ServiceSettings settings;
   settings.jobs_max = 2;
   ServiceScript service(settings);
-  const auto a = service.join("a", nodes(1, 1), "one");
-  static_cast<void>(service.join("a", nodes(1, 1), "two"));
+  const auto a = service.join("a", nodes(1, 1, 3), "one");
+  static_cast<void>(service.join("a", nodes(1, 1, 3), "two"));
   const auto refused = service.begin("a", "three");
   REQUIRE(service.last<Refused>(refused) != nullptr);
   CHECK(service.last<Refused>(refused)->why == Refused::Why::limit);
@@ -250,8 +250,8 @@ TEST_CASE("a service has so many jobs, and forgets those that are over") {
 
 TEST_CASE("the outcome reaches an agent whose connection was away") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(2, 2));
-  const auto b = service.join("b", nodes(2, 2));
+  const auto a = service.join("a", nodes(2, 2, 3));
+  const auto b = service.join("b", nodes(2, 2, 3));
   service.say(b, 2, proto::WorkersDone{0});
   service.end(b, false);
   service.say(a, 2, proto::WorkersDone{0});
@@ -267,11 +267,11 @@ TEST_CASE("the outcome reaches an agent whose connection was away") {
 
 TEST_CASE("a late agent is told the outcome, and one that was started later runs the job again") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 1));
+  const auto a = service.join("a", nodes(1, 1, 3));
   service.say(a, 2, proto::WorkersDone{0});
   service.say(a, proto::Bye{});
   service.pass(10s);
-  proto::Join join = ServiceScript::join_of("b", nodes(1, 1));
+  proto::Join join = ServiceScript::join_of("b", nodes(1, 1, 3));
   SECTION("started before") {
     join.age = 11s;
     const auto late = service.begin("b");
@@ -292,12 +292,12 @@ TEST_CASE("a late agent is told the outcome, and one that was started later runs
 
 TEST_CASE("an agent that can never take part learns why, also when it missed the answer") {
   ServiceScript service;
-  static_cast<void>(service.join("a", nodes(2, 2)));
+  static_cast<void>(service.join("a", nodes(2, 2, 3)));
   const auto b = service.begin("b");
   service.end(b, false);
   const auto again = service.open();
   service.say(again, resume("b", 1, 1));
-  service.say(again, 1, ServiceScript::join_of("b", nodes(3, 3)));
+  service.say(again, 1, ServiceScript::join_of("b", nodes(3, 3, 3)));
   REQUIRE(service.last<Finished>(again) != nullptr);
   service.end(again, false);
   const auto third = service.open();
@@ -323,7 +323,7 @@ TEST_CASE("leases are what the agent wishes for, within bounds") {
 
 TEST_CASE("messages that make no sense end the connection, and nobody else notices") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 1));
+  const auto a = service.join("a", nodes(1, 1, 3));
   const auto bad = service.open();
   SECTION("no session") { service.say(bad, 1, proto::Started{0}); }
   SECTION("a proof") { service.say(bad, proto::Prove{}); }
@@ -364,9 +364,9 @@ TEST_CASE("a session that joins nothing leaves nothing behind") {
 
 TEST_CASE("status names the jobs, their rounds and nodes") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(2, 2), "train-7");
-  const auto b = service.join("b", nodes(2, 2), "train-7");
-  static_cast<void>(service.join("c", nodes(2, 2), "other"));
+  const auto a = service.join("a", nodes(2, 2, 3), "train-7");
+  const auto b = service.join("b", nodes(2, 2, 3), "train-7");
+  static_cast<void>(service.join("c", nodes(2, 2, 3), "other"));
   service.end(b, false);
   service.pass(5s, {a});
   const auto observer = service.open(GENERATE("", "train-7"));

@@ -25,8 +25,8 @@ proto::Resume resume(const std::string& agent, std::uint64_t next_seq) {
 
 TEST_CASE("a service with its journal goes on where it was") {
   ServiceScript service;
-  static_cast<void>(service.join("a", nodes(2, 2)));
-  static_cast<void>(service.join("b", nodes(2, 2)));
+  static_cast<void>(service.join("a", nodes(2, 2, 3)));
+  static_cast<void>(service.join("b", nodes(2, 2, 3)));
   service.now += 5s;
   service.restart();
   const auto a = service.open();
@@ -45,7 +45,7 @@ TEST_CASE("a service with its journal goes on where it was") {
 
 TEST_CASE("a service with its journal knows how a job ended") {
   ServiceScript service;
-  const auto a = service.join("a", nodes(1, 1));
+  const auto a = service.join("a", nodes(1, 1, 3));
   service.say(a, 2, proto::WorkersDone{0});
   service.restart();
   const auto again = service.open();
@@ -64,12 +64,12 @@ TEST_CASE("a service without its journal forms no round until the old one's leas
     REQUIRE(service.last<Welcome>(a) != nullptr);
     CHECK_FALSE(service.last<Welcome>(a)->resumed);
   }
-  const auto b = service.join("b", nodes(2, 2));
+  const auto b = service.join("b", nodes(2, 2, 3));
   proto::Resume fresh;
   fresh.agent = "a/2";
   fresh.replaces = "a";
   service.say(a, fresh);
-  proto::Join join = ServiceScript::join_of("a", nodes(2, 2));
+  proto::Join join = ServiceScript::join_of("a", nodes(2, 2, 3));
   join.was_in = proto::PastRound{1, 6, 2};
   service.say(a, 1, join);
   CHECK(service.last<Round>(a) == nullptr);
@@ -91,7 +91,7 @@ TEST_CASE("a service that has run for long need not wait for a past that it does
   proto::Resume fresh;
   fresh.agent = "a/2";
   service.say(a, fresh);
-  proto::Join join = ServiceScript::join_of("a", nodes(1, 1));
+  proto::Join join = ServiceScript::join_of("a", nodes(1, 1, 3));
   join.was_in = proto::PastRound{1, 6, 2};
   service.say(a, 1, join);
   CHECK(service.last<Round>(a) != nullptr);
@@ -138,18 +138,18 @@ TEST_CASE("what a journal brings back is what was there, wherever it ends") {
 
 TEST_CASE("a node of the past that comes when a round is out is heard in the next one") {
   ServiceScript service;
-  const auto b = service.join("b", nodes(1, 2));
+  const auto b = service.join("b", nodes(1, 2, 3));
   service.pass(31s, {b});
   REQUIRE(service.last<Round>(b) != nullptr);
   const auto a = service.begin("a");
-  proto::Join join = ServiceScript::join_of("a", nodes(1, 2));
+  proto::Join join = ServiceScript::join_of("a", nodes(1, 2, 3));
   join.was_in = proto::PastRound{1, 7, 2};
   service.say(a, 1, join);
   service.pass(6s, {a, b});
   REQUIRE(service.last<Stop>(b) != nullptr);
   CHECK(service.last<Stop>(b)->round == 0);
   service.say(b, 2, proto::Stopped{0, {}});
-  service.say(b, 3, ServiceScript::join_of("b", nodes(1, 2)));
+  service.say(b, 3, ServiceScript::join_of("b", nodes(1, 2, 3)));
   REQUIRE(service.last<Round>(a) != nullptr);
   CHECK(service.last<Round>(a)->epoch == 2);
   CHECK(service.last<Round>(a)->number == 8);
@@ -160,7 +160,7 @@ TEST_CASE("a service without memory forms no round of some nodes until old lease
   rdzv::ServiceSettings settings;
   settings.remembers = GENERATE(true, false);
   ServiceScript service(settings);
-  proto::JobSettings job = nodes(1, 2);
+  proto::JobSettings job = nodes(1, 2, 3);
   job.last_call = 100ms;
   const auto a = service.join("a", job);
   service.pass(1s, {a});
@@ -172,7 +172,7 @@ TEST_CASE("a service without memory forms no round of some nodes until old lease
 
 TEST_CASE("a wait for old leases is one event, not many") {
   ServiceScript service;
-  proto::JobSettings job = nodes(1, 2);
+  proto::JobSettings job = nodes(1, 2, 3);
   job.last_call = 100ms;
   const auto a = service.join("a", job);
   const auto old = service.open();

@@ -8,18 +8,11 @@
 #include <vector>
 
 #include "rendezvous/service/service_core.hpp"
+#include "tests/unit/rendezvous/membership/script.hpp"
 
 namespace ddprun::test {
 
 using namespace std::chrono_literals;
-
-inline proto::JobSettings nodes(int min, int max, int max_restarts = 3) {
-  proto::JobSettings settings;
-  settings.min_nodes = min;
-  settings.max_nodes = max;
-  settings.restart.max_restarts = max_restarts;
-  return settings;
-}
 
 class ServiceScript {
  public:
