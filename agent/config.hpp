@@ -1,6 +1,7 @@
 // What the agent is told once, before anything starts. Plain data; part of the launch plan.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,10 +11,12 @@
 
 #include "agent/job_settings.hpp"
 #include "agent/streams/log_settings.hpp"
+#include "base/endpoint.hpp"
 #include "machine/cpus/cpu_set.hpp"
 #include "machine/processes/containment_level.hpp"
 #include "machine/processes/stop_settings.hpp"
 #include "proto/job_settings.hpp"
+#include "rendezvous/service/hosting.hpp"
 
 namespace ddprun::agent {
 
@@ -41,6 +44,26 @@ struct WorkerSettings {
   machine::CpuSet cpus;  ///< where it may run; empty: where we may
 };
 
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;  ///< included
+};
+
+/// Where this node meets the others of its job.
+struct RendezvousSettings {
+  Endpoint endpoint;  ///< as the user gave it, with its port
+  rdzv::HostingWish hosting = rdzv::HostingWish::automatic;
+  /// The workers' store is reached at the endpoint, too, as under torchrun's static rendezvous.
+  bool one_port = false;
+  std::optional<int> node_rank;
+  bool insists_on_rank = false;  ///< without that rank it cannot take part
+  std::string local_addr;    ///< by which others reach this node; empty: by which it reaches them
+  std::string secret;        ///< that every agent of the job has; empty: none
+  bool needs_proof = false;  ///< talk to nobody who does not have it
+  std::chrono::nanoseconds lease = std::chrono::seconds(15);
+  std::chrono::nanoseconds lost_timeout = std::chrono::seconds(300);
+};
+
 struct AgentConfig {
   std::string run_id;
   std::string role = "default";
@@ -54,9 +77,15 @@ struct AgentConfig {
   machine::ContainmentLevel containment =
       machine::ContainmentLevel::tree;  ///< which the warden has arranged
 
-  std::string store_host;         ///< numeric address on which the round's store listens
-  std::string master_addr;        ///< what workers are told
-  std::uint16_t master_port = 0;  ///< 0: the kernel chooses
+  std::optional<RendezvousSettings> rendezvous;  ///< none: the job has this node only
+  std::string boot_id;                           ///< of the running kernel; empty: not known
+  bool wants_report = false;                     ///< it goes to a file here
+
+  /// Numeric address on which the round's store listens; empty: by which others reach this node.
+  std::string store_host;
+  std::string master_addr;         ///< what workers are told; empty: that address
+  std::uint16_t master_port = 0;   ///< 0: the kernel chooses
+  std::optional<PortRange> ports;  ///< it may choose from; none: any
 
   bool agent_store = true;  ///< false: the worker of rank 0 serves the store itself
   StoreUsers store_users;

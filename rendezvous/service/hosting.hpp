@@ -1,0 +1,35 @@
+// Which agent of a job has the rendezvous service: the one whose machine owns the endpoint's
+// address.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun::rdzv {
+
+enum class HostingWish {
+  automatic,  ///< the first agent on the machine whose address is the endpoint's
+  here,       ///< this one, whatever the endpoint's address looks like from here
+  elsewhere,  ///< another one, or rdzvd
+};
+
+struct HostingChoice {
+  bool here = false;
+  std::string listen_addr;  ///< numeric; empty: it is not here
+  /// What other nodes may call this machine; empty: the address by which they are reached.
+  std::string public_addr;
+  std::string why;  ///< for people: "10.0.0.1 is an address of this machine"
+};
+
+/// Pure. `host` is the endpoint's as the user wrote it, `resolved` its numeric addresses as this
+/// machine sees them, at least one; `own` those of this machine's interfaces.
+HostingChoice choose_host(HostingWish wish, const std::string& host,
+                          const std::vector<std::string>& resolved,
+                          const std::vector<std::string>& own);
+
+/// The numeric addresses of this machine's interfaces that are up; link-local IPv6 ones left out.
+std::vector<std::string> interface_addresses();
+/// The name of the interface with that address; empty: none has it.
+std::string interface_of(const std::string& addr);
+
+}  // namespace ddprun::rdzv
