@@ -1,0 +1,76 @@
+#include "base/secret_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/result.hpp"
+#include "base/trimmed.hpp"
+#include "base/unique_handle.hpp"
+
+namespace ddprun {
+namespace {
+
+using Secret = boost::system::result<std::string, std::string>;
+
+constexpr mode_t kOfOthers = S_IRWXG | S_IRWXO;
+/// A longest secret and a few ends of lines.
+constexpr std::size_t kFileBytesMax = kSecretBytesMax + 64;
+
+Secret failed(std::string why) { return {boost::system::in_place_error, std::move(why)}; }
+
+Secret unreadable(const std::string& path) {
+  return failed(
+      fmt::format("cannot read the secret file {}: {}", path, last_system_error().message()));
+}
+
+}  // namespace
+
+Secret read_secret_file(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat file {};
+  if (!fd || fstat(fd.get(), &file) != 0) return unreadable(path);
+  if (!S_ISREG(file.st_mode))
+    return failed(fmt::format("the secret file {} is not a regular file", path));
+  if (file.st_uid != geteuid() && file.st_uid != 0) {
+    return failed(
+        fmt::format("the secret file {} belongs to user {}: it must belong to user {}, as which "
+                    "this program runs, or to root",
+                    path, file.st_uid, geteuid()));
+  }
+  if ((file.st_mode & kOfOthers) != 0) {
+    return failed(
+        fmt::format("the secret file {} has mode {:04o}, so other users have access to it: run "
+                    "chmod 600 {}",
+                    path, file.st_mode & 07777, path));
+  }
+
+  std::string text(kFileBytesMax + 1, '\0');
+  std::size_t length = 0;
+  while (length < text.size()) {
+    const ssize_t count = read(fd.get(), text.data() + length, text.size() - length);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return unreadable(path);
+    if (count == 0) break;
+    length += static_cast<std::size_t>(count);
+  }
+  std::string secret(trimmed({text.data(), length}));
+  if (length > kFileBytesMax || secret.size() > kSecretBytesMax) {
+    return failed(fmt::format("the secret in {} is too long: it must have {} to {} bytes", path,
+                              kSecretBytesMin, kSecretBytesMax));
+  }
+  if (secret.size() < kSecretBytesMin) {
+    return failed(
+        fmt::format("the secret in {} has {} bytes, but must have {} to {}: make one, for example "
+                    "with head -c 24 /dev/urandom | base64",
+                    path, secret.size(), kSecretBytesMin, kSecretBytesMax));
+  }
+  return Secret(boost::system::in_place_value, std::move(secret));
+}
+
+}  // namespace ddprun

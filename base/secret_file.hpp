@@ -1,0 +1,19 @@
+// The secret that the agents of a job and their rendezvous share, read from a file.
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <cstddef>
+#include <string>
+
+namespace ddprun {
+
+inline constexpr std::size_t kSecretBytesMin = 16;
+inline constexpr std::size_t kSecretBytesMax = 4096;
+
+/// The secret in the file, without blanks and ends of lines around it. Only a regular file that
+/// belongs to our user or root, and that no other user may read or change, is taken. The error is a
+/// whole sentence: the file, the reason and the remedy; it never shows the secret. Never waits for
+/// a writer.
+boost::system::result<std::string, std::string> read_secret_file(const std::string& path);
+
+}  // namespace ddprun
