@@ -21,12 +21,18 @@ inline void reset_on_close(int socket) {
   setsockopt(socket, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
 }
 
+/// A reply of one byte does not wait for another.
+inline void send_at_once(int socket) {
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
 /// For a connection on which both sides talk now and then: small messages go out at once, and the
 /// kernel ends it when bytes stay unacknowledged for 15 s or a silent peer is gone.
 inline void set_control_options(int socket) {
   const int on = 1;
   const unsigned limit_ms = 15'000;
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  send_at_once(socket);
   setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
 }

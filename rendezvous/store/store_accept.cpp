@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -15,6 +16,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/no_descriptor.hpp"
+#include "proto/frame.hpp"
 #include "rendezvous/store/peer_name.hpp"
 #include "rendezvous/store/store_loop.hpp"
 
@@ -26,6 +28,7 @@ constexpr std::size_t kAcceptsMax =
 constexpr std::chrono::milliseconds kAcceptRetry{
     100};                                        ///< while the process has no descriptor left
 constexpr std::uint64_t kOtherDescriptors = 64;  ///< that a process has beside its clients
+constexpr const char* kFull = "the store's limit of clients is reached";
 
 }  // namespace
 
@@ -42,9 +45,9 @@ void StoreLoop::expect_clients() {
 void StoreLoop::accept_clients() {
   const Clock::time_point now = Clock::now();
   for (std::size_t i = 0; i < kAcceptsMax; ++i) {
-    if (open_clients_.load(std::memory_order_relaxed) >= settings_.connections_max) {
+    if (is_full()) {
       if (i > 0) return;  // nobody may be there; epoll says so if somebody is
-      return pause_accepting(Accepting::full, "the store's limit of clients is reached");
+      return pause_accepting(Accepting::full, kFull);
     }
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) {
@@ -56,6 +59,42 @@ void StoreLoop::accept_clients() {
     }
     if (would_block(errno)) return;
     // Anything else is about the one connection that was taken off the queue, such as ECONNABORTED.
+  }
+}
+
+bool StoreLoop::is_full() const {
+  return open_clients_.load(std::memory_order_relaxed) >= settings_.connections_max;
+}
+
+void StoreLoop::adopt(UniqueFd connection) {
+  fcntl(connection.get(), F_SETFL, fcntl(connection.get(), F_GETFL) | O_NONBLOCK);
+  send_at_once(connection.get());
+  {
+    const std::lock_guard lock(adopted_mutex_);
+    adopted_.push_back(std::move(connection));
+  }
+  wake();
+}
+
+/// They cannot wait in the kernel's queue, where those that are too many for our own port wait.
+void StoreLoop::serve_adopted() {
+  std::uint64_t wakes = 0;
+  [[maybe_unused]] const auto count = ::read(wake_.get(), &wakes, sizeof wakes);
+  std::vector<UniqueFd> adopted;
+  {
+    const std::lock_guard lock(adopted_mutex_);
+    adopted.swap(adopted_);
+  }
+  const Clock::time_point now = Clock::now();
+  for (UniqueFd& fd : adopted) {
+    if (!is_full()) {
+      add_client(std::move(fd), now);
+    } else if (warnings_.admit(kAcceptWarning, now)) {
+      const std::string line =
+          fmt::format("store: closed client {}: {}", peer_name(fd.get()), kFull);
+      warnings_.remember(kAcceptWarning, line);
+      warn(line);
+    }
   }
 }
 
@@ -74,7 +113,7 @@ void StoreLoop::add_client(UniqueFd fd, Clock::time_point now) {
   }
   connection.id = id;
   connection.fd = std::move(fd);
-  connection.checked = !peer_users_;
+  connection.checked = !peer_users_ && !settings_.on_control_client;
   connection.watched = kReadEvents;
   connection.input = RequestStream(settings_.accept_old_dialect);
   if (settings_.handshake_timeout.count() > 0) {
@@ -108,9 +147,25 @@ void StoreLoop::resume_accepting() {
   }
 }
 
+/// Of a client from which nothing has been read: whether it is the rendezvous service's, and has
+/// been handed over, or may still turn out to be.
+bool StoreLoop::is_control(Connection& connection, bool ended) {
+  if (!settings_.on_control_client) return false;
+  std::array<char, proto::kControlSignBytes> first;
+  const ssize_t count = recv(connection.fd.get(), first.data(), first.size(), MSG_PEEK);
+  if (count <= 0) return false;  // the read that follows finds the same
+  const auto control = proto::begins_control({first.data(), static_cast<std::size_t>(count)});
+  if (!control) return !ended;  // further bytes are an edge of their own
+  if (!*control) return false;
+  clients_.fetch_sub(1, std::memory_order_relaxed);
+  settings_.on_control_client(let_go(connection));
+  return true;
+}
+
 /// Before the first bytes of a client are served: which user has it? False: it was closed.
 bool StoreLoop::may_use(Connection& connection) {
   connection.checked = true;
+  if (!peer_users_) return true;
   const PeerUsers::Peer peer = peer_users_->ask(connection.fd.get());
   switch (peer.answer) {
     case PeerUsers::Answer::allowed:

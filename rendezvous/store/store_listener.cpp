@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <random>
 
 #include "rendezvous/store/store_server.hpp"
 
@@ -52,6 +53,20 @@ Result<StoreListener> listen_store(const std::string& host, std::uint16_t port) 
   listener.addr = host;
   listener.port = bound_port(fd);
   return listener;
+}
+
+Result<StoreListener> listen_store(const std::string& host, std::uint16_t first,
+                                   std::uint16_t last) {
+  if (first == 0 || first > last) return ErrorCode(EINVAL, boost::system::system_category());
+  // Jobs that start together on one machine with one range should not meet at the same ports.
+  const unsigned count = last - first + 1U;
+  const unsigned start = std::random_device{}() % count;
+  for (unsigned i = 0; i < count; ++i) {
+    const auto port = static_cast<std::uint16_t>(first + (start + i) % count);
+    Result<StoreListener> listener = listen_store(host, port);
+    if (listener || listener.error().value() != EADDRINUSE) return listener;
+  }
+  return ErrorCode(EADDRINUSE, boost::system::system_category());
 }
 
 }  // namespace ddprun::rdzv

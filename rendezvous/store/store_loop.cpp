@@ -1,7 +1,5 @@
 #include "rendezvous/store/store_loop.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -62,13 +60,11 @@ StoreLoop::StoreLoop(UniqueFd listener, StoreSettings settings)
 ErrorCode StoreLoop::open() {
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return last_system_error();
-  stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stop_) return last_system_error();
-  const int on = 1;  // a reply of one byte must not wait for another; clients' sockets inherit it
-  setsockopt(listener_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (!control(EPOLL_CTL_ADD, listener_.get(), EPOLLIN, &listener_) ||
-      !control(EPOLL_CTL_ADD, stop_.get(), EPOLLIN, &stop_)) {
-    return last_system_error();
+  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_ || !control(EPOLL_CTL_ADD, wake_.get(), EPOLLIN, &wake_)) return last_system_error();
+  if (listener_) {
+    send_at_once(listener_.get());  // clients' sockets inherit it
+    if (!control(EPOLL_CTL_ADD, listener_.get(), EPOLLIN, &listener_)) return last_system_error();
   }
   expect_clients();
   return {};
@@ -80,6 +76,7 @@ StoreLoop::~StoreLoop() {
   for (const Connection& connection : connections_) {
     if (connection.fd) reset_on_close(connection.fd.get());
   }
+  for (const UniqueFd& connection : adopted_) reset_on_close(connection.get());
 }
 
 StoreCounters StoreLoop::counters() const {
@@ -90,9 +87,14 @@ StoreCounters StoreLoop::counters() const {
 }
 
 void StoreLoop::stop() {
+  stopping_.store(true, std::memory_order_relaxed);
+  wake();
+}
+
+void StoreLoop::wake() {
   const std::uint64_t one = 1;
   // Cannot fail: the counter is far from its maximum.
-  [[maybe_unused]] const auto written = ::write(stop_.get(), &one, sizeof one);
+  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
 /// Edge-triggered as long as a client is simply read: epoll then looks at its socket once for each
@@ -120,9 +122,11 @@ void StoreLoop::run() {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       // What is done for one client takes as long as fetching the next one's data from memory.
       if (i + 1 < count) __builtin_prefetch(events[static_cast<std::size_t>(i) + 1].data.ptr);
-      if (event.data.ptr == &stop_) return;
       if (event.data.ptr == &listener_) {
         accept_clients();
+      } else if (event.data.ptr == &wake_) {
+        if (stopping_.load(std::memory_order_relaxed)) return;
+        serve_adopted();
       } else {
         handle(*static_cast<Connection*>(event.data.ptr), event.events);
       }
@@ -168,6 +172,7 @@ void StoreLoop::handle(Connection& connection, std::uint32_t events) {
 }
 
 void StoreLoop::read(Connection& connection, bool ended) {
+  if (!connection.checked && is_control(connection, ended)) return;
   const ssize_t length = recv(connection.fd.get(), read_buffer_.get(), kReadBytes, 0);
   if (length == 0 || (length < 0 && !would_block(errno))) return close(connection);
   if (length < 0) return;
@@ -252,15 +257,19 @@ void StoreLoop::watch(Connection& connection) {
   control(EPOLL_CTL_MOD, connection.fd.get(), wanted, &connection);
 }
 
-void StoreLoop::close(Connection& connection) {
+void StoreLoop::close(Connection& connection) { const UniqueFd closed = let_go(connection); }
+
+UniqueFd StoreLoop::let_go(Connection& connection) {
   // Explicitly, because a worker that is being forked at this moment holds the socket until it
   // execs, and epoll would go on reporting it under a number that is in use again.
   control(EPOLL_CTL_DEL, connection.fd.get(), 0, 0);
   core_.disconnect(connection.id);
   connection.newcomers.unlink();
   closed_.push_back(connection.id);
+  UniqueFd fd = std::move(connection.fd);
   connection = Connection{};
   open_clients_.fetch_sub(1, std::memory_order_relaxed);
+  return fd;
 }
 
 }  // namespace ddprun::rdzv

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +35,7 @@ namespace ddprun::rdzv {
 
 class StoreLoop {
  public:
-  /// Takes a listening socket.
+  /// Takes a listening socket, or none: then all clients are adopted.
   StoreLoop(UniqueFd listener, StoreSettings settings);
   StoreLoop(const StoreLoop&) = delete;
   StoreLoop& operator=(const StoreLoop&) = delete;
@@ -47,6 +48,9 @@ class StoreLoop {
   void run();
   /// From any thread: makes `run` return soon.
   void stop();
+  /// From any thread: serves a connected socket as if it had been accepted here. Over the limit of
+  /// clients it is closed.
+  void adopt(UniqueFd connection);
   /// From any thread.
   [[nodiscard]] StoreCounters counters() const;
 
@@ -69,7 +73,7 @@ class StoreLoop {
     std::uint32_t watched = 0;  ///< the events that epoll reports
     bool paused = false;        ///< nothing is read or served until `backlog` has been sent
     bool newcomer = true;       ///< its first request was not whole yet
-    bool checked = false;       ///< its user may use this store
+    bool checked = false;       ///< it is a store's client, and its user may use this store
     std::unique_ptr<ReplyBuffer> backlog;  ///< replies that the socket did not take
     RequestStream input;
     Clock::time_point handshake_deadline;
@@ -92,6 +96,9 @@ class StoreLoop {
   void do_what_is_due();
   void expect_clients();
   void accept_clients();
+  [[nodiscard]] bool is_full() const;
+  void wake();
+  void serve_adopted();
   void add_client(UniqueFd fd, Clock::time_point now);
   void pause_accepting(Accepting why, const char* reason);
   void resume_accepting();
@@ -106,19 +113,24 @@ class StoreLoop {
   bool send_replies(Connection& connection);
   void send_backlog(Connection& connection);
   void watch(Connection& connection);
+  bool is_control(Connection& connection, bool ended);
   bool may_use(Connection& connection);
   void greeted(Connection& connection);
   void close_late_newcomers(Clock::time_point now);
   void refuse(Connection& connection, const proto::c10d::Refusal& refusal);
   void warn(const std::string& line);
   void close(Connection& connection);
+  UniqueFd let_go(Connection& connection);
   static std::uint32_t events_of(const Connection& connection);
   bool control(int operation, int fd, std::uint32_t events, void* data);
 
   StoreSettings settings_;
   UniqueFd listener_;
   UniqueFd epoll_;
-  UniqueFd stop_;
+  UniqueFd wake_;  ///< an eventfd: `stopping_` is set, or `adopted_` has new ones
+  std::atomic<bool> stopping_{false};
+  std::mutex adopted_mutex_;
+  std::vector<UniqueFd> adopted_;  ///< guarded by the mutex: not yet the loop's
   Accepting accepting_ = Accepting::on;
   Clock::time_point accept_retry_;  ///< while `accepting_` is `no_descriptor`
   bool pause_said_ = false;         ///< no client has come in since

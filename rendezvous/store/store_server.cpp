@@ -49,6 +49,7 @@ StoreServer::~StoreServer() = default;
 
 const std::string& StoreServer::addr() const { return impl_->addr_; }
 std::uint16_t StoreServer::port() const { return impl_->port_; }
+void StoreServer::adopt(UniqueFd connection) { impl_->loop_.adopt(std::move(connection)); }
 StoreCounters StoreServer::counters() const { return impl_->loop_.counters(); }
 
 }  // namespace ddprun::rdzv

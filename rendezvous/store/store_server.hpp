@@ -15,7 +15,7 @@ namespace ddprun::rdzv {
 
 /// A bound and listening TCP socket; connections queue in the kernel until a StoreServer takes it.
 struct StoreListener {
-  UniqueFd fd;
+  UniqueFd fd;             ///< none: a server of it has only the clients that it adopts
   std::string addr;        ///< what workers are told, e.g. "127.0.0.1"
   std::uint16_t port = 0;  ///< the real one, also when 0 was asked for
 };
@@ -23,6 +23,11 @@ struct StoreListener {
 /// Binds and listens without starting anything. `host` is a numeric IPv4 or IPv6 address; port 0
 /// lets the kernel choose.
 Result<StoreListener> listen_store(const std::string& host, std::uint16_t port);
+
+/// The same, with a free port from `first` to `last`, both included and tried from a random one on.
+/// EADDRINUSE: all are in use. EINVAL: there is no port in that range, or 0 is in it.
+Result<StoreListener> listen_store(const std::string& host, std::uint16_t first,
+                                   std::uint16_t last);
 
 /// Serves one store until destroyed. Its thread is joined by the destructor, which closes every
 /// connection; neither waits for a client. Clients that break the protocol are closed with one log
@@ -42,6 +47,10 @@ class StoreServer {
 
   [[nodiscard]] const std::string& addr() const;
   [[nodiscard]] std::uint16_t port() const;
+  /// From any thread: serves `connection`, a connected TCP socket from which nothing has been read,
+  /// like one that came to its own port. With more clients than StoreSettings::connections_max it
+  /// is closed with one line.
+  void adopt(UniqueFd connection);
   /// From any thread.
   [[nodiscard]] StoreCounters counters() const;
 

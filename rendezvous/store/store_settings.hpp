@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_handle.hpp"
 #include "proto/c10d.hpp"
 
 namespace ddprun::rdzv {
@@ -43,6 +44,11 @@ struct StoreSettings {
   /// served, with one warning.
   bool check_uid = true;
   std::vector<uid_t> allowed_uids;
+
+  /// Gets a client that begins like an agent of ours (proto/frame.hpp, begins_control), connected
+  /// and with nothing read: the rendezvous service has the same port. Called on the store's thread.
+  /// Empty: such a client is closed as any other that breaks the protocol.
+  std::function<void(UniqueFd)> on_control_client;
 
   /// The end of the server resets its connections instead of closing them in order: their clients
   /// notice at once and nothing lingers on the port.

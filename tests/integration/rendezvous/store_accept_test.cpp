@@ -1,8 +1,6 @@
 // Which clients a store accepts and which it refuses: users, limits, silent newcomers.
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "rendezvous/store/port_owner.hpp"
+#include "tests/integration/rendezvous/other_user.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/served.hpp"
 #include "tests/support/skip.hpp"
@@ -27,46 +26,11 @@ using ddprun::UniqueFd;
 
 namespace {
 
-constexpr uid_t kStranger = 65534;
-
 std::string ping(std::uint32_t nonce) {
   return request([&](auto& w) { w.ping(nonce); });
 }
 /// A request of PyTorch 1.13: ADD "init/" 1.
 const std::string kOldHello = from_hex("030500000000000000696e69742f0100000000000000");
-
-/// What a process of user `uid` reads when it sends `bytes` to the store: up to four bytes.
-std::string received_by_user(uid_t uid, std::uint16_t port, const std::string& bytes) {
-  int pipe_ends[2];
-  REQUIRE(pipe2(pipe_ends, O_CLOEXEC) == 0);
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    // Only system calls: the server's thread may have held any lock.
-    sockaddr_in addr{};
-    addr.sin_family = AF_INET;
-    addr.sin_port = htons(port);
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (setresuid(uid, uid, uid) != 0) _exit(2);
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(fd, reinterpret_cast<sockaddr*>(&addr), sizeof addr) != 0) _exit(3);
-    send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    char reply[4];
-    const ssize_t length = recv(fd, reply, sizeof reply, MSG_WAITALL);
-    if (length > 0) [[maybe_unused]]
-      const ssize_t written = write(pipe_ends[1], reply, static_cast<std::size_t>(length));
-    _exit(0);
-  }
-  close(pipe_ends[1]);
-  char reply[4];
-  const ssize_t length = read(pipe_ends[0], reply, sizeof reply);
-  close(pipe_ends[0]);
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  REQUIRE(WEXITSTATUS(status) == 0);
-  return {reply, static_cast<std::size_t>(length > 0 ? length : 0)};
-}
 
 /// How often the store's thread has been woken: a line of its /proc entry.
 std::string wake_ups_of_store() {
@@ -80,10 +44,6 @@ std::string wake_ups_of_store() {
     }
   }
   return "";
-}
-
-void need_root() {
-  if (geteuid() != 0) skip("only root can be another user");
 }
 
 }  // namespace
