@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <thread>
 #include <unordered_map>
@@ -13,9 +14,11 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 
 #include "base/boot_clock.hpp"
 #include "base/no_descriptor.hpp"
@@ -59,7 +62,7 @@ class ServiceServer::Impl {
         core_timer_(context_),
         warning_timer_(context_),
         events_(std::make_shared<ServicePeer::Events>(events())) {
-    if (settings_.check_uid && settings_.secret.empty()) users_.emplace(std::vector<uid_t>());
+    if (settings_.check_uid && settings_.secret.empty()) users_.emplace(settings_.allowed_uids);
   }
   ~Impl() {
     context_.stop();
@@ -70,12 +73,17 @@ class ServiceServer::Impl {
   Impl& operator=(const Impl&) = delete;
 
   ErrorCode start(UniqueFd listener) {
-    ErrorCode failed;
-    listener_.assign(listener.get(), failed);
-    if (failed) return failed;
-    static_cast<void>(listener.release());
-    await_clients();
-    auto thread = start_thread("rendezvous", [this] { context_.run(); });
+    if (listener) {
+      ErrorCode failed;
+      listener_.assign(listener.get(), failed);
+      if (failed) return failed;
+      static_cast<void>(listener.release());
+      await_clients();
+    }
+    auto thread = start_thread("rendezvous", [this] {
+      const auto forever = asio::make_work_guard(context_);  // while there is no listener
+      context_.run();
+    });
     if (!thread) return thread.error();
     thread_ = std::move(*thread);
     return {};
@@ -92,9 +100,21 @@ class ServiceServer::Impl {
     return UniqueFd(ends[1]);
   }
 
+  void adopt(UniqueFd connection) {
+    asio::post(context_, [this, fd = std::make_shared<UniqueFd>(std::move(connection))] {
+      if (peers_.size() + adopted_.size() >= settings_.connections_max) {
+        return warn_of_peer(fmt::format("closed {}: the limit of {} connections is reached",
+                                        peer_name(fd->get()), settings_.connections_max));
+      }
+      adopted_.push_back(std::move(*fd));
+      serve_adopted();
+    });
+  }
+
   const std::string addr_;
   const std::uint16_t port_;
   std::atomic<bool> idle_{true};
+  std::atomic<std::size_t> agents_{0};
 
  private:
   // ---- clients ----
@@ -107,9 +127,7 @@ class ServiceServer::Impl {
 
   void accept_clients() {
     for (int i = 0; i < kAcceptsMax; ++i) {
-      if (peers_.size() >= settings_.connections_max ||
-          newcomers_.size() >= settings_.newcomers_max)
-        return rest();
+      if (!has_room()) return rest();
       UniqueFd fd(
           accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!fd) {
@@ -117,12 +135,28 @@ class ServiceServer::Impl {
         if (errno == EAGAIN) break;
         continue;  // about the one connection that was taken off the queue
       }
-      if (!may_use(fd.get())) continue;
-      set_control_options(fd.get());
-      std::string addr = address_of(fd.get());
-      add(std::move(fd), std::move(addr));
+      admit(std::move(fd));
     }
     await_clients();
+  }
+
+  [[nodiscard]] bool has_room() const {
+    return peers_.size() < settings_.connections_max && newcomers_.size() < settings_.newcomers_max;
+  }
+
+  /// Called again whenever a newcomer has become an agent or has gone.
+  void serve_adopted() {
+    while (!adopted_.empty() && has_room()) {
+      admit(std::move(adopted_.front()));
+      adopted_.pop_front();
+    }
+  }
+
+  void admit(UniqueFd fd) {
+    if (!may_use(fd.get())) return;
+    set_control_options(fd.get());
+    std::string addr = address_of(fd.get());
+    add(std::move(fd), std::move(addr));
   }
 
   /// Clients wait in the kernel's queue meanwhile.
@@ -165,6 +199,7 @@ class ServiceServer::Impl {
     events.opened = [this](ServicePeer& peer) {
       newcomers_.erase(peer.id());
       handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr()});
+      serve_adopted();
     };
     events.said = [this](ServicePeer& peer, proto::ClientMessage message) {
       handle(ClientSaid{peer.id(), std::move(message)});
@@ -175,10 +210,12 @@ class ServiceServer::Impl {
       newcomers_.erase(id);
       peers_.erase(id);
       handle(ConnectionEnded{id, cleanly});
+      serve_adopted();
     };
     events.speaks_c10d = [this](ServicePeer& peer, UniqueFd fd) {
       newcomers_.erase(peer.id());
       peers_.erase(peer.id());
+      serve_adopted();
       if (settings_.on_store_client) return settings_.on_store_client(std::move(fd));
       warn_of_peer(
           fmt::format("closed {}: its protocol is that of PyTorch's store; a torchrun "
@@ -193,16 +230,16 @@ class ServiceServer::Impl {
 
   void handle(const ServiceEvent& event) {
     ServiceActions actions = core_.on(event, boot_clock_now());
-    for (const std::string& line : actions.log) spdlog::info("{}", line);
+    for (const std::string& line : actions.log) inform(line);
     for (const std::string& line : actions.warnings) warn(line);
     // To each all that it is sent, at once.
     std::vector<std::shared_ptr<ServicePeer>> spoken_to;
     for (const ServiceSend& send : actions.sends) {
       const auto found = peers_.find(send.to);
       if (found == peers_.end()) continue;
-      found->second->send(send.message);
-      if (spoken_to.empty() || spoken_to.back() != found->second)
-        spoken_to.push_back(found->second);
+      const std::shared_ptr<ServicePeer> peer = found->second;  // it may end by that
+      peer->send(send.message);
+      if (spoken_to.empty() || spoken_to.back() != peer) spoken_to.push_back(peer);
     }
     for (const auto& peer : spoken_to) peer->flush();
     for (const ConnectionId id : actions.closes) {
@@ -212,6 +249,7 @@ class ServiceServer::Impl {
       peer->close_in_order();
     }
     idle_.store(core_.is_idle(), std::memory_order_relaxed);
+    agents_.store(peers_.size() - newcomers_.size(), std::memory_order_relaxed);
     follow_deadline();
   }
 
@@ -258,6 +296,14 @@ class ServiceServer::Impl {
     }
   }
 
+  void inform(const std::string& line) {
+    if (settings_.on_info) {
+      settings_.on_info("rendezvous: " + line);
+    } else {
+      spdlog::info("{}", line);
+    }
+  }
+
   const ServiceServerSettings settings_;
   asio::io_context context_{1};
   ServiceCore core_;
@@ -272,6 +318,7 @@ class ServiceServer::Impl {
   const std::shared_ptr<const ServicePeer::Events> events_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
   std::unordered_set<ConnectionId> newcomers_;  // that are not open yet
+  std::deque<UniqueFd> adopted_;                // that wait for a place among them
   ConnectionId connections_ = 0;
   std::optional<Clock::time_point> deadline_;
   std::thread thread_;
@@ -279,9 +326,13 @@ class ServiceServer::Impl {
 
 Result<ServiceServer> ServiceServer::start(StoreListener listener, ServiceServerSettings settings) {
   UniqueFd fd = std::move(listener.fd);
-  auto impl = std::make_unique<Impl>(std::move(listener), std::move(settings));
-  if (const ErrorCode failed = impl->start(std::move(fd))) return failed;
-  return ServiceServer(std::move(impl));
+  try {
+    auto impl = std::make_unique<Impl>(std::move(listener), std::move(settings));
+    if (const ErrorCode failed = impl->start(std::move(fd))) return failed;
+    return ServiceServer(std::move(impl));
+  } catch (const boost::system::system_error& error) {  // Asio's own descriptors
+    return error.code();
+  }
 }
 
 ServiceServer::ServiceServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -291,6 +342,8 @@ ServiceServer::~ServiceServer() = default;
 const std::string& ServiceServer::addr() const { return impl_->addr_; }
 std::uint16_t ServiceServer::port() const { return impl_->port_; }
 Result<UniqueFd> ServiceServer::connect_locally() { return impl_->connect_locally(); }
+void ServiceServer::adopt(UniqueFd connection) { impl_->adopt(std::move(connection)); }
+std::size_t ServiceServer::agents() const { return impl_->agents_.load(std::memory_order_relaxed); }
 bool ServiceServer::is_idle() const { return impl_->idle_.load(std::memory_order_relaxed); }
 
 }  // namespace ddprun::rdzv

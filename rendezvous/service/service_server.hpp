@@ -4,10 +4,14 @@
 // for (proto/frame.hpp, begins_control).
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
@@ -26,18 +30,23 @@ struct ServiceServerSettings {
   std::chrono::milliseconds open_within{5'000};  ///< hellos and proof
   /// One that says nothing at all is taken for a store's client after that: PyTorch 1.13 has such.
   std::chrono::milliseconds silent_within{10'000};
-  /// Without a secret: close loopback connections of other users than our own and root.
+  /// Without a secret: close loopback connections of other users than our own, root and
+  /// `allowed_uids`.
   bool check_uid = true;
+  std::vector<uid_t> allowed_uids;
 
   /// Gets a connection whose first bytes are not ours, nothing read. Called on the service's
   /// thread. Empty: it is closed, with one line.
   std::function<void(UniqueFd)> on_store_client;
   /// A line for the people at the service; called on its thread. Empty: to spdlog.
   std::function<void(const std::string&)> on_warning;
+  /// The same for what jobs and agents do.
+  std::function<void(const std::string&)> on_info;
 };
 
 class ServiceServer {
  public:
+  /// A listener without a descriptor: all connections are adopted.
   /// Errors: the system's, where there is no descriptor or no thread left.
   static Result<ServiceServer> start(StoreListener listener, ServiceServerSettings settings);
   ServiceServer(ServiceServer&&) noexcept;
@@ -50,6 +59,11 @@ class ServiceServer {
   [[nodiscard]] std::uint16_t port() const;
   /// A connection to this server without a network. Errors: the system's.
   Result<UniqueFd> connect_locally();
+  /// From any thread: serves a connected TCP socket, nothing read, as if it had been accepted.
+  /// Those over newcomers_max wait their turn, those over connections_max are closed with one line.
+  void adopt(UniqueFd connection);
+  /// Connections that are open now: those of agents. From any thread.
+  [[nodiscard]] std::size_t agents() const;
   /// Whether all agents of all jobs know how their job ended. From any thread.
   [[nodiscard]] bool is_idle() const;
 

@@ -8,8 +8,10 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <thread>
 
 #include "proto/frame.hpp"
+#include "tests/integration/rendezvous/elsewhere.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/service_agent.hpp"
 
@@ -218,6 +220,51 @@ TEST_CASE("a client of a store is handed over, with all that it said") {
     const test::RawClient client(served.server->port());
     CHECK(run_until(context, [&] { return count() == 1; }));
   }
+}
+
+TEST_CASE("a service without a port of its own serves the connections that it adopts, in turn") {
+  ServiceServerSettings settings;
+  settings.silent_within = 300ms;
+  settings.newcomers_max = 1;
+  auto started = ServiceServer::start({{}, "127.0.0.1", 1}, settings);
+  REQUIRE(started.has_value());
+  const test::Elsewhere elsewhere;
+  constexpr int kSilent = 3;
+  std::deque<test::RawClient> silent;
+  for (int i = 0; i < kSilent; ++i) silent.emplace_back(elsewhere.port());
+  std::thread adopter([&] {
+    for (int i = 0; i < kSilent + 2; ++i) started->adopt(elsewhere.accept());
+  });
+  boost::asio::io_context context;
+  rdzv::ServicePlace place;
+  place.host = "127.0.0.1";
+  place.port = elsewhere.port();
+  place.run_id = "job";
+  ServiceAgent a(context, "a", place);
+  ServiceAgent b(context, "b", place);
+  a.join(2, 2);
+  b.join(2, 2);
+  CHECK(run_until(context, [&] { return a.has<Round>() && b.has<Round>(); }));
+  adopter.join();
+  CHECK(started->agents() == 2);
+  for (auto& client : silent) CHECK(client.closed());
+}
+
+TEST_CASE("a connection that is adopted over the limit is closed with one line") {
+  Lines lines;
+  ServiceServerSettings settings;
+  settings.connections_max = 1;
+  settings.on_warning = [&](const std::string& line) { lines.add(line); };
+  auto started = ServiceServer::start({{}, "127.0.0.1", 1}, settings);
+  REQUIRE(started.has_value());
+  const test::Elsewhere elsewhere;
+  test::RawClient first(elsewhere.port());
+  started->adopt(elsewhere.accept());
+  test::RawClient second(elsewhere.port());
+  started->adopt(elsewhere.accept());
+  CHECK(second.closed());
+  CHECK(first.silent());
+  CHECK(lines.have("the limit of 1 connections is reached"));
 }
 
 TEST_CASE("strangers at the service's port harm nobody") {
