@@ -22,6 +22,7 @@
 #include "base/version.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/listen.hpp"
+#include "rendezvous/service/service_server.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::rdzv {
@@ -97,15 +98,52 @@ void announce(const std::string& address) {
   [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, line.data(), line.size());
 }
 
-void serve(StoreServer& server, const DaemonOptions& options, DaemonLog& log, int signals) {
+std::string open_to_others(const Endpoint& bound, bool has_secret) {
+  return fmt::format(
+      "listening on {}: the store's protocol has no authentication, so every process that can "
+      "reach this port can read and change every key{}",
+      to_string(bound),
+      has_secret ? "" : "; without a secret (--secret-file) it can also join and stop every job");
+}
+
+ServiceServerSettings service_settings(const DaemonOptions& options, DaemonLog& log) {
+  ServiceServerSettings settings;
+  settings.secret = options.secret;
+  settings.connections_max =
+      std::min<std::uint64_t>(settings.connections_max, options.store.connections_max);
+  settings.check_uid = options.store.check_uid;
+  settings.allowed_uids = options.store.allowed_uids;
+  settings.on_warning = [&log](const std::string& line) { log.say(LogLevel::warning, line); };
+  settings.on_info = [&log](const std::string& line) { log.say(LogLevel::info, line); };
+  return settings;
+}
+
+/// The store accepts all connections: most are its own, and thousands of them may come at once.
+StoreSettings store_settings(const DaemonOptions& options, ServiceServer& service, DaemonLog& log) {
+  StoreSettings settings = options.store;
+  settings.clients_expected = std::min<std::uint64_t>(settings.connections_max, 65'536);
+  settings.on_warning = [&log](const std::string& line) { log.say(LogLevel::warning, line); };
+  settings.on_control_client = [&service](UniqueFd fd) { service.adopt(std::move(fd)); };
+  return settings;
+}
+
+int cannot_serve(const ErrorCode& error, DaemonLog& log) {
+  log.lines.push("rdzvd: cannot serve: " + StoreServer::why_not_started(error));
+  log.lines.flush(STDERR_FILENO);
+  return kExitListen;
+}
+
+void wait_for_end(const StoreServer& store, const ServiceServer& service,
+                  const DaemonOptions& options, DaemonLog& log, int signals) {
   const auto interval = options.stats_interval.count() > 0
                             ? std::chrono::milliseconds(options.stats_interval)
                             : std::chrono::milliseconds(-1);
   std::string said;
   while (!wait_for_signal(signals, log.lines, interval)) {
-    const StoreCounters now = server.counters();
-    const std::string line = fmt::format("{} clients now, {} since the start, {} refused",
-                                         now.open_clients, now.clients, now.refused_clients);
+    const StoreCounters now = store.counters();
+    const std::string line =
+        fmt::format("{} clients of the store now, {} since the start, {} refused; {} agents now",
+                    now.open_clients, now.clients, now.refused_clients, service.agents());
     if (line != said)
       log.lines.push(fmt::format("{} rdzvd: {}", describe(std::chrono::system_clock::now()), line));
     said = line;
@@ -136,30 +174,21 @@ int run_daemon(const DaemonOptions& options) {
     return kExitListen;
   }
   const Endpoint bound{outcome.listener->addr, outcome.listener->port};
-  if (!is_loopback(bound.host)) {
-    log.say(
-        LogLevel::warning,
-        fmt::format(
-            "listening on {}: the protocol has no authentication, so every process that can reach "
-            "this port can read and change every key",
-            to_string(bound)));
-  }
-  StoreSettings settings = options.store;
-  settings.clients_expected = std::min<std::uint64_t>(settings.connections_max, 65'536);
-  settings.on_warning = [&](const std::string& line) { log.say(LogLevel::warning, line); };
+  if (!is_loopback(bound.host))
+    log.say(LogLevel::warning, open_to_others(bound, !options.secret.empty()));
   {
-    auto server = StoreServer::start(std::move(*outcome.listener), std::move(settings));
-    if (!server) {
-      log.lines.push("rdzvd: cannot serve: " + StoreServer::why_not_started(server.error()));
-      log.lines.flush(STDERR_FILENO);
-      return kExitListen;
-    }
+    auto service = ServiceServer::start({{}, outcome.listener->addr, outcome.listener->port},
+                                        service_settings(options, log));
+    if (!service) return cannot_serve(service.error(), log);
+    auto store =
+        StoreServer::start(std::move(*outcome.listener), store_settings(options, *service, log));
+    if (!store) return cannot_serve(store.error(), log);
     announce(to_string(bound));
     log.say(LogLevel::info, fmt::format("rdzvd {} listens on {}, pid {}", ddprun::version(),
                                         to_string(bound), getpid()));
-    serve(*server, options, log, signals.get());
+    wait_for_end(*store, *service, options, log, signals.get());
     log.say(LogLevel::info,
-            fmt::format("stopped by a signal after {} clients", server->counters().clients));
+            fmt::format("stopped by a signal after {} clients", store->counters().clients));
   }
   log.lines.flush(STDERR_FILENO);
   return 0;

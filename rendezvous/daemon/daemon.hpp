@@ -1,4 +1,5 @@
-// rdzvd at work: a store on its own thread, and this one for signals and the log.
+// rdzvd at work: a store and the rendezvous service, each on its own thread, and this one for
+// signals and the log.
 #pragma once
 
 #include "rendezvous/daemon/options.hpp"

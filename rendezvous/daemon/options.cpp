@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/cli/command_line.hpp"
+#include "base/secret_file.hpp"
 #include "base/version.hpp"
 
 namespace ddprun::rdzv {
@@ -29,6 +32,7 @@ struct UsageError : std::runtime_error {
 struct Texts {
   std::string listen = "127.0.0.1:29400";
   std::vector<std::string> allow_uid;
+  std::optional<std::string> secret_file;
   std::chrono::nanoseconds listen_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds stats_interval{0};
@@ -40,36 +44,45 @@ ProgramText program_text() {
       .name = "rdzvd",
       .page = "rdzvd",
       .page_section = 8,
-      .purpose = "serves a PyTorch TCPStore to any client",
+      .purpose = "the rendezvous of ddprun jobs, and a PyTorch TCPStore for any client",
       .synopsis = "rdzvd [OPTIONS]",
       .description =
-          "rdzvd serves one key-value store in the protocol of PyTorch's TCPStore, in both of its "
-          "dialects (1.13 and 2.x). PyTorch's own clients, torchrun's agents and the programs of "
-          "ddprun can use it, unchanged.\n"
-          "The first line on stdout is the address that it listens on. The keys live in memory and "
-          "end with the program.",
+          "rdzvd serves two things at one port. For the agents of ddprun it is the rendezvous of "
+          "any number of jobs, each with its own --rdzv-id: it forms their rounds and decides "
+          "about restarts. For all others it is one key-value store in the protocol of PyTorch's "
+          "TCPStore, in both of its dialects (1.13 and 2.x): PyTorch's own clients and torchrun's "
+          "agents can use it, unchanged.\n"
+          "The first line on stdout is the address that it listens on. Jobs and keys live in "
+          "memory and end with the program. If rdzvd is started again, agents that still run "
+          "join it by themselves, and their jobs restart once.",
       .examples = {{"rdzvd", "on 127.0.0.1:29400, for this machine and this user"},
                    {"rdzvd --listen=127.0.0.1:0", "on a free port; the first line names it"},
                    {"rdzvd --listen='[::]:29400' --allow-uid=any",
                     "for the machines of a cluster and all their users"},
+                   {"rdzvd --listen=10.0.0.5:29400 --secret-file=/etc/ddprun/secret",
+                    "agents must have the same secret"},
+                   {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-id=ID --rdzv-endpoint=HOST:29400 "
+                    "...",
+                    "agents whose rounds it forms"},
                    {"torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 "
                     "--rdzv-conf=is_host=0 ...",
-                    "agents that meet in it"},
+                    "torchrun's agents, which meet in its store"},
                    {"dist.TCPStore('HOST', 29400, is_master=False)", "a client in Python"}},
       .sections =
           {{.title = "Signals",
             .text = "SIGTERM, SIGINT and SIGHUP close all connections and end the program with 0.",
             .in_help = false},
            {.title = "Security",
-            .text = "The protocol has neither authentication nor encryption: any program that can "
-                    "connect can read and change every key.\n"
+            .text = "The store's protocol has neither authentication nor encryption: any program "
+                    "that can connect can read and change every key. With --secret-file only "
+                    "agents that prove the secret can join or stop jobs; without it, all can.\n"
                     "On loopback the kernel tells which user each client belongs to; beyond it, "
                     "only a firewall "
-                    "or a private network keeps strangers out."},
+                    "or a private network keeps strangers out of the store."},
            {.title = "Exit status",
             .terms = {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP"},
                       {"1", "It could not listen, open a descriptor or start a thread"},
-                      {"2", "The command line is wrong"},
+                      {"2", "The command line is wrong, or the secret file is"},
                       {"70", "Internal failure, such as no memory"}}}},
       .see_also = "ddprun(1)"};
 }
@@ -83,9 +96,14 @@ void add_service_options(CommandLine& line, Texts& texts) {
                 "How long to try while HOST does not resolve or is not up yet. Units are ms, s, m "
                 "and h: 30, 0.5, 500ms, 2m");
   line.text("--allow-uid", texts.allow_uid, "USER,...|any",
-            "Other users of this machine (numbers or names) that may use the store over loopback; "
-            "any: all of them. Its own user and root always may")
+            "Other users of this machine (numbers or names) that may use the store, and join jobs "
+            "where there is no secret, over loopback; any: all of them. Its own user and root "
+            "always may")
       ->delimiter(',');
+  line.text(
+      "--secret-file", texts.secret_file, "FILE",
+      "Agents must prove the secret in FILE: 16 to 4096 bytes. Only its owner may have access "
+      "to it: this user or root");
   line.flag("--no-old-dialect", texts.no_old_dialect,
             "Refuse clients of PyTorch 1.13 and 2.0: their dialect has no handshake");
 }
@@ -95,7 +113,8 @@ void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
   const auto add = [&](const char* name, std::uint64_t& value, const char* help) {
     line.number(name, value, 1, kCountMax, "N", help);
   };
-  add("--max-clients", store.connections_max, "Clients at the same time; more of them wait");
+  add("--max-clients", store.connections_max,
+      "Clients at the same time; more of them wait. At most 100000 of them can be agents");
   add("--max-key-bytes", store.request.key_bytes_max, "Length of a key");
   add("--max-value-bytes", store.request.value_bytes_max, "Length of a value in one request");
   add("--max-list-elements", store.request.list_elements_max, "Keys or pairs in one request");
@@ -112,7 +131,7 @@ void add_output_options(CommandLine& line, DaemonOptions& options, Texts& texts)
   line.choice("--log-level", options.log_level,
               "How much to log to stderr; warning includes closed clients and the reason");
   line.duration("--stats-interval", texts.stats_interval, kNoTime,
-                "Log the number of clients this often, if it has changed; 0: never");
+                "Log the numbers of clients and agents this often, if they have changed; 0: never");
 }
 
 uid_t user_of(const std::string& text) {
@@ -147,6 +166,11 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
     } else {
       store.allowed_uids.push_back(user_of(user));
     }
+  }
+  if (texts.secret_file) {
+    auto secret = read_secret_file(*texts.secret_file);
+    if (!secret) throw UsageError("--secret-file: " + secret.error());
+    options.secret = std::move(*secret);
   }
   const proto::c10d::Limits& limits = store.request;
   const std::uint64_t needed = limits.key_bytes_max + 2 * limits.value_bytes_max + 25;

@@ -22,6 +22,7 @@ struct DaemonOptions {
   std::chrono::milliseconds listen_timeout{30'000};
   LogLevel log_level = LogLevel::warning;
   std::chrono::seconds stats_interval{0};  ///< 0: none
+  std::string secret;                      ///< that agents must prove; empty: none
   StoreSettings store;
 };
 
@@ -31,7 +32,8 @@ struct DaemonExit {
   std::string text;
 };
 
-/// `arguments` are those behind our own name. Looks up the names of users that --allow-uid gives.
+/// `arguments` are those behind our own name. Looks up the names of users that --allow-uid gives,
+/// and reads the file that --secret-file names.
 std::variant<DaemonOptions, DaemonExit> parse_daemon_options(
     const std::vector<std::string>& arguments);
 

@@ -9,7 +9,7 @@ using ddprun::test::program;
 using ddprun::test::run;
 
 TEST_CASE("rdzvd with too few open files ends with 1 and the limit to raise") {
-  for (const int files : {4, 5, 6, 7}) {
+  for (const int files : {4, 5, 6, 7, 8, 9, 10}) {
     CAPTURE(files);
     // Those that we have inherited would count, too.
     const auto result =

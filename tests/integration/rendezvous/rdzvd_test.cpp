@@ -12,7 +12,7 @@
 #include "rendezvous/daemon/listen.hpp"
 #include "rendezvous/store/store_server.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
-#include "tests/support/child.hpp"
+#include "tests/integration/rendezvous/running_rdzvd.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace ddprun;
@@ -21,42 +21,6 @@ using namespace ddprun::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-using Words = std::vector<std::string>;
-
-Clock::time_point soon() { return Clock::now() + 20s; }
-
-Words command(const Words& options) {
-  Words words = {program("rdzvd")};
-  words.insert(words.end(), options.begin(), options.end());
-  return words;
-}
-
-/// A running rdzvd, with its first line already read.
-struct Daemon {
-  explicit Daemon(const Words& options) : child(command(options)) {
-    REQUIRE(child.wait_for_output("\n"));
-    first_line = child.out().substr(0, child.out().find('\n'));
-    const auto address = parse_endpoint(first_line);
-    REQUIRE(address.has_value());
-    host = address->host;
-    port = address->port.value();
-  }
-  StoreClient client() const {
-    auto connected = StoreClient::connect(host, port, soon());
-    REQUIRE(connected.has_value());
-    return std::move(*connected);
-  }
-  ChildResult stop(int signal = SIGTERM) {
-    child.signal(signal);
-    return child.wait();
-  }
-
-  Child child;
-  std::string first_line;
-  std::string host;
-  std::uint16_t port = 0;
-};
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -72,7 +36,7 @@ ListenOutcome listen_now(const Endpoint& address, Clock::duration limit, Words& 
 
 TEST_CASE("rdzvd prints its address, serves, and ends with 0 on a signal") {
   const int signal = GENERATE(SIGTERM, SIGINT, SIGHUP);
-  Daemon daemon({"--listen=127.0.0.1:0"});
+  Rdzvd daemon({"--listen=127.0.0.1:0"});
   CHECK(daemon.first_line == "127.0.0.1:" + std::to_string(daemon.port));
   CHECK(daemon.port != 0);
   StoreClient one = daemon.client();
@@ -89,7 +53,7 @@ TEST_CASE("rdzvd prints its address, serves, and ends with 0 on a signal") {
 TEST_CASE("rdzvd listens on IPv6 and on host names") {
   if (!listen_store("::1", 0)) skip("no IPv6 loopback here");
   const std::string host = GENERATE("[::1]", "localhost");
-  Daemon daemon({"--listen=" + host + ":0"});
+  Rdzvd daemon({"--listen=" + host + ":0"});
   CHECK(is_loopback(daemon.host));
   if (host == "[::1]") CHECK(daemon.first_line == "[::1]:" + std::to_string(daemon.port));
   CHECK(daemon.client().add("n", 1, soon()).value() == 1);
@@ -97,8 +61,8 @@ TEST_CASE("rdzvd listens on IPv6 and on host names") {
 }
 
 TEST_CASE("rdzvd names the process that has its port") {
-  Daemon first({"--listen=127.0.0.1:0"});
-  const ChildResult second = run(command({"--listen=" + first.first_line}));
+  Rdzvd first({"--listen=127.0.0.1:0"});
+  const ChildResult second = run(rdzvd_command({"--listen=" + first.first_line}));
   CHECK(second.status == 1);
   CHECK(second.out.empty());
   CHECK(contains(second.err, "cannot listen on " + first.first_line + ": the port is in use by "));
@@ -107,28 +71,30 @@ TEST_CASE("rdzvd names the process that has its port") {
 }
 
 TEST_CASE("a port is free for the next rdzvd although clients of the last one are still there") {
-  Daemon first({"--listen=127.0.0.1:0"});
+  Rdzvd first({"--listen=127.0.0.1:0"});
   StoreClient stale = first.client();
   REQUIRE(stale.set("old", "key", soon()));
   REQUIRE(stale.key_count(soon()).value() == 1);
   CHECK(first.stop().status == 0);
-  Daemon second({"--listen=" + first.first_line});
+  Rdzvd second({"--listen=" + first.first_line});
   CHECK(second.port == first.port);
   CHECK(second.client().key_count(soon()).value() == 0);
   CHECK(second.stop().status == 0);
 }
 
 TEST_CASE("rdzvd reports once that every machine can reach it") {
-  Daemon daemon({"--listen=0.0.0.0:0"});
+  Rdzvd daemon({"--listen=0.0.0.0:0"});
   const ChildResult result = daemon.stop();
   CHECK(result.status == 0);
-  const std::string plain = "the protocol has no authentication";
+  const std::string plain = "the store's protocol has no authentication";
   REQUIRE(contains(result.err, plain));
   CHECK(result.err.find(plain) == result.err.rfind(plain));
+  CHECK(
+      contains(result.err, "without a secret (--secret-file) it can also join and stop every job"));
 }
 
 TEST_CASE("rdzvd logs a client that breaks the protocol and serves on") {
-  Daemon daemon({"--listen=127.0.0.1:0", "--log-level=info"});
+  Rdzvd daemon({"--listen=127.0.0.1:0", "--log-level=info"});
   {
     RawClient browser(daemon.port);
     browser.send("GET / HTTP/1.1\r\n\r\n");
@@ -144,7 +110,7 @@ TEST_CASE("rdzvd logs a client that breaks the protocol and serves on") {
 }
 
 TEST_CASE("limits and users of rdzvd's options are in force") {
-  Daemon daemon({"--listen=127.0.0.1:0", "--max-key-bytes=10", "--allow-uid=any"});
+  Rdzvd daemon({"--listen=127.0.0.1:0", "--max-key-bytes=10", "--allow-uid=any"});
   StoreClient client = daemon.client();
   REQUIRE(client.set("short", "v", soon()));
   client.set("much longer than ten", "v", soon());
@@ -157,7 +123,7 @@ TEST_CASE("limits and users of rdzvd's options are in force") {
 
 TEST_CASE("a host that never resolves is an error at the deadline, with one warning before") {
   const ChildResult result =
-      run(command({"--listen=no-such-host.invalid:0", "--listen-timeout=0.6"}));
+      run(rdzvd_command({"--listen=no-such-host.invalid:0", "--listen-timeout=0.6"}));
   CHECK(result.status == 1);
   const std::string reason = "cannot look up no-such-host.invalid: ";
   REQUIRE(contains(result.err, reason));
@@ -165,7 +131,7 @@ TEST_CASE("a host that never resolves is an error at the deadline, with one warn
 }
 
 TEST_CASE("a signal ends rdzvd also while it waits for its host") {
-  Child child(command({"--listen=192.0.2.77:0", "--listen-timeout=60"}));
+  Child child(rdzvd_command({"--listen=192.0.2.77:0", "--listen-timeout=60"}));
   REQUIRE(child.wait_for(
       [](const std::string&, const std::string& err) { return contains(err, "trying again"); }));
   child.signal(SIGTERM);
@@ -194,7 +160,7 @@ TEST_CASE("a closed stdout is no reason not to serve") {
 }
 
 TEST_CASE("wrong use of rdzvd ends with 2 and a remedy") {
-  const ChildResult result = run(command({"--port=1"}));
+  const ChildResult result = run(rdzvd_command({"--port=1"}));
   CHECK(result.status == 2);
   CHECK(contains(result.err, "rdzvd --help"));
   CHECK(result.out.empty());

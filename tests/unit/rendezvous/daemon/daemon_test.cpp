@@ -1,8 +1,10 @@
 // The parts of rdzvd that need no network: options and what is made of them, log lines.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -13,6 +15,7 @@
 #include "base/unique_handle.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/options.hpp"
+#include "tests/support/temp_dir.hpp"
 
 using namespace ddprun::rdzv;
 using namespace std::chrono_literals;
@@ -134,6 +137,18 @@ TEST_CASE("options of rdzvd reach the settings of the store") {
   CHECK(parsed({"--log-level=warn"}).log_level == LogLevel::warning);
   CHECK(parsed({"--log-level=off"}).log_level == LogLevel::off);
   CHECK(parsed({"--log-level=INFO"}).log_level == LogLevel::info);  // as in Python
+}
+
+TEST_CASE("the secret of rdzvd is what its file holds, and no other file will do") {
+  CHECK(parsed({}).secret.empty());
+  const ddprun::test::TempDir dir;
+  const std::string path = dir / "secret";
+  std::ofstream(path) << "sixteen bytes or more\n";
+  REQUIRE(chmod(path.c_str(), 0600) == 0);
+  CHECK(parsed({"--secret-file=" + path}).secret == "sixteen bytes or more");
+  CHECK(contains(refused({"--secret-file=" + path + ".not"}),
+                 "rdzvd: --secret-file: cannot read the secret file " + path + ".not: No such"));
+  refused({"--secret-file="});  // as of a variable that is not set
 }
 
 TEST_CASE("wrong use of rdzvd is named in one line") {

@@ -1,0 +1,148 @@
+// Jobs of ddprun agents that meet in rdzvd, beside the clients of its store.
+#include <sys/stat.h>
+
+#include <deque>
+#include <fstream>
+
+#include "tests/integration/rendezvous/raw_client.hpp"
+#include "tests/integration/rendezvous/running_rdzvd.hpp"
+#include "tests/integration/rendezvous/service_agent.hpp"
+#include "tests/support/temp_dir.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using proto::Finished;
+using proto::Round;
+
+namespace {
+
+rdzv::ServicePlace place(const Rdzvd& rdzvd, const std::string& run_id,
+                         const std::string& secret = "") {
+  rdzv::ServicePlace place;
+  place.host = rdzvd.host;
+  place.port = rdzvd.port;
+  place.run_id = run_id;
+  place.secret = secret;
+  return place;
+}
+
+std::string secret_file(const TempDir& dir, const std::string& secret) {
+  const std::string path = dir / "secret";
+  std::ofstream(path) << secret << "\n";
+  REQUIRE(chmod(path.c_str(), 0600) == 0);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("agents of two jobs and clients of the store meet at one port of rdzvd") {
+  Rdzvd rdzvd({"--listen=127.0.0.1:0", "--log-level=info"});
+  rdzv::StoreClient store = rdzvd.client();
+  REQUIRE(store.set("k", "before", soon()));
+  boost::asio::io_context context;
+  std::deque<ServiceAgent> agents;
+  for (const std::string job : {"one", "two"})
+    for (const std::string node : {"a", "b"})
+      agents.emplace_back(context, node, place(rdzvd, job)).join(2, 2);
+  const auto all = [&](auto holds) {
+    return run_until(context, [&] { return std::all_of(agents.begin(), agents.end(), holds); });
+  };
+  REQUIRE(all([](const auto& agent) { return agent.template has<Round>(); }));
+  for (std::size_t i = 0; i < agents.size(); ++i) {
+    CHECK(agents[i].last<Round>()->world_size == 2);
+    CHECK(agents[i].last<Round>()->group_rank == static_cast<int>(i % 2));
+  }
+  // The store has gone on, for this client and for new ones.
+  CHECK(store.get("k", soon()).value() == "before");
+  CHECK(rdzvd.client().add("n", 1, soon()).value() == 1);
+
+  for (int i = 0; i < 2; ++i) agents[static_cast<std::size_t>(i)].link->send(proto::WorkersDone{0});
+  REQUIRE(
+      run_until(context, [&] { return agents[0].has<Finished>() && agents[1].has<Finished>(); }));
+  CHECK(agents[0].last<Finished>()->outcome == Finished::Outcome::succeeded);
+  CHECK_FALSE(agents[2].has<Finished>());  // a job of its own
+  const ChildResult result = rdzvd.stop();
+  CHECK(result.status == 0);
+  CHECK(result.out == rdzvd.first_line + "\n");
+  // Agents are none of the store's clients.
+  CHECK(result.err.find("stopped by a signal after 2 clients") != std::string::npos);
+}
+
+TEST_CASE("agents without rdzvd's secret are refused, and its store needs none") {
+  const TempDir dir;
+  const std::string secret = "sixteen bytes or more";
+  Rdzvd rdzvd({"--listen=127.0.0.1:0", "--secret-file=" + secret_file(dir, secret)});
+  boost::asio::io_context context;
+  ServiceAgent right(context, "right", place(rdzvd, "job", secret));
+  ServiceAgent wrong(context, "wrong", place(rdzvd, "job", "another secret of bytes"));
+  ServiceAgent none(context, "none", place(rdzvd, "job"));
+  right.join(1, 1);
+  wrong.join(1, 1);
+  none.join(1, 1);
+  REQUIRE(run_until(
+      context, [&] { return right.has<Round>() && wrong.has<Finished>() && !none.lines.empty(); }));
+  CHECK(wrong.last<Finished>()->reason.ends_with("it has another secret than the rendezvous"));
+  CHECK(none.lines[0].find("the rendezvous asks for a secret") != std::string::npos);
+  CHECK_FALSE(none.has<Round>());
+  CHECK(rdzvd.client().add("n", 1, soon()).value() == 1);
+  const ChildResult result = rdzvd.stop();
+  CHECK(result.status == 0);
+  CHECK(result.err.find(secret) == std::string::npos);
+  CHECK(result.err.find("not from a peer that has the secret") != std::string::npos);
+}
+
+TEST_CASE("with a secret rdzvd warns of its store only") {
+  const TempDir dir;
+  Rdzvd rdzvd({"--listen=0.0.0.0:0", "--secret-file=" + secret_file(dir, "sixteen bytes or more")});
+  const ChildResult result = rdzvd.stop();
+  CHECK(result.err.find("the store's protocol has no authentication") != std::string::npos);
+  CHECK(result.err.find("join and stop") == std::string::npos);
+}
+
+TEST_CASE("an agent joins the rdzvd that replaces the one that it knew") {
+  boost::asio::io_context context;
+  std::optional<Rdzvd> rdzvd(std::in_place, Words{"--listen=127.0.0.1:0"});
+  const std::string address = rdzvd->first_line;
+  ServiceAgent agent(context, "a", place(*rdzvd, "job"), 1s);
+  agent.join(1, 1);
+  REQUIRE(run_until(context, [&] { return agent.has<Round>(); }));
+  CHECK(rdzvd->stop(SIGKILL).status == 128 + SIGKILL);
+  rdzvd.emplace(Words{"--listen=" + address});
+  REQUIRE(run_until(context, [&] { return agent.has<proto::Stop>(); }));
+  agent.link->send(proto::Stopped{0, {}});
+  agent.join(1, 1);
+  REQUIRE(run_until(context, [&] { return agent.last<Round>()->number == 1; }));
+  CHECK(rdzvd->stop().status == 0);
+}
+
+TEST_CASE("an agent's first bytes may come one by one") {
+  Rdzvd rdzvd({"--listen=127.0.0.1:0"});
+  RawClient slow(rdzvd.port);
+  rdzv::StoreClient store = rdzvd.client();
+  // A frame that is no hello, which only the service takes as one.
+  for (const char byte : std::string("\0\0\0\x02{}", 6)) {
+    REQUIRE(slow.send(std::string(1, byte)));
+    REQUIRE(store.add("n", 1, soon()));  // the store has seen the byte by now, or sees more at once
+  }
+  // The service's hello, and the end.
+  CHECK(slow.receive(64 * 1024).find("rendezvous") != std::string::npos);
+  CHECK(slow.closed());
+  const ChildResult result = rdzvd.stop();
+  CHECK(result.err.find("rendezvous: closed 127.0.0.1") != std::string::npos);
+  CHECK(result.err.find("store: closed") == std::string::npos);
+}
+
+TEST_CASE("a secret file that cannot be used is wrong use of rdzvd") {
+  const TempDir dir;
+  const std::string path = secret_file(dir, "sixteen bytes or more");
+  REQUIRE(chmod(path.c_str(), 0644) == 0);
+  const ChildResult open_to_all =
+      run(rdzvd_command({"--listen=127.0.0.1:0", "--secret-file=" + path}));
+  CHECK(open_to_all.status == 2);
+  CHECK(open_to_all.err.find("rdzvd: --secret-file: the secret file " + path) == 0);
+  CHECK(open_to_all.err.find("chmod 600 " + path) != std::string::npos);
+  const ChildResult none = run(rdzvd_command({"--listen=127.0.0.1:0", "--secret-file="}));
+  CHECK(none.status == 2);
+  CHECK(none.out.empty());
+}
