@@ -3,6 +3,7 @@
 
 #include "tests/unit/launcher/planned.hpp"
 
+using namespace ddprun;
 using namespace ddprun::launcher;
 using namespace ddprun::launcher::test;
 using Catch::Matchers::Contains;

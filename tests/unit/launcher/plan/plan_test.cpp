@@ -5,6 +5,7 @@
 
 #include "tests/unit/launcher/planned.hpp"
 
+using namespace ddprun;
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;

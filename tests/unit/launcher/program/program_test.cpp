@@ -9,6 +9,7 @@
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/launcher/fake_files.hpp"
 
+using namespace ddprun;
 using namespace ddprun::launcher;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
