@@ -4,20 +4,26 @@
 #include <algorithm>
 #include <array>
 
+#include "launcher/options/option_rows_failures.hpp"
 #include "launcher/options/option_rows_job.hpp"
-#include "launcher/options/option_rows_run.hpp"
+#include "launcher/options/option_rows_own.hpp"
+#include "launcher/options/option_rows_rendezvous.hpp"
 #include "launcher/options/parser.hpp"
 
 namespace ddprun::launcher {
 
-// Options of torchrun carry its PET_ variable; ours have none. What else torchrun reads (LOGLEVEL
-// and so on) is in options.cpp.
-inline constexpr auto kOptionRows = [] {
-  std::array<OptionRow, kJobRows.size() + kRunRows.size()> table;
-  std::copy(kRunRows.begin(), kRunRows.end(),
-            std::copy(kJobRows.begin(), kJobRows.end(), table.begin()));
-  return table;
-}();
+/// The rows of all tables, in this order.
+template <std::size_t... sizes>
+constexpr auto joined(const std::array<OptionRow, sizes>&... tables) {
+  std::array<OptionRow, (sizes + ...)> all;
+  auto* end = all.begin();
+  ((end = std::copy(tables.begin(), tables.end(), end)), ...);
+  return all;
+}
+
+// Options of torchrun carry its PET_ variable; ours have none. What else torchrun
+// reads (LOGLEVEL and so on) is in options.cpp.
+inline constexpr auto kOptionRows = joined(kJobRows, kFailureRows, kRendezvousRows, kOwnRows);
 
 consteval RowRef::RowRef(const char* name) {
   while (kOptionRows[place_].name != name) {

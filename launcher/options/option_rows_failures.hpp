@@ -1,0 +1,174 @@
+// The rows of the option table about failures: restarts, what counts as one, and how workers are
+// stopped.
+#pragma once
+
+#include <array>
+
+#include "launcher/options/enum_words.hpp"
+#include "launcher/options/option_table.hpp"
+
+namespace ddprun::launcher {
+
+inline constexpr std::array kFailureRows = {
+    OptionRow{
+        .name = "max-restarts",
+        .aliases = "max-restart",
+        .environment = "PET_MAX_RESTARTS",
+        .type = ValueType::count,
+        .group = OptionGroup::failures,
+        .placeholder = "N",
+        .help = "How often the group is restarted after failures",
+        .default_value = "0",
+    },
+    OptionRow{
+        .name = "restart-window",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Count --max-restarts within the last SECONDS",
+        .more = "Without it they are counted over the whole job.",
+        .default_text = "the whole job",
+    },
+    OptionRow{
+        .name = "restart-delay",
+        .type = ValueType::seconds_or_word,
+        .choices = "auto",
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Wait before the second restart in a row; doubled for each further one",
+        .more =
+            "auto is 1 s, doubled up to 30 s; a number is doubled up to a minute; 0 never "
+            "waits. Each wait is up to a quarter shorter, at random. The first restart comes at "
+            "once; so does the next one after a round that lasted 30 s (or --min-uptime), or "
+            "got to a new step.",
+        .default_value = "auto",
+    },
+    OptionRow{
+        .name = "min-uptime",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Give up after three failures in a row, each sooner than SECONDS after its start",
+        .default_text = "never",
+    },
+    OptionRow{
+        .name = "no-restart-on",
+        .type = ValueType::indexes_or_word,
+        .choices = "none",
+        .group = OptionGroup::failures,
+        .placeholder = "CODE,...",
+        .help = "Do not restart after these exit codes of workers",
+        .more = "Never restarted in any case: 2, 113, 126 and 127.",
+        .default_value = "none",
+    },
+    OptionRow{
+        .name = "explain-policy",
+        .type = ValueType::flag,
+        .group = OptionGroup::failures,
+        .help = "Show what would happen after each kind of failure, and start nothing",
+    },
+    OptionRow{
+        .name = "exit-code",
+        .type = ValueType::choice,
+        .choices = choices<ExitCodeRule>,
+        .group = OptionGroup::failures,
+        .help = "After a failure: the culprit's own exit code, or 1, as under torchrun",
+        .default_value = "first",
+    },
+    OptionRow{
+        .name = "report",
+        .type = ValueType::text,
+        .group = OptionGroup::failures,
+        .placeholder = "FILE",
+        .help = "Write how the job ended to FILE, as JSON",
+    },
+    OptionRow{
+        .name = "progress-timeout",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Treat a worker as hung if the progress it reports stands still for this long",
+        .more =
+            "Only workers that report progress are watched, from their first report on. train "
+            "reports "
+            "progress. Other programs write the file that DDPRUN_PROGRESS_FILE names: in C and C++ "
+            "with ddprun_progress.h, in Python with the lines of docs/progress.md. "
+            "The report shows the stacks of the worker furthest behind. SECONDS must exceed the "
+            "longest work between two reports: a step, an evaluation, a checkpoint, a compilation. "
+            "0: no worker is watched.",
+        .default_text = "off",
+    },
+    OptionRow{
+        .name = "log-timeout",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Warn when a worker has printed nothing for this long",
+        .more = "For programs that only print. ddprun warns once in each silence; --on-silence can "
+                "make it a failure. ddprun does not see the output of a single worker, nor with "
+                "--output=raw, nor what --redirects sends to files. 0: no warning.",
+        .default_text = "off",
+    },
+    OptionRow{
+        .name = "on-silence",
+        .type = ValueType::choice,
+        .choices = choices<OnSilence>,
+        .group = OptionGroup::failures,
+        .help = "At --log-timeout: only warn, or treat a job that prints nothing at all as hung",
+        .more = "restart: when no worker has printed anything for --log-timeout, the round fails "
+                "as by a hang, and --max-restarts decides. One worker that prints is enough to go "
+                "on.",
+        .default_value = "report",
+    },
+    OptionRow{
+        .name = "grace-period",
+        .aliases = "shutdown-timeout",
+        .environment = "PET_SHUTDOWN_TIMEOUT",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Time from the first signal to SIGKILL",
+        .more = "How long stopped workers may take to exit by themselves. Decimals and the "
+                "units ms, s, m and h are understood: 0.5, 500ms, 2m.",
+        .default_value = "30",
+    },
+    OptionRow{
+        .name = "kill-timeout",
+        .type = ValueType::seconds,
+        .group = OptionGroup::failures,
+        .placeholder = "SECONDS",
+        .help = "Time that SIGKILL may take to end a process",
+        .more = "Freeing much pinned memory takes a while. After this time ddprun prints the "
+                "process and what it waits for in the kernel, and ends with exit code 71.",
+        .default_value = "10",
+    },
+    OptionRow{
+        .name = "contain",
+        .type = ValueType::choice,
+        .choices = choices<Containment>,
+        .group = OptionGroup::failures,
+        .help = "How strictly processes are contained, so that none outlives the job",
+        .more = "tree: by parents and children. cgroup: the workers have a cgroup (v2) of their "
+                "own. pidns: agent and workers run in a pid namespace. auto: cgroup where ddprun's "
+                "own is delegated to it, else tree. See docs/containment.md.",
+        .default_value = "auto",
+    },
+    OptionRow{
+        .name = "signals-to-handle",
+        .environment = "PET_SIGNALS_TO_HANDLE",
+        .type = ValueType::text,
+        .group = OptionGroup::failures,
+        .placeholder = "NAMES",
+        .help = "Signals that end the job: passed to the workers, then the grace period",
+        .default_value = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+    },
+    OptionRow{
+        .name = "forward-signals",
+        .type = ValueType::text,
+        .group = OptionGroup::failures,
+        .placeholder = "NAMES",
+        .help = "Signals that are passed to the workers and do not stop the job, such as USR1,USR2",
+    },
+};
+
+}  // namespace ddprun::launcher
