@@ -22,10 +22,12 @@ constexpr std::array kPrograms = {
         "log-dir|redirects|tee|local-ranks-filter|rank-filter|log-line-prefix-template|color|"
         "log-max-size|log-keep|bar-interval|log-policy|duplicate-stdout-filters|"
         "duplicate-stderr-filters|logs-specs|max-restarts|restart-window|restart-delay|min-uptime|"
-        "no-restart-on|explain-policy|exit-code|report|progress-timeout|log-timeout|on-silence|"
+        "max-node-changes|no-restart-on|explain-policy|exit-code|report|progress-timeout|log-"
+        "timeout|on-silence|"
         "grace-period|kill-timeout|contain|signals-to-handle|forward-signals|standalone|"
         "master-addr|master-port|worker-store|store-allow-uid|rdzv-id|rdzv-backend|rdzv-endpoint|"
-        "rdzv-conf|node-rank|local-addr|ips|run-mode|elastic-level|dry-run|log-level|"
+        "rdzv-conf|node-rank|local-addr|port-range|grow-delay|rdzv-secret-file|rdzv-auth|ips|run-"
+        "mode|elastic-level|dry-run|log-level|"
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",

@@ -71,6 +71,11 @@ constexpr auto words_for(Containment) {
                     Word{pidns, "pidns"}};
 }
 
+constexpr auto words_for(RdzvAuth) {
+  using enum RdzvAuth;
+  return std::array{Word{automatic, "auto"}, Word{required, "required"}};
+}
+
 constexpr auto words_for(WorkerStore) {
   using enum WorkerStore;
   return std::array{Word{agent, "agent"}, Word{rank0, "rank0"}};

@@ -21,7 +21,7 @@ constexpr auto joined(const std::array<OptionRow, sizes>&... tables) {
   return all;
 }
 
-// Options of torchrun carry its PET_ variable; ours have none. What else torchrun
+// Options of torchrun carry its PET_ variable; of ours only the secret has one. What else torchrun
 // reads (LOGLEVEL and so on) is in options.cpp.
 inline constexpr auto kOptionRows = joined(kJobRows, kFailureRows, kRendezvousRows, kOwnRows);
 

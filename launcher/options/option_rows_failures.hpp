@@ -21,6 +21,15 @@ inline constexpr std::array kFailureRows = {
         .default_value = "0",
     },
     OptionRow{
+        .name = "max-node-changes",
+        .type = ValueType::count,
+        .group = OptionGroup::failures,
+        .placeholder = "N",
+        .help = "How often the group is restarted because a node was lost or left",
+        .more = "Such restarts do not count for --max-restarts. For jobs of several nodes.",
+        .default_text = "any number",
+    },
+    OptionRow{
         .name = "restart-window",
         .type = ValueType::seconds,
         .group = OptionGroup::failures,

@@ -35,9 +35,13 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::workers,
         .placeholder = "N|MIN:MAX",
-        .help = "Nodes of the job; version 0.1 runs on a single machine",
-        .more = "With MIN 1 the job runs on this machine alone, and other nodes cannot join.",
+        .help = "Nodes of the job: machines on each of which this command is started",
+        .more = "With MIN:MAX the job starts when MAX nodes are there, or when MIN are and no "
+                "further one has come within the last call (30 s). It goes on while MIN are left, "
+                "and takes in new nodes up to MAX (--grow-delay). Several nodes meet at "
+                "--rdzv-endpoint or --master-addr.",
         .default_value = "1:1",
+        .default_text = "1",
     },
     OptionRow{
         .name = "role",

@@ -15,7 +15,8 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::flag,
         .group = OptionGroup::rendezvous,
         .help = "Run alone on this machine: ignore --rdzv-id, address and port",
-        .more = "Without --master-port a job on one machine has a port of its own anyway.",
+        .more = "Without --master-port a job of one node has a port of its own anyway. With "
+                "--nnodes=1:MAX the job has one node; other values of --nnodes are refused.",
     },
     OptionRow{
         .name = "master-addr",
@@ -24,6 +25,8 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST",
         .help = "Where the workers meet, MASTER_ADDR",
+        .more = "For several nodes: name or address of the node with rank 0, the same text on each "
+                "node (only with --rdzv-backend=static). It may resolve late.",
         .default_text = "127.0.0.1",
     },
     OptionRow{
@@ -33,7 +36,8 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "PORT",
         .help = "Where the workers meet, MASTER_PORT",
-        .default_text = "a free one",
+        .more = "Several nodes need no other port: they meet there, too.",
+        .default_text = "a free one; 29500 for several nodes",
     },
     OptionRow{
         .name = "worker-store",
@@ -63,7 +67,8 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "ID",
         .help = "Name of the run, TORCHELASTIC_RUN_ID",
-        .default_text = "a random UUID",
+        .more = "Agents with the same id and meeting point are one job.",
+        .default_text = "a random UUID; none for several nodes",
     },
     OptionRow{
         .name = "rdzv-backend",
@@ -71,9 +76,12 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "NAME",
-        .help = "torchrun's rendezvous: static, c10d, etcd, etcd-v2",
-        .more = "One node needs none of them. With static an endpoint is the address and port "
-                "where the workers meet, as under torchrun.",
+        .help = "How several nodes meet: static, c10d; one node needs none",
+        .more = "static: the node with --node-rank=0 serves --master-addr and --master-port, and "
+                "each node knows its rank. c10d: the same command on each node; the node that has "
+                "the endpoint's address serves it. Both end when that node is lost, unless it "
+                "comes back; rdzvd on another machine outlives nodes. etcd and etcd-v2 are "
+                "accepted for one node, and have no effect there.",
         .default_value = "static",
     },
     OptionRow{
@@ -84,7 +92,9 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST[:PORT]",
         .help = "Where the nodes of a job meet",
-        .more = "[::1]:29500 for IPv6. With the static backend it is MASTER_ADDR and MASTER_PORT.",
+        .more = "Name or address of one of the nodes, or of a machine that runs rdzvd. "
+                "[::1]:29500 for IPv6. The port is 29400 where it is left out. With the static "
+                "backend it is MASTER_ADDR and MASTER_PORT.",
     },
     OptionRow{
         .name = "rdzv-conf",
@@ -94,8 +104,12 @@ inline constexpr std::array kRendezvousRows = {
         .placeholder = "KEY=VALUE,...",
         .help = "Settings of the rendezvous",
         .more =
-            "torchrun's keys are understood; an unknown key causes one warning, with the nearest "
-            "known key.",
+            "For several nodes. join_timeout or timeout: seconds until a round must have formed "
+            "(600); last_call_timeout: wait for more nodes when MIN are there (30); "
+            "keep_alive_interval and keep_alive_max_attempt: a node that is silent for their "
+            "product (5 x 3) is lost; is_host: 1 serves the endpoint here, 0 does not; "
+            "lost_timeout: how long the job waits for a lost rendezvous (300). torchrun's other "
+            "keys are accepted; an unknown key causes one warning, with the nearest known key.",
     },
     OptionRow{
         .name = "node-rank",
@@ -104,7 +118,10 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::count,
         .group = OptionGroup::rendezvous,
         .placeholder = "N",
-        .help = "Rank of this node; version 0.1 runs on a single machine",
+        .help = "Rank of this node among all nodes, GROUP_RANK",
+        .more = "With --rdzv-backend=static each node needs its own, and rank 0 is the node at "
+                "--master-addr. With c10d nodes are ordered by their names, and a rank that is "
+                "given is used where it is free.",
         .default_value = "0",
     },
     OptionRow{
@@ -114,15 +131,60 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST",
-        .help = "Address of this machine, in place of a --master-addr",
+        .help = "Address of this machine for the other nodes",
+        .more = "Without it they use the one by which it reaches the meeting point. On one node it "
+                "stands in for --master-addr.",
+    },
+    OptionRow{
+        .name = "port-range",
+        .type = ValueType::text,
+        .group = OptionGroup::rendezvous,
+        .placeholder = "FIRST:LAST",
+        .help = "Ports from which a free one is chosen, for firewalls",
+        .more = "Ports that are given (--master-port, --rdzv-endpoint) may lie outside.",
+        .default_text = "any",
+    },
+    OptionRow{
+        .name = "grow-delay",
+        .type = ValueType::seconds_or_word,
+        .choices = "never",
+        .group = OptionGroup::rendezvous,
+        .placeholder = "SECONDS",
+        .help = "How long new nodes wait for further ones before the job restarts with them",
+        .more = "A running job below --nnodes=MIN:MAX restarts its workers to take in new nodes; "
+                "it does not wait when MAX are there. never: new nodes wait until a round ends for "
+                "another reason.",
+        .default_value = "5",
+    },
+    OptionRow{
+        .name = "rdzv-secret-file",
+        .environment = "DDPRUN_SECRET_FILE",
+        .type = ValueType::text,
+        .group = OptionGroup::rendezvous,
+        .placeholder = "FILE",
+        .help = "Secret that all nodes of the job share",
+        .more = "Where the serving side has a secret, only agents with the same one can join or "
+                "stop the job. The file must be unreadable for other users. Without the option "
+                "ddprun uses ~/.config/ddprun/secret if that file exists (XDG_CONFIG_HOME is "
+                "respected).",
+        .default_text = "~/.config/ddprun/secret, if there is one",
+    },
+    OptionRow{
+        .name = "rdzv-auth",
+        .type = ValueType::choice,
+        .choices = choices<RdzvAuth>,
+        .group = OptionGroup::rendezvous,
+        .help = "required: only meet others that have this node's secret",
+        .more = "auto: a job without a secret runs, with a warning.",
+        .default_value = "auto",
     },
     OptionRow{
         .name = "ips",
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST",
-        .help = "Paddle's list of nodes: only this machine",
-        .no_effect = "a job on one machine needs no addresses",
+        .help = "Paddle's list of nodes; several are an error with what to type instead",
+        .no_effect = "the nodes of a job meet at --rdzv-endpoint or --master-addr",
     },
     OptionRow{
         .name = "run-mode",

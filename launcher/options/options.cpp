@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/trimmed.hpp"
 #include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
+#include "launcher/options/rendezvous_options.hpp"
 #include "launcher/options/signal_names.hpp"
 
 namespace ddprun::launcher {
@@ -13,7 +13,6 @@ namespace {
 
 constexpr long long kMaxRestartsMax = 1'000'000'000;
 constexpr long long kProcessesMax = 65'536;
-constexpr long long kPortMax = 65'535;
 constexpr long long kOmpThreadsMax = 65'536;
 constexpr int kExitCodeMax = 255;
 
@@ -26,33 +25,6 @@ Request request_of(const ParsedCommandLine& parsed) {
   if (parsed.flag("explain-policy")) return Request::explain_policy;
   if (!parsed.given("dry-run")) return Request::run;
   return parsed.text("dry-run") == "json" ? Request::dry_run_json : Request::dry_run;
-}
-
-/// Gives the line to print where others may want to join; empty: none.
-Outcome<std::string> check_nodes(const ParsedCommandLine& parsed) {
-  const std::string text = parsed.text("nnodes");
-  const auto colon = text.find(':');
-  const auto least = parse_integer(text.substr(0, colon));
-  const auto most = colon == std::string::npos ? least : parse_integer(text.substr(colon + 1));
-  const std::string spelling = parsed.spelling("nnodes");
-  if (!least || !most || *least < 1 || *most < *least) {
-    return usage_error(spelling + ": expected N or MIN:MAX, 1 or more, as in --nnodes=1");
-  }
-  if (*least != 1)
-    return usage_error(spelling +
-                       ": this version runs on one machine; for several use torchrun, or "
-                       "--nnodes=1 for a job of this machine alone");
-  if (const std::string ips = parsed.text("ips"); ips.find(',') != std::string::npos) {
-    return usage_error(parsed.spelling("ips") + ": this version runs on one machine; leave it out");
-  }
-  if (parsed.integer("node-rank").value_or(0) != 0) {
-    return usage_error(parsed.spelling("node-rank") +
-                       ": a job of one node has only node rank 0; leave it out");
-  }
-  if (*most == 1) return std::string();
-  return spelling +
-         ": this version runs on one machine: each machine with this command runs a job of its "
-         "own";
 }
 
 Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
@@ -115,16 +87,6 @@ Outcome<OmpThreads> omp_threads(const ParsedCommandLine& parsed) {
   threads.kind = OmpThreads::Kind::number;
   threads.number = *number;
   return threads;
-}
-
-agent::StoreUsers store_users(const ParsedCommandLine& parsed) {
-  agent::StoreUsers users;
-  const std::string text = parsed.text("store-allow-uid");
-  users.any = text == "any";
-  if (users.any || text.empty()) return users;
-  const auto uids = parse_indexes(text).value_or(std::vector<int>{});
-  users.uids.assign(uids.begin(), uids.end());
-  return users;
 }
 
 /// Everything about signals and how long is waited behind them.
@@ -203,43 +165,6 @@ Outcome<void> take_restarts(const ParsedCommandLine& parsed, LaunchOptions& opti
   return {};
 }
 
-Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
-  options.standalone = parsed.flag("standalone");
-  options.master_addr = parsed.text("master-addr");
-  options.local_addr = parsed.text("local-addr");
-  if (parsed.given("master-port")) {
-    const auto port = parsed.integer_up_to("master-port", kPortMax);
-    if (!port) return port.error();
-    options.master_port = static_cast<std::uint16_t>(*port);
-  }
-  // torchrun's own default is the text `none`, and scripts pass it on.
-  const std::string id = parsed.text("rdzv-id");
-  if (!id.empty() && id != "none") options.run_id = id;
-
-  options.rdzv_backend = parsed.text("rdzv-backend");
-  const std::vector<std::string> backends{"static", "c10d", "etcd", "etcd-v2"};
-  if (std::find(backends.begin(), backends.end(), options.rdzv_backend) == backends.end()) {
-    return usage_error(parsed.spelling("rdzv-backend") + ": expected " + enumerate(backends));
-  }
-  if (const std::string endpoint = parsed.text("rdzv-endpoint"); !endpoint.empty()) {
-    auto taken = parse_endpoint(trimmed(endpoint).empty() ? "localhost" : endpoint);
-    if (!taken) {
-      return usage_error(parsed.spelling("rdzv-endpoint") + ": " + taken.error() +
-                         "; expected HOST, HOST:PORT or [IPV6]:PORT");
-    }
-    options.rdzv_endpoint = std::move(*taken);
-  }
-  auto conf = parse_rdzv_conf(parsed.text("rdzv-conf"));
-  if (!conf) return conf.error();
-  options.warnings.insert(options.warnings.end(), conf->warnings.begin(), conf->warnings.end());
-  options.rdzv_conf = std::move(*conf);
-
-  options.worker_store = choice<WorkerStore>(parsed, "worker-store");
-  options.containment = choice<Containment>(parsed, "contain");
-  options.store_users = store_users(parsed);
-  return {};
-}
-
 LaunchError missing_program(const std::string& taken) {
   auto error = usage_error("PROGRAM is missing" + (taken.empty() ? "" : " (" + taken + ")"));
   error.more =
@@ -280,9 +205,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   const bool needs_program = options.request != Request::explain_policy;
   if (needs_program && !parsed.program) return missing_program(parsed.last_taken);
 
-  const auto nodes = check_nodes(parsed);
-  if (!nodes) return nodes.error();
-  if (!nodes->empty()) options.warnings.push_back(*nodes);
+  if (const auto taken = take_rendezvous(parsed, options); !taken) return taken.error();
   const auto processes = process_count(parsed);
   if (!processes) return processes.error();
   options.processes = *processes;
@@ -314,7 +237,7 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
 
   if (const auto taken = take_restarts(parsed, options); !taken) return taken.error();
   if (const auto taken = take_stopping(parsed, environment, options); !taken) return taken.error();
-  if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();
+  options.containment = choice<Containment>(parsed, "contain");
   options.log_level = log_level(parsed, environment);
 
   if (!parsed.program) return options;

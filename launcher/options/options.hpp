@@ -59,6 +59,8 @@ using machine::NumaBinding;
 /// The argument of torch.distributed.launch: `--local-rank=N` or `--local_rank=N`.
 enum class LocalRankArgument { automatic, dash, underscore, none };
 enum class WorkerStore { agent, rank0 };
+/// What becomes of a job of several nodes without a secret: a warning, or an error.
+enum class RdzvAuth { automatic, required };
 
 /// --contain.
 enum class Containment { automatic, tree, cgroup, pidns };
@@ -69,6 +71,19 @@ enum class ExitCodeRule { first, one };
 struct OmpThreads {
   enum class Kind { as_torchrun, automatic, number } kind = Kind::as_torchrun;
   int number = 1;  ///< only for Kind::number
+};
+
+/// --nnodes.
+struct NodeCount {
+  int min = 1;
+  int max = 1;
+  std::string spelling{};  ///< as typed, with the value
+};
+
+/// --port-range, both ends included.
+struct PortBounds {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
 };
 
 struct LaunchOptions {
@@ -84,6 +99,11 @@ struct LaunchOptions {
   agent::WatchSettings watch;
   std::string role = "default";
 
+  NodeCount nodes;
+  std::optional<int> node_rank;    ///< empty: not given
+  std::string node_rank_spelling;  ///< as typed, with the value
+  std::optional<int> max_node_changes;
+  std::optional<std::chrono::milliseconds> grow_delay = std::chrono::seconds(5);  ///< empty: never
   bool standalone = false;
   std::string master_addr;                   ///< empty: not given
   std::optional<std::uint16_t> master_port;  ///< empty: not given
@@ -92,6 +112,9 @@ struct LaunchOptions {
   std::string rdzv_backend = "static";
   std::optional<Endpoint> rdzv_endpoint;  ///< empty: not given
   RdzvConf rdzv_conf;
+  RdzvAuth rdzv_auth = RdzvAuth::automatic;
+  std::string secret_file;          ///< empty: not given
+  std::optional<PortBounds> ports;  ///< empty: any
   WorkerStore worker_store = WorkerStore::agent;
   Containment containment = Containment::automatic;
   agent::StoreUsers store_users;

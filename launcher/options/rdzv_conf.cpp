@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+
+#include <fmt/format.h>
 
 #include "base/texts/suggest.hpp"
 #include "base/trimmed.hpp"
@@ -16,9 +17,10 @@ enum class KeyType { seconds, count, boolean, text };
 struct KnownKey {
   std::string_view name;
   KeyType type;
+  bool of_etcd = false;  // about another service than ours
 };
 
-// Every key that one of torchrun's backends reads.
+// Every key that one of torchrun's backends reads, and lost_timeout.
 constexpr std::array kKnownKeys = {
     KnownKey{"timeout", KeyType::seconds},
     KnownKey{"join_timeout", KeyType::seconds},
@@ -28,25 +30,35 @@ constexpr std::array kKnownKeys = {
     KnownKey{"keep_alive_interval", KeyType::seconds},
     KnownKey{"keep_alive_max_attempt", KeyType::count},
     KnownKey{"read_timeout", KeyType::seconds},
+    KnownKey{"lost_timeout", KeyType::seconds},
     KnownKey{"is_host", KeyType::boolean},
     KnownKey{"store_type", KeyType::text},
-    KnownKey{"protocol", KeyType::text},
-    KnownKey{"ssl_cert", KeyType::text},
-    KnownKey{"ssl_cert_key", KeyType::text},
-    KnownKey{"ca_cert", KeyType::text},
-    KnownKey{"cert", KeyType::text},
-    KnownKey{"key", KeyType::text},
-    KnownKey{"cacert", KeyType::text},
-    KnownKey{"etcd_prefix", KeyType::text},
+    KnownKey{"protocol", KeyType::text, true},
+    KnownKey{"ssl_cert", KeyType::text, true},
+    KnownKey{"ssl_cert_key", KeyType::text, true},
+    KnownKey{"ca_cert", KeyType::text, true},
+    KnownKey{"cert", KeyType::text, true},
+    KnownKey{"key", KeyType::text, true},
+    KnownKey{"cacert", KeyType::text, true},
+    KnownKey{"etcd_prefix", KeyType::text, true},
     KnownKey{"rank", KeyType::count},
 };
 
-bool is_boolean(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  constexpr std::array kWords = {"1", "true", "t", "yes", "y", "0", "false", "f", "no", "n"};
-  return std::any_of(kWords.begin(), kWords.end(), [&](const char* word) { return lower == word; });
+constexpr std::chrono::seconds kKeepAliveInterval{5};
+constexpr long long kKeepAliveAttempts = 3;
+constexpr std::chrono::seconds kLeaseMin{1};
+constexpr std::chrono::hours kLeaseMax{1};
+
+std::optional<bool> parse_boolean(std::string_view text) {
+  const std::string word = lower(text);
+  const auto is_one_of = [&word](const auto& words) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  constexpr std::array<std::string_view, 5> kTrue = {"1", "true", "t", "yes", "y"};
+  constexpr std::array<std::string_view, 5> kFalse = {"0", "false", "f", "no", "n"};
+  if (is_one_of(kTrue)) return true;
+  if (is_one_of(kFalse)) return false;
+  return std::nullopt;
 }
 
 /// What the value should have been; empty: it is that.
@@ -61,7 +73,7 @@ std::string_view wanted(KeyType type, std::string_view value) {
       return count && *count >= 0 ? "" : "a number, 0 or more";
     }
     case KeyType::boolean:
-      return is_boolean(value) ? "" : "true or false";
+      return parse_boolean(value) ? "" : "true or false";
     case KeyType::text:
       break;
   }
@@ -97,6 +109,44 @@ std::optional<std::string> RdzvConf::value(std::string_view key) const {
     if (setting.key == key) return setting.value;
   }
   return std::nullopt;
+}
+
+std::optional<std::chrono::milliseconds> RdzvConf::seconds(std::string_view key) const {
+  const auto text = value(key);
+  return text ? parse_seconds(*text) : std::nullopt;
+}
+
+std::optional<bool> RdzvConf::boolean(std::string_view key) const {
+  const auto text = value(key);
+  return text ? parse_boolean(*text) : std::nullopt;
+}
+
+Outcome<std::chrono::milliseconds> lease_of(const RdzvConf& conf) {
+  const std::chrono::milliseconds interval =
+      conf.seconds("keep_alive_interval").value_or(kKeepAliveInterval);
+  const auto attempts = conf.value("keep_alive_max_attempt");
+  const long long times = attempts ? parse_integer(*attempts).value_or(0) : kKeepAliveAttempts;
+  // By division: the product may be too large for its type.
+  if (times > kLeaseMax / interval || times * interval < kLeaseMin) {
+    return usage_error(
+        fmt::format("--rdzv-conf: keep_alive_interval x keep_alive_max_attempt is {} s x {}; "
+                    "expected 1 s to 1 h in all, as in "
+                    "keep_alive_interval=5,keep_alive_max_attempt=3",
+                    std::chrono::duration<double>(interval).count(), times));
+  }
+  return times * interval;
+}
+
+std::string keys_without_effect(const RdzvConf& conf) {
+  std::string keys;
+  for (const RdzvConf::Setting& setting : conf.settings) {
+    const auto known = std::find_if(kKnownKeys.begin(), kKnownKeys.end(),
+                                    [&](const KnownKey& row) { return row.name == setting.key; });
+    const bool file_store = setting.key == "store_type" && setting.value != "tcp";
+    if (file_store || (known != kKnownKeys.end() && known->of_etcd))
+      keys += (keys.empty() ? "" : ", ") + setting.key;
+  }
+  return keys;
 }
 
 Outcome<RdzvConf> parse_rdzv_conf(std::string_view text) {

@@ -1,6 +1,7 @@
 // The grammar of --rdzv-conf=KEY=VALUE,... Pure.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,11 +22,21 @@ struct RdzvConf {
   std::vector<std::string> warnings;  ///< to print once: unknown keys, with the nearest known one
 
   [[nodiscard]] std::optional<std::string> value(std::string_view key) const;
+  /// Of a known key, so it has the right form.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(std::string_view key) const;
+  [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
 };
 
 /// `k1=v1,k2=v2` as torchrun reads it: split at commas and at the first `=`, blanks trimmed, an
 /// empty text is empty settings. An empty key or value is an error; so is a known time-out that is
 /// no positive number. Unknown keys are kept, with a warning: public command lines carry such keys.
 Outcome<RdzvConf> parse_rdzv_conf(std::string_view text);
+
+/// How long a node may be silent: keep_alive_interval x keep_alive_max_attempt, 5 s x 3 where they
+/// are not given. An error where the product is below a second or above an hour.
+Outcome<std::chrono::milliseconds> lease_of(const RdzvConf& conf);
+
+/// The keys given that mean nothing to a job of several nodes, with commas between them.
+std::string keys_without_effect(const RdzvConf& conf);
 
 }  // namespace ddprun::launcher

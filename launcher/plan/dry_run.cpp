@@ -11,6 +11,7 @@
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
 #include "launcher/options/enum_words.hpp"
+#include "launcher/plan/dry_run_nodes.hpp"
 #include "launcher/program/run_path.hpp"
 #include "proto/environment_names.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
@@ -125,10 +126,6 @@ bool automatic_back_off(const proto::RestartSettings& restart) {
   return restart.back_off_max == rdzv::kAutoBackOffMax;
 }
 
-double seconds(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 std::string devices_text(const LaunchPlan& plan) {
   if (plan.devices.cpu_job) return "none, because of --gpus=none";
   if (plan.devices.chosen.empty()) return "none";
@@ -137,7 +134,8 @@ std::string devices_text(const LaunchPlan& plan) {
 
 std::string worker_line(const LaunchPlan& plan, std::size_t local_rank) {
   const WorkerSettings& worker = plan.agent.workers[local_rank];
-  std::string line = fmt::format("  rank {} (local rank {})", local_rank, local_rank);
+  std::string line = fmt::format("  local rank {}", local_rank);
+  if (!plan.agent.rendezvous) line = fmt::format("  rank {0} (local rank {0})", local_rank);
   if (worker.cuda_visible_devices)
     line += fmt::format("  CUDA_VISIBLE_DEVICES={}", *worker.cuda_visible_devices);
   if (worker.omp_threads) line += fmt::format("  OMP_NUM_THREADS={}", *worker.omp_threads);
@@ -145,6 +143,15 @@ std::string worker_line(const LaunchPlan& plan, std::size_t local_rank) {
   // Only where the macro makes a difference, else the lines repeat the command.
   if (worker.argv != plan.program.argv) line += "  " + command_text(worker.argv);
   return line + "\n";
+}
+
+std::string store_text(const agent::AgentConfig& agent) {
+  const std::string host =
+      agent.master_addr.empty() ? "the node of group rank 0" : agent.master_addr;
+  const auto port = agent.master_port == 0 ? std::string("a free port")
+                                           : fmt::format("port {}", agent.master_port);
+  return fmt::format("{}, {}, served by {}", host, port,
+                     agent.agent_store ? "ddprun" : "the worker of rank 0");
 }
 
 /// One line for each stream where all workers agree, else one for each worker.
@@ -175,6 +182,7 @@ Json stream_json(const StreamSettings& stream) {
 
 /// What a variable that has no value yet will have; empty: it has one.
 std::string value_to_come(const LaunchPlan& plan, std::string_view name) {
+  if (of_the_round(plan, name)) return "(known when the round forms)";
   if (name == proto::env::kMasterPort && plan.agent.master_port == 0) return "(a free port)";
   const bool file = name == proto::env::kErrorFile || name == proto::env::kProgressFile;
   return file ? "(made at the start)" : "";
@@ -201,8 +209,6 @@ std::string shell_quoted(const std::vector<std::string>& words) {
 
 std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& environment) {
   const agent::AgentConfig& agent = plan.agent;
-  const auto port = agent.master_port == 0 ? std::string("a free port")
-                                           : fmt::format("port {}", agent.master_port);
   std::string text = "Nothing was started (--dry-run).\n";
   text += fmt::format("program      {}\n", printable(plan.program.name));
   text += fmt::format("chosen as    {}\n", plan.program.reason);
@@ -218,13 +224,15 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("hangs        {}\n", watch_text(agent));
   if (agent.file_timers) text += "timers       torch's file timers\n";
   text += fmt::format("run id       {}\n", printable(agent.run_id));
-  text += fmt::format("store        {}, {}, served by {}\n", printable(agent.master_addr), port,
-                      agent.agent_store ? "ddprun" : "the worker of rank 0");
+  for (const auto& [title, value] : nodes_rows(plan))
+    text += fmt::format("{:<12} {}\n", title, printable(value));
+  text += fmt::format("store        {}\n", printable(store_text(agent)));
   text += fmt::format("restarts     {}\n", restarts_text(agent.job.restart));
   text += fmt::format("grace period {} s\n", seconds(agent.stop.grace_period));
   text += fmt::format("kill timeout {} s\n", seconds(agent.stop.kill_timeout));
   text += fmt::format("containment  {}\n", to_string(agent.containment));
-  text += "environment of rank 0, beside what is inherited\n";
+  text += fmt::format("environment of {}rank 0, beside what is inherited\n",
+                      agent.rendezvous ? "local " : "");
   for (const auto& [name, value] : environment) {
     const std::string later = value_to_come(plan, name);
     text += fmt::format("  {}={}\n", name, printable(later.empty() ? value : later));
@@ -240,6 +248,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   Json workers = Json::array();
   for (const auto& worker : agent.workers) {
     Json entry = {{"rank", workers.size()}, {"local_rank", workers.size()}};
+    if (agent.rendezvous) entry["rank"] = nullptr;
     entry["cuda_visible_devices"] =
         worker.cuda_visible_devices ? Json(*worker.cuda_visible_devices) : Json(nullptr);
     entry["omp_threads"] = worker.omp_threads ? Json(*worker.omp_threads) : Json(nullptr);
@@ -250,7 +259,8 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
     workers.push_back(std::move(entry));
   }
   Json variables = Json::object();
-  for (const auto& [name, value] : environment) variables[name] = value;
+  for (const auto& [name, value] : environment)
+    variables[name] = of_the_round(plan, name) ? Json(nullptr) : Json(value);
 
   Json json;
   json["program"] = {
@@ -276,6 +286,7 @@ std::string dry_run_json(const LaunchPlan& plan, const RankZeroEnvironment& envi
   json["on_silence"] = word_of(agent.watch.on_silence);
   json["run_id"] = agent.run_id;
   json["role"] = agent.role;
+  if (agent.rendezvous) json["rendezvous"] = rendezvous_json(plan);
   json["store"] = {{"master_addr", agent.master_addr},
                    {"host", agent.store_host},
                    {"port", agent.master_port},

@@ -173,7 +173,8 @@ Outcome<LaunchPlan> make_plan(const LaunchOptions& options, const Environment& e
   plan_streams(options, probes, plan);
   if (const auto contained = plan_containment(options, probes, plan); !contained)
     return contained.error();
-  if (const auto met = plan_meeting_point(options, probes, plan); !met) return met.error();
+  if (const auto met = plan_meeting_point(options, environment, probes, plan); !met)
+    return met.error();
   const auto placed = plan_cpus(options, environment, probes, group->gpu_addresses, plan);
   if (!placed) return placed.error();
   plan.agent.set_python_unbuffered = wants_unbuffered_python(environment, plan);

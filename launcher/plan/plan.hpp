@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <boost/system/result.hpp>
+
 #include "agent/config.hpp"
 #include "launcher/options/environment.hpp"
 #include "launcher/options/launch_error.hpp"
@@ -16,6 +18,7 @@
 #include "launcher/program/program.hpp"
 #include "machine/cpus/topology.hpp"
 #include "machine/devices/devices.hpp"
+#include "rendezvous/service/hosting.hpp"
 #include "warden/warden.hpp"
 
 namespace ddprun::launcher {
@@ -38,6 +41,9 @@ struct LaunchPlan {
   DevicesPlan devices;
   LogFolderPlan log_folder;
   ReportPlan report;
+  /// Dry runs of several nodes: which node would serve the rendezvous, as names resolve now. None:
+  /// the endpoint's name does not resolve.
+  std::optional<rdzv::HostingChoice> hosting;
   /// Complete but for what is made at the start: `log_folder` and `run_directory`.
   agent::AgentConfig agent;
   /// Likewise; and `title_room` is main's.
@@ -64,7 +70,12 @@ struct Probes {
   /// A host name's numeric address; empty when it did not resolve within the limit.
   std::function<std::optional<std::string>(const std::string&, std::chrono::milliseconds)>
       resolve_host;
-  std::string executable_folder;  ///< of ddprun itself
+  std::function<std::vector<std::string>()> own_addresses;  ///< numeric, of all interfaces
+  /// See read_secret_file.
+  std::function<boost::system::result<std::string, std::string>(const std::string& path)>
+      read_secret;
+  std::function<std::string()> boot_id;  ///< of the running kernel; empty: not known
+  std::string executable_folder;         ///< of ddprun itself
   std::string host_name;
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;

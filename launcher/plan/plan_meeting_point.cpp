@@ -1,7 +1,6 @@
-// Where the workers meet: MASTER_ADDR, MASTER_PORT, and where our store listens.
+// Where the workers of one node meet: MASTER_ADDR, MASTER_PORT, and where our store listens.
 #include <arpa/inet.h>
 
-#include "launcher/options/option_value.hpp"
 #include "launcher/plan/plan_parts.hpp"
 
 namespace ddprun::launcher {
@@ -17,27 +16,24 @@ bool is_numeric_address(const std::string& host) {
 }
 
 /// torchrun's rule for --standalone; people use the flag so that two jobs on one machine never
-/// meet.
-void make_standalone(const LaunchOptions& options, LaunchPlan& plan) {
+/// meet. With several nodes torchrun waits for some that cannot come.
+Outcome<void> make_standalone(const LaunchOptions& options, LaunchPlan& plan) {
   const auto ignore = [&plan](bool given, const char* name) {
     if (given) plan.warnings.push_back(std::string(name) + " is ignored because of --standalone");
   };
+  if (options.nodes.min > 1) {
+    return usage_error(options.nodes.spelling +
+                       " and --standalone exclude each other: a standalone job has one node; "
+                       "leave one out");
+  }
+  ignore(options.nodes.max > 1, "--nnodes");
   ignore(options.run_id.has_value(), "--rdzv-id");
   ignore(!options.master_addr.empty(), "--master-addr");
   ignore(options.master_port.has_value(), "--master-port");
   plan.agent.run_id.clear();
   plan.agent.master_port = 0;
   plan.agent.master_addr.clear();
-}
-
-/// How long a host name may take to appear: that of a pod often does so after its containers run.
-std::chrono::milliseconds resolve_limit(const LaunchOptions& options) {
-  if (options.request != Request::run) return std::chrono::milliseconds(0);
-  for (const char* key : {"timeout", "join_timeout", "read_timeout"}) {
-    if (const auto value = options.rdzv_conf.value(key))
-      return parse_seconds(*value).value_or(kResolveLimit);
-  }
-  return kResolveLimit;
+  return {};
 }
 
 /// MASTER_ADDR and MASTER_PORT as far as options name them.
@@ -57,13 +53,34 @@ void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
 
 }  // namespace
 
-Outcome<void> plan_meeting_point(const LaunchOptions& options, const Probes& probes,
-                                 LaunchPlan& plan) {
+std::chrono::milliseconds resolve_limit(const LaunchOptions& options) {
+  if (options.request != Request::run) return std::chrono::milliseconds(0);
+  for (const char* key : {"timeout", "join_timeout", "read_timeout"}) {
+    if (const auto limit = options.rdzv_conf.seconds(key)) return *limit;
+  }
+  return kResolveLimit;
+}
+
+std::optional<std::string> numeric_address(const std::string& host, const Probes& probes,
+                                           std::chrono::milliseconds limit) {
+  if (is_numeric_address(host)) return host;
+  if (host == "localhost") return std::string(kLoopback);
+  return probes.resolve_host(host, limit);
+}
+
+Outcome<void> plan_meeting_point(const LaunchOptions& options, const Environment& environment,
+                                 const Probes& probes, LaunchPlan& plan) {
   plan.agent.agent_store = options.worker_store == WorkerStore::agent;
   plan.agent.store_users = options.store_users;
+  if (options.ports) plan.agent.ports = {options.ports->first, options.ports->last};
+  if (options.nodes.max > 1 && !options.standalone)
+    return plan_rendezvous(options, environment, probes, plan);
+
   plan.agent.run_id = options.run_id.value_or("");
   name_meeting_point(options, plan);
-  if (options.standalone) make_standalone(options, plan);
+  if (options.standalone) {
+    if (const auto alone = make_standalone(options, plan); !alone) return alone.error();
+  }
   if (plan.agent.master_addr.empty()) plan.agent.master_addr = options.local_addr;
   if (plan.agent.run_id.empty()) plan.agent.run_id = probes.new_run_id();
 
@@ -71,18 +88,12 @@ Outcome<void> plan_meeting_point(const LaunchOptions& options, const Probes& pro
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
   if (host.empty()) host = kLoopback;
-  if (is_numeric_address(host)) {
-    plan.agent.store_host = host;
-  } else if (host == "localhost") {
-    plan.agent.store_host = kLoopback;
-  } else {
-    const auto address = probes.resolve_host(host, resolve_limit(options));
-    if (!address) {
-      return usage_error("--master-addr=" + host +
-                         " does not resolve to an address; on one machine leave it out");
-    }
-    plan.agent.store_host = *address;
+  const auto address = numeric_address(host, probes, resolve_limit(options));
+  if (!address) {
+    return usage_error("--master-addr=" + host +
+                       " does not resolve to an address; on one machine leave it out");
   }
+  plan.agent.store_host = *address;
   return {};
 }
 

@@ -19,9 +19,21 @@ void plan_streams(const LaunchOptions& options, const Probes& probes, LaunchPlan
 Outcome<void> plan_containment(const LaunchOptions& options, const Probes& probes,
                                LaunchPlan& plan);
 
-/// Run id, MASTER_ADDR, MASTER_PORT and where the store listens.
-Outcome<void> plan_meeting_point(const LaunchOptions& options, const Probes& probes,
-                                 LaunchPlan& plan);
+/// Run id, and where nodes and workers meet.
+Outcome<void> plan_meeting_point(const LaunchOptions& options, const Environment& environment,
+                                 const Probes& probes, LaunchPlan& plan);
+
+/// The same for several nodes.
+Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
+                              const Probes& probes, LaunchPlan& plan);
+
+/// How long a host name may take to appear: that of a pod often does so after its containers run.
+/// Not at all in a dry run.
+std::chrono::milliseconds resolve_limit(const LaunchOptions& options);
+
+/// The numeric address of `host`; none when it did not resolve within the limit.
+std::optional<std::string> numeric_address(const std::string& host, const Probes& probes,
+                                           std::chrono::milliseconds limit);
 
 /// CPU sets and OMP_NUM_THREADS; workers and devices must be there. `gpus` are the PCI addresses of
 /// the chosen GPUs.

@@ -6,6 +6,9 @@
 #include <array>
 #include <filesystem>
 
+#include "base/secret_file.hpp"
+#include "base/small_file.hpp"
+#include "base/trimmed.hpp"
 #include "launcher/plan/host_lookup.hpp"
 #include "launcher/plan/plan.hpp"
 #include "machine/cgroups/job_cgroup.hpp"
@@ -70,6 +73,12 @@ Probes machine_probes() {
   probes.cgroup_delegated = [] { return machine::JobCgroup::delegated(); };
   probes.new_run_id = random_uuid;
   probes.resolve_host = look_up_host;
+  probes.own_addresses = rdzv::interface_addresses;
+  probes.read_secret = read_secret_file;
+  probes.boot_id = [] {
+    const auto id = read_small_file("/proc/sys/kernel/random/boot_id");
+    return id ? std::string(trimmed(*id)) : std::string();
+  };
   probes.executable_folder = folder_of_this_program();
   probes.host_name = host_name();
   probes.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;

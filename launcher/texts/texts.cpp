@@ -46,7 +46,9 @@ TextSection exit_section() {
           {"0", "All workers ended with 0, or there was nothing to start (--help, --dry-run)"},
           {"1", "A text (--help, --dry-run) could not be written to stdout"},
           {"2", "The command line is wrong; nothing was started"},
-          {"69", "No round could form: a port is taken, a limit of files or threads is too low"},
+          {"69",
+           "No round could form: too few nodes came, a port is taken, a limit of files or threads "
+           "is too low"},
           {"70", "Internal failure: the agent was killed or stuck, or ddprun got no memory"},
           {"71", "Processes of the job could not be killed"},
           {"126", "PROGRAM was found, but cannot be executed"},
@@ -62,7 +64,8 @@ ProgramText program_text() {
       .description =
           "ddprun starts the workers of a training job on this machine, gives each the variables "
           "that programs for torchrun expect, watches them, and starts the group again when one "
-          "fails, as often as --max-restarts allows. torchrun's command lines work unchanged.",
+          "fails, as often as --max-restarts allows. With --nnodes the same command on several "
+          "machines starts one job. torchrun's command lines work unchanged.",
       .examples = {{"ddprun --nproc-per-node=2 train", "the bundled trainer, two workers"},
                    {"ddprun --nproc-per-node=gpu train.py --lr 0.1",
                     "a Python script, one worker per GPU"},
@@ -71,6 +74,8 @@ ProgramText program_text() {
                    {"ddprun --nproc-per-node=4 -m project.train", "a Python module"},
                    {"ddprun --nproc-per-node=2 ./a.out --any",
                     "any program; options after it are its own"},
+                   {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
+                    "one job on two machines: type it on each; node1 is one of them"},
                    {"ddprun --dry-run --nproc-per-node=2 train",
                     "only show what would be started, and why"}},
       .option_rules =
@@ -104,6 +109,7 @@ lines.
   --nproc-per-node=N|gpu|cpu|auto  workers (default: 1)
   --gpus=all|none|0,2              GPUs that they use (default: all)
   --max-restarts=N                 restarts after failures (default: 0)
+  --nnodes=N|MIN:MAX               machines of the job (default: 1)
   --progress-timeout=SECONDS       treat a worker as hung when what it reports
                                    stands still for so long (default: off)
   --grace-period=SECONDS           from a stop signal to SIGKILL (default: 30)

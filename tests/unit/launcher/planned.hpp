@@ -2,6 +2,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct Machine {
   bool cgroup_possible = false;
   bool cgroup_delegated = false;
   std::string executable_folder;
+  std::map<std::string, std::string> hosts = {{"node1", "10.0.0.1"}};  // by name
+  Words addresses = {"127.0.0.1", "10.0.0.7"};                         // of its interfaces
+  std::map<std::string, std::string> secrets;                          // by path, beside `files`
   mutable int discoveries = 0;
   mutable Words resolved;
   mutable std::vector<std::chrono::milliseconds> limits;
@@ -32,6 +36,11 @@ struct Machine {
   explicit Machine(int gpu_count) : Machine() { gpus = gpu_count; }
   Machine& with(const std::string& name, const std::string& value) {
     environment[name] = value;
+    return *this;
+  }
+  Machine& with_secret(const std::string& path, const std::string& secret) {
+    files.text(path);
+    secrets[path] = secret;
     return *this;
   }
 
@@ -69,9 +78,17 @@ struct Machine {
                                  std::chrono::milliseconds limit) -> std::optional<std::string> {
       resolved.push_back(host);
       limits.push_back(limit);
-      if (host == "node1") return "10.0.0.1";
-      return std::nullopt;
+      const auto found = hosts.find(host);
+      return found == hosts.end() ? std::nullopt : std::optional(found->second);
     };
+    result.own_addresses = [this] { return addresses; };
+    result.read_secret =
+        [this](const std::string& path) -> boost::system::result<std::string, std::string> {
+      const auto found = secrets.find(path);
+      if (found != secrets.end()) return {boost::system::in_place_value, found->second};
+      return {boost::system::in_place_error, "cannot read the secret file " + path};
+    };
+    result.boot_id = [] { return "boot-1"; };
     result.executable_folder = executable_folder;
     result.stdout_is_terminal = terminals;
     result.stderr_is_terminal = false;

@@ -224,29 +224,6 @@ TEST_CASE("an option that took PROGRAM as its value is an error that tells how t
     CHECK_THAT(refused_options(words), !Contains("PROGRAM"));
 }
 
-TEST_CASE("several nodes are refused in this version, and nonsense as nonsense") {
-  for (const std::string several : {"2", "2:4"}) {
-    CHECK_THAT(refused_options({"--nnodes=" + several, "p"}),
-               Contains("this version runs on one machine"));
-  }
-  for (const std::string bad : {"0", "-1", "x", "1:", ":1", "2:1", "1:1:1", ""}) {
-    CHECK_THAT(refused_options({"--nnodes=" + bad, "p"}), Contains("expected N or MIN:MAX"));
-  }
-  CHECK_THAT(refused_options({"p"}, {{"PET_NNODES", "2"}}),
-             StartsWith("PET_NNODES=2: this version runs on one machine"));
-  CHECK(accepted_options({"--nnodes", "1", "p"}).program == "p");
-}
-
-TEST_CASE("a job that may have more nodes runs here alone and warns once") {
-  for (const std::string range : {"1:2", "1:4"}) {
-    CHECK(accepted_options({"--nnodes=" + range, "p"}).warnings ==
-          std::vector<std::string>{"--nnodes=" + range +
-                                   ": this version runs on one machine: each machine with this "
-                                   "command runs a job of its own"});
-  }
-  CHECK(accepted_options({"--nnodes=1:1", "p"}).warnings.empty());
-}
-
 TEST_CASE("other accelerators than NVIDIA's are not counted") {
   for (const std::string word : {"xpu", "npu", "hpu", "mps", "XPU"}) {
     CHECK(refused_options({"--nproc-per-node=" + word, "p"}) ==
@@ -271,8 +248,9 @@ TEST_CASE("Paddle's options mean what they mean there, or have no effect") {
   const auto no_effect =
       accepted_options({"--ips=10.0.0.1", "--elastic_timeout=30", "--xpus=0,1", "train.py"});
   CHECK(no_effect.warnings.size() == 3);
-  CHECK_THAT(refused_options({"--ips=10.0.0.1,10.0.0.2", "p"}),
-             Contains("this version runs on one machine"));
+  CHECK(refused_options({"--ips=10.0.0.1,10.0.0.2", "p"}) ==
+        "--ips=10.0.0.1,10.0.0.2: type --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=10.0.0.1 "
+        "instead, the same on each node");
   CHECK_THAT(refused_options({"--run_mode=ps", "p"}), Contains("expected collective"));
 }
 

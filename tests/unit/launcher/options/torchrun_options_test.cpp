@@ -166,15 +166,32 @@ TEST_CASE("Paddle's names for the GPUs are understood") {
 }
 
 TEST_CASE("every option of torchrun is taken in both spellings with its typed field") {
-  const auto options = torchrun_options(
-      {"--rdzv_backend=c10d", "--rdzv-endpoint=[::1]:29400", "--rdzv_conf=timeout=5",
-       "--node_rank=0", "--local-addr=10.0.0.3", "--log_dir=/logs", "-r", "3", "-t0:1",
-       "--local_ranks_filter=0,2", "--duplicate-stdout-filters=a,,b", "--run-path",
-       "--duplicate_stderr_filters=c,d", "--numa-binding=core-complex", "--virtual_local_rank",
-       "--worker-store=rank0", "--store-allow-uid=1000,1001", "--omp-threads=4", "p"});
+  const auto options = torchrun_options({"--rdzv_backend=c10d",
+                                         "--rdzv-endpoint=[::1]:29400",
+                                         "--rdzv_conf=timeout=5",
+                                         "--nnodes=2:3",
+                                         "--node_rank=1",
+                                         "--local-addr=10.0.0.3",
+                                         "--log_dir=/logs",
+                                         "-r",
+                                         "3",
+                                         "-t0:1",
+                                         "--local_ranks_filter=0,2",
+                                         "--duplicate-stdout-filters=a,,b",
+                                         "--run-path",
+                                         "--duplicate_stderr_filters=c,d",
+                                         "--numa-binding=core-complex",
+                                         "--virtual_local_rank",
+                                         "--worker-store=rank0",
+                                         "--store-allow-uid=1000,1001",
+                                         "--omp-threads=4",
+                                         "p"});
   CHECK(options.rdzv_backend == "c10d");
   CHECK(options.rdzv_endpoint->host == "::1");
   CHECK(options.rdzv_conf.value("timeout") == "5");
+  CHECK(options.nodes.min == 2);
+  CHECK(options.nodes.max == 3);
+  CHECK(options.node_rank == 1);
   CHECK(options.local_addr == "10.0.0.3");
   CHECK(options.logs.folder == "/logs");
   CHECK(options.logs.redirects.of(5) == StreamSet{true, true});

@@ -181,3 +181,99 @@ TEST_CASE("a dry run as JSON shows arguments that are not UTF-8 without failing"
   plan.agent.workers[0].argv.emplace_back("\xff\xfe");
   CHECK(nlohmann::json::accept(dry_run_json(plan, {{"X", "\xc3"}})));
 }
+
+TEST_CASE("a dry run of several nodes shows how they meet, and invents no rank") {
+  Machine machine;
+  machine.hosts["node1"] = "10.0.0.7";
+  const auto plan =
+      planned({"--dry-run", "--nnodes=2:3", "--nproc-per-node=2", "--rdzv-backend=c10d",
+               "--rdzv-endpoint=node1", "--rdzv-id=job", "--rdzv-conf=join_timeout=60"},
+              machine);
+  const std::string text = dry_run_text(plan, {{"RANK", "0"},
+                                               {"LOCAL_RANK", "0"},
+                                               {"WORLD_SIZE", "2"},
+                                               {"MASTER_ADDR", ""},
+                                               {"MASTER_PORT", "0"}});
+  for (const std::string part :
+       {"run id       job\n", "nodes        2 to 3\n", "rendezvous   node1:29400\n",
+        "hosted by    this node: node1 (10.0.0.7) is an address of this machine\n",
+        "secret       none\n",
+        "waits        1 min 0 s for a round to form, 30.0 s for more nodes once 2 are there\n",
+        "lost         a node after 15.0 s of silence, the rendezvous after 5 min 0 s\n",
+        "grows        5.0 s after a new node\n", "  local rank 1  OMP_NUM_THREADS=1\n",
+        "store        the node of group rank 0, a free port, served by ddprun\n",
+        "environment of local rank 0, beside", "  RANK=(known when the round forms)\n",
+        "  LOCAL_RANK=0\n", "  WORLD_SIZE=(known when the round forms)\n",
+        "  MASTER_ADDR=(known when the round forms)\n",
+        "  MASTER_PORT=(known when the round forms)\n"}) {
+    CHECK_THAT(text, Contains(part));
+  }
+  const auto json = nlohmann::json::parse(
+      dry_run_json(plan, {{"RANK", "0"}, {"LOCAL_RANK", "1"}, {"MASTER_PORT", "0"}}));
+  const auto& meeting = json["rendezvous"];
+  CHECK(meeting["min_nodes"] == 2);
+  CHECK(meeting["max_nodes"] == 3);
+  CHECK(meeting["node_rank"].is_null());
+  CHECK(meeting["endpoint"] == "node1:29400");
+  CHECK(meeting["hosted_here"] == true);
+  CHECK(meeting["secret"] == false);
+  CHECK(meeting["auth"] == "auto");
+  CHECK(meeting["join_timeout_seconds"] == 60.0);
+  CHECK(meeting["lease_seconds"] == 15.0);
+  CHECK(meeting["lost_timeout_seconds"] == 300.0);
+  CHECK(meeting["grow_delay_seconds"] == 5.0);
+  CHECK(meeting["max_node_changes"].is_null());
+  CHECK(json["workers"][1]["rank"].is_null());
+  CHECK(json["workers"][1]["local_rank"] == 1);
+  CHECK(json["environment"]["RANK"].is_null());
+  CHECK(json["environment"]["LOCAL_RANK"] == "1");
+  CHECK(json["environment"]["MASTER_PORT"].is_null());
+}
+
+TEST_CASE("a dry run of a static job shows what its command line fixes") {
+  const auto text_of = [](const std::string& rank, const std::string& host) {
+    const auto plan =
+        planned({"--dry-run", "--nnodes=2", "--node-rank=" + rank, "--master-addr=" + host});
+    return dry_run_text(plan, {{"GROUP_RANK", "0"}, {"MASTER_PORT", "29500"}});
+  };
+  CHECK_THAT(text_of("1", "node1"), Contains("nodes        2; this one has node rank 1\n") &&
+                                        Contains("hosted by    the node with rank 0\n") &&
+                                        Contains("store        node1, port 29500, served by") &&
+                                        Contains("  GROUP_RANK=(known when the round forms)\n") &&
+                                        Contains("  MASTER_PORT=29500\n") &&
+                                        Contains("waits        10 min 0 s for a round to form\n") &&
+                                        !Contains("\ngrows "));
+  CHECK_THAT(text_of("0", "node1"),
+             Contains("hosted by    this node: this node was told to, though node1 (10.0.0.1) is "
+                      "not an address of it\n"));
+  CHECK_THAT(text_of("0", "later"),
+             Contains("hosted by    not known: later does not resolve now\n"));
+}
+
+TEST_CASE("a dry run tells when a job that may grow does so") {
+  CHECK_THAT(dry_run_text(planned({"--dry-run", "--nnodes=1:2", "--rdzv-backend=c10d",
+                                   "--rdzv-endpoint=node1", "--grow-delay=never"}),
+                          {}),
+             Contains("for a round to form, 30.0 s for more nodes once one is there\n") &&
+                 Contains("grows        never\n"));
+}
+
+TEST_CASE("a dry run tells that there is a secret, and never which") {
+  const std::string secret = "0123456789abcdef";
+  const auto machine = Machine().with("HOME", "/h").with_secret("/h/.config/ddprun/secret", secret);
+  const auto plan_with = [&](const std::string& auth) {
+    return planned({"--dry-run", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=node1",
+                    "--rdzv-auth=" + auth},
+                   machine);
+  };
+  const std::string text = dry_run_text(plan_with("auto"), {});
+  CHECK_THAT(
+      text, Contains("secret       used, if the serving side has one, too\n") && !Contains(secret));
+  CHECK_THAT(text, Contains("hosted by    another machine: node1 (10.0.0.1) is not an address"));
+  CHECK_THAT(dry_run_text(plan_with("required"), {}),
+             Contains("secret       used, and required of the others\n"));
+  const std::string json = dry_run_json(plan_with("required"), {});
+  CHECK_THAT(json, !Contains(secret));
+  CHECK(nlohmann::json::parse(json)["rendezvous"]["secret"] == true);
+  CHECK(nlohmann::json::parse(json)["rendezvous"]["hosted_here"] == false);
+}

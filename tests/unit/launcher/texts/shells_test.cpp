@@ -71,8 +71,8 @@ TEST_CASE("bash completes options, their values, PROGRAM and files in their plac
   CHECK(bash_offers(dir, "ddprun --output =") == "prefix raw pty pipe\n");
   CHECK(bash_offers(dir, "ddprun --output p") == "prefix pty pipe\n");
   CHECK(bash_offers(dir, "ddprun --dry-run = j") == "json\n");
-  CHECK(bash_offers(dir, "ddprun --nproc-per-node = 2 -m --max") == "--max-restarts=\n");
-  CHECK(bash_offers(dir, "ddprun --dry-run --max") == "--max-restarts=\n");
+  CHECK(bash_offers(dir, "ddprun --nproc-per-node = 2 -m --max-r") == "--max-restarts=\n");
+  CHECK(bash_offers(dir, "ddprun --dry-run --max-r") == "--max-restarts=\n");
   std::filesystem::create_directory(dir / "logs");
   CHECK(bash_offers(dir, "ddprun --log_dir = l") == "logs\n");
   CHECK(bash_offers(dir, "ddprun --report zd") == "zdata.txt\n");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/options/option_table.hpp"
+#include "launcher/options/options.hpp"
 #include "launcher/texts/texts.hpp"
 
 using namespace ddprun::launcher;
@@ -93,7 +94,8 @@ TEST_CASE("the short help has 25 lines and only options of the table") {
 
 TEST_CASE("options in the short help are accepted, and its defaults are the true ones") {
   const std::map<std::string, std::string> placeholders = {
-      {"N", "2"}, {"SECONDS", "5"}, {"FOLDER", "logs"}, {"RANKS", "0,1"}, {"FILE", "report.json"}};
+      {"N", "2"},         {"MIN:MAX", "2:4"}, {"SECONDS", "5"},
+      {"FOLDER", "logs"}, {"RANKS", "0,1"},   {"FILE", "report.json"}};
   int values = 0;
   for (const std::string& line : lines_of(short_help_text())) {
     if (!line.starts_with("  --")) continue;

@@ -1,0 +1,132 @@
+#include "launcher/options/rendezvous_options.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/trimmed.hpp"
+#include "launcher/options/option_rows.hpp"
+#include "launcher/options/option_value.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr long long kPortMax = 65'535;
+constexpr long long kNodesMax = 100'000;
+constexpr long long kNodeChangesMax = 1'000'000'000;
+
+/// What to type instead of Paddle's list of nodes; it is empty or has one.
+Outcome<void> check_ips(const ParsedCommandLine& parsed) {
+  const std::string ips = parsed.text("ips");
+  const auto nodes = 1 + std::count(ips.begin(), ips.end(), ',');
+  if (nodes == 1) return {};
+  return usage_error(parsed.spelling("ips") + ": type --nnodes=" + std::to_string(nodes) +
+                     " --rdzv-backend=c10d --rdzv-endpoint=" + ips.substr(0, ips.find(',')) +
+                     " instead, the same on each node");
+}
+
+Outcome<void> take_nodes(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  const std::string text = parsed.text("nnodes");
+  const auto colon = text.find(':');
+  const auto least = parse_integer(text.substr(0, colon));
+  const auto most = colon == std::string::npos ? least : parse_integer(text.substr(colon + 1));
+  const std::string& spelling = parsed.spelling("nnodes");
+  if (!least || !most || *least < 1 || *most < *least) {
+    return usage_error(spelling +
+                       ": expected N or MIN:MAX, 1 or more, as in --nnodes=2 or --nnodes=2:4");
+  }
+  if (*most > kNodesMax)
+    return usage_error(spelling + ": at most " + std::to_string(kNodesMax) + " is possible");
+  if (const auto checked = check_ips(parsed); !checked) return checked.error();
+  options.nodes = {static_cast<int>(*least), static_cast<int>(*most), spelling};
+
+  const auto rank = parsed.integer_up_to("node-rank", kNodesMax);
+  if (!rank) return rank.error();
+  if (*rank != 0 && *most == 1) {
+    return usage_error(parsed.spelling("node-rank") +
+                       ": a job of one node has only node rank 0; leave it out, or give "
+                       "--nnodes=N");
+  }
+  if (parsed.given("node-rank")) options.node_rank = *rank;
+  options.node_rank_spelling = parsed.spelling("node-rank");
+
+  const auto changes = parsed.integer_up_to("max-node-changes", kNodeChangesMax);
+  if (!changes) return changes.error();
+  if (parsed.given("max-node-changes")) options.max_node_changes = *changes;
+  options.grow_delay = parsed.seconds("grow-delay");
+  return {};
+}
+
+agent::StoreUsers store_users(const ParsedCommandLine& parsed) {
+  agent::StoreUsers users;
+  const std::string text = parsed.text("store-allow-uid");
+  users.any = text == "any";
+  if (users.any || text.empty()) return users;
+  const auto uids = parse_indexes(text).value_or(std::vector<int>{});
+  users.uids.assign(uids.begin(), uids.end());
+  return users;
+}
+
+Outcome<void> take_ports(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  if (parsed.given("master-port")) {
+    const auto port = parsed.integer_up_to("master-port", kPortMax);
+    if (!port) return port.error();
+    options.master_port = static_cast<std::uint16_t>(*port);
+  }
+  if (!parsed.given("port-range")) return {};
+  const std::string text = parsed.text("port-range");
+  const auto colon = text.find(':');
+  const auto first = parse_integer(text.substr(0, colon));
+  const auto last =
+      colon == std::string::npos ? std::nullopt : parse_integer(text.substr(colon + 1));
+  if (!first || !last || *first < 1 || *last < *first || *last > kPortMax) {
+    return usage_error(parsed.spelling("port-range") +
+                       ": expected FIRST:LAST, 1 to 65535, as in --port-range=20000:20100");
+  }
+  options.ports = {static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)};
+  return {};
+}
+
+Outcome<void> take_meeting_point(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  options.standalone = parsed.flag("standalone");
+  options.master_addr = parsed.text("master-addr");
+  options.local_addr = parsed.text("local-addr");
+  // torchrun's own default is the text `none`, and scripts pass it on.
+  const std::string id = parsed.text("rdzv-id");
+  if (!id.empty() && id != "none") options.run_id = id;
+
+  options.rdzv_backend = parsed.text("rdzv-backend");
+  const std::vector<std::string> backends{"static", "c10d", "etcd", "etcd-v2"};
+  if (std::find(backends.begin(), backends.end(), options.rdzv_backend) == backends.end()) {
+    return usage_error(parsed.spelling("rdzv-backend") + ": expected " + enumerate(backends));
+  }
+  if (const std::string endpoint = parsed.text("rdzv-endpoint"); !endpoint.empty()) {
+    auto taken = parse_endpoint(trimmed(endpoint).empty() ? "localhost" : endpoint);
+    if (!taken) {
+      return usage_error(parsed.spelling("rdzv-endpoint") + ": " + taken.error() +
+                         "; expected HOST, HOST:PORT or [IPV6]:PORT");
+    }
+    options.rdzv_endpoint = std::move(*taken);
+  }
+  auto conf = parse_rdzv_conf(parsed.text("rdzv-conf"));
+  if (!conf) return conf.error();
+  options.warnings.insert(options.warnings.end(), conf->warnings.begin(), conf->warnings.end());
+  options.rdzv_conf = std::move(*conf);
+  return {};
+}
+
+}  // namespace
+
+Outcome<void> take_rendezvous(const ParsedCommandLine& parsed, LaunchOptions& options) {
+  if (const auto taken = take_nodes(parsed, options); !taken) return taken.error();
+  if (const auto taken = take_ports(parsed, options); !taken) return taken.error();
+  if (const auto taken = take_meeting_point(parsed, options); !taken) return taken.error();
+  options.rdzv_auth = choice<RdzvAuth>(parsed, "rdzv-auth");
+  options.secret_file = parsed.text("rdzv-secret-file");
+  if (parsed.given("rdzv-secret-file") && options.secret_file.empty())
+    return usage_error(parsed.spelling("rdzv-secret-file") + ": expected a file");
+  options.worker_store = choice<WorkerStore>(parsed, "worker-store");
+  options.store_users = store_users(parsed);
+  return {};
+}
+
+}  // namespace ddprun::launcher

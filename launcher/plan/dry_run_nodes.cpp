@@ -1,0 +1,95 @@
+#include "launcher/plan/dry_run_nodes.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/describe.hpp"
+#include "launcher/options/enum_words.hpp"
+#include "proto/environment_names.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+std::string hosting_text(const LaunchPlan& plan, const agent::RendezvousSettings& settings) {
+  if (settings.insists_on_rank && settings.hosting == rdzv::HostingWish::elsewhere)
+    return "the node with rank 0";
+  if (!plan.hosting)
+    return fmt::format("not known: {} does not resolve now", settings.endpoint.host);
+  return fmt::format("{}: {}", plan.hosting->here ? "this node" : "another machine",
+                     plan.hosting->why);
+}
+
+std::string secret_text(const agent::RendezvousSettings& settings) {
+  if (settings.secret.empty()) return "none";
+  return settings.needs_proof ? "used, and required of the others"
+                              : "used, if the serving side has one, too";
+}
+
+}  // namespace
+
+double seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+bool of_the_round(const LaunchPlan& plan, std::string_view name) {
+  using namespace proto::env;
+  if (!plan.agent.rendezvous) return false;
+  if (name == kMasterAddr) return plan.agent.master_addr.empty();
+  if (name == kMasterPort) return plan.agent.master_port == 0;
+  constexpr std::array kNames = {kRank,      kGroupRank,      kRoleRank,
+                                 kWorldSize, kGroupWorldSize, kRoleWorldSize};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+DryRunRows nodes_rows(const LaunchPlan& plan) {
+  if (!plan.agent.rendezvous) return {};
+  const agent::RendezvousSettings& settings = *plan.agent.rendezvous;
+  const proto::JobSettings& job = plan.agent.job;
+  const bool elastic = job.min_nodes < job.max_nodes;
+  std::string nodes = fmt::format("{}", job.max_nodes);
+  if (elastic) nodes = fmt::format("{} to {}", job.min_nodes, job.max_nodes);
+  if (settings.node_rank) nodes += fmt::format("; this one has node rank {}", *settings.node_rank);
+  std::string waits = describe(job.join_timeout) + " for a round to form";
+  if (elastic) {
+    waits += fmt::format(", {} for more nodes once {} there", describe(job.last_call),
+                         job.min_nodes == 1 ? "one is" : fmt::format("{} are", job.min_nodes));
+  }
+  DryRunRows rows = {
+      {"nodes", nodes},
+      {"rendezvous", to_string(settings.endpoint)},
+      {"hosted by", hosting_text(plan, settings)},
+      {"secret", secret_text(settings)},
+      {"waits", waits},
+      {"lost", fmt::format("a node after {} of silence, the rendezvous after {}",
+                           describe(settings.lease), describe(settings.lost_timeout))}};
+  if (elastic) {
+    rows.emplace_back("grows", job.grow_delay ? describe(*job.grow_delay) + " after a new node"
+                                              : std::string("never"));
+  }
+  return rows;
+}
+
+nlohmann::ordered_json rendezvous_json(const LaunchPlan& plan) {
+  using Json = nlohmann::ordered_json;
+  const agent::RendezvousSettings& settings = *plan.agent.rendezvous;
+  const proto::JobSettings& job = plan.agent.job;
+  return {{"min_nodes", job.min_nodes},
+          {"max_nodes", job.max_nodes},
+          {"node_rank", settings.node_rank ? Json(*settings.node_rank) : Json(nullptr)},
+          {"endpoint", to_string(settings.endpoint)},
+          {"hosted_here", plan.hosting ? Json(plan.hosting->here) : Json(nullptr)},
+          {"hosted_by", hosting_text(plan, settings)},
+          {"secret", !settings.secret.empty()},
+          {"auth", word_of(settings.needs_proof ? RdzvAuth::required : RdzvAuth::automatic)},
+          {"join_timeout_seconds", seconds(job.join_timeout)},
+          {"last_call_seconds", seconds(job.last_call)},
+          {"lease_seconds", seconds(settings.lease)},
+          {"lost_timeout_seconds", seconds(settings.lost_timeout)},
+          {"grow_delay_seconds", job.grow_delay ? Json(seconds(*job.grow_delay)) : Json(nullptr)},
+          {"max_node_changes", job.max_node_changes ? Json(*job.max_node_changes) : Json(nullptr)}};
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,301 @@
+// Where the nodes of a job meet, and what they agree on before they do. The agent resolves the
+// endpoint's name itself, again and again: names may appear late. Here it is resolved only for what
+// people are told.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/printable.hpp"
+#include "launcher/options/option_value.hpp"
+#include "launcher/plan/plan_parts.hpp"
+#include "launcher/plan/secret_path.hpp"
+
+namespace ddprun::launcher {
+namespace {
+
+using agent::RendezvousSettings;
+
+// torchrun's.
+constexpr std::uint16_t kStaticPort = 29500;
+constexpr std::uint16_t kDynamicPort = 29400;
+constexpr std::string_view kRunId = "none";
+
+constexpr std::chrono::milliseconds kNow{0};
+
+constexpr std::string_view kOwnRankUnderSlurm =
+    "under Slurm give each node its own rank: srun --ntasks-per-node=1 bash -c 'ddprun "
+    "--node-rank=$SLURM_NODEID ...', in single quotes, since a batch script expands the variable "
+    "only once";
+
+/// What make_plan was given.
+struct Given {
+  const LaunchOptions& options;
+  const Environment& environment;
+  const Probes& probes;
+};
+
+bool only_here(const std::string& host) { return host == "localhost" || is_loopback(host); }
+
+/// Of the step that srun started, else of the whole job; 1 outside Slurm.
+long long slurm_nodes(const Environment& environment) {
+  for (const char* name : {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}) {
+    if (const auto nodes = lookup(environment, name)) return parse_integer(*nodes).value_or(1);
+  }
+  return 1;
+}
+
+/// With what to type on each node as further lines.
+LaunchError no_address(const Given& given) {
+  const LaunchOptions& options = given.options;
+  const bool has_variable = lookup(given.environment, "MASTER_ADDR").has_value();
+  const std::string host = has_variable ? "$MASTER_ADDR" : "HOST";
+  const std::string nodes = options.nodes.min == options.nodes.max
+                                ? fmt::format("{}", options.nodes.max)
+                                : fmt::format("{}:{}", options.nodes.min, options.nodes.max);
+  const std::string program =
+      printable(options.program) + (options.arguments.empty() ? "" : " ...");
+  auto error = usage_error(options.nodes.spelling +
+                           ": the nodes need an address where they meet; type on each node");
+  error.more = fmt::format(
+      "\n"
+      "  ddprun --nnodes={0} --node-rank=N --master-addr={1} {2}\n"
+      "where N is 0 on {1}, then 1, 2, ...; or the same line on each node, where {1} is one of "
+      "them\n"
+      "  ddprun --nnodes={0} --rdzv-backend=c10d --rdzv-endpoint={1} {2}",
+      nodes, host, program);
+  return error;
+}
+
+/// --master-addr, which has no port.
+Outcome<std::string> master_host(const LaunchOptions& options) {
+  const auto taken = parse_endpoint(options.master_addr);
+  const std::string typed = "--master-addr=" + options.master_addr;
+  if (!taken) return usage_error(typed + ": " + taken.error() + "; expected a host");
+  if (!taken->port) return taken->host;
+  return usage_error(fmt::format("{}: expected a host; type --master-addr={} --master-port={}",
+                                 typed, taken->host, *taken->port));
+}
+
+/// The port is `otherwise` where none was given.
+Outcome<void> complete_port(Endpoint& endpoint, std::uint16_t otherwise) {
+  if (!endpoint.port) endpoint.port = otherwise;
+  if (endpoint.port != 0) return {};
+  return usage_error(to_string(endpoint) +
+                     ": several nodes need a port that all of them know, not 0");
+}
+
+/// An endpoint wins over --master-addr and --master-port.
+Outcome<Endpoint> static_endpoint(const Given& given) {
+  const LaunchOptions& options = given.options;
+  Endpoint endpoint;
+  if (options.rdzv_endpoint) {
+    endpoint = *options.rdzv_endpoint;
+  } else if (options.master_addr.empty()) {
+    return no_address(given);
+  } else {
+    auto host = master_host(options);
+    if (!host) return host.error();
+    endpoint.host = std::move(*host);
+  }
+  const auto completed = complete_port(endpoint, options.master_port.value_or(kStaticPort));
+  if (!completed) return completed.error();
+  return endpoint;
+}
+
+/// Whether the node can have that rank in a static job that meets at `host`.
+Outcome<void> check_rank(const Given& given, int rank, const std::string& host) {
+  const LaunchOptions& options = given.options;
+  if (rank >= options.nodes.max) {
+    const std::string why =
+        fmt::format("{}: with {} node ranks are 0 to {}", options.node_rank_spelling,
+                    options.nodes.spelling, options.nodes.max - 1);
+    const bool slurm = lookup(given.environment, "SLURM_PROCID").has_value();
+    return usage_error(slurm ? fmt::format("{}; {}", why, kOwnRankUnderSlurm) : why);
+  }
+  // torchrun takes a missing rank for 0, and so on each node: then none joins another.
+  const auto id = lookup(given.environment, "SLURM_NODEID");
+  if (rank != 0 || !id || parse_integer(*id).value_or(0) == 0) return {};
+  if (slurm_nodes(given.environment) < 2) return {};
+  const auto addr = numeric_address(host, given.probes, kNow);
+  const auto own = given.probes.own_addresses();
+  const bool meets_here = addr && std::find(own.begin(), own.end(), *addr) != own.end();
+  if (meets_here) return {};
+  return usage_error(
+      fmt::format("{}, but this is Slurm's node {}, and {} is not an address of it; {}",
+                  options.node_rank ? options.node_rank_spelling : "--node-rank is missing", *id,
+                  host, kOwnRankUnderSlurm));
+}
+
+/// torchrun's static rendezvous: every node knows its rank, and rank 0 serves MASTER_PORT.
+Outcome<void> meet_by_rank(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+  auto endpoint = static_endpoint(given);
+  if (!endpoint) return endpoint.error();
+  settings.endpoint = std::move(*endpoint);
+  const int rank = given.options.node_rank.value_or(0);
+  if (const auto checked = check_rank(given, rank, settings.endpoint.host); !checked)
+    return checked.error();
+  plan.agent.master_addr = settings.endpoint.host;
+  plan.agent.master_port = settings.endpoint.port.value_or(kStaticPort);
+  settings.node_rank = rank;
+  settings.insists_on_rank = true;
+  settings.one_port = plan.agent.agent_store;
+  settings.hosting = rank == 0 ? rdzv::HostingWish::here : rdzv::HostingWish::elsewhere;
+  if (settings.one_port) return {};
+  // The worker of rank 0 needs MASTER_PORT itself; all nodes know this from their command lines.
+  if (plan.agent.master_port == UINT16_MAX) {
+    return usage_error(
+        "--worker-store=rank0: the nodes meet at the port after MASTER_PORT, and no port comes "
+        "after 65535; give another --master-port");
+  }
+  settings.endpoint.port = static_cast<std::uint16_t>(plan.agent.master_port + 1);
+  return {};
+}
+
+/// The c10d rendezvous: the same command on each node, and one of them has the endpoint's address.
+Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+  const LaunchOptions& options = given.options;
+  if (options.rdzv_backend != "c10d") {
+    return usage_error("--rdzv-backend=" + options.rdzv_backend +
+                       ": not supported for several nodes yet; use --rdzv-backend=c10d "
+                       "--rdzv-endpoint=HOST, where HOST is one of the nodes or runs rdzvd");
+  }
+  settings.endpoint = options.rdzv_endpoint.value_or(Endpoint("localhost", std::nullopt));
+  if (const auto completed = complete_port(settings.endpoint, kDynamicPort); !completed)
+    return completed.error();
+  if (!options.master_addr.empty() || options.master_port) {
+    plan.warnings.emplace_back(
+        "--master-addr and --master-port have no effect with --rdzv-backend=c10d: the node of "
+        "group rank 0 chooses them");
+  }
+  if (const auto is_host = options.rdzv_conf.boolean("is_host"))
+    settings.hosting = *is_host ? rdzv::HostingWish::here : rdzv::HostingWish::elsewhere;
+  settings.node_rank = options.node_rank;
+  if (settings.node_rank >= options.nodes.max) {
+    plan.warnings.push_back(fmt::format("{} has no effect: with {} node ranks are 0 to {}",
+                                        options.node_rank_spelling, options.nodes.spelling,
+                                        options.nodes.max - 1));
+    settings.node_rank.reset();
+  }
+  return {};
+}
+
+/// Whether other machines can come to the endpoint at all.
+Outcome<void> check_endpoint(const Given& given, const RendezvousSettings& settings,
+                             LaunchPlan& plan) {
+  const std::string shown = to_string(settings.endpoint);
+  if (settings.endpoint.host == "0.0.0.0" || settings.endpoint.host == "::") {
+    return usage_error(shown +
+                       " leads every node to itself; give a name or an address of the node where "
+                       "all of them meet");
+  }
+  if (!only_here(settings.endpoint.host)) return {};
+  if (slurm_nodes(given.environment) > 1) {
+    return usage_error(
+        shown +
+        ": each node of this Slurm job would meet only itself; give --rdzv-endpoint=HOST, where "
+        "HOST is one of the nodes, as in the first line of: scontrol show hostnames");
+  }
+  plan.warnings.push_back(shown + ": only agents on this machine can join");
+  return {};
+}
+
+Outcome<void> take_local_addr(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+  const std::string typed = "--local-addr=" + given.options.local_addr;
+  if (given.options.local_addr.empty()) return {};
+  const auto taken = parse_endpoint(given.options.local_addr);
+  if (!taken || taken->port) return usage_error(typed + ": expected a host without a port");
+  const auto addr = numeric_address(taken->host, given.probes, resolve_limit(given.options));
+  if (!addr) {
+    return usage_error(typed +
+                       " does not resolve to an address; leave it out, or give an address of this "
+                       "machine");
+  }
+  settings.local_addr = *addr;
+  if (is_loopback(*addr) && !only_here(settings.endpoint.host))
+    plan.warnings.push_back(typed + ": other machines cannot reach this node there");
+  return {};
+}
+
+/// How long is waited for what; the job's own settings must come out alike on all nodes.
+Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+  const RdzvConf& conf = given.options.rdzv_conf;
+  const auto lease = lease_of(conf);
+  if (!lease) return lease.error();
+  settings.lease = *lease;
+  settings.lost_timeout =
+      conf.seconds("lost_timeout")
+          .value_or(std::chrono::ceil<std::chrono::milliseconds>(settings.lost_timeout));
+
+  proto::JobSettings& job = plan.agent.job;
+  job.min_nodes = given.options.nodes.min;
+  job.max_nodes = given.options.nodes.max;
+  job.max_node_changes = given.options.max_node_changes;
+  job.grow_delay = given.options.grow_delay;
+  if (const auto wait = conf.seconds("last_call_timeout")) job.last_call = *wait;
+  for (const char* key : {"timeout", "join_timeout"}) {
+    if (const auto wait = conf.seconds(key)) job.join_timeout = *wait;
+  }
+  if (const auto keys = keys_without_effect(conf); !keys.empty())
+    plan.warnings.push_back("--rdzv-conf: without effect here: " + keys);
+  return {};
+}
+
+Outcome<void> take_secret(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+  constexpr std::string_view kRemedy =
+      "make one with ddprun --make-secret and copy it to each node";
+  settings.needs_proof = given.options.rdzv_auth == RdzvAuth::required;
+  const std::string path = secret_path(given.options, given.environment);
+  const FileInfo file = path.empty() ? FileInfo{} : given.probes.files->look(path);
+  const bool exists = file.kind != FileInfo::Kind::absent || !file.link_target.empty();
+  if (exists || !given.options.secret_file.empty()) {
+    auto secret = given.probes.read_secret(path);
+    if (!secret) return usage_error(secret.error());
+    settings.secret = std::move(*secret);
+    return {};
+  }
+  if (settings.needs_proof) {
+    return usage_error(fmt::format("--rdzv-auth=required: there is no secret{}{}; {}",
+                                   path.empty() ? "" : " in ", path, kRemedy));
+  }
+  const bool serves = settings.hosting != rdzv::HostingWish::elsewhere;
+  if (serves && !only_here(settings.endpoint.host)) {
+    plan.warnings.push_back(
+        fmt::format("anybody who can connect to {} can join this job or stop it, because it has no "
+                    "secret; {}",
+                    to_string(settings.endpoint), kRemedy));
+  }
+  return {};
+}
+
+std::optional<rdzv::HostingChoice> hosting_now(const RendezvousSettings& settings,
+                                               const Probes& probes) {
+  const auto addr = numeric_address(settings.endpoint.host, probes, kNow);
+  if (!addr) return std::nullopt;
+  return rdzv::choose_host(settings.hosting, settings.endpoint.host, {*addr},
+                           probes.own_addresses());
+}
+
+}  // namespace
+
+Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& environment,
+                              const Probes& probes, LaunchPlan& plan) {
+  const Given given{options, environment, probes};
+  RendezvousSettings settings;
+  const auto meet = options.rdzv_backend == "static" ? meet_by_rank : meet_at_endpoint;
+  if (const auto met = meet(given, plan, settings); !met) return met.error();
+  if (const auto checked = check_endpoint(given, settings, plan); !checked) return checked.error();
+  if (const auto taken = take_local_addr(given, plan, settings); !taken) return taken.error();
+  if (const auto taken = take_times(given, plan, settings); !taken) return taken.error();
+  if (const auto taken = take_secret(given, plan, settings); !taken) return taken.error();
+  if (options.request != Request::run) plan.hosting = hosting_now(settings, probes);
+
+  plan.agent.run_id = options.run_id.value_or(std::string(kRunId));
+  plan.agent.boot_id = probes.boot_id();
+  plan.agent.wants_report = !options.report_file.empty();
+  plan.agent.rendezvous = std::move(settings);
+  plan.warden.has_lease = true;
+  return {};
+}
+
+}  // namespace ddprun::launcher
