@@ -22,9 +22,11 @@
 #include "base/uncaught.hpp"
 #include "base/version.hpp"
 #include "launcher/log_folder.hpp"
+#include "launcher/make_secret.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/plan/dry_run.hpp"
 #include "launcher/plan/plan.hpp"
+#include "launcher/plan/secret_path.hpp"
 #include "launcher/report/error_file_copy.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/report/report_file.hpp"
@@ -164,6 +166,10 @@ int main(int argc, char** argv) {
       return print(launcher::completion_script(options->completion_shell));
     case launcher::Request::explain_policy:
       return print(rdzv::explain(options->restart));
+    case launcher::Request::make_secret: {
+      const auto made = launcher::make_secret_file(launcher::secret_path(*options, environment));
+      return made ? print(*made) : fail(made.error());
+    }
     case launcher::Request::run:
     case launcher::Request::dry_run:
     case launcher::Request::dry_run_json:

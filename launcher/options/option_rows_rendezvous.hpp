@@ -179,6 +179,12 @@ inline constexpr std::array kRendezvousRows = {
         .default_value = "auto",
     },
     OptionRow{
+        .name = "make-secret",
+        .type = ValueType::flag,
+        .group = OptionGroup::rendezvous,
+        .help = "Make the file of --rdzv-secret-file with a new secret, and start nothing",
+    },
+    OptionRow{
         .name = "ips",
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,

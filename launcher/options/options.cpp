@@ -23,6 +23,7 @@ Request request_of(const ParsedCommandLine& parsed) {
   if (parsed.ended_by == RowRef("man")) return Request::man_page;
   if (parsed.ended_by == RowRef("completion")) return Request::completion;
   if (parsed.flag("explain-policy")) return Request::explain_policy;
+  if (parsed.flag("make-secret")) return Request::make_secret;
   if (!parsed.given("dry-run")) return Request::run;
   return parsed.text("dry-run") == "json" ? Request::dry_run_json : Request::dry_run;
 }
@@ -202,7 +203,8 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   options.warnings = parsed.warnings;
   if (parsed.ended_by) return options;
   // First of all: another error may be about PROGRAM, taken for an option's value.
-  const bool needs_program = options.request != Request::explain_policy;
+  const bool needs_program =
+      options.request != Request::explain_policy && options.request != Request::make_secret;
   if (needs_program && !parsed.program) return missing_program(parsed.last_taken);
 
   if (const auto taken = take_rendezvous(parsed, options); !taken) return taken.error();

@@ -27,6 +27,7 @@ enum class Request {
   dry_run,
   dry_run_json,
   explain_policy,
+  make_secret,
   help,
   short_help,
   version,

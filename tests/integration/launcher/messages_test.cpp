@@ -101,6 +101,24 @@ TEST_CASE("a program that could not be started has no pid") {
                              Contains("interpreter /no/such/shell does not exist"));
 }
 
+TEST_CASE("a secret made on request is found by its user's jobs, and shown by none of them") {
+  const auto result = shell(
+      "export HOME=$TMPDIR; unset XDG_CONFIG_HOME DDPRUN_SECRET_FILE; "
+      "$D --make-secret; $D --make-secret; echo $?; "
+      "$D --dry-run --nnodes=2 --master-addr=127.0.0.1 --rdzv-auth=required true; "
+      "chmod 640 $HOME/.config/ddprun/secret; $D --nnodes=2 --master-addr=127.0.0.1 true; echo $?; "
+      "cat $HOME/.config/ddprun/secret; rm -r $HOME/.config");
+  REQUIRE(result.out.size() > 65);
+  const std::string secret = result.out.substr(result.out.size() - 65, 64);
+  CHECK_THAT(result.out, StartsWith("A new secret is in ") &&
+                             Contains("\n2\nNothing was started (--dry-run).\n") &&
+                             Contains("\nsecret       used, and required of the others\n") &&
+                             EndsWith("\n2\n" + secret + "\n"));
+  CHECK(result.out.find(secret) == result.out.size() - 65);
+  CHECK_THAT(result.err, Contains("--make-secret: ") && Contains("exists and stays as it is") &&
+                             Contains("chmod 600 ") && !Contains(secret));
+}
+
 TEST_CASE("a text that cannot be written is an error, and a closed stdout is named as such") {
   const std::string texts[] = {"$D --help",           "$D -h",     "$D --version", "$D --man",
                                "$D --dry-run true",   "$T --help", "$T --version", "$R --help",

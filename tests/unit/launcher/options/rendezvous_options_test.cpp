@@ -112,6 +112,13 @@ TEST_CASE("the secret's file comes from the option or its variable") {
   CHECK_THAT(meeting_refusal({"--rdzv-auth=yes", "p"}), EndsWith("expected auto or required"));
 }
 
+TEST_CASE("a secret is made without PROGRAM, where the other options say") {
+  CHECK(meeting_options({"--make-secret"}).request == Request::make_secret);
+  const auto options = meeting_options({"--make-secret", "--rdzv-secret-file=here"});
+  CHECK(options.request == Request::make_secret);
+  CHECK(options.secret_file == "here");
+}
+
 TEST_CASE("a node is lost after as many silent keep-alives as the settings allow") {
   CHECK(*lease_of({}) == 15s);
   CHECK(*lease_of(*parse_rdzv_conf("keep_alive_interval=1")) == 3s);
