@@ -49,6 +49,8 @@ struct AgentResult {
   machine::ContainmentLevel containment = machine::ContainmentLevel::tree;
   std::chrono::system_clock::time_point started;  ///< of the last round
   int first_rank = 0;                             ///< of this node in the last round
+  int nodes = 1;                                  ///< of the last round
+  bool culprit_is_here = true;                    ///< and not on another node
   int world_size = 0;                             ///< of the last round; 0: there was none
   std::vector<WorkerRecord> workers;  ///< of the last round; empty when none was started
   std::vector<RoundSummary> rounds;   ///< in order; of very many the first and the last ones

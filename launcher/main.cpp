@@ -129,7 +129,7 @@ int run(launcher::LaunchPlan plan, launcher::LogLevel level,
   const auto conclude = [&](const agent::AgentResult& result) {
     const int code = launcher::exit_code(result, plan.report.exit_code_rule);
     launcher::UnfinishedLines unfinished{result.stdout_unfinished, result.stderr_unfinished};
-    if (!plan.report.file.empty())
+    if (!plan.report.file.empty() && result.finished.report_at.empty())
       write_report(plan.report.file, launcher::report_json(result, code, facts), unfinished, level);
     say_report(launcher::report(result, code, facts), unfinished.on_stderr);
     copy_error_file(plan.report.error_file, result, level);

@@ -22,4 +22,9 @@ std::string describe(const WorkerFailure& failure) {
   return fmt::format("{} after {}", describe(failure.exit), describe(failure.ended_at));
 }
 
+std::string describe(const FailedWorker& worker) {
+  const std::string at = worker.node.empty() ? "" : " on " + worker.node;
+  return fmt::format("rank {}{} {}", worker.rank, at, describe(worker.failure));
+}
+
 }  // namespace ddprun::proto

@@ -9,5 +9,7 @@ namespace ddprun::proto {
 
 /// How it ended, with the time since the round began, or why it could not be started.
 std::string describe(const WorkerFailure& failure);
+/// The same with its rank, and the name of its node where there are several.
+std::string describe(const FailedWorker& worker);
 
 }  // namespace ddprun::proto

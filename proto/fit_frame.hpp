@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "proto/frame.hpp"
 #include "proto/session_messages.hpp"
 
 namespace ddprun::proto {

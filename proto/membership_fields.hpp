@@ -174,6 +174,7 @@ inline constexpr auto kFields<FailedWorker> = std::tuple{
     field("agent", &FailedWorker::agent),
     field("rank", &FailedWorker::rank, kRankOrNone),
     required("failure", &FailedWorker::failure),
+    field("node", &FailedWorker::node, kText),
 };
 template <>
 inline constexpr std::string_view kKind<Round> = "round";
@@ -213,6 +214,7 @@ inline constexpr auto kFields<Waiting> = std::tuple{
     field("max_nodes", &Waiting::max_nodes, kNodes),
     field("missing", &Waiting::missing, list(kMissingNamesMax)),
     field("left_ns", &Waiting::left),
+    field("is_spare", &Waiting::is_spare),
 };
 template <>
 inline constexpr std::string_view kKind<Stop> = "stop";
@@ -228,6 +230,7 @@ inline constexpr auto kFields<Suspect> = std::tuple{
     field("agent", &Suspect::agent),
     field("rank", &Suspect::rank, kRankOrNone),
     required("worker", &Suspect::worker),
+    field("node", &Suspect::node, kText),
 };
 inline constexpr Limits kVerdictWorkers = list(kVerdictWorkersMax);
 template <>
@@ -253,6 +256,7 @@ inline constexpr auto kFields<Finished> = std::tuple{
     field("signal", &Finished::signal),
     field("restart_count", &Finished::restart_count),
     field("max_restarts", &Finished::max_restarts),
+    field("report_at", &Finished::report_at, kText),
 };
 
 }  // namespace ddprun::proto

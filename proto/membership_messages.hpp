@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/describe.hpp"
 #include "base/exit_status.hpp"
 #include "proto/job_settings.hpp"
 
@@ -150,6 +151,7 @@ struct FailedWorker {
   AgentId agent;
   int rank = -1;  ///< RANK in the round in which it failed
   WorkerFailure failure;
+  std::string node = {};  ///< its agent's node_name; empty: the job has one node
 };
 
 /// A round has formed. Carries only the agent's own numbers.
@@ -185,6 +187,7 @@ struct Waiting {
   int max_nodes = 0;
   std::vector<std::string> missing;  ///< those expected back, by name; at most kMissingNamesMax
   std::chrono::nanoseconds left{0};  ///< until a round forms with those there, or the job ends
+  bool is_spare = false;  ///< a round runs without this node, which waits for another one
 };
 inline constexpr std::size_t kMissingNamesMax = 8;
 /// End the workers of the round, then send Stopped and, unless `final`, Join again.
@@ -201,6 +204,7 @@ struct Suspect {
   AgentId agent;
   int rank = -1;
   RunningWorker worker;
+  std::string node = {};  ///< as FailedWorker's
 };
 /// Which worker failed a round, after all that is known of it.
 struct Verdict {
@@ -218,7 +222,18 @@ struct Finished {
   int signal = 0;          ///< cancelled: the signal that asked for it
   int restart_count = 0;
   int max_restarts = 0;
+  /// The node that reports a failure in full; empty: this one does.
+  std::string report_at = {};
 };
 using MembershipMessage = std::variant<Round, RestartPlanned, Waiting, Stop, Finished>;
+
+/// How a node's part ends that leaves; and the job, if it was the last.
+inline Finished outcome_of(const Leave& leave) {
+  Finished finished;
+  finished.outcome = leave.signal != 0 ? Finished::Outcome::cancelled : Finished::Outcome::failed;
+  finished.reason = leave.signal != 0 ? "stopped by " + signal_name(leave.signal) : leave.error;
+  finished.signal = leave.signal;
+  return finished;
+}
 
 }  // namespace ddprun::proto

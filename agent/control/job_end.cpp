@@ -28,6 +28,7 @@ bool workers_have_our_output(const AgentConfig& config) {
 }  // namespace
 
 void Agent::obey(EndJob& action) {
+  link_.lease(std::nullopt);
   if (timers_) timers_->remove();
   link_.ends_within(config_.stop.kill_timeout + 2 * kOutputLimit + kReportLimit);
   if (handles_) {
@@ -71,7 +72,8 @@ void Agent::end_output() {
 
 /// What the user has seen of it.
 void Agent::describe_culprit_output(const proto::Verdict& verdict) {
-  if (verdict.culprit.agent != membership_->own_id()) return;
+  result_.culprit_is_here = verdict.culprit.agent == membership_->own_id();
+  if (!result_.culprit_is_here) return;
   const int local_rank = verdict.culprit.failure.local_rank;
   const StreamMode mode = config_.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
   result_.last_lines_on_screen =
@@ -84,6 +86,7 @@ void Agent::describe_last_round() {
   const NodeRound& round = *machine_.round();
   result_.round = round.round.number;
   result_.first_rank = round.round.first_rank;
+  result_.nodes = round.round.group_world_size;
   result_.world_size = round.round.world_size;
   result_.started = handles_->wall_started_at;
   result_.before_last_round = round.started_at - started_at_;

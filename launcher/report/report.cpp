@@ -198,9 +198,10 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
                          const JobFacts& facts) {
   const proto::WorkerFailure& culprit = verdict.culprit.failure;
   const std::string process = culprit.pid > 0 ? fmt::format(", pid {}", culprit.pid) : "";
+  const std::string& node = verdict.culprit.node;
   std::string text =
-      fmt::format("ddprun: culprit: rank {} (local rank {}{}), {}\n", verdict.culprit.rank,
-                  culprit.local_rank, process, describe(culprit));
+      fmt::format("ddprun: culprit: rank {} ({}local rank {}{}), {}\n", verdict.culprit.rank,
+                  node.empty() ? "" : node + ", ", culprit.local_rank, process, describe(culprit));
   const bool wrote_nothing =
       culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
   text += evidence_text(verdict, wrote_nothing) + usage_text(culprit) + alike_text(result, verdict);
@@ -326,6 +327,12 @@ std::string report(const agent::AgentResult& result, int code, const JobFacts& f
       break;
   }
   if (!finished.verdict) return text + fmt::format("ddprun: {}\n", finished.reason);
+  if (!finished.report_at.empty() && !result.culprit_is_here) {
+    return text +
+           fmt::format("ddprun: the job failed: {}; {} reports it in full\n",
+                       describe(finished.verdict->culprit), finished.report_at) +
+           closing_line(finished, code);
+  }
   return text + culprit_text(result, *finished.verdict, facts) +
          others_text(result, *finished.verdict) + closing_line(finished, code);
 }

@@ -30,15 +30,13 @@ void add_exit(Json& json, const ExitStatus& exit) {
 
 Json worker_json(const proto::FailedWorker& worker, const agent::AgentResult& result) {
   const proto::WorkerFailure& failure = worker.failure;
-  const auto local = static_cast<std::size_t>(failure.local_rank);
-  Json json = {
-      {"rank", worker.rank}, {"local_rank", failure.local_rank}, {"host", result.node_name}};
+  Json json = {{"rank", worker.rank},
+               {"local_rank", failure.local_rank},
+               {"host", worker.node.empty() ? result.node_name : worker.node}};
   const bool ran = failure.error.empty();
-  if (ran) json["pid"] = failure.pid;
-  if (ran && local < result.workers.size()) {
-    // The clock of the workers' times is monotonic: the last round's start ties it to the wall.
-    const auto since = result.workers[local].ended_at - result.workers[local].started_at;
-    json["ran_for_seconds"] = in_seconds(since);
+  if (ran) {
+    json["pid"] = failure.pid;
+    json["ran_for_seconds"] = in_seconds(failure.ran_for);
     json["started"] = describe(result.started);
     json["ended_seconds"] = in_seconds(failure.ended_at);
   }
@@ -69,11 +67,12 @@ Json workers_json(const std::vector<proto::FailedWorker>& workers,
   return list;
 }
 
-Json suspects_json(const proto::Verdict& verdict) {
+Json suspects_json(const proto::Verdict& verdict, const agent::AgentResult& result) {
   Json list = Json::array();
   for (const proto::Suspect& suspect : verdict.suspects) {
     Json json = {{"rank", suspect.rank},
                  {"local_rank", suspect.worker.local_rank},
+                 {"host", suspect.node.empty() ? result.node_name : suspect.node},
                  {"pid", suspect.worker.pid}};
     if (suspect.worker.progress) {
       json["step"] = suspect.worker.progress->step;
@@ -144,6 +143,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["command"] = facts.command;
   json["cwd"] = facts.folder;
   json["host"] = result.node_name;
+  json["nodes"] = result.nodes;
   json["world_size"] = result.world_size;
   json["started"] = describe(result.job_started);
   json["ended"] =
@@ -154,7 +154,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   const auto verdict = finished.verdict.value_or(proto::Verdict{});
   json["alike"] = workers_json(verdict.alike, result);
   json["victims"] = workers_json(verdict.victims, result);
-  json["suspects"] = suspects_json(verdict);
+  json["suspects"] = suspects_json(verdict, result);
   json["hints"] = finished.verdict ? hints(result, verdict, facts) : std::vector<std::string>();
   json["rounds"] = Json::array();
   for (const agent::RoundSummary& round : result.rounds)

@@ -125,7 +125,7 @@ std::optional<Clock::time_point> Membership::deadline() const {
 }
 
 std::optional<proto::MembershipMessage> Membership::current(const AgentId& agent) const {
-  if (state_ == JobState::finished) return *outcome_;
+  if (state_ == JobState::finished) return outcome_for(agent);
   const auto member = members_.find(agent);
   if (member == members_.end() || !in_round(member->second)) return std::nullopt;
   if (state_ == JobState::stopping) return stop_for(member->second);
@@ -141,14 +141,22 @@ std::optional<int> Membership::group_rank(const AgentId& agent) const {
 void Membership::ignore(Context&) {}
 
 void Membership::greet_late(Context& context) {
-  context.actions.sends.push_back({context.agent, *outcome_});
+  context.actions.sends.push_back({context.agent, outcome_for(context.agent)});
 }
 
 void Membership::join_running(Context& context) {
   const auto known = members_.find(context.agent);
   if (known != members_.end() && in_round(known->second))
     return;  // a repeated join of a participant
-  if (wait(context)) grow_when_due(context);
+  if (!wait(context)) return;
+  grow_when_due(context);
+  if (state_ != JobState::running || grow_at_) return;
+  proto::Waiting waiting;
+  waiting.nodes = static_cast<int>(members_.size()) - count(Phase::waiting);
+  waiting.min_nodes = settings_.min_nodes;
+  waiting.max_nodes = settings_.max_nodes;
+  waiting.is_spare = true;
+  context.actions.sends.push_back({context.agent, std::move(waiting)});
 }
 
 /// Those that come within the delay of one another cost one restart, not one each.
@@ -184,7 +192,7 @@ void Membership::fail_running(Context& context) {
   // stopped and reported what they saw. That there can't be one is known now, unless the reason may
   // prove to be a node that is lost: that costs no restart.
   final_ = settings_.max_nodes == 1 && !policy_.budget_left(context.now);
-  stop_round(context, fmt::format("rank {} {}", failed_.begin()->first, describe(failure)));
+  stop_round(context, describe(failed_.begin()->second));
 }
 
 void Membership::done_running(Context& context) {

@@ -97,9 +97,6 @@ class Membership {
   /// What an agent has to know that may have missed the last message to it; none: it waits.
   [[nodiscard]] std::optional<proto::MembershipMessage> current(const proto::AgentId& agent) const;
 
-  /// How a node's part ends that leaves; and the job, if it was the last.
-  [[nodiscard]] static proto::Finished outcome_of(const proto::Leave& leave);
-
   /// What the core does on an event in a state: the name of the handler, "ignored" where the event
   /// has no meaning there.
   static std::string_view response(JobState state, EventKind kind);
@@ -181,6 +178,9 @@ class Membership {
                                                std::string no_restart) const;
   [[nodiscard]] proto::Verdict take_verdict();
   void finish(Context& context, proto::Finished finished);
+  void choose_reporter();
+  [[nodiscard]] proto::Finished outcome_for(const proto::AgentId& agent) const;
+  [[nodiscard]] std::string name_of(const Member& member) const;
   void say_goodbye(Context& context, const proto::AgentId& agent, const proto::Leave& leave);
 
   [[nodiscard]] int count(Phase phase) const { return counts_[static_cast<std::size_t>(phase)]; }
@@ -225,6 +225,8 @@ class Membership {
   std::optional<proto::Finished> ending_;       // the job was cancelled
   // finished
   std::optional<proto::Finished> outcome_;
+  proto::AgentId reporter_;  // of a failure; empty: each node reports it
+  std::string reporter_name_;
 };
 
 }  // namespace ddprun::rdzv

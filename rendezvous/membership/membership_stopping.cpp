@@ -1,5 +1,6 @@
 // How a round ends: its workers are stopped, the failure is judged, and the job goes on or is over.
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -12,14 +13,6 @@ namespace ddprun::rdzv {
 
 using proto::AgentId;
 using proto::Finished;
-
-Finished Membership::outcome_of(const proto::Leave& leave) {
-  Finished finished;
-  finished.outcome = leave.signal != 0 ? Finished::Outcome::cancelled : Finished::Outcome::failed;
-  finished.reason = leave.signal != 0 ? "stopped by " + signal_name(leave.signal) : leave.error;
-  finished.signal = leave.signal;
-  return finished;
-}
 
 // ---- stopping ----
 
@@ -54,7 +47,8 @@ void Membership::stopped_stopping(Context& context) {
   Member& member = found->second;
   if (!failed_.empty()) add_failures(context.agent, member, stopped.failures);
   for (const proto::RunningWorker& worker : stopped.still_ran)
-    still_ran_.push_back({context.agent, member.round->first_rank + worker.local_rank, worker});
+    still_ran_.push_back(
+        {context.agent, member.round->first_rank + worker.local_rank, worker, name_of(member)});
   if (stopped.furthest_step)
     furthest_step_ = std::max(furthest_step_.value_or(0), *stopped.furthest_step);
   if (member.leaving && !member.leaving->cancels) {
@@ -118,7 +112,7 @@ void Membership::add_failures(const AgentId& agent, const Member& member,
                               const std::vector<proto::WorkerFailure>& failures) {
   for (const proto::WorkerFailure& failure : failures) {
     const int rank = member.round->first_rank + failure.local_rank;
-    failed_[rank] = {agent, rank, failure};
+    failed_[rank] = {agent, rank, failure, name_of(member)};
   }
 }
 
@@ -150,7 +144,7 @@ void Membership::judge_round(Context& context) {
     finish(context, failed_outcome(std::move(verdict), decision.reason));
     return;
   }
-  reason_ = fmt::format("rank {} {}", verdict.culprit.rank, describe(verdict.culprit.failure));
+  reason_ = describe(verdict.culprit);
   last_culprit_ = without_lines(std::move(verdict.culprit));
   if (decision.delay.count() > 0) announce_restart(context, decision.delay);
   start_forming(context, std::chrono::duration_cast<Clock::duration>(decision.delay));
@@ -189,8 +183,7 @@ void Membership::announce_restart(Context& context, std::chrono::nanoseconds del
 Finished Membership::failed_outcome(proto::Verdict verdict, std::string no_restart) const {
   Finished finished;
   finished.outcome = Finished::Outcome::failed;
-  finished.reason =
-      fmt::format("rank {} {}", verdict.culprit.rank, describe(verdict.culprit.failure));
+  finished.reason = describe(verdict.culprit);
   finished.verdict = std::move(verdict);
   finished.no_restart = std::move(no_restart);
   return finished;
@@ -217,15 +210,50 @@ void Membership::finish(Context& context, Finished finished) {
   outcome_ = std::move(finished);
   reason_ = outcome_->reason;
   state_ = JobState::finished;
+  choose_reporter();
   for (const auto& [id, member] : members_) {
-    if (member.phase != Phase::gone) context.actions.sends.push_back({id, *outcome_});
+    if (member.phase != Phase::gone) context.actions.sends.push_back({id, outcome_for(id)});
   }
+}
+
+/// A node that wants to write a report, else any; of these the first one of the last round.
+void Membership::choose_reporter() {
+  if (!outcome_->verdict || settings_.max_nodes == 1) return;
+  const Members::value_type* first = nullptr;
+  const auto place = [](const Members::value_type& entry) {
+    const Member& member = entry.second;
+    return std::tuple(!member.round, !member.join.wants_report,
+                      member.round ? member.round->group_rank : 0);
+  };
+  for (const Members::value_type& entry : members_) {
+    if (entry.second.phase == Phase::gone) continue;
+    if (first == nullptr || place(entry) < place(*first)) first = &entry;
+  }
+  if (first == nullptr) return;
+  reporter_ = first->first;
+  reporter_name_ = first->second.join.node_name;
+}
+
+/// In full for the node that reports it, and for the culprit's.
+Finished Membership::outcome_for(const AgentId& agent) const {
+  Finished finished = *outcome_;
+  if (!finished.verdict || reporter_.empty() || agent == reporter_) return finished;
+  finished.report_at = reporter_name_;
+  if (finished.verdict->culprit.agent != agent)
+    finished.verdict =
+        proto::Verdict{without_lines(std::move(finished.verdict->culprit)), {}, {}, {}};
+  return finished;
+}
+
+/// Where there are several nodes.
+std::string Membership::name_of(const Member& member) const {
+  return settings_.max_nodes > 1 ? member.join.node_name : "";
 }
 
 /// To a node that goes, and is no member any more: the job's end, if it was the last, or its own.
 void Membership::say_goodbye(Context& context, const AgentId& agent, const proto::Leave& leave) {
   context.actions.sends.push_back(
-      {agent, state_ == JobState::finished ? *outcome_ : outcome_of(leave)});
+      {agent, state_ == JobState::finished ? outcome_for(agent) : outcome_of(leave)});
 }
 
 }  // namespace ddprun::rdzv

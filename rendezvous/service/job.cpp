@@ -49,7 +49,7 @@ void Job::apply_one(const Said& said, Clock::time_point at, MembershipActions& a
   } else if (const auto* leave = std::get_if<proto::Leave>(&said.message);
              leave != nullptr && found->second.node_name.empty()) {
     // It could not even join, or joins no more: that is its own end, not the job's.
-    found->second.outcome = Membership::outcome_of(*leave);
+    found->second.outcome = proto::outcome_of(*leave);
     actions.sends.push_back({said.agent, *found->second.outcome});
   } else if (membership_) {
     tell(FromAgent{said.agent, said.message}, at, actions);

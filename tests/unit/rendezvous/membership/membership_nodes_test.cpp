@@ -360,3 +360,31 @@ TEST_CASE("ten thousand nodes form, fail, form again and end") {
   for (int i = 0; i < kNodes; ++i) job.done(name(i));
   CHECK(job.finished(name(5)).outcome == Finished::Outcome::succeeded);
 }
+
+TEST_CASE("one node reports a failure in full, and the culprit's does") {
+  Script job(nodes(3, 3));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  job.fail("b", 1);
+  for (const char* agent : {"a", "b", "c"}) {
+    proto::Stopped stopped{job.round(agent).number, {}};
+    if (std::string(agent) == "b") {
+      proto::WorkerFailure failure;
+      failure.local_rank = 1;
+      failure.exit = {true, 9, false};
+      failure.last_lines = {"it hurts"};
+      stopped.failures = {failure};
+    }
+    job.say(agent, stopped);
+  }
+  REQUIRE(job.membership.outcome().has_value());
+  const auto told = [&](const std::string& agent) { return job.finished(agent); };
+  CHECK(told("a").report_at.empty());
+  CHECK(told("a").verdict->culprit.failure.last_lines.size() == 1);
+  CHECK(told("a").verdict->culprit.node == "b");
+  CHECK(told("b").report_at == "a");
+  CHECK(told("b").verdict->culprit.failure.last_lines.size() == 1);
+  CHECK(told("c").report_at == "a");
+  CHECK(told("c").verdict->culprit.rank == 3);
+  CHECK(told("c").verdict->culprit.failure.last_lines.empty());
+  CHECK(told("c").reason.starts_with("rank 3 on b "));
+}

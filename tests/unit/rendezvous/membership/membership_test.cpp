@@ -53,7 +53,7 @@ TEST_CASE("three agents form, fail, re-form and end") {
   for (const char* agent : {"node1", "node2", "node10"}) {
     CHECK(job.stop(agent).round == 0);
     CHECK_FALSE(job.stop(agent).final);
-    CHECK(job.stop(agent).reason == "rank 2 killed by SIGKILL (signal 9) after 2.5 s");
+    CHECK(job.stop(agent).reason == "rank 2 on node2 killed by SIGKILL (signal 9) after 2.5 s");
   }
   // Victims fail too: that is no news. The budget is touched when all have stopped.
   job.fail("node1", 0, {false, 1, false});
@@ -72,7 +72,7 @@ TEST_CASE("three agents form, fail, re-form and end") {
   CHECK(job.round("node2").number == 1);
   CHECK(job.round("node2").restart_count == 1);
   CHECK(job.round("node2").first_rank == 1);
-  CHECK(job.round("node2").reason == "rank 2 killed by SIGKILL (signal 9) after 2.5 s");
+  CHECK(job.round("node2").reason == "rank 2 on node2 killed by SIGKILL (signal 9) after 2.5 s");
 
   job.done("node1");
   job.done("node2");
@@ -143,11 +143,11 @@ TEST_CASE("a failure without later evidence is judged by what was known at once"
   std::string reason;
   SECTION("its end") {
     failed.exit = {false, 7, false};
-    reason = "rank 2 exited with code 7 after 3.0 s";
+    reason = "rank 2 on b exited with code 7 after 3.0 s";
   }
   SECTION("a hang") {
     failed.hang = "at step 5, silent for 60 s";
-    reason = "rank 2 hangs: at step 5, silent for 60 s";
+    reason = "rank 2 on b hangs: at step 5, silent for 60 s";
   }
   job.say("b", failed);
   CHECK(job.stop("a").reason == reason);
