@@ -23,10 +23,11 @@ RemoteMembership::RemoteMembership(asio::io_context& context, rdzv::SessionSetti
       session_(std::move(session), boot_clock_now()),
       connection_(
           context, std::move(place),
-          {[this] { on(rdzv::Connected{}); },
-           [this](bool refused, const std::string& reason) {
-             on(rdzv::ConnectionFailed{refused, reason});
+          {[this] {
+             if (events_.connected) events_.connected();
+             on(rdzv::Connected{});
            },
+           [this](bool refused, const std::string& reason) { lose_connection(refused, reason); },
            [this](proto::ServiceMessage message) { on(rdzv::ServiceSaid{std::move(message)}); }}),
       timer_(context) {}
 
@@ -40,6 +41,11 @@ ErrorCode RemoteMembership::start() {
   await_timer();
   on(rdzv::SessionTimePassed{});
   return {};
+}
+
+void RemoteMembership::lose_connection(bool refused, const std::string& reason) {
+  if (events_.disconnected) events_.disconnected();
+  on(rdzv::ConnectionFailed{refused, reason});
 }
 
 void RemoteMembership::send(proto::AgentMessage message) {
@@ -87,7 +93,10 @@ void RemoteMembership::obey(rdzv::Connect&) { connection_.connect(); }
 
 void RemoteMembership::obey(rdzv::SendToService& action) { connection_.send(action.message); }
 
-void RemoteMembership::obey(rdzv::ResetConnection&) { connection_.reset(); }
+void RemoteMembership::obey(rdzv::ResetConnection&) {
+  connection_.reset();
+  if (events_.disconnected) events_.disconnected();
+}
 
 void RemoteMembership::obey(rdzv::Deliver& action) {
   asio::post(context_, [this, message = std::move(action.message)]() mutable {

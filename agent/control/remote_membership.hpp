@@ -23,6 +23,9 @@ class RemoteMembership final : public MembershipLink {
     std::function<void(const std::string& line)> tell;  ///< for people
     /// Workers may run until then, by CLOCK_BOOTTIME.
     std::function<void(rdzv::SessionClock::time_point until)> lease_moved;
+    /// A connection is open, nothing said on it yet; or there is none any more.
+    std::function<void()> connected;
+    std::function<void()> disconnected;
   };
 
   RemoteMembership(boost::asio::io_context& context, rdzv::SessionSettings session,
@@ -33,11 +36,11 @@ class RemoteMembership final : public MembershipLink {
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
   void send(proto::AgentMessage message) override;
-  /// The address by which this node reaches the service; empty: it does not now.
-  [[nodiscard]] std::string local_addr() const { return connection_.local_addr(); }
+  [[nodiscard]] const rdzv::ServiceConnection& connection() const { return connection_; }
 
  private:
   void on(rdzv::SessionEvent event);
+  void lose_connection(bool refused, const std::string& reason);
   void obey(rdzv::Connect& action);
   void obey(rdzv::SendToService& action);
   void obey(rdzv::ResetConnection& action);

@@ -9,6 +9,14 @@ namespace ddprun::rdzv {
 
 using namespace std::chrono_literals;
 using proto::Finished;
+using proto::Stop;
+
+namespace {
+
+/// One that goes does not wait longer for a service that it does not reach.
+constexpr std::chrono::nanoseconds kAnswerToLeave = 1s;
+
+}  // namespace
 
 AgentSession::AgentSession(SessionSettings settings, SessionClock::time_point now)
     : settings_(std::move(settings)),
@@ -37,7 +45,10 @@ void AgentSession::take(Submitted& submitted, Context& context) {
   if (fenced_) {
     // The service counts this node as lost, or never knew of it: it is told of nothing but what
     // comes next.
-    if (std::holds_alternative<proto::Leave>(message)) pending_ = std::move(message);
+    if (std::holds_alternative<proto::Leave>(message)) {
+      pending_ = std::move(message);
+      leave_at_ = context.now + kAnswerToLeave;
+    }
     if (!stopped) return;
     fenced_ = done_ = false;
     round_.reset();
@@ -56,6 +67,7 @@ void AgentSession::take(Submitted& submitted, Context& context) {
     pending_ = message;
   } else if (std::holds_alternative<proto::Leave>(message)) {
     pending_ = message;
+    leave_at_ = context.now + kAnswerToLeave;
   }
   send_numbered(std::move(message), context);
 }
@@ -225,6 +237,24 @@ void AgentSession::finish(std::string reason, Context& context) {
   finished.reason = std::move(reason);
   if (past_) finished.restart_count = past_->restart_count;
   context.act(Deliver{std::move(finished)});
+}
+
+/// The service is not reached: this node ends its part in the job by itself.
+bool AgentSession::leaves_unanswered() const {
+  const bool is_stopping = round_ && !done_ && (fenced_ || stop_ == round_);
+  return leave_at_ && link_ != Link::attached && !is_stopping;
+}
+
+void AgentSession::leave_unanswered(Context& context) {
+  const auto& leave = std::get<proto::Leave>(*pending_);
+  if (round_ && !done_) {
+    stop_ = round_;
+    context.act(Deliver{Stop{*round_, "this node leaves", true, false}});
+    return;
+  }
+  over_ = true;
+  context.act(ResetConnection{});
+  context.act(Deliver{proto::outcome_of(leave)});
 }
 
 void AgentSession::give_up(Context& context) {

@@ -137,6 +137,8 @@ class AgentSession {
   void renew_lease(SessionClock::time_point until, Context& context);
   void finish(std::string reason, Context& context);
   void give_up(Context& context);
+  void leave_unanswered(Context& context);
+  [[nodiscard]] bool leaves_unanswered() const;
   [[nodiscard]] bool must_fence() const;
   [[nodiscard]] std::optional<SessionClock::time_point> silence_told_at() const;
   void tell_of_silence(Context& context);
@@ -156,12 +158,13 @@ class AgentSession {
   std::optional<proto::Epoch> epoch_;
 
   // The agent's place in the job, as far as its messages tell.
-  std::optional<proto::AgentMessage> pending_;  // Join or Leave that waits for its answer
-  std::optional<proto::PastRound> past_;        // the last round that was delivered
-  std::optional<proto::RoundNumber> round_;     // of which something may be left on the node
-  std::optional<proto::RoundNumber> stop_;      // the newest that was delivered
-  bool done_ = false;                           // its workers have succeeded
-  bool fenced_ = false;                         // its workers are being killed
+  std::optional<proto::AgentMessage> pending_;        // Join or Leave that waits for its answer
+  std::optional<SessionClock::time_point> leave_at_;  // without the service's answer
+  std::optional<proto::PastRound> past_;              // the last round that was delivered
+  std::optional<proto::RoundNumber> round_;           // of which something may be left on the node
+  std::optional<proto::RoundNumber> stop_;            // the newest that was delivered
+  bool done_ = false;                                 // its workers have succeeded
+  bool fenced_ = false;                               // its workers are being killed
 
   // Time.
   SessionClock::time_point began_at_;

@@ -89,6 +89,10 @@ void AgentSession::take(SessionTimePassed&, Context& context) {
     give_up(context);
     return;
   }
+  if (leaves_unanswered() && context.now >= *leave_at_) {
+    leave_unanswered(context);
+    if (over_) return;
+  }
   if (must_fence() && context.now >= *lease_end_)
     fence(fmt::format("the rendezvous at {} has not answered for {:.0f} s", settings_.service,
                       std::chrono::duration<double>(lease_).count()),
@@ -116,6 +120,7 @@ std::optional<SessionClock::time_point> AgentSession::deadline() const {
   SessionClock::time_point next =
       heard_at_ ? *heard_at_ + settings_.lost_timeout : began_at_ + settings_.join_timeout;
   if (must_fence()) next = std::min(next, *lease_end_);
+  if (leaves_unanswered()) next = std::min(next, *leave_at_);
   if (link_ == Link::waiting) next = std::min(next, next_attempt_at_);
   if (link_ == Link::connecting || link_ == Link::resuming)
     next = std::min(next, attempt_at_ + kAttemptTime);

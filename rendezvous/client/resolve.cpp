@@ -65,6 +65,13 @@ struct Lookup {
 
 }  // namespace
 
+std::string numeric_host(const addrinfo& addr) {
+  char host[NI_MAXHOST] = "";
+  const int failed =
+      getnameinfo(addr.ai_addr, addr.ai_addrlen, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
+  return failed == 0 ? host : "";
+}
+
 Result<Addresses> resolve(const std::string& host, std::uint16_t port,
                           std::chrono::steady_clock::time_point deadline) {
   // Numeric addresses, the usual case, need no resolver.

@@ -15,6 +15,9 @@ namespace ddprun::rdzv {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
+/// "10.0.0.1" or "::1"; empty: it is of neither family.
+std::string numeric_host(const addrinfo& addr);
+
 /// The stream addresses of `host` (a name, or a numeric IPv4 or IPv6 address) in the system's order
 /// of preference; at least one. Errors: timed_out (the resolver did not answer by `deadline`), or
 /// getaddrinfo's.

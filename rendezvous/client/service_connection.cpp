@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -41,28 +40,10 @@ struct ServiceConnection::Attempt {
   bool writing = false;
 };
 
-/// Between this object and the resolver's thread, which may outlive it.
-struct ServiceConnection::Mailbox {
-  std::mutex mutex;
-  ServiceConnection* owner = nullptr;
-  bool asked = false;  // of the owner's thread
-};
-
 ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace place, Events events)
-    : context_(context),
-      place_(std::move(place)),
-      events_(std::move(events)),
-      mailbox_(std::make_shared<Mailbox>()) {
-  mailbox_->owner = this;
-}
+    : context_(context), place_(std::move(place)), events_(std::move(events)), resolver_(context) {}
 
-ServiceConnection::~ServiceConnection() {
-  {
-    const std::lock_guard lock(mailbox_->mutex);
-    mailbox_->owner = nullptr;
-  }
-  reset();
-}
+ServiceConnection::~ServiceConnection() { reset(); }
 
 /// In a later turn of the loop, and only if the attempt is still the one of now.
 void ServiceConnection::later(std::function<void()> what) {
@@ -86,27 +67,14 @@ void ServiceConnection::connect() {
   look_up();
 }
 
-/// One look-up at a time: a name server that hangs must not be asked by ever more threads. Its
-/// answer serves the attempt of then.
+/// An answer serves the attempt of then.
 void ServiceConnection::look_up() {
-  if (mailbox_->asked) return;
-  mailbox_->asked = true;
+  if (resolver_.is_busy()) return;
   const ErrorCode failed =
-      resolve_then(place_.host, place_.port, [mailbox = mailbox_](Result<Addresses> found) {
-        // Perhaps on the resolver's thread, perhaps when nobody waits any more.
-        const std::lock_guard lock(mailbox->mutex);
-        if (mailbox->owner == nullptr) return;
-        asio::post(mailbox->owner->context_,
-                   [mailbox, found = std::make_shared<Result<Addresses>>(std::move(found))] {
-                     mailbox->asked = false;
-                     ServiceConnection* owner = mailbox->owner;
-                     if (owner != nullptr && owner->attempt_ && !owner->attempt_->begun)
-                       owner->take_addresses(std::move(*found));
-                   });
+      resolver_.look_up(place_.host, place_.port, [this](Result<Addresses> found) {
+        if (attempt_ && !attempt_->begun) take_addresses(std::move(found));
       });
-  if (!failed) return;
-  mailbox_->asked = false;
-  fail(false, why_no_thread(failed));
+  if (failed) fail(false, why_no_thread(failed));
 }
 
 void ServiceConnection::take_addresses(Result<Addresses> addresses) {
@@ -258,6 +226,10 @@ void ServiceConnection::reset() {
   if (!attempt_) return;
   if (attempt_->socket.is_open()) reset_on_close(attempt_->socket.native_handle());
   attempt_.reset();
+}
+
+int ServiceConnection::descriptor() const {
+  return attempt_ && attempt_->socket.is_open() ? attempt_->socket.native_handle() : -1;
 }
 
 std::string ServiceConnection::local_addr() const {

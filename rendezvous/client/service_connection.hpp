@@ -14,7 +14,7 @@
 #include "base/unique_handle.hpp"
 #include "proto/control_channel.hpp"
 #include "proto/session_messages.hpp"
-#include "rendezvous/client/resolve.hpp"
+#include "rendezvous/client/resolver.hpp"
 
 namespace ddprun::rdzv {
 
@@ -54,12 +54,13 @@ class ServiceConnection {
   /// Of this end of the open connection, numeric: by it others reach this node. Empty: there is
   /// none.
   [[nodiscard]] std::string local_addr() const;
+  /// The connection's; it stays ours. Below 0: there is none.
+  [[nodiscard]] int descriptor() const;
   /// Whether both sides have proven the secret.
   [[nodiscard]] bool is_proven() const { return channel_ && channel_->is_proven(); }
 
  private:
   struct Attempt;
-  struct Mailbox;
 
   void look_up();
   void take_addresses(Result<Addresses> addresses);
@@ -79,7 +80,7 @@ class ServiceConnection {
   const Events events_;
   /// What comes of an older attempt finds another one here.
   std::shared_ptr<Attempt> attempt_;
-  const std::shared_ptr<Mailbox> mailbox_;
+  Resolver resolver_;
   std::size_t attempts_ = 0;
   std::optional<proto::ControlChannel> channel_;
   std::string unsent_;

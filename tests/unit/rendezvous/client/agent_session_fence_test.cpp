@@ -152,7 +152,7 @@ TEST_CASE("a node that leaves while it is fenced leaves in its new session") {
   agent.pass(16s);
   agent.submit(proto::Leave{15, ""});
   agent.submit(Stopped{0, {}});
-  agent.pass(6s);
+  agent.pass(900ms);
   agent.take(rdzv::Connected{});
   agent.welcome(false);
   REQUIRE(agent.last<Numbered>() != nullptr);

@@ -1,4 +1,6 @@
 // An agent's session with the rendezvous service: what is sent, sent again and delivered.
+#include <csignal>
+
 #include "tests/unit/rendezvous/client/session_script.hpp"
 
 using namespace ddprun;
@@ -212,4 +214,54 @@ TEST_CASE("the outcome is acknowledged, and is the last word") {
   agent.hear(finished);
   agent.fail();
   CHECK(agent.count<Finished>() == 1);
+}
+
+TEST_CASE("a node that leaves does not wait for a service that is not reached") {
+  Script agent;
+  SECTION("there never was one") {
+    agent.submit(Leave{SIGINT, "", true});
+    agent.pass(900ms);
+    CHECK(agent.delivered.empty());
+    agent.pass(200ms);
+  }
+  SECTION("its workers end first") {
+    agent.begin();
+    agent.fail();
+    agent.submit(Leave{SIGINT, "", true});
+    agent.pass(1100ms);
+    REQUIRE(agent.count<Stop>() == 1);
+    CHECK(std::get<Stop>(agent.delivered.back()).final);
+    CHECK_FALSE(std::get<Stop>(agent.delivered.back()).kill);
+    agent.pass(5s);
+    CHECK(agent.count<Finished>() == 0);
+    agent.submit(Stopped{0, {}});
+    agent.pass(0s);
+  }
+  SECTION("they have succeeded") {
+    agent.begin();
+    agent.submit(proto::WorkersDone{0});
+    agent.fail();
+    agent.submit(Leave{SIGINT, "", true});
+    agent.pass(1100ms);
+    CHECK(agent.count<Stop>() == 0);
+  }
+  REQUIRE(agent.count<Finished>() == 1);
+  const auto& finished = std::get<Finished>(agent.delivered.back());
+  CHECK(finished.outcome == Finished::Outcome::cancelled);
+  CHECK(finished.signal == SIGINT);
+  CHECK_FALSE(agent.session.deadline().has_value());
+}
+
+TEST_CASE("a node that leaves and reaches the service again lets it decide") {
+  Script agent;
+  agent.begin();
+  agent.fail();
+  agent.submit(Leave{SIGTERM, "", false});
+  agent.pass(500ms);
+  agent.take(rdzv::Connected{});
+  agent.welcome(true, 1);
+  REQUIRE(agent.last<Numbered>() != nullptr);
+  CHECK(std::holds_alternative<Leave>(agent.last<Numbered>()->message));
+  agent.pass(10s, true);
+  CHECK(agent.delivered.size() == 1);  // the round
 }

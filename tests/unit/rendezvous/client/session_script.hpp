@@ -12,6 +12,7 @@ namespace ddprun::test {
 using namespace std::chrono_literals;
 using proto::Finished;
 using proto::Join;
+using proto::Leave;
 using proto::Numbered;
 using proto::Resume;
 using proto::Round;
