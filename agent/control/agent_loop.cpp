@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <thread>
 
 #include <spdlog/spdlog.h>
 #include <boost/asio/post.hpp>
@@ -43,11 +44,6 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       link_(std::move(link)),
       machine_(config),
       timer_(context_, [this] { handle(TimePassed{}); }),
-      membership_(std::make_unique<LocalMembership>(
-          context_, config.job,
-          [this](proto::MembershipMessage message) {
-            std::visit([this](auto& specific) { handle(std::move(specific)); }, message);
-          })),
       starter_(config, user, link_.cgroup() != nullptr ? link_.cgroup()->folder_fd() : -1),
       signals_(context_, wanted_signals(config),
                {[this](const warden::SignalRecord& record) { on_signal(record); },
@@ -58,12 +54,16 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       suspects_(
           context_, config, user,
           {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
-      memory_timer_(context_) {}
+      memory_timer_(context_) {
+  if (config_.rendezvous) return;
+  membership_ = std::make_unique<LocalMembership>(
+      context_, config.job, [this](proto::MembershipMessage message) { hear(std::move(message)); });
+}
 
 const AgentResult& Agent::run() {
   // For the store's clients and the workers' streams; workers get the user's own limit back.
   open_files_ = open_files_for(config_, raise_open_files_limit());
-  log_through([this](const std::string& line) { notice(line); }, config_.log_level);
+  log_through([this](const std::string& line) { log(line); }, config_.log_level);
   if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
   auto socket = JobSocket::open(context_, config_.run_id, [this] { return status(); });
@@ -73,7 +73,11 @@ const AgentResult& Agent::run() {
     spdlog::info("no job socket: {}", socket.error().message());
   }
   watch_timers();
-  obey(Prepare{});
+  if (config_.rendezvous) {
+    meet();
+  } else {
+    obey(Prepare{});
+  }
   // Behind the first round: its workers come first.
   asio::post(context_, [this] {
     if (socket_) socket_->start();
@@ -93,6 +97,10 @@ void Agent::handle(NodeEvent event) {
   timer_.follow(machine_.deadline());
 }
 
+void Agent::hear(proto::MembershipMessage message) {
+  std::visit([this](auto& specific) { handle(std::move(specific)); }, message);
+}
+
 void Agent::on_signal(const warden::SignalRecord& record) {
   const auto& forward = config_.stop.forward_signals;
   if (record.signal == SIGWINCH && output_)
@@ -105,7 +113,13 @@ void Agent::on_signal(const warden::SignalRecord& record) {
   }
 }
 
-void Agent::obey(Send& action) { membership_->send(std::move(action.message)); }
+void Agent::obey(Send& action) {
+  if (std::holds_alternative<proto::WorkersDone>(action.message)) link_.lease(std::nullopt);
+  if (membership_) return membership_->send(std::move(action.message));
+  // No rendezvous was found yet, so there is nobody to leave.
+  if (const auto* leave = std::get_if<proto::Leave>(&action.message))
+    asio::post(context_, [this, finished = proto::outcome_of(*leave)] { hear(finished); });
+}
 
 void Agent::obey(const Notice& action) { notice(action.line); }
 
@@ -142,6 +156,12 @@ void Agent::notice(const std::string& line) {
   if (!output_ || !output_->say(text)) write_within(STDERR_FILENO, text + "\n", kNoticeLimit);
 }
 
+/// From any thread.
+void Agent::log(const std::string& line) {
+  if (std::this_thread::get_id() == thread_) return notice(line);
+  asio::post(context_, [this, line] { notice(line); });
+}
+
 std::string Agent::status() const {
   nlohmann::json workers = nlohmann::json::array();
   const NodeRound* round = machine_.round();
@@ -170,6 +190,7 @@ void run_agent(const AgentConfig& config, const machine::UserState& user, warden
   char nothing = 0;
   if (recv(socket, &nothing, 1, MSG_PEEK | MSG_DONTWAIT) == 0) _exit(128 + SIGKILL);
   const int code = conclude(result);
+  agent.linger();
   std::fflush(nullptr);
   // Not through the destructors: the kernel ends threads and closes descriptors faster than we join
   // them, and the static objects are the warden's copies.

@@ -1,7 +1,8 @@
 // The control thread of the agent process: the shell around NodeMachine. It turns what comes in
 // from all sides into events and obeys the actions; it decides nothing. Internal to agent/control:
 // agent_loop.cpp has the loop, round_begin.cpp how a round starts, worker_ends.cpp signals to
-// workers and their exits, round_end.cpp what is left and reported of a round, job_end.cpp the end.
+// workers and their exits, round_end.cpp what is left and reported of a round, job_end.cpp the end,
+// many_nodes.cpp the way to the other nodes.
 #pragma once
 
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -21,7 +23,9 @@
 #include "agent/control/job_socket.hpp"
 #include "agent/control/membership_link.hpp"
 #include "agent/control/node_machine.hpp"
+#include "agent/control/remote_membership.hpp"
 #include "agent/control/round_failures.hpp"
+#include "agent/control/service_host.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
 #include "agent/progress/timer_file.hpp"
@@ -29,6 +33,7 @@
 #include "agent/workers/open_files.hpp"
 #include "agent/workers/worker_starter.hpp"
 #include "machine/processes/kill_children.hpp"
+#include "rendezvous/store/store_door.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {
@@ -36,6 +41,12 @@ namespace ddprun::agent {
 namespace asio = boost::asio;
 
 inline constexpr auto kReadable = asio::posix::descriptor_base::wait_read;
+
+/// Where a round's store would listen, and what workers of all nodes call that.
+struct StorePlace {
+  std::string addr;
+  std::uint16_t port = 0;
+};
 
 /// What a round holds of the system, made and destroyed as a whole.
 struct RoundHandles {
@@ -54,6 +65,9 @@ class Agent {
   Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link);
 
   const AgentResult& run();
+  /// After it: where the rendezvous is here, until the other nodes know how the job ended, or a
+  /// signal comes, or they are lost.
+  void linger();
 
  private:
   // Events.
@@ -63,6 +77,7 @@ class Agent {
   void on_worker_exit(std::size_t local_rank);
   void on_timer(const ExpiredTimer& timer);
   void reap_strangers();
+  void hear(proto::MembershipMessage message);
   [[noreturn]] void die_with_warden();
 
   // Actions.
@@ -87,7 +102,18 @@ class Agent {
   void watch_timers();
   std::string prepare_output();
   std::string prepare_meeting_point();
+  [[nodiscard]] std::string public_addr() const;
   ErrorCode offer_store();
+  void start_store(rdzv::StoreListener listener);
+  void end_store();
+
+  // Several nodes (many_nodes.cpp).
+  void meet();
+  void join_rendezvous(const std::string& problem);
+  void note_connection();
+  void look_at_own_name();
+  void keep_lease();
+  void open_door();
   StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
   void count_memory_kills();
   void signal_workers(int signal);
@@ -101,16 +127,18 @@ class Agent {
   void end_output();
   void describe_culprit_output(const proto::Verdict& verdict);
   void notice(const std::string& line);
+  void log(const std::string& line);
   [[nodiscard]] std::string status() const;
   [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
 
   const AgentConfig& config_;
   warden::WardenLink link_;
+  const std::thread::id thread_ = std::this_thread::get_id();
   asio::io_context context_{1};
   NodeMachine machine_;
-  std::deque<NodeEvent> events_;  // the first is being handled
-  DeadlineTimer timer_;           // of the machine
-  const std::unique_ptr<MembershipLink> membership_;
+  std::deque<NodeEvent> events_;                // the first is being handled
+  DeadlineTimer timer_;                         // of the machine
+  std::unique_ptr<MembershipLink> membership_;  // null: a rendezvous is looked for
 
   WorkerStarter starter_;
   JobSignals signals_;
@@ -122,10 +150,19 @@ class Agent {
   std::optional<TimerFile> timers_;  // none: they are not watched
 
   OpenFiles open_files_;
-  std::optional<std::uint16_t> meeting_port_;    // of the next round
+  std::optional<StorePlace> meeting_point_;      // of the next round
   std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
   std::optional<RoundHandles> handles_;          // of the machine's round
   std::optional<WorkerOutput> output_;
+
+  // Of several nodes.
+  RemoteMembership* session_ = nullptr;  // membership_ is it
+  std::optional<rdzv::Resolver> resolver_;
+  std::string own_addr_;  // numeric: by which others reach this node
+  bool has_prepared_ = false;
+  std::optional<rdzv::SessionClock::time_point> lease_end_;
+  std::optional<rdzv::StoreDoor> door_;  // where the store is behind the service's port
+  std::optional<ServiceHost> host_;      // its thread uses the door
 
   const Clock::time_point started_at_ = Clock::now();
   const std::chrono::system_clock::time_point wall_started_at_ = std::chrono::system_clock::now();

@@ -24,9 +24,11 @@ struct JobSignal {
   int signal = 0;
   std::chrono::nanoseconds at{0};  ///< of the monotonic clock
 };
-/// Answers Prepare: the port for the next round's store, or why the job can't go on.
+/// Answers Prepare: where the next round's store would be, or why the job can't go on.
 struct Prepared {
+  std::string store_addr;
   std::uint16_t store_port = 0;
+  int store_clients_max = 0;  ///< for which there are descriptors
   std::string problem;
 };
 struct StartedWorker {

@@ -87,16 +87,23 @@ void NodeMachine::send_join(Context& context) {
   join.local_world_size = static_cast<int>(config_.workers.size());
   join.role = config_.role;
   join.node_name = config_.node_name;
+  join.boot_id = config_.boot_id;
   join.settings = config_.job;
-  join.store_addr = config_.master_addr;
-  join.store_port = *store_port_;
+  join.store_addr = prepared_->store_addr;
+  join.store_port = prepared_->store_port;
+  join.store_clients_max = prepared_->store_clients_max;
+  join.wants_report = config_.wants_report;
+  if (config_.rendezvous) {
+    join.requested_group_rank = config_.rendezvous->node_rank;
+    join.insists_on_rank = config_.rendezvous->insists_on_rank;
+  }
   context.act(Send{std::move(join)});
 }
 
 void NodeMachine::join(Context& context) {
-  const auto& prepared = std::get<Prepared>(context.event);
+  auto& prepared = std::get<Prepared>(context.event);
   if (prepared.problem.empty()) {
-    store_port_ = prepared.store_port;
+    prepared_ = std::move(prepared);
     send_join(context);
   } else {
     context.act(Send{proto::Leave{0, prepared.problem}});
@@ -105,9 +112,9 @@ void NodeMachine::join(Context& context) {
 }
 
 void NodeMachine::keep_place(Context& context) {
-  const auto& prepared = std::get<Prepared>(context.event);
+  auto& prepared = std::get<Prepared>(context.event);
   if (prepared.problem.empty()) {
-    store_port_ = prepared.store_port;
+    prepared_ = std::move(prepared);
   } else {
     context.act(Send{proto::Leave{0, prepared.problem}});
     round_->stop->final = true;
@@ -119,9 +126,13 @@ void NodeMachine::start(Context& context) {
   if (round.restart_count > restart_count_) {
     context.act(Notice{fmt::format("{}; restarting the workers ({} of {} restarts)", round.reason,
                                    round.restart_count, round.max_restarts)});
+  } else if (round_ && round.restart_count == round_->round.restart_count) {
+    context.act(
+        Notice{fmt::format("{}; starting the workers again on {} node{}", round.reason,
+                           round.group_world_size, round.group_world_size == 1 ? "" : "s")});
   }
   restart_count_ = round.restart_count;
-  store_port_.reset();
+  prepared_.reset();
   const int workers = static_cast<int>(config_.workers.size());
   round_.emplace(std::move(round),
                  WorkerGroup(workers, config_.stop.grace_period, config_.stop.kill_timeout),
@@ -141,6 +152,11 @@ void NodeMachine::announce_restart(Context& context) {
 
 void NodeMachine::announce_wait(Context& context) {
   const auto& waiting = std::get<proto::Waiting>(context.event);
+  if (waiting.is_spare) {
+    context.act(Notice{fmt::format("the job runs on {} other node{}: this one waits as a spare",
+                                   waiting.nodes, waiting.nodes == 1 ? "" : "s")});
+    return;
+  }
   const std::string range = waiting.min_nodes == waiting.max_nodes
                                 ? fmt::format("{}", waiting.max_nodes)
                                 : fmt::format("{} to {}", waiting.min_nodes, waiting.max_nodes);

@@ -159,7 +159,7 @@ class NodeMachine {
   const AgentConfig& config_;
   NodeState state_ = NodeState::waiting;
   std::optional<NodeRound> round_;
-  std::optional<std::uint16_t> store_port_;  // prepared for the next round
+  std::optional<Prepared> prepared_;  // for the next round
   std::optional<JobSignal> last_signal_;
   std::optional<int> leaving_;  // told by this signal to end
   bool paused_ = false;

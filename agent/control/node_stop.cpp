@@ -195,7 +195,7 @@ void NodeMachine::report(Context& context) {
   const bool last = round_->stop->final || leaving_ || round_->stuck;
   state_ = last ? NodeState::ending : NodeState::waiting;
   if (last) return;
-  if (store_port_) {
+  if (prepared_) {
     send_join(context);
   } else {
     context.act(Prepare{});

@@ -7,8 +7,9 @@
 
 namespace ddprun::agent {
 
-Result<std::uint16_t> reserve_port(const std::string& host) {
-  auto listener = rdzv::listen_store(host, 0);
+Result<std::uint16_t> reserve_port(const std::string& host, const std::optional<PortRange>& ports) {
+  auto listener =
+      ports ? rdzv::listen_store(host, ports->first, ports->last) : rdzv::listen_store(host, 0);
   if (!listener) return listener.error();
   sockaddr_storage address{};
   socklen_t length = sizeof address;

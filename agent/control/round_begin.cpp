@@ -1,6 +1,7 @@
 // How a round starts on this node: its place is prepared, its workers start and are watched.
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -34,7 +35,9 @@ std::string not_our_address(const AgentConfig& config) {
 void Agent::obey(const Prepare&) {
   std::string problem = prepare_output();
   if (problem.empty()) problem = prepare_meeting_point();
-  handle(Prepared{meeting_port_.value_or(0), std::move(problem)});
+  const StorePlace place = meeting_point_.value_or(StorePlace{});
+  const auto clients = std::min<std::uint64_t>(open_files_.store_clients, INT_MAX);
+  handle(Prepared{place.addr, place.port, static_cast<int>(clients), std::move(problem)});
 }
 
 /// Before the first worker, so that no descriptor is missing in the middle; the thread starts after
@@ -51,22 +54,29 @@ std::string Agent::prepare_output() {
 /// Where the next round's workers will meet: our listening socket, or a port for rank 0's. Empty,
 /// or why there is none.
 std::string Agent::prepare_meeting_point() {
-  if (meeting_port_) return "";
+  if (meeting_point_) return "";
+  const std::string& host = config_.store_host.empty() ? own_addr_ : config_.store_host;
+  const std::string addr = config_.master_addr.empty() ? public_addr() : config_.master_addr;
+  if (config_.rendezvous && config_.rendezvous->one_port) {
+    meeting_point_ = StorePlace{addr, config_.master_port};  // behind the service's door
+    return "";
+  }
   if (!config_.agent_store) {
     const auto port = config_.master_port != 0 ? Result<std::uint16_t>(config_.master_port)
-                                               : reserve_port(config_.store_host);
+                                               : reserve_port(host, config_.ports);
     if (port) {
-      meeting_port_ = *port;
+      meeting_point_ = StorePlace{addr, *port};
       return "";
     }
     const bool elsewhere = port.error().value() == EADDRNOTAVAIL;
     return elsewhere ? not_our_address(config_)
-                     : fmt::format("there is no free port on {}: {}", config_.store_host,
-                                   port.error().message());
+                     : fmt::format("there is no free port on {}: {}", host, port.error().message());
   }
-  auto listener = rdzv::listen_store(config_.store_host, config_.master_port);
+  auto listener = config_.master_port == 0 && config_.ports
+                      ? rdzv::listen_store(host, config_.ports->first, config_.ports->last)
+                      : rdzv::listen_store(host, config_.master_port);
   if (listener) {
-    meeting_port_ = listener->port;
+    meeting_point_ = StorePlace{addr, listener->port};
     listener_.emplace(std::move(*listener));
     return "";
   }
@@ -76,12 +86,13 @@ std::string Agent::prepare_meeting_point() {
   return fmt::format(
       "the store cannot listen on {} port {}: {}{}; choose another port, with --master-port or in "
       "--rdzv-endpoint (0: any free one)",
-      config_.store_host, config_.master_port, listener.error().message(),
+      host, config_.master_port, listener.error().message(),
       owner ? fmt::format(" ({} has it)", *owner) : "");
 }
 
 void Agent::obey(const StartWorkers&) {
   const NodeRound& round = *machine_.round();
+  keep_lease();
   suspects_.forget();
   if (round.round.last_culprit && !result_.rounds.empty())
     result_.rounds.back().culprit = round.round.last_culprit;
@@ -133,8 +144,11 @@ StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sou
   return {process->pid, Clock::now(), ""};
 }
 
+/// Its thread starts with its first client.
 ErrorCode Agent::offer_store() {
-  meeting_port_.reset();
+  meeting_point_.reset();
+  if (machine_.round()->round.group_rank != 0) listener_.reset();  // another node's is used
+  if (door_) open_door();
   if (!listener_) return {};
   ErrorCode failed;
   handles_->listening.emplace(context_).assign(listener_->fd.get(), failed);
@@ -144,26 +158,37 @@ ErrorCode Agent::offer_store() {
     return failed;
   }
   static_cast<void>(listener_->fd.release());  // Asio closes it
-  handles_->listening->async_wait(kReadable, [this,
-                                              listener = std::make_shared<rdzv::StoreListener>(
-                                                  std::move(*listener_))](ErrorCode ec) {
-    if (ec) return;
-    rdzv::StoreSettings settings;
-    settings.check_uid = !config_.store_users.any;
-    settings.allowed_uids.assign(config_.store_users.uids.begin(), config_.store_users.uids.end());
-    settings.connections_max = std::min(settings.connections_max, open_files_.store_clients);
-    settings.reset_on_close = true;  // what is left of the old group must not wait for answers
-    listener->fd.reset(handles_->listening->release());
-    auto store = rdzv::StoreServer::start(std::move(*listener), std::move(settings));
-    if (store) {
-      handles_->store.emplace(std::move(*store));
-    } else {
-      handle(CannotGoOn{"the workers have no store: " +
-                        rdzv::StoreServer::why_not_started(store.error())});
-    }
-  });
+  handles_->listening->async_wait(
+      kReadable, [this, listener = std::make_shared<rdzv::StoreListener>(std::move(*listener_))](
+                     ErrorCode ec) {
+        if (ec) return;
+        listener->fd.reset(handles_->listening->release());
+        start_store(std::move(*listener));
+      });
   listener_.reset();
   return {};
+}
+
+void Agent::start_store(rdzv::StoreListener listener) {
+  rdzv::StoreSettings settings;
+  settings.check_uid = !config_.store_users.any;
+  settings.allowed_uids.assign(config_.store_users.uids.begin(), config_.store_users.uids.end());
+  settings.connections_max = std::min(settings.connections_max, open_files_.store_clients);
+  settings.reset_on_close = true;  // what is left of the old group must not wait for answers
+  auto store = rdzv::StoreServer::start(std::move(listener), std::move(settings));
+  if (store) {
+    handles_->store.emplace(std::move(*store));
+  } else {
+    handle(CannotGoOn{"the workers have no store: " +
+                      rdzv::StoreServer::why_not_started(store.error())});
+  }
+}
+
+void Agent::end_store() {
+  handles_->listening.reset();
+  if (handles_->store) result_.newer_store_clients = handles_->store->counters().newer_clients > 0;
+  if (door_) door_->close();
+  handles_->store.reset();
 }
 
 /// A start is too short for that, and nobody fills a machine's memory in so little time.

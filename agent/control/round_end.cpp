@@ -83,9 +83,7 @@ std::vector<machine::ProcessEntry> Agent::kill_everything(Clock::duration limit)
 
 void Agent::obey(const ReportRound&) {
   const NodeRound& round = *machine_.round();
-  handles_->listening.reset();
-  if (handles_->store) result_.newer_store_clients = handles_->store->counters().newer_clients > 0;
-  handles_->store.reset();
+  end_store();
   summarize_round();
   proto::Stopped stopped = gather_evidence();
   remove_round_files(config_, round.round);

@@ -129,6 +129,14 @@ void WorkerStarter::add_files(OutputSource& source, const proto::Round& round) {
       filtered_files_.get(path, [this](const std::string& missing) { return open_file(missing); });
 }
 
+void WorkerStarter::add_to_environment(const std::string& name, const std::string& value) {
+  const std::string begin = name + "=";
+  const bool has_it =
+      std::any_of(inherited_environment_.begin(), inherited_environment_.end(),
+                  [&begin](const std::string& entry) { return entry.starts_with(begin); });
+  if (!has_it) inherited_environment_.push_back(begin + value);
+}
+
 Result<machine::SpawnedProcess> WorkerStarter::start(const proto::Round& round, int local_rank,
                                                      const std::string& job_socket,
                                                      std::vector<OutputSource>& sources) {

@@ -21,6 +21,9 @@ class WorkerStarter {
   /// SpawnRequest.
   WorkerStarter(const AgentConfig& config, const machine::UserState& user, int cgroup);
 
+  /// For the workers of later rounds, unless our own environment has it.
+  void add_to_environment(const std::string& name, const std::string& value);
+
   /// Starts the worker and adds our ends of its streams to `sources`. `job_socket` is for its
   /// environment; empty: none. Errors: those of spawn; then nothing was added.
   Result<machine::SpawnedProcess> start(const proto::Round& round, int local_rank,

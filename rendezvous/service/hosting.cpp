@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/endpoint.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::rdzv {
 namespace {
@@ -51,6 +52,24 @@ void each_interface(
       continue;
     if (look(one->ifa_name, host.data())) return;
   }
+}
+
+/// Sends nothing: the kernel looks up the route to an address that is reserved for documentation
+/// (RFC 5737), as to any other far away. Empty: there is none.
+std::string default_route_addr() {
+  const UniqueFd probe(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in addr{};
+  addr.sin_family = AF_INET;
+  addr.sin_port = htons(9);
+  addr.sin_addr.s_addr = htonl(0xC0000201);  // 192.0.2.1
+  socklen_t length = sizeof addr;
+  auto* const any = reinterpret_cast<sockaddr*>(&addr);
+  char host[NI_MAXHOST] = "";
+  if (!probe || connect(probe.get(), any, length) != 0 ||
+      getsockname(probe.get(), any, &length) != 0 ||
+      getnameinfo(any, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0)
+    return "";
+  return host;
 }
 
 }  // namespace
@@ -101,10 +120,13 @@ std::vector<std::string> interface_addresses() {
   return found;
 }
 
-std::string interface_of(const std::string& addr) {
+std::string interface_towards_others(const std::string& addr) {
+  if (is_loopback(addr)) return "";
+  const bool any = addr == "0.0.0.0" || addr == "::";
+  const std::string wanted = any ? default_route_addr() : addr;
   std::string found;
   each_interface([&](const std::string& name, const std::string& own) {
-    if (own != addr) return false;
+    if (own != wanted) return false;
     found = name;
     return true;
   });

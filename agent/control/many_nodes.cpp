@@ -1,0 +1,166 @@
+// The way to the other nodes of the job: who has the rendezvous service, a session with it, and
+// what the warden has to know of that.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <boost/asio/post.hpp>
+
+#include "agent/control/agent_loop.hpp"
+#include "base/bounded_write.hpp"
+#include "base/no_descriptor.hpp"
+#include "proto/environment_names.hpp"
+
+namespace ddprun::agent {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kLingerStep = 2ms;
+constexpr auto kSayLingerAfter = 2s;
+// What the service itself waits beyond a lease, and some of a slow machine.
+constexpr auto kLingerMargin = 3s;
+
+/// Unique among all agents that ever were.
+std::string new_agent_id(const std::string& node_name) {
+  std::random_device random;
+  return fmt::format("{}-{}-{:08x}", node_name, getpid(), random());
+}
+
+}  // namespace
+
+/// First of all: who has the service.
+void Agent::meet() {
+  ServiceHost::Events events;
+  events.tell = [this](const std::string& line) { notice(line); };
+  events.settled = [this](const std::string& problem) { join_rendezvous(problem); };
+  if (config_.rendezvous->one_port) {
+    door_.emplace(rdzv::StoreDoor::Settings{
+        .on_first_client = [this] { asio::post(context_, [this] { open_door(); }); }});
+    events.on_store_client = [this](UniqueFd fd) { door_->offer(std::move(fd)); };
+  }
+  host_.emplace(context_, config_, std::move(events));
+  host_->settle();
+}
+
+void Agent::join_rendezvous(const std::string& problem) {
+  if (!problem.empty()) return handle(Prepared{"", 0, 0, problem});
+  const RendezvousSettings& settings = *config_.rendezvous;
+  rdzv::SessionSettings session;
+  session.agent = new_agent_id(config_.node_name);
+  session.service = to_string(settings.endpoint);
+  if (const std::string& user = host_->port_user(); !user.empty())
+    session.service += fmt::format(" ({} has the port)", user);
+  session.lease = settings.lease;
+  session.join_timeout = config_.job.join_timeout;
+  session.lost_timeout = settings.lost_timeout;
+  session.seed = std::random_device()();
+  rdzv::ServicePlace place;
+  place.host = settings.endpoint.host;
+  place.port = *settings.endpoint.port;
+  place.run_id = config_.run_id;
+  place.secret = settings.secret;
+  place.needs_proof = settings.needs_proof;
+  if (rdzv::ServiceServer* server = host_->server())
+    place.connect_locally = [server] { return server->connect_locally(); };
+  RemoteMembership::Events events;
+  events.said = [this](proto::MembershipMessage message) { hear(std::move(message)); };
+  events.tell = [this](const std::string& line) { notice(line); };
+  events.lease_moved = [this](rdzv::SessionClock::time_point until) {
+    lease_end_ = until;
+    const NodeState state = machine_.state();
+    const bool workers_may_run = state != NodeState::waiting && state != NodeState::done &&
+                                 state != NodeState::ending && state != NodeState::over;
+    if (workers_may_run) keep_lease();
+  };
+  events.connected = [this] { note_connection(); };
+  events.disconnected = [this] { link_.hold_connection(-1); };
+  auto remote = std::make_unique<RemoteMembership>(context_, std::move(session), std::move(place),
+                                                   std::move(events));
+  if (const ErrorCode failed = remote->start())
+    return handle(
+        Prepared{"", 0, 0, "ddprun cannot wait for the rendezvous: " + why_no_descriptor(failed)});
+  session_ = remote.get();
+  membership_ = std::move(remote);
+}
+
+/// By the way to the service others reach this node, too.
+void Agent::note_connection() {
+  if (host_->is_here()) {
+    own_addr_ = host_->listen_addr();  // our own connection to it crosses no network
+  } else {
+    own_addr_ = session_->connection().local_addr();
+    link_.hold_connection(session_->connection().descriptor());
+  }
+  if (!config_.rendezvous->local_addr.empty()) own_addr_ = config_.rendezvous->local_addr;
+  if (std::exchange(has_prepared_, true)) return;
+  look_at_own_name();
+  obey(Prepare{});
+}
+
+std::string Agent::public_addr() const {
+  const bool is_host = host_ && host_->is_here();
+  if (!is_host || !config_.rendezvous->local_addr.empty()) return own_addr_;
+  return host_->public_addr();
+}
+
+/// Gloo meets at the address of the machine's own name. Where that is a loopback address, as on
+/// Debian, the workers of different nodes would never meet.
+void Agent::look_at_own_name() {
+  resolver_.emplace(context_);
+  const auto take = [this](const Result<rdzv::Addresses>& found) {
+    std::string addr = found ? rdzv::numeric_host(**found) : "";
+    if (!addr.empty() && !is_loopback(addr)) return;
+    const std::string interface = rdzv::interface_towards_others(own_addr_);
+    if (interface.empty()) return;
+    starter_.add_to_environment(proto::env::kGlooInterface, interface);
+    spdlog::info("{} is {} here: the workers get {}={}", config_.node_name,
+                 addr.empty() ? "no address" : addr, proto::env::kGlooInterface, interface);
+  };
+  // Workers that start before the answer do without.
+  static_cast<void>(resolver_->look_up(config_.node_name, 0, take));
+}
+
+/// The warden kills the workers when it is over, should this process not do it.
+void Agent::keep_lease() {
+  if (lease_end_) link_.lease(lease_end_);
+}
+
+/// The store is behind the service's port, and its thread starts with its first client.
+void Agent::open_door() {
+  const NodeRound* round = machine_.round();
+  const bool is_wanted = handles_ && !handles_->store && host_->is_here() &&
+                         round->round.group_rank == 0 && door_->parked() > 0;
+  if (!is_wanted) return;
+  start_store({UniqueFd(), config_.master_addr, config_.master_port});
+  if (handles_->store) door_->open(*handles_->store);
+}
+
+void Agent::linger() {
+  rdzv::ServiceServer* server = host_ ? host_->server() : nullptr;
+  if (server == nullptr) return;
+  const auto began_at = Clock::now();
+  const auto limit = began_at + config_.rendezvous->lease + kLingerMargin;
+  link_.ends_within(std::chrono::ceil<std::chrono::milliseconds>(limit - began_at));
+  bool said = false;
+  while (!server->is_idle() && Clock::now() < limit) {
+    if (!said && Clock::now() >= began_at + kSayLingerAfter) {
+      said = true;
+      write_within(STDERR_FILENO,
+                   "ddprun: waiting until the other nodes know how the job ended; Ctrl-C ends "
+                   "that\n",
+                   kSayLingerAfter);
+    }
+    pollfd signal{link_.socket(), POLLIN, 0};
+    if (poll(&signal, 1, static_cast<int>(kLingerStep.count())) > 0) return;
+  }
+}
+
+}  // namespace ddprun::agent

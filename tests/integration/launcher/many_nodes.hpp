@@ -1,0 +1,99 @@
+// Jobs of several nodes: one ddprun process for each, all on this machine.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <deque>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/unique_handle.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/job.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace ddprun::test {
+
+/// Free when it was asked for. Several agents must be told the same port beforehand.
+inline std::uint16_t free_port() {
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in addr{};
+  addr.sin_family = AF_INET;
+  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof addr;
+  auto* const any = reinterpret_cast<sockaddr*>(&addr);
+  REQUIRE(bind(fd.get(), any, length) == 0);
+  REQUIRE(getsockname(fd.get(), any, &length) == 0);
+  return ntohs(addr.sin_port);
+}
+
+class ManyNodes {
+ public:
+  ManyNodes() : port(free_port()) {}
+
+  /// The options of a c10d job.
+  [[nodiscard]] std::vector<std::string> c10d(const std::string& count) const {
+    return {"--nnodes=" + count, "--nproc-per-node=2", "--rdzv-backend=c10d",
+            "--rdzv-endpoint=127.0.0.1:" + std::to_string(port)};
+  }
+  [[nodiscard]] std::vector<std::string> fixed(const std::string& count, int node_rank) const {
+    return {"--nnodes=" + count, "--nproc-per-node=2", "--node-rank=" + std::to_string(node_rank),
+            "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port)};
+  }
+  Child& start(std::vector<std::string> options, const std::vector<std::string>& actions = {}) {
+    std::vector<std::string> words{program("ddprun"), "--output=pipe", "--grace-period=2"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.push_back(helper("meeting_worker"));
+    words.insert(words.end(), actions.begin(), actions.end());
+    return nodes.emplace_back(words, job.settings());
+  }
+  /// A file for whose sake workers run on.
+  [[nodiscard]] std::string gate() const { return (folder_ / "gate").string(); }
+  void open_gate() const { std::ofstream(folder_ / "gate") << "x"; }
+
+  /// All have ended; nothing of the job is left.
+  std::vector<ChildResult> wait() {
+    std::vector<ChildResult> results;
+    for (Child& node : nodes) results.push_back(node.wait());
+    CHECK(processes_with(job.mark_entry()).empty());
+    return results;
+  }
+
+  const std::uint16_t port;
+  Job job;
+  std::deque<Child> nodes;
+
+ private:
+  TempDir folder_;
+};
+
+/// What follows each `name=` in lines of meeting_worker, in order of appearance.
+inline std::vector<std::string> said(const std::string& out, const std::string& name) {
+  std::vector<std::string> found;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find(" " + name + "=");
+    if (line.find("met rank=") == std::string::npos || at == std::string::npos) continue;
+    const auto begin = at + name.size() + 2;
+    found.push_back(line.substr(begin, line.find(' ', begin) - begin));
+  }
+  return found;
+}
+
+inline std::multiset<std::string> all_said(const std::vector<ChildResult>& nodes,
+                                           const std::string& name) {
+  std::multiset<std::string> all;
+  for (const ChildResult& node : nodes)
+    for (std::string& one : said(node.out, name)) all.insert(std::move(one));
+  return all;
+}
+
+}  // namespace ddprun::test

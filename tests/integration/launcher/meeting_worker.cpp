@@ -1,0 +1,67 @@
+// A worker that meets all others of its round in the store, says so in one line, then does what its
+// arguments say:
+//
+//   fail RANK ROUND CODE   exit CODE as this rank of that round
+//   until FILE             run on until FILE is there
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "rendezvous/client/store_client.hpp"
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+bool meet() {
+  using ddprun::rdzv::StoreClient;
+  const auto deadline = ddprun::rdzv::Clock::now() + std::chrono::seconds(30);
+  const auto port = static_cast<std::uint16_t>(std::stoi(variable("MASTER_PORT")));
+  auto store = StoreClient::connect(variable("MASTER_ADDR"), port, deadline);
+  if (!store) {
+    std::fprintf(stderr, "no store: %s\n", store.error().message().c_str());
+    return false;
+  }
+  const auto count = store->add("met", 1, deadline);
+  const std::string size = variable("WORLD_SIZE");
+  if (count && std::to_string(*count) == size && !store->set("all", "1", deadline)) return false;
+  const std::vector<std::string> all{"all"};
+  if (!count || !store->wait(all, deadline)) return false;
+  const std::string line = "met rank=" + variable("RANK") + "/" + size +
+                           " node=" + variable("GROUP_RANK") + "/" + variable("GROUP_WORLD_SIZE") +
+                           " local=" + variable("LOCAL_RANK") + "/" + variable("LOCAL_WORLD_SIZE") +
+                           " round=" + variable("DDPRUN_ROUND") +
+                           " restarts=" + variable("TORCHELASTIC_RESTART_COUNT") + " at " +
+                           variable("MASTER_ADDR") + ":" + variable("MASTER_PORT") + "\n";
+  [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!meet()) return 9;
+  for (int i = 1; i < argc;) {
+    const std::string action = argv[i];
+    if (action == "fail" && i + 3 < argc) {
+      if (variable("RANK") == argv[i + 1] && variable("DDPRUN_ROUND") == argv[i + 2])
+        return std::atoi(argv[i + 3]);
+      i += 4;
+    } else if (action == "until" && i + 1 < argc) {
+      while (!std::filesystem::exists(argv[i + 1])) usleep(5'000);
+      i += 2;
+    } else {
+      std::fprintf(stderr, "meeting_worker: unknown action %s\n", action.c_str());
+      return 2;
+    }
+  }
+  return 0;
+}
