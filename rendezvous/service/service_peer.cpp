@@ -59,8 +59,10 @@ void ServicePeer::look_at_first_bytes() {
     const auto control = proto::begins_control({first.data(), static_cast<std::size_t>(count)});
     // Fewer bytes than that were no reason to wake us, so the other side has sent its last.
     if (!control) return self->end(false, "it ended in the middle of its first bytes");
-    if (*control) wake_at(self->socket_.native_handle(), 1);
     if (*control) {
+      wake_at(self->socket_.native_handle(), 1);
+      // Not before: a store's client may leave its replies unread for any time.
+      set_control_options(self->socket_.native_handle());
       self->channel_.emplace(*std::exchange(self->settings_, std::nullopt));
       self->flush();
       self->events_->controls(*self);

@@ -154,7 +154,6 @@ class ServiceServer::Impl {
 
   void admit(UniqueFd fd) {
     if (!may_use(fd.get())) return;
-    set_control_options(fd.get());
     std::string addr = address_of(fd.get());
     add(std::move(fd), std::move(addr));
   }
