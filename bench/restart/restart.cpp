@@ -1,9 +1,12 @@
 // From SIGKILL of one of two workers to both new workers running, and to the reaction (SIGTERM at
-// the other one): ddprun, and torchrun where it is installed. Both jobs live at once and are killed
-// in turns.
+// the other one), with both on one node and with one on each of two: ddprun, and torchrun where it
+// is installed. All jobs live at once and are killed in turns.
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,26 +25,22 @@ using bench::WorkerEvent;
 
 namespace {
 
+using Command = std::vector<std::string>;
+
 /// One job with two workers, and the FIFO into which they write.
 class Job {
  public:
-  Job(std::string name, std::vector<std::string> command, const std::string& folder)
+  /// `commands`: one for each node.
+  Job(std::string name, std::vector<Command> commands, const std::string& folder)
       : name_(std::move(name)), fifo_(folder + "/" + name_) {
     if (mkfifo(fifo_.c_str(), 0600) != 0) std::abort();
     input_ = open(fifo_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
     setenv("BENCH_RESTART_FIFO", fifo_.c_str(), 1);
-    std::vector<char*> argv;
-    for (std::string& word : command) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    if (posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), environ) != 0) std::abort();
-    posix_spawn_file_actions_destroy(&actions);
+    for (Command& command : commands) start(command);
   }
   ~Job() {
-    kill(pid_, SIGTERM);
-    waitpid(pid_, nullptr, 0);
+    for (const pid_t pid : launchers_) kill(pid, SIGINT);
+    for (const pid_t pid : launchers_) waitpid(pid, nullptr, 0);
     close(input_);
     unlink(fifo_.c_str());
   }
@@ -79,10 +78,23 @@ class Job {
   std::vector<double> reaction_ms;
 
  private:
+  void start(Command& command) {
+    std::vector<char*> argv;
+    for (std::string& word : command) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    pid_t pid = -1;
+    if (posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ) != 0) std::abort();
+    posix_spawn_file_actions_destroy(&actions);
+    launchers_.push_back(pid);
+  }
+
   std::string name_;
   std::string fifo_;
   int input_ = -1;
-  pid_t pid_ = -1;
+  std::vector<pid_t> launchers_;
   WorkerEvent started_[2];
   std::int64_t terminated_ns_ = 0;
 };
@@ -95,6 +107,30 @@ void print(const Job& job) {
   std::printf("%s\n", job.name().c_str());
   row("kill to both new workers running", job.restart_ms);
   row("kill to SIGTERM at the other one", job.reaction_ms);
+}
+
+/// Free when it was asked for: the agents of a job must be told the same one beforehand.
+int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in addr{};
+  addr.sin_family = AF_INET;
+  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof addr;
+  auto* const any = reinterpret_cast<sockaddr*>(&addr);
+  if (bind(fd, any, length) != 0 || getsockname(fd, any, &length) != 0) std::abort();
+  close(fd);
+  return ntohs(addr.sin_port);
+}
+
+/// `launcher` with the worker, on one node with two or on two with one each.
+std::vector<Command> commands(Command launcher, int nodes, const std::string& worker) {
+  launcher.push_back("--nproc-per-node=" + std::to_string(2 / nodes));
+  if (nodes > 1) {
+    launcher.insert(launcher.end(), {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=bench",
+                                     "--rdzv-endpoint=127.0.0.1:" + std::to_string(free_port())});
+  }
+  launcher.push_back(worker);
+  return {static_cast<std::size_t>(nodes), launcher};
 }
 
 }  // namespace
@@ -110,19 +146,19 @@ int main(int argc, char** argv) {
   if (mkdtemp(folder) == nullptr) return 1;
   const std::string worker = bench::own_folder() + "/bench_restart_worker";
   const std::string restarts = std::to_string(kills + 1);
+  const Command ours{bench::own_folder() + "/ddprun", "--max-restarts=" + restarts,
+                     "--restart-delay=0"};
   std::vector<std::unique_ptr<Job>> jobs;
-  jobs.push_back(std::make_unique<Job>(
-      "ddprun",
-      std::vector<std::string>{bench::own_folder() + "/ddprun", "--nproc-per-node=2",
-                               "--max-restarts=" + restarts, "--restart-delay=0", worker},
-      folder));
+  const auto add = [&](const std::string& name, const Command& launcher, int nodes) {
+    jobs.push_back(std::make_unique<Job>(name, commands(launcher, nodes, worker), folder));
+  };
+  add("ddprun", ours, 1);
+  add("ddprun, two nodes", ours, 2);
   const std::string torchrun = bench::find_working("torchrun", {"--no-python", "/bin/true"});
   if (!torchrun.empty()) {
-    jobs.push_back(std::make_unique<Job>(
-        "torchrun",
-        std::vector<std::string>{torchrun, "--no-python", "--nproc-per-node=2",
-                                 "--max-restarts=" + restarts, worker},
-        folder));
+    const Command theirs{torchrun, "--no-python", "--max-restarts=" + restarts};
+    add("torchrun", theirs, 1);
+    add("torchrun, two nodes", theirs, 2);
   }
   bool ok = true;
   for (auto& job : jobs) ok = ok && job->wait_for_start();
@@ -130,10 +166,11 @@ int main(int argc, char** argv) {
     for (auto& job : jobs) ok = ok && job->kill_one(i & 1);
   }
   for (auto& job : jobs) print(*job);
-  if (jobs.size() == 2) {
-    std::printf("torchrun / ddprun, medians: restart %.1fx, reaction %.1fx\n",
-                bench::median(jobs[1]->restart_ms) / bench::median(jobs[0]->restart_ms),
-                bench::median(jobs[1]->reaction_ms) / bench::median(jobs[0]->reaction_ms));
+  for (std::size_t i = 2; i < jobs.size(); ++i) {
+    std::printf("%s / %s, medians: restart %.1fx, reaction %.1fx\n", jobs[i]->name().c_str(),
+                jobs[i - 2]->name().c_str(),
+                bench::median(jobs[i]->restart_ms) / bench::median(jobs[i - 2]->restart_ms),
+                bench::median(jobs[i]->reaction_ms) / bench::median(jobs[i - 2]->reaction_ms));
   }
   jobs.clear();
   rmdir(folder);
