@@ -117,6 +117,9 @@ class Agent {
   StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
   void count_memory_kills();
   void signal_workers(int signal);
+  void begin_kill(Clock::duration limit);
+  bool kill_some(Clock::duration limit);
+  void go_on_killing();
   void kill_leftovers(Clock::duration limit);
   std::vector<machine::ProcessEntry> kill_everything(Clock::duration limit);
   proto::Stopped gather_evidence();
@@ -153,6 +156,8 @@ class Agent {
   std::optional<StorePlace> meeting_point_;      // of the next round
   std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
   std::optional<RoundHandles> handles_;          // of the machine's round
+  Clock::time_point kill_ends_at_;               // of what it has left behind
+  std::optional<Clock::time_point> say_stuck_at_;
   std::optional<WorkerOutput> output_;
 
   // Of several nodes.

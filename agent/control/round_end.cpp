@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <boost/asio/post.hpp>
 
 #include "agent/control/agent_loop.hpp"
 #include "agent/evidence/disk_space.hpp"
@@ -21,6 +22,7 @@ namespace {
 constexpr auto kLastWordsLimit = 200ms;  // for the streams of dead workers to end
 constexpr auto kBusyThreadLimit = 2s;    // for the log thread to read what is in them
 constexpr auto kSayStuckAfter = 1s;      // of leftovers that SIGKILL has not ended
+constexpr auto kKillTurn = 400ms;        // what else is to be done waits no longer for them
 constexpr std::size_t kLeftoversNamed = 8;
 constexpr std::size_t kFirstRoundsKept = 10;
 constexpr std::size_t kLastRoundsKept = 90;
@@ -53,27 +55,52 @@ void Agent::obey(const TerminateLeftovers& action) {
 }
 
 void Agent::obey(const KillLeftovers& action) {
-  kill_leftovers(action.limit);
-  handle(LeftoversSeen{!result_.leftovers.empty()});
+  begin_kill(action.limit);
+  go_on_killing();
+}
+
+/// In turns of the loop: keep-alives to the rendezvous must go on meanwhile.
+void Agent::go_on_killing() {
+  if (kill_some(std::min<Clock::duration>(kill_ends_at_ - Clock::now(), kKillTurn)))
+    return handle(LeftoversSeen{!result_.leftovers.empty()});
+  asio::post(context_, [this] { go_on_killing(); });
 }
 
 void Agent::kill_leftovers(Clock::duration limit) {
+  begin_kill(limit);
+  while (!kill_some(std::min<Clock::duration>(kill_ends_at_ - Clock::now(), kSayStuckAfter))) {
+  }
+}
+
+void Agent::begin_kill(Clock::duration limit) {
+  kill_ends_at_ = Clock::now() + limit;
+  say_stuck_at_ = Clock::now() + kSayStuckAfter;
   if (spdlog::should_log(spdlog::level::info)) {
     for (const machine::ProcessEntry& process : machine::live_descendants())
       spdlog::info("round={} left behind: {}: SIGKILL", machine_.round()->round.number,
                    machine::name_of(process));
   }
-  auto left = kill_everything(std::min<Clock::duration>(limit, kSayStuckAfter));
-  if (!left.empty() && limit > kSayStuckAfter) {
+}
+
+/// True: nothing is left, or it is given up and named in the result.
+bool Agent::kill_some(Clock::duration limit) {
+  const auto left = kill_everything(limit);
+  if (left.empty()) return true;
+  const auto now = Clock::now();
+  if (now >= kill_ends_at_) {
+    for (const machine::ProcessEntry& process : left)
+      result_.leftovers.push_back(machine::describe_stuck(process));
+    return true;
+  }
+  if (say_stuck_at_ && now >= *say_stuck_at_) {
+    say_stuck_at_.reset();
     const auto more = left.size() - 1;
     notice(fmt::format("SIGKILL has not ended {}{}; waiting for at most {} (--kill-timeout)",
                        machine::describe_stuck(left.front()),
                        more > 0 ? fmt::format(" and {} more", more) : "",
-                       describe(limit - kSayStuckAfter)));
-    left = kill_everything(limit - kSayStuckAfter);
+                       describe(std::chrono::ceil<std::chrono::seconds>(kill_ends_at_ - now))));
   }
-  for (const machine::ProcessEntry& process : left)
-    result_.leftovers.push_back(machine::describe_stuck(process));
+  return false;
 }
 
 std::vector<machine::ProcessEntry> Agent::kill_everything(Clock::duration limit) {
@@ -83,6 +110,7 @@ std::vector<machine::ProcessEntry> Agent::kill_everything(Clock::duration limit)
 
 void Agent::obey(const ReportRound&) {
   const NodeRound& round = *machine_.round();
+  link_.lease(std::nullopt);  // no workers are here that could outlive it
   end_store();
   summarize_round();
   proto::Stopped stopped = gather_evidence();
