@@ -1,0 +1,108 @@
+// Jobs of several nodes that meet in an rdzvd, which is stopped, silent or killed.
+#include <memory>
+
+#include "tests/integration/launcher/many_nodes.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+
+namespace {
+
+/// An rdzvd at a port of its own, or at one that was given.
+class Rdzvd {
+ public:
+  explicit Rdzvd(const std::string& listen = "127.0.0.1:0")
+      : child_({program("rdzvd"), "--listen=" + listen}) {
+    REQUIRE(child_.wait_for_output("\n"));
+    endpoint = child_.out().substr(0, child_.out().find('\n'));
+  }
+  [[nodiscard]] std::vector<std::string> options(const std::string& count,
+                                                 const std::string& more) const {
+    return {"--nnodes=" + count, "--nproc-per-node=2", "--rdzv-backend=c10d",
+            "--rdzv-endpoint=" + endpoint, "--rdzv-conf=is_host=0," + more};
+  }
+  void signal(int number) const { child_.signal(number); }
+  ChildResult wait() { return child_.wait(); }
+
+  std::string endpoint;
+
+ private:
+  Child child_;
+};
+
+// A lease of 1.2 s.
+const char* const kShort = "keep_alive_interval=0.4,keep_alive_max_attempt=3,last_call_timeout=1";
+
+bool says(Child& node, const std::string& text) {
+  return node.wait_for(
+      [&](const auto&, const auto& err) { return err.find(text) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("without an answer for a lease the workers are killed, and the job goes on later") {
+  ManyNodes job;
+  Rdzvd rdzvd;
+  for (int i = 0; i < 2; ++i) job.start(rdzvd.options("2", kShort), {"until", job.gate()});
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
+  rdzvd.signal(SIGSTOP);
+  for (Child& node : job.nodes) REQUIRE(says(node, "does not answer"));
+  REQUIRE(eventually([&] {
+    const auto left = processes_with(job.job.mark_entry());
+    return std::none_of(left.begin(), left.end(), [](pid_t pid) {
+      std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+      std::string name;
+      std::getline(file, name);
+      return name == "meeting_worker";
+    });
+  }));
+  rdzvd.signal(SIGCONT);
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("round=1"));
+  job.open_gate();
+  for (const ChildResult& node : job.wait()) {
+    INFO(node.out + node.err);
+    CHECK(node.status == 0);
+  }
+}
+
+TEST_CASE("a node that waits for others outlives a rendezvous that is silent") {
+  ManyNodes job;
+  Rdzvd rdzvd;
+  for (int i = 0; i < 2; ++i) job.start(rdzvd.options("2", kShort), {"until", job.gate()});
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
+  job.nodes[1].signal(SIGKILL);
+  REQUIRE(says(job.nodes[0], "1 of 2 nodes have joined"));
+  rdzvd.signal(SIGSTOP);
+  REQUIRE(says(job.nodes[0], "does not answer"));
+  // Beyond the lease and what the warden adds to it.
+  CHECK_FALSE(eventually([&] { return processes_with(job.job.mark_entry()).empty(); },
+                         std::chrono::seconds(3)));
+  rdzvd.signal(SIGCONT);
+  job.start(rdzvd.options("2", kShort), {"until", job.gate()});
+  for (const std::size_t i : {0U, 2U}) REQUIRE(job.nodes[i].wait_for_output("round=1"));
+  job.open_gate();
+  const auto nodes = job.wait();
+  CHECK(nodes[0].status == 0);
+  CHECK(nodes[2].status == 0);
+}
+
+TEST_CASE("workers go on while no rdzvd is there, and join one without memory again") {
+  ManyNodes job;
+  auto rdzvd = std::make_unique<Rdzvd>();
+  const std::string endpoint = rdzvd->endpoint;
+  const auto options = rdzvd->options("2", kShort);
+  for (int i = 0; i < 2; ++i) job.start(options, {"until", job.gate()});
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
+  rdzvd->signal(SIGKILL);
+  rdzvd->wait();
+  for (Child& node : job.nodes) REQUIRE(says(node, "Connection refused"));
+  for (Child& node : job.nodes) CHECK(node.out().find("round=1") == std::string::npos);
+  Rdzvd another(endpoint);
+  for (Child& node : job.nodes) REQUIRE(node.wait_for_output("round=1"));
+  job.open_gate();
+  for (const ChildResult& node : job.wait()) {
+    INFO(node.out + node.err);
+    CHECK(node.status == 0);
+    CHECK(said(node.out, "restarts") == std::vector<std::string>{"0", "0", "0", "0"});
+  }
+}
