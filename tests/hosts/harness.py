@@ -35,7 +35,8 @@ ip link set port master hub up
 bridge link set dev port state 0
 unshare --net --uts --mount --propagation private sh -c 'mount --bind /etc/hosts /etc/hosts; hostname node'
 """
-SWITCH_ADDR = "10.77.0.254"
+# Above 127.0.0.1: gloo connects from the higher address to the lower, so a rank at loopback does harm only there.
+SWITCH_ADDR = "192.168.77.254"
 
 
 def load(name, path):
@@ -153,7 +154,7 @@ def kill(pid):
 class Host:
     def __init__(self, number, folder):
         self.name = f"node{number}"
-        self.addr = f"10.77.0.{number}"
+        self.addr = f"192.168.77.{number}"
         self.port = f"port{number}"  # at the switch
         self.folder = folder / self.name
         self.folder.mkdir()
@@ -204,6 +205,16 @@ class Host:
     def heal(self):
         checked(["bridge", "link", "set", "dev", self.port, "state", "3"])
 
+    def cut_towards(self, other):
+        """What this host sends to the other gets lost; the other way works."""
+        self.neighbour(["replace", other.addr, "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "eth0"])
+
+    def heal_towards(self, other):
+        self.neighbour(["del", other.addr, "dev", "eth0"])
+
+    def neighbour(self, words):
+        checked(["nsenter", f"--target={self.holder.pid}", "--net", "ip", "neighbour", *words])
+
     def lose_power(self):
         """Nobody hears of it but by silence. The host itself stays, as after a reboot, without its link."""
         self.cut()
@@ -220,7 +231,7 @@ class Host:
 
 
 class Hosts:
-    """node1, node2, ... at one switch, with addresses 10.77.0.1, .2, ...; `with Hosts(3) as hosts: hosts[0]` is node1.
+    """node1, node2, ... at one switch, with addresses 192.168.77.1, .2, ...; `with Hosts(3) as hosts: hosts[0]` is node1.
 
     loopback_names: each host's own name is 127.0.1.1 in its own /etc/hosts, as on Debian; the others know its address.
     """

@@ -1,5 +1,7 @@
 """Hosts that are lost: by power, by a silent cut that heals, by the end of their agent."""
 
+import os
+import signal
 import sys
 import time
 import unittest
@@ -53,7 +55,7 @@ class Losses(HostsTest):
         self.finish(hosts, nodes)
         self.check_rounds_never_overlap(hosts)
 
-    def test_hosts_go_on_without_one_that_lost_its_power(self):
+    def test_hosts_go_on_without_one_that_lost_its_power_and_take_it_back_when_it_is_up_again(self):
         with Hosts(3) as hosts:
             nodes = self.start(hosts)
             number, _ = self.wait_for_round(hosts, nodes, 6)
@@ -61,7 +63,9 @@ class Losses(HostsTest):
             lost_at = time.monotonic()
             number, began_at = self.wait_for_round(hosts, nodes, 4, number)
             print(f"power loss to the others' new round: {began_at - lost_at:.2f} s at a lease of 3 s", file=sys.stderr)
-            nodes.pop(1)
+            hosts[1].heal()
+            nodes[1:2] = self.start(hosts, [hosts[1]])
+            self.wait_for_round(hosts, nodes, 6, number)
             self.end(hosts, nodes)
 
     def test_hosts_go_on_at_once_without_one_the_agent_of_which_was_killed(self):
@@ -72,38 +76,47 @@ class Losses(HostsTest):
             harness.kill(nodes[2].agent())
             number, began_at = self.wait_for_round(hosts, nodes, 4, number)
             print(f"agent killed to the others' new round: {(began_at - killed_at) * 1000:.0f} ms", file=sys.stderr)
-            self.assertEqual(nodes.pop(2).wait(), 137)
+            self.assertEqual(nodes.pop(2).wait(), 70)  # an internal failure, says its warden
             self.end(hosts, nodes)
 
-    def test_a_host_that_was_rebooted_joins_again(self):
+    def check_cut(self, cut, heal):
+        """node2 is cut off by `cut(hosts)`: its workers end before the others go on. It joins again after `heal(hosts)`."""
         with Hosts(3) as hosts:
             nodes = self.start(hosts)
             number, _ = self.wait_for_round(hosts, nodes, 6)
-            hosts[2].lose_power()
-            number, _ = self.wait_for_round(hosts, nodes, 4, number)
-            hosts[2].heal()
-            nodes[2:] = self.start(hosts, [hosts[2]])
-            self.wait_for_round(hosts, nodes, 6, number)
+            cut(hosts, nodes)
+            cut_at = time.monotonic()
+            newer, began_at = self.wait_for_round(hosts, nodes, 4, number)
+            fenced_at = max(sign[4] for sign in self.alive(hosts) if sign[0] == "node2")
+            print(f"cut off: its workers ended after {fenced_at - cut_at:.2f} s, the others' new round began after "
+                  f"{began_at - cut_at:.2f} s at a lease of 3 s", file=sys.stderr)
+            replaced = heal(hosts, nodes)
+            if replaced:
+                nodes[1:2] = self.start(hosts, [hosts[1]])
+            self.wait_for_round(hosts, nodes, 6, newer)
             self.end(hosts, nodes)
-
-    def check_cut(self, hosts, cut, limit=40):
-        """A silent cut of that host; its own workers end before the others' next round begins. Gives that round."""
-        nodes = self.start(hosts)
-        number, _ = self.wait_for_round(hosts, nodes, 6)
-        hosts[cut].cut()
-        cut_at = time.monotonic()
-        newer, began_at = self.wait_for_round(hosts, nodes, 4, number, limit)
-        fenced_at = max(sign[4] for sign in self.alive(hosts) if sign[0] == hosts[cut].name)
-        print(f"silent cut: own workers ended after {fenced_at - cut_at:.2f} s, the others' new round began after "
-              f"{began_at - cut_at:.2f} s at a lease of 3 s", file=sys.stderr)
-        return nodes, newer
 
     def test_a_host_that_is_cut_off_stops_before_the_others_go_on_and_joins_again_when_healed(self):
-        with Hosts(3) as hosts:
-            nodes, number = self.check_cut(hosts, 1)
+        self.check_cut(lambda hosts, _: hosts[1].cut(), lambda hosts, _: hosts[1].heal())
+
+    def test_so_does_one_that_is_only_not_heard(self):
+        self.check_cut(lambda hosts, _: hosts[1].cut_towards(hosts[0]), lambda hosts, _: hosts[1].heal_towards(hosts[0]))
+
+    def test_so_does_one_that_only_does_not_hear(self):
+        self.check_cut(lambda hosts, _: hosts[0].cut_towards(hosts[1]), lambda hosts, _: hosts[0].heal_towards(hosts[1]))
+
+    def test_the_warden_ends_the_workers_of_a_host_that_is_cut_off_while_its_agent_is_stopped(self):
+
+        def cut(hosts, nodes):
+            os.kill(nodes[1].agent(), signal.SIGSTOP)
+            hosts[1].cut()
+
+        def heal(hosts, nodes):
+            nodes[1].wait()  # its warden has given it up
             hosts[1].heal()
-            self.wait_for_round(hosts, nodes, 6, number)
-            self.end(hosts, nodes)
+            return True
+
+        self.check_cut(cut, heal)
 
     def test_a_cut_that_heals_within_the_lease_changes_nothing(self):
         with Hosts(3) as hosts:

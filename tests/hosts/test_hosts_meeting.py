@@ -50,7 +50,7 @@ class Meeting(HostsTest):
                                   "--master_port", "1234", "--nproc_per_node", "1", MEETING_WORKER)
                      for rank, host in enumerate(hosts)]
             self.finish(hosts, nodes)
-            self.assertEqual(self.met(nodes), (["0/2", "1/2"], {"10.77.0.1:1234"}), nodes[0])
+            self.assertEqual(self.met(nodes), (["0/2", "1/2"], {"192.168.77.1:1234"}), nodes[0])
 
     def test_the_variables_of_a_cluster_alone_are_enough(self):
         with Hosts(2) as hosts:
