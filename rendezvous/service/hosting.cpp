@@ -126,7 +126,8 @@ std::string interface_towards_others(const std::string& addr) {
   const std::string wanted = any ? default_route_addr() : addr;
   std::string found;
   each_interface([&](const std::string& name, const std::string& own) {
-    if (own != wanted) return false;
+    // A cluster of its own often has no default route.
+    if (wanted.empty() ? is_loopback(own) : own != wanted) return false;
     found = name;
     return true;
   });

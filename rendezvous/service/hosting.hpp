@@ -30,8 +30,8 @@ HostingChoice choose_host(HostingWish wish, const std::string& host,
 /// The numeric addresses of this machine's interfaces that are up; link-local IPv6 ones left out.
 std::vector<std::string> interface_addresses();
 /// The name of the interface by which other machines are reached: the one with `addr`, or where
-/// that is a wildcard the one of the default route. Empty: none is, or `addr` is a loopback
-/// address.
+/// that is a wildcard the one of the default route, else the first. Empty: none is, or `addr` is a
+/// loopback address.
 std::string interface_towards_others(const std::string& addr);
 
 }  // namespace ddprun::rdzv
