@@ -46,6 +46,9 @@ def load(name, path):
     return module
 
 
+# Of users who are not root, PATH often lacks it.
+os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
 pytorch = load("pytorch_harness", HERE.parent / "pytorch" / "harness.py")
 why_not = None
 

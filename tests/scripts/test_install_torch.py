@@ -89,17 +89,17 @@ class InstallTorch(InstallDepsTest):
             self.assertEqual(self.succeeds("--tests", **environment).stderr, "")
         self.assertEqual(self.machine.calls(), [])
 
-    def test_what_the_tests_of_the_terminal_want_is_installed_where_that_only_adds(self):
+    def test_what_other_tests_want_is_installed_where_that_only_adds(self):
         self.machine.lacks_program("tmux")
         (self.machine.folder / "rich").unlink()
         self.assertIn("installing: tmux python3-rich", self.succeeds("--tests").stderr)
         self.assertEqual(len(self.machine.installs()), 1)
         self.assertEqual(self.succeeds().stderr, "")
 
-    def test_what_the_tests_of_the_terminal_want_is_left_out_with_a_line_where_it_would_remove_something(self):
+    def test_what_other_tests_want_is_left_out_with_a_line_where_it_would_remove_something(self):
         self.machine.lacks_program("tmux")
         self.machine.plan("tmux", "Remv libutempter0 [1.2]", "Inst tmux (3.3)")
-        self.assertIn("without tmux some tests of the terminal are skipped", self.succeeds("--tests").stderr)
+        self.assertIn("without tmux some tests are skipped", self.succeeds("--tests").stderr)
         self.assertEqual(self.machine.installs(), [])
 
 
