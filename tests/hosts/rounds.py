@@ -1,0 +1,52 @@
+"""Jobs of workers that log their signs of life (workers/alive.py), and what must be true of those."""
+
+import sys
+
+from harness import WORKERS, HostsTest, until
+
+# A lease of 3 s.
+CONF = "--rdzv-conf=keep_alive_interval=0.6,keep_alive_max_attempt=5,last_call_timeout=5"
+
+
+class RoundsTest(HostsTest):
+    nodes = "2:3"
+    processes = 2
+
+    def start(self, hosts, on=None):
+        return [hosts.ddprun(host, f"--nnodes={self.nodes}", f"--nproc-per-node={self.processes}", "--grow-delay=0.2",
+                             "--rdzv-backend=c10d", "--rdzv-endpoint=node1", CONF, sys.executable, WORKERS / "alive.py")
+                for host in on or hosts]
+
+    def alive(self, hosts):
+        """The workers' signs of life: (host, round, rank, world size, time)."""
+        path = hosts.folder / "alive"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [(host, int(number), int(rank), int(size), float(at))
+                for host, number, rank, size, at in (line.split() for line in lines)]
+
+    def wait_for_round(self, hosts, nodes, size, after=-1, limit=40):
+        """A round newer than `after` in which so many workers live: its number, and the time of its first sign of life."""
+
+        def found():
+            signs = [sign for sign in self.alive(hosts) if sign[1] > after and sign[3] == size]
+            newest = max((sign[1] for sign in signs), default=None)
+            if len({sign[2] for sign in signs if sign[1] == newest}) < size:
+                return None
+            return newest, min(sign[4] for sign in signs if sign[1] == newest)
+
+        return until(found, limit, lambda: f"a round of {size} workers after round {after}\n" + "\n".join(map(str, nodes)))
+
+    def check_rounds_never_overlap(self, hosts):
+        first, last = {}, {}
+        for host, number, rank, _, at in self.alive(hosts):
+            sign = (at, f"round {number}, rank {rank} on {host}")
+            first[number] = min(first.get(number, sign), sign)
+            last[number] = max(last.get(number, sign), sign)
+        numbers = sorted(first)
+        for older, newer in zip(numbers, numbers[1:]):
+            self.assertLess(max(last[number] for number in numbers if number <= older), first[newer])
+
+    def end(self, hosts, nodes):
+        (hosts.folder / "gate").touch()
+        self.finish(hosts, nodes)
+        self.check_rounds_never_overlap(hosts)
