@@ -12,9 +12,11 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -23,6 +25,7 @@ BIN = pathlib.Path(os.environ.get("DDPRUN_TEST_BIN", BUILD / "bin"))
 HERE = pathlib.Path(__file__).resolve().parent
 WORKERS = HERE / "workers"
 MEETING_WORKER = BUILD / "tests" / "meeting_worker"
+JOB_WORKER = BUILD / "tests" / "job_worker"
 
 INSIDE = "DDPRUN_TEST_INSIDE_NAMESPACES"
 NAMESPACES = ["unshare", "--map-root-user", "--net", "--mount", "--propagation", "private", "--pid", "--fork",
@@ -169,9 +172,10 @@ class Host:
     def boot(self, names, switch):
         """Its namespaces live as long as its first process, `holder`."""
         self.names.write_text(names)
-        (self.folder / "nsswitch.conf").write_text("hosts: files\npasswd: files\ngroup: files\n")
-        script = ('mount --bind hosts /etc/hosts && { [ ! -e /etc/nsswitch.conf ] || mount --bind nsswitch.conf '
-                  '/etc/nsswitch.conf; } && hostname "$0" && ip link set lo up && echo ready && exec cat')
+        (self.folder / "nsswitch.conf").write_text("hosts: files dns\npasswd: files\ngroup: files\n")
+        (self.folder / "resolv.conf").write_text(f"nameserver {SWITCH_ADDR}\n")
+        script = ('for name in hosts nsswitch.conf resolv.conf; do '
+                  '[ ! -e /etc/$name ] || mount --bind $name "$(readlink -f /etc/$name)" || exit; done; hostname "$0" && ip link set lo up && echo ready && exec cat')
         self.holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "--propagation", "private", "sh", "-c", script, self.name],
             cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -233,16 +237,50 @@ class Host:
         until(killed, 20, lambda: f"{self.name} still runs {[proc(pid, 'cmdline') for pid in self.processes()]}")
 
 
+class NameServer:
+    """Knows no name, and says so after `delay` seconds, to whoever asks at the switch."""
+
+    def __init__(self, delay):
+        self.delay = delay
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((SWITCH_ADDR, 53))
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        waiting = []
+        while True:
+            self.socket.settimeout(max(waiting[0][0] - time.monotonic(), 0.001) if waiting else None)
+            try:
+                query, asker = self.socket.recvfrom(1500)
+                if not query:
+                    return
+                waiting.append((time.monotonic() + self.delay, query, asker))
+            except TimeoutError:
+                _, query, asker = waiting.pop(0)
+                # NXDOMAIN, with the question only.
+                self.socket.sendto(query[:2] + b"\x81\x83" + query[4:6] + bytes(4) + b"\0\0" + query[12:], asker)
+
+    def close(self):
+        self.socket.sendto(b"", (SWITCH_ADDR, 53))
+        self.thread.join()
+        self.socket.close()
+
+
 class Hosts:
     """node1, node2, ... at one switch, with addresses 192.168.77.1, .2, ...; `with Hosts(3) as hosts: hosts[0]` is node1.
 
+    name_delay: there is a name server, which says after so many seconds that it knows no name; and nobody's own name is in
+    its own /etc/hosts. Without it every look-up beyond /etc/hosts fails at once.
     loopback_names: each host's own name is 127.0.1.1 in its own /etc/hosts, as on Debian; the others know its address.
     """
 
-    def __init__(self, count, loopback_names=False, default_route=True):
+    def __init__(self, count, loopback_names=False, default_route=True, name_delay=None):
         self.count = count
         self.loopback_names = loopback_names
         self.default_route = default_route
+        self.name_delay = name_delay
+        self.name_server = None
         self.hosts = []
         self.commands = []
 
@@ -262,12 +300,16 @@ class Hosts:
 
     def start(self):
         checked(["ip", "-batch", "-"], input=f"link add hub type bridge\naddr add {SWITCH_ADDR}/24 dev hub\n"
-                                             "link set hub up\n")
+                                             "link set hub up\nlink set lo up\n")
+        if self.name_delay is not None:
+            self.name_server = NameServer(self.name_delay)
         for number in range(1, self.count + 1):
             self.hosts.append(Host(number, self.folder))
         for host in self.hosts:
             names = "127.0.0.1 localhost\n"
             for other in self.hosts:
+                if other is host and self.name_delay is not None:
+                    continue
                 own = self.loopback_names and other is host
                 names += f"{'127.0.1.1' if own else other.addr} {other.name}\n"
             host.boot(names, "hub")
@@ -285,6 +327,8 @@ class Hosts:
                 host.holder.stdout.close()
         for command in self.commands:
             command.process.wait()
+        if self.name_server is not None:
+            self.name_server.close()
         subprocess.run(["ip", "link", "del", "hub"], check=False, capture_output=True)
         for host in self.hosts:  # the kernel removes a dead host's port only some time later
             subprocess.run(["ip", "link", "del", host.port], check=False, capture_output=True)

@@ -4,7 +4,7 @@ import time
 import unittest
 
 import harness
-from harness import MEETING_WORKER, Hosts, HostsTest
+from harness import JOB_WORKER, MEETING_WORKER, Hosts, HostsTest
 
 harness.enter_namespaces()
 
@@ -58,6 +58,13 @@ class Meeting(HostsTest):
                                   PET_MASTER_ADDR="node1", PET_MASTER_PORT="29500") for rank, host in enumerate(hosts)]
             self.finish(hosts, nodes)
             self.assertEqual(self.met(nodes), (["0/2", "1/2"], {"node1:29500"}), nodes[0])
+
+    def test_workers_wait_for_the_look_up_of_their_hosts_own_name_that_decides_gloos_interface(self):
+        with Hosts(2, name_delay=0.3) as hosts:
+            nodes = [hosts.ddprun(host, "--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={hosts[0].addr}", JOB_WORKER,
+                                  "env", "GLOO_SOCKET_IFNAME") for host in hosts]
+            self.finish(hosts, nodes)
+            self.assertEqual([node.out for node in nodes], ["GLOO_SOCKET_IFNAME=eth0\n"] * 2)
 
     def test_a_name_may_resolve_later_than_its_agents_start(self):
         with Hosts(2) as hosts:
