@@ -175,7 +175,8 @@ class Host:
         (self.folder / "nsswitch.conf").write_text("hosts: files dns\npasswd: files\ngroup: files\n")
         (self.folder / "resolv.conf").write_text(f"nameserver {SWITCH_ADDR}\n")
         script = ('for name in hosts nsswitch.conf resolv.conf; do '
-                  '[ ! -e /etc/$name ] || mount --bind $name "$(readlink -f /etc/$name)" || exit; done; hostname "$0" && ip link set lo up && echo ready && exec cat')
+                  '[ ! -e /etc/$name ] || mount --bind $name "$(readlink -f /etc/$name)" || exit; done; '
+                  'hostname "$0" && ip link set lo up && echo ready && exec cat')
         self.holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "--propagation", "private", "sh", "-c", script, self.name],
             cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -256,7 +257,7 @@ class NameServer:
                 if not query:
                     return
                 waiting.append((time.monotonic() + self.delay, query, asker))
-            except TimeoutError:
+            except socket.timeout:
                 _, query, asker = waiting.pop(0)
                 # NXDOMAIN, with the question only.
                 self.socket.sendto(query[:2] + b"\x81\x83" + query[4:6] + bytes(4) + b"\0\0" + query[12:], asker)

@@ -1,8 +1,9 @@
 """Jobs of workers that log their signs of life (workers/alive.py), and what must be true of those."""
 
 import sys
+import time
 
-from harness import WORKERS, HostsTest, until
+from harness import WORKERS, Hosts, HostsTest, until
 
 # A lease of 3 s.
 CONF = "--rdzv-conf=keep_alive_interval=0.6,keep_alive_max_attempt=5,last_call_timeout=5"
@@ -50,3 +51,22 @@ class RoundsTest(HostsTest):
         (hosts.folder / "gate").touch()
         self.finish(hosts, nodes)
         self.check_rounds_never_overlap(hosts)
+
+    def check_cut(self, cut, heal):
+        """node2 is cut off by `cut`: its workers end before the others go on. After `heal` it joins again.
+
+        `heal` says whether its ddprun has ended, so that another one has to be started.
+        """
+        with Hosts(3) as hosts:
+            nodes = self.start(hosts)
+            number, _ = self.wait_for_round(hosts, nodes, 6)
+            cut(hosts, nodes)
+            cut_at = time.monotonic()
+            newer, began_at = self.wait_for_round(hosts, nodes, 4, number)
+            fenced_at = max(sign[4] for sign in self.alive(hosts) if sign[0] == "node2")
+            print(f"cut off: its workers ended after {fenced_at - cut_at:.2f} s, the others' new round began after "
+                  f"{began_at - cut_at:.2f} s at a lease of 3 s", file=sys.stderr)
+            if heal(hosts, nodes):
+                nodes[1:2] = self.start(hosts, [hosts[1]])
+            self.wait_for_round(hosts, nodes, 6, newer)
+            self.end(hosts, nodes)

@@ -38,31 +38,8 @@ class Losses(RoundsTest):
             self.assertEqual(nodes.pop(2).wait(), 70)  # an internal failure, says its warden
             self.end(hosts, nodes)
 
-    def check_cut(self, cut, heal):
-        """node2 is cut off by `cut(hosts)`: its workers end before the others go on. It joins again after `heal(hosts)`."""
-        with Hosts(3) as hosts:
-            nodes = self.start(hosts)
-            number, _ = self.wait_for_round(hosts, nodes, 6)
-            cut(hosts, nodes)
-            cut_at = time.monotonic()
-            newer, began_at = self.wait_for_round(hosts, nodes, 4, number)
-            fenced_at = max(sign[4] for sign in self.alive(hosts) if sign[0] == "node2")
-            print(f"cut off: its workers ended after {fenced_at - cut_at:.2f} s, the others' new round began after "
-                  f"{began_at - cut_at:.2f} s at a lease of 3 s", file=sys.stderr)
-            replaced = heal(hosts, nodes)
-            if replaced:
-                nodes[1:2] = self.start(hosts, [hosts[1]])
-            self.wait_for_round(hosts, nodes, 6, newer)
-            self.end(hosts, nodes)
-
     def test_a_host_that_is_cut_off_stops_before_the_others_go_on_and_joins_again_when_healed(self):
         self.check_cut(lambda hosts, _: hosts[1].cut(), lambda hosts, _: hosts[1].heal())
-
-    def test_so_does_one_that_is_only_not_heard(self):
-        self.check_cut(lambda hosts, _: hosts[1].cut_towards(hosts[0]), lambda hosts, _: hosts[1].heal_towards(hosts[0]))
-
-    def test_so_does_one_that_only_does_not_hear(self):
-        self.check_cut(lambda hosts, _: hosts[0].cut_towards(hosts[1]), lambda hosts, _: hosts[0].heal_towards(hosts[1]))
 
     def test_the_warden_ends_the_workers_of_a_host_that_is_cut_off_while_its_agent_is_stopped(self):
 
@@ -84,7 +61,7 @@ class Losses(RoundsTest):
             hosts[1].cut()
             time.sleep(1.2)
             hosts[1].heal()
-            time.sleep(6)
+            time.sleep(4.5)  # it would have been given up 5 s after the cut
             self.assertEqual({sign[1] for sign in self.alive(hosts)}, {0}, "\n".join(map(str, nodes)))
             self.end(hosts, nodes)
 
@@ -94,7 +71,7 @@ class Losses(RoundsTest):
             self.wait_for_round(hosts, nodes, 6)
             hosts[0].cut()
             cut_at = time.monotonic()
-            time.sleep(9)
+            time.sleep(8)
             signs = self.alive(hosts)
             for host in hosts:
                 newest = max(sign[4] for sign in signs if sign[0] == host.name)

@@ -41,15 +41,11 @@ class PyTorch(HostsTest):
         self.assertEqual(self.check_all_reduce(torch, self.static), {"the name"})
 
     @pytorch.with_each_torch
-    def test_gloo_gets_the_interface_where_a_host_takes_its_own_name_for_loopback(self, torch):
-        self.assertEqual(self.check_all_reduce(torch, self.c10d, loopback_names=True), {"eth0"})
-
-    @pytorch.with_each_torch
-    def test_static_hosts_have_it_too(self, torch):
+    def test_gloo_gets_the_interface_where_static_hosts_take_their_own_names_for_loopback(self, torch):
         self.assertEqual(self.check_all_reduce(torch, self.static, loopback_names=True), {"eth0"})
 
     @pytorch.with_each_torch
-    def test_so_have_hosts_without_a_default_route(self, torch):
+    def test_so_it_does_with_the_c10d_rendezvous_and_without_a_default_route(self, torch):
         self.assertEqual(self.check_all_reduce(torch, self.c10d, loopback_names=True, default_route=False), {"eth0"})
 
 

@@ -1,4 +1,7 @@
-"""Random partitions of five hosts, as many as DDPRUN_TEST_PARTITIONS says: never do two groups of workers live at once."""
+"""Links that are cut one way; and random partitions of five hosts, as many as DDPRUN_TEST_PARTITIONS says.
+
+Never do two groups of workers live at once.
+"""
 
 import os
 import random
@@ -15,6 +18,14 @@ harness.enter_namespaces()
 
 PARTITIONS = int(os.environ.get("DDPRUN_TEST_PARTITIONS", "10"))
 SEED = int(os.environ.get("DDPRUN_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
+
+
+class OneWay(RoundsTest):
+    def test_a_host_that_is_only_not_heard_stops_before_the_others_go_on(self):
+        self.check_cut(lambda hosts, _: hosts[1].cut_towards(hosts[0]), lambda hosts, _: hosts[1].heal_towards(hosts[0]))
+
+    def test_a_host_that_only_does_not_hear_stops_before_the_others_go_on(self):
+        self.check_cut(lambda hosts, _: hosts[0].cut_towards(hosts[1]), lambda hosts, _: hosts[0].heal_towards(hosts[1]))
 
 
 class Partitions(RoundsTest):

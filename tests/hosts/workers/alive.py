@@ -1,4 +1,4 @@
-"""Says every 20 ms in the file $HOSTS/alive that it lives: host, round, rank, world size, time. Ends when $HOSTS/gate exists."""
+"""Appends to the file $HOSTS/alive every 20 ms: host, round, rank, world size, time. Ends when $HOSTS/gate exists."""
 
 import os
 import socket
