@@ -239,10 +239,12 @@ void AgentSession::finish(std::string reason, Context& context) {
   context.act(Deliver{std::move(finished)});
 }
 
-/// The service is not reached: this node ends its part in the job by itself.
+/// The service does not answer: this node ends its part in the job by itself. One that is attached
+/// and has no workers may have to wait for other nodes.
 bool AgentSession::leaves_unanswered() const {
-  const bool is_stopping = round_ && !done_ && (fenced_ || stop_ == round_);
-  return leave_at_ && link_ != Link::attached && !is_stopping;
+  const bool has_workers = round_ && !done_;
+  const bool is_stopping = has_workers && (fenced_ || stop_ == round_);
+  return leave_at_ && !is_stopping && (has_workers || link_ != Link::attached);
 }
 
 void AgentSession::leave_unanswered(Context& context) {

@@ -25,6 +25,31 @@ namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
 
+/// Of what was asked for and listens: it answers at once, or is no rendezvous.
+constexpr std::chrono::seconds kHelloTime{3};
+constexpr const char* kOtherProgram = "; another program may have the port";
+
+/// What another attempt cannot mend: in words, as if the service had said it. None: it may.
+std::optional<proto::Refused> refusal_for(const ErrorCode& error) {
+  using Why = proto::Refused::Why;
+  if (error == proto::Errc::secret_missing)
+    return proto::Refused{Why::wrong_secret,
+                          "it asks for a secret, and there is none here; copy its secret file "
+                          "(--rdzv-secret-file; ddprun --make-secret makes one)"};
+  if (error == proto::Errc::proof_missing)
+    return proto::Refused{Why::wrong_secret,
+                          "it has no secret, and --rdzv-auth=required asks for one; give it this "
+                          "node's secret file"};
+  if (error == proto::Errc::not_authentic)
+    return proto::Refused{Why::wrong_secret,
+                          "it has another secret than this node; all need the same file "
+                          "(--rdzv-secret-file)"};
+  if (error == proto::Errc::version_mismatch)
+    return proto::Refused{Why::broken,
+                          "its ddprun has no protocol version in common with this one"};
+  return std::nullopt;
+}
+
 }  // namespace
 
 /// One try, from the look-up of the name to the end of the connection.
@@ -41,7 +66,11 @@ struct ServiceConnection::Attempt {
 };
 
 ServiceConnection::ServiceConnection(asio::io_context& context, ServicePlace place, Events events)
-    : context_(context), place_(std::move(place)), events_(std::move(events)), resolver_(context) {}
+    : context_(context),
+      place_(std::move(place)),
+      events_(std::move(events)),
+      resolver_(context),
+      hello_timer_(context) {}
 
 ServiceConnection::~ServiceConnection() { reset(); }
 
@@ -146,6 +175,10 @@ void ServiceConnection::begin_channel() {
   settings.secret = place_.secret;
   settings.needs_proof = place_.needs_proof;
   channel_.emplace(std::move(settings));
+  hello_timer_.expires_after(kHelloTime);
+  hello_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
+    if (!ec && !is.expired()) fail(false, std::string("no answer to our hello") + kOtherProgram);
+  });
   flush();
   if (attempt_) await_bytes();
 }
@@ -162,17 +195,28 @@ void ServiceConnection::read() {
       recv(attempt_->socket.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (count < 0 && would_block(errno)) return await_bytes();
   if (count <= 0) {
-    return fail(false, count == 0 ? "the rendezvous closed the connection" : std::strerror(errno));
+    const std::string why =
+        count == 0 ? "the rendezvous closed the connection" : std::strerror(errno);
+    return fail(false, channel_->is_open() ? why : why + kOtherProgram);
   }
   channel_->append({buffer.data(), static_cast<std::size_t>(count)});
   const std::weak_ptr<Attempt> is = attempt_;
   while (!is.expired() && channel_) {
     const bool was_open = channel_->is_open();
     const auto body = channel_->next();
-    if (!body) return fail(false, body.error().message());
+    if (!body) {
+      const auto refused = was_open ? std::nullopt : refusal_for(body.error());
+      if (refused) events_.said(*refused);
+      const std::string why = body.error().message();
+      if (!is.expired()) fail(false, was_open ? why : why + kOtherProgram);
+      return;
+    }
     flush();
     if (is.expired()) return;
-    if (!was_open && channel_->is_open()) events_.connected();
+    if (!was_open && channel_->is_open()) {
+      hello_timer_.cancel();
+      events_.connected();
+    }
     if (is.expired() || !*body) break;
     auto message = proto::decode_service_message(**body);
     if (message) {
@@ -221,6 +265,7 @@ void ServiceConnection::fail(bool refused, const std::string& reason) {
 }
 
 void ServiceConnection::reset() {
+  hello_timer_.cancel();
   channel_.reset();
   unsent_.clear();
   if (!attempt_) return;

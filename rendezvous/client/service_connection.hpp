@@ -10,6 +10,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "base/unique_handle.hpp"
 #include "proto/control_channel.hpp"
@@ -81,6 +82,7 @@ class ServiceConnection {
   /// What comes of an older attempt finds another one here.
   std::shared_ptr<Attempt> attempt_;
   Resolver resolver_;
+  boost::asio::steady_timer hello_timer_;
   std::size_t attempts_ = 0;
   std::optional<proto::ControlChannel> channel_;
   std::string unsent_;

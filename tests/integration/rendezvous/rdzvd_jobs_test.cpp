@@ -80,10 +80,11 @@ TEST_CASE("agents without rdzvd's secret are refused, and its store needs none")
   right.join(1, 1);
   wrong.join(1, 1);
   none.join(1, 1);
-  REQUIRE(run_until(
-      context, [&] { return right.has<Round>() && wrong.has<Finished>() && !none.lines.empty(); }));
+  REQUIRE(run_until(context, [&] {
+    return right.has<Round>() && wrong.has<Finished>() && none.has<Finished>();
+  }));
   CHECK(wrong.last<Finished>()->reason.ends_with("it has another secret than the rendezvous"));
-  CHECK(none.lines[0].find("the rendezvous asks for a secret") != std::string::npos);
+  CHECK(none.last<Finished>()->reason.find("asks for a secret") != std::string::npos);
   CHECK_FALSE(none.has<Round>());
   CHECK(rdzvd.client().add("n", 1, soon()).value() == 1);
   const ChildResult result = rdzvd.stop();

@@ -262,6 +262,17 @@ TEST_CASE("a node that leaves and reaches the service again lets it decide") {
   agent.welcome(true, 1);
   REQUIRE(agent.last<Numbered>() != nullptr);
   CHECK(std::holds_alternative<Leave>(agent.last<Numbered>()->message));
+  agent.hear(Stop{0, "a was stopped by SIGTERM"});
   agent.pass(10s, true);
-  CHECK(agent.delivered.size() == 1);  // the round
+  REQUIRE(agent.delivered.size() == 2);  // the round and its stop
+  CHECK(std::get<Stop>(agent.delivered.back()).reason == "a was stopped by SIGTERM");
+}
+
+TEST_CASE("workers are stopped for a node that leaves, though the service is attached and silent") {
+  Script agent;
+  agent.begin();
+  agent.submit(Leave{SIGINT, "", true});
+  agent.pass(1100ms);
+  REQUIRE(agent.count<Stop>() == 1);
+  CHECK_FALSE(std::get<Stop>(agent.delivered.back()).kill);
 }
