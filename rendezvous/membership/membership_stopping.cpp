@@ -218,7 +218,7 @@ void Membership::finish(Context& context, Finished finished) {
 
 /// A node that wants to write a report, else any; of these the first one of the last round.
 void Membership::choose_reporter() {
-  if (!outcome_->verdict || settings_.max_nodes == 1) return;
+  if (settings_.max_nodes == 1) return;
   const Members::value_type* first = nullptr;
   const auto place = [](const Members::value_type& entry) {
     const Member& member = entry.second;
@@ -237,9 +237,9 @@ void Membership::choose_reporter() {
 /// In full for the node that reports it, and for the culprit's.
 Finished Membership::outcome_for(const AgentId& agent) const {
   Finished finished = *outcome_;
-  if (!finished.verdict || reporter_.empty() || agent == reporter_) return finished;
+  if (reporter_.empty() || agent == reporter_) return finished;
   finished.report_at = reporter_name_;
-  if (finished.verdict->culprit.agent != agent)
+  if (finished.verdict && finished.verdict->culprit.agent != agent)
     finished.verdict =
         proto::Verdict{without_lines(std::move(finished.verdict->culprit)), {}, {}, {}};
   return finished;
