@@ -54,7 +54,8 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       suspects_(
           context_, config, user,
           {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
-      memory_timer_(context_) {
+      memory_timer_(context_),
+      name_timer_(context_) {
   if (config_.rendezvous) return;
   membership_ = std::make_unique<LocalMembership>(
       context_, config.job, [this](proto::MembershipMessage message) { hear(std::move(message)); });

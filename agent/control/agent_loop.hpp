@@ -33,7 +33,7 @@
 #include "agent/workers/open_files.hpp"
 #include "agent/workers/worker_starter.hpp"
 #include "machine/processes/kill_children.hpp"
-#include "rendezvous/store/store_door.hpp"
+#include "rendezvous/store/store_handover.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {
@@ -113,7 +113,8 @@ class Agent {
   void note_connection();
   void look_at_own_name();
   void keep_lease();
-  void open_door();
+  void kill_for_the_fence();
+  void hand_over_clients();
   StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
   void count_memory_kills();
   void signal_workers(int signal);
@@ -164,10 +165,13 @@ class Agent {
   RemoteMembership* session_ = nullptr;  // membership_ is it
   std::optional<rdzv::Resolver> resolver_;
   std::string own_addr_;  // numeric: by which others reach this node
-  bool has_prepared_ = false;
+  bool is_met_ = false;
+  bool is_connection_held_ = false;  // by the warden, too
+  asio::steady_timer name_timer_;
+  bool is_store_wanted_ = false;  // a round is out, and its store is this node's
   std::optional<rdzv::SessionClock::time_point> lease_end_;
-  std::optional<rdzv::StoreDoor> door_;  // where the store is behind the service's port
-  std::optional<ServiceHost> host_;      // its thread uses the door
+  std::optional<rdzv::StoreHandover> handover_;  // where the store is behind the service's port
+  std::optional<ServiceHost> host_;              // its thread uses that
 
   const Clock::time_point started_at_ = Clock::now();
   const std::chrono::system_clock::time_point wall_started_at_ = std::chrono::system_clock::now();

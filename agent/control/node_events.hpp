@@ -28,7 +28,8 @@ struct JobSignal {
 struct Prepared {
   std::string store_addr;
   std::uint16_t store_port = 0;
-  int store_clients_max = 0;  ///< for which there are descriptors
+  int store_clients_max = 0;    ///< for which there are descriptors
+  bool has_rendezvous = false;  ///< the others lose it if this node goes
   std::string problem;
 };
 struct StartedWorker {

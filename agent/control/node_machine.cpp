@@ -57,8 +57,25 @@ void NodeMachine::leave(Context& context) {
     if (round_->group.deadline()) round_->countdown_at = context.now + kCountDownEvery;
   }
   // SIGTERM takes this node away, as its scheduler means it; the others are a person's wish to end
-  // the job.
-  context.act(Send{proto::Leave{signal, "", signal != SIGTERM}});
+  // the job. Without its rendezvous the job cannot go on.
+  context.act(Send{proto::Leave{signal, "", signal != SIGTERM || has_rendezvous_}});
+  if (!config_.rendezvous) return;
+  context.act(EndWithin{end_limit()});
+  if (!round_ || round_->group.ended()) {
+    const std::string name = signal_name(signal);
+    context.act(Notice{fmt::format(
+        "{}: leaving the job; a second {} does not wait for the other nodes", name, name)});
+  }
+}
+
+/// Nothing of this node is left, and the user does not wait for the others.
+void NodeMachine::leave_now(Context& context) {
+  if (!config_.rendezvous) return;
+  const bool reported = state_ == NodeState::ending;
+  const int signal = std::get<JobSignal>(context.event).signal;
+  state_ = NodeState::over;
+  context.act(EndJob{proto::outcome_of(proto::Leave{signal, "", false}), round_ && !reported,
+                     kill_limit(context.now)});
 }
 
 /// No round that may be on its way is taken part in.
@@ -103,6 +120,7 @@ void NodeMachine::send_join(Context& context) {
 void NodeMachine::join(Context& context) {
   auto& prepared = std::get<Prepared>(context.event);
   if (prepared.problem.empty()) {
+    has_rendezvous_ = prepared.has_rendezvous;
     prepared_ = std::move(prepared);
     send_join(context);
   } else {
@@ -114,6 +132,7 @@ void NodeMachine::join(Context& context) {
 void NodeMachine::keep_place(Context& context) {
   auto& prepared = std::get<Prepared>(context.event);
   if (prepared.problem.empty()) {
+    has_rendezvous_ = prepared.has_rendezvous;
     prepared_ = std::move(prepared);
   } else {
     context.act(Send{proto::Leave{0, prepared.problem}});

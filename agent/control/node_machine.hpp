@@ -116,6 +116,7 @@ class NodeMachine {
   void ignore(Context& context);
   void leave(Context& context);
   void leave_waiting(Context& context);
+  void leave_now(Context& context);
   void kill_leftovers(Context& context);
   void kill_workers(Context& context);
   void join(Context& context);
@@ -154,6 +155,7 @@ class NodeMachine {
   [[nodiscard]] bool keep_back(const WorkerExited& exited) const;
   void count_down(Context& context);
   [[nodiscard]] std::string grace_period() const;
+  [[nodiscard]] std::chrono::milliseconds end_limit() const;
   [[nodiscard]] Clock::duration kill_limit(Clock::time_point now) const;
 
   const AgentConfig& config_;
@@ -162,6 +164,7 @@ class NodeMachine {
   std::optional<Prepared> prepared_;  // for the next round
   std::optional<JobSignal> last_signal_;
   std::optional<int> leaving_;  // told by this signal to end
+  bool has_rendezvous_ = false;
   bool paused_ = false;
   int restart_count_ = 0;
 };

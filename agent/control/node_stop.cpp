@@ -61,7 +61,7 @@ void NodeMachine::begin_stop(Context& context) {
   if (leaving_) round.patience_ends = context.now + config_.stop.grace_period;
   context.act(StopWatching{});
   if (round.stop->final || leaving_) {
-    context.act(EndWithin{config_.stop.grace_period + config_.stop.kill_timeout + kEndMargin});
+    context.act(EndWithin{end_limit()});
   } else if (config_.master_port == 0) {
     context.act(Prepare{});  // before the old group is gone: the new port cannot be
                              // taken by it, or meet its keys
@@ -170,6 +170,15 @@ void NodeMachine::take(Context& context, Leftovers::Step step) {
     case Leftovers::Step::over:
       round_is_clear(context);
   }
+}
+
+/// Until the job is over once it ends. The outcome may have to wait for a node that is silent.
+std::chrono::milliseconds NodeMachine::end_limit() const {
+  const auto own = config_.stop.grace_period + config_.stop.kill_timeout + kEndMargin;
+  if (!config_.rendezvous) return own;
+  std::chrono::nanoseconds others = 2 * config_.rendezvous->lease;
+  if (!leaving_) others += config_.rendezvous->lost_timeout;
+  return own + std::chrono::ceil<std::chrono::milliseconds>(others);
 }
 
 Clock::duration NodeMachine::kill_limit(Clock::time_point now) const {

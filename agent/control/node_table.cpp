@@ -24,6 +24,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response no{&M::ignore, "ignored"};
   constexpr Response leave{&M::leave, "leave"};
   constexpr Response give_up{&M::leave_waiting, "leave, end"};
+  constexpr Response now{&M::leave_now, "end, if there are other nodes"};
   constexpr Response kill{&M::kill_workers, "kill workers"};
   constexpr Response clear{&M::kill_leftovers, "kill leftovers"};
   constexpr Response join{&M::join, "join, or leave"};
@@ -49,7 +50,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   return Table{{
       // waiting, starting, running, finishing, stopping, clearing, done, ending, over
       {give_up, leave, leave, clear, leave, leave, leave, leave, no},  // signal
-      {no, no, kill, clear, kill, clear, no, no, no},                  // signal_again
+      {no, no, kill, clear, kill, clear, now, now, no},                // signal_again
       {join, no, no, no, keep, keep, no, no, no},                      // prepared
       {no, run, no, no, no, no, no, no, no},                           // started
       {no, fail, fail, no, no, no, no, no, no},                        // problem

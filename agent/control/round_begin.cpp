@@ -22,12 +22,11 @@ namespace {
 
 constexpr auto kMemoryCountAfter = 50ms;
 
-std::string not_our_address(const AgentConfig& config) {
-  const std::string resolved =
-      config.master_addr == config.store_host ? "" : " (" + config.store_host + ")";
+std::string not_our_address(const AgentConfig& config, const std::string& host) {
+  const std::string& name = config.master_addr.empty() ? host : config.master_addr;
   return fmt::format(
-      "{}{} is not an address of this machine; leave out --master-addr and --local-addr",
-      config.master_addr, resolved);
+      "{}{} is not an address of this machine; leave out --master-addr and --local-addr", name,
+      name == host ? "" : " (" + host + ")");
 }
 
 }  // namespace
@@ -37,7 +36,8 @@ void Agent::obey(const Prepare&) {
   if (problem.empty()) problem = prepare_meeting_point();
   const StorePlace place = meeting_point_.value_or(StorePlace{});
   const auto clients = std::min<std::uint64_t>(open_files_.store_clients, INT_MAX);
-  handle(Prepared{place.addr, place.port, static_cast<int>(clients), std::move(problem)});
+  handle(Prepared{place.addr, place.port, static_cast<int>(clients), host_ && host_->is_here(),
+                  std::move(problem)});
 }
 
 /// Before the first worker, so that no descriptor is missing in the middle; the thread starts after
@@ -58,7 +58,7 @@ std::string Agent::prepare_meeting_point() {
   const std::string& host = config_.store_host.empty() ? own_addr_ : config_.store_host;
   const std::string addr = config_.master_addr.empty() ? public_addr() : config_.master_addr;
   if (config_.rendezvous && config_.rendezvous->one_port) {
-    meeting_point_ = StorePlace{addr, config_.master_port};  // behind the service's door
+    meeting_point_ = StorePlace{addr, config_.master_port};  // behind the service's port
     return "";
   }
   if (!config_.agent_store) {
@@ -69,7 +69,7 @@ std::string Agent::prepare_meeting_point() {
       return "";
     }
     const bool elsewhere = port.error().value() == EADDRNOTAVAIL;
-    return elsewhere ? not_our_address(config_)
+    return elsewhere ? not_our_address(config_, host)
                      : fmt::format("there is no free port on {}: {}", host, port.error().message());
   }
   auto listener = config_.master_port == 0 && config_.ports
@@ -80,7 +80,11 @@ std::string Agent::prepare_meeting_point() {
     listener_.emplace(std::move(*listener));
     return "";
   }
-  if (listener.error().value() == EADDRNOTAVAIL) return not_our_address(config_);
+  if (listener.error().value() == EADDRNOTAVAIL) return not_our_address(config_, host);
+  if (config_.master_port == 0 && config_.ports) {
+    return fmt::format("the store finds no free port from {} to {} on {}: {} (--port-range)",
+                       config_.ports->first, config_.ports->last, host, listener.error().message());
+  }
   const auto owner = listener.error().value() == EADDRINUSE ? rdzv::port_owner(config_.master_port)
                                                             : std::optional<std::string>();
   return fmt::format(
@@ -148,7 +152,8 @@ StartedWorker Agent::start_worker(int local_rank, std::vector<OutputSource>& sou
 ErrorCode Agent::offer_store() {
   meeting_point_.reset();
   if (machine_.round()->round.group_rank != 0) listener_.reset();  // another node's is used
-  if (door_) open_door();
+  is_store_wanted_ = machine_.round()->round.group_rank == 0;
+  if (handover_) hand_over_clients();
   if (!listener_) return {};
   ErrorCode failed;
   handles_->listening.emplace(context_).assign(listener_->fd.get(), failed);
@@ -185,9 +190,10 @@ void Agent::start_store(rdzv::StoreListener listener) {
 }
 
 void Agent::end_store() {
+  is_store_wanted_ = false;
   handles_->listening.reset();
   if (handles_->store) result_.newer_store_clients = handles_->store->counters().newer_clients > 0;
-  if (door_) door_->close();
+  if (handover_) handover_->close();
   handles_->store.reset();
 }
 

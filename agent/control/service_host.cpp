@@ -36,7 +36,7 @@ ServiceHost::ServiceHost(boost::asio::io_context& context, const AgentConfig& co
 
 void ServiceHost::settle() {
   if (settings_.hosting == rdzv::HostingWish::elsewhere) {
-    why_ = "this node was told to leave it to another one";
+    why_ = "is_host=0, or another --node-rank than 0, leaves it to another node";
     return settled("");
   }
   look_up();
@@ -57,6 +57,7 @@ void ServiceHost::take(Result<rdzv::Addresses> addresses) {
   const auto choice = rdzv::choose_host(settings_.hosting, settings_.endpoint.host, resolved,
                                         rdzv::interface_addresses());
   why_ = choice.why;
+  if (choice.is_foreign) events_.tell("the rendezvous is here: " + choice.why);
   if (choice.here) return listen(choice);
   settled("");
 }
@@ -110,6 +111,7 @@ void ServiceHost::serve(rdzv::StoreListener listener) {
   settings.service.lease = settings_.lease;
   settings.secret = settings_.secret;
   settings.check_uid = !config_.store_users.any;
+  settings.allowed_uids.assign(config_.store_users.uids.begin(), config_.store_users.uids.end());
   settings.on_store_client = events_.on_store_client;
   settings.on_warning = [&context = context_](const std::string& line) {
     boost::asio::post(context, [line] { spdlog::warn("{}", line); });
@@ -121,6 +123,12 @@ void ServiceHost::serve(rdzv::StoreListener listener) {
                    (thread ? why_no_thread(server.error()) : why_no_descriptor(server.error())));
   }
   server_.emplace(std::move(*server));
+  if (settings_.secret.empty() && !is_loopback(listen_addr_)) {
+    spdlog::warn(
+        "anybody who can connect to {} can join this job or stop it, because it has no secret; "
+        "make one with ddprun --make-secret and copy it to each node",
+        to_string(settings_.endpoint));
+  }
   settled("");
 }
 

@@ -25,7 +25,10 @@ void Agent::signal_workers(int signal) {
   }
 }
 
-void Agent::obey(const SignalWorkers& action) { signal_workers(action.signal); }
+void Agent::obey(const SignalWorkers& action) {
+  signal_workers(action.signal);
+  if (action.signal == SIGKILL) kill_for_the_fence();
+}
 
 /// A crash shows only when it is over: cores are written and much memory is freed first. A worker
 /// in the middle of that did not crash because we stopped it. For one that is suspended the others
@@ -36,6 +39,7 @@ void Agent::obey(const StopWorkers& action) {
     seen.workers.push_back(worker.running() ? machine::condition_of(worker.pid)
                                             : machine::ChildCondition{});
   signal_workers(action.signal);
+  if (action.signal == SIGKILL) kill_for_the_fence();
   for (std::size_t i = 0; i < workers().size(); ++i) {
     const bool held = action.resume || seen.workers[i].suspended;
     if (held && workers()[i].running()) kill(-workers()[i].pid, SIGCONT);

@@ -37,7 +37,8 @@ constexpr std::array kPrograms = {
         "checkpoint-every|keep|json|quiet|inject-overflow-at"},
     ProgramOptions{
         "rdzvd",
-        "listen|listen-timeout|allow-uid|secret-file|no-old-dialect|max-clients|max-key-bytes|"
+        "listen|listen-timeout|allow-uid|secret-file|state-dir|no-old-dialect|max-clients|max-key-"
+        "bytes|"
         "max-value-bytes|max-list-elements|max-request-bytes|max-waited-keys|max-unread-bytes|"
         "handshake-timeout|log-level|stats-interval"},
 };

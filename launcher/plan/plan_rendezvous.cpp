@@ -241,7 +241,7 @@ Outcome<void> take_times(const Given& given, LaunchPlan& plan, RendezvousSetting
   return {};
 }
 
-Outcome<void> take_secret(const Given& given, LaunchPlan& plan, RendezvousSettings& settings) {
+Outcome<void> take_secret(const Given& given, RendezvousSettings& settings) {
   constexpr std::string_view kRemedy =
       "make one with ddprun --make-secret and copy it to each node";
   settings.needs_proof = given.options.rdzv_auth == RdzvAuth::required;
@@ -257,13 +257,6 @@ Outcome<void> take_secret(const Given& given, LaunchPlan& plan, RendezvousSettin
   if (settings.needs_proof) {
     return usage_error(fmt::format("--rdzv-auth=required: there is no secret{}{}; {}",
                                    path.empty() ? "" : " in ", path, kRemedy));
-  }
-  const bool serves = settings.hosting != rdzv::HostingWish::elsewhere;
-  if (serves && !only_here(settings.endpoint.host)) {
-    plan.warnings.push_back(
-        fmt::format("anybody who can connect to {} can join this job or stop it, because it has no "
-                    "secret; {}",
-                    to_string(settings.endpoint), kRemedy));
   }
   return {};
 }
@@ -287,7 +280,7 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
   if (const auto checked = check_endpoint(given, settings, plan); !checked) return checked.error();
   if (const auto taken = take_local_addr(given, plan, settings); !taken) return taken.error();
   if (const auto taken = take_times(given, plan, settings); !taken) return taken.error();
-  if (const auto taken = take_secret(given, plan, settings); !taken) return taken.error();
+  if (const auto taken = take_secret(given, settings); !taken) return taken.error();
   if (options.request != Request::run) plan.hosting = hosting_now(settings, probes);
 
   plan.agent.run_id = options.run_id.value_or(std::string(kRunId));

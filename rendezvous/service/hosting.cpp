@@ -84,7 +84,7 @@ HostingChoice choose_host(HostingWish wish, const std::string& host,
   const std::string shown =
       host == resolved.front() ? host : fmt::format("{} ({})", host, resolved.front());
   if (wish == HostingWish::elsewhere) {
-    choice.why = "this node was told to leave it to another one";
+    choice.why = "is_host=0, or another --node-rank than 0, leaves it to another node";
     return choice;
   }
   const auto found = std::find_if(resolved.begin(), resolved.end(), is_own);
@@ -95,9 +95,11 @@ HostingChoice choose_host(HostingWish wish, const std::string& host,
   choice.here = true;
   if (found == resolved.end()) {
     // Behind an address translation, say: connections to the endpoint arrive at one of ours.
+    choice.is_foreign = true;
     choice.listen_addr = any_addr_like(resolved.front());
     choice.public_addr = host;
-    choice.why = fmt::format("this node was told to, though {} is not an address of it", shown);
+    choice.why = fmt::format(
+        "is_host=1 or --node-rank=0 says so, though {} is not an address of this machine", shown);
   } else if (is_loopback(*found) && !is_numeric(host) && host != "localhost") {
     // Debian maps a machine's own name to 127.0.1.1; others see another address behind it.
     choice.listen_addr = any_addr_like(*found);

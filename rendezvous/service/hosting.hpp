@@ -15,6 +15,7 @@ enum class HostingWish {
 
 struct HostingChoice {
   bool here = false;
+  bool is_foreign = false;  ///< here, though the address looks like another machine's
   std::string listen_addr;  ///< numeric; empty: it is not here
   /// What other nodes may call this machine; empty: the address by which they are reached.
   std::string public_addr;

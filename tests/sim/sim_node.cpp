@@ -110,7 +110,7 @@ void SimNode::kill(int signal) {
 
 void SimNode::obey(agent::Prepare&) {
   world_.after(world_.up_to(2ms), [this, exists = exists_] {
-    if (*exists) on(agent::Prepared{"10.0.0.1", 1000, 0, ""});
+    if (*exists) on(agent::Prepared{"10.0.0.1", 1000, 0, false, ""});
   });
 }
 

@@ -258,3 +258,41 @@ TEST_CASE("every state answers every event, as docs/agent.md says") {
     }
   }
 }
+
+TEST_CASE("a second signal ends a node that waits for the other nodes") {
+  ScriptedNode node(1);
+  node.config.rendezvous.emplace();
+  node.round();
+  bool done = false;
+  SECTION("its workers were stopped") {
+    node.signal(SIGINT);
+    node.stop(true);
+    node.exits(0, node.kTerminated);
+    CHECK(node.machine.state() == NodeState::ending);
+  }
+  SECTION("its workers have succeeded") {
+    done = true;
+    node.exits(0, node.kSuccess);
+    node.signal(SIGINT);
+    CHECK(node.machine.state() == NodeState::done);
+  }
+  node.pass(1s);
+  node.took();
+  node.signal(SIGINT);
+  CHECK(node.took() == Did{done ? "end the job, its round is open" : "end the job"});
+  CHECK(node.machine.state() == NodeState::over);
+}
+
+TEST_CASE("SIGTERM at the node that has the rendezvous ends the job on all") {
+  ScriptedNode node(1);
+  node.config.rendezvous.emplace();
+  const bool has_it = GENERATE(false, true);
+  node.round();
+  node.exits(0, node.kCode3);
+  node.stop();
+  node.on(agent::Prepared{"10.0.0.1", 1000, 0, has_it, ""});
+  node.round(1);
+  node.signal(SIGTERM);
+  REQUIRE(std::holds_alternative<proto::Leave>(node.sent.back()));
+  CHECK(std::get<proto::Leave>(node.sent.back()).cancels == has_it);
+}

@@ -36,7 +36,7 @@ class ScriptedNode {
     config.stop.grace_period = 10s;
     config.stop.kill_timeout = 5s;
     conditions.resize(config.workers.size());
-    on(agent::Prepared{"10.0.0.1", 1000, 0, problem});
+    on(agent::Prepared{"10.0.0.1", 1000, 0, false, problem});
   }
 
   void on(agent::NodeEvent event) {
@@ -96,7 +96,7 @@ class ScriptedNode {
 
   void obey(const agent::Prepare&) {
     note("prepare");
-    on(agent::Prepared{"10.0.0.1", 1001, 0, problem});
+    on(agent::Prepared{"10.0.0.1", 1001, 0, false, problem});
   }
   void obey(const agent::Send& action) {
     note("send " + std::visit([](const auto& message) { return name(message); }, action.message));

@@ -243,9 +243,11 @@ TEST_CASE("a dry run of a static job shows what its command line fixes") {
                                         Contains("  MASTER_PORT=29500\n") &&
                                         Contains("waits        10 min 0 s for a round to form\n") &&
                                         !Contains("\ngrows "));
-  CHECK_THAT(text_of("0", "node1"),
-             Contains("hosted by    this node: this node was told to, though node1 (10.0.0.1) is "
-                      "not an address of it\n"));
+  CHECK_THAT(
+      text_of("0", "node1"),
+      Contains(
+          "hosted by    this node: is_host=1 or --node-rank=0 says so, though node1 (10.0.0.1) is "
+          "not an address of this machine\n"));
   CHECK_THAT(text_of("0", "later"),
              Contains("hosted by    not known: later does not resolve now\n"));
 }

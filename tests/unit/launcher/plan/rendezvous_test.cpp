@@ -368,14 +368,3 @@ TEST_CASE("a secret that is required and missing is refused with how to make one
   CHECK_THAT(refused_plan(with(kStatic, {"--rdzv-auth=required"})),
              StartsWith("--rdzv-auth=required: there is no secret; make one"));
 }
-
-TEST_CASE("the node that may serve a job without a secret warns about its open port once") {
-  const std::string warning =
-      "anybody who can connect to node1:29400 can join this job or stop it, because it has no "
-      "secret; make one with ddprun --make-secret and copy it to each node";
-  CHECK(planned(kDynamic).warnings == Words{warning});
-  CHECK(planned(with(kDynamic, {"--rdzv-conf=is_host=0"})).warnings.empty());
-  CHECK(planned(with(kStatic, {"--node-rank=0"})).warnings.size() == 1);
-  CHECK(planned(kStatic).warnings.empty());
-  CHECK(planned(kDynamic, with_secret()).warnings.empty());
-}

@@ -15,7 +15,7 @@ namespace ddprun::rdzv {
 
 /// Open, it passes connections on to a store. Closed, it parks them for the next one. All calls are
 /// for any thread. The destructor resets what is parked.
-class StoreDoor {
+class StoreHandover {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -24,16 +24,16 @@ class StoreDoor {
     /// One that has waited longer is reset at the next offer or opening: it came for the store of
     /// another round.
     std::chrono::milliseconds parked_for{60'000};
-    /// A connection is parked, the first since the door was closed: somebody wants a store. Called
-    /// on the thread that offers it, with no lock held; by then another thread may have opened the
-    /// door.
+    /// A connection is parked, the first since the hand-over was closed: somebody wants a store.
+    /// Called on the thread that offers it, with no lock held; by then another thread may have
+    /// opened the hand-over.
     std::function<void()> on_first_client;
   };
 
-  explicit StoreDoor(Settings settings);
-  ~StoreDoor();
-  StoreDoor(const StoreDoor&) = delete;
-  StoreDoor& operator=(const StoreDoor&) = delete;
+  explicit StoreHandover(Settings settings);
+  ~StoreHandover();
+  StoreHandover(const StoreHandover&) = delete;
+  StoreHandover& operator=(const StoreHandover&) = delete;
 
   /// Takes a connected socket from which nothing has been read.
   void offer(UniqueFd connection);
@@ -55,7 +55,7 @@ class StoreDoor {
   const Settings settings_;
   mutable std::mutex mutex_;
   StoreServer* store_ = nullptr;  ///< null: closed
-  bool wanted_ = false;           ///< on_first_client was called since the door was closed
+  bool wanted_ = false;           ///< on_first_client was called since the hand-over was closed
   std::deque<Parked> parked_;     ///< the oldest first
 };
 

@@ -1,4 +1,4 @@
-#include "rendezvous/store/store_door.hpp"
+#include "rendezvous/store/store_handover.hpp"
 
 #include <sys/socket.h>
 
@@ -19,13 +19,13 @@ bool has_left(const UniqueFd& connection) {
 
 }  // namespace
 
-StoreDoor::StoreDoor(Settings settings) : settings_(std::move(settings)) {}
+StoreHandover::StoreHandover(Settings settings) : settings_(std::move(settings)) {}
 
-StoreDoor::~StoreDoor() {
+StoreHandover::~StoreHandover() {
   while (!parked_.empty()) reset_oldest();
 }
 
-void StoreDoor::offer(UniqueFd connection) {
+void StoreHandover::offer(UniqueFd connection) {
   {
     const std::lock_guard lock(mutex_);
     // Under the lock, so that no store is used any more once `close` has returned.
@@ -39,7 +39,7 @@ void StoreDoor::offer(UniqueFd connection) {
   if (settings_.on_first_client) settings_.on_first_client();
 }
 
-void StoreDoor::open(StoreServer& store) {
+void StoreHandover::open(StoreServer& store) {
   const std::lock_guard lock(mutex_);
   reset_expired(Clock::now());
   store_ = &store;
@@ -49,23 +49,23 @@ void StoreDoor::open(StoreServer& store) {
   parked_.clear();
 }
 
-void StoreDoor::close() {
+void StoreHandover::close() {
   const std::lock_guard lock(mutex_);
   store_ = nullptr;
   wanted_ = false;
 }
 
-std::size_t StoreDoor::parked() const {
+std::size_t StoreHandover::parked() const {
   const std::lock_guard lock(mutex_);
   return parked_.size();
 }
 
-void StoreDoor::reset_oldest() {
+void StoreHandover::reset_oldest() {
   reset_on_close(parked_.front().connection.get());
   parked_.pop_front();
 }
 
-void StoreDoor::reset_expired(Clock::time_point now) {
+void StoreHandover::reset_expired(Clock::time_point now) {
   while (!parked_.empty() && parked_.front().until <= now) reset_oldest();
 }
 
