@@ -91,6 +91,12 @@ concept Described = !std::same_as<std::remove_cvref_t<decltype(kFields<T>)>, int
 // Writing
 // -------------------------------------------------------------------------
 
+/// Written as nanoseconds since its clock's zero, before which it may not lie.
+template <class T>
+inline constexpr bool kIsInstant = false;
+template <class Clock>
+inline constexpr bool kIsInstant<std::chrono::time_point<Clock, std::chrono::nanoseconds>> = true;
+
 template <std::integral T>
 void append_number(std::string& out, T number) {
   char digits[24];
@@ -145,6 +151,8 @@ void write_value(std::string& out, const T& value, const Limits& limits) {
     append_number(out, value);
   } else if constexpr (std::same_as<T, std::chrono::nanoseconds>) {
     append_number(out, std::clamp(value, -kSpanMax, kSpanMax).count());
+  } else if constexpr (kIsInstant<T>) {
+    write_value(out, value.time_since_epoch(), limits);
   } else if constexpr (std::is_enum_v<T>) {
     append_json_text(out, kNames<T>[static_cast<std::size_t>(value)], kNameBytesMax);
   } else if constexpr (std::same_as<T, std::string>) {
@@ -225,6 +233,11 @@ bool read_value(JsonValue json, T& value, const Limits& limits) {
     std::int64_t count = 0;
     const bool good = read_number(json, count, between(limits.least, kSpanMax.count()));
     value = T(count);
+    return good;
+  } else if constexpr (kIsInstant<T>) {
+    std::chrono::nanoseconds since_zero{0};
+    const bool good = read_value(json, since_zero, limits);
+    value = T(since_zero);
     return good;
   } else if constexpr (std::is_enum_v<T>) {
     const auto name = json.text();

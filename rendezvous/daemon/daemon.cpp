@@ -9,19 +9,24 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/boot_clock.hpp"
 #include "base/describe.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/result.hpp"
 #include "base/signals.hpp"
+#include "base/small_file.hpp"
+#include "base/trimmed.hpp"
 #include "base/unique_handle.hpp"
 #include "base/version.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/listen.hpp"
+#include "rendezvous/service/journal_file.hpp"
 #include "rendezvous/service/service_server.hpp"
 #include "rendezvous/store/store_server.hpp"
 
@@ -106,6 +111,21 @@ std::string open_to_others(const Endpoint& bound, bool has_secret) {
       has_secret ? "" : "; without a secret (--secret-file) it can also join and stop every job");
 }
 
+/// False: it cannot be used, and the log says why.
+bool open_journal(const std::string& folder, std::shared_ptr<Journal>& journal, DaemonLog& log) {
+  if (folder.empty()) return true;
+  const auto boot_id = read_small_file("/proc/sys/kernel/random/boot_id");
+  auto opened =
+      FileJournal::open(folder, std::string(trimmed(boot_id.value_or(""))), boot_clock_now());
+  if (opened) {
+    journal = std::move(*opened);
+    return true;
+  }
+  log.lines.push("rdzvd: --state-dir: " + opened.error());
+  log.lines.flush(STDERR_FILENO);
+  return false;
+}
+
 ServiceServerSettings service_settings(const DaemonOptions& options, DaemonLog& log) {
   ServiceServerSettings settings;
   settings.secret = options.secret;
@@ -154,6 +174,7 @@ void wait_for_end(const StoreServer& store, const ServiceServer& service,
 
 int run_daemon(const DaemonOptions& options) {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // the journal cannot grow: that is an error of its write
   raise_descriptor_limit();
   const Result<UniqueFd> opened = stop_signals();
   if (!opened) return no_room("signals", opened.error());
@@ -161,6 +182,8 @@ int run_daemon(const DaemonOptions& options) {
   const auto lines = LineQueue::make();
   if (!lines) return no_room("log lines", lines.error());
   DaemonLog log(options.log_level, **lines);
+  std::shared_ptr<Journal> journal;
+  if (!open_journal(options.state_dir, journal, log)) return kExitListen;
   ListenOutcome outcome = listen_at(
       options.listen, Clock::now() + options.listen_timeout,
       [&](const std::string& line) { log.say(LogLevel::warning, line); },
@@ -177,8 +200,10 @@ int run_daemon(const DaemonOptions& options) {
   if (!is_loopback(bound.host))
     log.say(LogLevel::warning, open_to_others(bound, !options.secret.empty()));
   {
+    ServiceServerSettings settings = service_settings(options, log);
+    settings.journal = std::move(journal);
     auto service = ServiceServer::start({{}, outcome.listener->addr, outcome.listener->port},
-                                        service_settings(options, log));
+                                        std::move(settings));
     if (!service) return cannot_serve(service.error(), log);
     auto store =
         StoreServer::start(std::move(*outcome.listener), store_settings(options, *service, log));

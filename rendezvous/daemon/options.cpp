@@ -33,6 +33,7 @@ struct Texts {
   std::string listen = "127.0.0.1:29400";
   std::vector<std::string> allow_uid;
   std::optional<std::string> secret_file;
+  std::optional<std::string> state_dir;
   std::chrono::nanoseconds listen_timeout = std::chrono::seconds(30);
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds stats_interval{0};
@@ -54,13 +55,16 @@ ProgramText program_text() {
           "agents can use it, unchanged.\n"
           "The first line on stdout is the address that it listens on. Jobs and keys live in "
           "memory and end with the program. If rdzvd is started again, agents that still run "
-          "join it by themselves, and their jobs restart once.",
+          "join it by themselves, and their jobs restart once. With --state-dir jobs outlive it: "
+          "the next rdzvd goes on with them, and their workers run on.",
       .examples = {{"rdzvd", "on 127.0.0.1:29400, for this machine and this user"},
                    {"rdzvd --listen=127.0.0.1:0", "on a free port; the first line names it"},
                    {"rdzvd --listen='[::]:29400' --allow-uid=any",
                     "for the machines of a cluster and all their users"},
                    {"rdzvd --listen=10.0.0.5:29400 --secret-file=/etc/ddprun/secret",
                     "agents must have the same secret"},
+                   {"rdzvd --listen=10.0.0.5:29400 --state-dir=/var/lib/rdzvd",
+                    "jobs go on when it is started again"},
                    {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-id=ID --rdzv-endpoint=HOST:29400 "
                     "...",
                     "agents whose rounds it forms"},
@@ -81,7 +85,9 @@ ProgramText program_text() {
                     "or a private network keeps strangers out of the store."},
            {.title = "Exit status",
             .terms = {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP"},
-                      {"1", "It could not listen, open a descriptor or start a thread"},
+                      {"1",
+                       "It could not listen, open a descriptor or start a thread, or use the "
+                       "state folder"},
                       {"2", "The command line is wrong, or the secret file is"},
                       {"70", "Internal failure, such as no memory"}}}},
       .see_also = "ddprun(1)"};
@@ -104,6 +110,10 @@ void add_service_options(CommandLine& line, Texts& texts) {
       "--secret-file", texts.secret_file, "FILE",
       "Agents must prove the secret in FILE: 16 to 4096 bytes. Only its owner may have access "
       "to it: this user or root");
+  line.text("--state-dir", texts.state_dir, "DIR",
+            "Keep a journal of the jobs in this folder, which is made if needed: an rdzvd that is "
+            "started again with it goes on with them, and their agents notice nothing. Keys of "
+            "the store are not kept");
   line.flag("--no-old-dialect", texts.no_old_dialect,
             "Refuse clients of PyTorch 1.13 and 2.0: their dialect has no handshake");
 }
@@ -171,6 +181,10 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
     auto secret = read_secret_file(*texts.secret_file);
     if (!secret) throw UsageError("--secret-file: " + secret.error());
     options.secret = std::move(*secret);
+  }
+  if (texts.state_dir) {
+    if (texts.state_dir->empty()) throw UsageError("--state-dir: the name of a folder is missing");
+    options.state_dir = *texts.state_dir;
   }
   const proto::c10d::Limits& limits = store.request;
   const std::uint64_t needed = limits.key_bytes_max + 2 * limits.value_bytes_max + 25;

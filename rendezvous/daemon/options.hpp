@@ -23,6 +23,7 @@ struct DaemonOptions {
   LogLevel log_level = LogLevel::warning;
   std::chrono::seconds stats_interval{0};  ///< 0: none
   std::string secret;                      ///< that agents must prove; empty: none
+  std::string state_dir;                   ///< for the journal of the jobs; empty: none
   StoreSettings store;
 };
 

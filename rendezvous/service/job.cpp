@@ -74,17 +74,30 @@ void Job::join(const Said& said, Session& session, Clock::time_point at,
 
 void Job::begin_epoch(const proto::Join& join, Clock::time_point at) {
   if (membership_) epoch_ = membership_->epoch() + 1;
+  lost_any_ = false;
   membership_.emplace(join.settings, at, epoch_);
   membership_->hold_incomplete_until(incomplete_not_before_);
   if (hold_until_) membership_->hold_until(*std::exchange(hold_until_, std::nullopt));
 }
 
 void Job::apply_one(const SessionLost& lost, Clock::time_point at, MembershipActions& actions) {
-  if (sessions_.erase(lost.agent) > 0 && membership_) tell(AgentLost{lost.agent}, at, actions);
+  const auto found = sessions_.find(lost.agent);
+  if (found == sessions_.end()) return;
+  if (!found->second.outcome) lost_any_ = true;
+  sessions_.erase(found);
+  if (membership_) tell(AgentLost{lost.agent}, at, actions);
 }
 
 void Job::apply_one(const SessionOver& over, Clock::time_point at, MembershipActions& actions) {
-  apply_one(SessionLost{over.agent}, at, actions);
+  if (sessions_.erase(over.agent) > 0 && membership_) tell(AgentLost{over.agent}, at, actions);
+}
+
+void Job::apply_one(const JobOver& over, Clock::time_point, MembershipActions&) {
+  outcome_ = Outcome{over.finished, over.ended_at};
+  epoch_ = over.next_epoch;
+  incomplete_not_before_ = over.incomplete_not_before;
+  membership_.reset();
+  sessions_.clear();
 }
 
 void Job::apply_one(const PastHeard& past, Clock::time_point, MembershipActions&) {

@@ -47,8 +47,17 @@ struct JobBegan {
   Clock::time_point incomplete_not_before;
 };
 
-using JobEvent =
-    std::variant<JobBegan, SessionBegan, Said, SessionLost, SessionOver, PastHeard, DeadlinePassed>;
+/// All that has to be known of a job that is over and whose agents all know it: its past before
+/// this event can be forgotten.
+struct JobOver {
+  proto::Epoch next_epoch = 1;
+  proto::Finished finished;
+  Clock::time_point ended_at;
+  Clock::time_point incomplete_not_before;
+};
+
+using JobEvent = std::variant<JobBegan, SessionBegan, Said, SessionLost, SessionOver, PastHeard,
+                              DeadlinePassed, JobOver>;
 
 using ConnectionId = std::uint64_t;
 
@@ -89,8 +98,17 @@ class Job {
     return membership_ ? &*membership_ : nullptr;
   }
   /// Whether there is nothing that somebody may yet ask for.
-  [[nodiscard]] bool is_empty() const { return sessions_.empty() && !membership_; }
-  [[nodiscard]] bool is_over() const { return membership_ && membership_->outcome().has_value(); }
+  [[nodiscard]] bool is_empty() const { return sessions_.empty() && !membership_ && !outcome_; }
+  [[nodiscard]] bool is_over() const {
+    return outcome_ && (!membership_ || membership_->outcome().has_value());
+  }
+  /// Whether it is over and each of its agents has learnt how, as far as they lived.
+  [[nodiscard]] bool all_know() const { return is_over() && sessions_.empty() && !lost_any_; }
+  /// Requires is_over().
+  [[nodiscard]] JobOver summary() const {
+    return {membership_ ? membership_->epoch() + 1 : epoch_, outcome_->finished, outcome_->at,
+            incomplete_not_before_};
+  }
 
  private:
   struct Outcome {
@@ -105,6 +123,7 @@ class Job {
   void apply_one(const SessionOver& over, Clock::time_point at, MembershipActions& actions);
   void apply_one(const PastHeard& past, Clock::time_point at, MembershipActions& actions);
   void apply_one(const DeadlinePassed& passed, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const JobOver& over, Clock::time_point at, MembershipActions& actions);
   void join(const Said& said, Session& session, Clock::time_point at, MembershipActions& actions);
   void begin_epoch(const proto::Join& join, Clock::time_point at);
   void tell(const MembershipEvent& event, Clock::time_point at, MembershipActions& actions);
@@ -116,6 +135,7 @@ class Job {
   std::optional<Membership> membership_;
   Sessions sessions_;
   std::optional<Outcome> outcome_;  // the last one, of any epoch
+  bool lost_any_ = false;           // an agent of this epoch, which may be cut off and come back
 };
 
 }  // namespace ddprun::rdzv

@@ -97,7 +97,7 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
     return;
   }
   if (found == jobs_.end()) {
-    if (!make_room()) {
+    if (!make_room(context.actions)) {
       refuse(id, Refused::Why::limit,
              fmt::format("this rendezvous has {} jobs, more than it may have", jobs_.size()),
              context);
@@ -218,6 +218,8 @@ proto::JobStatus ServiceCore::status_of(const std::string& run_id, const Entry& 
     status.max_nodes = membership->settings().max_nodes;
     status.restart_count = membership->restart_count();
     status.max_restarts = membership->settings().restart.max_restarts;
+  } else if (entry.job.is_over()) {
+    status.phase = to_string(JobState::finished);
   }
   for (const auto& [id, session] : entry.job.sessions()) {
     if (status.members.size() == proto::kStatusMembersMax) break;
@@ -233,6 +235,7 @@ proto::JobStatus ServiceCore::status_of(const std::string& run_id, const Entry& 
 /// What has happened to a job: durable first, then known to the job, then told to its agents.
 void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event,
                          Context& context) {
+  if (std::exchange(entry.forgotten, false)) record(run_id, entry, entry.job.summary(), context);
   const auto before = static_cast<std::int64_t>(entry.job.sessions().size());
   MembershipActions actions = entry.job.apply(event, context.now);
   sessions_ += static_cast<std::int64_t>(entry.job.sessions().size()) - before;
@@ -258,16 +261,33 @@ void ServiceCore::follow(const std::string& run_id, Entry& entry) {
 }
 
 /// A job makes room for a new one when it is over and all its agents know.
-bool ServiceCore::make_room() {
+bool ServiceCore::make_room(ServiceActions& actions) {
   if (jobs_.size() < settings_.jobs_max) return true;
-  if (std::erase_if(jobs_, [](const auto& job) { return job.second.job.is_empty(); }) > 0)
-    return true;
+  erase_empty(actions);
+  if (jobs_.size() < settings_.jobs_max) return true;
   const auto over = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) {
     return job.second.job.is_over() && job.second.job.sessions().empty();
   });
   if (over == jobs_.end()) return false;
+  actions.forget.push_back(over->first);
   jobs_.erase(over);
   return true;
+}
+
+void ServiceCore::erase_empty(ServiceActions& actions) {
+  std::erase_if(jobs_, [&](const auto& job) {
+    if (!job.second.job.is_empty()) return false;
+    actions.forget.push_back(job.first);
+    return true;
+  });
+}
+
+/// The job itself stays here for agents that come late.
+void ServiceCore::forget_if_all_know(const std::string& run_id, Entry& entry,
+                                     ServiceActions& actions) {
+  if (entry.forgotten || !entry.job.all_know()) return;
+  actions.forget.push_back(run_id);
+  entry.forgotten = true;
 }
 
 const Job* ServiceCore::job(const std::string& run_id) const {
@@ -289,7 +309,8 @@ void ServiceCore::replay(const JobRecord& record) {
   static_cast<void>(entry.job.apply(record.event, record.at));
 }
 
-void ServiceCore::begin(Clock::time_point now) {
+ServiceActions ServiceCore::begin(Clock::time_point now) {
+  ServiceActions actions;
   began_at_ = now;
   sessions_ = 0;
   for (auto& [run_id, entry] : jobs_) {
@@ -299,7 +320,9 @@ void ServiceCore::begin(Clock::time_point now) {
       ++sessions_;
     }
     follow(run_id, entry);
+    forget_if_all_know(run_id, entry, actions);
   }
+  return actions;
 }
 
 }  // namespace ddprun::rdzv

@@ -67,6 +67,7 @@ struct ServiceActions {
   std::vector<JobRecord> records;
   std::vector<ServiceSend> sends;
   std::vector<ConnectionId> closes;   ///< after the sends
+  std::vector<std::string> forget;    ///< jobs of which no record is needed any more
   std::vector<std::string> log;       ///< lines, at log level info
   std::vector<std::string> warnings;  ///< lines, for the people at the service
 };
@@ -93,7 +94,7 @@ class ServiceCore {
   /// An event of the time before this service was started, in their order and before all else.
   void replay(const JobRecord& record);
   /// After the last of them: each session has its whole lease to come back.
-  void begin(Clock::time_point now);
+  ServiceActions begin(Clock::time_point now);
 
   /// Null: there is no such job.
   [[nodiscard]] const Job* job(const std::string& run_id) const;
@@ -105,6 +106,7 @@ class ServiceCore {
     explicit Entry(Clock::time_point now) : job(now) {}
     Job job;
     std::optional<Clock::time_point> deadline;  // as it stands in deadlines_
+    bool forgotten = false;                     // its records are: a summary comes first
   };
   using Jobs = std::map<std::string, Entry>;
   struct Connection {
@@ -147,6 +149,7 @@ class ServiceCore {
   /// Makes it durable, applies it and passes on what follows.
   void record(const std::string& run_id, Entry& entry, JobEvent event, Context& context);
   void follow(const std::string& run_id, Entry& entry);
+  static void forget_if_all_know(const std::string& run_id, Entry& entry, ServiceActions& actions);
   void end_session(const std::string& run_id, Entry& entry, const proto::AgentId& agent, bool lost,
                    Context& context);
   void evict_ended(Context& context);
@@ -155,7 +158,8 @@ class ServiceCore {
   /// After so long without a word nothing of an agent's round can be left.
   [[nodiscard]] static std::chrono::nanoseconds silence_allowed(std::chrono::nanoseconds lease);
   [[nodiscard]] std::chrono::nanoseconds lease_for(const proto::Resume& resume) const;
-  [[nodiscard]] bool make_room();
+  [[nodiscard]] bool make_room(ServiceActions& actions);
+  void erase_empty(ServiceActions& actions);
   [[nodiscard]] static proto::JobStatus status_of(const std::string& run_id, const Entry& entry,
                                                   Clock::time_point now);
 

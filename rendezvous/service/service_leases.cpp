@@ -63,6 +63,7 @@ void ServiceCore::end_session(const std::string& run_id, Entry& entry, const Age
   }
   record(run_id, entry, lost ? JobEvent(SessionLost{agent}) : JobEvent(SessionOver{agent}),
          context);
+  forget_if_all_know(run_id, entry, context.actions);
 }
 
 void ServiceCore::evict_ended(Context& context) {
@@ -112,7 +113,7 @@ void ServiceCore::take(const DeadlinePassed&, Context& context) {
     due.push_back(run_id);
   }
   for (const std::string& run_id : due) record(run_id, jobs_.at(run_id), DeadlinePassed{}, context);
-  std::erase_if(jobs_, [](const auto& job) { return job.second.job.is_empty(); });
+  erase_empty(context.actions);
 }
 
 }  // namespace ddprun::rdzv

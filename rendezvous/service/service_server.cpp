@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -56,13 +57,16 @@ class ServiceServer::Impl {
       : addr_(std::move(listener.addr)),
         port_(listener.port),
         settings_(std::move(settings)),
-        core_(settings_.service, boot_clock_now()),
+        past_(settings_.journal ? settings_.journal->take_past() : JournalPast{}),
+        clock_shift_(past_.clock_shift),
+        core_(service_settings(), now()),
         listener_(context_),
         accept_timer_(context_),
         core_timer_(context_),
         warning_timer_(context_),
         events_(std::make_shared<ServicePeer::Events>(events())) {
     if (settings_.check_uid && settings_.secret.empty()) users_.emplace(settings_.allowed_uids);
+    replay();
   }
   ~Impl() {
     context_.stop();
@@ -227,13 +231,52 @@ class ServiceServer::Impl {
 
   // ---- the core ----
 
+  /// By which the core lives: it goes on through restarts of this process and of the machine.
+  [[nodiscard]] Clock::time_point now() const { return boot_clock_now() + clock_shift_; }
+
+  [[nodiscard]] ServiceSettings service_settings() const {
+    ServiceSettings settings = settings_.service;
+    if (settings_.journal) settings.remembers = past_.is_complete;
+    return settings;
+  }
+
+  void replay() {
+    const JournalPast past = std::exchange(past_, {});
+    for (const std::string& line : past.warnings) warn(line);
+    for (const JobRecord& record : past.records) core_.replay(record);
+    const ServiceActions actions = core_.begin(now());
+    if (settings_.journal)
+      for (const std::string& run_id : actions.forget) settings_.journal->forget(run_id);
+    follow_deadline();
+  }
+
+  /// What follows from an event waits until the event is durable, and what comes after it does not
+  /// overtake it. All events of one turn of the loop become durable at once.
   void handle(const ServiceEvent& event) {
-    ServiceActions actions = core_.on(event, boot_clock_now());
+    ServiceActions actions = core_.on(event, now());
+    follow_deadline();
+    Journal* const journal = settings_.journal.get();
+    const bool is_due = journal != nullptr && !(actions.records.empty() && actions.forget.empty());
+    if (!is_due && uncommitted_.empty()) return carry_out(actions);
+    for (const JobRecord& record : actions.records) journal->append(record);
+    for (const std::string& run_id : actions.forget) journal->forget(run_id);
+    uncommitted_.push_back(std::move(actions));
+    if (uncommitted_.size() == 1) asio::post(context_, [this] { commit(); });
+  }
+
+  void commit() {
+    for (const std::string& line : settings_.journal->commit()) warn(line);
+    for (ServiceActions& actions : std::exchange(uncommitted_, {})) carry_out(actions);
+  }
+
+  void carry_out(ServiceActions& actions) {
     for (const std::string& line : actions.log) inform(line);
     for (const std::string& line : actions.warnings) warn(line);
     // To each all that it is sent, at once.
     std::vector<std::shared_ptr<ServicePeer>> spoken_to;
-    for (const ServiceSend& send : actions.sends) {
+    for (ServiceSend& send : actions.sends) {
+      if (auto* status = std::get_if<proto::Status>(&send.message); status && settings_.journal)
+        status->durable = settings_.journal->is_durable();
       const auto found = peers_.find(send.to);
       if (found == peers_.end()) continue;
       const std::shared_ptr<ServicePeer> peer = found->second;  // it may end by that
@@ -249,7 +292,6 @@ class ServiceServer::Impl {
     }
     idle_.store(core_.is_idle(), std::memory_order_relaxed);
     agents_.store(peers_.size() - newcomers_.size(), std::memory_order_relaxed);
-    follow_deadline();
   }
 
   void follow_deadline() {
@@ -257,7 +299,7 @@ class ServiceServer::Impl {
     deadline_ = core_.deadline();
     core_timer_.cancel();
     if (!deadline_) return;
-    core_timer_.expires_after(*deadline_ - boot_clock_now());
+    core_timer_.expires_after(*deadline_ - now());
     core_timer_.async_wait([this](ErrorCode ec) {
       if (ec) return;
       deadline_.reset();
@@ -305,7 +347,10 @@ class ServiceServer::Impl {
 
   const ServiceServerSettings settings_;
   asio::io_context context_{1};
+  JournalPast past_;  // until it is replayed
+  const Clock::duration clock_shift_;
   ServiceCore core_;
+  std::vector<ServiceActions> uncommitted_;
   asio::posix::stream_descriptor listener_;
   asio::steady_timer accept_timer_;
   asio::steady_timer core_timer_;

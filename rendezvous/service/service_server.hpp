@@ -15,6 +15,7 @@
 
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
+#include "rendezvous/service/journal.hpp"
 #include "rendezvous/service/service_core.hpp"
 #include "rendezvous/store/store_server.hpp"
 
@@ -23,6 +24,9 @@ namespace ddprun::rdzv {
 struct ServiceServerSettings {
   ServiceSettings service;
   std::string secret;  ///< all clients must prove it; empty: none
+  /// What happens to jobs is durable there before anybody is told of it, and the jobs that it holds
+  /// go on. Null: they end with the server. Used by nobody else.
+  std::shared_ptr<Journal> journal;
 
   std::size_t connections_max = 100'000;
   std::size_t newcomers_max =

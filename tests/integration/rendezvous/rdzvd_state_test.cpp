@@ -1,0 +1,139 @@
+// An rdzvd that is killed and started again with its state folder: agents notice nothing.
+#include <sys/stat.h>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/integration/rendezvous/running_rdzvd.hpp"
+#include "tests/integration/rendezvous/service_agent.hpp"
+#include "tests/support/temp_dir.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using proto::Finished;
+using proto::Round;
+using proto::Stop;
+
+namespace {
+
+/// rdzvd, its folder, and agents that outlive it.
+struct Survival {
+  Survival() { start("127.0.0.1:0"); }
+
+  void start(const std::string& listen) {
+    rdzvd.emplace(Words{"--listen=" + listen, "--state-dir=" + state()});
+  }
+  /// What it printed.
+  std::string kill() {
+    const ChildResult result = rdzvd->stop(SIGKILL);
+    CHECK(result.status == 128 + SIGKILL);
+    return result.err;
+  }
+  void restart() {
+    const std::string address = rdzvd->first_line;
+    kill();
+    start(address);
+  }
+  [[nodiscard]] std::string state() const { return (folder / "state").string(); }
+  [[nodiscard]] std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(state()))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  void add_agents(int count, const std::string& run_id = "job", std::chrono::seconds lease = 15s) {
+    rdzv::ServicePlace place;
+    place.host = rdzvd->host;
+    place.port = rdzvd->port;
+    place.run_id = run_id;
+    for (int i = 0; i < count; ++i)
+      agents.emplace_back(context, "node" + std::to_string(i), place, lease);
+  }
+  void join_all() {
+    for (ServiceAgent& agent : agents)
+      agent.join(static_cast<int>(agents.size()), static_cast<int>(agents.size()));
+  }
+  template <class Holds>
+  bool all(Holds holds) {
+    return run_until(context, [&] { return std::all_of(agents.begin(), agents.end(), holds); });
+  }
+  bool all_in(proto::RoundNumber number) {
+    return all([=](const ServiceAgent& agent) {
+      return agent.has<Round>() && agent.last<Round>()->number == number;
+    });
+  }
+  /// Its first worker is killed; all stop and join again.
+  void fail_round(proto::RoundNumber number) {
+    proto::WorkerFailed failed;
+    failed.round = number;
+    failed.exit = {true, 9, false};
+    agents[0].link->send(failed);
+    REQUIRE(all([=](const ServiceAgent& agent) {
+      return agent.has<Stop>() && agent.last<Stop>()->round == number;
+    }));
+    for (ServiceAgent& agent : agents) agent.link->send(proto::Stopped{number, {}});
+  }
+  void finish(proto::RoundNumber number) {
+    for (ServiceAgent& agent : agents) agent.link->send(proto::WorkersDone{number});
+    REQUIRE(all([](const ServiceAgent& agent) { return agent.has<Finished>(); }));
+    for (ServiceAgent& agent : agents)
+      CHECK(agent.last<Finished>()->outcome == Finished::Outcome::succeeded);
+  }
+
+  TempDir folder;
+  boost::asio::io_context context;
+  std::deque<ServiceAgent> agents;
+  std::optional<Rdzvd> rdzvd;
+};
+
+}  // namespace
+
+TEST_CASE("a round goes on when rdzvd is killed and started again with its state folder") {
+  Survival job;
+  job.add_agents(3);
+  job.join_all();
+  REQUIRE(job.all_in(0));
+  for (int i = 0; i < 3; ++i) job.restart();
+  // Each agent is at the new process when what it says has been answered.
+  job.fail_round(0);
+  for (const ServiceAgent& agent : job.agents)
+    CHECK(std::count_if(agent.heard.begin(), agent.heard.end(), [](const auto& message) {
+            return std::holds_alternative<Stop>(message);
+          }) == 1);
+  job.join_all();
+  REQUIRE(job.all_in(1));
+  for (const ServiceAgent& agent : job.agents) {
+    CHECK(agent.last<Round>()->restart_count == 1);
+    CHECK(agent.last<Round>()->epoch == 1);
+  }
+  job.restart();
+  job.finish(1);
+  CHECK(job.agents[2].last<Finished>()->restart_count == 1);
+  CHECK(job.rdzvd->stop().status == 0);
+}
+
+TEST_CASE("rdzvd may be killed between rounds, while some agents have joined") {
+  Survival job;
+  job.add_agents(3);
+  job.agents[0].join(3, 3);
+  job.agents[1].join(3, 3);
+  // They are acknowledged when they are told that they wait.
+  REQUIRE(run_until(job.context, [&] {
+    return job.agents[0].has<proto::Waiting>() && job.agents[1].has<proto::Waiting>();
+  }));
+  job.restart();
+  job.agents[2].join(3, 3);
+  REQUIRE(job.all_in(0));
+  job.fail_round(0);
+  job.agents[1].join(3, 3);
+  job.restart();
+  job.agents[0].join(3, 3);
+  job.agents[2].join(3, 3);
+  REQUIRE(job.all_in(1));
+  CHECK(job.agents[0].last<Round>()->restart_count == 1);
+  job.finish(1);
+}

@@ -1,0 +1,219 @@
+// A journal in a folder: what the next process finds, and what faults of the disk do.
+#include "rendezvous/service/journal_file.hpp"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "rendezvous/service/journal_format.hpp"
+#include "tests/support/temp_dir.hpp"
+#include "tests/unit/rendezvous/service/service_script.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using rdzv::Clock;
+using rdzv::FileJournal;
+using rdzv::JobRecord;
+using rdzv::JournalPast;
+
+namespace {
+
+const Clock::time_point kNow{5h};
+
+std::shared_ptr<FileJournal> open(const TempDir& dir, const std::string& boot = "boot",
+                                  Clock::time_point now = kNow) {
+  auto opened = FileJournal::open((dir / "state").string(), boot, now);
+  REQUIRE(opened.has_value());
+  return *opened;
+}
+
+JobRecord began(const std::string& run_id, const std::string& agent, Clock::time_point at = kNow) {
+  return {run_id, at, rdzv::SessionBegan{agent, "10.0.0.1", 15s}};
+}
+
+std::vector<std::string> agents_of(const JournalPast& past, const std::string& run_id = "job") {
+  std::vector<std::string> agents;
+  for (const JobRecord& record : past.records)
+    if (record.run_id == run_id) agents.push_back(std::get<rdzv::SessionBegan>(record.event).agent);
+  return agents;
+}
+
+void write(FileJournal& journal, const std::vector<JobRecord>& records) {
+  for (const JobRecord& record : records) journal.append(record);
+  CHECK(journal.commit().empty());
+  CHECK(journal.is_durable());
+}
+
+/// No file may be longer while it lives.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &old_);
+    const rlimit limit{bytes, old_.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  ~FileLimit() {
+    setrlimit(RLIMIT_FSIZE, &old_);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+ private:
+  rlimit old_{};
+  void (*old_handler_)(int);
+};
+
+using Agents = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("the next process finds what was committed, of each job in its order") {
+  const TempDir dir;
+  const std::string odd(255, '\xff');
+  {
+    const auto journal = open(dir);
+    const JournalPast past = journal->take_past();
+    CHECK(past.records.empty());
+    CHECK_FALSE(past.is_complete);  // nobody knows what was before
+    CHECK(past.warnings.empty());
+    write(*journal, {began("job", "a"), began(odd, "x"), began("job", "b")});
+    write(*journal, {began("job", "c")});
+    journal->append(began("job", "never committed"));
+  }
+  struct stat status {};
+  REQUIRE(stat((dir / "state").c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0700);
+  for (int i = 0; i < 2; ++i) {
+    const auto journal = open(dir);
+    const JournalPast past = journal->take_past();
+    CHECK(past.is_complete);
+    CHECK(past.warnings.empty());
+    CHECK(agents_of(past, odd) == Agents{"x"});
+    CHECK(agents_of(past) == (i == 0 ? Agents{"a", "b", "c"} : Agents{"a", "b", "c", "d"}));
+    if (i == 0) write(*journal, {began("job", "d")});
+  }
+}
+
+TEST_CASE("two long run ids that begin alike have a file each, and a job that is forgotten none") {
+  const TempDir dir;
+  const std::string one = std::string(250, 'a') + "1";
+  const std::string two = std::string(250, 'a') + "2";
+  {
+    const auto journal = open(dir);
+    write(*journal, {began(one, "x"), began(two, "y"), began("job", "a")});
+    journal->forget("job");
+    journal->forget("unknown");
+  }
+  {
+    const auto journal = open(dir);
+    const JournalPast past = journal->take_past();
+    CHECK(agents_of(past, one) == Agents{"x"});
+    CHECK(agents_of(past, two) == Agents{"y"});
+    CHECK(agents_of(past).empty());
+    journal->forget(one);
+    write(*journal, {began("job", "b"), began(one, "z")});
+  }
+  const JournalPast past = open(dir)->take_past();
+  CHECK(agents_of(past) == Agents{"b"});
+  CHECK(agents_of(past, one) == Agents{"z"});
+}
+
+TEST_CASE("a state folder has one user at a time") {
+  const TempDir dir;
+  const auto journal = open(dir);
+  const auto second = FileJournal::open((dir / "state").string(), "boot", kNow);
+  REQUIRE(second.has_error());
+  CHECK(second.error().find("in use by the process " + std::to_string(getpid())) !=
+        std::string::npos);
+  CHECK(FileJournal::open((dir / "no" / "folder").string(), "boot", kNow).has_error());
+}
+
+TEST_CASE("a record that a crash has cut is cut off, and the journal goes on") {
+  const TempDir dir;
+  {
+    write(*open(dir), {began("job", "a"), began("job", "b")});
+    const auto file = dir / "state" / "job.journal";
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 3);
+  }
+  {
+    const auto journal = open(dir);
+    const JournalPast past = journal->take_past();
+    CHECK(agents_of(past) == Agents{"a"});
+    CHECK(past.is_complete);
+    REQUIRE(past.warnings.size() == 1);
+    CHECK(past.warnings[0].find("record 2") != std::string::npos);
+    write(*journal, {began("job", "c")});
+  }
+  CHECK(agents_of(open(dir)->take_past()) == Agents{"a", "c"});
+}
+
+TEST_CASE("a damaged journal is set aside, the others are not") {
+  const TempDir dir;
+  write(*open(dir), {began("job", "a"), began("job", "b"), began("other", "x")});
+  const auto path = dir / "state" / "job.journal";
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(rdzv::journal_head("job").size() + 20));
+    file.put('\x07');
+  }
+  const auto journal = open(dir);
+  const JournalPast past = journal->take_past();
+  CHECK(agents_of(past).empty());
+  CHECK(agents_of(past, "other") == Agents{"x"});
+  CHECK_FALSE(past.is_complete);
+  REQUIRE(past.warnings.size() == 1);
+  CHECK(past.warnings[0].find("set aside as job.journal.damaged: record 1") != std::string::npos);
+  CHECK(std::filesystem::exists(path.string() + ".damaged"));
+  write(*journal, {began("job", "c")});
+}
+
+TEST_CASE("the service's clock goes on over restarts of the process and of the machine") {
+  const TempDir dir;
+  write(*open(dir), {began("job", "a", kNow + 1s)});
+  // Of the same boot it is the boot clock: the time in between has passed.
+  CHECK(open(dir, "boot", kNow + 1h)->take_past().clock_shift == 0s);
+  // After another boot it goes on where the records end.
+  CHECK(open(dir, "boot 2", Clock::time_point(1min))->take_past().clock_shift ==
+        kNow + 1s - Clock::time_point(1min));
+  CHECK(open(dir, "boot 2", Clock::time_point(2h))->take_past().clock_shift ==
+        kNow + 1s - Clock::time_point(1min));
+  CHECK(open(dir, "", Clock::time_point(1min))->take_past().clock_shift ==
+        kNow + 1s - Clock::time_point(1min));
+}
+
+TEST_CASE("what cannot be written is kept, said once, and written when there is room again") {
+  const TempDir dir;
+  const bool ends_meanwhile = GENERATE(false, true);
+  {
+    const auto journal = open(dir);
+    write(*journal, {began("job", "a"), began("other", "x")});
+    {
+      const FileLimit limit(std::filesystem::file_size(dir / "state" / "job.journal") + 10);
+      journal->append(began("job", "b"));
+      const auto lines = journal->commit();
+      REQUIRE(lines.size() == 1);
+      CHECK(lines[0].find("cannot write the journal of the job 'job'") == 0);
+      CHECK(lines[0].find("File too large") != std::string::npos);
+      CHECK_FALSE(journal->is_durable());
+      journal->append(began("job", "c"));
+      CHECK(journal->commit().empty());
+      CHECK_FALSE(journal->is_durable());
+    }
+    if (!ends_meanwhile) {
+      CHECK(journal->commit() == std::vector<std::string>{"the journal is durable again"});
+      CHECK(journal->is_durable());
+    }
+  }
+  const JournalPast past = open(dir)->take_past();
+  // A file that lacks what was told is none of the past's.
+  CHECK(agents_of(past) == (ends_meanwhile ? Agents{} : Agents{"a", "b", "c"}));
+  CHECK(agents_of(past, "other") == Agents{"x"});
+  CHECK(past.is_complete == !ends_meanwhile);
+  CHECK(past.warnings.size() == (ends_meanwhile ? 1 : 0));
+}

@@ -1,0 +1,146 @@
+// The bytes of a job's journal: what is written is read again, and of anything else a beginning.
+#include "rendezvous/service/journal_format.hpp"
+
+#include "tests/unit/rendezvous/service/service_script.hpp"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+using rdzv::JobRecord;
+using State = rdzv::JournalContent::State;
+
+namespace {
+
+const std::string kOddId = std::string("a/../b\0c\xff d%", 12);
+
+proto::JobSettings two_nodes() {
+  proto::JobSettings job;
+  job.min_nodes = job.max_nodes = 2;
+  return job;
+}
+
+/// One of each kind of event, and one of each message of an agent.
+std::vector<JobRecord> all_kinds() {
+  const rdzv::Clock::time_point at{90min + 7ns};
+  proto::Finished finished;
+  finished.outcome = proto::Finished::Outcome::cancelled;
+  finished.reason = "stopped by SIGTERM";
+  std::vector<rdzv::JobEvent> events = {
+      rdzv::JobBegan{at + 17s},
+      rdzv::SessionBegan{"a/2", "10.0.0.1", 15s},
+      rdzv::Said{"a/2", ServiceScript::join_of("a", two_nodes())},
+      rdzv::Said{"a/2", proto::Started{3}},
+      rdzv::Said{"a/2", proto::WorkerFailed{3, 1, 4711, {true, 9, true}, 3s, -1s, "", "silent"}},
+      rdzv::Said{"a/2", proto::WorkersDone{4}},
+      rdzv::Said{"a/2", proto::Stopped{4, {proto::WorkerFailure{}}, 7}},
+      rdzv::Said{"a/2", proto::Leave{15, "no \"room\"\n", true}},
+      rdzv::SessionLost{"b"},
+      rdzv::SessionOver{"c"},
+      rdzv::PastHeard{at + 1s},
+      rdzv::DeadlinePassed{},
+      rdzv::JobOver{4, finished, at - 1s, at},
+  };
+  std::vector<JobRecord> records;
+  for (std::size_t i = 0; i < events.size(); ++i)
+    records.push_back({kOddId, at + i * 1ms, std::move(events[i])});
+  return records;
+}
+
+std::string frame_of(const JobRecord& record) {
+  std::string bytes;
+  rdzv::append_journal_frame(bytes, record);
+  return bytes;
+}
+
+struct Written {
+  std::string bytes;
+  std::vector<std::string> frames;
+  std::vector<std::size_t> ends;  // of the first line, and of each frame
+};
+
+Written written(const std::vector<JobRecord>& records, const std::string& run_id = kOddId) {
+  Written all{rdzv::journal_head(run_id), {}, {}};
+  all.ends.push_back(all.bytes.size());
+  for (const JobRecord& record : records) {
+    all.frames.push_back(frame_of(record));
+    all.bytes += all.frames.back();
+    all.ends.push_back(all.bytes.size());
+  }
+  return all;
+}
+
+bool is_beginning(const rdzv::JournalContent& content, const Written& all) {
+  if (content.records.size() > all.frames.size()) return false;
+  for (std::size_t i = 0; i < content.records.size(); ++i)
+    if (frame_of(content.records[i]) != all.frames[i]) return false;
+  return content.run_id.empty() ? content.records.empty() && content.good_bytes == 0
+                                : content.good_bytes == all.ends[content.records.size()];
+}
+
+}  // namespace
+
+TEST_CASE("a journal's records are read as they were written") {
+  const std::vector<JobRecord> records = all_kinds();
+  const Written all = written(records);
+  const rdzv::JournalContent content = rdzv::read_journal(all.bytes);
+  CAPTURE(content.fault);
+  REQUIRE(content.state == State::whole);
+  CHECK(content.run_id == kOddId);
+  REQUIRE(content.records.size() == records.size());
+  CHECK(content.good_bytes == all.bytes.size());
+  CHECK(is_beginning(content, all));
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    CHECK(content.records[i].run_id == kOddId);
+    CHECK(content.records[i].at == records[i].at);
+    CHECK(content.records[i].event.index() == records[i].event.index());
+  }
+  CHECK(std::get<rdzv::SessionBegan>(content.records[1].event).lease == 15s);
+  CHECK(std::get<rdzv::JobOver>(content.records.back().event).ended_at ==
+        std::get<rdzv::JobOver>(records.back().event).ended_at);
+}
+
+TEST_CASE("a journal that is cut anywhere gives the records before the cut") {
+  const Written all = written(all_kinds());
+  for (std::size_t length = 0; length < all.bytes.size(); ++length) {
+    CAPTURE(length);
+    const rdzv::JournalContent content = rdzv::read_journal(all.bytes.substr(0, length));
+    const bool between = std::find(all.ends.begin(), all.ends.end(), length) != all.ends.end();
+    REQUIRE(content.state == (between ? State::whole : State::torn));
+    REQUIRE(is_beginning(content, all));
+    const auto whole = std::upper_bound(all.ends.begin(), all.ends.end(), length);
+    REQUIRE(static_cast<std::ptrdiff_t>(content.records.size()) ==
+            std::max<std::ptrdiff_t>(whole - all.ends.begin() - 1, 0));
+  }
+}
+
+TEST_CASE("a bit that is wrong damages a journal, or its last record only") {
+  const Written all = written(all_kinds());
+  const std::size_t last = all.ends[all.ends.size() - 2];
+  for (std::size_t bit = 0; bit < 8 * all.bytes.size(); ++bit) {
+    std::string bytes = all.bytes;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
+    const rdzv::JournalContent content = rdzv::read_journal(bytes);
+    CAPTURE(bit, content.fault);
+    REQUIRE(content.state == (bit / 8 >= last ? State::torn : State::damaged));
+    REQUIRE(is_beginning(content, all));
+  }
+}
+
+TEST_CASE("what is no journal of this format is refused") {
+  const auto state_of = [](const std::string& bytes) { return rdzv::read_journal(bytes).state; };
+  CHECK(state_of("") == State::torn);
+  CHECK(state_of("\n") == State::damaged);
+  CHECK(state_of(std::string(100'000, '\0')) == State::damaged);
+  CHECK(state_of(std::string(100'000, 'x')) == State::damaged);
+  // A longest length, a length of nothing, and zeros, as a file system may leave them.
+  const std::string head = rdzv::journal_head("job");
+  CHECK(state_of(head) == State::whole);
+  CHECK(state_of(head + std::string(8, '\xff')) == State::torn);
+  CHECK(state_of(head + std::string(4096, '\0')) == State::torn);
+}
+
+TEST_CASE("a run id becomes a name of a file") {
+  CHECK(rdzv::escaped_run_id("job-1_a.b") == "job-1_a.b");
+  CHECK(rdzv::escaped_run_id("..") == "%2E.");
+  CHECK(rdzv::escaped_run_id(kOddId) == "a%2F..%2Fb%00c%FF%20d%25");
+}
