@@ -283,11 +283,9 @@ void ServiceCore::erase_empty(ServiceActions& actions) {
 }
 
 /// The job itself stays here for agents that come late.
-void ServiceCore::forget_if_all_know(const std::string& run_id, Entry& entry,
-                                     ServiceActions& actions) {
-  if (entry.forgotten || !entry.job.all_know()) return;
+void ServiceCore::forget(const std::string& run_id, Entry& entry, ServiceActions& actions) {
+  if (std::exchange(entry.forgotten, true)) return;
   actions.forget.push_back(run_id);
-  entry.forgotten = true;
 }
 
 const Job* ServiceCore::job(const std::string& run_id) const {
@@ -320,7 +318,10 @@ ServiceActions ServiceCore::begin(Clock::time_point now) {
       ++sessions_;
     }
     follow(run_id, entry);
-    forget_if_all_know(run_id, entry, actions);
+    const Job& job = entry.job;
+    if (job.all_know() ||
+        (job.is_over() && job.sessions().empty() && now - job.summary().ended_at > kLateComer))
+      forget(run_id, entry, actions);
   }
   return actions;
 }

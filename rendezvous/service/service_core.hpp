@@ -81,6 +81,8 @@ class ServiceCore {
   static constexpr std::chrono::milliseconds kEndMargin{50};
   /// An agent is heard this often within its lease.
   static constexpr int kKeepAlivesPerLease = 5;
+  /// An agent that was lost before its job ended may come back so much later to learn how.
+  static constexpr std::chrono::hours kLateComer{1};
   /// All agents together are heard so often, at most; with more, leases grow.
   static constexpr int kKeepAlivesPerSecondMax = 10'000;
 
@@ -149,7 +151,7 @@ class ServiceCore {
   /// Makes it durable, applies it and passes on what follows.
   void record(const std::string& run_id, Entry& entry, JobEvent event, Context& context);
   void follow(const std::string& run_id, Entry& entry);
-  static void forget_if_all_know(const std::string& run_id, Entry& entry, ServiceActions& actions);
+  static void forget(const std::string& run_id, Entry& entry, ServiceActions& actions);
   void end_session(const std::string& run_id, Entry& entry, const proto::AgentId& agent, bool lost,
                    Context& context);
   void evict_ended(Context& context);

@@ -63,7 +63,7 @@ void ServiceCore::end_session(const std::string& run_id, Entry& entry, const Age
   }
   record(run_id, entry, lost ? JobEvent(SessionLost{agent}) : JobEvent(SessionOver{agent}),
          context);
-  forget_if_all_know(run_id, entry, context.actions);
+  if (entry.job.all_know()) forget(run_id, entry, context.actions);
 }
 
 void ServiceCore::evict_ended(Context& context) {

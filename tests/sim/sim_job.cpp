@@ -287,8 +287,10 @@ void SimJob::harm_service() {
   const Duration away = world_.one_in(2) ? world_.up_to(2s) : world_.up_to(1min);
   if (faults_.service_forgets && world_.one_in(2)) {
     service_.crash(away, false);
-  } else if (world_.one_in(2)) {
+  } else if (world_.one_in(3)) {
     service_.crash_while_telling(away);
+  } else if (world_.one_in(2)) {
+    service_.crash_while_writing(away);
   } else {
     service_.crash(away, true);
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "proto/fit_frame.hpp"
+#include "rendezvous/service/journal_format.hpp"
 
 namespace ddprun::sim {
 
@@ -138,9 +139,11 @@ SimService::SimService(World& world, std::function<void()> after)
 
 void SimService::begin() {
   rdzv::ServiceSettings settings;
-  settings.remembers = !journal_.empty();
+  settings.remembers = !disk_.empty();
   core_.emplace(settings, world_.now());
-  for (const rdzv::JobRecord& record : journal_) core_->replay(record);
+  const rdzv::JournalContent journal = rdzv::read_journal(disk_);
+  disk_.resize(journal.good_bytes);
+  for (const rdzv::JobRecord& record : journal.records) core_->replay(record);
   core_->begin(world_.now());
   follow_deadline();
 }
@@ -153,7 +156,7 @@ void SimService::crash(Duration away, bool keeps_journal) {
   for (auto& [id, wire] : wires_)
     if (wire.channel) close(id, wire);
   world_.after(away, [this, keeps_journal] {
-    if (!keeps_journal) journal_.clear();
+    if (!keeps_journal) disk_.clear();
     world_.note("the service is back");
     begin();
     after_();
@@ -171,15 +174,22 @@ void SimService::on(const rdzv::ServiceEvent& event) {
   if (!core_) return;
   auto actions = core_->on(event, world_.now());
   obey(actions);
-  if (core_) follow_deadline();
+  if (!core_) return;
+  follow_deadline();
   after_();
 }
 
 void SimService::obey(rdzv::ServiceActions& actions) {
-  for (rdzv::JobRecord& record : actions.records) {
-    journal_.push_back(record);
-    records_.push_back(std::move(record));
+  const std::size_t durable = disk_.size();
+  if (disk_.empty() && !actions.records.empty()) disk_ = rdzv::journal_head(kRunId);
+  for (const rdzv::JobRecord& record : actions.records) rdzv::append_journal_frame(disk_, record);
+  if (crash_while_writing_ && !actions.records.empty()) {
+    // Nobody has seen what is not on the disk.
+    disk_.resize(durable + world_.below(disk_.size() - durable + 1));
+    crash(*std::exchange(crash_while_writing_, std::nullopt), true);
+    return;
   }
+  for (rdzv::JobRecord& record : actions.records) records_.push_back(std::move(record));
   for (const std::string& line : actions.log) world_.note(line);
   if (crash_while_telling_ && !actions.records.empty()) {
     after_();

@@ -78,6 +78,8 @@ class SimService {
   [[nodiscard]] const rdzv::Job* job() const;
   /// The next crash comes in the middle of what it does: what is durable was not told.
   void crash_while_telling(Duration away) { crash_while_telling_ = away; }
+  /// The same in the middle of what it writes: some of that is cut.
+  void crash_while_writing(Duration away) { crash_while_writing_ = away; }
   /// What the last events were to the job, in their order.
   [[nodiscard]] std::vector<rdzv::JobRecord> take_records() { return std::exchange(records_, {}); }
 
@@ -119,12 +121,13 @@ class SimService {
   World& world_;
   std::function<void()> after_;
   std::optional<rdzv::ServiceCore> core_;
-  std::vector<rdzv::JobRecord> journal_;
+  std::string disk_;  // a whole journal
   std::vector<rdzv::JobRecord> records_;
   std::map<rdzv::ConnectionId, Wire> wires_;
   rdzv::ConnectionId connections_ = 0;
   std::optional<Clock::time_point> deadline_;
   std::optional<Duration> crash_while_telling_;
+  std::optional<Duration> crash_while_writing_;
 };
 
 }  // namespace ddprun::sim

@@ -244,3 +244,9 @@ TEST_CASE("a line that is too long is cut, and lines for a closed pipe are gone"
   CHECK(lines.flush(pipe.in.get()));
   CHECK(pipe.drain().empty());
 }
+
+TEST_CASE("rdzvd keeps a journal only in a folder that it is given") {
+  CHECK(parsed({}).state_dir.empty());
+  CHECK(parsed({"--state-dir=/var/lib/rdzvd"}).state_dir == "/var/lib/rdzvd");
+  CHECK(contains(refused({"--state-dir="}), "--state-dir"));
+}

@@ -72,8 +72,11 @@ class ServiceScript {
   void restart() {
     core = rdzv::ServiceCore(settings, now);
     for (const rdzv::JobRecord& record : journal) core.replay(record);
-    core.begin(now);
+    for (const std::string& run_id : core.begin(now).forget) forget(run_id);
     closed.clear();
+  }
+  void forget(const std::string& run_id) {
+    std::erase_if(journal, [&](const auto& record) { return record.run_id == run_id; });
   }
 
   /// The last message of a kind on a connection; null: there was none.
@@ -102,6 +105,7 @@ class ServiceScript {
  private:
   void take(rdzv::ServiceActions actions) {
     for (rdzv::JobRecord& record : actions.records) journal.push_back(std::move(record));
+    for (const std::string& run_id : actions.forget) forget(run_id);
     for (rdzv::ServiceSend& send : actions.sends) {
       CHECK_FALSE(closed.contains(send.to));
       sent_[send.to].push_back(std::move(send.message));
