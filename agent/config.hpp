@@ -59,7 +59,7 @@ struct RendezvousSettings {
   bool insists_on_rank = false;  ///< without that rank it cannot take part
   std::string local_addr;    ///< by which others reach this node; empty: by which it reaches them
   std::string secret;        ///< that every agent of the job has; empty: none
-  bool needs_proof = false;  ///< talk to nobody who does not have it
+  bool needs_proof = false;  ///< join no rendezvous that does not have it
   std::chrono::nanoseconds lease = std::chrono::seconds(15);
   std::chrono::nanoseconds lost_timeout = std::chrono::seconds(300);
 };

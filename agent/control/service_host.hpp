@@ -41,7 +41,8 @@ class ServiceHost {
   [[nodiscard]] const std::string& public_addr() const { return public_addr_; }
   /// Numeric: on which it listens.
   [[nodiscard]] const std::string& listen_addr() const { return listen_addr_; }
-  /// Who has its port on this machine, where it might have been here; empty: nobody, or unknown.
+  /// The program that has its port on this machine, where the service might have been here; empty:
+  /// none, or it is not known.
   [[nodiscard]] const std::string& port_user() const { return port_user_; }
 
  private:
