@@ -66,6 +66,13 @@ class ManyNodes {
     CHECK(processes_with(job.mark_entry()).empty());
     return results;
   }
+  /// The same, and each with exit code 0.
+  void succeed() {
+    for (const ChildResult& node : wait()) {
+      INFO(node.out + node.err);
+      CHECK(node.status == 0);
+    }
+  }
 
   const std::uint16_t port;
   Job job;

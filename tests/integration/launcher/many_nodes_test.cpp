@@ -133,10 +133,7 @@ TEST_CASE("a node more than the job may have waits as a spare, and ends with it"
            std::string::npos;
   }));
   job.open_gate();
-  for (const ChildResult& node : job.wait()) {
-    INFO(of(node));
-    CHECK(node.status == 0);
-  }
+  job.succeed();
 }
 
 TEST_CASE("a node that comes later makes the job grow") {
@@ -149,10 +146,7 @@ TEST_CASE("a node that comes later makes the job grow") {
   job.start(options, {"until", job.gate()});
   for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
   job.open_gate();
-  for (const ChildResult& node : job.wait()) {
-    INFO(of(node));
-    CHECK(node.status == 0);
-  }
+  job.succeed();
 }
 
 TEST_CASE("a node that waits says how many are missing, and gives up") {
