@@ -141,7 +141,7 @@ TEST_CASE("a NUMA binding that is not possible is a usage error that names the o
   Machine machine;
   machine.one_node = true;
   CHECK_THAT(refused_plan({"--nproc-per-node=9", "--numa-binding=exclusive"}, machine),
-             Catch::Equals(
+             Catch::Matchers::Equals(
                  "--numa-binding: NUMA node 0 has 9 workers, but only 4 physical cores that this "
                  "process may use (CPUs 0-3); use --numa-binding=node, or give the job more CPUs "
                  "(taskset, cpuset, --cpus-per-task)"));
