@@ -93,7 +93,9 @@ class Interruptions(unittest.TestCase):
     def test_a_resize_leaves_no_pieces_of_bars(self):
         with Terminal(100) as terminal:
             resized = pathlib.Path(terminal.folder.name) / "resized"
-            self.running(terminal, WORKERS / "counter.py", "60", "0.05", f"until={resized}")
+            self.running(terminal, WORKERS / "counter.py", "20", "0.05", f"until={resized}")
+            # A terminal has its new width before any program can know: a bar that moves just then would wrap.
+            terminal.wait_for(lambda lines: all("20/20" in bar for bar in self.bars(lines)))
             for columns in (70, 120, 50):
                 terminal.resize(columns)
                 # What was wrapped meanwhile may have scrolled away; on the screen are two rows and no piece.
