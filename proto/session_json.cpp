@@ -18,6 +18,7 @@ inline constexpr auto kFields<Resume> = std::tuple{
     field("next_seq", &Resume::next_seq, between(1, std::numeric_limits<std::int64_t>::max())),
     field("lease_ns", &Resume::lease),
     field("replaces", &Resume::replaces),
+    field("age_ns", &Resume::age),
 };
 template <>
 inline constexpr std::string_view kKind<KeepAlive> = "keep_alive";

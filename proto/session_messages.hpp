@@ -44,6 +44,7 @@ struct Resume {
   std::chrono::nanoseconds lease{0};  ///< that it has or wishes for; 0: the service chooses
   /// Its session before: it is over, and nothing of its round is left on the node. Empty: none.
   AgentId replaces;
+  std::chrono::nanoseconds age{0};  ///< since the agent was started
 };
 /// A message that changes the job's state. Numbers of a session begin with 1 and have no gap; the
 /// agent keeps each until it is acknowledged and sends it again on a new connection.

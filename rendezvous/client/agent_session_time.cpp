@@ -55,6 +55,7 @@ void AgentSession::resume(Context& context) {
   resume.round = round_;
   resume.next_seq = next_seq_;
   resume.lease = lease_;
+  resume.age = context.now - began_at_;
   if (welcomed_as_ != own_id_) resume.replaces = welcomed_as_;
   context.act(SendToService{std::move(resume)});
 }

@@ -102,6 +102,10 @@ class Job {
   [[nodiscard]] bool is_over() const {
     return outcome_ && (!membership_ || membership_->outcome().has_value());
   }
+  /// Whether it is over for an agent that was started then: such a one means to run it again.
+  [[nodiscard]] bool was_over_before(Clock::time_point started) const {
+    return is_over() && started > outcome_->at;
+  }
   /// Whether it is over and each of its agents has learnt how, as far as they lived.
   [[nodiscard]] bool all_know() const { return is_over() && sessions_.empty() && !lost_any_; }
   /// Requires is_over().

@@ -116,6 +116,13 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
     welcome(id, resume, from, entry, false, context);
     return;
   }
+  // A service that ends with its job must not take up the next one.
+  if (!is_known && !settings_.only_run_id.empty() &&
+      entry.job.was_over_before(context.now - resume.age)) {
+    refuse(id, Refused::Why::limit,
+           fmt::format("it ends with its job '{}', which is over", from.run_id), context);
+    return;
+  }
   if (!is_known && entry.job.sessions().size() >= settings_.sessions_per_job_max) {
     refuse(id, Refused::Why::limit,
            fmt::format("the job '{}' has {} nodes, more than this rendezvous allows", from.run_id,

@@ -21,7 +21,9 @@
 namespace ddprun::rdzv {
 
 struct ServiceSettings {
-  std::string only_run_id;  ///< of the one job that it serves; empty: any
+  /// Of the one job that it serves, once: whoever wants to run that again needs another service.
+  /// Empty: it serves any, again and again.
+  std::string only_run_id;
   std::chrono::nanoseconds lease = std::chrono::seconds(15);  ///< where an agent wishes for none
   bool remembers = false;  ///< a journal brought back the jobs of the time before
   std::size_t jobs_max = 10'000;

@@ -66,6 +66,34 @@ TEST_CASE("a connection that was reset costs nothing if the agent comes back wit
   CHECK(service.last<Stop>(a) == nullptr);
 }
 
+TEST_CASE("a service of one job leaves the next run of that job to another service") {
+  rdzv::ServiceSettings settings;
+  settings.only_run_id = "job";
+  ServiceScript service(settings);
+  const auto a = service.join("a", nodes(1, 1, 0));
+  service.say(a, 2, proto::WorkersDone{0});
+  REQUIRE(service.last<Finished>(a) != nullptr);
+  service.pass(10s, {a});
+  proto::Resume later = resume("b", 1, 1);
+  later.epoch.reset();
+  later.age = 9s;
+  const auto b = service.open();
+  service.say(b, later);
+  REQUIRE(service.last<Refused>(b) != nullptr);
+  CHECK(service.last<Refused>(b)->why == Refused::Why::limit);  // it tries again
+  CHECK(service.last<Welcome>(b) == nullptr);
+  // One that was there while the job ran learns how that ended.
+  later.agent = "c";
+  later.age = 11s;
+  const auto c = service.open();
+  service.say(c, later);
+  CHECK(service.last<Refused>(c) == nullptr);
+  proto::Join join = ServiceScript::join_of("c", nodes(1, 1, 0));
+  join.age = 11s;
+  service.say(c, 1, join);
+  CHECK(service.last<Finished>(c) != nullptr);
+}
+
 TEST_CASE("what was said while the connection was away is taken once") {
   ServiceScript service;
   const auto a = service.join("a", nodes(2, 2, 3));
