@@ -117,7 +117,6 @@ void Agent::on_signal(const warden::SignalRecord& record) {
 void Agent::obey(Send& action) {
   if (std::holds_alternative<proto::WorkersDone>(action.message)) link_.lease(std::nullopt);
   if (membership_) return membership_->send(std::move(action.message));
-  // No rendezvous was found yet, so there is nobody to leave.
   if (const auto* leave = std::get_if<proto::Leave>(&action.message))
     asio::post(context_, [this, finished = proto::outcome_of(*leave)] { hear(finished); });
 }

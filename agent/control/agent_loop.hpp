@@ -109,7 +109,7 @@ class Agent {
 
   // Several nodes (many_nodes.cpp).
   void meet();
-  void join_rendezvous(const std::string& problem);
+  void cannot_meet(const std::string& problem);
   void note_connection();
   void look_at_own_name();
   void keep_lease();
@@ -142,7 +142,7 @@ class Agent {
   NodeMachine machine_;
   std::deque<NodeEvent> events_;                // the first is being handled
   DeadlineTimer timer_;                         // of the machine
-  std::unique_ptr<MembershipLink> membership_;  // null: a rendezvous is looked for
+  std::unique_ptr<MembershipLink> membership_;  // null: there can be none
 
   WorkerStarter starter_;
   JobSignals signals_;

@@ -42,28 +42,21 @@ std::string new_agent_id(const std::string& node_name) {
 
 }  // namespace
 
-/// First of all: where the service is.
+/// First of all.
 void Agent::meet() {
-  ServiceHost::Events events;
-  events.tell = [this](const std::string& line) { notice(line); };
-  events.settled = [this](const std::string& problem) { join_rendezvous(problem); };
-  if (config_.rendezvous->one_port) {
+  const RendezvousSettings& settings = *config_.rendezvous;
+  ServiceHost::Events events_of_host;
+  events_of_host.tell = [this](const std::string& line) { notice(line); };
+  events_of_host.failed = [this](const std::string& problem) { cannot_meet(problem); };
+  if (settings.one_port) {
     handover_.emplace(rdzv::StoreHandover::Settings{
         .on_first_client = [this] { asio::post(context_, [this] { hand_over_clients(); }); }});
-    events.on_store_client = [this](UniqueFd fd) { handover_->offer(std::move(fd)); };
+    events_of_host.on_store_client = [this](UniqueFd fd) { handover_->offer(std::move(fd)); };
   }
-  host_.emplace(context_, config_, std::move(events));
-  host_->settle();
-}
-
-void Agent::join_rendezvous(const std::string& problem) {
-  if (!problem.empty()) return handle(Prepared{"", 0, 0, false, problem});
-  const RendezvousSettings& settings = *config_.rendezvous;
+  host_.emplace(context_, config_, std::move(events_of_host));
   rdzv::SessionSettings session;
   session.agent = new_agent_id(config_.node_name);
   session.service = to_string(settings.endpoint);
-  if (const std::string& user = host_->port_user(); !user.empty())
-    session.service += fmt::format(" ({} has the port)", user);
   session.lease = settings.lease;
   session.join_timeout = config_.job.join_timeout;
   session.lost_timeout = settings.lost_timeout;
@@ -74,8 +67,7 @@ void Agent::join_rendezvous(const std::string& problem) {
   place.run_id = config_.run_id;
   place.secret = settings.secret;
   place.needs_proof = settings.needs_proof;
-  if (rdzv::ServiceServer* server = host_->server())
-    place.connect_locally = [server] { return server->connect_locally(); };
+  place.own = &*host_;
   RemoteMembership::Events events;
   events.said = [this](proto::MembershipMessage message) { hear(std::move(message)); };
   events.tell = [this](const std::string& line) { notice(line); };
@@ -92,11 +84,17 @@ void Agent::join_rendezvous(const std::string& problem) {
   };
   auto remote = std::make_unique<RemoteMembership>(context_, std::move(session), std::move(place),
                                                    std::move(events));
-  if (const ErrorCode failed = remote->start())
-    return handle(Prepared{"", 0, 0, false,
-                           "ddprun cannot wait for the rendezvous: " + why_no_descriptor(failed)});
   session_ = remote.get();
   membership_ = std::move(remote);
+  if (const ErrorCode failed = session_->start())
+    cannot_meet("ddprun cannot wait for the rendezvous: " + why_no_descriptor(failed));
+}
+
+/// Nobody knows of this node yet, so there is nobody to leave.
+void Agent::cannot_meet(const std::string& problem) {
+  session_ = nullptr;
+  membership_.reset();
+  handle(Prepared{"", 0, 0, false, problem});
 }
 
 /// By the way to the service others reach this node, too.

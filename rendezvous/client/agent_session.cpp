@@ -67,7 +67,7 @@ void AgentSession::take(Submitted& submitted, Context& context) {
     pending_ = message;
   } else if (std::holds_alternative<proto::Leave>(message)) {
     pending_ = message;
-    leave_at_ = context.now + kAnswerToLeave;
+    leave_at_ = heard_at_ ? context.now + kAnswerToLeave : context.now;
   }
   send_numbered(std::move(message), context);
 }

@@ -27,7 +27,6 @@ constexpr std::size_t kReadBytes = 64 * 1024;
 
 /// Of what was asked for and listens: it answers at once, or is no rendezvous.
 constexpr std::chrono::seconds kHelloTime{3};
-constexpr const char* kOtherProgram = "; another program may have the port";
 
 /// What another attempt cannot mend: in words, as if the service had said it. None: it may.
 std::optional<proto::Refused> refusal_for(const ErrorCode& error) {
@@ -87,13 +86,14 @@ void ServiceConnection::connect() {
   reset();
   attempt_ = std::make_shared<Attempt>(context_);
   ++attempts_;
-  if (place_.connect_locally) {
-    auto fd = place_.connect_locally();
-    if (!fd) return fail(false, fd.error().message());
-    begin(std::move(*fd));
-    return;
-  }
+  if (place_.own != nullptr && place_.own->is_here()) return connect_to_own();
   look_up();
+}
+
+void ServiceConnection::connect_to_own() {
+  auto fd = place_.own->connect();
+  if (!fd) return fail(false, fd.error().message());
+  begin(std::move(*fd));
 }
 
 /// An answer serves the attempt of then.
@@ -108,7 +108,15 @@ void ServiceConnection::look_up() {
 
 void ServiceConnection::take_addresses(Result<Addresses> addresses) {
   attempt_->begun = true;
-  if (!addresses) return fail(false, addresses.error().message());
+  if (!addresses)
+    return fail(false, "cannot look up " + place_.host + ": " + addresses.error().message());
+  if (place_.own != nullptr && !welcomed_) {
+    std::vector<std::string> numeric;
+    for (const addrinfo* one = addresses->get(); one != nullptr; one = one->ai_next)
+      numeric.push_back(numeric_host(*one));
+    place_.own->look(numeric);
+    if (place_.own->is_here()) return connect_to_own();
+  }
   attempt_->addresses = std::move(*addresses);
   std::vector<const addrinfo*>& left = attempt_->left;
   for (const addrinfo* one = attempt_->addresses.get(); one != nullptr; one = one->ai_next)
@@ -177,7 +185,7 @@ void ServiceConnection::begin_channel() {
   channel_.emplace(std::move(settings));
   hello_timer_.expires_after(kHelloTime);
   hello_timer_.async_wait([this, is = std::weak_ptr(attempt_)](ErrorCode ec) {
-    if (!ec && !is.expired()) fail(false, std::string("no answer to our hello") + kOtherProgram);
+    if (!ec && !is.expired()) fail_with_stranger("no answer to our hello");
   });
   flush();
   if (attempt_) await_bytes();
@@ -197,7 +205,7 @@ void ServiceConnection::read() {
   if (count <= 0) {
     const std::string why =
         count == 0 ? "the rendezvous closed the connection" : std::strerror(errno);
-    return fail(false, channel_->is_open() ? why : why + kOtherProgram);
+    return channel_->is_open() ? fail(false, why) : fail_with_stranger(why);
   }
   channel_->append({buffer.data(), static_cast<std::size_t>(count)});
   const std::weak_ptr<Attempt> is = attempt_;
@@ -207,9 +215,9 @@ void ServiceConnection::read() {
     if (!body) {
       const auto refused = was_open ? std::nullopt : refusal_for(body.error());
       if (refused) events_.said(*refused);
+      if (is.expired()) return;
       const std::string why = body.error().message();
-      if (!is.expired()) fail(false, was_open ? why : why + kOtherProgram);
-      return;
+      return was_open ? fail(false, why) : fail_with_stranger(why);
     }
     flush();
     if (is.expired()) return;
@@ -220,6 +228,7 @@ void ServiceConnection::read() {
     if (is.expired() || !*body) break;
     auto message = proto::decode_service_message(**body);
     if (message) {
+      if (std::holds_alternative<proto::Welcome>(*message)) welcomed_ = true;
       events_.said(std::move(*message));
     } else if (message.error() != proto::Errc::unknown_kind || !channel_->peer_is_newer()) {
       return fail(false, message.error().message());
@@ -262,6 +271,13 @@ void ServiceConnection::fail(bool refused, const std::string& reason) {
   reset();
   attempt_ = std::make_shared<Attempt>(context_);
   later([this, refused, reason] { events_.failed(refused, reason); });
+}
+
+/// What listens there does not talk as a rendezvous does.
+void ServiceConnection::fail_with_stranger(const std::string& reason) {
+  const std::string user = place_.own != nullptr ? place_.own->port_user() : "";
+  fail(false, reason + (user.empty() ? "; another program may have the port"
+                                     : "; " + user + " has the port"));
 }
 
 void ServiceConnection::reset() {

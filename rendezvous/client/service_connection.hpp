@@ -15,6 +15,7 @@
 #include "base/unique_handle.hpp"
 #include "proto/control_channel.hpp"
 #include "proto/session_messages.hpp"
+#include "rendezvous/client/own_service.hpp"
 #include "rendezvous/client/resolver.hpp"
 
 namespace ddprun::rdzv {
@@ -23,10 +24,9 @@ struct ServicePlace {
   std::string host;
   std::uint16_t port = 0;
   std::string run_id;
-  std::string secret;        ///< empty: none
-  bool needs_proof = false;  ///< talk to no service that has no secret
-  /// Instead of all that: a connection to a service in this very process. Errors: the system's.
-  std::function<Result<UniqueFd>()> connect_locally;
+  std::string secret;         ///< empty: none
+  bool needs_proof = false;   ///< talk to no service that has no secret
+  OwnService* own = nullptr;  ///< asked first; borrowed. Null: the service is elsewhere
 };
 
 class ServiceConnection {
@@ -68,12 +68,14 @@ class ServiceConnection {
   void try_next();
   void established();
   void connect_failed(int error);
+  void connect_to_own();
   void begin(UniqueFd fd);
   void begin_channel();
   void await_bytes();
   void read();
   void flush();
   void fail(bool refused, const std::string& reason);
+  void fail_with_stranger(const std::string& reason);
   void later(std::function<void()> what);
 
   boost::asio::io_context& context_;
@@ -84,6 +86,7 @@ class ServiceConnection {
   Resolver resolver_;
   boost::asio::steady_timer hello_timer_;
   std::size_t attempts_ = 0;
+  bool welcomed_ = false;  // by a service: it stays where it is
   std::optional<proto::ControlChannel> channel_;
   std::string unsent_;
 };

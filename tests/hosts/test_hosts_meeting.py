@@ -66,6 +66,18 @@ class Meeting(HostsTest):
             self.finish(hosts, nodes)
             self.assertEqual([node.out for node in nodes], ["GLOO_SOCKET_IFNAME=eth0\n"] * 2)
 
+    def test_a_name_may_lead_elsewhere_when_its_agents_start(self):
+        with Hosts(2) as hosts:
+            for host in hosts:  # a pod's address of before
+                host.add_name("job-0.job", "192.168.77.99")
+            nodes = [hosts.ddprun(host, "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=job-0.job", MEETING_WORKER)
+                     for host in hosts]
+            time.sleep(1)
+            for host in hosts:
+                host.move_name("job-0.job", hosts[0].addr)
+            self.finish(hosts, nodes)
+            self.assertEqual(self.met(nodes)[0], ["0/2", "1/2"])
+
     def test_a_name_may_resolve_later_than_its_agents_start(self):
         with Hosts(2) as hosts:
             nodes = [hosts.ddprun(host, "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=job-0.job", MEETING_WORKER)

