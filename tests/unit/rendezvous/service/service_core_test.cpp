@@ -66,34 +66,6 @@ TEST_CASE("a connection that was reset costs nothing if the agent comes back wit
   CHECK(service.last<Stop>(a) == nullptr);
 }
 
-TEST_CASE("a service of one job leaves the next run of that job to another service") {
-  rdzv::ServiceSettings settings;
-  settings.only_run_id = "job";
-  ServiceScript service(settings);
-  const auto a = service.join("a", nodes(1, 1, 0));
-  service.say(a, 2, proto::WorkersDone{0});
-  REQUIRE(service.last<Finished>(a) != nullptr);
-  service.pass(10s, {a});
-  proto::Resume later = resume("b", 1, 1);
-  later.epoch.reset();
-  later.age = 9s;
-  const auto b = service.open();
-  service.say(b, later);
-  REQUIRE(service.last<Refused>(b) != nullptr);
-  CHECK(service.last<Refused>(b)->why == Refused::Why::limit);  // it tries again
-  CHECK(service.last<Welcome>(b) == nullptr);
-  // One that was there while the job ran learns how that ended.
-  later.agent = "c";
-  later.age = 11s;
-  const auto c = service.open();
-  service.say(c, later);
-  CHECK(service.last<Refused>(c) == nullptr);
-  proto::Join join = ServiceScript::join_of("c", nodes(1, 1, 0));
-  join.age = 11s;
-  service.say(c, 1, join);
-  CHECK(service.last<Finished>(c) != nullptr);
-}
-
 TEST_CASE("what was said while the connection was away is taken once") {
   ServiceScript service;
   const auto a = service.join("a", nodes(2, 2, 3));
@@ -237,45 +209,6 @@ TEST_CASE("a host that was started again is not waited for") {
   }
 }
 
-TEST_CASE("jobs do not know of one another") {
-  ServiceScript service;
-  const auto a = service.join("a", nodes(1, 1, 3), "one");
-  const auto b = service.join("a", nodes(2, 2, 3), "two");
-  REQUIRE(service.last<Round>(a) != nullptr);
-  CHECK(service.last<Round>(b) == nullptr);
-  service.say(a, 2, proto::WorkersDone{0});
-  REQUIRE(service.last<Finished>(a) != nullptr);
-  CHECK(service.last<Finished>(b) == nullptr);
-  CHECK_FALSE(service.core.is_idle());
-}
-
-TEST_CASE("a service of one job refuses others") {
-  rdzv::ServiceSettings settings;
-  settings.only_run_id = "one";
-  ServiceScript service(settings);
-  const auto id = service.open("two");
-  REQUIRE(service.last<Refused>(id) != nullptr);
-  CHECK(service.last<Refused>(id)->why == Refused::Why::other_job);
-  CHECK(service.last<Refused>(id)->reason == "this rendezvous serves the job 'one' only");
-  CHECK(service.closed.contains(id));
-}
-
-TEST_CASE("a service has so many jobs, and forgets those that are over") {
-  rdzv::ServiceSettings settings;
-  settings.jobs_max = 2;
-  ServiceScript service(settings);
-  const auto a = service.join("a", nodes(1, 1, 3), "one");
-  static_cast<void>(service.join("a", nodes(1, 1, 3), "two"));
-  const auto refused = service.begin("a", "three");
-  REQUIRE(service.last<Refused>(refused) != nullptr);
-  CHECK(service.last<Refused>(refused)->why == Refused::Why::limit);
-  service.say(a, 2, proto::WorkersDone{0});
-  service.say(a, proto::Bye{});
-  CHECK(service.closed.contains(a));
-  const auto third = service.begin("a", "three");
-  CHECK(service.last<Welcome>(third) != nullptr);
-}
-
 TEST_CASE("the outcome reaches an agent whose connection was away") {
   ServiceScript service;
   const auto a = service.join("a", nodes(2, 2, 3));
@@ -291,31 +224,6 @@ TEST_CASE("the outcome reaches an agent whose connection was away") {
   service.say(a, proto::Bye{});
   service.say(again, proto::Bye{});
   CHECK(service.core.is_idle());
-}
-
-TEST_CASE("a late agent is told the outcome, and one that was started later runs the job again") {
-  ServiceScript service;
-  const auto a = service.join("a", nodes(1, 1, 3));
-  service.say(a, 2, proto::WorkersDone{0});
-  service.say(a, proto::Bye{});
-  service.pass(10s);
-  proto::Join join = ServiceScript::join_of("b", nodes(1, 1, 3));
-  SECTION("started before") {
-    join.age = 11s;
-    const auto late = service.begin("b");
-    service.say(late, 1, join);
-    REQUIRE(service.last<Finished>(late) != nullptr);
-    CHECK(service.last<Round>(late) == nullptr);
-  }
-  SECTION("started after") {
-    join.age = 9s;
-    const auto next = service.begin("b");
-    service.say(next, 1, join);
-    REQUIRE(service.last<Round>(next) != nullptr);
-    CHECK(service.last<Round>(next)->epoch == 2);
-    CHECK(service.last<Round>(next)->number == 0);
-    CHECK(service.last<Finished>(next) == nullptr);
-  }
 }
 
 TEST_CASE("an agent that can never take part learns why, also when it missed the answer") {

@@ -1,0 +1,103 @@
+// Many jobs in one service, and one run of a job after another.
+#include "tests/unit/rendezvous/service/service_script.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using proto::Finished;
+using proto::Refused;
+using proto::Round;
+using proto::Welcome;
+using test::nodes;
+using test::ServiceScript;
+
+TEST_CASE("jobs do not know of one another") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 1, 3), "one");
+  const auto b = service.join("a", nodes(2, 2, 3), "two");
+  REQUIRE(service.last<Round>(a) != nullptr);
+  CHECK(service.last<Round>(b) == nullptr);
+  service.say(a, 2, proto::WorkersDone{0});
+  REQUIRE(service.last<Finished>(a) != nullptr);
+  CHECK(service.last<Finished>(b) == nullptr);
+  CHECK_FALSE(service.core.is_idle());
+}
+
+TEST_CASE("a service of one job refuses others") {
+  rdzv::ServiceSettings settings;
+  settings.only_run_id = "one";
+  ServiceScript service(settings);
+  const auto id = service.open("two");
+  REQUIRE(service.last<Refused>(id) != nullptr);
+  CHECK(service.last<Refused>(id)->why == Refused::Why::other_job);
+  CHECK(service.last<Refused>(id)->reason == "this rendezvous serves the job 'one' only");
+  CHECK(service.closed.contains(id));
+}
+
+TEST_CASE("a service of one job leaves the next run of that job to another service") {
+  rdzv::ServiceSettings settings;
+  settings.only_run_id = "job";
+  ServiceScript service(settings);
+  const auto a = service.join("a", nodes(1, 1, 0));
+  service.say(a, 2, proto::WorkersDone{0});
+  REQUIRE(service.last<Finished>(a) != nullptr);
+  service.pass(10s, {a});
+  proto::Resume later;
+  later.agent = "b";
+  later.age = 9s;
+  const auto b = service.open();
+  service.say(b, later);
+  REQUIRE(service.last<Refused>(b) != nullptr);
+  CHECK(service.last<Refused>(b)->why == Refused::Why::limit);  // it tries again
+  CHECK(service.last<Welcome>(b) == nullptr);
+  // One that was there while the job ran learns how that ended.
+  later.agent = "c";
+  later.age = 11s;
+  const auto c = service.open();
+  service.say(c, later);
+  CHECK(service.last<Refused>(c) == nullptr);
+  proto::Join join = ServiceScript::join_of("c", nodes(1, 1, 0));
+  join.age = 11s;
+  service.say(c, 1, join);
+  CHECK(service.last<Finished>(c) != nullptr);
+}
+
+TEST_CASE("a service has so many jobs, and forgets those that are over") {
+  rdzv::ServiceSettings settings;
+  settings.jobs_max = 2;
+  ServiceScript service(settings);
+  const auto a = service.join("a", nodes(1, 1, 3), "one");
+  static_cast<void>(service.join("a", nodes(1, 1, 3), "two"));
+  const auto refused = service.begin("a", "three");
+  REQUIRE(service.last<Refused>(refused) != nullptr);
+  CHECK(service.last<Refused>(refused)->why == Refused::Why::limit);
+  service.say(a, 2, proto::WorkersDone{0});
+  service.say(a, proto::Bye{});
+  CHECK(service.closed.contains(a));
+  const auto third = service.begin("a", "three");
+  CHECK(service.last<Welcome>(third) != nullptr);
+}
+
+TEST_CASE("a late agent is told the outcome, and one that was started later runs the job again") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 1, 3));
+  service.say(a, 2, proto::WorkersDone{0});
+  service.say(a, proto::Bye{});
+  service.pass(10s);
+  proto::Join join = ServiceScript::join_of("b", nodes(1, 1, 3));
+  SECTION("started before") {
+    join.age = 11s;
+    const auto late = service.begin("b");
+    service.say(late, 1, join);
+    REQUIRE(service.last<Finished>(late) != nullptr);
+    CHECK(service.last<Round>(late) == nullptr);
+  }
+  SECTION("started after") {
+    join.age = 9s;
+    const auto next = service.begin("b");
+    service.say(next, 1, join);
+    REQUIRE(service.last<Round>(next) != nullptr);
+    CHECK(service.last<Round>(next)->epoch == 2);
+    CHECK(service.last<Round>(next)->number == 0);
+    CHECK(service.last<Finished>(next) == nullptr);
+  }
+}
