@@ -27,4 +27,33 @@ std::string describe(const FailedWorker& worker) {
   return fmt::format("rank {}{} {}", worker.rank, at, describe(worker.failure));
 }
 
+std::string name_of(const LostNode& lost) {
+  const int last = lost.first_rank + lost.workers - 1;
+  if (lost.workers == 1) return fmt::format("{} (rank {})", lost.node, last);
+  return fmt::format("{} (ranks {} {} {})", lost.node, lost.first_rank,
+                     lost.workers == 2 ? "and" : "to", last);
+}
+
+std::string sign_of(const LostNode& lost) {
+  switch (lost.sign) {
+    case LossSign::ended:
+      return "its connection ended";
+    case LossSign::silent:
+      return fmt::format("it has not answered for {}", describe(lost.silent_for));
+    case LossSign::cut_off:
+      return "it was cut off and stopped its workers";
+    case LossSign::rebooted:
+      return "its machine was started again";
+  }
+  return "";
+}
+
+std::string describe(const LostNode& lost) {
+  std::string text = fmt::format("{} was lost: {}", name_of(lost), sign_of(lost));
+  if (lost.more > 0)
+    text += fmt::format("; so {} {} more node{}", lost.more == 1 ? "was" : "were", lost.more,
+                        lost.more == 1 ? "" : "s");
+  return text;
+}
+
 }  // namespace ddprun::proto

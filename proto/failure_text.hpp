@@ -1,4 +1,4 @@
-// A worker's failure as text, the same in logs, reports and reasons.
+// The failure of a worker, or the loss of a node, as text, the same in logs, reports and reasons.
 #pragma once
 
 #include <string>
@@ -11,5 +11,11 @@ namespace ddprun::proto {
 std::string describe(const WorkerFailure& failure);
 /// The same with its rank, and the name of its node where there are several.
 std::string describe(const FailedWorker& worker);
+/// Its name and ranks: "node1 (ranks 2 to 3)".
+std::string name_of(const LostNode& lost);
+/// The same, that it was lost and how that showed.
+std::string describe(const LostNode& lost);
+/// How it showed: "its connection ended".
+std::string sign_of(const LostNode& lost);
 
 }  // namespace ddprun::proto

@@ -19,6 +19,11 @@ inline constexpr Limits kStackLines = list(kStackLinesMax, kLineBytesMax);
 // -------------------------------------------------------------------------
 
 template <>
+inline constexpr auto kFields<JobTime> = std::tuple{
+    required("at_ns", &JobTime::at, kInstant),
+    field("uncertainty_ns", &JobTime::uncertainty),
+};
+template <>
 inline constexpr auto kNames<EvidenceKind> =
     std::to_array<std::string_view>({"not_started", "memory_kill", "fatal_signal", "hang",
                                      "error_file", "exception_line", "own_exit", "late_exit"});
@@ -51,6 +56,7 @@ inline constexpr auto kFields<Evidence> = std::tuple{
     field("suspended", &Evidence::suspended),
     field("all_silent", &Evidence::all_silent),
     field("in_output", &Evidence::in_output),
+    field("uncertainty_ns", &Evidence::uncertainty),
 };
 template <>
 inline constexpr auto kFields<WorkerFailure> = std::tuple{
@@ -143,6 +149,7 @@ inline constexpr auto kFields<WorkerFailed> = std::tuple{
     field("at_ns", &WorkerFailed::at, kInstant),
     field("error", &WorkerFailed::error, kText),
     field("hang", &WorkerFailed::hang, kText),
+    field("round_began", &WorkerFailed::round_began),
 };
 template <>
 inline constexpr std::string_view kKind<WorkersDone> = "workers_done";
@@ -156,6 +163,7 @@ inline constexpr auto kFields<Stopped> = std::tuple{
     field("failures", &Stopped::failures, kWorkersOfNode),
     field("furthest_step", &Stopped::furthest_step),
     field("still_ran", &Stopped::still_ran, kWorkersOfNode),
+    field("round_began", &Stopped::round_began),
 };
 template <>
 inline constexpr std::string_view kKind<Leave> = "leave";
@@ -206,6 +214,19 @@ inline constexpr auto kFields<RestartPlanned> = std::tuple{
     field("culprit", &RestartPlanned::culprit),
 };
 template <>
+inline constexpr auto kNames<LossSign> = std::to_array<std::string_view>({"ended", "silent",
+                                                                          "cut_off", "rebooted"});
+static_assert(kNames<LossSign>.size() == static_cast<int>(LossSign::rebooted) + 1);
+template <>
+inline constexpr auto kFields<LostNode> = std::tuple{
+    required("node", &LostNode::node, kText),
+    field("first_rank", &LostNode::first_rank, kRank),
+    field("workers", &LostNode::workers),
+    field("sign", &LostNode::sign),
+    field("silent_for_ns", &LostNode::silent_for),
+    field("more", &LostNode::more),
+};
+template <>
 inline constexpr std::string_view kKind<Waiting> = "waiting";
 template <>
 inline constexpr auto kFields<Waiting> = std::tuple{
@@ -215,6 +236,7 @@ inline constexpr auto kFields<Waiting> = std::tuple{
     field("missing", &Waiting::missing, list(kMissingNamesMax)),
     field("left_ns", &Waiting::left),
     field("is_spare", &Waiting::is_spare),
+    field("reason", &Waiting::reason, kText),
 };
 template <>
 inline constexpr std::string_view kKind<Stop> = "stop";
@@ -232,6 +254,13 @@ inline constexpr auto kFields<Suspect> = std::tuple{
     required("worker", &Suspect::worker),
     field("node", &Suspect::node, kText),
 };
+template <>
+inline constexpr auto kFields<CloseCall> = std::tuple{
+    required("rank", &CloseCall::rank, kRankOrNone),
+    field("more", &CloseCall::more),
+    field("within_ns", &CloseCall::within),
+    field("by_kind", &CloseCall::by_kind),
+};
 inline constexpr Limits kVerdictWorkers = list(kVerdictWorkersMax);
 template <>
 inline constexpr auto kFields<Verdict> = std::tuple{
@@ -239,6 +268,7 @@ inline constexpr auto kFields<Verdict> = std::tuple{
     field("victims", &Verdict::victims, kVerdictWorkers),
     field("alike", &Verdict::alike, kVerdictWorkers),
     field("suspects", &Verdict::suspects, kVerdictWorkers),
+    field("close_call", &Verdict::close_call),
 };
 template <>
 inline constexpr auto kNames<Finished::Outcome> =
@@ -257,6 +287,7 @@ inline constexpr auto kFields<Finished> = std::tuple{
     field("restart_count", &Finished::restart_count),
     field("max_restarts", &Finished::max_restarts),
     field("report_at", &Finished::report_at, kText),
+    field("lost_node", &Finished::lost_node),
 };
 
 }  // namespace ddprun::proto

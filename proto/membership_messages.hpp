@@ -25,6 +25,13 @@ using RoundNumber = std::uint64_t;
 /// Names an agent within its job: unique among live agents, stable through its reconnections.
 using AgentId = std::string;
 
+/// An instant by the clock of the rendezvous service, which all nodes of a job can compare. It was
+/// no more than `uncertainty` sooner or later.
+struct JobTime {
+  std::chrono::nanoseconds at{0};
+  std::chrono::nanoseconds uncertainty{0};
+};
+
 /// What speaks for a worker being the culprit, the strongest first. See docs/report.md.
 enum class EvidenceKind {
   not_started,     ///< the kernel would not execute it
@@ -47,6 +54,8 @@ struct Evidence {
   bool suspended = false;          ///< hang: a signal (SIGSTOP) held it when its round was stopped
   bool all_silent = false;         ///< hang: no worker printed anything; which one hangs is open
   bool in_output = false;          ///< exception_line: of one stream with its stdout and stderr
+  /// Of `at` and of other times, where they are compared with those of another node.
+  std::chrono::nanoseconds uncertainty{0};
 };
 
 /// How far a worker was, by its progress page.
@@ -113,6 +122,7 @@ struct WorkerFailed {
   std::chrono::nanoseconds at{0};  ///< since the start of the round on its node
   std::string error;               ///< empty, or why the worker could not be started
   std::string hang;                ///< empty, or how it hangs: then it still runs
+  std::optional<JobTime> round_began = std::nullopt;  ///< as Stopped's
 };
 /// All workers of the round ended with exit 0.
 struct WorkersDone {
@@ -134,6 +144,8 @@ struct Stopped {
   /// Of all its workers that said how far they were; none: nobody did.
   std::optional<std::uint64_t> furthest_step = std::nullopt;
   std::vector<RunningWorker> still_ran = {};
+  /// When the round began on this node. None: it is the job's only one.
+  std::optional<JobTime> round_began = std::nullopt;
 };
 /// The agent goes away: it was told to stop (`signal`), or it cannot go on (`error`).
 struct Leave {
@@ -180,6 +192,22 @@ struct RestartPlanned {
   int max_restarts = 0;
   std::optional<FailedWorker> culprit = std::nullopt;  ///< without last lines and stacks
 };
+/// How it shows that a node is lost.
+enum class LossSign {
+  ended,     ///< its connection ended: its agent is gone, and nothing is left there
+  silent,    ///< it said nothing for longer than its lease
+  cut_off,   ///< it was silent, ended its workers, and has come back
+  rebooted,  ///< its machine was started again
+};
+/// A node that is gone from a round without a word.
+struct LostNode {
+  std::string node;
+  int first_rank = 0;  ///< of its workers
+  int workers = 0;
+  LossSign sign = LossSign::ended;
+  std::chrono::nanoseconds silent_for{0};  ///< from its last word until it counted as lost
+  int more = 0;                            ///< nodes that were lost after it in the same round
+};
 /// The round cannot form yet. Comes again while that is so, to some of those that wait.
 struct Waiting {
   int nodes = 0;  ///< that are there
@@ -187,7 +215,8 @@ struct Waiting {
   int max_nodes = 0;
   std::vector<std::string> missing;  ///< those expected back, by name; at most kMissingNamesMax
   std::chrono::nanoseconds left{0};  ///< until a round forms with those there, or the job ends
-  bool is_spare = false;  ///< a round runs without this node, which waits for another one
+  bool is_spare = false;    ///< a round runs without this node, which waits for another one
+  std::string reason = {};  ///< for which the last round ended; empty: it is no news
 };
 inline constexpr std::size_t kMissingNamesMax = 8;
 /// End the workers of the round, then send Stopped and, unless `final`, Join again.
@@ -206,12 +235,20 @@ struct Suspect {
   RunningWorker worker;
   std::string node = {};  ///< as FailedWorker's
 };
+/// Other workers may have failed before the culprit, by so much as clocks of nodes may differ.
+struct CloseCall {
+  int rank = -1;                       ///< of one of them, on another node
+  int more = 0;                        ///< besides it
+  std::chrono::nanoseconds within{0};  ///< of the culprit's time and theirs together
+  bool by_kind = false;                ///< the stronger evidence decided, and not the lower rank
+};
 /// Which worker failed a round, after all that is known of it.
 struct Verdict {
   FailedWorker culprit;
   std::vector<FailedWorker> victims;  ///< those that failed because of it, by rank
   std::vector<FailedWorker> alike;    ///< those that failed by themselves as it did, by rank
   std::vector<Suspect> suspects;      ///< those of which one may hang, by rank
+  std::optional<CloseCall> close_call = std::nullopt;
 };
 /// The job is over, for everybody.
 struct Finished {
@@ -224,6 +261,7 @@ struct Finished {
   int max_restarts = 0;
   /// The node that reports a failure in full; empty: this one does.
   std::string report_at = {};
+  std::optional<LostNode> lost_node = std::nullopt;  ///< failed: for want of it
 };
 using MembershipMessage = std::variant<Round, RestartPlanned, Waiting, Stop, Finished>;
 

@@ -116,6 +116,8 @@ void Agent::on_signal(const warden::SignalRecord& record) {
 
 void Agent::obey(Send& action) {
   if (std::holds_alternative<proto::WorkersDone>(action.message)) link_.lease(std::nullopt);
+  if (auto* failed = std::get_if<proto::WorkerFailed>(&action.message))
+    failed->round_began = membership_->job_time(machine_.round()->started_at);
   if (membership_) return membership_->send(std::move(action.message));
   if (const auto* leave = std::get_if<proto::Leave>(&action.message))
     asio::post(context_, [this, finished = proto::outcome_of(*leave)] { hear(finished); });

@@ -15,6 +15,9 @@ class LocalMembership final : public MembershipLink {
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return own_id_; }
   void send(proto::AgentMessage message) override;
+  [[nodiscard]] std::optional<proto::JobTime> job_time(rdzv::Clock::time_point) const override {
+    return std::nullopt;
+  }
 
  private:
   void tell(const rdzv::MembershipEvent& event);

@@ -1,7 +1,9 @@
 // The way between the agent and the membership core, wherever the core runs.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <optional>
 
 #include "proto/membership_messages.hpp"
 
@@ -20,6 +22,11 @@ class MembershipLink {
   /// Messages arrive in this order and once each. Never fails: a link that has lost its connection
   /// sends later what the core has not taken.
   virtual void send(proto::AgentMessage message) = 0;
+
+  /// An instant of this process's clock, so that other nodes can compare it with theirs; none:
+  /// there are no other nodes.
+  [[nodiscard]] virtual std::optional<proto::JobTime> job_time(
+      std::chrono::steady_clock::time_point when) const = 0;
 };
 
 }  // namespace ddprun::agent

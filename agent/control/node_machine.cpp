@@ -170,7 +170,7 @@ void NodeMachine::announce_restart(Context& context) {
 }
 
 void NodeMachine::announce_wait(Context& context) {
-  const auto& waiting = std::get<proto::Waiting>(context.event);
+  auto& waiting = std::get<proto::Waiting>(context.event);
   if (waiting.is_spare) {
     context.act(Notice{fmt::format("the job runs on {} other node{}: this one waits as a spare",
                                    waiting.nodes, waiting.nodes == 1 ? "" : "s")});
@@ -179,7 +179,10 @@ void NodeMachine::announce_wait(Context& context) {
   const std::string range = waiting.min_nodes == waiting.max_nodes
                                 ? fmt::format("{}", waiting.max_nodes)
                                 : fmt::format("{} to {}", waiting.min_nodes, waiting.max_nodes);
-  std::string line = fmt::format("{} of {} nodes have joined", waiting.nodes, range);
+  if (waiting.reason.empty() || std::exchange(told_reason_, waiting.reason) == waiting.reason)
+    waiting.reason.clear();
+  std::string line = waiting.reason.empty() ? "" : waiting.reason + "; ";
+  line += fmt::format("{} of {} nodes have joined", waiting.nodes, range);
   if (!waiting.missing.empty())
     line += fmt::format("; missing: {}", fmt::join(waiting.missing, ", "));
   const auto left = std::chrono::ceil<std::chrono::seconds>(waiting.left).count();

@@ -164,6 +164,7 @@ class NodeMachine {
   std::optional<Prepared> prepared_;  // for the next round
   std::optional<JobSignal> last_signal_;
   std::optional<int> leaving_;  // told by this signal to end
+  std::string told_reason_;     // of the last round's end, to the user who waits
   bool has_rendezvous_ = false;
   bool paused_ = false;
   int restart_count_ = 0;

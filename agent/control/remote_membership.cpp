@@ -52,6 +52,11 @@ void RemoteMembership::send(proto::AgentMessage message) {
   on(rdzv::Submitted{std::move(message)});
 }
 
+std::optional<proto::JobTime> RemoteMembership::job_time(
+    std::chrono::steady_clock::time_point when) const {
+  return session_.job_time(boot_clock_now() - (std::chrono::steady_clock::now() - when));
+}
+
 /// An action may cause the next event at once: it waits until all actions of this one are done.
 void RemoteMembership::on(rdzv::SessionEvent event) {
   pending_.push_back(std::move(event));

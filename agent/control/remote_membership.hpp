@@ -36,6 +36,8 @@ class RemoteMembership final : public MembershipLink {
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
   void send(proto::AgentMessage message) override;
+  [[nodiscard]] std::optional<proto::JobTime> job_time(
+      std::chrono::steady_clock::time_point when) const override;
   [[nodiscard]] const rdzv::ServiceConnection& connection() const { return connection_; }
 
  private:

@@ -114,6 +114,7 @@ void Agent::obey(const ReportRound&) {
   end_store();
   summarize_round();
   proto::Stopped stopped = gather_evidence();
+  stopped.round_began = membership_->job_time(round.started_at);
   remove_round_files(config_, round.round);
   result_.rounds.back().furthest_step = stopped.furthest_step;
   membership_->send(std::move(stopped));

@@ -79,7 +79,7 @@ std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
       break;
     case EvidenceKind::own_exit:
       if (verdict.victims.empty()) return "";
-      text = "it ended first";
+      text = verdict.close_call ? "it ended first, or at the same time" : "it ended first";
       break;
     case EvidenceKind::late_exit:
       text =
@@ -93,6 +93,19 @@ std::string evidence_text(const proto::Verdict& verdict, bool wrote_nothing) {
     text += " (looks like a victim's error, but no other worker is a better candidate)";
   }
   return fmt::format("ddprun: evidence: {}\n", text);
+}
+
+/// Which of several nodes failed first may be more than their clocks can tell.
+std::string close_call_text(const proto::Verdict& verdict) {
+  if (!verdict.close_call) return "";
+  const proto::CloseCall& close = *verdict.close_call;
+  const std::string others = close.more == 0
+                                 ? fmt::format("rank {}", close.rank)
+                                 : fmt::format("rank {} and {} more", close.rank, close.more);
+  const auto tenths = (close.within.count() + 99'999) / 100'000;
+  return fmt::format("ddprun: order: within the clocks' +-{}.{} ms of {}; the {} decided\n",
+                     tenths / 10, tenths % 10, others,
+                     close.by_kind ? "stronger evidence" : "lower rank");
 }
 
 /// Those that failed as the culprit did, by themselves.
@@ -204,7 +217,8 @@ std::string culprit_text(const agent::AgentResult& result, const proto::Verdict&
                   node.empty() ? "" : node + ", ", culprit.local_rank, process, describe(culprit));
   const bool wrote_nothing =
       culprit.last_lines.empty() && result.culprit_output_seen && culprit.error.empty();
-  text += evidence_text(verdict, wrote_nothing) + usage_text(culprit) + alike_text(result, verdict);
+  text += evidence_text(verdict, wrote_nothing) + close_call_text(verdict) + usage_text(culprit) +
+          alike_text(result, verdict);
   for (const std::string& hint : hints(result, verdict, facts))
     text += fmt::format("ddprun: hint: {}\n", hint);
   if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
@@ -272,6 +286,16 @@ std::string closing_line(const proto::Finished& finished, int code) {
   return fmt::format("ddprun: exit code {}{}\n", code, why.empty() ? "" : " (" + why + ")");
 }
 
+/// Where a node is the culprit, and no worker.
+std::string lost_node_text(const proto::Finished& finished, int code) {
+  const proto::LostNode& lost = *finished.lost_node;
+  std::string text = fmt::format("ddprun: culprit: {}, lost: {}\n", name_of(lost), sign_of(lost));
+  if (lost.more > 0) text += fmt::format("ddprun: {} lost, too\n", counted(lost.more, "more node"));
+  return text + fmt::format("ddprun: exit code {} ({})\n", code,
+                            finished.no_restart.empty() ? finished.reason
+                                                        : "not restarted: " + finished.no_restart);
+}
+
 /// What the restarts of a job that succeeded have cost. A program that goes on from a checkpoint
 /// repeats less than all that was before the last round.
 std::string success_line(const agent::AgentResult& result) {
@@ -326,6 +350,7 @@ std::string report(const agent::AgentResult& result, int code, const JobFacts& f
     case Outcome_::failed:
       break;
   }
+  if (finished.lost_node) return text + lost_node_text(finished, code);
   if (!finished.verdict) return text + fmt::format("ddprun: {}\n", finished.reason);
   if (!finished.report_at.empty() && !result.culprit_is_here) {
     return text +

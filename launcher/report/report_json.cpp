@@ -1,11 +1,14 @@
 #include "launcher/report/report_json.hpp"
 
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
 #include "base/version.hpp"
 #include "launcher/report/report_hints.hpp"
+#include "proto/failure_text.hpp"
 #include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::launcher {
@@ -16,6 +19,11 @@ using Json = nlohmann::ordered_json;
 
 double in_seconds(std::chrono::nanoseconds duration) {
   return static_cast<double>(duration.count()) / 1e9;
+}
+
+std::string_view name_of(proto::LossSign sign) {
+  constexpr std::array<std::string_view, 4> kNames{"ended", "silent", "cut_off", "rebooted"};
+  return kNames.at(static_cast<std::size_t>(sign));
 }
 
 /// How a worker ended; goes on in `json`.
@@ -49,6 +57,8 @@ Json worker_json(const proto::FailedWorker& worker, const agent::AgentResult& re
   json["evidence"] = rdzv::to_string(failure.evidence.kind);
   json["evidence_text"] = failure.evidence.text;
   json["first_sign_seconds"] = in_seconds(failure.evidence.at);
+  if (failure.evidence.uncertainty.count() > 0)
+    json["first_sign_uncertainty_seconds"] = in_seconds(failure.evidence.uncertainty);
   if (!failure.evidence.victim_phrase.empty())
     json["victim_phrase"] = failure.evidence.victim_phrase;
   if (failure.progress) {
@@ -93,6 +103,17 @@ Json culprit_json(const proto::FailedWorker& worker) {
   json["evidence"] = rdzv::to_string(worker.failure.evidence.kind);
   json["evidence_text"] = worker.failure.evidence.text;
   return json;
+}
+
+/// The culprit where that is a node.
+Json lost_node_json(const proto::LostNode& lost) {
+  return {{"evidence", "node_lost"},
+          {"host", lost.node},
+          {"ranks", {lost.first_rank, lost.first_rank + lost.workers - 1}},
+          {"sign", name_of(lost.sign)},
+          {"sign_text", sign_of(lost)},
+          {"silent_for_seconds", in_seconds(lost.silent_for)},
+          {"more_nodes", lost.more}};
 }
 
 Json round_json(const agent::RoundSummary& round) {
@@ -151,6 +172,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
                std::chrono::round<std::chrono::system_clock::duration>(result.job_lasted));
   json["culprit"] =
       finished.verdict ? worker_json(finished.verdict->culprit, result) : Json(nullptr);
+  json["lost_node"] = finished.lost_node ? lost_node_json(*finished.lost_node) : Json(nullptr);
   const auto verdict = finished.verdict.value_or(proto::Verdict{});
   json["alike"] = workers_json(verdict.alike, result);
   json["victims"] = workers_json(verdict.victims, result);

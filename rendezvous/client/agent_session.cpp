@@ -102,6 +102,8 @@ void AgentSession::hear(proto::Welcome& welcome, Context& context) {
   period_ = welcome.keep_alive_period;
   pause_ = 0ns;
   asked_.clear();
+  job_clock_.reset();  // a service that was started again may count otherwise
+  job_clock_.add({attempt_at_, welcome.job_time, welcome.job_time, context.now});
   keep_alive_at_ = context.now;
   tell_of_return(context);
   if (epoch_ && !welcome.resumed) {
@@ -131,8 +133,11 @@ void AgentSession::hear(proto::Alive& alive, Context& context) {
   if (link_ != Link::attached) return;
   forget_up_to(alive.acknowledged);
   while (!asked_.empty() && asked_.front().first <= alive.number) {
-    if (asked_.front().first == alive.number) renew_lease(asked_.front().second + lease_, context);
+    const auto [number, sent] = asked_.front();
     asked_.pop_front();
+    if (number != alive.number) continue;
+    renew_lease(sent + lease_, context);
+    job_clock_.add({sent, alive.received, alive.answered, context.now});
   }
 }
 

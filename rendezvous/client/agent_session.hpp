@@ -18,11 +18,9 @@
 #include <vector>
 
 #include "proto/session_messages.hpp"
+#include "rendezvous/client/job_clock.hpp"
 
 namespace ddprun::rdzv {
-
-/// Its time points are those of a clock that runs on while the machine is suspended.
-using SessionClock = std::chrono::steady_clock;
 
 struct SessionSettings {
   proto::AgentId agent;  ///< unique among all agents that ever were; later sessions add "/2", ...
@@ -96,6 +94,10 @@ class AgentSession {
   [[nodiscard]] bool is_over() const { return over_; }
   /// Until when workers may run; none: there was no service yet.
   [[nodiscard]] std::optional<SessionClock::time_point> lease_end() const { return lease_end_; }
+  /// An instant of this agent's clock in job time; none: no service has answered yet.
+  [[nodiscard]] std::optional<proto::JobTime> job_time(SessionClock::time_point when) const {
+    return job_clock_.job_time(when);
+  }
 
  private:
   enum class Link {
@@ -178,6 +180,7 @@ class AgentSession {
   SessionClock::time_point keep_alive_at_;
   std::uint64_t keep_alives_ = 0;
   std::deque<std::pair<std::uint64_t, SessionClock::time_point>> asked_;  // by number
+  JobClock job_clock_;
   std::string trouble_;       // why the last attempt failed
   std::string told_trouble_;  // of which people were told; empty: of none
   SessionClock::time_point told_at_{};

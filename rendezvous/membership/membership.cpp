@@ -78,9 +78,11 @@ std::string_view Membership::response(JobState state, EventKind kind) {
   return kTable[static_cast<int>(state)][static_cast<int>(kind)].name;
 }
 
-Membership::Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch)
+Membership::Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch,
+                       Clock::time_point job_began)
     : settings_(std::move(settings)),
       epoch_(epoch),
+      job_began_(job_began),
       policy_(settings_.restart),
       forming_since_(now) {
   DDPRUN_ASSERT(1 <= settings_.min_nodes && settings_.min_nodes <= settings_.max_nodes,
@@ -96,12 +98,14 @@ MembershipActions Membership::on(const MembershipEvent& event, Clock::time_point
     agent = &from->agent;
     message = &from->message;
     kind = static_cast<EventKind>(from->message.index());
-  } else if (const auto* lost = std::get_if<AgentLost>(&event)) {
+  }
+  const auto* lost = std::get_if<AgentLost>(&event);
+  if (lost != nullptr) {
     agent = &lost->agent;
     kind = EventKind::lost;
   }
   MembershipActions actions;
-  Context context{*agent, message, now, actions};
+  Context context{*agent, message, lost, now, actions};
   const JobState before = state_;
   const Response& response = kTable[static_cast<int>(state_)][static_cast<int>(kind)];
   (this->*response.handler)(context);
@@ -186,7 +190,7 @@ void Membership::fail_running(Context& context) {
   const auto member = member_in_round(context, failed.round);
   if (member == members_.end()) return;
   const proto::WorkerFailure failure = without_evidence(failed);
-  add_failures(context.agent, member->second, {failure});
+  add_failures(context.agent, member->second, {failure}, failed.round_began);
   failed_at_ = context.now;
   // Which worker is the culprit, and whether there is another round, is decided when all have
   // stopped and reported what they saw. That there can't be one is known now, unless the reason may
@@ -240,9 +244,9 @@ void Membership::lost_running(Context& context) {
   if (found->second.phase == Phase::done) {
     set_phase(found->second, Phase::gone);  // its work is done
   } else if (found->second.phase == Phase::active) {
-    note_lost(*found);
+    note_lost(*found, context);
     erase(found);
-    stop_round(context, lost_reason_);
+    stop_round(context, describe(*lost_node_));
   } else {
     erase(found);
     grow_when_due(context);

@@ -30,6 +30,8 @@ struct FromAgent {
 /// The agent is gone without a word: its connection closed, or it missed too many keep-alives.
 struct AgentLost {
   proto::AgentId agent;
+  proto::LossSign sign = proto::LossSign::ended;
+  std::chrono::nanoseconds silent_for{0};  ///< since its last word
 };
 /// Time has moved past `Membership::deadline()`.
 struct DeadlinePassed {};
@@ -72,7 +74,9 @@ class Membership {
   /// To so many of those that wait for a round it is said how many nodes are there.
   static constexpr int kWaitersToldMax = 64;
 
-  Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch = 0);
+  /// Job time, in which several nodes give their times, began at `job_began`.
+  Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch = 0,
+             Clock::time_point job_began = {});
 
   MembershipActions on(const MembershipEvent& event, Clock::time_point now);
   /// The first round forms no sooner: workers of a past that this core does not know may run.
@@ -121,6 +125,7 @@ class Membership {
   struct Context {
     const proto::AgentId& agent;
     const proto::AgentMessage* message;  // null for lost and deadline
+    const AgentLost* lost;               // null for others
     Clock::time_point now;
     MembershipActions& actions;
   };
@@ -167,8 +172,10 @@ class Membership {
   [[nodiscard]] proto::Stop stop_for(const Member& member) const;
   void check_stopped(Context& context);
   void add_failures(const proto::AgentId& agent, const Member& member,
-                    const std::vector<proto::WorkerFailure>& failures);
-  void note_lost(const Members::value_type& member);
+                    const std::vector<proto::WorkerFailure>& failures,
+                    const std::optional<proto::JobTime>& round_began);
+  void note_lost(const Members::value_type& member, const Context& context);
+  [[nodiscard]] bool may_miss_lost_node(const proto::FailedWorker& worker) const;
   void forget_round();
   [[nodiscard]] bool lost_node_explains() const;
   void judge_round(Context& context);
@@ -176,6 +183,7 @@ class Membership {
   void announce_restart(Context& context, std::chrono::nanoseconds delay) const;
   [[nodiscard]] proto::Finished failed_outcome(proto::Verdict verdict,
                                                std::string no_restart) const;
+  void put_in_job_time();
   [[nodiscard]] proto::Verdict take_verdict();
   void finish(Context& context, proto::Finished finished);
   void choose_reporter();
@@ -191,6 +199,7 @@ class Membership {
 
   const proto::JobSettings settings_;
   proto::Epoch epoch_;
+  const Clock::time_point job_began_;
   JobState state_ = JobState::forming;
   Members members_;
   std::array<int, kPhases> counts_{};           // of members_, by phase
@@ -211,18 +220,20 @@ class Membership {
   std::optional<Clock::time_point> not_before_;      // the back-off of a restart
   std::optional<Clock::time_point> tell_at_;         // those that wait
   std::optional<proto::FailedWorker> last_culprit_;  // of the round that failed
+  std::optional<proto::LostNode> lost_node_;  // of the round that stops or has stopped: the first
   // running
   std::optional<Clock::time_point> grow_at_;
   // stopping
-  std::map<int, proto::FailedWorker> failed_;   // by rank; empty: it stops otherwise
-  Clock::time_point failed_at_;                 // the first failure
-  std::vector<proto::Suspect> still_ran_;       // of those that have stopped
-  std::optional<std::uint64_t> furthest_step_;  // of those that have stopped
-  bool final_ = false;                          // no restart can follow
-  std::set<proto::AgentId> lost_;               // nodes of the round
-  std::string lost_reason_;                     // of the first of them
-  std::optional<proto::Leave> last_leave_;      // of a node that went alone
-  std::optional<proto::Finished> ending_;       // the job was cancelled
+  std::map<int, proto::FailedWorker> failed_;       // by rank; empty: it stops otherwise
+  Clock::time_point failed_at_;                     // the first failure
+  std::map<proto::AgentId, proto::JobTime> began_;  // the round, on nodes with failures
+  std::vector<proto::Suspect> still_ran_;           // of those that have stopped
+  std::optional<std::uint64_t> furthest_step_;      // of those that have stopped
+  bool final_ = false;                              // no restart can follow
+  std::set<proto::AgentId> lost_;                   // nodes of the round
+  std::chrono::nanoseconds lost_at_{0};             // the earliest last word of one, in job time
+  std::optional<proto::Leave> last_leave_;          // of a node that went alone
+  std::optional<proto::Finished> ending_;           // the job was cancelled
   // finished
   std::optional<proto::Finished> outcome_;
   proto::AgentId reporter_;  // of a failure; empty: each node reports it

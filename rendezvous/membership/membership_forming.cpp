@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "proto/failure_text.hpp"
 #include "rendezvous/membership/membership.hpp"
 
 namespace ddprun::rdzv {
@@ -193,6 +194,8 @@ void Membership::deadline_forming(Context& context) {
       fmt::format("no round formed within the join timeout of {} s: {} of at least {} nodes joined",
                   std::chrono::duration_cast<std::chrono::seconds>(settings_.join_timeout).count(),
                   count(Phase::waiting), settings_.min_nodes);
+  if (lost_node_) finished.reason += "; " + describe(*lost_node_);
+  finished.lost_node = lost_node_;
   finish(context, std::move(finished));
 }
 
@@ -287,6 +290,7 @@ void Membership::form(Context& context) {
   last_call_at_.reset();
   tell_at_.reset();
   last_culprit_.reset();
+  lost_node_.reset();
   grow_at_.reset();
   state_ = JobState::running;
 }
@@ -318,6 +322,7 @@ void Membership::tell_waiting(Context& context) {
   waiting.min_nodes = settings_.min_nodes;
   waiting.max_nodes = settings_.max_nodes;
   waiting.missing = missing();
+  if (lost_node_) waiting.reason = describe(*lost_node_);
   waiting.left = last_call_at_.value_or(forming_since_ + settings_.join_timeout) - context.now;
   int told = 0;
   for (const auto& [id, member] : members_) {

@@ -45,7 +45,7 @@ void Membership::stopped_stopping(Context& context) {
   const auto found = member_in_round(context, stopped.round);
   if (found == members_.end()) return;
   Member& member = found->second;
-  if (!failed_.empty()) add_failures(context.agent, member, stopped.failures);
+  if (!failed_.empty()) add_failures(context.agent, member, stopped.failures, stopped.round_began);
   for (const proto::RunningWorker& worker : stopped.still_ran)
     still_ran_.push_back(
         {context.agent, member.round->first_rank + worker.local_rank, worker, name_of(member)});
@@ -81,7 +81,7 @@ void Membership::leave_stopping(Context& context) {
 void Membership::lost_stopping(Context& context) {
   const auto found = members_.find(context.agent);
   if (found == members_.end()) return;
-  if (in_round(found->second)) note_lost(*found);
+  if (in_round(found->second)) note_lost(*found, context);
   erase(found);
   check_stopped(context);
 }
@@ -109,7 +109,9 @@ void Membership::check_stopped(Context& context) {
 
 /// What is said last of a worker counts: at first only its end was known.
 void Membership::add_failures(const AgentId& agent, const Member& member,
-                              const std::vector<proto::WorkerFailure>& failures) {
+                              const std::vector<proto::WorkerFailure>& failures,
+                              const std::optional<proto::JobTime>& round_began) {
+  if (round_began && !failures.empty()) began_[agent] = *round_began;
   for (const proto::WorkerFailure& failure : failures) {
     const int rank = member.round->first_rank + failure.local_rank;
     failed_[rank] = {agent, rank, failure, name_of(member)};
@@ -119,16 +121,40 @@ void Membership::add_failures(const AgentId& agent, const Member& member,
 /// Whether every worker that failed may have done so for want of a node that was lost.
 bool Membership::lost_node_explains() const {
   if (lost_.empty()) return false;
-  return std::all_of(failed_.begin(), failed_.end(), [this](const auto& entry) {
-    const proto::FailedWorker& worker = entry.second;
-    const proto::Evidence& evidence = worker.failure.evidence;
-    // Which of those that wait for one another hangs is open; that its own node was lost is not.
-    const bool waited = evidence.kind == proto::EvidenceKind::hang && !lost_.contains(worker.agent);
-    return waited || !evidence.victim_phrase.empty();
-  });
+  return std::all_of(failed_.begin(), failed_.end(),
+                     [this](const auto& entry) { return may_miss_lost_node(entry.second); });
+}
+
+bool Membership::may_miss_lost_node(const proto::FailedWorker& worker) const {
+  const proto::Evidence& evidence = worker.failure.evidence;
+  if (!evidence.victim_phrase.empty()) return true;
+  // Which of those that wait for one another hangs is open; that its own node was lost is not.
+  if (evidence.kind == proto::EvidenceKind::hang) return !lost_.contains(worker.agent);
+  // One that just ended, and did so after the lost node's last word, has said nothing against it.
+  const auto began = began_.find(worker.agent);
+  if (began == began_.end() || evidence.kind < proto::EvidenceKind::own_exit) return false;
+  return began->second.at + evidence.at - began->second.uncertainty > lost_at_;
+}
+
+/// The times of failures count from the round's start on their own node: from here on, from that on
+/// the first of these nodes.
+void Membership::put_in_job_time() {
+  if (began_.empty()) return;
+  const auto first =
+      std::min_element(began_.begin(), began_.end(),
+                       [](const auto& a, const auto& b) { return a.second.at < b.second.at; });
+  for (auto& [rank, worker] : failed_) {
+    const auto began = began_.find(worker.agent);
+    if (began == began_.end()) continue;
+    const auto later = began->second.at - first->second.at;
+    worker.failure.evidence.at += later;
+    worker.failure.evidence.uncertainty = began->second.uncertainty;
+    worker.failure.ended_at += later;
+  }
 }
 
 proto::Verdict Membership::take_verdict() {
+  put_in_job_time();
   std::vector<proto::FailedWorker> failed;
   for (auto& [rank, worker] : failed_) failed.push_back(std::move(worker));
   return judge(std::move(failed), std::move(still_ran_));
@@ -153,13 +179,14 @@ void Membership::judge_round(Context& context) {
 /// The round ended because nodes joined, left or were lost.
 void Membership::change_nodes(Context& context) {
   if (!lost_.empty() || last_leave_) {
-    if (!lost_.empty()) reason_ = lost_reason_;
+    if (!lost_.empty()) reason_ = describe(*lost_node_);
     if (settings_.max_node_changes && node_changes_ == *settings_.max_node_changes) {
       Finished finished;
       finished.outcome = Finished::Outcome::failed;
       finished.reason = reason_;
       finished.no_restart = fmt::format("{} of {} changes of nodes used (--max-node-changes)",
                                         node_changes_, *settings_.max_node_changes);
+      finished.lost_node = lost_node_;
       finish(context, std::move(finished));
       return;
     }
@@ -189,14 +216,28 @@ Finished Membership::failed_outcome(proto::Verdict verdict, std::string no_resta
   return finished;
 }
 
-void Membership::note_lost(const Members::value_type& member) {
-  if (lost_.empty()) lost_reason_ = fmt::format("{} was lost", member.second.join.node_name);
+void Membership::note_lost(const Members::value_type& member, const Context& context) {
+  const auto last_word = context.now - context.lost->silent_for - job_began_;
+  if (lost_.empty()) {
+    proto::LostNode lost;
+    lost.node = member.second.join.node_name;
+    lost.first_rank = member.second.round->first_rank;
+    lost.workers = member.second.join.local_world_size;
+    lost.sign = context.lost->sign;
+    lost.silent_for = context.lost->silent_for;
+    lost_node_ = std::move(lost);
+    lost_at_ = last_word;
+  } else {
+    ++lost_node_->more;
+    lost_at_ = std::min<std::chrono::nanoseconds>(lost_at_, last_word);
+  }
   lost_.insert(member.first);
 }
 
 /// What is known of a round that is over plays no part in the next one.
 void Membership::forget_round() {
   failed_.clear();
+  began_.clear();
   still_ran_.clear();
   furthest_step_.reset();
   final_ = false;

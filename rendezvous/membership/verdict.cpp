@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -21,16 +23,47 @@ std::string_view to_string(EvidenceKind kind) {
 
 namespace {
 
-/// Smaller: more of a culprit.
-auto guilt(const FailedWorker& worker) {
+/// Smaller: more of a culprit, whenever it failed.
+std::pair<bool, int> guilt(const FailedWorker& worker) {
   const proto::Evidence& evidence = worker.failure.evidence;
   const bool late = evidence.kind == EvidenceKind::late_exit || evidence.after_stop;
   const bool strong = evidence.kind <= EvidenceKind::hang && !late;
-  return std::tuple(!evidence.victim_phrase.empty(),
-                    strong ? 0
-                    : late ? 2
-                           : 1,
-                    evidence.at, worker.rank);
+  const int weight = strong ? 0 : late ? 2 : 1;
+  return {!evidence.victim_phrase.empty(), weight};
+}
+
+using Candidates = std::vector<std::vector<FailedWorker>::iterator>;
+
+/// Of the most guilty ones the first of each node: these have one clock.
+Candidates first_of_nodes(std::vector<FailedWorker>& failed) {
+  const auto order = [](const FailedWorker& worker) {
+    return std::tuple(guilt(worker), worker.failure.evidence.at, worker.rank);
+  };
+  std::map<std::string_view, std::vector<FailedWorker>::iterator> firsts;
+  std::pair most = guilt(failed.front());
+  for (auto worker = failed.begin(); worker != failed.end(); ++worker) {
+    most = std::min(most, guilt(*worker));
+    const auto [first, is_new] = firsts.try_emplace(worker->agent, worker);
+    if (!is_new && order(*worker) < order(*first->second)) first->second = worker;
+  }
+  Candidates candidates;
+  for (const auto& [agent, first] : firsts)
+    if (guilt(*first) == most) candidates.push_back(first);
+  return candidates;
+}
+
+/// Keeps those of which none is known to have failed later than another. Overlapping times are not
+/// transitive, so each is compared with the earliest only.
+void keep_earliest(Candidates& candidates) {
+  std::chrono::nanoseconds no_later = std::chrono::nanoseconds::max();
+  for (const auto& worker : candidates) {
+    const proto::Evidence& evidence = worker->failure.evidence;
+    no_later = std::min(no_later, evidence.at + evidence.uncertainty);
+  }
+  std::erase_if(candidates, [&](const auto& worker) {
+    const proto::Evidence& evidence = worker->failure.evidence;
+    return evidence.at - evidence.uncertainty > no_later;
+  });
 }
 
 /// PyTorch's `[rank0]: ` and all other numbers differ between workers that fail alike.
@@ -74,6 +107,24 @@ bool reports_own_error(const FailedWorker& worker) {
   return own && evidence.victim_phrase.empty() && !evidence.after_stop;
 }
 
+/// What the clocks leave open. Those that failed alike need no order.
+std::optional<proto::CloseCall> close_call_of(const FailedWorker& culprit,
+                                              const Candidates& candidates) {
+  std::optional<proto::CloseCall> close;
+  const proto::Evidence& evidence = culprit.failure.evidence;
+  for (const auto& other : candidates) {
+    if (&*other == &culprit || failed_alike(culprit.failure, other->failure)) continue;
+    const auto within = evidence.uncertainty + other->failure.evidence.uncertainty;
+    if (!close) {
+      close = {other->rank, 0, within, other->failure.evidence.kind != evidence.kind};
+    } else {
+      ++close->more;
+      close->within = std::max(close->within, within);
+    }
+  }
+  return close;
+}
+
 proto::Suspect suspect_of(FailedWorker& worker) {
   proto::WorkerFailure& failure = worker.failure;
   return {std::move(worker.agent), worker.rank,
@@ -96,10 +147,15 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
       return true;
     });
   }
-  const auto culprit = std::min_element(
-      failed.begin(), failed.end(),
-      [](const FailedWorker& a, const FailedWorker& b) { return guilt(a) < guilt(b); });
+  Candidates candidates = first_of_nodes(failed);
+  keep_earliest(candidates);
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return std::pair(a->failure.evidence.kind, a->rank) <
+           std::pair(b->failure.evidence.kind, b->rank);
+  });
+  const auto culprit = candidates.front();
   proto::Verdict verdict;
+  verdict.close_call = close_call_of(*culprit, candidates);
   // A worker that times out and exits leaves others to lose it: these do not speak against a hang.
   const bool all_waited = std::all_of(failed.begin(), failed.end(), [](const FailedWorker& worker) {
     return !worker.failure.evidence.victim_phrase.empty();

@@ -75,7 +75,7 @@ void Job::join(const Said& said, Session& session, Clock::time_point at,
 void Job::begin_epoch(const proto::Join& join, Clock::time_point at) {
   if (membership_) epoch_ = membership_->epoch() + 1;
   lost_any_ = false;
-  membership_.emplace(join.settings, at, epoch_);
+  membership_.emplace(join.settings, at, epoch_, began_at_);
   membership_->hold_incomplete_until(incomplete_not_before_);
   if (hold_until_) membership_->hold_until(*std::exchange(hold_until_, std::nullopt));
 }
@@ -85,7 +85,7 @@ void Job::apply_one(const SessionLost& lost, Clock::time_point at, MembershipAct
   if (found == sessions_.end()) return;
   if (!found->second.outcome) lost_any_ = true;
   sessions_.erase(found);
-  if (membership_) tell(AgentLost{lost.agent}, at, actions);
+  if (membership_) tell(AgentLost{lost.agent, lost.sign, lost.silent_for}, at, actions);
 }
 
 void Job::apply_one(const SessionOver& over, Clock::time_point at, MembershipActions& actions) {

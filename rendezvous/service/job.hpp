@@ -30,6 +30,8 @@ struct Said {
 /// agent and the agent's warden have ended.
 struct SessionLost {
   proto::AgentId agent;
+  proto::LossSign sign = proto::LossSign::ended;
+  std::chrono::nanoseconds silent_for{0};  ///< since the agent's last word
 };
 /// The agent knows how the job ended.
 struct SessionOver {

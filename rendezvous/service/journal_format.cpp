@@ -30,8 +30,11 @@ inline constexpr auto kFields<rdzv::SessionBegan> = std::tuple{
 template <>
 inline constexpr std::string_view kKind<rdzv::SessionLost> = "session_lost";
 template <>
-inline constexpr auto kFields<rdzv::SessionLost> =
-    std::tuple{required("agent", &rdzv::SessionLost::agent)};
+inline constexpr auto kFields<rdzv::SessionLost> = std::tuple{
+    required("agent", &rdzv::SessionLost::agent),
+    field("sign", &rdzv::SessionLost::sign),
+    field("silent_for_ns", &rdzv::SessionLost::silent_for),
+};
 template <>
 inline constexpr std::string_view kKind<rdzv::SessionOver> = "session_over";
 template <>

@@ -132,7 +132,7 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
   }
   if (!is_known) {
     if (entry.job.session(resume.replaces) != nullptr)
-      end_session(from.run_id, entry, resume.replaces, true, context);
+      end_session(from.run_id, entry, resume.replaces, proto::LossSign::cut_off, context);
     record(from.run_id, entry, SessionBegan{resume.agent, from.addr, lease_for(resume)}, context);
   }
   Job::Contact& contact = entry.job.contact(resume.agent);
@@ -193,7 +193,7 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::KeepAlive
 void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Bye&, Context& context) {
   if (!from.agent.empty()) {
     const AgentId agent = from.agent;
-    end_session(from.run_id, jobs_.at(from.run_id), agent, false, context);
+    end_session(from.run_id, jobs_.at(from.run_id), agent, std::nullopt, context);
   }
   drop(id, context);
 }

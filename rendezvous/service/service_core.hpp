@@ -154,8 +154,9 @@ class ServiceCore {
   void record(const std::string& run_id, Entry& entry, JobEvent event, Context& context);
   void follow(const std::string& run_id, Entry& entry);
   static void forget(const std::string& run_id, Entry& entry, ServiceActions& actions);
-  void end_session(const std::string& run_id, Entry& entry, const proto::AgentId& agent, bool lost,
-                   Context& context);
+  /// Without a sign of loss: it knows how the job ended.
+  void end_session(const std::string& run_id, Entry& entry, const proto::AgentId& agent,
+                   std::optional<proto::LossSign> lost, Context& context);
   void evict_ended(Context& context);
   void evict_silent(Context& context);
   void expect_word_of(const Job::Session& session);

@@ -50,18 +50,21 @@ void ServiceCore::drop_before_reboot(const std::string& run_id, Entry& entry,
         session.boot_id != join.boot_id && !session.contact.connection)
       gone.push_back(id);
   }
-  for (const AgentId& id : gone) end_session(run_id, entry, id, true, context);
+  for (const AgentId& id : gone) end_session(run_id, entry, id, proto::LossSign::rebooted, context);
 }
 
 // ---- sessions that end ----
 
 void ServiceCore::end_session(const std::string& run_id, Entry& entry, const AgentId& agent,
-                              bool lost, Context& context) {
-  if (const auto connection = entry.job.contact(agent).connection) {
+                              std::optional<proto::LossSign> lost, Context& context) {
+  const Job::Contact contact = entry.job.contact(agent);
+  if (const auto connection = contact.connection) {
     connections_.at(*connection).agent.clear();
     if (lost) drop(*connection, context);
   }
-  record(run_id, entry, lost ? JobEvent(SessionLost{agent}) : JobEvent(SessionOver{agent}),
+  const auto silent_for = std::max<std::chrono::nanoseconds>(context.now - contact.heard_at, 0ns);
+  record(run_id, entry,
+         lost ? JobEvent(SessionLost{agent, *lost, silent_for}) : JobEvent(SessionOver{agent}),
          context);
   if (entry.job.all_know()) forget(run_id, entry, context.actions);
 }
@@ -77,7 +80,7 @@ void ServiceCore::evict_ended(Context& context) {
     if (session == nullptr || session->contact.connection ||
         session->contact.heard_at > ended.evict_at - kEndMargin)
       continue;
-    end_session(ended.run_id, entry->second, ended.agent, true, context);
+    end_session(ended.run_id, entry->second, ended.agent, proto::LossSign::ended, context);
   }
 }
 
@@ -100,7 +103,8 @@ void ServiceCore::evict_silent(Context& context) {
         expect_word_of(session);
       }
     }
-    for (const AgentId& id : silent) end_session(run_id, entry, id, true, context);
+    for (const AgentId& id : silent)
+      end_session(run_id, entry, id, proto::LossSign::silent, context);
   }
 }
 

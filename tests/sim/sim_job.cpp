@@ -109,6 +109,7 @@ SimJob::Agent& SimJob::add_node(const std::string& name) {
       world_, name, 1 + static_cast<int>(world_.below(3)), settings_,
       SimNode::Surroundings{
           [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
+          [&agent](Clock::time_point when) { return agent.link->session().job_time(when); },
           [this] { return draw_fate(); }, [this, &agent] { workers_started(agent); },
           [this, &agent] { worker_failed(agent); },
           [this, &agent](const Finished& finished) {

@@ -22,6 +22,7 @@ class SimNode {
   /// What the rest of the simulation does for a node.
   struct Surroundings {
     std::function<void(proto::AgentMessage)> send;
+    std::function<std::optional<proto::JobTime>(Clock::time_point)> job_time;
     std::function<Fate()> draw_fate;
     std::function<void()> workers_started;  // of the machine's round
     std::function<void()> worker_failed;    // by itself

@@ -199,7 +199,7 @@ TEST_CASE("a connection that ends in order is a lost node at once") {
     break;
   }
   REQUIRE(run_until(context, [&] { return a.has<Stop>(); }));
-  CHECK(a.last<Stop>()->reason == "b was lost");
+  CHECK(a.last<Stop>()->reason == "b (rank 1) was lost: its connection ended");
 }
 
 TEST_CASE("agents outlive a service, and begin again with one that knows nothing of them") {

@@ -233,7 +233,7 @@ TEST_CASE("the survivors of a lost node re-form without using up a restart") {
   Script job(nodes(1, 3, 0));
   for (const char* agent : {"a", "b", "c"}) job.join(agent);
   job.lose("b");
-  CHECK(job.stop("a").reason == "b was lost");
+  CHECK(job.stop("a").reason == "b (ranks 2 and 3) was lost: its connection ended");
   for (const char* agent : {"a", "c"}) {
     job.stopped(agent);
     job.join(agent);

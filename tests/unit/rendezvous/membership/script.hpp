@@ -52,7 +52,10 @@ class Script {
   }
   void done(const std::string& agent) { say(agent, proto::WorkersDone{round(agent).number}); }
   void stopped(const std::string& agent) { say(agent, proto::Stopped{round(agent).number, {}}); }
-  void lose(const std::string& agent) { take(membership.on(rdzv::AgentLost{agent}, now)); }
+  void lose(const std::string& agent, proto::LossSign sign = proto::LossSign::ended,
+            std::chrono::nanoseconds silent_for = {}) {
+    take(membership.on(rdzv::AgentLost{agent, sign, silent_for}, now));
+  }
   void pass(rdzv::Clock::duration time) {
     now += time;
     if (membership.deadline() && now >= *membership.deadline()) {
@@ -97,6 +100,16 @@ class Script {
     warnings.insert(warnings.end(), actions.warnings.begin(), actions.warnings.end());
   }
 };
+
+/// What a worker says that has lost its peer.
+inline proto::WorkerFailure victim(int local_rank) {
+  proto::WorkerFailure failure;
+  failure.local_rank = local_rank;
+  failure.exit = {false, 1, false};
+  failure.evidence = {proto::EvidenceKind::exception_line, 20ms, "Connection closed by peer",
+                      "connection closed by peer"};
+  return failure;
+}
 
 inline proto::JobSettings nodes(int min, int max, int max_restarts = 0) {
   proto::JobSettings settings;

@@ -1,6 +1,7 @@
 // Which worker is the culprit: the ranking of evidence.
 #include "rendezvous/membership/verdict.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 using namespace std::chrono_literals;
@@ -162,6 +163,95 @@ TEST_CASE("a suspended worker is the culprit unless another reports an error of 
   }
   // A hang that --progress-timeout found is not one that a signal explains.
   CHECK(culprit({seen(1, hang, 9ms), seen(0, exception_line, 5ms)}) == 1);
+}
+
+namespace {
+
+/// On a node of its own, in job time.
+proto::FailedWorker apart(int rank, proto::EvidenceKind kind, std::chrono::nanoseconds at,
+                          std::chrono::nanoseconds uncertainty) {
+  proto::FailedWorker worker = seen(rank, kind, at);
+  worker.agent = "node" + std::to_string(rank);
+  worker.failure.evidence.uncertainty = uncertainty;
+  worker.failure.evidence.text =
+      "error of rank " + std::string(static_cast<std::size_t>(rank), '+');
+  return worker;
+}
+
+}  // namespace
+
+TEST_CASE("of two nodes the earlier one decides where the clocks can tell") {
+  const auto verdict =
+      rdzv::judge({apart(0, exception_line, 5300us, 100us), apart(1, own_exit, 5ms, 100us)});
+  CHECK(verdict.culprit.rank == 1);
+  CHECK_FALSE(verdict.close_call.has_value());
+}
+
+TEST_CASE("within the clocks' uncertainty the stronger evidence decides, then the lower rank") {
+  auto verdict =
+      rdzv::judge({apart(0, own_exit, 5ms, 100us), apart(1, exception_line, 5200us, 100us)});
+  CHECK(verdict.culprit.rank == 1);
+  REQUIRE(verdict.close_call.has_value());
+  CHECK(verdict.close_call->rank == 0);
+  CHECK(verdict.close_call->more == 0);
+  CHECK(verdict.close_call->within == 200us);
+  CHECK(verdict.close_call->by_kind);
+  verdict = rdzv::judge({apart(2, own_exit, 5ms, 100us), apart(1, own_exit, 5100us, 200us),
+                         apart(3, own_exit, 4950us, 50us)});
+  CHECK(verdict.culprit.rank == 1);
+  REQUIRE(verdict.close_call.has_value());
+  CHECK(verdict.close_call->rank == 2);
+  CHECK(verdict.close_call->more == 1);
+  CHECK(verdict.close_call->within == 300us);
+  CHECK_FALSE(verdict.close_call->by_kind);
+}
+
+TEST_CASE("a chain of overlapping times does not reach back from its last to its first") {
+  // 2 overlaps 1, which overlaps 0; 2 was later than 0.
+  const auto verdict =
+      rdzv::judge({apart(0, own_exit, 5ms, 100us), apart(1, own_exit, 5150us, 100us),
+                   apart(2, exception_line, 5300us, 100us)});
+  CHECK(verdict.culprit.rank == 0);
+  CHECK(verdict.close_call->rank == 1);
+  CHECK(verdict.close_call->more == 0);
+}
+
+TEST_CASE("the workers of one node are compared by its own clock") {
+  auto sooner = apart(1, own_exit, 5ms, 1ms);
+  auto later = apart(0, exception_line, 5001us, 1ms);
+  later.agent = sooner.agent;
+  CHECK(culprit({later, sooner}) == 1);
+  CHECK_FALSE(rdzv::judge({later, sooner}).close_call.has_value());
+  // The other node is compared with its first.
+  CHECK(culprit({later, sooner, apart(7, own_exit, 4500us, 100us)}) == 1);
+  CHECK(culprit({later, sooner, apart(7, own_exit, 3ms, 100us)}) == 7);
+}
+
+TEST_CASE("no time makes a worker guiltier than one with evidence of another weight") {
+  const auto verdict = rdzv::judge(
+      {apart(0, own_exit, 5ms, 1s), apart(1, fatal_signal, 5ms, 1s), apart(2, late_exit, 1ms, 1s)});
+  CHECK(verdict.culprit.rank == 1);
+  CHECK_FALSE(verdict.close_call.has_value());
+}
+
+TEST_CASE("workers that failed alike need no order") {
+  auto first = apart(0, own_exit, 5ms, 1ms);
+  auto second = apart(1, own_exit, 5ms, 1ms);
+  second.failure.evidence.text = first.failure.evidence.text = "SyntaxError";
+  CHECK_FALSE(rdzv::judge({second, first}).close_call.has_value());
+}
+
+TEST_CASE("the order in which failures are known makes no difference") {
+  std::vector<proto::FailedWorker> failed{
+      apart(0, own_exit, 5200us, 100us), apart(1, exception_line, 5100us, 60us),
+      apart(2, own_exit, 5ms, 50us), apart(3, late_exit, 1ms, 1ms), apart(4, own_exit, 9ms, 9ms)};
+  const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
+  do {
+    const auto verdict = rdzv::judge(failed);
+    CHECK(verdict.culprit.rank == 1);
+    CHECK(verdict.close_call->rank == 2);
+    CHECK(verdict.close_call->more == 1);
+  } while (std::next_permutation(failed.begin(), failed.end(), by_rank));
 }
 
 TEST_CASE("every kind of evidence has a name") {

@@ -98,7 +98,8 @@ TEST_CASE("a silent agent is lost when its lease is over, and not before") {
   CHECK(service.last<Stop>(a) == nullptr);
   service.pass(200ms, {a});
   REQUIRE(service.last<Stop>(a) != nullptr);
-  CHECK(service.last<Stop>(a)->reason == "b was lost");
+  CHECK(service.last<Stop>(a)->reason ==
+        "b (ranks 2 and 3) was lost: it has not answered for 17.1 s");
   service.say(a, 2, proto::Stopped{0, {}});
   service.say(a, 3, ServiceScript::join_of("a", nodes(1, 2, 3)));
   REQUIRE(service.last<Round>(a)->number == 1);
@@ -179,7 +180,8 @@ TEST_CASE("a session that an agent replaces is a lost node at once") {
   fresh.replaces = "b";
   service.say(again, fresh);
   REQUIRE(service.last<Stop>(a) != nullptr);
-  CHECK(service.last<Stop>(a)->reason == "b was lost");
+  CHECK(service.last<Stop>(a)->reason ==
+        "b (ranks 2 and 3) was lost: it was cut off and stopped its workers");
 }
 
 TEST_CASE("a host that was started again is not waited for") {
@@ -196,7 +198,8 @@ TEST_CASE("a host that was started again is not waited for") {
     service.end(b, false);
     join_again("another boot");
     REQUIRE(service.last<Stop>(a) != nullptr);
-    CHECK(service.last<Stop>(a)->reason == "b was lost");
+    CHECK(service.last<Stop>(a)->reason ==
+          "b (ranks 2 and 3) was lost: its machine was started again");
   }
   SECTION("it was not started again: another agent of the same host") {
     service.end(b, false);

@@ -1,0 +1,49 @@
+// The report of a job of several nodes.
+#include <catch2/catch.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/report/report_json.hpp"
+#include "tests/unit/launcher/report/failed_job.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using test::failed;
+using test::has;
+using test::said;
+using Ending = proto::Finished::Outcome;
+
+TEST_CASE("a lost node is reported as the culprit") {
+  agent::AgentResult result;
+  result.finished.outcome = Ending::failed;
+  result.finished.reason = "node1 was lost";
+  result.finished.no_restart = "1 of 1 changes of nodes used (--max-node-changes)";
+  result.finished.lost_node = proto::LostNode{"node1", 8, 8, proto::LossSign::silent, 17s, 0};
+  CHECK(
+      said(result) ==
+      "ddprun: culprit: node1 (ranks 8 to 15), lost: it has not answered for 17.0 s\n"
+      "ddprun: exit code 69 (not restarted: 1 of 1 changes of nodes used (--max-node-changes))\n");
+  result.finished.lost_node->more = 2;
+  CHECK(has(said(result), "ddprun: 2 more nodes lost, too\n"));
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 69, {}));
+  CHECK(json["culprit"].is_null());
+  CHECK(json["lost_node"]["evidence"] == "node_lost");
+  CHECK(json["lost_node"]["host"] == "node1");
+  CHECK(json["lost_node"]["ranks"] == nlohmann::json({8, 15}));
+  CHECK(json["lost_node"]["sign"] == "silent");
+}
+
+TEST_CASE("the report admits that the clocks of two nodes do not tell which failed first") {
+  agent::AgentResult result = failed({false, 3, false});
+  proto::Verdict& verdict = *result.finished.verdict;
+  verdict.close_call = proto::CloseCall{12, 0, 240us, false};
+  CHECK(has(said(result),
+            "ddprun: order: within the clocks' +-0.3 ms of rank 12; the lower rank decided\n"));
+  verdict.close_call = proto::CloseCall{12, 3, 25ms, true};
+  CHECK(has(said(result),
+            "ddprun: order: within the clocks' +-25.0 ms of rank 12 and 3 more; the "
+            "stronger evidence decided\n"));
+  verdict.victims.push_back(verdict.culprit);
+  verdict.culprit.failure.evidence.kind = proto::EvidenceKind::own_exit;
+  CHECK(has(said(result), "ddprun: evidence: it ended first, or at the same time\n"));
+}

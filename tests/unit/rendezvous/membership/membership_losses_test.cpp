@@ -1,0 +1,140 @@
+// What the membership core makes of a round in which nodes were lost, and of times of several
+// nodes.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/rendezvous/membership/script.hpp"
+
+using namespace std::chrono_literals;
+using namespace ddprun;
+using rdzv::JobState;
+using test::nodes;
+using test::Script;
+using test::victim;
+
+TEST_CASE("a lost node uses up no restart, though a victim's crash was seen first") {
+  Script job(nodes(1, 2, 0));
+  job.join("a");
+  job.join("b");
+  job.fail("a", 1, {false, 1, false});
+  CHECK_FALSE(job.stop("a").final);
+  job.say("a", proto::Stopped{0, {victim(1)}});
+  job.join("a");
+  CHECK(job.membership.state() == JobState::stopping);
+  SECTION("the others only lost their peer") {
+    job.lose("b");
+    REQUIRE(job.membership.state() == JobState::running);
+    CHECK(job.round("a").reason == "b (ranks 2 and 3) was lost: its connection ended");
+    CHECK(job.round("a").restart_count == 0);
+    CHECK(job.round("a").world_size == 2);
+  }
+  SECTION("a worker of the lost node failed by itself before") {
+    job.fail("b", 0, {true, 11, false});
+    proto::WorkerFailed crash = test::failed_in(0);
+    crash.exit = {true, 11, false};
+    job.say("b", proto::Stopped{0, {rdzv::without_evidence(crash)}});
+    REQUIRE(job.membership.state() == JobState::finished);
+    CHECK(job.finished("a").verdict->culprit.rank == 2);
+  }
+}
+
+TEST_CASE("a worker that hung for want of a lost node is no failure of its own") {
+  Script job(nodes(1, 2, 0));
+  job.join("a");
+  job.join("b");
+  proto::WorkerFailed hang = test::failed_in(0);
+  hang.hang = "at step 5, silent for 60 s";
+  job.say("a", hang);
+  job.say("a", proto::Stopped{0, {rdzv::without_evidence(hang)}});
+  job.join("a");
+  job.lose("b");
+  REQUIRE(job.membership.state() == JobState::running);
+  CHECK(job.membership.restart_count() == 0);
+}
+
+TEST_CASE("failures of two nodes are compared in job time, whenever their rounds began") {
+  Script job(nodes(2, 2));
+  job.join("a");
+  job.join("b");
+  const auto report = [&](const std::string& agent, std::chrono::nanoseconds began,
+                          std::chrono::nanoseconds at) {
+    proto::WorkerFailure failure;
+    failure.exit = {false, 1, false};
+    failure.evidence = {proto::EvidenceKind::exception_line, at, "ValueError in " + agent, ""};
+    failure.ended_at = at + 5ms;
+    job.say(agent, proto::Stopped{0, {failure}, std::nullopt, {}, proto::JobTime{began, 100us}});
+  };
+  job.fail("b", 0, {false, 1, false});
+  report("a", 10s + 500ms, 20ms);  // later, though by its own round it was sooner
+  report("b", 10s, 400ms);
+  const auto verdict = job.finished("a").verdict;
+  REQUIRE(verdict.has_value());
+  CHECK(verdict->culprit.rank == 2);
+  CHECK(verdict->culprit.failure.evidence.at == 400ms);
+  CHECK(verdict->culprit.failure.evidence.uncertainty == 100us);
+  REQUIRE(verdict->victims.size() == 1);
+  CHECK(verdict->victims[0].failure.evidence.at == 520ms);
+  CHECK(verdict->victims[0].failure.ended_at == 525ms);
+}
+
+TEST_CASE("a worker that just ended after a lost node's last word does not explain the loss") {
+  Script job(nodes(1, 3, 0));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  // Job time began with the script's clock; the last word of b came now.
+  const auto last_word = job.now.time_since_epoch();
+  proto::WorkerFailure failure;
+  failure.exit = {false, 1, false};
+  failure.evidence.kind = proto::EvidenceKind::own_exit;
+  const auto fail_at = [&](std::chrono::nanoseconds after) {
+    failure.evidence.at = 10s + after;
+    job.now += 1s;
+    job.fail("a", 0, failure.exit);
+    job.say("a",
+            proto::Stopped{0, {failure}, std::nullopt, {}, proto::JobTime{last_word - 10s, 1ms}});
+    job.stopped("c");
+    job.now += 16s;
+    job.lose("b", proto::LossSign::silent, 17s);
+  };
+  SECTION("its end came later") {
+    fail_at(2ms);
+    CHECK(job.membership.state() == JobState::forming);
+    job.join("a");
+    job.join("c");
+    CHECK(job.round("a").reason == "b (ranks 2 and 3) was lost: it has not answered for 17.0 s");
+    return;
+  }
+  SECTION("its end may have come before") { fail_at(1ms); }
+  SECTION("its end came before") { fail_at(-1s); }
+  SECTION("it reports an error of its own") {
+    failure.evidence.kind = proto::EvidenceKind::exception_line;
+    fail_at(2ms);
+  }
+  REQUIRE(job.membership.state() == JobState::finished);
+  CHECK(job.finished("a").verdict->culprit.rank == 0);
+}
+
+TEST_CASE("a job that misses a lost node tells of it while it waits and when it ends") {
+  Script job(nodes(2, 2));
+  job.join("a", 1);
+  job.join("b", 8);
+  job.lose("b", proto::LossSign::rebooted);
+  job.come_back("a");
+  job.pass(2s);
+  job.pass(1s);
+  const std::string loss = "b (ranks 1 to 8) was lost: its machine was started again";
+  CHECK(job.newest<proto::Waiting>("a").reason == loss);
+  job.pass(600s);
+  CHECK(job.finished("a").reason ==
+        "no round formed within the join timeout of 600 s: 1 of at least 2 nodes joined; " + loss);
+  REQUIRE(job.finished("a").lost_node.has_value());
+  CHECK(job.finished("a").lost_node->first_rank == 1);
+}
+
+TEST_CASE("of several lost nodes the first is named, and the others are counted") {
+  Script job(nodes(1, 3));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  job.lose("c");
+  job.lose("a");
+  job.come_back("b");
+  CHECK(job.round("b").reason ==
+        "c (ranks 4 and 5) was lost: its connection ended; so was 1 more node");
+}
