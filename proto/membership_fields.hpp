@@ -152,9 +152,17 @@ inline constexpr auto kFields<WorkerFailed> = std::tuple{
     field("round_began", &WorkerFailed::round_began),
 };
 template <>
+inline constexpr auto kFields<Losses> = std::tuple{
+    field("dropped_bytes", &Losses::dropped_bytes),
+    field("leftovers", &Losses::leftovers, list(kLeftoversMax, kLineBytesMax)),
+};
+template <>
 inline constexpr std::string_view kKind<WorkersDone> = "workers_done";
 template <>
-inline constexpr auto kFields<WorkersDone> = std::tuple{required("round", &WorkersDone::round)};
+inline constexpr auto kFields<WorkersDone> = std::tuple{
+    required("round", &WorkersDone::round),
+    field("losses", &WorkersDone::losses),
+};
 template <>
 inline constexpr std::string_view kKind<Stopped> = "stopped";
 template <>
@@ -164,6 +172,7 @@ inline constexpr auto kFields<Stopped> = std::tuple{
     field("furthest_step", &Stopped::furthest_step),
     field("still_ran", &Stopped::still_ran, kWorkersOfNode),
     field("round_began", &Stopped::round_began),
+    field("losses", &Stopped::losses),
 };
 template <>
 inline constexpr std::string_view kKind<Leave> = "leave";
@@ -288,6 +297,8 @@ inline constexpr auto kFields<Finished> = std::tuple{
     field("max_restarts", &Finished::max_restarts),
     field("report_at", &Finished::report_at, kText),
     field("lost_node", &Finished::lost_node),
+    field("exit_code", &Finished::exit_code, between(0, 255)),
+    field("losses", &Finished::losses),
 };
 
 }  // namespace ddprun::proto

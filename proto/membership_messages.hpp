@@ -124,9 +124,15 @@ struct WorkerFailed {
   std::string hang;                ///< empty, or how it hangs: then it still runs
   std::optional<JobTime> round_began = std::nullopt;  ///< as Stopped's
 };
+/// What the report of a job counts besides failures.
+struct Losses {
+  std::uint64_t dropped_bytes = 0;     ///< of the workers' output
+  std::vector<std::string> leftovers;  ///< processes that could not be killed, and why
+};
 /// All workers of the round ended with exit 0.
 struct WorkersDone {
   RoundNumber round = 0;
+  Losses losses = {};  ///< as Stopped's
 };
 /// A worker that neither failed nor ended before its round was stopped.
 struct RunningWorker {
@@ -146,6 +152,7 @@ struct Stopped {
   std::vector<RunningWorker> still_ran = {};
   /// When the round began on this node. None: it is the job's only one.
   std::optional<JobTime> round_began = std::nullopt;
+  Losses losses = {};  ///< of this agent, since it was started
 };
 /// The agent goes away: it was told to stop (`signal`), or it cannot go on (`error`).
 struct Leave {
@@ -262,6 +269,9 @@ struct Finished {
   /// The node that reports a failure in full; empty: this one does.
   std::string report_at = {};
   std::optional<LostNode> lost_node = std::nullopt;  ///< failed: for want of it
+  /// Of the job, where this message does not have all that it follows from.
+  std::optional<int> exit_code = std::nullopt;
+  Losses losses = {};  ///< of the other nodes, for the one that reports
 };
 using MembershipMessage = std::variant<Round, RestartPlanned, Waiting, Stop, Finished>;
 

@@ -115,7 +115,10 @@ void Agent::on_signal(const warden::SignalRecord& record) {
 }
 
 void Agent::obey(Send& action) {
-  if (std::holds_alternative<proto::WorkersDone>(action.message)) link_.lease(std::nullopt);
+  if (auto* done = std::get_if<proto::WorkersDone>(&action.message)) {
+    link_.lease(std::nullopt);
+    done->losses = losses();
+  }
   if (auto* failed = std::get_if<proto::WorkerFailed>(&action.message))
     failed->round_began = membership_->job_time(machine_.round()->started_at);
   if (membership_) return membership_->send(std::move(action.message));

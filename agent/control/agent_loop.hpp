@@ -124,6 +124,7 @@ class Agent {
   void kill_leftovers(Clock::duration limit);
   std::vector<machine::ProcessEntry> kill_everything(Clock::duration limit);
   proto::Stopped gather_evidence();
+  [[nodiscard]] proto::Losses losses() const;
   void keep_error_files(const proto::Stopped& stopped);
   void add_still_running(proto::Stopped& stopped, const ProgressPages& pages) const;
   void summarize_round();

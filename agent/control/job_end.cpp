@@ -46,6 +46,9 @@ void Agent::obey(EndJob& action) {
   end_output();
   proto::Finished& finished = action.finished;
   if (finished.verdict) describe_culprit_output(*finished.verdict);
+  result_.dropped_bytes += finished.losses.dropped_bytes;
+  result_.leftovers.insert(result_.leftovers.end(), finished.losses.leftovers.begin(),
+                           finished.losses.leftovers.end());
   if (!result_.rounds.empty()) {
     RoundSummary& last = result_.rounds.back();
     // A job that ends while a failed round waits to be tried again leaves that round as it was.

@@ -116,8 +116,13 @@ void Agent::obey(const ReportRound&) {
   proto::Stopped stopped = gather_evidence();
   stopped.round_began = membership_->job_time(round.started_at);
   remove_round_files(config_, round.round);
+  stopped.losses = losses();
   result_.rounds.back().furthest_step = stopped.furthest_step;
   membership_->send(std::move(stopped));
+}
+
+proto::Losses Agent::losses() const {
+  return {output_ ? output_->dropped_bytes() : 0, result_.leftovers};
 }
 
 /// What workers wrote last may still be on its way to us.

@@ -18,6 +18,7 @@
 #include "launcher/report/screen_text.hpp"
 #include "proto/failure_text.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
+#include "rendezvous/membership/verdict.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -305,34 +306,16 @@ std::string success_line(const agent::AgentResult& result) {
                      describe(result.before_last_round));
 }
 
-/// The exit code of a worker that failed as the culprit did, and that we did not have to stop.
-std::optional<int> code_of_one_alike(const proto::Verdict& verdict) {
-  for (const proto::FailedWorker& worker : verdict.alike) {
-    const proto::WorkerFailure& failure = worker.failure;
-    if (!failure.stopped_by_us && !failure.exit.by_signal && !failure.exit.success())
-      return failure.exit.value;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   const proto::Finished& finished = result.finished;
-  if (!result.leftovers.empty()) return kExitLeftovers;
+  if (!result.leftovers.empty() || finished.exit_code == kExitLeftovers) return kExitLeftovers;
   if (finished.outcome == Outcome_::cancelled) return kExitSignalBase + finished.signal;
   if (finished.outcome == Outcome_::succeeded) return kExitSuccess;
   if (!finished.verdict) return kExitNoRound;
   if (rule == ExitCodeRule::one) return 1;
-  const proto::WorkerFailure& culprit = finished.verdict->culprit.failure;
-  if (!culprit.error.empty()) return kExitNotExecutable;
-  // A culprit that we stopped while it was still failing has no exit code of its own.
-  const bool by_us = culprit.stopped_by_us || culprit.evidence.kind == proto::EvidenceKind::hang;
-  if (culprit.exit.success()) return 1;
-  if (!culprit.exit.by_signal) return culprit.exit.value;
-  if (by_us && (culprit.exit.value == SIGTERM || culprit.exit.value == SIGKILL))
-    return code_of_one_alike(*finished.verdict).value_or(1);
-  return kExitSignalBase + culprit.exit.value;
+  return finished.exit_code.value_or(rdzv::exit_code_of(*finished.verdict));
 }
 
 std::string report(const agent::AgentResult& result, int code, const JobFacts& facts) {

@@ -200,9 +200,10 @@ void Membership::fail_running(Context& context) {
 }
 
 void Membership::done_running(Context& context) {
-  const auto member =
-      member_in_round(context, std::get<proto::WorkersDone>(*context.message).round);
+  const auto& done = std::get<proto::WorkersDone>(*context.message);
+  const auto member = member_in_round(context, done.round);
   if (member == members_.end()) return;
+  note_losses(*member, done.losses);
   set_phase(member->second, Phase::done);
   grow_at_.reset();
   if (count(Phase::active) > 0) return;

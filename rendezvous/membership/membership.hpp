@@ -184,6 +184,8 @@ class Membership {
   [[nodiscard]] proto::Finished failed_outcome(proto::Verdict verdict,
                                                std::string no_restart) const;
   void put_in_job_time();
+  void note_losses(const Members::value_type& member, const proto::Losses& losses);
+  [[nodiscard]] proto::Losses losses_beside(const proto::AgentId& agent) const;
   [[nodiscard]] proto::Verdict take_verdict();
   void finish(Context& context, proto::Finished finished);
   void choose_reporter();
@@ -234,6 +236,8 @@ class Membership {
   std::chrono::nanoseconds lost_at_{0};             // the earliest last word of one, in job time
   std::optional<proto::Leave> last_leave_;          // of a node that went alone
   std::optional<proto::Finished> ending_;           // the job was cancelled
+  std::map<proto::AgentId, proto::Losses> losses_;  // of those that had any
+  bool has_leftovers_ = false;                      // one of them
   // finished
   std::optional<proto::Finished> outcome_;
   proto::AgentId reporter_;  // of a failure; empty: each node reports it

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include "base/describe.hpp"
+#include "base/exit_codes.hpp"
 #include "proto/failure_text.hpp"
+#include "proto/message_limits.hpp"
 #include "rendezvous/membership/membership.hpp"
 #include "rendezvous/membership/verdict.hpp"
 
@@ -45,6 +47,7 @@ void Membership::stopped_stopping(Context& context) {
   const auto found = member_in_round(context, stopped.round);
   if (found == members_.end()) return;
   Member& member = found->second;
+  note_losses(*found, stopped.losses);
   if (!failed_.empty()) add_failures(context.agent, member, stopped.failures, stopped.round_began);
   for (const proto::RunningWorker& worker : stopped.still_ran)
     still_ran_.push_back(
@@ -275,10 +278,36 @@ void Membership::choose_reporter() {
   reporter_name_ = first->second.join.node_name;
 }
 
+/// What it says last is of all its rounds. Of several nodes it is told by which one a process is.
+void Membership::note_losses(const Members::value_type& member, const proto::Losses& losses) {
+  if (losses.dropped_bytes == 0 && losses.leftovers.empty()) return;
+  has_leftovers_ = has_leftovers_ || !losses.leftovers.empty();
+  proto::Losses& noted = losses_[member.first] = losses;
+  for (std::string& process : noted.leftovers)
+    process = fmt::format("{}: {}", member.second.join.node_name, process);
+}
+
+proto::Losses Membership::losses_beside(const AgentId& agent) const {
+  proto::Losses sum;
+  for (const auto& [id, losses] : losses_) {
+    if (id == agent) continue;
+    sum.dropped_bytes += losses.dropped_bytes;
+    for (const std::string& process : losses.leftovers)
+      if (sum.leftovers.size() < proto::kLeftoversMax) sum.leftovers.push_back(process);
+  }
+  return sum;
+}
+
 /// In full for the node that reports it, and for the culprit's.
 Finished Membership::outcome_for(const AgentId& agent) const {
   Finished finished = *outcome_;
-  if (reporter_.empty() || agent == reporter_) return finished;
+  if (reporter_.empty()) return finished;
+  if (finished.verdict) finished.exit_code = exit_code_of(*finished.verdict);
+  if (has_leftovers_) finished.exit_code = kExitLeftovers;
+  if (agent == reporter_) {
+    finished.losses = losses_beside(agent);
+    return finished;
+  }
   finished.report_at = reporter_name_;
   if (finished.verdict && finished.verdict->culprit.agent != agent)
     finished.verdict =

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <map>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/exit_codes.hpp"
 
 namespace ddprun::rdzv {
 
@@ -125,6 +127,16 @@ std::optional<proto::CloseCall> close_call_of(const FailedWorker& culprit,
   return close;
 }
 
+/// The exit code of a worker that failed as the culprit did, and that we did not have to stop.
+std::optional<int> code_of_one_alike(const proto::Verdict& verdict) {
+  for (const proto::FailedWorker& worker : verdict.alike) {
+    const proto::WorkerFailure& failure = worker.failure;
+    if (!failure.stopped_by_us && !failure.exit.by_signal && !failure.exit.success())
+      return failure.exit.value;
+  }
+  return std::nullopt;
+}
+
 proto::Suspect suspect_of(FailedWorker& worker) {
   proto::WorkerFailure& failure = worker.failure;
   return {std::move(worker.agent), worker.rank,
@@ -175,6 +187,18 @@ proto::Verdict judge(std::vector<FailedWorker> failed, std::vector<proto::Suspec
     (alike ? verdict.alike : verdict.victims).push_back(std::move(worker));
   }
   return verdict;
+}
+
+int exit_code_of(const proto::Verdict& verdict) {
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  if (!culprit.error.empty()) return kExitNotExecutable;
+  // A culprit that we stopped while it was still failing has no exit code of its own.
+  const bool by_us = culprit.stopped_by_us || culprit.evidence.kind == EvidenceKind::hang;
+  if (culprit.exit.success()) return 1;
+  if (!culprit.exit.by_signal) return culprit.exit.value;
+  if (by_us && (culprit.exit.value == SIGTERM || culprit.exit.value == SIGKILL))
+    return code_of_one_alike(verdict).value_or(1);
+  return kExitSignalBase + culprit.exit.value;
 }
 
 proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed) {

@@ -32,6 +32,9 @@ namespace ddprun::rdzv {
 proto::Verdict judge(std::vector<proto::FailedWorker> failed,
                      std::vector<proto::Suspect> still_ran = {});
 
+/// Of the job that the culprit ends, as docs/exit-codes.md has it.
+int exit_code_of(const proto::Verdict& verdict);
+
 /// What stands for a failure until its evidence comes.
 proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed);
 

@@ -138,3 +138,59 @@ TEST_CASE("of several lost nodes the first is named, and the others are counted"
   CHECK(job.round("b").reason ==
         "c (ranks 4 and 5) was lost: its connection ended; so was 1 more node");
 }
+
+TEST_CASE("the node that reports is told what was lost on the others, and all exit alike") {
+  Script job(nodes(3, 3));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  const auto dropped = [](std::uint64_t bytes) { return proto::WorkersDone{0, {bytes, {}}}; };
+  SECTION("output") {
+    job.say("b", dropped(5));
+    job.say("a", dropped(100));
+    job.say("c", dropped(7));
+    CHECK(job.finished("a").losses.dropped_bytes == 12);
+    CHECK(job.finished("b").losses.dropped_bytes == 0);
+    CHECK_FALSE(job.finished("b").exit_code.has_value());
+  }
+  SECTION("a process that could not be killed") {
+    job.say("b", proto::WorkersDone{0, {0, {"42 (python3) is in state D"}}});
+    job.done("a");
+    job.done("c");
+    CHECK(job.finished("a").losses.leftovers ==
+          std::vector<std::string>{"b: 42 (python3) is in state D"});
+    for (const char* agent : {"a", "b", "c"}) CHECK(job.finished(agent).exit_code == 71);
+  }
+}
+
+TEST_CASE("what an agent lost in all its rounds counts once") {
+  Script job(nodes(2, 2, 1));
+  job.join("a");
+  job.join("b");
+  job.fail("b", 0);
+  job.stopped("a");
+  job.say("b", proto::Stopped{0, {}, std::nullopt, {}, std::nullopt, {5, {}}});
+  job.join("a");
+  job.join("b");
+  job.say("b", proto::WorkersDone{1, {6, {}}});
+  job.done("a");
+  CHECK(job.finished("a").losses.dropped_bytes == 6);
+}
+
+TEST_CASE("a node that does not report exits with the code of a worker that failed alike") {
+  Script job(nodes(3, 3));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  // The culprit was stopped while it failed; another that failed alike has an exit code.
+  proto::WorkerFailure stopped;
+  stopped.exit = {true, 15, false};
+  stopped.stopped_by_us = true;
+  stopped.evidence = {proto::EvidenceKind::exception_line, 10ms, "ValueError", ""};
+  proto::WorkerFailure alike = stopped;
+  alike.exit = {false, 42, false};
+  alike.stopped_by_us = false;
+  alike.evidence.at = 20ms;
+  job.fail("b", 0, {false, 42, false});
+  job.say("a", proto::Stopped{0, {stopped}});
+  job.say("b", proto::Stopped{0, {alike}});
+  job.stopped("c");
+  for (const char* agent : {"a", "b", "c"}) CHECK(job.finished(agent).exit_code == 42);
+  CHECK(job.finished("c").verdict->alike.empty());
+}
