@@ -16,6 +16,7 @@ inline constexpr auto kFields<Resume> = std::tuple{
     field("epoch", &Resume::epoch),
     field("round", &Resume::round),
     field("next_seq", &Resume::next_seq, between(1, std::numeric_limits<std::int64_t>::max())),
+    field("acknowledged", &Resume::acknowledged),
     field("lease_ns", &Resume::lease),
     field("replaces", &Resume::replaces),
     field("age_ns", &Resume::age),

@@ -41,6 +41,7 @@ struct Resume {
   std::optional<Epoch> epoch;
   std::optional<RoundNumber> round;   ///< of which it has workers
   std::uint64_t next_seq = 1;         ///< of the next message that it has not sent before
+  std::uint64_t acknowledged = 0;     ///< by the service, as far as the agent has heard
   std::chrono::nanoseconds lease{0};  ///< that it has or wishes for; 0: the service chooses
   /// Its session before: it is over, and nothing of its round is left on the node. Empty: none.
   AgentId replaces;

@@ -54,6 +54,7 @@ void AgentSession::resume(Context& context) {
   resume.epoch = epoch_;
   resume.round = round_;
   resume.next_seq = next_seq_;
+  resume.acknowledged = next_seq_ - 1 - unacknowledged_.size();
   resume.lease = lease_;
   resume.age = context.now - began_at_;
   if (welcomed_as_ != own_id_) resume.replaces = welcomed_as_;

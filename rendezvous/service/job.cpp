@@ -74,7 +74,7 @@ void Job::join(const Said& said, Session& session, Clock::time_point at,
 
 void Job::begin_epoch(const proto::Join& join, Clock::time_point at) {
   if (membership_) epoch_ = membership_->epoch() + 1;
-  lost_any_ = false;
+  lost_any_ = is_awaited_ = false;
   membership_.emplace(join.settings, at, epoch_, began_at_);
   membership_->hold_incomplete_until(incomplete_not_before_);
   if (hold_until_) membership_->hold_until(*std::exchange(hold_until_, std::nullopt));
@@ -107,6 +107,16 @@ void Job::apply_one(const PastHeard& past, Clock::time_point, MembershipActions&
     hold_until_ =
         std::max(hold_until_.value_or(past.workers_may_run_until), past.workers_may_run_until);
   }
+}
+
+void Job::apply_one(const MemoryLost& lost, Clock::time_point at, MembershipActions& actions) {
+  epoch_ = epoch();
+  membership_.reset();
+  sessions_.clear();
+  outcome_.reset();
+  lost_any_ = false;
+  is_awaited_ = true;
+  apply_one(PastHeard{lost.workers_may_run_until}, at, actions);
 }
 
 void Job::apply_one(const DeadlinePassed& passed, Clock::time_point at,

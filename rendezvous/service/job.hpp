@@ -43,6 +43,12 @@ struct PastHeard {
   Clock::time_point workers_may_run_until;
 };
 
+/// What is known of the job is older than what its agents were told: an old journal was put back,
+/// or its end was damaged. Nothing of it is true any more, and until then workers may run.
+struct MemoryLost {
+  Clock::time_point workers_may_run_until;
+};
+
 /// The job is new here, and so may be the service: no round of fewer than all nodes forms before.
 /// Nodes of a past that nobody remembers may have workers until then.
 struct JobBegan {
@@ -59,7 +65,7 @@ struct JobOver {
 };
 
 using JobEvent = std::variant<JobBegan, SessionBegan, Said, SessionLost, SessionOver, PastHeard,
-                              DeadlinePassed, JobOver>;
+                              DeadlinePassed, JobOver, MemoryLost>;
 
 using ConnectionId = std::uint64_t;
 
@@ -100,7 +106,9 @@ class Job {
     return membership_ ? &*membership_ : nullptr;
   }
   /// Whether there is nothing that somebody may yet ask for.
-  [[nodiscard]] bool is_empty() const { return sessions_.empty() && !membership_ && !outcome_; }
+  [[nodiscard]] bool is_empty() const {
+    return sessions_.empty() && !membership_ && !outcome_ && !is_awaited_;
+  }
   [[nodiscard]] bool is_over() const {
     return outcome_ && (!membership_ || membership_->outcome().has_value());
   }
@@ -128,6 +136,7 @@ class Job {
   void apply_one(const SessionLost& lost, Clock::time_point at, MembershipActions& actions);
   void apply_one(const SessionOver& over, Clock::time_point at, MembershipActions& actions);
   void apply_one(const PastHeard& past, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const MemoryLost& lost, Clock::time_point at, MembershipActions& actions);
   void apply_one(const DeadlinePassed& passed, Clock::time_point at, MembershipActions& actions);
   void apply_one(const JobOver& over, Clock::time_point at, MembershipActions& actions);
   void join(const Said& said, Session& session, Clock::time_point at, MembershipActions& actions);
@@ -142,6 +151,7 @@ class Job {
   Sessions sessions_;
   std::optional<Outcome> outcome_;  // the last one, of any epoch
   bool lost_any_ = false;           // an agent of this epoch, which may be cut off and come back
+  bool is_awaited_ = false;         // by the agents of a memory that is lost
 };
 
 }  // namespace ddprun::rdzv

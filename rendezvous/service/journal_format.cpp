@@ -47,6 +47,12 @@ inline constexpr auto kFields<rdzv::PastHeard> = std::tuple{
     field("workers_may_run_until_ns", &rdzv::PastHeard::workers_may_run_until),
 };
 template <>
+inline constexpr std::string_view kKind<rdzv::MemoryLost> = "memory_lost";
+template <>
+inline constexpr auto kFields<rdzv::MemoryLost> = std::tuple{
+    field("workers_may_run_until_ns", &rdzv::MemoryLost::workers_may_run_until),
+};
+template <>
 inline constexpr std::string_view kKind<rdzv::DeadlinePassed> = "deadline_passed";
 template <>
 inline constexpr auto kFields<rdzv::DeadlinePassed> = std::tuple{};

@@ -110,6 +110,7 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
     }
   }
   Entry& entry = found->second;
+  if (is_outdated(entry, resume)) lose_memory(from.run_id, entry, lease_for(resume), context);
   const bool is_known = entry.job.session(resume.agent) != nullptr;
   if (!is_known && resume.epoch) {
     hear_of_past(from.run_id, entry, *resume.epoch, lease_for(resume), context);
@@ -312,6 +313,7 @@ bool ServiceCore::is_idle() const {
 void ServiceCore::replay(const JobRecord& record) {
   Entry& entry = jobs_.try_emplace(record.run_id, record.at).first->second;
   static_cast<void>(entry.job.apply(record.event, record.at));
+  entry.is_replayed = true;
 }
 
 ServiceActions ServiceCore::begin(Clock::time_point now) {

@@ -111,6 +111,7 @@ class ServiceCore {
     Job job;
     std::optional<Clock::time_point> deadline;  // as it stands in deadlines_
     bool forgotten = false;                     // its records are: a summary comes first
+    bool is_replayed = false;                   // from a journal, which may be an old one
   };
   using Jobs = std::map<std::string, Entry>;
   struct Connection {
@@ -146,6 +147,9 @@ class ServiceCore {
                const Entry& entry, bool resumed, Context& context);
   void hear_of_past(const std::string& run_id, Entry& entry, proto::Epoch epoch,
                     std::chrono::nanoseconds lease, Context& context);
+  [[nodiscard]] static bool is_outdated(const Entry& entry, const proto::Resume& resume);
+  void lose_memory(const std::string& run_id, Entry& entry, std::chrono::nanoseconds lease,
+                   Context& context);
   void refuse(ConnectionId id, proto::Refused::Why why, std::string reason, Context& context);
   void drop(ConnectionId id, Context& context);
   void drop_before_reboot(const std::string& run_id, Entry& entry, const proto::Join& join,

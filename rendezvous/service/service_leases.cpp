@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "rendezvous/service/service_core.hpp"
 
 namespace ddprun::rdzv {
@@ -36,6 +38,34 @@ void ServiceCore::hear_of_past(const std::string& run_id, Entry& entry, proto::E
   const Clock::time_point until = began_at_ + silence_allowed(lease);
   if (context.now >= until) return;
   record(run_id, entry, PastHeard{until}, context);
+}
+
+/// Whether the agent was told what the journal, from which the job was brought back, does not know.
+bool ServiceCore::is_outdated(const Entry& entry, const proto::Resume& resume) {
+  if (!entry.is_replayed || !resume.epoch) return false;
+  const Job::Session* session = entry.job.session(resume.agent);
+  if (session != nullptr && session->acknowledged < resume.acknowledged) return true;
+  const Membership* membership = entry.job.membership();
+  if (membership == nullptr || *resume.epoch < membership->epoch()) return false;
+  return *resume.epoch > membership->epoch() ||
+         (resume.round && *resume.round >= membership->next_round());
+}
+
+/// All agents join again. One that was taken for known meanwhile has a new lease.
+void ServiceCore::lose_memory(const std::string& run_id, Entry& entry,
+                              std::chrono::nanoseconds lease, Context& context) {
+  context.actions.warnings.push_back(fmt::format(
+      "job '{}': its journal is older than what its agents were told, as if an old copy was put "
+      "back; they join again, and the job restarts once",
+      run_id));
+  std::vector<ConnectionId> open;
+  for (const auto& [id, session] : entry.job.sessions()) {
+    lease = std::max(lease, session.lease);
+    if (session.contact.connection) open.push_back(*session.contact.connection);
+  }
+  for (const ConnectionId id : open) drop(id, context);
+  entry.is_replayed = false;
+  record(run_id, entry, MemoryLost{context.now + silence_allowed(lease)}, context);
 }
 
 /// A host that was started again has no worker of the time before, although the lease of the agent

@@ -37,6 +37,7 @@ std::vector<JobRecord> all_kinds() {
       rdzv::SessionLost{"b"},
       rdzv::SessionOver{"c"},
       rdzv::PastHeard{at + 1s},
+      rdzv::MemoryLost{at + 2s},
       rdzv::DeadlinePassed{},
       rdzv::JobOver{4, finished, at - 1s, at},
   };

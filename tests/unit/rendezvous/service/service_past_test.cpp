@@ -136,6 +136,60 @@ TEST_CASE("what a journal brings back is what was there, wherever it ends") {
   }
 }
 
+TEST_CASE("an old copy of a journal is found out, and two groups never run beside each other") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2, 3));
+  const auto b = service.join("b", nodes(1, 2, 3));
+  const std::size_t copy = service.journal.size();
+  proto::WorkerFailed failed;
+  failed.exit = {true, 9, false};
+  service.say(a, 2, failed);
+  service.say(a, 3, proto::Stopped{0, {}});
+  service.say(a, 4, ServiceScript::join_of("a", nodes(1, 2, 3)));
+  service.say(b, 2, proto::Stopped{0, {}});
+  service.say(b, 3, ServiceScript::join_of("b", nodes(1, 2, 3)));
+  REQUIRE(service.last<Round>(a)->number == 1);
+  service.pass(30s, {a, b});
+  service.journal.resize(copy);
+  service.restart();
+  // It was away while the old round was stopped, so its word agrees with the copy.
+  const auto of_b = service.open();
+  service.say(of_b, resume("b", 4));
+  REQUIRE(service.last<Welcome>(of_b)->resumed);
+  auto of_a = service.open();
+  proto::Resume newer = resume("a", 5);
+  const bool by_round = GENERATE(true, false);
+  if (by_round) {
+    newer.round = 1;
+  } else {
+    newer.acknowledged = 4;
+  }
+  service.say(of_a, newer);
+  REQUIRE(service.last<Welcome>(of_a) != nullptr);
+  CHECK_FALSE(service.last<Welcome>(of_a)->resumed);
+  CHECK(service.closed == std::set{of_b});
+  REQUIRE(service.warnings.size() == 1);
+  CHECK(service.warnings[0].find("journal is older") != std::string::npos);
+  // One is back at once, the other may have workers for a whole lease; also after a restart.
+  if (GENERATE(true, false)) {
+    service.restart();
+    of_a = service.open();
+  }
+  proto::Resume fresh;
+  fresh.agent = "a/2";
+  service.say(of_a, fresh);
+  proto::Join join = ServiceScript::join_of("a", nodes(1, 2, 3));
+  join.was_in = proto::PastRound{1, 1, 1};
+  service.say(of_a, 1, join);
+  service.pass(17s, {of_a});
+  CHECK(service.last<Round>(of_a) == nullptr);
+  service.pass(31s, {of_a});
+  REQUIRE(service.last<Round>(of_a) != nullptr);
+  CHECK(service.last<Round>(of_a)->epoch == 2);
+  CHECK(service.last<Round>(of_a)->number == 2);
+  CHECK(service.last<Round>(of_a)->restart_count == 1);
+}
+
 TEST_CASE("a node of the past that comes when a round is out is heard in the next one") {
   ServiceScript service;
   const auto b = service.join("b", nodes(1, 2, 3));
