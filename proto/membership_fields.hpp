@@ -152,6 +152,16 @@ inline constexpr auto kFields<WorkerFailed> = std::tuple{
     field("round_began", &WorkerFailed::round_began),
 };
 template <>
+inline constexpr auto kFields<SlowestWorker> = std::tuple{
+    required("local_rank", &SlowestWorker::local_rank, kLocalRank),
+    field("pid", &SlowestWorker::pid),
+    field("progress", &SlowestWorker::progress),
+    field("place", &SlowestWorker::place),
+    field("silent_for_ns", &SlowestWorker::silent_for),
+    field("at_ns", &SlowestWorker::at, kInstant),
+    field("text", &SlowestWorker::text, kText),
+};
+template <>
 inline constexpr auto kFields<Losses> = std::tuple{
     field("dropped_bytes", &Losses::dropped_bytes),
     field("leftovers", &Losses::leftovers, list(kLeftoversMax, kLineBytesMax)),
@@ -173,6 +183,7 @@ inline constexpr auto kFields<Stopped> = std::tuple{
     field("still_ran", &Stopped::still_ran, kWorkersOfNode),
     field("round_began", &Stopped::round_began),
     field("losses", &Stopped::losses),
+    field("slowest", &Stopped::slowest),
 };
 template <>
 inline constexpr std::string_view kKind<Leave> = "leave";

@@ -124,6 +124,16 @@ struct WorkerFailed {
   std::string hang;                ///< empty, or how it hangs: then it still runs
   std::optional<JobTime> round_began = std::nullopt;  ///< as Stopped's
 };
+/// Of the workers of a node that report their progress, the one that is furthest behind.
+struct SlowestWorker {
+  int local_rank = 0;
+  int pid = 0;
+  WorkerProgress progress;
+  std::uint32_t place = 0;                 ///< within its step
+  std::chrono::nanoseconds silent_for{0};  ///< it has reported nothing new
+  std::chrono::nanoseconds at{0};          ///< its last report, since the round began on its node
+  std::string text;                        ///< the same in words
+};
 /// What the report of a job counts besides failures.
 struct Losses {
   std::uint64_t dropped_bytes = 0;     ///< of the workers' output
@@ -152,7 +162,8 @@ struct Stopped {
   std::vector<RunningWorker> still_ran = {};
   /// When the round began on this node. None: it is the job's only one.
   std::optional<JobTime> round_began = std::nullopt;
-  Losses losses = {};  ///< of this agent, since it was started
+  Losses losses = {};                                   ///< of this agent, since it was started
+  std::optional<SlowestWorker> slowest = std::nullopt;  ///< when the round was stopped
 };
 /// The agent goes away: it was told to stop (`signal`), or it cannot go on (`error`).
 struct Leave {

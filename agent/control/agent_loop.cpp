@@ -129,6 +129,7 @@ void Agent::obey(Send& action) {
 void Agent::obey(const Notice& action) { notice(action.line); }
 
 void Agent::obey(const StopWatching&) {
+  slowest_ = watch_.slowest(machine_.round()->started_at);
   watch_.stop();
   suspects_.stop();
   if (timers_) timers_->clear();

@@ -149,6 +149,7 @@ class Agent {
   JobSignals signals_;
   RoundWatch watch_;
   SuspectWatch suspects_;
+  std::optional<proto::SlowestWorker> slowest_;  // when the round was stopped
   asio::steady_timer memory_timer_;
   std::optional<std::uint64_t> memory_kills_;  // of the kernel, when we last looked
   std::optional<JobSocket> socket_;

@@ -1,6 +1,7 @@
 // The end of a round on this node: what its workers left behind ends, the membership core gets what
 // was seen.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -117,6 +118,7 @@ void Agent::obey(const ReportRound&) {
   stopped.round_began = membership_->job_time(round.started_at);
   remove_round_files(config_, round.round);
   stopped.losses = losses();
+  if (config_.rendezvous) stopped.slowest = std::exchange(slowest_, std::nullopt);
   result_.rounds.back().furthest_step = stopped.furthest_step;
   membership_->send(std::move(stopped));
 }

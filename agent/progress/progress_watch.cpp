@@ -96,4 +96,16 @@ std::optional<Hang> ProgressWatch::look(const std::vector<Sighting>& sightings,
   return hang;
 }
 
+std::optional<SilentWorker> ProgressWatch::slowest() const {
+  std::vector<SilentWorker> seen;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const Watched& worker = workers_[i];
+    if (worker.page) seen.push_back({static_cast<int>(i), *worker.page, worker.silent_for});
+  }
+  const auto last = std::min_element(seen.begin(), seen.end(), [&](const auto& a, const auto& b) {
+    return progress_of(a, seen) < progress_of(b, seen);
+  });
+  return last == seen.end() ? std::nullopt : std::optional(*last);
+}
+
 }  // namespace ddprun::agent

@@ -68,6 +68,9 @@ class ProgressWatch {
   std::optional<Hang> look(const std::vector<Sighting>& sightings,
                            std::chrono::nanoseconds elapsed);
 
+  /// At the last look, of all that are watched: the one furthest behind, silent or not.
+  [[nodiscard]] std::optional<SilentWorker> slowest() const;
+
   /// Nothing that was seen counts: a worker that waits for an excused one is excused too.
   void forget() { workers_.assign(workers_.size(), {}); }
 

@@ -73,6 +73,21 @@ void RoundWatch::resume() {
   if (clock_) clock_->resume();
 }
 
+std::optional<proto::SlowestWorker> RoundWatch::slowest(Clock::time_point round_began) const {
+  const auto seen = progress_ ? progress_->slowest() : std::nullopt;
+  if (!seen) return std::nullopt;
+  proto::SlowestWorker slowest;
+  slowest.local_rank = seen->local_rank;
+  slowest.pid = group_->workers()[static_cast<std::size_t>(seen->local_rank)].pid;
+  slowest.progress = {seen->page.step, seen->page.phase};
+  slowest.place = seen->page.place;
+  slowest.silent_for = seen->silent_for;
+  slowest.at = std::max(nanoseconds(0), Clock::now() - seen->silent_for - round_began);
+  slowest.text = fmt::format("at {}, silent for {}", place_words(seen->page.step, seen->page.phase),
+                             describe(seen->silent_for));
+  return slowest;
+}
+
 void RoundWatch::count_output(std::vector<OutputSource>& sources) {
   printed_.assign(group_->workers().size(), nullptr);
   for (OutputSource& source : sources) {

@@ -42,6 +42,9 @@ class RoundWatch {
   /// Nothing is watched any more, and no helper program is left.
   void stop();
 
+  /// Of those with progress pages; none: none is watched.
+  [[nodiscard]] std::optional<proto::SlowestWorker> slowest(Clock::time_point round_began) const;
+
   /// The workers are stopped by Ctrl-Z, or go on.
   void pause();
   void resume();

@@ -122,6 +122,12 @@ class Membership {
     std::optional<proto::Leave> leaving;  // it takes part in no other
   };
   using Members = std::map<proto::AgentId, Member>;
+  struct SlowNode {
+    proto::AgentId agent;
+    std::string name;
+    int rank = 0;
+    proto::SlowestWorker worker;
+  };
   struct Context {
     const proto::AgentId& agent;
     const proto::AgentMessage* message;  // null for lost and deadline
@@ -183,6 +189,7 @@ class Membership {
   void announce_restart(Context& context, std::chrono::nanoseconds delay) const;
   [[nodiscard]] proto::Finished failed_outcome(proto::Verdict verdict,
                                                std::string no_restart) const;
+  void blame_furthest_behind();
   void put_in_job_time();
   void note_losses(const Members::value_type& member, const proto::Losses& losses);
   [[nodiscard]] proto::Losses losses_beside(const proto::AgentId& agent) const;
@@ -229,6 +236,7 @@ class Membership {
   std::map<int, proto::FailedWorker> failed_;       // by rank; empty: it stops otherwise
   Clock::time_point failed_at_;                     // the first failure
   std::map<proto::AgentId, proto::JobTime> began_;  // the round, on nodes with failures
+  std::vector<SlowNode> slowest_;                   // of the nodes that have stopped
   std::vector<proto::Suspect> still_ran_;           // of those that have stopped
   std::optional<std::uint64_t> furthest_step_;      // of those that have stopped
   bool final_ = false;                              // no restart can follow

@@ -1,5 +1,6 @@
 // How a round ends: its workers are stopped, the failure is judged, and the job goes on or is over.
 #include <algorithm>
+#include <csignal>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -49,6 +50,11 @@ void Membership::stopped_stopping(Context& context) {
   Member& member = found->second;
   note_losses(*found, stopped.losses);
   if (!failed_.empty()) add_failures(context.agent, member, stopped.failures, stopped.round_began);
+  if (stopped.slowest && !failed_.empty()) {
+    if (stopped.round_began) began_[context.agent] = *stopped.round_began;
+    slowest_.push_back({context.agent, name_of(member),
+                        member.round->first_rank + stopped.slowest->local_rank, *stopped.slowest});
+  }
   for (const proto::RunningWorker& worker : stopped.still_ran)
     still_ran_.push_back(
         {context.agent, member.round->first_rank + worker.local_rank, worker, name_of(member)});
@@ -139,6 +145,48 @@ bool Membership::may_miss_lost_node(const proto::FailedWorker& worker) const {
   return began->second.at + evidence.at - began->second.uncertainty > lost_at_;
 }
 
+/// The node where a hang was found knows its own workers only: they may wait for one elsewhere that
+/// has been silent, too, and is further behind.
+void Membership::blame_furthest_behind() {
+  const auto found = std::find_if(failed_.begin(), failed_.end(), [](const auto& entry) {
+    const proto::Evidence& evidence = entry.second.failure.evidence;
+    return evidence.kind == proto::EvidenceKind::hang && !evidence.suspended &&
+           !evidence.all_silent;
+  });
+  if (found == failed_.end()) return;
+  proto::FailedWorker& blamed = found->second;
+  const auto own = std::find_if(slowest_.begin(), slowest_.end(), [&](const SlowNode& node) {
+    return node.agent == blamed.agent && node.rank == blamed.rank;
+  });
+  if (own == slowest_.end()) return;
+  const auto silent_for = own->worker.silent_for;
+  std::erase_if(slowest_, [&](const SlowNode& node) {  // this moves
+    return node.worker.silent_for < silent_for / 2;
+  });
+  const auto progress = [this](const SlowNode& node) {
+    const auto in_this_phase =
+        std::count_if(slowest_.begin(), slowest_.end(), [&](const SlowNode& other) {
+          return other.worker.progress.phase == node.worker.progress.phase;
+        });
+    return std::tuple(node.worker.progress.step, node.worker.place, in_this_phase,
+                      -node.worker.silent_for, node.rank);
+  };
+  const auto last = std::min_element(
+      slowest_.begin(), slowest_.end(),
+      [&](const SlowNode& a, const SlowNode& b) { return progress(a) < progress(b); });
+  if (last->rank == blamed.rank || failed_.contains(last->rank)) return;
+  blamed.failure.evidence.victim_phrase = fmt::format("it waited for rank {}", last->rank);
+  proto::WorkerFailure failure;
+  failure.local_rank = last->worker.local_rank;
+  failure.pid = last->worker.pid;
+  failure.exit = {true, SIGTERM, false};
+  failure.ran_for = failure.ended_at = blamed.failure.ended_at;
+  failure.evidence = {proto::EvidenceKind::hang, last->worker.at, last->worker.text, ""};
+  failure.stopped_by_us = true;
+  failure.progress = last->worker.progress;
+  failed_[last->rank] = {last->agent, last->rank, std::move(failure), last->name};
+}
+
 /// The times of failures count from the round's start on their own node: from here on, from that on
 /// the first of these nodes.
 void Membership::put_in_job_time() {
@@ -157,6 +205,7 @@ void Membership::put_in_job_time() {
 }
 
 proto::Verdict Membership::take_verdict() {
+  blame_furthest_behind();
   put_in_job_time();
   std::vector<proto::FailedWorker> failed;
   for (auto& [rank, worker] : failed_) failed.push_back(std::move(worker));
@@ -241,6 +290,7 @@ void Membership::note_lost(const Members::value_type& member, const Context& con
 void Membership::forget_round() {
   failed_.clear();
   began_.clear();
+  slowest_.clear();
   still_ran_.clear();
   furthest_step_.reset();
   final_ = false;

@@ -194,3 +194,54 @@ TEST_CASE("a node that does not report exits with the code of a worker that fail
   for (const char* agent : {"a", "b", "c"}) CHECK(job.finished(agent).exit_code == 42);
   CHECK(job.finished("c").verdict->alike.empty());
 }
+
+TEST_CASE("of a hang the worker that is furthest behind on all nodes is the culprit") {
+  Script job(nodes(3, 3));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  const auto slowest = [](int local_rank, std::uint64_t step, const std::string& phase,
+                          std::chrono::nanoseconds silent_for) {
+    proto::SlowestWorker worker;
+    worker.local_rank = local_rank;
+    worker.progress = {step, phase};
+    worker.silent_for = silent_for;
+    worker.at = 2s;
+    worker.text = "at step " + std::to_string(step);
+    return worker;
+  };
+  const auto stop = [&](const std::string& agent, const proto::SlowestWorker& worker,
+                        std::vector<proto::WorkerFailure> failures = {}) {
+    proto::Stopped stopped{0, std::move(failures)};
+    stopped.slowest = worker;
+    job.say(agent, stopped);
+  };
+  proto::WorkerFailed hang = test::failed_in(0);
+  hang.hang = "at step 5, silent for 60 s";
+  job.say("a", hang);
+  stop("a", slowest(0, 5, "reduce", 60s), {rdzv::without_evidence(hang)});
+  SECTION("it is further behind") {
+    stop("b", slowest(1, 4, "data", 59s));
+    stop("c", slowest(0, 5, "reduce", 58s));
+  }
+  SECTION("it is as far, alone in its phase") {
+    stop("b", slowest(1, 5, "data", 50s));
+    stop("c", slowest(0, 5, "reduce", 58s));
+  }
+  SECTION("one that is further behind still moves") {
+    stop("b", slowest(1, 4, "data", 50s));
+    stop("c", slowest(0, 3, "data", 1s));
+  }
+  SECTION("none is further behind") {
+    stop("b", slowest(1, 5, "reduce", 59s));
+    stop("c", slowest(0, 6, "reduce", 70s));
+    CHECK(job.finished("a").verdict->culprit.rank == 0);
+    return;
+  }
+  const auto verdict = job.finished("b").verdict;
+  REQUIRE(verdict.has_value());
+  CHECK(verdict->culprit.rank == 3);
+  CHECK(verdict->culprit.node == "b");
+  CHECK(verdict->culprit.failure.evidence.kind == proto::EvidenceKind::hang);
+  const auto& victims = job.finished("a").verdict->victims;
+  REQUIRE(victims.size() == 1);
+  CHECK(victims[0].failure.evidence.victim_phrase == "it waited for rank 3");
+}
