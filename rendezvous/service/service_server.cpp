@@ -3,9 +3,6 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <deque>
 #include <optional>
 #include <thread>
 #include <unordered_map>
@@ -14,7 +11,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -22,34 +18,15 @@
 #include <boost/system/system_error.hpp>
 
 #include "base/boot_clock.hpp"
-#include "base/no_descriptor.hpp"
-#include "base/socket.hpp"
 #include "base/start_thread.hpp"
+#include "rendezvous/service/service_acceptor.hpp"
+#include "rendezvous/service/service_log.hpp"
 #include "rendezvous/service/service_peer.hpp"
 #include "rendezvous/store/peer_name.hpp"
-#include "rendezvous/store/peer_users.hpp"
-#include "rendezvous/store/warning_limiter.hpp"
 
 namespace ddprun::rdzv {
 
 namespace asio = boost::asio;
-
-namespace {
-
-constexpr int kAcceptsMax = 256;  // in one go
-constexpr std::chrono::milliseconds kAcceptRetry{100};
-constexpr std::size_t kWarningKinds = 1;
-
-/// The other end's address without its port.
-std::string address_of(int fd) {
-  const std::string name = peer_name(fd);
-  const auto colon = name.rfind(':');
-  std::string host = name.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return host;
-}
-
-}  // namespace
 
 class ServiceServer::Impl {
  public:
@@ -60,12 +37,10 @@ class ServiceServer::Impl {
         past_(settings_.journal ? settings_.journal->take_past() : JournalPast{}),
         clock_shift_(past_.clock_shift),
         core_(service_settings(), now()),
-        listener_(context_),
-        accept_timer_(context_),
+        log_(context_, settings_.on_warning, settings_.on_info),
+        acceptor_(context_, acceptor_settings(), acceptor_events()),
         core_timer_(context_),
-        warning_timer_(context_),
         events_(std::make_shared<ServicePeer::Events>(events())) {
-    if (settings_.check_uid && settings_.secret.empty()) users_.emplace(settings_.allowed_uids);
     replay();
   }
   ~Impl() {
@@ -78,11 +53,7 @@ class ServiceServer::Impl {
 
   ErrorCode start(UniqueFd listener) {
     if (listener) {
-      ErrorCode failed;
-      listener_.assign(listener.get(), failed);
-      if (failed) return failed;
-      static_cast<void>(listener.release());
-      await_clients();
+      if (const ErrorCode failed = acceptor_.listen(std::move(listener))) return failed;
     }
     auto thread = start_thread("rendezvous", [this] {
       const auto forever = asio::make_work_guard(context_);  // while there is no listener
@@ -106,12 +77,11 @@ class ServiceServer::Impl {
 
   void adopt(UniqueFd connection) {
     asio::post(context_, [this, fd = std::make_shared<UniqueFd>(std::move(connection))] {
-      if (peers_.size() + adopted_.size() >= settings_.connections_max) {
-        return warn_of_peer(fmt::format("closed {}: the limit of {} connections is reached",
-                                        peer_name(fd->get()), settings_.connections_max));
+      if (peers_.size() + acceptor_.waiting() >= settings_.connections_max) {
+        return log_.warn_of_peer(fmt::format("closed {}: the limit of {} connections is reached",
+                                             peer_name(fd->get()), settings_.connections_max));
       }
-      adopted_.push_back(std::move(*fd));
-      serve_adopted();
+      acceptor_.adopt(std::move(*fd));
     });
   }
 
@@ -121,64 +91,23 @@ class ServiceServer::Impl {
   std::atomic<std::size_t> agents_{0};
 
  private:
-  // ---- clients ----
+  // ---- connections ----
 
-  void await_clients() {
-    listener_.async_wait(asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
-      if (!ec) accept_clients();
-    });
+  [[nodiscard]] ServiceAcceptor::Settings acceptor_settings() const {
+    return {settings_.check_uid && settings_.secret.empty(), settings_.allowed_uids};
   }
 
-  void accept_clients() {
-    for (int i = 0; i < kAcceptsMax; ++i) {
-      if (!has_room()) return rest();
-      UniqueFd fd(
-          accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!fd) {
-        if (no_descriptor(last_system_error())) return rest();
-        if (errno == EAGAIN) break;
-        continue;  // about the one connection that was taken off the queue
-      }
-      admit(std::move(fd));
-    }
-    await_clients();
-  }
-
-  [[nodiscard]] bool has_room() const {
-    return peers_.size() < settings_.connections_max && newcomers_.size() < settings_.newcomers_max;
-  }
-
-  /// Called again whenever a newcomer has become an agent or has gone.
-  void serve_adopted() {
-    while (!adopted_.empty() && has_room()) {
-      admit(std::move(adopted_.front()));
-      adopted_.pop_front();
-    }
-  }
-
-  void admit(UniqueFd fd) {
-    if (!may_use(fd.get())) return;
-    std::string addr = address_of(fd.get());
-    add(std::move(fd), std::move(addr));
-  }
-
-  /// Clients wait in the kernel's queue meanwhile.
-  void rest() {
-    accept_timer_.expires_after(kAcceptRetry);
-    accept_timer_.async_wait([this](ErrorCode ec) {
-      if (!ec) accept_clients();
-    });
-  }
-
-  bool may_use(int fd) {
-    if (!users_) return true;
-    const PeerUsers::Peer peer = users_->ask(fd);
-    if (peer.answer != PeerUsers::Answer::other) return true;
-    warn(
-        fmt::format("closed {}: it belongs to user {}, and there is no secret by which it could "
-                    "prove itself",
-                    peer_name(fd), peer.uid));
-    return false;
+  ServiceAcceptor::Events acceptor_events() {
+    ServiceAcceptor::Events events;
+    events.has_room = [this] {
+      return peers_.size() < settings_.connections_max &&
+             newcomers_.size() < settings_.newcomers_max;
+    };
+    events.admitted = [this](UniqueFd fd, std::string addr) {
+      add(std::move(fd), std::move(addr));
+    };
+    events.refused = [this](const std::string& line) { log_.warn(line); };
+    return events;
   }
 
   void add(UniqueFd fd, std::string addr) {
@@ -202,25 +131,25 @@ class ServiceServer::Impl {
     events.opened = [this](ServicePeer& peer) {
       newcomers_.erase(peer.id());
       handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr()});
-      serve_adopted();
+      acceptor_.serve_adopted();
     };
     events.said = [this](ServicePeer& peer, proto::ClientMessage message) {
       handle(ClientSaid{peer.id(), std::move(message)});
     };
     events.ended = [this](ServicePeer& peer, bool cleanly, const std::string& why) {
-      if (!why.empty()) warn_of_peer(fmt::format("closed {}: {}", peer.addr(), why));
+      if (!why.empty()) log_.warn_of_peer(fmt::format("closed {}: {}", peer.addr(), why));
       const ConnectionId id = peer.id();
       newcomers_.erase(id);
       peers_.erase(id);
       handle(ConnectionEnded{id, cleanly});
-      serve_adopted();
+      acceptor_.serve_adopted();
     };
     events.speaks_c10d = [this](ServicePeer& peer, UniqueFd fd) {
       newcomers_.erase(peer.id());
       peers_.erase(peer.id());
-      serve_adopted();
+      acceptor_.serve_adopted();
       if (settings_.on_store_client) return settings_.on_store_client(std::move(fd));
-      warn_of_peer(
+      log_.warn_of_peer(
           fmt::format("closed {}: its protocol is that of PyTorch's store; a torchrun "
                       "agent cannot take part in a job of ddprun agents",
                       peer.addr()));
@@ -242,7 +171,7 @@ class ServiceServer::Impl {
 
   void replay() {
     const JournalPast past = std::exchange(past_, {});
-    for (const std::string& line : past.warnings) warn(line);
+    for (const std::string& line : past.warnings) log_.warn(line);
     for (const JobRecord& record : past.records) core_.replay(record);
     const ServiceActions actions = core_.begin(now());
     if (settings_.journal)
@@ -265,13 +194,13 @@ class ServiceServer::Impl {
   }
 
   void commit() {
-    for (const std::string& line : settings_.journal->commit()) warn(line);
+    for (const std::string& line : settings_.journal->commit()) log_.warn(line);
     for (ServiceActions& actions : std::exchange(uncommitted_, {})) carry_out(actions);
   }
 
   void carry_out(ServiceActions& actions) {
-    for (const std::string& line : actions.log) inform(line);
-    for (const std::string& line : actions.warnings) warn(line);
+    for (const std::string& line : actions.log) log_.inform(line);
+    for (const std::string& line : actions.warnings) log_.warn(line);
     // To each all that it is sent, at once.
     std::vector<std::shared_ptr<ServicePeer>> spoken_to;
     for (ServiceSend& send : actions.sends) {
@@ -307,62 +236,18 @@ class ServiceServer::Impl {
     });
   }
 
-  /// Of what strangers do only so many lines.
-  void warn_of_peer(const std::string& line) {
-    const auto now = std::chrono::steady_clock::now();
-    if (limiter_.admit(0, now)) {
-      limiter_.remember(0, line);
-      warn(line);
-    }
-    await_warnings();
-  }
-
-  void await_warnings() {
-    const auto due = limiter_.due();
-    if (!due || std::exchange(warnings_awaited_, true)) return;
-    warning_timer_.expires_at(*due);
-    warning_timer_.async_wait([this](ErrorCode ec) {
-      warnings_awaited_ = false;
-      if (ec) return;
-      for (const std::string& line : limiter_.reports(std::chrono::steady_clock::now())) warn(line);
-      await_warnings();
-    });
-  }
-
-  void warn(const std::string& line) {
-    if (settings_.on_warning) {
-      settings_.on_warning("rendezvous: " + line);
-    } else {
-      spdlog::warn("rendezvous: {}", line);
-    }
-  }
-
-  void inform(const std::string& line) {
-    if (settings_.on_info) {
-      settings_.on_info("rendezvous: " + line);
-    } else {
-      spdlog::info("{}", line);
-    }
-  }
-
   const ServiceServerSettings settings_;
   asio::io_context context_{1};
   JournalPast past_;  // until it is replayed
   const Clock::duration clock_shift_;
   ServiceCore core_;
   std::vector<ServiceActions> uncommitted_;
-  asio::posix::stream_descriptor listener_;
-  asio::steady_timer accept_timer_;
+  ServiceLog log_;
+  ServiceAcceptor acceptor_;
   asio::steady_timer core_timer_;
-  asio::steady_timer warning_timer_;
-  std::optional<PeerUsers> users_;
-  bool users_unknown_said_ = false;
-  WarningLimiter limiter_{kWarningKinds};
-  bool warnings_awaited_ = false;
   const std::shared_ptr<const ServicePeer::Events> events_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
   std::unordered_set<ConnectionId> newcomers_;  // that are not open yet
-  std::deque<UniqueFd> adopted_;                // that wait for a place among them
   ConnectionId connections_ = 0;
   std::optional<Clock::time_point> deadline_;
   std::thread thread_;
