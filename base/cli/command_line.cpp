@@ -40,6 +40,10 @@ OptionText option_text(const CLI::Option& option) {
   return text;
 }
 
+std::string needs_value(const std::string& name, const CLI::Option& option) {
+  return fmt::format("{0} needs a value: {0}{1}", name, value_hint(option_text(option)));
+}
+
 }  // namespace
 
 CommandLine::CommandLine(ProgramText program, std::string help_command,
@@ -148,13 +152,21 @@ std::string CommandLine::in_our_words(std::string message) const {
       !message.ends_with(" missing")) {
     return message;
   }
-  return fmt::format("{0} needs a value: {0}{1}", name, value_hint(option_text(*option)));
+  return needs_value(name, *option);
 }
 
 std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>& arguments) {
   add_own_options();
   std::vector<std::string> reversed;  // the order that CLI11 wants
   std::transform(arguments.rbegin(), arguments.rend(), std::back_inserter(reversed), with_dashes);
+  // As of a variable that is not set. CLI11 would take the next argument for the value.
+  for (auto argument = reversed.rbegin(); argument != reversed.rend(); ++argument) {
+    const std::string name = argument->substr(0, argument->find('='));
+    if (!name.starts_with("--") || *argument != name + "=") continue;
+    const CLI::Option* option = app_.get_option_no_throw(name);
+    if (option != nullptr && option->get_items_expected_max() > 0)
+      return wrong(fmt::format("{} (see {})", needs_value(name, *option), help_command_));
+  }
   try {
     app_.parse(reversed);
   } catch (const CLI::CallForHelp&) {

@@ -14,17 +14,18 @@
 #include "base/texts/misplaced_option.hpp"
 #include "base/unique_handle.hpp"
 #include "rendezvous/daemon/line_queue.hpp"
-#include "rendezvous/daemon/options.hpp"
 #include "tests/support/temp_dir.hpp"
+#include "tests/unit/rendezvous/daemon/read_options.hpp"
 
 using namespace ddprun::rdzv;
 using namespace std::chrono_literals;
 using ddprun::Endpoint;
 using ddprun::UniqueFd;
+using ddprun::test::contains;
+using ddprun::test::refused;
+using ddprun::test::Words;
 
 namespace {
-
-using Words = std::vector<std::string>;
 
 DaemonOptions parsed(const Words& words) {
   const auto result = parse_daemon_options(words);
@@ -32,22 +33,11 @@ DaemonOptions parsed(const Words& words) {
   return std::get<DaemonOptions>(result);
 }
 
-std::string refused(const Words& words) {
-  const auto result = parse_daemon_options(words);
-  REQUIRE(std::holds_alternative<DaemonExit>(result));
-  CHECK(std::get<DaemonExit>(result).code == kExitUsage);
-  return std::get<DaemonExit>(result).text;
-}
-
 std::string printed(const std::string& word) {
   const auto result = parse_daemon_options({word});
   REQUIRE(std::holds_alternative<DaemonExit>(result));
   CHECK(std::get<DaemonExit>(result).code == 0);
   return std::get<DaemonExit>(result).text;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// Every long option that the help shows at the beginning of a line.
@@ -165,6 +155,7 @@ TEST_CASE("wrong use of rdzvd is named in one line") {
   CHECK(contains(refused({"--allow-uid=no such user"}), "there is no user no such user"));
   CHECK(contains(refused({"--max-value-bytes=300000000"}), "--max-request-bytes=268435456"));
   CHECK(contains(refused({"--listen"}), "--listen needs a value: --listen=HOST:PORT (see rdzvd"));
+  CHECK(contains(refused({"--listen=", "--state-dir=x"}), "--listen needs a value: --listen=HOST"));
   CHECK(contains(refused({"--listen=a\x1b[31m\nb"}), "--listen=a\\x1b[31m"));
   for (const Words& words :
        {Words{"--lisen=1"}, Words{"--listen"}, Words{"x", "y"}, Words{"--listen=a\nb"}}) {
