@@ -36,6 +36,10 @@ template <>
 inline constexpr std::string_view kKind<StatusRequest> = "status";
 template <>
 inline constexpr auto kFields<StatusRequest> = std::tuple{};
+template <>
+inline constexpr std::string_view kKind<Fence> = "fence";
+template <>
+inline constexpr auto kFields<Fence> = std::tuple{required("node", &Fence::node)};
 
 template <>
 inline constexpr std::string_view kKind<Welcome> = "welcome";
@@ -60,8 +64,8 @@ inline constexpr auto kFields<Alive> = std::tuple{
 };
 template <>
 inline constexpr auto kNames<Refused::Why> = std::to_array<std::string_view>(
-    {"wrong_secret", "other_job", "other_settings", "limit", "broken"});
-static_assert(kNames<Refused::Why>.size() == static_cast<int>(Refused::Why::broken) + 1);
+    {"wrong_secret", "other_job", "other_settings", "limit", "broken", "no_fence"});
+static_assert(kNames<Refused::Why>.size() == static_cast<int>(Refused::Why::no_fence) + 1);
 template <>
 inline constexpr std::string_view kKind<Refused> = "refused";
 template <>
@@ -97,6 +101,7 @@ template <>
 inline constexpr auto kFields<Status> = std::tuple{
     field("jobs", &Status::jobs, list(kStatusJobsMax)),
     field("job_count", &Status::job_count),
+    field("journal", &Status::journal),
     field("durable", &Status::durable),
 };
 

@@ -62,8 +62,13 @@ struct Bye {};
 
 /// Of an observer, such as `rdzvd --status`.
 struct StatusRequest {};
+/// Of an observer, for a person who has made sure that nothing of the job is left on a node: the
+/// node's session is over at once. Answered by the Status after that, or by Refused.
+struct Fence {
+  std::string node;  ///< its name, or the id of its agent
+};
 
-using ClientMessage = std::variant<Prove, Resume, Numbered, KeepAlive, Bye, StatusRequest>;
+using ClientMessage = std::variant<Prove, Resume, Numbered, KeepAlive, Bye, StatusRequest, Fence>;
 
 // From the service. Job time is the clock of one epoch; a restarted service goes on with it.
 // ------------------------------------------------------------------------
@@ -94,6 +99,7 @@ struct Refused {
     other_settings,  ///< the job's nodes were given other settings
     limit,           ///< of connections, jobs or agents
     broken,          ///< frames that the protocol does not allow
+    no_fence,        ///< the node to fence is unknown, or alive
   } why = Why::broken;
   std::string reason;  ///< for people: what was expected and what to do
 };
@@ -120,7 +126,8 @@ struct JobStatus {
 struct Status {
   std::vector<JobStatus> jobs;  ///< at most kStatusJobsMax
   int job_count = 0;
-  bool durable = true;  ///< false: the journal cannot be written
+  bool journal = false;  ///< whether jobs outlive the service
+  bool durable = true;   ///< false: the journal cannot be written
 };
 
 using ServiceMessage = std::variant<Prove, Welcome, Alive, Refused, Status, MembershipMessage>;

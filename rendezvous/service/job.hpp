@@ -2,6 +2,7 @@
 // of the events that were applied, so that a journal of them brings it back.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -101,6 +102,9 @@ class Job {
   [[nodiscard]] std::optional<proto::MembershipMessage> current(const proto::AgentId& agent) const;
   [[nodiscard]] proto::Epoch epoch() const { return membership_ ? membership_->epoch() : epoch_; }
   [[nodiscard]] Clock::time_point began_at() const { return began_at_; }
+  [[nodiscard]] std::chrono::nanoseconds age(Clock::time_point now) const {
+    return std::max<std::chrono::nanoseconds>(now - began_at_, std::chrono::nanoseconds(0));
+  }
   /// Null: nobody has joined.
   [[nodiscard]] const Membership* membership() const {
     return membership_ ? &*membership_ : nullptr;

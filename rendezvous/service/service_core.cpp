@@ -5,21 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "proto/message_limits.hpp"
-
 namespace ddprun::rdzv {
 
 using namespace std::chrono_literals;
 using proto::AgentId;
 using proto::Refused;
-
-namespace {
-
-std::chrono::nanoseconds since(Clock::time_point then, Clock::time_point now) {
-  return std::max<std::chrono::nanoseconds>(now - then, 0ns);
-}
-
-}  // namespace
 
 ServiceActions ServiceCore::on(const ServiceEvent& event, Clock::time_point now) {
   ServiceActions actions;
@@ -152,7 +142,7 @@ void ServiceCore::welcome(ConnectionId id, const proto::Resume& resume, const Co
   welcome.epoch = entry.job.epoch();
   welcome.resumed = resumed;
   welcome.observed_addr = to.addr;
-  welcome.job_time = since(entry.job.began_at(), context.now);
+  welcome.job_time = entry.job.age(context.now);
   const Job::Session* session = entry.job.session(resume.agent);
   if (session != nullptr) welcome.acknowledged = session->acknowledged;
   welcome.lease = session != nullptr ? session->lease : lease_for(resume);
@@ -197,45 +187,6 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Bye&, Con
     end_session(from.run_id, jobs_.at(from.run_id), agent, std::nullopt, context);
   }
   drop(id, context);
-}
-
-void ServiceCore::hear(ConnectionId id, Connection& from, const proto::StatusRequest&,
-                       Context& context) {
-  proto::Status status;
-  for (const auto& [run_id, entry] : jobs_) {
-    if (!from.run_id.empty() && run_id != from.run_id) continue;
-    ++status.job_count;
-    if (status.jobs.size() < proto::kStatusJobsMax)
-      status.jobs.push_back(status_of(run_id, entry, context.now));
-  }
-  context.actions.sends.push_back({id, std::move(status)});
-}
-
-proto::JobStatus ServiceCore::status_of(const std::string& run_id, const Entry& entry,
-                                        Clock::time_point now) {
-  proto::JobStatus status;
-  status.run_id = run_id;
-  status.epoch = entry.job.epoch();
-  status.age = since(entry.job.began_at(), now);
-  const Membership* membership = entry.job.membership();
-  if (membership != nullptr) {
-    status.phase = to_string(membership->state());
-    if (membership->has_formed()) status.round = membership->next_round() - 1;
-    status.nodes = membership->nodes();
-    status.min_nodes = membership->settings().min_nodes;
-    status.max_nodes = membership->settings().max_nodes;
-    status.restart_count = membership->restart_count();
-    status.max_restarts = membership->settings().restart.max_restarts;
-  } else if (entry.job.is_over()) {
-    status.phase = to_string(JobState::finished);
-  }
-  for (const auto& [id, session] : entry.job.sessions()) {
-    if (status.members.size() == proto::kStatusMembersMax) break;
-    status.members.push_back(
-        {id, session.node_name, membership != nullptr ? membership->group_rank(id) : std::nullopt,
-         session.contact.connection.has_value(), since(session.contact.heard_at, now)});
-  }
-  return status;
 }
 
 // ---- jobs ----

@@ -83,6 +83,8 @@ class ServiceCore {
   static constexpr std::chrono::milliseconds kEndMargin{50};
   /// An agent is heard this often within its lease.
   static constexpr int kKeepAlivesPerLease = 5;
+  /// An attached agent that has missed so many of them may be dead: a person can say so.
+  static constexpr int kSilentPeriods = 2;
   /// An agent that was lost before its job ended may come back so much later to learn how.
   static constexpr std::chrono::hours kLateComer{1};
   /// All agents together are heard so often, at most; with more, leases grow.
@@ -142,6 +144,7 @@ class ServiceCore {
   void hear(ConnectionId id, Connection& from, const proto::Bye& bye, Context& context);
   void hear(ConnectionId id, Connection& from, const proto::StatusRequest& request,
             Context& context);
+  void hear(ConnectionId id, Connection& from, const proto::Fence& fence, Context& context);
 
   void welcome(ConnectionId id, const proto::Resume& resume, const Connection& to,
                const Entry& entry, bool resumed, Context& context);
@@ -169,6 +172,9 @@ class ServiceCore {
   [[nodiscard]] std::chrono::nanoseconds lease_for(const proto::Resume& resume) const;
   [[nodiscard]] bool make_room(ServiceActions& actions);
   void erase_empty(ServiceActions& actions);
+  [[nodiscard]] std::string no_job(const std::string& run_id) const;
+  [[nodiscard]] static std::string why_not_fenced(const std::string& run_id, const Entry& entry,
+                                                  const std::string& node, Clock::time_point now);
   [[nodiscard]] static proto::JobStatus status_of(const std::string& run_id, const Entry& entry,
                                                   Clock::time_point now);
 

@@ -204,8 +204,10 @@ class ServiceServer::Impl {
     // To each all that it is sent, at once.
     std::vector<std::shared_ptr<ServicePeer>> spoken_to;
     for (ServiceSend& send : actions.sends) {
-      if (auto* status = std::get_if<proto::Status>(&send.message); status && settings_.journal)
+      if (auto* status = std::get_if<proto::Status>(&send.message); status && settings_.journal) {
+        status->journal = true;
         status->durable = settings_.journal->is_durable();
+      }
       const auto found = peers_.find(send.to);
       if (found == peers_.end()) continue;
       const std::shared_ptr<ServicePeer> peer = found->second;  // it may end by that

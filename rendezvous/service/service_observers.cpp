@@ -1,0 +1,136 @@
+// What people ask of the service: how its jobs are, and to give up a node of which they know that
+// it is dead.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "proto/message_limits.hpp"
+#include "rendezvous/service/service_core.hpp"
+
+namespace ddprun::rdzv {
+
+using namespace std::chrono_literals;
+using proto::AgentId;
+using proto::Refused;
+
+namespace {
+
+constexpr std::size_t kNamesMax = 8;  // in a line
+
+/// "node1, node2 and 3 more".
+std::string listed(std::vector<std::string> names) {
+  if (names.empty()) return "none";
+  const std::size_t more = names.size() - std::min(names.size(), kNamesMax);
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+/// The sessions that NODE of a fence may mean: one agent's id, or those of a name.
+std::vector<AgentId> sessions_of(const Job& job, const std::string& node) {
+  if (job.session(node) != nullptr) return {node};
+  std::vector<AgentId> found;
+  for (const auto& [id, session] : job.sessions())
+    if (session.node_name == node) found.push_back(id);
+  return found;
+}
+
+std::string names_of(const Job& job) {
+  std::vector<std::string> names;
+  for (const auto& [id, session] : job.sessions())
+    names.push_back(session.node_name.empty() ? id : session.node_name);
+  std::sort(names.begin(), names.end(), natural_less);
+  return listed(std::move(names));
+}
+
+}  // namespace
+
+void ServiceCore::hear(ConnectionId id, Connection& from, const proto::StatusRequest&,
+                       Context& context) {
+  proto::Status status;
+  for (const auto& [run_id, entry] : jobs_) {
+    if (!from.run_id.empty() && run_id != from.run_id) continue;
+    ++status.job_count;
+    if (status.jobs.size() < proto::kStatusJobsMax)
+      status.jobs.push_back(status_of(run_id, entry, context.now));
+  }
+  context.actions.sends.push_back({id, std::move(status)});
+}
+
+/// At most kStatusMembersMax of its nodes.
+proto::JobStatus ServiceCore::status_of(const std::string& run_id, const Entry& entry,
+                                        Clock::time_point now) {
+  proto::JobStatus status;
+  status.run_id = run_id;
+  status.epoch = entry.job.epoch();
+  status.age = entry.job.age(now);
+  const Membership* membership = entry.job.membership();
+  if (membership != nullptr) {
+    status.phase = to_string(membership->state());
+    if (membership->has_formed()) status.round = membership->next_round() - 1;
+    status.nodes = membership->nodes();
+    status.min_nodes = membership->settings().min_nodes;
+    status.max_nodes = membership->settings().max_nodes;
+    status.restart_count = membership->restart_count();
+    status.max_restarts = membership->settings().restart.max_restarts;
+  } else if (entry.job.is_over()) {
+    status.phase = to_string(JobState::finished);
+  }
+  for (const auto& [id, session] : entry.job.sessions()) {
+    if (status.members.size() == proto::kStatusMembersMax) break;
+    status.members.push_back(
+        {id, session.node_name, membership != nullptr ? membership->group_rank(id) : std::nullopt,
+         session.contact.connection.has_value(),
+         std::max<std::chrono::nanoseconds>(now - session.contact.heard_at, 0ns)});
+  }
+  return status;
+}
+
+void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Fence& fence,
+                       Context& context) {
+  if (from.run_id.empty() || !from.agent.empty())
+    return refuse(id, Refused::Why::broken, "fence is not allowed here", context);
+  const auto found = jobs_.find(from.run_id);
+  const std::string reason =
+      found == jobs_.end() ? no_job(from.run_id)
+                           : why_not_fenced(from.run_id, found->second, fence.node, context.now);
+  if (!reason.empty()) return refuse(id, Refused::Why::no_fence, reason, context);
+  const AgentId agent = sessions_of(found->second.job, fence.node).front();
+  context.actions.warnings.push_back(
+      fmt::format("job '{}': the node '{}' (agent {}) is given up, as {} asked", from.run_id,
+                  fence.node, agent, from.addr));
+  end_session(from.run_id, found->second, agent, true, context);
+  hear(id, from, proto::StatusRequest{}, context);
+}
+
+std::string ServiceCore::no_job(const std::string& run_id) const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : jobs_) names.push_back(name);
+  return fmt::format("there is no job '{}'; the jobs here: {}", run_id, listed(std::move(names)));
+}
+
+/// Empty: NODE is one node of the job, and nothing shows that it lives.
+std::string ServiceCore::why_not_fenced(const std::string& run_id, const Entry& entry,
+                                        const std::string& node, Clock::time_point now) {
+  const std::vector<AgentId> agents = sessions_of(entry.job, node);
+  if (agents.empty())
+    return fmt::format("no node of the job '{}' is named '{}'; its nodes: {}", run_id, node,
+                       names_of(entry.job));
+  if (agents.size() > 1)
+    return fmt::format("{} nodes of the job '{}' are named '{}'; use the id of an agent: {}",
+                       agents.size(), run_id, node, listed(agents));
+  const Job::Session& session = *entry.job.session(agents.front());
+  const auto silence_shown = kSilentPeriods * session.lease / kKeepAlivesPerLease;
+  const auto silent_for = now - session.contact.heard_at;
+  if (!session.contact.connection || silent_for >= silence_shown) return "";
+  using Seconds = std::chrono::duration<double>;
+  return fmt::format(
+      "the node '{}' is alive: its agent was heard {:.1f} s ago. Stop that agent, or cut the node "
+      "off and ask again when nothing was heard for {:.1f} s",
+      node, Seconds(silent_for).count(), Seconds(silence_shown).count());
+}
+
+}  // namespace ddprun::rdzv
