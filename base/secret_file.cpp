@@ -73,4 +73,12 @@ Secret read_secret_file(const std::string& path) {
   return Secret(boost::system::in_place_value, std::move(secret));
 }
 
+std::string default_secret_path(const std::optional<std::string>& xdg_config_home,
+                                const std::optional<std::string>& home) {
+  // A relative path counts as not set (XDG Base Directory Specification).
+  if (xdg_config_home && xdg_config_home->starts_with('/'))
+    return *xdg_config_home + "/ddprun/secret";
+  return home && home->starts_with('/') ? *home + "/.config/ddprun/secret" : std::string();
+}
+
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 
 #include <boost/system/result.hpp>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace ddprun {
@@ -15,5 +16,10 @@ inline constexpr std::size_t kSecretBytesMax = 4096;
 /// whole sentence: the file, the reason and the remedy; it never shows the secret. Never waits for
 /// a writer.
 boost::system::result<std::string, std::string> read_secret_file(const std::string& path);
+
+/// Where the secret lies if nobody says so: `ddprun/secret` in the user's folder for settings.
+/// The values of XDG_CONFIG_HOME and HOME; none: not set. Empty: there is no such folder. Pure.
+std::string default_secret_path(const std::optional<std::string>& xdg_config_home,
+                                const std::optional<std::string>& home);
 
 }  // namespace ddprun

@@ -40,7 +40,7 @@ constexpr std::array kPrograms = {
         "listen|listen-timeout|allow-uid|secret-file|state-dir|no-old-dialect|max-clients|max-key-"
         "bytes|"
         "max-value-bytes|max-list-elements|max-request-bytes|max-waited-keys|max-unread-bytes|"
-        "handshake-timeout|log-level|stats-interval"},
+        "handshake-timeout|log-level|stats-interval|status|fence|run-id|endpoint|json"},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The program `rdzvd`: options, then the daemon.
+// The program `rdzvd`: options, then the daemon, or a question to one that runs.
 #include <cstdio>
 #include <string>
 #include <variant>
@@ -9,6 +9,7 @@
 #include "base/standard_descriptors.hpp"
 #include "base/uncaught.hpp"
 #include "rendezvous/daemon/daemon.hpp"
+#include "rendezvous/daemon/observer.hpp"
 #include "rendezvous/daemon/options.hpp"
 
 int main(int argc, char** argv) {
@@ -21,6 +22,13 @@ int main(int argc, char** argv) {
       return ddprun::print_text("rdzvd", exit->text, has_stdout) ? 0 : ddprun::kExitOutput;
     std::fputs(exit->text.c_str(), stderr);
     return exit->code;
+  }
+  if (const auto* observer = std::get_if<ddprun::rdzv::ObserverOptions>(&parsed)) {
+    const auto seen = ddprun::rdzv::observe(*observer);
+    if (seen.exit_code == 0)
+      return ddprun::print_text("rdzvd", seen.text, has_stdout) ? 0 : ddprun::kExitOutput;
+    std::fputs(seen.text.c_str(), stderr);
+    return seen.exit_code;
   }
   return ddprun::rdzv::run_daemon(std::get<ddprun::rdzv::DaemonOptions>(parsed));
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
@@ -14,12 +15,15 @@
 #include "base/cli/command_line.hpp"
 #include "base/secret_file.hpp"
 #include "base/version.hpp"
+#include "proto/message_limits.hpp"
 
 namespace ddprun::rdzv {
 
 namespace {
 
 constexpr const char* kDefaultHost = "127.0.0.1";
+constexpr std::uint16_t kDefaultPort = 29400;
+constexpr const char* kDefaultEndpoint = "127.0.0.1:29400";
 constexpr std::chrono::nanoseconds kNoTime{0};
 constexpr std::uint64_t kCountMax = std::uint64_t{1} << 40;
 
@@ -30,7 +34,7 @@ struct UsageError : std::runtime_error {
 
 /// What is read before it becomes DaemonOptions.
 struct Texts {
-  std::string listen = "127.0.0.1:29400";
+  std::optional<std::string> listen;
   std::vector<std::string> allow_uid;
   std::optional<std::string> secret_file;
   std::optional<std::string> state_dir;
@@ -38,6 +42,12 @@ struct Texts {
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds stats_interval{0};
   bool no_old_dialect = false;
+
+  bool status = false;
+  std::optional<std::string> fence;
+  std::optional<std::string> run_id;
+  std::optional<std::string> endpoint;
+  bool json = false;
 };
 
 ProgramText program_text() {
@@ -65,6 +75,9 @@ ProgramText program_text() {
                     "agents must have the same secret"},
                    {"rdzvd --listen=10.0.0.5:29400 --state-dir=/var/lib/rdzvd",
                     "jobs go on when it is started again"},
+                   {"rdzvd --status", "the jobs of the one that runs here"},
+                   {"rdzvd --fence=node7 --run-id=ID --endpoint=HOST:29400",
+                    "node7 is switched off: its job need not wait for it"},
                    {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-id=ID --rdzv-endpoint=HOST:29400 "
                     "...",
                     "agents whose rounds it forms"},
@@ -84,11 +97,15 @@ ProgramText program_text() {
                     "only a firewall "
                     "or a private network keeps strangers out of the store."},
            {.title = "Exit status",
-            .terms = {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP"},
+            .terms = {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP; --status, --fence: done"},
                       {"1",
                        "It could not listen, open a descriptor or start a thread, or use the "
-                       "state folder"},
+                       "state folder; --status, --fence: there is no such job, or the node is not "
+                       "given up"},
                       {"2", "The command line is wrong, or the secret file is"},
+                      {"69",
+                       "--status, --fence: no rendezvous answers at the endpoint, or it has "
+                       "another secret"},
                       {"70", "Internal failure, such as no memory"}}}},
       .see_also = "ddprun(1)"};
 }
@@ -97,7 +114,8 @@ void add_service_options(CommandLine& line, Texts& texts) {
   line.group("Service");
   line.text("--listen", texts.listen, "HOST:PORT",
             "Where to listen: HOST:PORT, [IPV6]:PORT, or PORT alone for loopback; port 0 is any "
-            "free one. The bound address is the first line on stdout");
+            "free one. The bound address is the first line on stdout")
+      ->default_str(kDefaultEndpoint);
   line.duration("--listen-timeout", texts.listen_timeout, kNoTime,
                 "How long to try while HOST does not resolve or is not up yet. Units are ms, s, m "
                 "and h: 30, 0.5, 500ms, 2m");
@@ -109,13 +127,29 @@ void add_service_options(CommandLine& line, Texts& texts) {
   line.text(
       "--secret-file", texts.secret_file, "FILE",
       "Agents must prove the secret in FILE: 16 to 4096 bytes. Only its owner may have access "
-      "to it: this user or root");
+      "to it: this user or root. With --status or --fence it is what the rendezvous has; if the "
+      "option is missing, DDPRUN_SECRET_FILE or ~/.config/ddprun/secret, where there is one");
   line.text("--state-dir", texts.state_dir, "DIR",
             "Keep a journal of the jobs in this folder, which is made if needed: an rdzvd that is "
             "started again with it goes on with them, and their agents notice nothing. Keys of "
             "the store are not kept");
   line.flag("--no-old-dialect", texts.no_old_dialect,
             "Refuse clients of PyTorch 1.13 and 2.0: their dialect has no handshake");
+}
+
+void add_observer_options(CommandLine& line, Texts& texts) {
+  line.group("Ask a running rdzvd");
+  line.flag("--status", texts.status,
+            "Print the jobs of a running rdzvd, or of the rendezvous in an agent, with their "
+            "nodes, instead of serving");
+  line.text("--fence", texts.fence, "NODE",
+            "Give up a node of the job --run-id: its name, or the id of its agent as --status "
+            "shows it. Make sure before that nothing of the job runs there: cut it off, or switch "
+            "it off. The job then does not wait until the node's lease is over");
+  line.text("--run-id", texts.run_id, "ID", "The job that --status or --fence is about");
+  line.text("--endpoint", texts.endpoint, "HOST:PORT", "The rendezvous to ask")
+      ->default_str(kDefaultEndpoint);
+  line.flag("--json", texts.json, "Print the status as JSON, as the protocol has it");
 }
 
 void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
@@ -153,14 +187,68 @@ uid_t user_of(const std::string& text) {
   throw UsageError(fmt::format("--allow-uid: there is no user {}", text));
 }
 
+/// HOST:PORT, or PORT alone for loopback.
+boost::system::result<Endpoint, std::string> endpoint_of(const std::string& text) {
+  const bool port_alone = text.find_first_not_of("0123456789") == std::string::npos;
+  return parse_endpoint(port_alone ? fmt::format("{}:{}", kDefaultHost, text) : text);
+}
+
+std::string secret_in(const std::string& file, bool by_option) {
+  auto secret = read_secret_file(file);
+  if (!secret) throw UsageError((by_option ? "--secret-file: " : "") + secret.error());
+  return std::move(*secret);
+}
+
+/// What agents of the same user would use, too. Empty: there is none.
+std::string users_secret_file() {
+  const auto variable = [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+  };
+  if (const auto named = variable("DDPRUN_SECRET_FILE"); named && !named->empty()) return *named;
+  const std::string path = default_secret_path(variable("XDG_CONFIG_HOME"), variable("HOME"));
+  return access(path.c_str(), F_OK) == 0 ? path : "";
+}
+
+ObserverOptions observer(const Texts& texts) {
+  if (texts.listen || texts.state_dir)
+    throw UsageError(
+        fmt::format("{}: nothing is served with --status or --fence; the rendezvous "
+                    "to ask is --endpoint=HOST:PORT",
+                    texts.listen ? "--listen" : "--state-dir"));
+  ObserverOptions options;
+  const std::string text = texts.endpoint.value_or(kDefaultEndpoint);
+  const auto endpoint = endpoint_of(text);
+  if (!endpoint || endpoint->port == 0)
+    throw UsageError(fmt::format("--endpoint={}: {}; must be HOST:PORT, HOST, [IPV6]:PORT or PORT",
+                                 text, endpoint ? "port 0 is nobody's" : endpoint.error()));
+  options.endpoint = {endpoint->host, endpoint->port.value_or(kDefaultPort)};
+  if (texts.run_id && texts.run_id->size() > proto::kNameBytesMax)
+    throw UsageError(fmt::format("--run-id: must have at most {} bytes", proto::kNameBytesMax));
+  options.run_id = texts.run_id.value_or("");
+  if (texts.fence && !texts.run_id)
+    throw UsageError("--fence: the job is missing: add --run-id=ID (rdzvd --status shows the ids)");
+  options.fence = texts.fence.value_or("");
+  options.secret_file = texts.secret_file.value_or(users_secret_file());
+  if (!options.secret_file.empty())
+    options.secret = secret_in(options.secret_file, texts.secret_file.has_value());
+  options.json = texts.json;
+  return options;
+}
+
+void check_no_observer(const Texts& texts) {
+  const char* given = texts.run_id ? "--run-id" : texts.endpoint ? "--endpoint" : "--json";
+  if (texts.run_id || texts.endpoint || texts.json)
+    throw UsageError(fmt::format("{}: only with --status or --fence=NODE", given));
+}
+
 DaemonOptions converted(DaemonOptions options, const Texts& texts) {
-  const bool port_alone = texts.listen.find_first_not_of("0123456789") == std::string::npos;
-  const auto endpoint =
-      parse_endpoint(port_alone ? fmt::format("{}:{}", kDefaultHost, texts.listen) : texts.listen);
+  const std::string listen = texts.listen.value_or(kDefaultEndpoint);
+  const auto endpoint = endpoint_of(listen);
   if (!endpoint || !endpoint->port) {
     throw UsageError(
         fmt::format("--listen={}: {}; must be HOST:PORT, [IPV6]:PORT or PORT, such as 127.0.0.1:0",
-                    texts.listen, endpoint ? "the port is missing" : endpoint.error()));
+                    listen, endpoint ? "the port is missing" : endpoint.error()));
   }
   options.listen = *endpoint;
   using std::chrono::ceil;
@@ -177,11 +265,7 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
       store.allowed_uids.push_back(user_of(user));
     }
   }
-  if (texts.secret_file) {
-    auto secret = read_secret_file(*texts.secret_file);
-    if (!secret) throw UsageError("--secret-file: " + secret.error());
-    options.secret = std::move(*secret);
-  }
+  if (texts.secret_file) options.secret = secret_in(*texts.secret_file, true);
   if (texts.state_dir) {
     if (texts.state_dir->empty()) throw UsageError("--state-dir: the name of a folder is missing");
     options.state_dir = *texts.state_dir;
@@ -198,17 +282,20 @@ DaemonOptions converted(DaemonOptions options, const Texts& texts) {
 
 }  // namespace
 
-std::variant<DaemonOptions, DaemonExit> parse_daemon_options(
+std::variant<DaemonOptions, ObserverOptions, DaemonExit> parse_daemon_options(
     const std::vector<std::string>& arguments) {
   DaemonOptions options;
   Texts texts;
   CommandLine line(program_text(), "rdzvd --help", [] { return ddprun::version_text("rdzvd"); });
   add_service_options(line, texts);
+  add_observer_options(line, texts);
   add_limit_options(line, options.store, texts);
   add_output_options(line, options, texts);
   if (auto end = line.parse(arguments))
     return DaemonExit{end->wrong ? kExitUsage : 0, std::move(end->text)};
   try {
+    if (texts.status || texts.fence) return observer(texts);
+    check_no_observer(texts);
     return converted(std::move(options), texts);
   } catch (const UsageError& error) {
     return DaemonExit{kExitUsage, line.wrong(error.what()).text};

@@ -16,6 +16,7 @@ using ddprun::LogLevel;
 
 inline constexpr int kExitListen = 1;
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNoJob = 1;  ///< of an observer: no such job, or the node is not given up
 
 struct DaemonOptions {
   Endpoint listen;  ///< with its port
@@ -27,6 +28,16 @@ struct DaemonOptions {
   StoreSettings store;
 };
 
+/// Not to serve, but to ask a running rdzvd, or the rendezvous in an agent.
+struct ObserverOptions {
+  Endpoint endpoint;        ///< with its port
+  std::string run_id;       ///< of the job that it is about; empty: all of them
+  std::string fence;        ///< the node to give up; empty: none, only the status is asked for
+  std::string secret;       ///< empty: none
+  std::string secret_file;  ///< that it is from
+  bool json = false;
+};
+
 /// Nothing is to be served: print `text` (to stdout if the code is 0) and leave.
 struct DaemonExit {
   int code = 0;
@@ -34,8 +45,8 @@ struct DaemonExit {
 };
 
 /// `arguments` are those behind our own name. Looks up the names of users that --allow-uid gives,
-/// and reads the file that --secret-file names.
-std::variant<DaemonOptions, DaemonExit> parse_daemon_options(
+/// and reads the file of the secret.
+std::variant<DaemonOptions, ObserverOptions, DaemonExit> parse_daemon_options(
     const std::vector<std::string>& arguments);
 
 }  // namespace ddprun::rdzv

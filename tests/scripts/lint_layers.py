@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "machine/processes": ["machine/cpus", "base"],
     "rendezvous": [],
     "rendezvous/client": ["proto", "base"],
-    "rendezvous/daemon": ["rendezvous/client", "rendezvous/service", "rendezvous/store", "base/cli", "base/texts", "base"],
+    "rendezvous/daemon": ["rendezvous/client", "rendezvous/service", "rendezvous/store", "proto", "base/cli", "base/texts", "base"],
     "rendezvous/membership": ["proto", "base"],
     "rendezvous/service": ["rendezvous/membership", "rendezvous/store", "proto", "base"],
     "rendezvous/store": ["proto", "base"],

@@ -103,3 +103,17 @@ TEST_CASE("workers go on while no rdzvd is there, and join one without memory ag
     CHECK(said(node.out, "restarts") == std::vector<std::string>{"0", "0", "0", "0"});
   }
 }
+
+TEST_CASE("the rendezvous in an agent answers rdzvd --status") {
+  ManyNodes job;
+  const std::string endpoint = "127.0.0.1:" + std::to_string(job.port);
+  job.start(job.c10d("2"));
+  REQUIRE(says(job.nodes[0], "1 of 2 nodes have joined"));
+  const ChildResult status = run({program("rdzvd"), "--status", "--endpoint=" + endpoint});
+  CHECK(status.status == 0);
+  CHECK(status.out.find("rendezvous at " + endpoint + ": 1 job; no journal") == 0);
+  CHECK(status.out.find(": forming, epoch 1, ") != std::string::npos);
+  CHECK(status.out.find("  nodes: 1 (min 2, max 2)") != std::string::npos);
+  job.start(job.c10d("2"));
+  job.succeed();
+}

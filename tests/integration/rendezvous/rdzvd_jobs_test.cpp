@@ -5,8 +5,7 @@
 #include <fstream>
 
 #include "tests/integration/rendezvous/raw_client.hpp"
-#include "tests/integration/rendezvous/running_rdzvd.hpp"
-#include "tests/integration/rendezvous/service_agent.hpp"
+#include "tests/integration/rendezvous/rdzvd_agents.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun;
@@ -16,16 +15,6 @@ using proto::Finished;
 using proto::Round;
 
 namespace {
-
-rdzv::ServicePlace place(const Rdzvd& rdzvd, const std::string& run_id,
-                         const std::string& secret = "") {
-  rdzv::ServicePlace place;
-  place.host = rdzvd.host;
-  place.port = rdzvd.port;
-  place.run_id = run_id;
-  place.secret = secret;
-  return place;
-}
 
 std::string secret_file(const TempDir& dir, const std::string& secret) {
   const std::string path = dir / "secret";
