@@ -44,6 +44,8 @@ std::string sign_of(const LostNode& lost) {
       return "it was cut off and stopped its workers";
     case LossSign::rebooted:
       return "its machine was started again";
+    case LossSign::fenced:
+      return "rdzvd --fence gave it up";
   }
   return "";
 }

@@ -234,9 +234,9 @@ inline constexpr auto kFields<RestartPlanned> = std::tuple{
     field("culprit", &RestartPlanned::culprit),
 };
 template <>
-inline constexpr auto kNames<LossSign> = std::to_array<std::string_view>({"ended", "silent",
-                                                                          "cut_off", "rebooted"});
-static_assert(kNames<LossSign>.size() == static_cast<int>(LossSign::rebooted) + 1);
+inline constexpr auto kNames<LossSign> =
+    std::to_array<std::string_view>({"ended", "silent", "cut_off", "rebooted", "fenced"});
+static_assert(kNames<LossSign>.size() == static_cast<int>(LossSign::fenced) + 1);
 template <>
 inline constexpr auto kFields<LostNode> = std::tuple{
     required("node", &LostNode::node, kText),

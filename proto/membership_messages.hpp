@@ -216,6 +216,7 @@ enum class LossSign {
   silent,    ///< it said nothing for longer than its lease
   cut_off,   ///< it was silent, ended its workers, and has come back
   rebooted,  ///< its machine was started again
+  fenced,    ///< a person has said that it is dead
 };
 /// A node that is gone from a round without a word.
 struct LostNode {

@@ -22,7 +22,8 @@ double in_seconds(std::chrono::nanoseconds duration) {
 }
 
 std::string_view name_of(proto::LossSign sign) {
-  constexpr std::array<std::string_view, 4> kNames{"ended", "silent", "cut_off", "rebooted"};
+  constexpr std::array<std::string_view, 5> kNames{"ended", "silent", "cut_off", "rebooted",
+                                                   "fenced"};
   return kNames.at(static_cast<std::size_t>(sign));
 }
 

@@ -102,7 +102,7 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Fence& fe
   context.actions.warnings.push_back(
       fmt::format("job '{}': the node '{}' (agent {}) is given up, as {} asked", from.run_id,
                   fence.node, agent, from.addr));
-  end_session(from.run_id, found->second, agent, true, context);
+  end_session(from.run_id, found->second, agent, proto::LossSign::fenced, context);
   hear(id, from, proto::StatusRequest{}, context);
 }
 

@@ -55,6 +55,7 @@ TEST_CASE("a fenced node is lost at once, and the next round forms without it") 
   REQUIRE(service.warnings.size() == 1);
   CHECK(service.warnings[0] == "job 'job': the node 'b' (agent b) is given up, as 10.0.0.1 asked");
   REQUIRE(service.last<Stop>(a) != nullptr);
+  CHECK(service.last<Stop>(a)->reason.find("b (ranks 2 and 3) was lost: rdzvd --fence") == 0);
   service.say(a, 2, proto::Stopped{0, {}});
   service.say(a, 3, ServiceScript::join_of("a", nodes(1, 2, 3)));
   REQUIRE(service.last<Round>(a)->number == 1);
