@@ -25,6 +25,7 @@ TEST_CASE("any history of a job of several nodes keeps what must hold and ends")
   int with_rounds = 0;
   int rounds = 0;
   int restarts = 0;
+  int culprits = 0;
   std::set<std::pair<int, int>> cells;
   const auto [first, count] = seeds();
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(count); ++seed) {
@@ -35,6 +36,7 @@ TEST_CASE("any history of a job of several nodes keeps what must hold and ends")
     with_rounds += history.rounds > 1 ? 1 : 0;
     rounds += history.rounds;
     restarts += history.restarts;
+    culprits += history.culprits;
     cells.insert(history.cells.begin(), history.cells.end());
   }
   // Histories in which nothing happens would show nothing.
@@ -42,6 +44,7 @@ TEST_CASE("any history of a job of several nodes keeps what must hold and ends")
   CHECK(with_rounds * 3 > count);
   CHECK(restarts * 3 > count);
   CHECK(rounds > 2 * count);
+  CHECK(culprits * 10 > count);
   for (int state = 0; state < rdzv::kJobStates; ++state) {
     for (int kind = 0; kind < rdzv::kEventKinds; ++kind) {
       const auto response = rdzv::Membership::response(static_cast<rdzv::JobState>(state),

@@ -36,16 +36,26 @@ proto::JobSettings draw_settings(World& world) {
 Faults draw_faults(World& world) {
   Faults faults;
   if (world.one_in(8)) return faults;
-  for (bool* fault : {&faults.workers_fail, &faults.workers_hang, &faults.nodes_crash,
-                      &faults.nodes_vanish, &faults.nodes_come, &faults.nodes_leave})
+  for (bool* fault :
+       {&faults.workers_fail, &faults.workers_hang, &faults.nodes_crash, &faults.nodes_vanish,
+        &faults.nodes_come, &faults.nodes_leave, &faults.agents_freeze})
     *fault = world.one_in(2);
   faults.cancelled = world.one_in(6);
+  faults.clocks_differ = world.one_in(4);
   faults.network_cut = world.one_in(2);
   faults.service_crashes = world.one_in(2);
   // A node that is new in every respect cannot tell a service without memory of the others.
   const bool known_nodes = !faults.nodes_crash && !faults.nodes_vanish && !faults.nodes_come;
   faults.service_forgets = faults.service_crashes && known_nodes && world.one_in(2);
   return faults;
+}
+
+/// Machines are started at other times. Their clocks lose or gain 50 millionths at most, unless
+/// something is wrong with them.
+HostClock draw_clock(World& world, bool differs) {
+  const std::int64_t most = differs ? 10'000 : 50;
+  const auto ppm = static_cast<std::int64_t>(world.below(static_cast<std::uint64_t>(2 * most + 1)));
+  return {world, world.up_to(std::chrono::hours(1000)), ppm - most};
 }
 
 }  // namespace
@@ -80,10 +90,12 @@ History SimJob::run(Duration faults_for) {
     const RoundSeen& last = rounds_.rbegin()->second;
     require(last.done == last.nodes, "all nodes of the last round were done");
   }
+  if (history_.outcome && history_.outcome->verdict && !rounds_.empty())
+    check_culprit(rounds_.rbegin()->second, history_.outcome->verdict->culprit);
   // The death of a service that keeps its journal is no fault: nobody notices it.
   const bool no_faults = !faults_.workers_fail && !faults_.workers_hang && !faults_.nodes_crash &&
                          !faults_.nodes_vanish && !faults_.nodes_leave && !faults_.cancelled &&
-                         !faults_.network_cut && !faults_.service_forgets;
+                         !faults_.agents_freeze && !faults_.network_cut && !faults_.service_forgets;
   if (no_faults) {
     require(last_restart_count_ == 0, "no restart without a fault");
     require(history_.outcome && history_.outcome->outcome == Finished::Outcome::succeeded,
@@ -105,13 +117,16 @@ SimJob::Agent& SimJob::add_node(const std::string& name) {
   const proto::AgentId id = fmt::format("{}#{}", name, agents_.size());
   Agent& agent = agents_[id];
   agent.id = id;
+  const HostClock clock = draw_clock(world_, faults_.clocks_differ);
   agent.node = std::make_unique<SimNode>(
       world_, name, 1 + static_cast<int>(world_.below(3)), settings_,
       SimNode::Surroundings{
           [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
+          [clock] { return clock.now(); },
+          [clock](Clock::time_point local) { return clock.in_world(local); },
           [&agent](Clock::time_point when) { return agent.link->session().job_time(when); },
           [this] { return draw_fate(); }, [this, &agent] { workers_started(agent); },
-          [this, &agent] { worker_failed(agent); },
+          [this, &agent](int local_rank, bool victim) { worker_failed(agent, local_rank, victim); },
           [this, &agent](const Finished& finished) {
             agent.told = finished;
             world_.note(agent.id + " ends: " + finished.reason);
@@ -122,11 +137,14 @@ SimJob::Agent& SimJob::add_node(const std::string& name) {
   session.service = "service:29400";
   session.lease = lease_;
   session.seed = static_cast<std::uint32_t>(world_.below(1U << 31));
-  agent.link = std::make_unique<SimLink>(world_, service_, session,
-                                         [&agent](proto::MembershipMessage message) {
-                                           if (agent.node->alive())
-                                             agent.node->take(std::move(message));
-                                         });
+  agent.link = std::make_unique<SimLink>(
+      world_, clock, service_, session,
+      [&agent](proto::MembershipMessage message) {
+        if (agent.node->alive()) agent.node->take(std::move(message));
+      },
+      [this, &agent] {
+        if (agent.node->live_workers() > 0) drop(agent, false);  // as its warden does
+      });
   agent.node->begin();
   return agent;
 }
@@ -176,8 +194,10 @@ void SimJob::see_formed(const rdzv::Membership& membership) {
 
 void SimJob::see_round(const RoundId& id, const proto::Round& round, int workers) {
   RoundSeen& seen = rounds_[id];
+  seen.formed_at = world_.now();
   require(round.epoch == id.first && round.number == id.second, "a round's nodes have its number");
-  if (round.last_culprit) after_failure_.insert(id);
+  if (round.last_culprit && after_failure_.insert(id).second && rounds_.begin()->first != id)
+    check_culprit(std::prev(rounds_.find(id))->second, *round.last_culprit);
   require(static_cast<int>(after_failure_.size()) <= settings_.restart.max_restarts,
           "no more rounds after failures than the budget allows");
   seen.world_size = round.world_size;
@@ -220,19 +240,44 @@ Fate SimJob::draw_fate() {
   return {Fate::Kind::succeeds, work_ + world_.up_to(100ms)};
 }
 
-/// Its peers lose it, wherever they are.
-void SimJob::worker_failed(Agent& agent) {
+void SimJob::worker_failed(Agent& agent, int local_rank, bool victim) {
+  const proto::Round& round = agent.node->machine().round()->round;
+  if (!victim)
+    rounds_[{round.epoch, round.number}].failed.emplace(WorkerId{agent.id, local_rank},
+                                                        world_.now());
+  lose(agent);
+}
+
+void SimJob::lose(const Agent& agent) {
   for (auto& [id, other] : agents_)
     if (&other != &agent && other.node->alive()) other.node->lose_peer();
 }
 
+/// Of workers that fail in the same way it is the one that was first, as exactly as clocks can
+/// tell. What a lost node knew is lost with it.
+void SimJob::check_culprit(const RoundSeen& round, const proto::FailedWorker& culprit) {
+  constexpr Duration kClocksTell = 10ms;
+  const bool can_tell = !faults_.clocks_differ && !faults_.service_forgets &&
+                        harmed_until_ < round.formed_at && !round.failed.empty() &&
+                        culprit.failure.evidence.kind == proto::EvidenceKind::exception_line;
+  if (!can_tell) return;
+  ++history_.culprits;
+  const auto found = round.failed.find({agent_of(culprit.agent), culprit.failure.local_rank});
+  if (found == round.failed.end())
+    return require(false, "the culprit is no victim: " + culprit.agent);
+  for (const auto& [worker, failed_at] : round.failed)
+    require(found->second <= failed_at + kClocksTell,
+            fmt::format("{} failed before {}", worker.agent, culprit.agent));
+}
+
 /// The process is gone; or the machine, which nobody says.
 void SimJob::drop(Agent& agent, bool silently) {
+  harmed();
   const bool had_workers = agent.node->live_workers() > 0;
   world_.note(agent.id + (silently ? " vanishes" : " crashes"));
   agent.node->crash();
   agent.link->end(silently);
-  if (had_workers && !silently) worker_failed(agent);
+  if (had_workers && !silently) lose(agent);
   if (world_.one_in(4)) return;
   world_.after(world_.up_to(40s), [this, name = agent.node->name()] {
     if (!history_.outcome) add_node(name);
@@ -247,7 +292,7 @@ void SimJob::do_harm() {
     if (agent.node->alive()) alive.push_back(&agent);
   if (alive.empty()) return;
   Agent& victim = *alive[world_.below(alive.size())];
-  switch (world_.below(8)) {
+  switch (world_.below(9)) {
     case 0:
       if (faults_.nodes_crash) drop(victim, false);
       break;
@@ -258,10 +303,10 @@ void SimJob::do_harm() {
       if (faults_.nodes_come && agents_.size() < 12) add_node(fmt::format("node{}", names_++));
       break;
     case 3:
-      if (faults_.nodes_leave) victim.node->signal(SIGTERM);
+      if (faults_.nodes_leave) leave(victim, SIGTERM);
       break;
     case 4:
-      if (faults_.cancelled && world_.one_in(4)) victim.node->signal(SIGINT);
+      if (faults_.cancelled && world_.one_in(4)) leave(victim, SIGINT);
       break;
     case 5:
       if (faults_.network_cut) harm_network(victim);
@@ -269,16 +314,43 @@ void SimJob::do_harm() {
     case 6:
       if (faults_.service_crashes) harm_service();
       break;
+    case 7:
+      if (faults_.agents_freeze) freeze(victim);
+      break;
     default:
       break;
   }
+}
+
+void SimJob::harmed(Duration lasts) {
+  harmed_until_ = std::max(harmed_until_, world_.now() + lasts);
+}
+
+void SimJob::leave(Agent& leaver, int signal) {
+  harmed();
+  leaver.node->signal(signal);
+}
+
+void SimJob::freeze(Agent& victim) {
+  const Duration lasts = world_.one_in(2) ? world_.up_to(2s) : world_.up_to(40s);
+  harmed(lasts);
+  world_.note(victim.id + " is stopped");
+  victim.node->freeze();
+  victim.link->freeze();
+  world_.after(lasts, [this, &victim] {
+    world_.note(victim.id + " goes on");
+    victim.link->thaw();
+    victim.node->thaw();
+  });
 }
 
 void SimJob::harm_network(Agent& victim) {
   constexpr Cut kCuts[] = {Cut::up, Cut::down, Cut::both};
   victim.link->set_cut(kCuts[world_.below(3)]);
   world_.note(victim.id + " is cut off");
-  world_.after(world_.one_in(2) ? world_.up_to(5s) : world_.up_to(1min), [this, &victim] {
+  const Duration lasts = world_.one_in(2) ? world_.up_to(5s) : world_.up_to(1min);
+  harmed(lasts);
+  world_.after(lasts, [this, &victim] {
     world_.note(victim.id + " is connected again");
     victim.link->set_cut(Cut::none);
   });

@@ -21,8 +21,10 @@ struct Faults {
   bool nodes_crash = false;
   bool nodes_vanish = false;  ///< silently: it takes a lease until they count as lost
   bool nodes_come = false;
-  bool nodes_leave = false;  ///< by SIGTERM
-  bool cancelled = false;    ///< by SIGINT
+  bool nodes_leave = false;    ///< by SIGTERM
+  bool cancelled = false;      ///< by SIGINT
+  bool agents_freeze = false;  ///< SIGSTOP; their workers run on
+  bool clocks_differ = false;  ///< in speed, by as much as is allowed
   bool network_cut = false;
   bool service_crashes = false;
   bool service_forgets = false;  ///< it comes back without its journal
@@ -33,6 +35,7 @@ struct History {
   std::optional<proto::Finished> outcome;
   int rounds = 0;
   int restarts = 0;
+  int culprits = 0;  ///< of those that were found, the ones that could be checked
   std::uint64_t hash = 0;
   Duration lasted{0};
   std::set<std::pair<int, int>> cells;  ///< of the core's table that were used
@@ -54,6 +57,11 @@ class SimJob {
     std::optional<proto::Finished> told;
   };
   using RoundId = std::pair<proto::Epoch, proto::RoundNumber>;
+  struct WorkerId {
+    proto::AgentId agent;
+    int local_rank = 0;
+    auto operator<=>(const WorkerId&) const = default;
+  };
   struct RoundSeen {
     int world_size = 0;
     int nodes = 0;
@@ -61,6 +69,8 @@ class SimJob {
     std::set<std::string> stores;
     std::map<int, int> first_ranks;  // with how many workers
     int done = 0;
+    Clock::time_point formed_at;
+    std::map<WorkerId, Clock::time_point> failed;  // by themselves, not as victims
   };
 
   Agent& add_node(const std::string& name);
@@ -69,9 +79,15 @@ class SimJob {
   void see_round(const RoundId& id, const proto::Round& round, int workers);
   void check_newest_round();
   void workers_started(Agent& agent);
-  void worker_failed(Agent& agent);
+  void worker_failed(Agent& agent, int local_rank, bool victim);
+  /// Its workers' peers lose them, wherever they are.
+  void lose(const Agent& agent);
+  void check_culprit(const RoundSeen& round, const proto::FailedWorker& culprit);
   void drop(Agent& agent, bool silently);
   void do_harm();
+  void leave(Agent& leaver, int signal);
+  void freeze(Agent& victim);
+  void harmed(Duration lasts = {});
   void harm_network(Agent& victim);
   void harm_service();
   [[nodiscard]] Fate draw_fate();
@@ -85,7 +101,8 @@ class SimJob {
   std::map<proto::AgentId, Agent> agents_;
   int names_ = 0;
   bool harm_ = true;
-  Duration work_{0};  // of a round without faults
+  Clock::time_point harmed_until_{};  // until then something other than a worker has failed
+  Duration work_{0};                  // of a round without faults
   std::map<RoundId, RoundSeen> rounds_;
   std::set<RoundId> after_failure_;                 // of a worker, in the round before
   rdzv::JobState state_ = rdzv::JobState::forming;  // as it was last seen

@@ -31,12 +31,15 @@ proto::ControlChannel channel_of(World& world, proto::Side side) {
 
 // ---- an agent's end ----
 
-SimLink::SimLink(World& world, SimService& service, rdzv::SessionSettings settings,
-                 std::function<void(proto::MembershipMessage)> deliver)
+SimLink::SimLink(World& world, HostClock clock, SimService& service, rdzv::SessionSettings settings,
+                 std::function<void(proto::MembershipMessage)> deliver,
+                 std::function<void()> lease_over)
     : world_(world),
+      clock_(clock),
       service_(service),
       deliver_(std::move(deliver)),
-      session_(std::move(settings), world.now()) {
+      lease_over_(std::move(lease_over)),
+      session_(std::move(settings), clock.now()) {
   follow_deadline();
 }
 
@@ -53,22 +56,39 @@ void SimLink::end(bool silently) {
 void SimLink::on(rdzv::SessionEvent event) {
   if (!alive_) return;
   events_.push_back(std::move(event));
-  if (events_.size() > 1) return;
+  go_on();
+}
+
+void SimLink::go_on() {
+  if (frozen_ || std::exchange(busy_, true)) return;
   for (; !events_.empty(); events_.pop_front()) {
-    for (rdzv::SessionAction& action : session_.on(std::move(events_.front()), world_.now()))
+    for (rdzv::SessionAction& action : session_.on(std::move(events_.front()), clock_.now()))
       std::visit([this](auto& specific) { obey(specific); }, action);
   }
+  busy_ = false;
   follow_deadline();
+}
+
+void SimLink::thaw() {
+  frozen_ = false;
+  if (alive_) go_on();
 }
 
 void SimLink::follow_deadline() {
   if (!alive_ || deadline_ == session_.deadline()) return;
   deadline_ = session_.deadline();
   if (!deadline_) return;
-  world_.at(*deadline_, [this, when = *deadline_] {
+  world_.at(clock_.in_world(*deadline_), [this, when = *deadline_] {
     if (!alive_ || deadline_ != when) return;
     deadline_.reset();
     on(rdzv::SessionTimePassed{});
+  });
+}
+
+/// The agent is to act at once, and the warden a second later in its place.
+void SimLink::obey(rdzv::LeaseMoved& action) {
+  world_.at(clock_.in_world(action.until + 1s), [this, until = action.until] {
+    if (alive_ && session_.lease_end() == until) lease_over_();
   });
 }
 
@@ -108,6 +128,10 @@ void SimLink::connection_failed(ConnectionId id, bool refused) {
 
 void SimLink::connected(ConnectionId id) {
   if (!alive_ || id != connection_) return;
+  if (frozen_) {
+    world_.after(kHealingNoticed, [this, id] { connected(id); });
+    return;
+  }
   channel_.emplace(channel_of(world_, proto::Side::client));
   send_output();
 }

@@ -27,13 +27,18 @@ class SimService;
 /// An agent's end: its session, and the connection that it has.
 class SimLink {
  public:
-  SimLink(World& world, SimService& service, rdzv::SessionSettings settings,
-          std::function<void(proto::MembershipMessage)> deliver);
+  /// `lease_over`: a second ago, by the page that the warden reads.
+  SimLink(World& world, HostClock clock, SimService& service, rdzv::SessionSettings settings,
+          std::function<void(proto::MembershipMessage)> deliver, std::function<void()> lease_over);
 
   void submit(proto::AgentMessage message) { on(rdzv::Submitted{std::move(message)}); }
   /// The agent is gone. Its warden ends the connection, unless the whole machine is gone.
   void end(bool silently);
   void set_cut(Cut cut) { cut_ = cut; }
+  /// The agent is stopped (SIGSTOP), and goes on: the connection stays.
+  void freeze() { frozen_ = true; }
+  void thaw();
+  [[nodiscard]] const HostClock& clock() const { return clock_; }
   [[nodiscard]] bool is_cut(bool up) const;
   [[nodiscard]] const rdzv::AgentSession& session() const { return session_; }
 
@@ -44,18 +49,21 @@ class SimLink {
 
  private:
   void on(rdzv::SessionEvent event);
+  void go_on();
   void obey(rdzv::Connect& action);
   void obey(rdzv::SendToService& action);
   void obey(rdzv::ResetConnection& action);
   void obey(rdzv::Deliver& action);
-  void obey(rdzv::LeaseMoved&) {}
+  void obey(rdzv::LeaseMoved& action);
   void obey(rdzv::Tell& action) { world_.note(session_.own_id() + ": " + action.line); }
   void send_output();
   void follow_deadline();
 
   World& world_;
+  const HostClock clock_;
   SimService& service_;
   std::function<void(proto::MembershipMessage)> deliver_;
+  std::function<void()> lease_over_;
   rdzv::AgentSession session_;
   std::deque<rdzv::SessionEvent> events_;
   std::optional<proto::ControlChannel> channel_;
@@ -63,6 +71,8 @@ class SimLink {
   std::optional<Clock::time_point> deadline_;
   Cut cut_ = Cut::none;
   bool alive_ = true;
+  bool frozen_ = false;
+  bool busy_ = false;  // with events_
 };
 
 class SimService {

@@ -33,7 +33,9 @@ void SimNode::take(proto::MembershipMessage message) {
   std::visit([this](auto& specific) { on(std::move(specific)); }, message);
 }
 
-void SimNode::signal(int signal) { on(agent::JobSignal{signal, world_.now().time_since_epoch()}); }
+void SimNode::signal(int signal) {
+  on(agent::JobSignal{signal, surroundings_.now().time_since_epoch()});
+}
 
 void SimNode::lose_peer() {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -56,19 +58,31 @@ int SimNode::live_workers() const {
 
 void SimNode::on(agent::NodeEvent event) {
   events_.push_back(std::move(event));
-  if (events_.size() > 1) return;
-  for (; !events_.empty(); events_.pop_front()) {
-    for (agent::NodeAction& action : machine_.on(std::move(events_.front()), world_.now()))
+  go_on();
+}
+
+void SimNode::go_on() {
+  if (frozen_ || std::exchange(busy_, true)) return;
+  for (; !events_.empty() && alive_; events_.pop_front()) {
+    for (agent::NodeAction& action : machine_.on(std::move(events_.front()), surroundings_.now()))
       std::visit([this](auto& specific) { obey(specific); }, action);
   }
+  busy_ = false;
   follow_deadline();
+}
+
+void SimNode::freeze() { frozen_ = true; }
+
+void SimNode::thaw() {
+  frozen_ = false;
+  if (alive_) go_on();
 }
 
 void SimNode::follow_deadline() {
   if (deadline_ == machine_.deadline()) return;
   deadline_ = machine_.deadline();
   if (!deadline_) return;
-  world_.at(*deadline_, [this, exists = exists_, when = *deadline_] {
+  world_.at(surroundings_.in_world(*deadline_), [this, exists = exists_, when = *deadline_] {
     if (!*exists || deadline_ != when) return;
     deadline_.reset();
     on(agent::TimePassed{});
@@ -94,8 +108,9 @@ void SimNode::fail(int local_rank, bool victim) {
   if (!worker.runs) return;
   worker.failed = true;
   worker.victim = victim;
+  worker.failed_at = surroundings_.now();
+  surroundings_.worker_failed(local_rank, victim);
   exit(local_rank, {false, 1, false});
-  surroundings_.worker_failed();
 }
 
 void SimNode::kill(int signal) {
@@ -125,7 +140,7 @@ void SimNode::obey(agent::StartWorkers&) {
   agent::WorkersStarted started;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     workers_[i] = {.runs = true, .stubborn = world_.one_in(20)};
-    started.workers.push_back({static_cast<int>(100 + i), world_.now(), ""});
+    started.workers.push_back({static_cast<int>(100 + i), surroundings_.now(), ""});
     const Fate fate = surroundings_.draw_fate();
     const int rank = static_cast<int>(i);
     if (fate.kind == Fate::Kind::succeeds)
@@ -166,7 +181,8 @@ void SimNode::obey(agent::ReportRound&) {
     proto::WorkerFailure failure;
     failure.local_rank = static_cast<int>(i);
     failure.exit = {false, 1, false};
-    failure.ran_for = world_.now() - round.started_at;
+    failure.ran_for = failure.ended_at = failure.evidence.at =
+        workers_[i].failed_at - round.started_at;
     failure.evidence.kind = proto::EvidenceKind::exception_line;
     failure.evidence.text = workers_[i].victim ? "Connection closed by peer" : "ValueError";
     if (workers_[i].victim) failure.evidence.victim_phrase = "connection closed by peer";

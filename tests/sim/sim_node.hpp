@@ -22,10 +22,12 @@ class SimNode {
   /// What the rest of the simulation does for a node.
   struct Surroundings {
     std::function<void(proto::AgentMessage)> send;
+    std::function<Clock::time_point()> now;  // by the host's clock
+    std::function<Clock::time_point(Clock::time_point)> in_world;
     std::function<std::optional<proto::JobTime>(Clock::time_point)> job_time;
     std::function<Fate()> draw_fate;
-    std::function<void()> workers_started;  // of the machine's round
-    std::function<void()> worker_failed;    // by itself
+    std::function<void()> workers_started;                           // of the machine's round
+    std::function<void(int local_rank, bool victim)> worker_failed;  // by itself
     std::function<void(const proto::Finished&)> over;
   };
 
@@ -39,6 +41,9 @@ class SimNode {
   void lose_peer();
   /// All its processes end at once, without a word.
   void crash();
+  /// SIGSTOP and SIGCONT for the agent: its workers run on.
+  void freeze();
+  void thaw();
 
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] int workers() const { return static_cast<int>(workers_.size()); }
@@ -52,9 +57,11 @@ class SimNode {
     bool failed = false;  // by itself
     bool victim = false;
     bool stubborn = false;  // ends by SIGKILL only
+    Clock::time_point failed_at{};
   };
 
   void on(agent::NodeEvent event);
+  void go_on();
   void later(Duration time, std::function<void()> what);
   void exit(int local_rank, ExitStatus status);
   void fail(int local_rank, bool victim);
@@ -83,6 +90,8 @@ class SimNode {
   std::uint64_t started_ = 0;  // how often the workers were: what was planned before is void
   std::optional<Clock::time_point> deadline_;
   bool alive_ = true;
+  bool frozen_ = false;
+  bool busy_ = false;  // with events_
   // What is planned for this node may come when it is no more.
   std::shared_ptr<bool> exists_ = std::make_shared<bool>(true);
 };

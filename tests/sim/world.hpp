@@ -65,4 +65,35 @@ class World {
   std::map<std::pair<Clock::time_point, std::uint64_t>, std::function<void()>> events_;
 };
 
+/// The clock of one host: it stands elsewhere than the world's, and runs at another speed.
+class HostClock {
+ public:
+  /// `ppm`: by so many millionths it is faster; at most 10,000.
+  HostClock(const World& world, Duration ahead, std::int64_t ppm)
+      : world_(world), began_(world.now()), ahead_(ahead), ppm_(ppm) {}
+
+  [[nodiscard]] Clock::time_point now() const {
+    const std::int64_t passed = (world_.now() - began_).count();
+    return began_ + ahead_ + Duration(passed + part(passed, kMillion, ppm_));
+  }
+  /// When this clock will have reached `local`, in the world's time.
+  [[nodiscard]] Clock::time_point in_world(Clock::time_point local) const {
+    constexpr std::int64_t kRoundedUp = 2;
+    const std::int64_t passed = (local - ahead_ - began_).count();
+    return began_ + Duration(passed - part(passed, kMillion + ppm_, ppm_) + kRoundedUp);
+  }
+
+ private:
+  static constexpr std::int64_t kMillion = 1'000'000;
+  /// value / whole * share, without an overflow.
+  static std::int64_t part(std::int64_t value, std::int64_t whole, std::int64_t share) {
+    return value / whole * share + value % whole * share / whole;
+  }
+
+  const World& world_;
+  const Clock::time_point began_;
+  const Duration ahead_;
+  const std::int64_t ppm_;
+};
+
 }  // namespace ddprun::sim
