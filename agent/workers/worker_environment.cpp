@@ -78,6 +78,7 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
       {env::kUseAgentStore, config.agent_store ? "True" : "False"},
       {env::kErrorFile, error_file(config, round, local_rank)},
       {env::kRound, number(round.number)},
+      {env::kEpoch, number(round.epoch)},
       {env::kProgressFile, progress_file(config, round, local_rank)},
   };
   if (!has(inherited, env::kNcclAsyncErrorHandling))

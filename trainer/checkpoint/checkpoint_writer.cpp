@@ -128,6 +128,7 @@ void CheckpointWriter::Work::write_one() {
   try {
     PendingCheckpoint pending(settings.directory);
     write_checkpoint(pending.path(), settings.layout, snapshot);
+    const UniqueFd held = settings.claim ? settings.claim->hold() : UniqueFd();
     path = pending.publish(snapshot.state.step, snapshot.state.best).string();
     prune(settings.directory, snapshot.state.lineage, settings.keep);
   } catch (const std::exception& error) {

@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "trainer/checkpoint/checkpoint_files.hpp"
+#include "trainer/checkpoint/directory_claim.hpp"
 
 namespace ddprun::trainer {
 
@@ -21,6 +23,8 @@ class CheckpointWriter {
     std::filesystem::path directory;
     std::size_t keep = 2;
     CheckpointLayout layout;
+    /// Checked before each checkpoint is published; none: the launcher knows no rounds.
+    std::optional<DirectoryClaim> claim = std::nullopt;
     /// Called on the writer's thread with a sentence that names the file and the reason: of several
     /// failures in a row only at the first.
     std::function<void(const std::string&)> on_failure;

@@ -73,6 +73,7 @@ WorkerEnvironment read_environment(const VariableLookup& lookup) {
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   result.restart_count = number_of(lookup, env::kRestartCount, 0, most).value_or(0);
   result.round = number_of(lookup, env::kRound, 0, most).value_or(result.restart_count);
+  result.epoch = number_of(lookup, env::kEpoch, 0, most);
   return result;
 }
 

@@ -99,9 +99,25 @@ Meeting meet(Rendezvous& rendezvous, const WorkerEnvironment& environment, const
   return {.communicator = nullptr, .exit_code = kExitPeerLost};
 }
 
+/// A disk that is full costs the protection, not the run.
+std::optional<DirectoryClaim> claim_directory(const std::filesystem::path& out,
+                                              const WorkerEnvironment& environment,
+                                              Report& report) {
+  if (!environment.epoch) return std::nullopt;
+  try {
+    return DirectoryClaim(out, {environment.run_id, static_cast<std::uint64_t>(*environment.epoch),
+                                static_cast<std::uint64_t>(environment.round)});
+  } catch (const std::system_error& error) {
+    report.warning(
+        fmt::format("cannot claim the directory of checkpoints for this round: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
 std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const StartingPoint& start,
                                               const std::filesystem::path& out,
-                                              CheckpointLayout layout, Report& report) {
+                                              CheckpointLayout layout,
+                                              std::optional<DirectoryClaim> claim, Report& report) {
   return std::make_unique<CheckpointKeeper>(
       CheckpointKeeper::Settings{
           .every = options.checkpoint_every,
@@ -111,6 +127,7 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
           .writer = {.directory = out,
                      .keep = static_cast<std::size_t>(options.keep),
                      .layout = std::move(layout),
+                     .claim = std::move(claim),
                      .on_failure = {}},
           .warn = [&report](const std::string& text) { report.warning(text); }},
       Clock::now());
@@ -140,8 +157,11 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                  .place = {.world_size = environment.world_size, .round = environment.round},
                  .metrics = writes ? out / kMetricsFile : std::filesystem::path()});
   StartingPoint start;
+  std::optional<DirectoryClaim> claim;
   std::optional<int> shards_there;
   if (first_rank) {
+    // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
+    if (keeps && environment.restarted()) claim = claim_directory(out, environment, report);
     start = find_start(options, environment, data, out, layout, report);
     if (start.snapshot) shards_there = shards_of(start.snapshot->state.config);
     // Refused here where it can be, before anybody is waited for.
@@ -174,8 +194,9 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   state.restarts = environment.restart_count;
 
   if (directory) directory->keep();
+  if (first_rank && keeps && !claim) claim = claim_directory(out, environment, report);
   std::unique_ptr<CheckpointKeeper> keeper;
-  if (first_rank) keeper = make_keeper(options, start, out, layout, report);
+  if (first_rank) keeper = make_keeper(options, start, out, layout, std::move(claim), report);
   report.note(
       start_text(plan, data, start, keeps ? out.string() : "", environment, options.epochs));
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);

@@ -99,6 +99,29 @@ TEST_CASE("a run continues after all its workers were killed and ends with the s
   CHECK(field(line, "restarts") == "1");
 }
 
+TEST_CASE("a round that is over publishes no checkpoint once a newer one has begun") {
+  const SmallData data;
+  const TempDir directory;
+  const auto out = directory / "out";
+  GroupOptions options{.world_size = 2,
+                       .arguments = three_epochs(data, {"--out", out, "--checkpoint-every", "2"}),
+                       .environment = {{"DDPRUN_EPOCH", "1"}, {"DDPRUN_ROUND", "0"}}};
+  WorkerGroup cut_off(options);
+  REQUIRE(eventually([&] { return latest_step(out) >= 2; }, std::chrono::minutes(1)));
+  for (const int rank : {0, 1}) cut_off.rank(rank).signal(SIGSTOP);
+
+  options.restart_count = 1;
+  options.environment = {{"DDPRUN_EPOCH", "1"}, {"DDPRUN_ROUND", "1"}};
+  const std::string line = train(options);
+  CHECK(field(line, "weights") == undisturbed(data));
+  const auto newest = fs::read_symlink(out / "latest");
+
+  for (const int rank : {0, 1}) cut_off.rank(rank).signal(SIGCONT);
+  const std::string said = cut_off.wait().front().err;
+  CHECK_THAT(said, Contains("out belongs to round 1 of this job; this is round 0, which is over"));
+  CHECK(fs::read_symlink(out / "latest") == newest);
+}
+
 TEST_CASE("a random worker killed at a random step changes no bit (3 seeds)") {
   const SmallData data;
   const std::string base = undisturbed(data);

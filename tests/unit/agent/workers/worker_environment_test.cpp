@@ -24,6 +24,7 @@ agent::AgentConfig two_workers() {
 
 proto::Round second_node() {
   proto::Round round;
+  round.epoch = 2;
   round.number = 3;
   round.group_rank = 1;
   round.group_world_size = 2;
@@ -71,6 +72,7 @@ TEST_CASE("a worker gets torchrun's whole contract") {
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT"},
       {"DDPRUN_ROUND", "3"},
+      {"DDPRUN_EPOCH", "2"},
       {"DDPRUN_PROGRESS_FILE", "/tmp/x/round_3_local_rank_1_progress"},
       {"DDPRUN_SOCKET", "@ddprun/0/run7"},
   };

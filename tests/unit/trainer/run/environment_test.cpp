@@ -67,6 +67,12 @@ TEST_CASE("a round without a restart counts as following others") {
   CHECK(environment.restarted());
 }
 
+TEST_CASE("the epoch of a round is that of ddprun, and no other launcher has one") {
+  CHECK_FALSE(read(kTwoWorkers).epoch);
+  CHECK(read(with(kTwoWorkers, "DDPRUN_EPOCH", "3")).epoch == 3);
+  CHECK_THROWS_AS(read(with(kTwoWorkers, "DDPRUN_EPOCH", "-1")), DataError);
+}
+
 TEST_CASE("torchrun's default run id is none at all") {
   CHECK(read(with(kTwoWorkers, "TORCHELASTIC_RUN_ID", "none")).run_id.empty());
 }

@@ -1,0 +1,102 @@
+// The last round that claimed a directory publishes there, and no older one.
+#include "trainer/checkpoint/directory_claim.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <catch2/catch.hpp>
+#include <optional>
+
+#include "tests/support/temp_dir.hpp"
+#include "tests/unit/trainer/checkpoint/fixture.hpp"
+#include "trainer/checkpoint/checkpoint_directory.hpp"
+#include "trainer/checkpoint/checkpoint_writer.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr std::chrono::seconds kWritten{20};
+
+CheckpointWriter::Settings settings(const std::filesystem::path& directory,
+                                    const DirectoryClaim& claim, std::string& failure) {
+  return {.directory = directory,
+          .keep = 2,
+          .layout = test::small_layout(),
+          .claim = claim,
+          .on_failure = [&failure](const std::string& why) { failure = why; }};
+}
+
+void write_one(CheckpointWriter& writer, std::int64_t step) {
+  writer.snapshot() = test::small_snapshot(test::small_layout(), step);
+  writer.submit();
+  REQUIRE(writer.wait_idle(std::chrono::steady_clock::now() + kWritten));
+}
+
+TEST_CASE("a round publishes until a later one has claimed the directory") {
+  const test::TempDir folder;
+  const auto directory = folder / "made by the claim";
+  std::string failure_of_old;
+  std::string failure_of_new;
+  const DirectoryClaim old_claim(directory, {"job", 1, 3});
+  CheckpointWriter old_round(settings(directory, old_claim, failure_of_old));
+  write_one(old_round, 10);
+  CHECK(old_round.totals().written == 1);
+
+  const DirectoryClaim new_claim(directory, {"job", 1, 4});
+  CheckpointWriter new_round(settings(directory, new_claim, failure_of_new));
+  write_one(old_round, 20);
+  write_one(new_round, 11);
+  CHECK(old_round.totals().written == 1);
+  CHECK_THAT(failure_of_old,
+             Contains(directory.string() +
+                      " belongs to round 4 of this job; this is round 3, which is over"));
+  CHECK(new_round.totals().written == 1);
+  CHECK(failure_of_new.empty());
+  CHECK(std::filesystem::exists(directory / "step-00000010"));
+  CHECK(std::filesystem::exists(directory / "step-00000011"));
+  CHECK_FALSE(std::filesystem::exists(directory / "step-00000020"));
+}
+
+TEST_CASE("the same run id is claimed again by a job that counts from the beginning") {
+  const test::TempDir directory;
+  const DirectoryClaim yesterday(directory.path(), {"job", 1, 7});
+  const DirectoryClaim today(directory.path(), {"job", 1, 0});
+  CHECK(today.hold());
+  CHECK_THROWS_AS(yesterday.hold(), DataError);
+}
+
+TEST_CASE("runs of different ids may share a directory") {
+  const test::TempDir directory;
+  const DirectoryClaim one(directory.path(), {"one", 1, 0});
+  const DirectoryClaim other(directory.path(), {"other", 1, 0});
+  CHECK(one.hold());
+  CHECK(other.hold());
+}
+
+TEST_CASE("a claim that is damaged is another's, one that was deleted is nobody's") {
+  const test::TempDir directory;
+  const DirectoryClaim claim(directory.path(), {"job", 1, 0});
+  test::write_text(directory / ".claim", "{\"run\": \"job\", \"ep");
+  CHECK_THROWS_WITH(claim.hold(), Contains("belongs to a later round"));
+  test::write_text(directory / ".claim", "[]");
+  CHECK_THROWS_AS(claim.hold(), DataError);
+  test::write_text(directory / ".claim", "");
+  CHECK_THROWS_AS(claim.hold(), DataError);
+  std::filesystem::remove(directory / ".claim");
+  CHECK_NOTHROW(claim.hold());
+}
+
+TEST_CASE("nobody claims a directory while a checkpoint is being published there") {
+  const test::TempDir directory;
+  const DirectoryClaim claim(directory.path(), {"job", 1, 0});
+  const UniqueFd held = claim.hold();
+  REQUIRE(held);
+  const UniqueFd other(::open((directory / ".claim").c_str(), O_RDWR | O_CLOEXEC));
+  CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) != 0);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

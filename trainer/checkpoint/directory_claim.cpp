@@ -1,0 +1,104 @@
+#include "trainer/checkpoint/directory_claim.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr const char* kFile = ".claim";
+constexpr auto kLockWait = 10s;
+constexpr std::size_t kBytesMax = 4096;
+
+[[noreturn]] void throw_errno(const fs::path& path) {
+  throw std::system_error(errno, std::generic_category(), path.string());
+}
+
+/// Some file systems have no locks: there the claim alone has to do.
+void lock(const UniqueFd& fd, const fs::path& path) {
+  const auto deadline = std::chrono::steady_clock::now() + kLockWait;
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return;
+    if (std::chrono::steady_clock::now() > deadline)
+      throw DataError(fmt::format("{}: another process has held its lock for {} s", path.string(),
+                                  std::chrono::seconds(kLockWait).count()));
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+std::string new_token() {
+  std::uint64_t words[2] = {};
+  if (::getrandom(words, sizeof words, 0) != static_cast<ssize_t>(sizeof words))
+    throw_errno("getrandom");
+  return fmt::format("{:016x}{:016x}", words[0], words[1]);
+}
+
+struct Claimed {
+  DirectoryClaim::Round round;
+  std::string token;
+};
+
+/// None: nothing that can be read, as after a crash in the middle of the write.
+std::optional<Claimed> read_claim(const UniqueFd& fd) {
+  std::string text(kBytesMax, '\0');
+  const ssize_t size = ::pread(fd.get(), text.data(), text.size(), 0);
+  if (size <= 0) return std::nullopt;
+  text.resize(static_cast<std::size_t>(size));
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  try {
+    return Claimed{{json.at("run"), json.at("epoch"), json.at("round")}, json.at("token")};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+DirectoryClaim::DirectoryClaim(const fs::path& directory, Round round)
+    : path_(directory / kFile), round_(std::move(round)), token_(new_token()) {
+  fs::create_directories(directory);
+  const UniqueFd fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd) throw_errno(path_);
+  lock(fd, path_);
+  const nlohmann::json json = {
+      {"run", round_.run_id}, {"epoch", round_.epoch}, {"round", round_.number}, {"token", token_}};
+  const std::string text =
+      json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  if (::ftruncate(fd.get(), 0) != 0) throw_errno(path_);
+  const ssize_t written = ::pwrite(fd.get(), text.data(), text.size(), 0);
+  if (written >= 0 && static_cast<std::size_t>(written) < text.size()) errno = ENOSPC;
+  if (written != static_cast<ssize_t>(text.size()) || ::fsync(fd.get()) != 0) throw_errno(path_);
+}
+
+UniqueFd DirectoryClaim::hold() const {
+  UniqueFd fd(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd && errno == ENOENT) return fd;  // a person has emptied the directory
+  if (!fd) throw_errno(path_);
+  lock(fd, path_);
+  const auto claimed = read_claim(fd);
+  if (claimed && claimed->token == token_) return fd;
+  if (claimed && claimed->round.run_id != round_.run_id) return fd;
+  throw DataError(fmt::format(
+      "{} belongs to {}; this is round {}, which is over", path_.parent_path().string(),
+      claimed ? fmt::format("round {} of this job", claimed->round.number) : "a later round",
+      round_.number));
+}
+
+}  // namespace ddprun::trainer
