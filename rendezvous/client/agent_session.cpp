@@ -175,6 +175,8 @@ void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
     if (pending_ && std::holds_alternative<proto::Join>(*pending_)) pending_.reset();
   } else if (const auto* stop = std::get_if<proto::Stop>(&message)) {
     stop_ = stop->round;
+  } else if (const auto* planned = std::get_if<proto::RestartPlanned>(&message)) {
+    if (past_) past_->restart_count = std::max(past_->restart_count, planned->restart_count);
   } else if (std::holds_alternative<Finished>(message)) {
     over_ = true;
     context.act(SendToService{proto::Bye{}});

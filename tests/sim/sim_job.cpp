@@ -169,8 +169,9 @@ void SimJob::see_service() {
   if (membership->has_formed()) see_formed(*membership);
   if (membership->outcome() && !history_.outcome) history_.outcome = membership->outcome();
   require(membership->restart_count() <= settings_.restart.max_restarts, "the budget holds");
-  // A service that has forgotten learns it from the nodes' joins.
+  // A service that has forgotten learns it from the nodes' joins, and they from their rounds.
   if (!membership->has_formed()) return;
+  if (faults_.service_forgets && membership->state() == rdzv::JobState::forming) return;
   require(membership->restart_count() >= last_restart_count_, "the restart count never falls");
   last_restart_count_ = membership->restart_count();
 }

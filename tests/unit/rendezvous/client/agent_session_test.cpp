@@ -114,6 +114,23 @@ TEST_CASE("a join tells of the last round") {
   CHECK(join.was_in->number == 0);
 }
 
+TEST_CASE("a service that has forgotten the job learns of the restart that was planned") {
+  Script agent;
+  agent.begin();
+  agent.hear(Stop{0, "rank 0 failed"});
+  agent.submit(Stopped{0, {}});
+  agent.submit(Join{});
+  agent.hear(proto::RestartPlanned{"rank 0 failed", 10s, 3, 5});
+  agent.fail();
+  agent.pass(1s);
+  agent.take(rdzv::Connected{});
+  agent.welcome(false);
+  agent.welcome(false);
+  const auto& join = std::get<Join>(agent.last<Numbered>()->message);
+  REQUIRE(join.was_in.has_value());
+  CHECK(join.was_in->restart_count == 3);
+}
+
 TEST_CASE("an agent that waits for a round joins again by itself") {
   Script agent;
   agent.take(rdzv::Connected{});
