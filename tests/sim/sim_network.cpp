@@ -209,7 +209,10 @@ void SimService::obey(rdzv::ServiceActions& actions) {
   for (const rdzv::JobRecord& record : actions.records) rdzv::append_journal_frame(disk_, record);
   if (crash_while_writing_ && !actions.records.empty()) {
     // Nobody has seen what is not on the disk.
+    const auto known = rdzv::read_journal(disk_.substr(0, durable)).records.size();
     disk_.resize(durable + world_.below(disk_.size() - durable + 1));
+    const auto whole = rdzv::read_journal(disk_).records;
+    records_.insert(records_.end(), whole.begin() + static_cast<std::ptrdiff_t>(known), whole.end());
     crash(*std::exchange(crash_while_writing_, std::nullopt), true);
     return;
   }
