@@ -161,13 +161,18 @@ SimService::SimService(World& world, std::function<void()> after)
   begin();
 }
 
-void SimService::begin() {
+std::vector<rdzv::JobRecord> SimService::restore() {
   rdzv::ServiceSettings settings;
   settings.remembers = !disk_.empty();
   core_.emplace(settings, world_.now());
-  const rdzv::JournalContent journal = rdzv::read_journal(disk_);
+  rdzv::JournalContent journal = rdzv::read_journal(disk_);
   disk_.resize(journal.good_bytes);
   for (const rdzv::JobRecord& record : journal.records) core_->replay(record);
+  return std::move(journal.records);
+}
+
+void SimService::begin() {
+  restore();
   core_->begin(world_.now());
   follow_deadline();
 }
@@ -208,11 +213,13 @@ void SimService::obey(rdzv::ServiceActions& actions) {
   if (disk_.empty() && !actions.records.empty()) disk_ = rdzv::journal_head(kRunId);
   for (const rdzv::JobRecord& record : actions.records) rdzv::append_journal_frame(disk_, record);
   if (crash_while_writing_ && !actions.records.empty()) {
-    // Nobody has seen what is not on the disk.
+    // What is whole on the disk has happened, though nobody was told.
     const auto known = rdzv::read_journal(disk_.substr(0, durable)).records.size();
     disk_.resize(durable + world_.below(disk_.size() - durable + 1));
-    const auto whole = rdzv::read_journal(disk_).records;
-    records_.insert(records_.end(), whole.begin() + static_cast<std::ptrdiff_t>(known), whole.end());
+    const std::vector<rdzv::JobRecord> whole = restore();
+    records_.insert(records_.end(), whole.begin() + static_cast<std::ptrdiff_t>(known),
+                    whole.end());
+    after_();
     crash(*std::exchange(crash_while_writing_, std::nullopt), true);
     return;
   }

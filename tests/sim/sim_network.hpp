@@ -118,6 +118,7 @@ class SimService {
     Pipe down;
   };
 
+  std::vector<rdzv::JobRecord> restore();
   void begin();
   void on(const rdzv::ServiceEvent& event);
   void obey(rdzv::ServiceActions& actions);
