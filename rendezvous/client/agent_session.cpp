@@ -175,6 +175,7 @@ void AgentSession::hear(proto::MembershipMessage& message, Context& context) {
     if (pending_ && std::holds_alternative<proto::Join>(*pending_)) pending_.reset();
   } else if (const auto* stop = std::get_if<proto::Stop>(&message)) {
     stop_ = stop->round;
+    final_ = stop->final;
   } else if (const auto* planned = std::get_if<proto::RestartPlanned>(&message)) {
     if (past_) past_->restart_count = std::max(past_->restart_count, planned->restart_count);
   } else if (std::holds_alternative<Finished>(message)) {
@@ -218,6 +219,13 @@ void AgentSession::fence(const std::string& reason, Context& context) {
 /// Nothing is left here, and the old session is over: another one begins, with what the agent still
 /// waits for.
 void AgentSession::begin_again(Context& context) {
+  if (final_ && !pending_ && link_ == Link::unknown) {
+    context.act(ResetConnection{});
+    return finish(fmt::format("the rendezvous at {} was started without its memory of the job, "
+                              "which was ending; its outcome is unknown",
+                              settings_.service),
+                  context);
+  }
   own_id_ = fmt::format("{}/{}", settings_.agent, ++sessions_);
   epoch_.reset();
   stop_.reset();  // another service may give the number again

@@ -34,10 +34,18 @@ void Job::apply_one(const JobBegan& began, Clock::time_point, MembershipActions&
   incomplete_not_before_ = began.incomplete_not_before;
 }
 
-void Job::apply_one(const SessionBegan& began, Clock::time_point, MembershipActions&) {
+void Job::apply_one(const SessionBegan& began, Clock::time_point at, MembershipActions&) {
   Session& session = sessions_[began.agent];
   session.addr = began.addr;
   session.lease = began.lease;
+  // One that was cut off, and only waits for the end, joins no more.
+  if (ended_in_life_of(began.age, at)) session.outcome = outcome_->finished;
+}
+
+/// An agent that was there when the job ended is told how; one that was started later means to run
+/// the job again.
+bool Job::ended_in_life_of(std::chrono::nanoseconds age, Clock::time_point at) const {
+  return outcome_ && at - age <= outcome_->at;
 }
 
 void Job::apply_one(const Said& said, Clock::time_point at, MembershipActions& actions) {
@@ -61,9 +69,7 @@ void Job::join(const Said& said, Session& session, Clock::time_point at,
   const auto& join = std::get<proto::Join>(said.message);
   session.node_name = join.node_name;
   session.boot_id = join.boot_id;
-  // An agent that was there when the job ended is told how; one that was started later means to
-  // run the job again.
-  if (outcome_ && at - join.age <= outcome_->at) {
+  if (ended_in_life_of(join.age, at)) {
     session.outcome = outcome_->finished;
     actions.sends.push_back({said.agent, outcome_->finished});
     return;
@@ -138,7 +144,13 @@ void Job::tell(const MembershipEvent& event, Clock::time_point at, MembershipAct
     if (!actions.log.empty()) actions.log += "; ";
     actions.log += more.log;
   }
-  if (membership_->outcome() && !was_over) outcome_ = Outcome{*membership_->outcome(), at};
+  if (!membership_->outcome() || was_over) return;
+  outcome_ = Outcome{*membership_->outcome(), at};
+  for (auto& [agent, session] : sessions_) {
+    if (session.outcome || !session.node_name.empty()) continue;
+    session.outcome = outcome_->finished;
+    actions.sends.push_back({agent, outcome_->finished});
+  }
 }
 
 }  // namespace ddprun::rdzv

@@ -21,6 +21,7 @@ struct SessionBegan {
   proto::AgentId agent;
   std::string addr;  ///< as the service sees it
   std::chrono::nanoseconds lease{0};
+  std::chrono::nanoseconds age{0};  ///< since the agent was started
 };
 /// The next message of a session.
 struct Said {
@@ -143,6 +144,7 @@ class Job {
   void apply_one(const MemoryLost& lost, Clock::time_point at, MembershipActions& actions);
   void apply_one(const DeadlinePassed& passed, Clock::time_point at, MembershipActions& actions);
   void apply_one(const JobOver& over, Clock::time_point at, MembershipActions& actions);
+  [[nodiscard]] bool ended_in_life_of(std::chrono::nanoseconds age, Clock::time_point at) const;
   void join(const Said& said, Session& session, Clock::time_point at, MembershipActions& actions);
   void begin_epoch(const proto::Join& join, Clock::time_point at);
   void tell(const MembershipEvent& event, Clock::time_point at, MembershipActions& actions);

@@ -26,6 +26,7 @@ inline constexpr auto kFields<rdzv::SessionBegan> = std::tuple{
     required("agent", &rdzv::SessionBegan::agent),
     field("addr", &rdzv::SessionBegan::addr),
     field("lease_ns", &rdzv::SessionBegan::lease),
+    field("age_ns", &rdzv::SessionBegan::age),
 };
 template <>
 inline constexpr std::string_view kKind<rdzv::SessionLost> = "session_lost";

@@ -124,7 +124,8 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
   if (!is_known) {
     if (entry.job.session(resume.replaces) != nullptr)
       end_session(from.run_id, entry, resume.replaces, proto::LossSign::cut_off, context);
-    record(from.run_id, entry, SessionBegan{resume.agent, from.addr, lease_for(resume)}, context);
+    record(from.run_id, entry, SessionBegan{resume.agent, from.addr, lease_for(resume), resume.age},
+           context);
   }
   Job::Contact& contact = entry.job.contact(resume.agent);
   if (contact.connection) drop(*contact.connection, context);

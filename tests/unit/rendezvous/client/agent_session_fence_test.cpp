@@ -62,6 +62,24 @@ TEST_CASE("after that the agent begins a new session, which replaces the old one
   CHECK(agent.count<Round>() == 2);
 }
 
+TEST_CASE(
+    "a node that only waits for the end does not wait for a service that has forgotten the job") {
+  Script agent;
+  agent.begin();
+  agent.hear(Stop{0, "the job was stopped by SIGINT on b", true});
+  agent.fail();
+  agent.pass(1s);
+  agent.take(rdzv::Connected{});
+  agent.welcome(false);
+  CHECK(agent.count<Finished>() == 0);  // its workers are being killed
+  agent.submit(Stopped{0, {}});
+  REQUIRE(agent.count<Finished>() == 1);
+  CHECK(std::get<Finished>(agent.delivered.back()).reason ==
+        "the rendezvous at node1:29400 was started without its memory of the job, which was "
+        "ending; its outcome is unknown");
+  CHECK(agent.session.is_over());
+}
+
 TEST_CASE("a service that refuses connections renews the lease, for the lost time-out") {
   Script agent;
   agent.begin();

@@ -33,7 +33,7 @@ std::shared_ptr<FileJournal> open(const TempDir& dir, const std::string& boot = 
 }
 
 JobRecord began(const std::string& run_id, const std::string& agent, Clock::time_point at = kNow) {
-  return {run_id, at, rdzv::SessionBegan{agent, "10.0.0.1", 15s}};
+  return {run_id, at, rdzv::SessionBegan{agent, "10.0.0.1", 15s, 0s}};
 }
 
 std::vector<std::string> agents_of(const JournalPast& past, const std::string& run_id = "job") {

@@ -27,7 +27,7 @@ std::vector<JobRecord> all_kinds() {
   finished.reason = "stopped by SIGTERM";
   std::vector<rdzv::JobEvent> events = {
       rdzv::JobBegan{at + 17s},
-      rdzv::SessionBegan{"a/2", "10.0.0.1", 15s},
+      rdzv::SessionBegan{"a/2", "10.0.0.1", 15s, 2min},
       rdzv::Said{"a/2", ServiceScript::join_of("a", two_nodes())},
       rdzv::Said{"a/2", proto::Started{3}},
       rdzv::Said{"a/2", proto::WorkerFailed{3, 1, 4711, {true, 9, true}, 3s, -1s, "", "silent"}},

@@ -1,4 +1,6 @@
 // The service after its own death: with its journal, and without.
+#include <csignal>
+
 #include "tests/unit/rendezvous/service/service_script.hpp"
 
 using namespace ddprun;
@@ -188,6 +190,40 @@ TEST_CASE("an old copy of a journal is found out, and two groups never run besid
   CHECK(service.last<Round>(of_a)->epoch == 2);
   CHECK(service.last<Round>(of_a)->number == 2);
   CHECK(service.last<Round>(of_a)->restart_count == 1);
+}
+
+TEST_CASE("a node that was cut off while the job ended is told how, though it joins no more") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2, 0));
+  const auto b = service.join("b", nodes(2, 2, 0));
+  service.pass(20s, {a, b});
+  service.say(a, 2, proto::Leave{SIGINT, "", true});
+  REQUIRE(service.last<Stop>(b) != nullptr);
+  REQUIRE(service.last<Stop>(b)->final);
+  const bool comes_before_the_end = GENERATE(true, false);
+  if (comes_before_the_end) {
+    service.pass(18s, {a});
+  } else {
+    service.say(a, 3, proto::Stopped{0, {}});
+    service.pass(18s, {a});
+  }
+  const auto again = service.open();
+  proto::Resume fresh;
+  fresh.agent = "b/2";
+  fresh.replaces = "b";
+  fresh.age = 40s;
+  service.say(again, fresh);
+  if (comes_before_the_end) service.say(a, 3, proto::Stopped{0, {}});
+  REQUIRE(service.last<Finished>(again) != nullptr);
+  CHECK(service.last<Finished>(again)->outcome == Finished::Outcome::cancelled);
+  // Another one means to run the job again.
+  service.pass(10s, {a});
+  const auto later = service.open();
+  fresh = {};
+  fresh.agent = "c";
+  fresh.age = 1s;
+  service.say(later, fresh);
+  CHECK(service.last<Finished>(later) == nullptr);
 }
 
 TEST_CASE("a node of the past that comes when a round is out is heard in the next one") {
