@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "agent/control/agent_loop.hpp"
 #include "agent/workers/worker_environment.hpp"
