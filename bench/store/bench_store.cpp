@@ -1,8 +1,5 @@
 // The store under load: ours against a raw epoll floor, PyTorch's TCPStore and Redis, in one run on
 // one machine. This file is the command line; each scenario has a file of its own.
-#include <sched.h>
-#include <sys/resource.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/store/scenarios.hpp"
+#include "bench/support/machine.hpp"
 
 namespace bench = ddprun::bench;
 
@@ -57,36 +55,13 @@ every client in its sockets each time it runs, and nothing but the server moves 
 raised as far as the hard one (ulimit -Hn) allows; what needs more is left out with a line.
 )";
 
-std::uint32_t raise_open_files() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  getrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
-}
-
-/// The server gets the first CPU that we may use. The generator gets the others, or with
-/// `same` that one too.
+/// The generator gets the CPUs that the server does not have, or with `same` the server's too.
 void share_out_cpus(bench::Settings& settings, bool same) {
-  cpu_set_t usable;
-  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return;
-  const int count = CPU_COUNT(&usable);
+  const bench::CpuShare cpus = bench::share_out_cpus(same);
+  settings.server_cpu = cpus.server;
+  settings.spin = !same && cpus.count > 1;
   if (settings.threads == 0)
-    settings.threads = same ? 1 : static_cast<unsigned>(std::clamp(count - 1, 1, 4));
-  std::size_t first = 0;
-  while (first < CPU_SETSIZE && !CPU_ISSET(first, &usable)) ++first;
-  if (same) {
-    CPU_ZERO(&usable);
-    CPU_SET(first, &usable);
-  } else if (count < 2) {
-    return;
-  } else {
-    CPU_CLR(first, &usable);
-    settings.spin = true;
-  }
-  sched_setaffinity(0, sizeof usable, &usable);
-  settings.server_cpu = static_cast<int>(first);
+    settings.threads = same ? 1 : static_cast<unsigned>(std::clamp(cpus.count - 1, 1, 4));
 }
 
 std::string default_python() {
@@ -129,7 +104,7 @@ int main(int argc, char** argv) {
   app.add_option("--serve", serve, "be one of the servers (ours, floor)")->group("");
   CLI11_PARSE(app, argc, argv);
   if (!serve.empty()) {
-    raise_open_files();
+    bench::raise_open_files();
     return bench::serve(serve);
   }
 
@@ -153,7 +128,7 @@ int main(int argc, char** argv) {
   settings.measure = std::chrono::milliseconds(milliseconds > 0 ? milliseconds : quick ? 20 : 50);
   settings.rounds = rounds > 0 ? rounds : quick ? 5 : 9;
 
-  settings.open_files_max = raise_open_files();
+  settings.open_files_max = bench::raise_open_files();
   try {
     for (const std::string& request : requests) settings.ops.push_back(bench::op_of(request));
     settings.servers = bench::find_servers(names, python);
