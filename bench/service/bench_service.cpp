@@ -1,0 +1,167 @@
+// The rendezvous service with thousands of agents of one job, each a connection: how long rounds
+// take, what an idle job costs, and what a journal adds. This file is the command line and what is
+// printed.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "bench/service/life.hpp"
+#include "bench/store/report.hpp"
+#include "bench/support/machine.hpp"
+#include "bench/support/measure.hpp"
+
+namespace bench = ddprun::bench;
+
+namespace {
+
+constexpr const char* kFooter = R"(
+One thread plays all agents: each has a connection of its own and says what a ddprun agent says, at
+once and without workers. rdzvd is started afresh for each life of the job, which is:
+
+  form      first connect to the last agent's round; --nnodes=N:N
+  idle      every agent sends its keep-alives, a fifth of the lease (15 s) apart
+  re-form   a worker of one agent fails: all are told to stop, say that they have, and join; to the
+            last agent's new round
+  end       all workers are done: all are told the outcome and say goodbye; to the last connection's
+            end
+
+The crowd is the reference: as many clients of the store in the same rdzvd, as bench_store plays it.
+Medians of rounds in which the crowd, a life without a journal and one with it take turns.
+
+memory_each is the growth of rdzvd's private memory (Private_Dirty of /proc/PID/smaps_rollup) from
+its start to the formed round, over the agents: what the allocator keeps after the burst is in it,
+the kernel's sockets are not. wall_ms includes the generator's own time; cpu_ms is rdzvd's, in all
+its threads. With two or more CPUs rdzvd is pinned to the first and the generator to the others.
+Where other work runs, start it under chrt -f 50.
+
+Examples:
+  bench_service --quick
+  chrt -f 50 bench_service                      10,000 agents, five rounds: two minutes
+  bench_service --agents 5000 --state-in /dev/shm --json
+)";
+
+struct Lives {
+  std::string name;
+  std::vector<bench::Life> all;
+
+  template <class Part>
+  [[nodiscard]] double median(Part part) const {
+    std::vector<double> values;
+    for (const bench::Life& life : all) values.push_back(part(life));
+    return bench::median(std::move(values));
+  }
+};
+
+void write_costs(bench::Report& report, const std::string& service, const std::string& part,
+                 const std::vector<bench::Cost>& costs, double agents, double crowd_seconds) {
+  std::vector<double> seconds, cpu_seconds;
+  for (const bench::Cost& cost : costs) {
+    seconds.push_back(cost.seconds);
+    cpu_seconds.push_back(cost.cpu_seconds);
+  }
+  report.row({{"rdzvd", service},
+              {"part", part},
+              {"wall_ms", bench::median(seconds) * 1e3},
+              {"wall_max_ms", bench::quantile(seconds, 1) * 1e3},
+              {"cpu_ms", bench::median(cpu_seconds) * 1e3},
+              {"cpu_us_each", bench::median(cpu_seconds) * 1e6 / agents},
+              {"x_crowd_wall", bench::median(seconds) / crowd_seconds}});
+}
+
+void write(bench::Report& report, const std::vector<bench::Cost>& crowds,
+           const std::vector<Lives>& lives, double agents) {
+  std::vector<double> crowd_seconds;
+  for (const bench::Cost& cost : crowds) crowd_seconds.push_back(cost.seconds);
+  const double crowd = bench::median(crowd_seconds);
+  report.begin("rounds", fmt::format("{} agents of one job, medians of {}", agents, crowds.size()));
+  write_costs(report, "store", "crowd", crowds, agents, crowd);
+  for (const Lives& one : lives) {
+    const auto part = [&](const char* name, bench::Cost bench::Life::*cost) {
+      std::vector<bench::Cost> costs;
+      for (const bench::Life& life : one.all) costs.push_back(life.*cost);
+      write_costs(report, one.name, name, costs, agents, crowd);
+    };
+    part("form", &bench::Life::form);
+    part("re-form", &bench::Life::form_again);
+    part("end", &bench::Life::end);
+  }
+
+  report.begin("idle", "a formed round; its agents send keep-alives");
+  for (const Lives& one : lives) {
+    report.row(
+        {{"rdzvd", one.name},
+         {"keep_alives_s", one.median([](const auto& l) { return l.keep_alives_per_second; })},
+         {"core_percent", one.median([](const auto& l) { return l.idle_cpu * 100; })},
+         {"us_each",
+          one.median([](const auto& l) { return l.idle_cpu / l.keep_alives_per_second * 1e6; })},
+         {"memory_each", one.median([&](const auto& l) { return l.memory_bytes / agents; })}});
+  }
+
+  report.begin("journal", "bytes for each node; rdzvd's start to its first line");
+  for (const Lives& one : lives) {
+    if (one.all.front().first_round_bytes == 0) continue;
+    report.row(
+        {{"first_round", one.median([&](const auto& l) { return l.first_round_bytes / agents; })},
+         {"next_round", one.median([&](const auto& l) { return l.next_round_bytes / agents; })},
+         {"start_ms", one.median([](const auto& l) { return l.start_seconds * 1e3; })},
+         {"replay_ms", one.median([](const auto& l) { return l.replay_seconds * 1e3; })}});
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("The rendezvous service with thousands of agents of one job.");
+  app.footer(kFooter);
+  bench::LifeSettings settings;
+  settings.folder = std::filesystem::temp_directory_path();
+  int rounds = 5;
+  double idle_seconds = 6;
+  bool quick = false;
+  bool json = false;
+  auto* agents = app.add_option("--agents", settings.agents, "nodes of the job")
+                     ->check(CLI::Range(2, 100'000))
+                     ->capture_default_str();
+  app.add_option("--rounds", rounds, "lives of each kind")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  auto* idle = app.add_option("--idle-seconds", idle_seconds, "length of the idle time")
+                   ->check(CLI::Range(0.1, 3600.0))
+                   ->capture_default_str();
+  app.add_option("--state-in", settings.folder, "where state folders are made and removed")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  app.add_flag("--quick", quick, "1,000 agents and one idle second: under half a minute");
+  app.add_flag("--json", json, "one JSON object per line");
+  CLI11_PARSE(app, argc, argv);
+  if (quick && agents->count() == 0) settings.agents = 1'000;
+  if (quick && idle->count() == 0) idle_seconds = 1;
+  settings.idle = std::chrono::milliseconds(static_cast<std::int64_t>(idle_seconds * 1e3));
+
+  constexpr std::uint32_t kOwnFiles = 100;
+  if (const std::uint32_t most = bench::raise_open_files(); settings.agents + kOwnFiles > most) {
+    std::fprintf(stderr,
+                 "bench_service: %u agents do not fit: a process may open %u files here (ulimit "
+                 "-Hn); use --agents=%u\n",
+                 settings.agents, most, most - kOwnFiles);
+    return 1;
+  }
+  settings.server_cpu = bench::share_out_cpus(false).server;
+  try {
+    std::vector<bench::Cost> crowds;
+    std::vector<Lives> lives{{"memory", {}}, {"journal", {}}};
+    for (int round = 0; round < rounds; ++round) {
+      crowds.push_back(bench::crowd(settings));
+      for (Lives& one : lives) one.all.push_back(bench::live(settings, one.name == "journal"));
+    }
+    bench::Report report(json);
+    write(report, crowds, lives, settings.agents);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_service: %s\n", error.what());
+    return 1;
+  }
+}
