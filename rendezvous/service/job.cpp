@@ -22,6 +22,27 @@ const Job::Session* Job::session(const AgentId& agent) const {
   return found == sessions_.end() ? nullptr : &found->second;
 }
 
+std::vector<AgentId> Job::agents_of(const std::string& node_name) const {
+  std::vector<AgentId> agents;
+  for (auto named = by_node_.lower_bound({node_name, {}});
+       named != by_node_.end() && named->first == node_name; ++named)
+    agents.push_back(named->second);
+  return agents;
+}
+
+bool Job::erase_session(const AgentId& agent) {
+  const auto found = sessions_.find(agent);
+  if (found == sessions_.end()) return false;
+  by_node_.erase({found->second.node_name, agent});
+  sessions_.erase(found);
+  return true;
+}
+
+void Job::erase_sessions() {
+  by_node_.clear();
+  sessions_.clear();
+}
+
 std::optional<proto::MembershipMessage> Job::current(const AgentId& agent) const {
   const auto session = sessions_.find(agent);
   if (session == sessions_.end()) return std::nullopt;
@@ -67,7 +88,11 @@ void Job::apply_one(const Said& said, Clock::time_point at, MembershipActions& a
 void Job::join(const Said& said, Session& session, Clock::time_point at,
                MembershipActions& actions) {
   const auto& join = std::get<proto::Join>(said.message);
-  session.node_name = join.node_name;
+  if (session.node_name != join.node_name) {
+    by_node_.erase({session.node_name, said.agent});
+    by_node_.emplace(join.node_name, said.agent);
+    session.node_name = join.node_name;
+  }
   session.boot_id = join.boot_id;
   if (ended_in_life_of(join.age, at)) {
     session.outcome = outcome_->finished;
@@ -90,12 +115,12 @@ void Job::apply_one(const SessionLost& lost, Clock::time_point at, MembershipAct
   const auto found = sessions_.find(lost.agent);
   if (found == sessions_.end()) return;
   if (!found->second.outcome) lost_any_ = true;
-  sessions_.erase(found);
+  erase_session(lost.agent);
   if (membership_) tell(AgentLost{lost.agent, lost.sign, lost.silent_for}, at, actions);
 }
 
 void Job::apply_one(const SessionOver& over, Clock::time_point at, MembershipActions& actions) {
-  if (sessions_.erase(over.agent) > 0 && membership_) tell(AgentLost{over.agent}, at, actions);
+  if (erase_session(over.agent) && membership_) tell(AgentLost{over.agent}, at, actions);
 }
 
 void Job::apply_one(const JobOver& over, Clock::time_point, MembershipActions&) {
@@ -103,7 +128,7 @@ void Job::apply_one(const JobOver& over, Clock::time_point, MembershipActions&) 
   epoch_ = over.next_epoch;
   incomplete_not_before_ = over.incomplete_not_before;
   membership_.reset();
-  sessions_.clear();
+  erase_sessions();
 }
 
 void Job::apply_one(const PastHeard& past, Clock::time_point, MembershipActions&) {
@@ -118,7 +143,7 @@ void Job::apply_one(const PastHeard& past, Clock::time_point, MembershipActions&
 void Job::apply_one(const MemoryLost& lost, Clock::time_point at, MembershipActions& actions) {
   epoch_ = epoch();
   membership_.reset();
-  sessions_.clear();
+  erase_sessions();
   outcome_.reset();
   lost_any_ = false;
   is_awaited_ = true;

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -98,6 +100,8 @@ class Job {
   [[nodiscard]] const Sessions& sessions() const { return sessions_; }
   /// Null: there is no such session.
   [[nodiscard]] const Session* session(const proto::AgentId& agent) const;
+  /// Of agents that have joined as this node. Names are not unique.
+  [[nodiscard]] std::vector<proto::AgentId> agents_of(const std::string& node_name) const;
   Contact& contact(const proto::AgentId& agent) { return sessions_.at(agent).contact; }
   /// What an agent has to know that may have missed the last message to it; none: it waits.
   [[nodiscard]] std::optional<proto::MembershipMessage> current(const proto::AgentId& agent) const;
@@ -147,6 +151,8 @@ class Job {
   [[nodiscard]] bool ended_in_life_of(std::chrono::nanoseconds age, Clock::time_point at) const;
   void join(const Said& said, Session& session, Clock::time_point at, MembershipActions& actions);
   void begin_epoch(const proto::Join& join, Clock::time_point at);
+  bool erase_session(const proto::AgentId& agent);
+  void erase_sessions();
   void tell(const MembershipEvent& event, Clock::time_point at, MembershipActions& actions);
 
   Clock::time_point began_at_;
@@ -155,9 +161,10 @@ class Job {
   std::optional<Clock::time_point> hold_until_;
   std::optional<Membership> membership_;
   Sessions sessions_;
-  std::optional<Outcome> outcome_;  // the last one, of any epoch
-  bool lost_any_ = false;           // an agent of this epoch, which may be cut off and come back
-  bool is_awaited_ = false;         // by the agents of a memory that is lost
+  std::set<std::pair<std::string, proto::AgentId>> by_node_;  // those of sessions_ that have joined
+  std::optional<Outcome> outcome_;                            // the last one, of any epoch
+  bool lost_any_ = false;    // an agent of this epoch, which may be cut off and come back
+  bool is_awaited_ = false;  // by the agents of a memory that is lost
 };
 
 }  // namespace ddprun::rdzv

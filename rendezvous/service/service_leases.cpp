@@ -74,13 +74,12 @@ void ServiceCore::drop_before_reboot(const std::string& run_id, Entry& entry,
                                      const proto::Join& join, const std::string& addr,
                                      Context& context) {
   if (join.boot_id.empty()) return;
-  std::vector<AgentId> gone;
-  for (const auto& [id, session] : entry.job.sessions()) {
-    if (session.node_name == join.node_name && session.addr == addr && !session.boot_id.empty() &&
-        session.boot_id != join.boot_id && !session.contact.connection)
-      gone.push_back(id);
+  for (const AgentId& id : entry.job.agents_of(join.node_name)) {
+    const Job::Session& session = *entry.job.session(id);
+    if (session.addr == addr && !session.boot_id.empty() && session.boot_id != join.boot_id &&
+        !session.contact.connection)
+      end_session(run_id, entry, id, proto::LossSign::rebooted, context);
   }
-  for (const AgentId& id : gone) end_session(run_id, entry, id, proto::LossSign::rebooted, context);
 }
 
 // ---- sessions that end ----

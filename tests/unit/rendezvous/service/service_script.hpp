@@ -101,6 +101,7 @@ class ServiceScript {
   std::vector<rdzv::JobRecord> journal;
   std::set<rdzv::ConnectionId> closed;
   std::vector<std::string> warnings;
+  std::size_t messages = 0;  ///< to all agents
 
  private:
   void take(rdzv::ServiceActions actions) {
@@ -109,6 +110,7 @@ class ServiceScript {
     for (rdzv::ServiceSend& send : actions.sends) {
       CHECK_FALSE(closed.contains(send.to));
       sent_[send.to].push_back(std::move(send.message));
+      ++messages;
     }
     closed.insert(actions.closes.begin(), actions.closes.end());
     warnings.insert(warnings.end(), actions.warnings.begin(), actions.warnings.end());
