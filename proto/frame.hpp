@@ -25,8 +25,8 @@ inline constexpr std::size_t kFrameBytesMax = std::size_t{1} << 20;
 /// From a peer that has proven nothing yet. Its length has two zero bytes in front, by which
 /// begins_control() knows a control connection.
 inline constexpr std::size_t kFrameBytesBeforeProof = 0xffff;
-/// A parser that has given all its frames keeps at most so much memory.
-inline constexpr std::size_t kIdleBufferBytes = 4096;
+/// A parser that has given all its frames keeps at most so much memory: enough for a keep-alive.
+inline constexpr std::size_t kIdleBufferBytes = 256;
 
 /// `body` with its header in front. `body` must not be larger than kFrameBytesMax.
 std::string encode_frame(std::string_view body);

@@ -133,13 +133,13 @@ std::optional<proto::MembershipMessage> Membership::current(const AgentId& agent
   const auto member = members_.find(agent);
   if (member == members_.end() || !in_round(member->second)) return std::nullopt;
   if (state_ == JobState::stopping) return stop_for(member->second);
-  return *member->second.round;
+  return round_for(*member->second.seat);
 }
 
 std::optional<int> Membership::group_rank(const AgentId& agent) const {
   const auto member = members_.find(agent);
   if (member == members_.end() || !in_round(member->second)) return std::nullopt;
-  return member->second.round->group_rank;
+  return member->second.seat->group_rank;
 }
 
 void Membership::ignore(Context&) {}
@@ -177,8 +177,7 @@ void Membership::grow_when_due(Context& context) {
   if (count(Phase::waiting) < room && context.now < *grow_at_) return;
   std::string names;
   for (const auto& [id, member] : members_) {
-    if (member.phase == Phase::waiting)
-      names += (names.empty() ? "" : ", ") + member.join.node_name;
+    if (member.phase == Phase::waiting) names += (names.empty() ? "" : ", ") + member.node.name;
   }
   stop_round(context, names + " joined");
 }
@@ -221,10 +220,10 @@ void Membership::leave_running(Context& context) {
     member.leaving = leave;
     ending_ = outcome_of(leave);
     stop_round(context, fmt::format("the job was stopped by {} on {}", signal_name(leave.signal),
-                                    member.join.node_name));
+                                    member.node.name));
   } else if (member.phase == Phase::active) {
     member.leaving = leave;
-    const std::string& name = member.join.node_name;
+    const std::string& name = member.node.name;
     stop_round(context, leave.signal != 0
                             ? fmt::format("{} was stopped by {}", name, signal_name(leave.signal))
                             : fmt::format("{} left: {}", name, leave.error));
@@ -262,7 +261,7 @@ void Membership::set_phase(Member& member, Phase phase) {
 
 Membership::Members::iterator Membership::erase(Members::iterator member) {
   --counts_[static_cast<std::size_t>(member->second.phase)];
-  if (const auto& rank = member->second.join.requested_group_rank) {
+  if (const auto& rank = member->second.node.requested_group_rank) {
     const auto holder = rank_holders_.find(*rank);
     if (holder != rank_holders_.end() && holder->second == member->first)
       rank_holders_.erase(holder);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -114,11 +115,31 @@ class Membership {
     stopped,  ///< nothing of the last round is left on it; it will join again
   };
   static constexpr int kPhases = 5;
+  /// What is kept of a join: little, for there may be many.
+  struct Node {
+    std::string name;
+    std::string role;
+    int local_world_size = 0;
+    std::optional<int> requested_group_rank;
+    bool insists_on_rank = false;
+    bool wants_report = false;
+    std::uint16_t store_port = 0;
+    std::string store_addr;
+    int store_clients_max = 0;
+  };
+  /// A node's own numbers in a round.
+  struct Seat {
+    std::shared_ptr<const proto::Round> round;  // what all nodes have alike
+    int group_rank = 0;
+    int first_rank = 0;
+    int first_role_rank = 0;
+    int role_world_size = 1;
+  };
   struct Member {
     Phase phase = Phase::waiting;
-    proto::Join join;
+    Node node;
     std::uint64_t order = 0;              // of joining
-    std::optional<proto::Round> round;    // the last one that it took part in
+    std::optional<Seat> seat;             // in the last round that it took part in
     std::optional<proto::Leave> leaving;  // it takes part in no other
   };
   using Members = std::map<proto::AgentId, Member>;
@@ -171,6 +192,7 @@ class Membership {
   void try_form(Context& context);
   void form(Context& context);
   [[nodiscard]] std::vector<Member*> seated();
+  [[nodiscard]] static proto::Round round_for(const Seat& seat);
   void tell_waiting(Context& context);
   [[nodiscard]] std::vector<std::string> missing() const;
   void start_forming(Context& context, Clock::duration delay = {});

@@ -1,6 +1,8 @@
 // How a round forms: which nodes take part, with which ranks, and what those that wait are told.
 #include <algorithm>
+#include <memory>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -45,7 +47,15 @@ bool Membership::wait(Context& context) {
     warn_of_differences(context, join);
   }
   set_phase(member, Phase::waiting);
-  member.join = join;
+  member.node = {.name = join.node_name,
+                 .role = join.role,
+                 .local_world_size = join.local_world_size,
+                 .requested_group_rank = join.requested_group_rank,
+                 .insists_on_rank = join.insists_on_rank,
+                 .wants_report = join.wants_report,
+                 .store_port = join.store_port,
+                 .store_addr = join.store_addr,
+                 .store_clients_max = join.store_clients_max};
   member.order = joins_++;
   if (join.insists_on_rank && join.requested_group_rank)
     rank_holders_[*join.requested_group_rank] = context.agent;
@@ -69,7 +79,7 @@ std::string Membership::refusal(const Context& context, const proto::Join& join)
   if (holder == rank_holders_.end() || holder->second == context.agent) return "";
   const Member& other = members_.at(holder->second);
   if (other.phase != Phase::waiting) return "";  // it may be this very node's, which starts again
-  return fmt::format("--node-rank={} is given twice, on {} and on {}", rank, other.join.node_name,
+  return fmt::format("--node-rank={} is given twice, on {} and on {}", rank, other.node.name,
                      join.node_name);
 }
 
@@ -204,15 +214,15 @@ void Membership::deadline_forming(Context& context) {
 std::vector<Membership::Member*> Membership::seated() {
   constexpr int kNone = 1 << 30;
   const auto place = [&](const Member& member) {
-    return member.round && member.round->number + 1 == next_round_ ? member.round->group_rank
-                                                                   : kNone;
+    return member.seat && member.seat->round->number + 1 == next_round_ ? member.seat->group_rank
+                                                                        : kNone;
   };
   const auto wish = [&](const Member& member) {
-    return std::min(member.join.requested_group_rank.value_or(kNone), kNone);
+    return std::min(member.node.requested_group_rank.value_or(kNone), kNone);
   };
   const auto by_name = [](const Member& a, const Member& b) {
-    if (natural_less(a.join.node_name, b.join.node_name)) return true;
-    if (natural_less(b.join.node_name, a.join.node_name)) return false;
+    if (natural_less(a.node.name, b.node.name)) return true;
+    if (natural_less(b.node.name, a.node.name)) return false;
     return a.order < b.order;
   };
   std::vector<Member*> nodes;
@@ -253,15 +263,15 @@ void Membership::form(Context& context) {
   int world_size = 0;
   std::map<std::string, int> role_sizes;
   for (const Member* node : nodes) {
-    world_size += node->join.local_world_size;
-    role_sizes[node->join.role] += node->join.local_world_size;
+    world_size += node->node.local_world_size;
+    role_sizes[node->node.role] += node->node.local_world_size;
   }
-  const proto::Join& first = nodes.front()->join;
+  const Node& first = nodes.front()->node;
   if (first.store_clients_max > 0 && first.store_clients_max < world_size)
     context.actions.warnings.push_back(
         fmt::format("{} serves the workers' store and may open too few files for {} workers: raise "
                     "its limit (ulimit -n)",
-                    first.node_name, world_size));
+                    first.name, world_size));
   proto::Round round;
   round.epoch = epoch_;
   round.number = next_round_++;
@@ -273,19 +283,22 @@ void Membership::form(Context& context) {
   round.master_addr = first.store_addr;
   round.master_port = first.store_port;
   round.last_culprit = last_culprit_;
+  const auto common = std::make_shared<const proto::Round>(std::move(round));
   std::map<std::string, int> role_ranks;
+  Seat seat{common};
   for (Member* node : nodes) {
-    int& role_rank = role_ranks[node->join.role];
-    round.first_role_rank = role_rank;
-    round.role_world_size = role_sizes[node->join.role];
-    node->round = round;
+    int& role_rank = role_ranks[node->node.role];
+    seat.first_role_rank = role_rank;
+    seat.role_world_size = role_sizes[node->node.role];
+    node->seat = seat;
     set_phase(*node, Phase::active);
-    round.first_rank += node->join.local_world_size;
-    role_rank += node->join.local_world_size;
-    ++round.group_rank;
+    seat.first_rank += node->node.local_world_size;
+    role_rank += node->node.local_world_size;
+    ++seat.group_rank;
   }
   for (const auto& [id, member] : members_)
-    if (member.phase == Phase::active) context.actions.sends.push_back({id, *member.round});
+    if (member.phase == Phase::active)
+      context.actions.sends.push_back({id, round_for(*member.seat)});
   formed_any_ = true;
   last_call_at_.reset();
   tell_at_.reset();
@@ -293,6 +306,15 @@ void Membership::form(Context& context) {
   lost_node_.reset();
   grow_at_.reset();
   state_ = JobState::running;
+}
+
+proto::Round Membership::round_for(const Seat& seat) {
+  proto::Round round = *seat.round;
+  round.group_rank = seat.group_rank;
+  round.first_rank = seat.first_rank;
+  round.first_role_rank = seat.first_role_rank;
+  round.role_world_size = seat.role_world_size;
+  return round;
 }
 
 // ---- what those that wait are told ----
@@ -303,10 +325,10 @@ std::vector<std::string> Membership::missing() const {
   const auto full = [&] { return names.size() == proto::kMissingNamesMax; };
   std::vector<bool> ranks;
   for (const auto& [id, member] : members_) {
-    if (member.phase == Phase::stopped && !full()) names.push_back(member.join.node_name);
-    if (member.phase == Phase::waiting && member.join.insists_on_rank) {
+    if (member.phase == Phase::stopped && !full()) names.push_back(member.node.name);
+    if (member.phase == Phase::waiting && member.node.insists_on_rank) {
       ranks.resize(static_cast<std::size_t>(settings_.max_nodes));
-      ranks[static_cast<std::size_t>(*member.join.requested_group_rank)] = true;
+      ranks[static_cast<std::size_t>(*member.node.requested_group_rank)] = true;
     }
   }
   if (!names.empty()) return names;

@@ -53,11 +53,11 @@ void Membership::stopped_stopping(Context& context) {
   if (stopped.slowest && !failed_.empty()) {
     if (stopped.round_began) began_[context.agent] = *stopped.round_began;
     slowest_.push_back({context.agent, name_of(member),
-                        member.round->first_rank + stopped.slowest->local_rank, *stopped.slowest});
+                        member.seat->first_rank + stopped.slowest->local_rank, *stopped.slowest});
   }
   for (const proto::RunningWorker& worker : stopped.still_ran)
     still_ran_.push_back(
-        {context.agent, member.round->first_rank + worker.local_rank, worker, name_of(member)});
+        {context.agent, member.seat->first_rank + worker.local_rank, worker, name_of(member)});
   if (stopped.furthest_step)
     furthest_step_ = std::max(furthest_step_.value_or(0), *stopped.furthest_step);
   if (member.leaving && !member.leaving->cancels) {
@@ -122,7 +122,7 @@ void Membership::add_failures(const AgentId& agent, const Member& member,
                               const std::optional<proto::JobTime>& round_began) {
   if (round_began && !failures.empty()) began_[agent] = *round_began;
   for (const proto::WorkerFailure& failure : failures) {
-    const int rank = member.round->first_rank + failure.local_rank;
+    const int rank = member.seat->first_rank + failure.local_rank;
     failed_[rank] = {agent, rank, failure, name_of(member)};
   }
 }
@@ -272,9 +272,9 @@ void Membership::note_lost(const Members::value_type& member, const Context& con
   const auto last_word = context.now - context.lost->silent_for - job_began_;
   if (lost_.empty()) {
     proto::LostNode lost;
-    lost.node = member.second.join.node_name;
-    lost.first_rank = member.second.round->first_rank;
-    lost.workers = member.second.join.local_world_size;
+    lost.node = member.second.node.name;
+    lost.first_rank = member.second.seat->first_rank;
+    lost.workers = member.second.node.local_world_size;
     lost.sign = context.lost->sign;
     lost.silent_for = context.lost->silent_for;
     lost_node_ = std::move(lost);
@@ -316,8 +316,8 @@ void Membership::choose_reporter() {
   const Members::value_type* first = nullptr;
   const auto place = [](const Members::value_type& entry) {
     const Member& member = entry.second;
-    return std::tuple(!member.round, !member.join.wants_report,
-                      member.round ? member.round->group_rank : 0);
+    return std::tuple(!member.seat, !member.node.wants_report,
+                      member.seat ? member.seat->group_rank : 0);
   };
   for (const Members::value_type& entry : members_) {
     if (entry.second.phase == Phase::gone) continue;
@@ -325,7 +325,7 @@ void Membership::choose_reporter() {
   }
   if (first == nullptr) return;
   reporter_ = first->first;
-  reporter_name_ = first->second.join.node_name;
+  reporter_name_ = first->second.node.name;
 }
 
 /// What it says last is of all its rounds. Of several nodes it is told by which one a process is.
@@ -334,7 +334,7 @@ void Membership::note_losses(const Members::value_type& member, const proto::Los
   has_leftovers_ = has_leftovers_ || !losses.leftovers.empty();
   proto::Losses& noted = losses_[member.first] = losses;
   for (std::string& process : noted.leftovers)
-    process = fmt::format("{}: {}", member.second.join.node_name, process);
+    process = fmt::format("{}: {}", member.second.node.name, process);
 }
 
 proto::Losses Membership::losses_beside(const AgentId& agent) const {
@@ -367,7 +367,7 @@ Finished Membership::outcome_for(const AgentId& agent) const {
 
 /// Where there are several nodes.
 std::string Membership::name_of(const Member& member) const {
-  return settings_.max_nodes > 1 ? member.join.node_name : "";
+  return settings_.max_nodes > 1 ? member.node.name : "";
 }
 
 /// To a node that goes, and is no member any more: the job's end, if it was the last, or its own.

@@ -60,7 +60,8 @@ void Job::apply_one(const SessionBegan& began, Clock::time_point at, MembershipA
   session.addr = began.addr;
   session.lease = began.lease;
   // One that was cut off, and only waits for the end, joins no more.
-  if (ended_in_life_of(began.age, at)) session.outcome = outcome_->finished;
+  if (ended_in_life_of(began.age, at))
+    session.outcome = std::make_shared<const proto::Finished>(outcome_->finished);
 }
 
 /// An agent that was there when the job ended is told how; one that was started later means to run
@@ -78,7 +79,7 @@ void Job::apply_one(const Said& said, Clock::time_point at, MembershipActions& a
   } else if (const auto* leave = std::get_if<proto::Leave>(&said.message);
              leave != nullptr && found->second.node_name.empty()) {
     // It could not even join, or joins no more: that is its own end, not the job's.
-    found->second.outcome = proto::outcome_of(*leave);
+    found->second.outcome = std::make_shared<const proto::Finished>(proto::outcome_of(*leave));
     actions.sends.push_back({said.agent, *found->second.outcome});
   } else if (membership_) {
     tell(FromAgent{said.agent, said.message}, at, actions);
@@ -95,7 +96,7 @@ void Job::join(const Said& said, Session& session, Clock::time_point at,
   }
   session.boot_id = join.boot_id;
   if (ended_in_life_of(join.age, at)) {
-    session.outcome = outcome_->finished;
+    session.outcome = std::make_shared<const proto::Finished>(outcome_->finished);
     actions.sends.push_back({said.agent, outcome_->finished});
     return;
   }
@@ -161,7 +162,8 @@ void Job::tell(const MembershipEvent& event, Clock::time_point at, MembershipAct
   for (Send& send : more.sends) {
     const auto session = sessions_.find(send.to);
     const auto* finished = std::get_if<proto::Finished>(&send.message);
-    if (session != sessions_.end() && finished != nullptr) session->second.outcome = *finished;
+    if (session != sessions_.end() && finished != nullptr)
+      session->second.outcome = std::make_shared<const proto::Finished>(*finished);
     actions.sends.push_back(std::move(send));
   }
   actions.warnings.insert(actions.warnings.end(), more.warnings.begin(), more.warnings.end());
@@ -173,7 +175,7 @@ void Job::tell(const MembershipEvent& event, Clock::time_point at, MembershipAct
   outcome_ = Outcome{*membership_->outcome(), at};
   for (auto& [agent, session] : sessions_) {
     if (session.outcome || !session.node_name.empty()) continue;
-    session.outcome = outcome_->finished;
+    session.outcome = std::make_shared<const proto::Finished>(outcome_->finished);
     actions.sends.push_back({agent, outcome_->finished});
   }
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -84,9 +85,10 @@ class Job {
     std::uint64_t acknowledged = 0;  ///< messages that were applied
     std::string addr;
     std::chrono::nanoseconds lease{0};
-    std::string node_name;                   ///< empty: it has not joined
-    std::string boot_id;                     ///< of its kernel
-    std::optional<proto::Finished> outcome;  ///< of its part in the job, once that is over
+    std::string node_name;  ///< empty: it has not joined
+    std::string boot_id;    ///< of its kernel
+    /// Of its part in the job. Null: that is not over; then it takes no room.
+    std::shared_ptr<const proto::Finished> outcome;
     Contact contact;
   };
   using Sessions = std::map<proto::AgentId, Session>;

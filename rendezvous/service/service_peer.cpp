@@ -42,7 +42,7 @@ ErrorCode ServicePeer::begin(UniqueFd fd, proto::ControlChannel::Settings settin
   socket_.assign(fd.get(), failed);
   if (failed) return failed;
   static_cast<void>(fd.release());
-  settings_.emplace(std::move(settings));
+  settings_ = std::make_unique<proto::ControlChannel::Settings>(std::move(settings));
   wake_at(socket_.native_handle(), proto::kControlSignBytes);
   look_at_first_bytes();
   return {};
@@ -63,7 +63,8 @@ void ServicePeer::look_at_first_bytes() {
       wake_at(self->socket_.native_handle(), 1);
       // Not before: a store's client may leave its replies unread for any time.
       set_control_options(self->socket_.native_handle());
-      self->channel_.emplace(*std::exchange(self->settings_, std::nullopt));
+      self->channel_.emplace(std::move(*self->settings_));
+      self->settings_.reset();
       self->flush();
       self->events_->controls(*self);
       return self->await_bytes();

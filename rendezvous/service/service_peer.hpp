@@ -78,7 +78,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   const std::shared_ptr<const Events> events_;
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;
-  std::optional<proto::ControlChannel::Settings> settings_;  // until it is known to be control
+  std::unique_ptr<proto::ControlChannel::Settings> settings_;  // until it is known to be control
   std::optional<proto::ControlChannel> channel_;
   std::string unsent_;
   bool writing_ = false;
