@@ -45,7 +45,8 @@ Faults draw_faults(World& world) {
   faults.network_cut = world.one_in(2);
   faults.service_crashes = world.one_in(2);
   // A node that is new in every respect cannot tell a service without memory of the others.
-  const bool known_nodes = !faults.nodes_crash && !faults.nodes_vanish && !faults.nodes_come;
+  const bool known_nodes = !faults.nodes_crash && !faults.nodes_vanish && !faults.nodes_come &&
+                           !faults.agents_freeze;  // its warden may give it up
   faults.service_forgets = faults.service_crashes && known_nodes && world.one_in(2);
   return faults;
 }
