@@ -123,6 +123,8 @@ class Job {
   [[nodiscard]] bool is_over() const {
     return outcome_ && (!membership_ || membership_->outcome().has_value());
   }
+  /// Whether nobody is waited for.
+  [[nodiscard]] bool is_idle() const { return is_empty() || (is_over() && sessions_.empty()); }
   /// Whether it is over for an agent that was started then: such a one means to run it again.
   [[nodiscard]] bool was_over_before(Clock::time_point started) const {
     return is_over() && started > outcome_->at;

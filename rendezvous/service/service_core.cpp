@@ -197,8 +197,11 @@ void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event
                          Context& context) {
   if (std::exchange(entry.forgotten, false)) record(run_id, entry, entry.job.summary(), context);
   const auto before = static_cast<std::int64_t>(entry.job.sessions().size());
+  const bool was_idle = entry.job.is_idle();
   MembershipActions actions = entry.job.apply(event, context.now);
   sessions_ += static_cast<std::int64_t>(entry.job.sessions().size()) - before;
+  busy_jobs_ +=
+      static_cast<std::int64_t>(was_idle) - static_cast<std::int64_t>(entry.job.is_idle());
   context.actions.records.push_back({run_id, context.now, std::move(event)});
   for (Send& send : actions.sends) {
     const Job::Session* session = entry.job.session(send.to);
@@ -225,9 +228,8 @@ bool ServiceCore::make_room(ServiceActions& actions) {
   if (jobs_.size() < settings_.jobs_max) return true;
   erase_empty(actions);
   if (jobs_.size() < settings_.jobs_max) return true;
-  const auto over = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) {
-    return job.second.job.is_over() && job.second.job.sessions().empty();
-  });
+  const auto over = std::find_if(jobs_.begin(), jobs_.end(),
+                                 [](const auto& job) { return job.second.job.is_idle(); });
   if (over == jobs_.end()) return false;
   actions.forget.push_back(over->first);
   jobs_.erase(over);
@@ -253,13 +255,6 @@ const Job* ServiceCore::job(const std::string& run_id) const {
   return entry == jobs_.end() ? nullptr : &entry->second.job;
 }
 
-bool ServiceCore::is_idle() const {
-  return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
-    return job.second.job.is_empty() ||
-           (job.second.job.is_over() && job.second.job.sessions().empty());
-  });
-}
-
 // ---- what a journal brings back ----
 
 void ServiceCore::replay(const JobRecord& record) {
@@ -271,8 +266,9 @@ void ServiceCore::replay(const JobRecord& record) {
 ServiceActions ServiceCore::begin(Clock::time_point now) {
   ServiceActions actions;
   began_at_ = now;
-  sessions_ = 0;
+  sessions_ = busy_jobs_ = 0;
   for (auto& [run_id, entry] : jobs_) {
+    if (!entry.job.is_idle()) ++busy_jobs_;
     for (const auto& [id, session] : entry.job.sessions()) {
       entry.job.contact(id).heard_at = now;
       expect_word_of(session);

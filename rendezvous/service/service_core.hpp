@@ -105,7 +105,7 @@ class ServiceCore {
   /// Null: there is no such job.
   [[nodiscard]] const Job* job(const std::string& run_id) const;
   /// Of a job whose agents all know how it ended: nobody is waited for.
-  [[nodiscard]] bool is_idle() const;
+  [[nodiscard]] bool is_idle() const { return busy_jobs_ == 0; }
 
  private:
   struct Entry {
@@ -183,6 +183,7 @@ class ServiceCore {
   Jobs jobs_;
   std::map<ConnectionId, Connection> connections_;
   std::int64_t sessions_ = 0;                                      // of all jobs
+  std::int64_t busy_jobs_ = 0;                                     // that are not idle
   std::set<std::pair<Clock::time_point, std::string>> deadlines_;  // of jobs
   std::deque<EndedSession> ended_;                                 // by time
   std::optional<Clock::time_point> check_at_;                      // no lease is over before

@@ -22,6 +22,32 @@ TEST_CASE("jobs do not know of one another") {
   CHECK_FALSE(service.core.is_idle());
 }
 
+TEST_CASE("a service is idle when no job waits for anybody, also after a restart") {
+  ServiceScript service;
+  CHECK(service.core.is_idle());
+  const auto a = service.join("a", nodes(1, 1, 3), "one");
+  const auto b = service.join("b", nodes(1, 1, 3), "two");
+  service.say(a, 2, proto::WorkersDone{0});
+  CHECK_FALSE(service.core.is_idle());
+  service.say(a, proto::Bye{});
+  CHECK_FALSE(service.core.is_idle());
+  if (GENERATE(true, false)) {
+    service.say(b, 2, proto::WorkersDone{0});
+    service.say(b, proto::Bye{});
+    CHECK(service.core.is_idle());
+  } else {
+    service.restart();
+    CHECK_FALSE(service.core.is_idle());
+    service.pass(1min);  // nobody comes back: the job waits for other nodes
+    CHECK_FALSE(service.core.is_idle());
+  }
+  // The first job again, by an agent that was started later.
+  service.pass(1s);
+  const auto c = service.join("c", nodes(1, 1, 3), "one");
+  CHECK_FALSE(service.core.is_idle());
+  CHECK(service.last<Round>(c) != nullptr);
+}
+
 TEST_CASE("a service of one job refuses others") {
   rdzv::ServiceSettings settings;
   settings.only_run_id = "one";
