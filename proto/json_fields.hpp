@@ -69,6 +69,9 @@ constexpr Field<Message, T> required(std::string_view name, T Message::*member,
 /// The table of a struct.
 template <class Message>
 inline constexpr int kFields = 0;
+/// Whether the members of a struct agree with each other; null: any values may go together.
+template <class Message>
+inline constexpr bool (*kAgrees)(const Message&) = nullptr;
 /// The names of an enum's values, in their order.
 template <class Enum>
 inline constexpr int kNames = 0;
@@ -216,9 +219,11 @@ bool read_object(JsonValue json, Message& message) {
     const auto member = json.member(field.name);
     return member ? read_value(*member, message.*field.member, field.limits) : !field.is_required;
   };
-  return json.is_object() &&
-         std::apply([&](const auto&... each) { return (read_field(each) && ...); },
-                    kFields<Message>);
+  const bool read =
+      json.is_object() &&
+      std::apply([&](const auto&... each) { return (read_field(each) && ...); }, kFields<Message>);
+  if constexpr (kAgrees<Message> != nullptr) return read && kAgrees<Message>(message);
+  return read;
 }
 
 template <class T>

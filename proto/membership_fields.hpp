@@ -105,6 +105,9 @@ inline constexpr auto kFields<JobSettings> = std::tuple{
     field("join_timeout_ns", &JobSettings::join_timeout),
     field("grow_delay_ns", &JobSettings::grow_delay),
 };
+template <>
+inline constexpr bool (*kAgrees<JobSettings>)(const JobSettings&) =
+    [](const JobSettings& settings) { return settings.min_nodes <= settings.max_nodes; };
 
 // From an agent
 // -------------------------------------------------------------------------
@@ -133,6 +136,9 @@ inline constexpr auto kFields<Join> = std::tuple{
     field("was_in", &Join::was_in),
     field("wants_report", &Join::wants_report),
 };
+template <>
+inline constexpr bool (*kAgrees<Join>)(const Join&) =
+    [](const Join& join) { return !join.insists_on_rank || join.requested_group_rank; };
 template <>
 inline constexpr std::string_view kKind<Started> = "started";
 template <>

@@ -18,6 +18,13 @@ void fuzz_frame(const std::uint8_t* data, std::size_t size);
 /// Control messages of either side: what is read, written and read again is the same.
 void fuzz_membership_json(const std::uint8_t* data, std::size_t size);
 
+/// What agents and observers tell a rendezvous service, in lines (see service_entry.cpp): it goes
+/// on, all that it sends can be read, and its journal brings back what was there.
+void fuzz_service(const std::uint8_t* data, std::size_t size);
+
+/// The bytes of a job's journal, and the replay of what could be read.
+void fuzz_journal(const std::uint8_t* data, std::size_t size);
+
 /// --rdzv-conf and --rdzv-endpoint.
 void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size);
 

@@ -70,6 +70,14 @@ TEST_CASE("any bytes keep every promise of control messages") {
   CHECK(replay(fuzz_membership_json, "membership_json", 20000) > 0);
 }
 
+TEST_CASE("any messages keep every promise of the rendezvous service and its journal") {
+  CHECK(replay(fuzz_service, "service", 5000) > 0);
+}
+
+TEST_CASE("any bytes keep every promise of a journal") {
+  CHECK(replay(fuzz_journal, "journal", 20000) > 0);
+}
+
 TEST_CASE("any text keeps every promise of --rdzv-conf and --rdzv-endpoint") {
   CHECK(replay(fuzz_rdzv_conf, "rdzv_conf", 20000) > 0);
 }

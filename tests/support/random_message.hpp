@@ -2,6 +2,7 @@
 // filled and compared without anybody's help.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <concepts>
@@ -81,7 +82,16 @@ class RandomMessage {
       for (auto& byte : value) byte = static_cast<std::uint8_t>(below(256));
     } else {
       boost::pfr::for_each_field(value, [&](auto& member) { fill(member); });
+      make_agree(value);
     }
+  }
+  /// As the tables in proto/ ask for.
+  template <class T>
+  static void make_agree(T& value) {
+    if constexpr (requires { value.min_nodes + value.max_nodes; })
+      value.max_nodes = std::max(value.min_nodes, value.max_nodes);
+    if constexpr (requires { value.insists_on_rank&& value.requested_group_rank; })
+      value.insists_on_rank = value.insists_on_rank && value.requested_group_rank;
   }
   std::string text() {
     static const std::string kPieces[] = {"node", "7",    "\"", "\\", "\n",

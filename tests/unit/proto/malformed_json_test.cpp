@@ -208,3 +208,11 @@ TEST_CASE("objects and arrays nested as deep as a frame allows are refused") {
                               std::string(depth, ']') + "}}")
             .has_value());
 }
+
+TEST_CASE("a join with values that contradict each other is malformed") {
+  check_malformed_join("\"settings\":{\"min_nodes\":5,\"max_nodes\":2}");
+  check_malformed_join("\"settings\":{\"min_nodes\":2}");
+  check_malformed_join("\"insists_on_rank\":true");
+  CHECK(decoded_join("\"settings\":{\"min_nodes\":2,\"max_nodes\":2}").settings.min_nodes == 2);
+  CHECK(decoded_join("\"insists_on_rank\":true,\"requested_group_rank\":0").insists_on_rank);
+}
