@@ -120,7 +120,7 @@ void Agent::obey(Send& action) {
     done->losses = losses();
   }
   if (auto* failed = std::get_if<proto::WorkerFailed>(&action.message))
-    failed->round_began = membership_->job_time(machine_.round()->started_at);
+    failed->round_began = membership_->job_time_of_origin(machine_.round()->started_at);
   if (membership_) return membership_->send(std::move(action.message));
   if (const auto* leave = std::get_if<proto::Leave>(&action.message))
     asio::post(context_, [this, finished = proto::outcome_of(*leave)] { hear(finished); });

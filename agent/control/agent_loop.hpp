@@ -164,7 +164,8 @@ class Agent {
   std::optional<WorkerOutput> output_;
 
   // Of several nodes.
-  RemoteMembership* session_ = nullptr;  // membership_ is it
+  RemoteMembership* session_ = nullptr;    // membership_ is it
+  std::unique_ptr<MembershipLink> unmet_;  // stopped, because it could not be used
   std::optional<rdzv::Resolver> resolver_;
   std::string own_addr_;  // numeric: by which others reach this node
   bool is_met_ = false;

@@ -92,8 +92,10 @@ void Agent::meet() {
 
 /// Nobody knows of this node yet, so there is nobody to leave.
 void Agent::cannot_meet(const std::string& problem) {
+  // Its handlers may be under way.
+  session_->stop();
   session_ = nullptr;
-  membership_.reset();
+  unmet_ = std::move(membership_);
   handle(Prepared{"", 0, 0, false, problem});
 }
 

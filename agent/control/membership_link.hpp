@@ -23,10 +23,10 @@ class MembershipLink {
   /// sends later what the core has not taken.
   virtual void send(proto::AgentMessage message) = 0;
 
-  /// An instant of this process's clock, so that other nodes can compare it with theirs; none:
-  /// there are no other nodes.
-  [[nodiscard]] virtual std::optional<proto::JobTime> job_time(
-      std::chrono::steady_clock::time_point when) const = 0;
+  /// An instant of this process's clock from which others are counted, so that other nodes can
+  /// compare these with theirs (rendezvous/client/job_clock.hpp). None: there are no other nodes.
+  [[nodiscard]] virtual std::optional<proto::JobTime> job_time_of_origin(
+      std::chrono::steady_clock::time_point origin) const = 0;
 };
 
 }  // namespace ddprun::agent

@@ -43,6 +43,13 @@ ErrorCode RemoteMembership::start() {
   return {};
 }
 
+void RemoteMembership::stop() {
+  stopped_ = true;
+  connection_.reset();
+  ErrorCode ignored;
+  timer_.cancel(ignored);
+}
+
 void RemoteMembership::lose_connection(bool refused, const std::string& reason) {
   if (events_.disconnected) events_.disconnected();
   on(rdzv::ConnectionFailed{refused, reason});
@@ -52,16 +59,18 @@ void RemoteMembership::send(proto::AgentMessage message) {
   on(rdzv::Submitted{std::move(message)});
 }
 
-std::optional<proto::JobTime> RemoteMembership::job_time(
-    std::chrono::steady_clock::time_point when) const {
-  return session_.job_time(boot_clock_now() - (std::chrono::steady_clock::now() - when));
+std::optional<proto::JobTime> RemoteMembership::job_time_of_origin(
+    std::chrono::steady_clock::time_point origin) const {
+  const auto now = boot_clock_now();
+  return session_.job_time_of_origin(now - (std::chrono::steady_clock::now() - origin), now);
 }
 
 /// An action may cause the next event at once: it waits until all actions of this one are done.
 void RemoteMembership::on(rdzv::SessionEvent event) {
+  if (stopped_) return;
   pending_.push_back(std::move(event));
   if (pending_.size() > 1) return;
-  for (; !pending_.empty(); pending_.pop_front()) {
+  for (; !pending_.empty() && !stopped_; pending_.pop_front()) {
     for (rdzv::SessionAction& action : session_.on(std::move(pending_.front()), boot_clock_now()))
       std::visit([this](auto& specific) { obey(specific); }, action);
   }
@@ -84,7 +93,7 @@ void RemoteMembership::follow_deadline() {
 
 void RemoteMembership::await_timer() {
   timer_.async_wait(asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
-    if (ec) return;
+    if (ec || stopped_) return;
     std::uint64_t times = 0;
     if (read(timer_.native_handle(), &times, sizeof times) == sizeof times) {
       deadline_.reset();
@@ -105,7 +114,7 @@ void RemoteMembership::obey(rdzv::ResetConnection&) {
 
 void RemoteMembership::obey(rdzv::Deliver& action) {
   asio::post(context_, [this, message = std::move(action.message)]() mutable {
-    events_.said(std::move(message));
+    if (!stopped_) events_.said(std::move(message));
   });
 }
 

@@ -36,8 +36,10 @@ class RemoteMembership final : public MembershipLink {
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
   void send(proto::AgentMessage message) override;
-  [[nodiscard]] std::optional<proto::JobTime> job_time(
-      std::chrono::steady_clock::time_point when) const override;
+  [[nodiscard]] std::optional<proto::JobTime> job_time_of_origin(
+      std::chrono::steady_clock::time_point origin) const override;
+  /// Nothing is heard or sent any more, and no event comes of what was under way.
+  void stop();
   [[nodiscard]] const rdzv::ServiceConnection& connection() const { return connection_; }
 
  private:
@@ -59,6 +61,7 @@ class RemoteMembership final : public MembershipLink {
   std::deque<rdzv::SessionEvent> pending_;
   boost::asio::posix::stream_descriptor timer_;
   std::optional<rdzv::SessionClock::time_point> deadline_;  // for which the timer is set
+  bool stopped_ = false;
 };
 
 }  // namespace ddprun::agent

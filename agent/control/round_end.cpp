@@ -115,7 +115,7 @@ void Agent::obey(const ReportRound&) {
   end_store();
   summarize_round();
   proto::Stopped stopped = gather_evidence();
-  stopped.round_began = membership_->job_time(round.started_at);
+  stopped.round_began = membership_->job_time_of_origin(round.started_at);
   remove_round_files(config_, round.round);
   stopped.losses = losses();
   if (config_.rendezvous) stopped.slowest = std::exchange(slowest_, std::nullopt);

@@ -94,9 +94,10 @@ class AgentSession {
   [[nodiscard]] bool is_over() const { return over_; }
   /// Until when workers may run; none: there was no service yet.
   [[nodiscard]] std::optional<SessionClock::time_point> lease_end() const { return lease_end_; }
-  /// An instant of this agent's clock in job time; none: no service has answered yet.
-  [[nodiscard]] std::optional<proto::JobTime> job_time(SessionClock::time_point when) const {
-    return job_clock_.job_time(when);
+  /// As JobClock's; none: no service has answered yet.
+  [[nodiscard]] std::optional<proto::JobTime> job_time_of_origin(
+      SessionClock::time_point origin, SessionClock::time_point now) const {
+    return job_clock_.job_time_of_origin(origin, now);
   }
 
  private:

@@ -46,4 +46,11 @@ std::optional<proto::JobTime> JobClock::job_time(SessionClock::time_point when) 
   return proto::JobTime{translated(*best, when), uncertainty(*best, when)};
 }
 
+std::optional<proto::JobTime> JobClock::job_time_of_origin(SessionClock::time_point origin,
+                                                           SessionClock::time_point now) const {
+  auto time = job_time(now);
+  if (time) time->at -= now - origin;
+  return time;
+}
+
 }  // namespace ddprun::rdzv

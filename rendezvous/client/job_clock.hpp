@@ -34,6 +34,10 @@ class JobClock {
   /// By the sample that tells most exactly: half its round trip, which may have been spent on one
   /// way only, and the drift since then. None: there is no sample.
   [[nodiscard]] std::optional<proto::JobTime> job_time(SessionClock::time_point when) const;
+  /// An instant from which others are counted, as the two clocks stand to each other now: the sum
+  /// is exact for those near now, however long ago `origin` was.
+  [[nodiscard]] std::optional<proto::JobTime> job_time_of_origin(
+      SessionClock::time_point origin, SessionClock::time_point now) const;
 
  private:
   std::array<Sample, kSamples> samples_;

@@ -125,7 +125,9 @@ SimJob::Agent& SimJob::add_node(const std::string& name) {
           [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
           [clock] { return clock.now(); },
           [clock](Clock::time_point local) { return clock.in_world(local); },
-          [&agent](Clock::time_point when) { return agent.link->session().job_time(when); },
+          [&agent, clock](Clock::time_point origin) {
+            return agent.link->session().job_time_of_origin(origin, clock.now());
+          },
           [this] { return draw_fate(); }, [this, &agent] { workers_started(agent); },
           [this, &agent](int local_rank, bool victim) { worker_failed(agent, local_rank, victim); },
           [this, &agent](const Finished& finished) {

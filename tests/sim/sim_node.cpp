@@ -131,7 +131,7 @@ void SimNode::obey(agent::Prepare&) {
 
 void SimNode::obey(agent::Send& action) {
   if (auto* failed = std::get_if<proto::WorkerFailed>(&action.message))
-    failed->round_began = surroundings_.job_time(machine_.round()->started_at);
+    failed->round_began = surroundings_.job_time_of_origin(machine_.round()->started_at);
   surroundings_.send(std::move(action.message));
 }
 
@@ -175,7 +175,7 @@ void SimNode::obey(agent::ReportRound&) {
   const agent::NodeRound& round = *machine_.round();
   proto::Stopped stopped;
   stopped.round = round.round.number;
-  stopped.round_began = surroundings_.job_time(round.started_at);
+  stopped.round_began = surroundings_.job_time_of_origin(round.started_at);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (!workers_[i].failed) continue;
     proto::WorkerFailure failure;

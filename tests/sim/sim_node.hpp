@@ -24,7 +24,7 @@ class SimNode {
     std::function<void(proto::AgentMessage)> send;
     std::function<Clock::time_point()> now;  // by the host's clock
     std::function<Clock::time_point(Clock::time_point)> in_world;
-    std::function<std::optional<proto::JobTime>(Clock::time_point)> job_time;
+    std::function<std::optional<proto::JobTime>(Clock::time_point)> job_time_of_origin;
     std::function<Fate()> draw_fate;
     std::function<void()> workers_started;                           // of the machine's round
     std::function<void(int local_rank, bool victim)> worker_failed;  // by itself

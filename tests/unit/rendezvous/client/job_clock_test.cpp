@@ -46,6 +46,18 @@ TEST_CASE("job time is unknown before the first answer") {
   CHECK_FALSE(JobClock().job_time(kBegin).has_value());
 }
 
+TEST_CASE("what is counted from the start of a long round is as exact as a clock can tell now") {
+  Clocks node;
+  node.drift_per_second = 40us;
+  constexpr nanoseconds kRound = 10h;
+  for (nanoseconds at = 0s; at < kRound; at += 3s) node.ask(at, 100us, 100us);
+  const auto origin = node.clock.job_time_of_origin(kBegin, kBegin + kRound);
+  CHECK(origin->uncertainty < 1ms);
+  const nanoseconds failed = kRound - 500ms;
+  CHECK(std::chrono::abs(origin->at + failed - node.truth(kBegin + failed)) <= origin->uncertainty);
+  CHECK(node.clock.job_time(kBegin)->uncertainty > 1s);
+}
+
 TEST_CASE("job time is known to half a round trip and the drift since then") {
   Clocks node;
   node.ask(0s, 100us, 100us);
@@ -139,7 +151,7 @@ TEST_CASE("whatever the delays are, job time is as exact as it says") {
 
 TEST_CASE("a session learns job time from the welcome, then from keep-alives") {
   test::SessionScript agent;
-  CHECK_FALSE(agent.session.job_time(agent.now).has_value());
+  CHECK_FALSE(agent.session.job_time_of_origin(agent.now, agent.now).has_value());
   agent.take(rdzv::Connected{});
   agent.now += 2ms;
   proto::Welcome welcome;
@@ -148,18 +160,18 @@ TEST_CASE("a session learns job time from the welcome, then from keep-alives") {
   welcome.keep_alive_period = 3s;
   welcome.job_time = 10s;
   agent.hear(welcome);
-  CHECK(agent.session.job_time(agent.now)->at == 10s + 1ms);
-  CHECK(agent.session.job_time(agent.now)->uncertainty == 1ms);
+  CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->at == 10s + 1ms);
+  CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->uncertainty == 1ms);
   agent.pass(0s);
   const auto* asked = agent.last<proto::KeepAlive>();
   REQUIRE(asked != nullptr);
   agent.now += 200us;
   agent.hear(proto::Alive{asked->number, 10s + 1ms + 100us, 10s + 1ms + 100us, 0});
-  CHECK(agent.session.job_time(agent.now)->uncertainty == 100us);
+  CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->uncertainty == 100us);
   SECTION("an answer that was heard before counts once") {
     agent.now += 1s;
     agent.hear(proto::Alive{asked->number, 99s, 99s, 0});
-    CHECK(agent.session.job_time(agent.now)->at == 10s + 1ms + 200us + 1s);
+    CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->at == 10s + 1ms + 200us + 1s);
   }
   SECTION("another connection begins anew: the service may have been started again") {
     agent.fail();
@@ -169,6 +181,6 @@ TEST_CASE("a session learns job time from the welcome, then from keep-alives") {
     welcome.resumed = true;
     welcome.job_time = 3s;
     agent.hear(welcome);
-    CHECK(agent.session.job_time(agent.now)->at == 3s + 2ms);
+    CHECK(agent.session.job_time_of_origin(agent.now, agent.now)->at == 3s + 2ms);
   }
 }
