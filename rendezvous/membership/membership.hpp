@@ -202,6 +202,7 @@ class Membership {
   void add_failures(const proto::AgentId& agent, const Member& member,
                     const std::vector<proto::WorkerFailure>& failures,
                     const std::optional<proto::JobTime>& round_began);
+  void keep_details(int rank);
   void note_lost(const Members::value_type& member, const Context& context);
   [[nodiscard]] bool may_miss_lost_node(const proto::FailedWorker& worker) const;
   void forget_round();
@@ -256,10 +257,12 @@ class Membership {
   std::optional<Clock::time_point> grow_at_;
   // stopping
   std::map<int, proto::FailedWorker> failed_;       // by rank; empty: it stops otherwise
+  std::set<int> detailed_;                          // of failed_, those with all their lines
   Clock::time_point failed_at_;                     // the first failure
   std::map<proto::AgentId, proto::JobTime> began_;  // the round, on nodes with failures
   std::vector<SlowNode> slowest_;                   // of the nodes that have stopped
   std::vector<proto::Suspect> still_ran_;           // of those that have stopped
+  std::size_t stacks_kept_ = 0;                     // of still_ran_
   std::optional<std::uint64_t> furthest_step_;      // of those that have stopped
   bool final_ = false;                              // no restart can follow
   std::set<proto::AgentId> lost_;                   // nodes of the round

@@ -1,6 +1,5 @@
 // How a round ends: its workers are stopped, the failure is judged, and the job goes on or is over.
 #include <algorithm>
-#include <csignal>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -16,6 +15,13 @@ namespace ddprun::rdzv {
 
 using proto::AgentId;
 using proto::Finished;
+
+namespace {
+
+/// Of so many workers that failed all lines are kept, and the stacks of so many that ran on.
+constexpr std::size_t kDetailedMax = 64;
+
+}  // namespace
 
 // ---- stopping ----
 
@@ -55,9 +61,12 @@ void Membership::stopped_stopping(Context& context) {
     slowest_.push_back({context.agent, name_of(member),
                         member.seat->first_rank + stopped.slowest->local_rank, *stopped.slowest});
   }
-  for (const proto::RunningWorker& worker : stopped.still_ran)
+  for (const proto::RunningWorker& worker : stopped.still_ran) {
     still_ran_.push_back(
         {context.agent, member.seat->first_rank + worker.local_rank, worker, name_of(member)});
+    if (!worker.stacks.empty() && ++stacks_kept_ > kDetailedMax)
+      still_ran_.back().worker.stacks = {};
+  }
   if (stopped.furthest_step)
     furthest_step_ = std::max(furthest_step_.value_or(0), *stopped.furthest_step);
   if (member.leaving && !member.leaving->cancels) {
@@ -124,7 +133,19 @@ void Membership::add_failures(const AgentId& agent, const Member& member,
   for (const proto::WorkerFailure& failure : failures) {
     const int rank = member.seat->first_rank + failure.local_rank;
     failed_[rank] = {agent, rank, failure, name_of(member)};
+    keep_details(rank);
   }
+}
+
+/// The least guilty gives way: a job of 80,000 workers may lose them all.
+void Membership::keep_details(int rank) {
+  detailed_.insert(rank);
+  if (detailed_.size() <= kDetailedMax) return;
+  const auto least = std::max_element(detailed_.begin(), detailed_.end(), [this](int a, int b) {
+    return is_guiltier(failed_.at(a), failed_.at(b));
+  });
+  failed_.at(*least) = with_last_line(std::move(failed_.at(*least)));
+  detailed_.erase(least);
 }
 
 /// Whether every worker that failed may have done so for want of a node that was lost.
@@ -143,48 +164,6 @@ bool Membership::may_miss_lost_node(const proto::FailedWorker& worker) const {
   const auto began = began_.find(worker.agent);
   if (began == began_.end() || evidence.kind < proto::EvidenceKind::own_exit) return false;
   return began->second.at + evidence.at - began->second.uncertainty > lost_at_;
-}
-
-/// The node where a hang was found knows its own workers only: they may wait for one elsewhere that
-/// has been silent, too, and is further behind.
-void Membership::blame_furthest_behind() {
-  const auto found = std::find_if(failed_.begin(), failed_.end(), [](const auto& entry) {
-    const proto::Evidence& evidence = entry.second.failure.evidence;
-    return evidence.kind == proto::EvidenceKind::hang && !evidence.suspended &&
-           !evidence.all_silent;
-  });
-  if (found == failed_.end()) return;
-  proto::FailedWorker& blamed = found->second;
-  const auto own = std::find_if(slowest_.begin(), slowest_.end(), [&](const SlowNode& node) {
-    return node.agent == blamed.agent && node.rank == blamed.rank;
-  });
-  if (own == slowest_.end()) return;
-  const auto silent_for = own->worker.silent_for;
-  std::erase_if(slowest_, [&](const SlowNode& node) {  // this moves
-    return node.worker.silent_for < silent_for / 2;
-  });
-  const auto progress = [this](const SlowNode& node) {
-    const auto in_this_phase =
-        std::count_if(slowest_.begin(), slowest_.end(), [&](const SlowNode& other) {
-          return other.worker.progress.phase == node.worker.progress.phase;
-        });
-    return std::tuple(node.worker.progress.step, node.worker.place, in_this_phase,
-                      -node.worker.silent_for, node.rank);
-  };
-  const auto last = std::min_element(
-      slowest_.begin(), slowest_.end(),
-      [&](const SlowNode& a, const SlowNode& b) { return progress(a) < progress(b); });
-  if (last->rank == blamed.rank || failed_.contains(last->rank)) return;
-  blamed.failure.evidence.victim_phrase = fmt::format("it waited for rank {}", last->rank);
-  proto::WorkerFailure failure;
-  failure.local_rank = last->worker.local_rank;
-  failure.pid = last->worker.pid;
-  failure.exit = {true, SIGTERM, false};
-  failure.ran_for = failure.ended_at = blamed.failure.ended_at;
-  failure.evidence = {proto::EvidenceKind::hang, last->worker.at, last->worker.text, ""};
-  failure.stopped_by_us = true;
-  failure.progress = last->worker.progress;
-  failed_[last->rank] = {last->agent, last->rank, std::move(failure), last->name};
 }
 
 /// The times of failures count from the round's start on their own node: from here on, from that on
@@ -289,6 +268,8 @@ void Membership::note_lost(const Members::value_type& member, const Context& con
 /// What is known of a round that is over plays no part in the next one.
 void Membership::forget_round() {
   failed_.clear();
+  detailed_.clear();
+  stacks_kept_ = 0;
   began_.clear();
   slowest_.clear();
   still_ran_.clear();

@@ -214,6 +214,20 @@ proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed) {
   return failure;
 }
 
+bool is_guiltier(const FailedWorker& first, const FailedWorker& second) {
+  return std::pair(guilt(first), first.failure.evidence.at) <
+         std::pair(guilt(second), second.failure.evidence.at);
+}
+
+FailedWorker with_last_line(FailedWorker worker) {
+  std::vector<std::string>& lines = worker.failure.last_lines;
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  if (lines.size() > 1) lines = {std::move(lines.back())};
+  lines.shrink_to_fit();
+  worker.failure.stacks = {};
+  return worker;
+}
+
 FailedWorker without_lines(FailedWorker worker) {
   worker.failure.last_lines.clear();
   worker.failure.stacks.clear();

@@ -38,6 +38,14 @@ int exit_code_of(const proto::Verdict& verdict);
 /// What stands for a failure until its evidence comes.
 proto::WorkerFailure without_evidence(const proto::WorkerFailed& failed);
 
+/// Whether the first is more of a culprit than the second, as far as can be told of workers of
+/// which each node has its own clock.
+bool is_guiltier(const proto::FailedWorker& first, const proto::FailedWorker& second);
+
+/// Of its last lines the very last alone, and no stacks: enough for a verdict in which it is not
+/// the culprit.
+proto::FailedWorker with_last_line(proto::FailedWorker worker);
+
 /// Without last lines and stacks: for what is kept or sent of rounds that are over.
 proto::FailedWorker without_lines(proto::FailedWorker worker);
 

@@ -195,44 +195,56 @@ TEST_CASE("a node that does not report exits with the code of a worker that fail
   CHECK(job.finished("c").verdict->alike.empty());
 }
 
+namespace {
+
+proto::SlowestWorker slowest(int local_rank, std::uint64_t step, const std::string& phase,
+                             std::chrono::nanoseconds silent_for, std::uint32_t place = 0) {
+  proto::SlowestWorker worker;
+  worker.local_rank = local_rank;
+  worker.progress = {step, phase};
+  worker.silent_for = silent_for;
+  worker.place = place;
+  worker.at = 2s;
+  worker.text = "at step " + std::to_string(step);
+  return worker;
+}
+
+/// A node stops that found its slowest worker to hang, or that did not.
+void stop(Script& job, const std::string& agent, const proto::SlowestWorker& worker,
+          bool found_hang = false) {
+  proto::Stopped stopped{0, {}};
+  stopped.slowest = worker;
+  if (found_hang) {
+    proto::WorkerFailed hang = test::failed_in(0);
+    hang.local_rank = worker.local_rank;
+    hang.hang = "silent for 60 s";
+    job.say(agent, hang);
+    stopped.failures = {rdzv::without_evidence(hang)};
+  }
+  job.say(agent, stopped);
+}
+
+}  // namespace
+
 TEST_CASE("of a hang the worker that is furthest behind on all nodes is the culprit") {
   Script job(nodes(3, 3));
   for (const char* agent : {"a", "b", "c"}) job.join(agent);
-  const auto slowest = [](int local_rank, std::uint64_t step, const std::string& phase,
-                          std::chrono::nanoseconds silent_for) {
-    proto::SlowestWorker worker;
-    worker.local_rank = local_rank;
-    worker.progress = {step, phase};
-    worker.silent_for = silent_for;
-    worker.at = 2s;
-    worker.text = "at step " + std::to_string(step);
-    return worker;
-  };
-  const auto stop = [&](const std::string& agent, const proto::SlowestWorker& worker,
-                        std::vector<proto::WorkerFailure> failures = {}) {
-    proto::Stopped stopped{0, std::move(failures)};
-    stopped.slowest = worker;
-    job.say(agent, stopped);
-  };
-  proto::WorkerFailed hang = test::failed_in(0);
-  hang.hang = "at step 5, silent for 60 s";
-  job.say("a", hang);
-  stop("a", slowest(0, 5, "reduce", 60s), {rdzv::without_evidence(hang)});
+  stop(job, "a", slowest(0, 5, "reduce", 60s), true);
   SECTION("it is further behind") {
-    stop("b", slowest(1, 4, "data", 59s));
-    stop("c", slowest(0, 5, "reduce", 58s));
+    stop(job, "b", slowest(1, 4, "data", 59s));
+    stop(job, "c", slowest(0, 5, "reduce", 58s));
   }
   SECTION("it is as far, alone in its phase") {
-    stop("b", slowest(1, 5, "data", 50s));
-    stop("c", slowest(0, 5, "reduce", 58s));
+    stop(job, "b", slowest(1, 5, "data", 50s));
+    stop(job, "c", slowest(0, 5, "reduce", 58s));
   }
   SECTION("one that is further behind still moves") {
-    stop("b", slowest(1, 4, "data", 50s));
-    stop("c", slowest(0, 3, "data", 1s));
+    stop(job, "b", slowest(1, 4, "data", 50s));
+    stop(job, "c", slowest(0, 3, "data", 1s));
   }
   SECTION("none is further behind") {
-    stop("b", slowest(1, 5, "reduce", 59s));
-    stop("c", slowest(0, 6, "reduce", 70s));
+    stop(job, "b", slowest(1, 5, "reduce", 59s));
+    stop(job, "c", slowest(0, 6, "reduce", 70s));
     CHECK(job.finished("a").verdict->culprit.rank == 0);
     return;
   }
@@ -244,4 +256,67 @@ TEST_CASE("of a hang the worker that is furthest behind on all nodes is the culp
   const auto& victims = job.finished("a").verdict->victims;
   REQUIRE(victims.size() == 1);
   CHECK(victims[0].failure.evidence.victim_phrase == "it waited for rank 3");
+}
+
+TEST_CASE("of nodes that found a hang, each its own, none is the culprit where another is behind") {
+  Script job(nodes(3, 3));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  proto::WorkerFailed hang = test::failed_in(0);
+  hang.hang = "silent for 60 s";
+  for (const char* agent : {"a", "b"}) job.say(agent, hang);
+  const bool all_found = GENERATE(true, false);
+  if (all_found) job.say("c", hang);
+  stop(job, "a", slowest(0, 5, "reduce", 60s), true);
+  stop(job, "b", slowest(0, 5, "reduce", 60s), true);
+  stop(job, "c", slowest(0, 4, "reduce", 60s), all_found);
+  const auto verdict = job.finished("c").verdict;
+  REQUIRE(verdict.has_value());
+  CHECK(verdict->culprit.rank == 4);
+  CHECK(verdict->culprit.failure.evidence.victim_phrase.empty());
+  REQUIRE(job.membership.outcome()->verdict->victims.size() == 2);
+  for (const auto& worker : job.membership.outcome()->verdict->victims)
+    CHECK(worker.failure.evidence.victim_phrase == "it waited for rank 4");
+}
+
+TEST_CASE("a worker alone in its phase is the culprit, though it made more of its step") {
+  Script job(nodes(3, 3));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  stop(job, "a", slowest(0, 9, "checkpoint", 60s, 20), true);
+  stop(job, "b", slowest(0, 9, "barrier", 59s, 3));
+  stop(job, "c", slowest(0, 9, "barrier", 59s, 3));
+  CHECK(job.finished("a").verdict->culprit.rank == 0);
+}
+
+TEST_CASE("of many workers that fail at once the culprit keeps its lines, wherever it comes") {
+  constexpr int kNodes = 100;
+  const int guilty = GENERATE(0, 50, 99);
+  Script job(nodes(kNodes, kNodes));
+  const auto name = [](int node) { return "n" + std::to_string(node); };
+  for (int node = 0; node < kNodes; ++node) job.join(name(node), 1);
+  const int first = job.round(name(guilty)).first_rank;
+  for (int node = 0; node < kNodes; ++node) {
+    if (node == 0) job.say(name(node), test::failed_in(0));
+    proto::WorkerFailure failure = node == guilty ? proto::WorkerFailure{} : victim(0);
+    failure.local_rank = 0;
+    failure.exit = {false, 1, false};
+    failure.last_lines = {"Traceback", "of " + name(node), ""};
+    failure.stacks = {"a frame"};
+    if (node == guilty)
+      failure.evidence = {proto::EvidenceKind::exception_line, 5s, "KeyError", ""};
+    job.say(name(node), proto::Stopped{0, {failure}});
+  }
+  REQUIRE(job.membership.state() == JobState::finished);
+  const proto::Verdict& verdict = *job.membership.outcome()->verdict;
+  CHECK(verdict.culprit.rank == first);
+  CHECK(verdict.culprit.failure.last_lines.size() == 3);
+  REQUIRE(verdict.victims.size() == kNodes - 1);
+  int detailed = 0;
+  for (const proto::FailedWorker& worker : verdict.victims) {
+    REQUIRE_FALSE(worker.failure.last_lines.empty());
+    CHECK((worker.failure.last_lines.size() == 3) == !worker.failure.stacks.empty());
+    CHECK(worker.failure.last_lines[worker.failure.last_lines.size() == 3 ? 1 : 0] ==
+          "of " + worker.node);
+    detailed += worker.failure.last_lines.size() == 3 ? 1 : 0;
+  }
+  CHECK(detailed == 63);
 }
