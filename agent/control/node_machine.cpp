@@ -151,6 +151,7 @@ void NodeMachine::start(Context& context) {
                            round.group_world_size, round.group_world_size == 1 ? "" : "s")});
   }
   restart_count_ = round.restart_count;
+  told_reason_.clear();
   prepared_.reset();
   const int workers = static_cast<int>(config_.workers.size());
   round_.emplace(std::move(round),

@@ -55,6 +55,8 @@ void AgentSession::take(Submitted& submitted, Context& context) {
     begin_again(context);
     return;
   }
+  if (const auto* failed = std::get_if<proto::WorkerFailed>(&message))
+    tell_of_failure(*failed, context);
   if (stopped) {
     round_.reset();
     done_ = false;

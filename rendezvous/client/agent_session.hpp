@@ -145,6 +145,7 @@ class AgentSession {
   [[nodiscard]] bool must_fence() const;
   [[nodiscard]] std::optional<SessionClock::time_point> silence_told_at() const;
   void tell_of_silence(Context& context);
+  void tell_of_failure(const proto::WorkerFailed& failed, Context& context);
   void tell_of_return(Context& context);
 
   const SessionSettings settings_;
@@ -184,6 +185,7 @@ class AgentSession {
   std::deque<std::pair<std::uint64_t, SessionClock::time_point>> asked_;  // by number
   JobClock job_clock_;
   std::string trouble_;       // why the last attempt failed
+  bool refused_ = false;      // nobody listened there
   std::string told_trouble_;  // of which people were told; empty: of none
   SessionClock::time_point told_at_{};
 };

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "proto/failure_text.hpp"
 #include "rendezvous/client/agent_session.hpp"
 
 namespace ddprun::rdzv {
@@ -64,6 +65,7 @@ void AgentSession::resume(Context& context) {
 void AgentSession::take(ConnectionFailed& failed, Context& context) {
   if (link_ == Link::waiting) return;
   trouble_ = std::move(failed.reason);
+  refused_ = failed.refused && link_ == Link::connecting;
   // A service that is not there starts no workers elsewhere; one that is started later waits until
   // our lease is over.
   if (failed.refused && link_ == Link::connecting && lease_end_ && heard_at_ &&
@@ -110,6 +112,7 @@ void AgentSession::take(SessionTimePassed&, Context& context) {
                     context.now >= *heard_at_ + period_ * kUnansweredMax;
   if (too_long || dead) {
     trouble_ = "no answer";
+    refused_ = false;
     context.act(ResetConnection{});
     reconnect_later(context);
   }
@@ -154,12 +157,33 @@ void AgentSession::tell_of_silence(Context& context) {
   if (!heard_at_) {
     line += fmt::format("; trying for {} s", in(began_at_ + settings_.join_timeout));
   } else if (must_fence()) {
-    line += fmt::format("; the workers go on, for {} s at the least and {} s at the most",
-                        in(*lease_end_), in(*heard_at_ + settings_.lost_timeout));
+    // One that is not there starts no others; one that does not answer may.
+    const auto lost_at = *heard_at_ + settings_.lost_timeout;
+    line += refused_ ? fmt::format("; the workers go on, and the job ends in {} s if it stays so",
+                                   in(lost_at))
+                     : fmt::format("; the workers go on, and are killed in {} s if it stays so",
+                                   in(std::min(*lease_end_, lost_at)));
   } else {
     line += fmt::format("; trying for {} s", in(*heard_at_ + settings_.lost_timeout));
   }
   context.act(Tell{std::move(line)});
+}
+
+/// Nobody can say now whether the job goes on.
+void AgentSession::tell_of_failure(const proto::WorkerFailed& failed, Context& context) {
+  if (link_ == Link::attached || !heard_at_) return;
+  const auto left =
+      std::chrono::ceil<std::chrono::seconds>(*heard_at_ + settings_.lost_timeout - context.now);
+  proto::WorkerFailure failure;
+  failure.exit = failed.exit;
+  failure.ran_for = failed.ran_for;
+  failure.ended_at = failed.at;
+  failure.error = failed.error;
+  context.act(Tell{fmt::format(
+      "local rank {} {}; the rendezvous at {} does not answer, which decides whether the job "
+      "restarts: waiting for it for {} s",
+      failed.local_rank, failed.hang.empty() ? describe(failure) : "hangs", settings_.service,
+      std::max<std::int64_t>(left.count(), 0))});
 }
 
 void AgentSession::tell_of_return(Context& context) {

@@ -218,7 +218,7 @@ void Membership::leave_running(Context& context) {
   Member& member = found->second;
   if (leave.cancels) {
     member.leaving = leave;
-    ending_ = outcome_of(leave);
+    ending_ = cancelled_by(member, leave);
     stop_round(context, fmt::format("the job was stopped by {} on {}", signal_name(leave.signal),
                                     member.node.name));
   } else if (member.phase == Phase::active) {

@@ -194,6 +194,7 @@ class Membership {
   [[nodiscard]] std::vector<Member*> seated();
   [[nodiscard]] static proto::Round round_for(const Seat& seat);
   void tell_waiting(Context& context);
+  [[nodiscard]] Clock::time_point forms_at() const;
   [[nodiscard]] std::vector<std::string> missing() const;
   void start_forming(Context& context, Clock::duration delay = {});
   void stop_round(Context& context, const std::string& reason);
@@ -215,6 +216,7 @@ class Membership {
   void blame_furthest_behind();
   void put_in_job_time();
   void note_losses(const Members::value_type& member, const proto::Losses& losses);
+  [[nodiscard]] proto::Finished cancelled_by(const Member& member, const proto::Leave& leave) const;
   [[nodiscard]] proto::Losses losses_beside(const proto::AgentId& agent) const;
   [[nodiscard]] proto::Verdict take_verdict();
   void finish(Context& context, proto::Finished finished);
@@ -252,6 +254,7 @@ class Membership {
   std::optional<Clock::time_point> not_before_;      // the back-off of a restart
   std::optional<Clock::time_point> tell_at_;         // those that wait
   std::optional<proto::FailedWorker> last_culprit_;  // of the round that failed
+  std::string change_;  // of nodes, for which the last round ended; empty: it did not
   std::optional<proto::LostNode> lost_node_;  // of the round that stops or has stopped: the first
   // running
   std::optional<Clock::time_point> grow_at_;
@@ -269,7 +272,7 @@ class Membership {
   std::chrono::nanoseconds lost_at_{0};             // the earliest last word of one, in job time
   std::optional<proto::Leave> last_leave_;          // of a node that went alone
   std::optional<proto::Finished> ending_;           // the job was cancelled
-  std::map<proto::AgentId, proto::Losses> losses_;  // of those that had any
+  std::map<std::string, proto::Losses> losses_;     // of agents that had any, in all their sessions
   bool has_leftovers_ = false;                      // one of them
   // finished
   std::optional<proto::Finished> outcome_;

@@ -139,8 +139,9 @@ void Membership::leave_forming(Context& context) {
     context.actions.sends.push_back({context.agent, outcome_of(leave)});
     return;
   }
+  proto::Finished ending = leave.cancels ? cancelled_by(member->second, leave) : outcome_of(leave);
   if (!leave.cancels) erase(member);
-  if (leave.cancels || members_.empty()) finish(context, outcome_of(leave));
+  if (leave.cancels || members_.empty()) finish(context, std::move(ending));
   if (!leave.cancels) say_goodbye(context, context.agent, leave);
   if (state_ == JobState::forming) try_form(context);
 }
@@ -204,7 +205,8 @@ void Membership::deadline_forming(Context& context) {
       fmt::format("no round formed within the join timeout of {} s: {} of at least {} nodes joined",
                   std::chrono::duration_cast<std::chrono::seconds>(settings_.join_timeout).count(),
                   count(Phase::waiting), settings_.min_nodes);
-  if (lost_node_) finished.reason += "; " + describe(*lost_node_);
+  if (!change_.empty() || lost_node_)
+    finished.reason += "; " + (change_.empty() ? describe(*lost_node_) : change_);
   finished.lost_node = lost_node_;
   finish(context, std::move(finished));
 }
@@ -304,6 +306,7 @@ void Membership::form(Context& context) {
   tell_at_.reset();
   last_culprit_.reset();
   lost_node_.reset();
+  change_.clear();
   grow_at_.reset();
   state_ = JobState::running;
 }
@@ -337,6 +340,15 @@ std::vector<std::string> Membership::missing() const {
   return names;
 }
 
+/// With those that wait; or when the job ends for want of them.
+Clock::time_point Membership::forms_at() const {
+  if (last_call_at_) return *last_call_at_;
+  const int waiting = count(Phase::waiting);
+  if (!not_before_ || waiting < settings_.min_nodes) return forming_since_ + settings_.join_timeout;
+  return waiting >= settings_.max_nodes || reforming_ ? *not_before_
+                                                      : *not_before_ + settings_.last_call;
+}
+
 void Membership::tell_waiting(Context& context) {
   tell_at_.reset();  // until somebody joins or leaves
   proto::Waiting waiting;
@@ -344,8 +356,8 @@ void Membership::tell_waiting(Context& context) {
   waiting.min_nodes = settings_.min_nodes;
   waiting.max_nodes = settings_.max_nodes;
   waiting.missing = missing();
-  if (lost_node_) waiting.reason = describe(*lost_node_);
-  waiting.left = last_call_at_.value_or(forming_since_ + settings_.join_timeout) - context.now;
+  waiting.reason = change_;
+  waiting.left = forms_at() - context.now;
   int told = 0;
   for (const auto& [id, member] : members_) {
     if (member.phase != Phase::waiting) continue;

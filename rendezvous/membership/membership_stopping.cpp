@@ -21,6 +21,9 @@ namespace {
 /// Of so many workers that failed all lines are kept, and the stacks of so many that ran on.
 constexpr std::size_t kDetailedMax = 64;
 
+/// Of which agent a session is: one that was cut off comes back as "ID/2", "ID/3" and so on.
+std::string process_of(const AgentId& session) { return session.substr(0, session.rfind('/')); }
+
 }  // namespace
 
 // ---- stopping ----
@@ -85,7 +88,7 @@ void Membership::leave_stopping(Context& context) {
   const auto found = members_.find(context.agent);
   if (found == members_.end()) return;
   const auto& leave = std::get<proto::Leave>(*context.message);
-  if (leave.cancels && !ending_) ending_ = outcome_of(leave);
+  if (leave.cancels && !ending_) ending_ = cancelled_by(found->second, leave);
   if (leave.cancels || in_round(found->second)) {
     found->second.leaving = leave;  // goes when it has stopped, or stays until all have
     return;
@@ -211,12 +214,15 @@ void Membership::judge_round(Context& context) {
 void Membership::change_nodes(Context& context) {
   if (!lost_.empty() || last_leave_) {
     if (!lost_.empty()) reason_ = describe(*lost_node_);
+    change_ = reason_;
     if (settings_.max_node_changes && node_changes_ == *settings_.max_node_changes) {
       Finished finished;
       finished.outcome = Finished::Outcome::failed;
       finished.reason = reason_;
-      finished.no_restart = fmt::format("{} of {} changes of nodes used (--max-node-changes)",
-                                        node_changes_, *settings_.max_node_changes);
+      finished.no_restart = node_changes_ == 0
+                                ? "--max-node-changes=0 allows none"
+                                : fmt::format("{} of {} changes of nodes used (--max-node-changes)",
+                                              node_changes_, *settings_.max_node_changes);
       finished.lost_node = lost_node_;
       finish(context, std::move(finished));
       return;
@@ -313,7 +319,7 @@ void Membership::choose_reporter() {
 void Membership::note_losses(const Members::value_type& member, const proto::Losses& losses) {
   if (losses.dropped_bytes == 0 && losses.leftovers.empty()) return;
   has_leftovers_ = has_leftovers_ || !losses.leftovers.empty();
-  proto::Losses& noted = losses_[member.first] = losses;
+  proto::Losses& noted = losses_[process_of(member.first)] = losses;
   for (std::string& process : noted.leftovers)
     process = fmt::format("{}: {}", member.second.node.name, process);
 }
@@ -321,7 +327,7 @@ void Membership::note_losses(const Members::value_type& member, const proto::Los
 proto::Losses Membership::losses_beside(const AgentId& agent) const {
   proto::Losses sum;
   for (const auto& [id, losses] : losses_) {
-    if (id == agent) continue;
+    if (id == process_of(agent)) continue;
     sum.dropped_bytes += losses.dropped_bytes;
     for (const std::string& process : losses.leftovers)
       if (sum.leftovers.size() < proto::kLeftoversMax) sum.leftovers.push_back(process);
@@ -343,6 +349,13 @@ Finished Membership::outcome_for(const AgentId& agent) const {
   if (finished.verdict && finished.verdict->culprit.agent != agent)
     finished.verdict =
         proto::Verdict{without_lines(std::move(finished.verdict->culprit)), {}, {}, {}};
+  return finished;
+}
+
+/// The others are told where.
+Finished Membership::cancelled_by(const Member& member, const proto::Leave& leave) const {
+  Finished finished = outcome_of(leave);
+  if (settings_.max_nodes > 1 && leave.signal != 0) finished.reason += " on " + member.node.name;
   return finished;
 }
 

@@ -80,6 +80,47 @@ TEST_CASE(
   CHECK(agent.session.is_over());
 }
 
+TEST_CASE("a worker that fails while the service is away is told of, and what is waited for") {
+  Script agent;
+  agent.begin();
+  proto::WorkerFailed failed;
+  failed.local_rank = 1;
+  failed.exit = {false, 3, false};
+  failed.ran_for = failed.at = 6s;
+  SECTION("the service is there: it tells what follows") {
+    agent.submit(failed);
+    CHECK(agent.lines.empty());
+  }
+  SECTION("it is not") {
+    agent.fail();
+    agent.pass(100ms);
+    agent.fail(true, "Connection refused");
+    agent.submit(failed);
+    REQUIRE(agent.lines.size() == 1);
+    CHECK(agent.lines[0] ==
+          "local rank 1 exited with code 3 after 6.0 s; the rendezvous at node1:29400 does not "
+          "answer, which decides whether the job restarts: waiting for it for 300 s");
+  }
+}
+
+TEST_CASE("what becomes of the workers depends on how the service is away") {
+  Script agent;
+  agent.begin();
+  agent.fail();
+  const bool refused = GENERATE(true, false);
+  for (int i = 0; i < 6; ++i) {
+    agent.pass(500ms);
+    agent.fail(refused, refused ? "Connection refused" : "No route to host");
+  }
+  REQUIRE(agent.lines.size() == 1);
+  CHECK(agent.lines[0] ==
+        (refused
+             ? "the rendezvous at node1:29400 does not answer (Connection refused); the workers go "
+               "on, and the job ends in 298 s if it stays so"
+             : "the rendezvous at node1:29400 does not answer (No route to host); the workers go "
+               "on, and are killed in 13 s if it stays so"));
+}
+
 TEST_CASE("a service that refuses connections renews the lease, for the lost time-out") {
   Script agent;
   agent.begin();
@@ -96,7 +137,7 @@ TEST_CASE("a service that refuses connections renews the lease, for the lost tim
   REQUIRE(agent.lines.size() == 1);
   CHECK(
       agent.lines[0].starts_with("the rendezvous at node1:29400 does not answer (Connection "
-                                 "refused); the workers go on, for"));
+                                 "refused); the workers go on, and the job ends in"));
   SECTION("it comes back") {
     agent.pass(1s);
     agent.take(rdzv::Connected{});

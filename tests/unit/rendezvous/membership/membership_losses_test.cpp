@@ -320,3 +320,40 @@ TEST_CASE("of many workers that fail at once the culprit keeps its lines, wherev
   }
   CHECK(detailed == 63);
 }
+
+TEST_CASE("what an agent lost counts once, though it was cut off and has another session") {
+  Script job(nodes(2, 2, 3));
+  job.join("a");
+  job.join("b");
+  const auto end_round = [&](const std::string& b, std::uint64_t dropped) {
+    job.say("a", test::failed_in(job.round("a").number));
+    job.stopped("a");
+    proto::Stopped stopped{job.round(b).number, {}};
+    stopped.losses.dropped_bytes = dropped;
+    job.say(b, stopped);
+    job.join("a");
+  };
+  end_round("b", 5);
+  job.lose("b", proto::LossSign::cut_off);
+  job.join("b/2");
+  REQUIRE(job.membership.state() == JobState::running);
+  proto::WorkersDone done{job.round("b/2").number, {6, {}}};
+  job.say("b/2", done);
+  job.done("a");
+  CHECK(job.finished("a").losses.dropped_bytes == 6);
+}
+
+TEST_CASE(
+    "those that wait are told which change of nodes ended the round, and for how long they wait") {
+  Script job(nodes(2, 2, 3));
+  job.join("a");
+  job.join("b");
+  job.say("b", proto::Leave{15, "", false});
+  job.stopped("b");
+  job.come_back("a");
+  job.pass(3s);
+  CHECK(job.newest<proto::Waiting>("a").reason == "b was stopped by SIGTERM");
+  job.pass(job.settings.join_timeout);
+  CHECK(
+      job.finished("a").reason.ends_with("1 of at least 2 nodes joined; b was stopped by SIGTERM"));
+}

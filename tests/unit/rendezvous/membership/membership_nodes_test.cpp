@@ -220,7 +220,7 @@ TEST_CASE("a job with no round out is cancelled at once") {
   job.join("a");
   job.join("b");
   job.say("b", cancels(1));
-  CHECK(job.finished("a").reason == "stopped by SIGHUP");
+  CHECK(job.finished("a").reason == "stopped by SIGHUP on b");
   CHECK(job.finished("b").signal == 1);
 }
 
