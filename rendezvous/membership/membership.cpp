@@ -261,12 +261,14 @@ void Membership::set_phase(Member& member, Phase phase) {
 
 Membership::Members::iterator Membership::erase(Members::iterator member) {
   --counts_[static_cast<std::size_t>(member->second.phase)];
-  if (const auto& rank = member->second.node.requested_group_rank) {
-    const auto holder = rank_holders_.find(*rank);
-    if (holder != rank_holders_.end() && holder->second == member->first)
-      rank_holders_.erase(holder);
-  }
+  release_rank(*member);
   return members_.erase(member);
+}
+
+void Membership::release_rank(const Members::value_type& member) {
+  const auto& rank = member.second.node.requested_group_rank;
+  const auto holder = rank ? rank_holders_.find(*rank) : rank_holders_.end();
+  if (holder != rank_holders_.end() && holder->second == member.first) rank_holders_.erase(holder);
 }
 
 Membership::Members::iterator Membership::member_in_round(const Context& context,

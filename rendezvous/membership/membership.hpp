@@ -228,6 +228,7 @@ class Membership {
   [[nodiscard]] int count(Phase phase) const { return counts_[static_cast<std::size_t>(phase)]; }
   void set_phase(Member& member, Phase phase);
   Members::iterator erase(Members::iterator member);
+  void release_rank(const Members::value_type& member);
   [[nodiscard]] Members::iterator member_in_round(const Context& context, proto::RoundNumber round);
   [[nodiscard]] static bool in_round(const Member& member);
 

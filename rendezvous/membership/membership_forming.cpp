@@ -47,6 +47,7 @@ bool Membership::wait(Context& context) {
     warn_of_differences(context, join);
   }
   set_phase(member, Phase::waiting);
+  release_rank(*entry);  // it may insist on another one now
   member.node = {.name = join.node_name,
                  .role = join.role,
                  .local_world_size = join.local_world_size,

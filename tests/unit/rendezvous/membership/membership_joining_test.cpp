@@ -62,6 +62,25 @@ TEST_CASE("a node rank that a node insists on is that rank or none") {
   CHECK(job.round("b").group_rank == 0);
 }
 
+TEST_CASE("a node that joins again with another rank leaves the first one free") {
+  Script job(nodes(2, 2));
+  for (const int rank : {1, 0}) {
+    proto::Join join = job.join_of("a");
+    join.requested_group_rank = rank;
+    join.insists_on_rank = true;
+    job.say("a", join);
+  }
+  job.lose("a");
+  for (const char* agent : {"b", "c"}) {
+    proto::Join join = job.join_of(agent);
+    join.requested_group_rank = *agent == 'b' ? 1 : 0;
+    join.insists_on_rank = true;
+    job.say(agent, join);
+  }
+  CHECK(job.round("b").group_rank == 1);
+  CHECK(job.round("c").group_rank == 0);
+}
+
 TEST_CASE("a node rank that is only wished for and given twice goes to the first") {
   Script job(nodes(3, 3));
   for (const char* agent : {"c", "b", "a"}) {
