@@ -3,6 +3,11 @@
 //
 //   fail RANK ROUND CODE   exit CODE as this rank of that round
 //   until FILE             run on until FILE is there
+//   alone FOLDER           exit 8 at once where another worker of this rank lives, or one of this
+//   round
+//                          or a newer one has lived; FOLDER has a file for each rank
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -19,6 +24,25 @@ namespace {
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
+}
+
+/// The lock on the rank's file goes with this process, however it ends.
+bool is_alone(const std::string& folder) {
+  const std::string rank = variable("RANK");
+  const int file = open((folder + "/" + rank).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0 || flock(file, LOCK_EX | LOCK_NB) != 0) {
+    std::fprintf(stderr, "rank %s lives twice\n", rank.c_str());
+    return false;
+  }
+  char last[32] = {};
+  const bool any = pread(file, last, sizeof last - 1, 0) > 0;
+  const std::string round = variable("DDPRUN_ROUND");
+  if (any && std::stoll(round) <= std::atoll(last)) {
+    std::fprintf(stderr, "rank %s starts round %s after round %s\n", rank.c_str(), round.c_str(),
+                 last);
+    return false;
+  }
+  return pwrite(file, round.data(), round.size(), 0) == static_cast<ssize_t>(round.size());
 }
 
 bool meet() {
@@ -48,6 +72,8 @@ bool meet() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  for (int i = 1; i + 1 < argc; ++i)
+    if (std::string(argv[i]) == "alone" && !is_alone(argv[i + 1])) return 8;
   if (!meet()) return 9;
   for (int i = 1; i < argc;) {
     const std::string action = argv[i];
@@ -55,6 +81,8 @@ int main(int argc, char** argv) {
       if (variable("RANK") == argv[i + 1] && variable("DDPRUN_ROUND") == argv[i + 2])
         return std::atoi(argv[i + 3]);
       i += 4;
+    } else if (action == "alone" && i + 1 < argc) {
+      i += 2;
     } else if (action == "until" && i + 1 < argc) {
       while (!std::filesystem::exists(argv[i + 1])) usleep(5'000);
       i += 2;
