@@ -22,8 +22,12 @@ void fuzz_membership_json(const std::uint8_t* data, std::size_t size);
 /// on, all that it sends can be read, and its journal brings back what was there.
 void fuzz_service(const std::uint8_t* data, std::size_t size);
 
-/// The bytes of a job's journal, and the replay of what could be read.
+/// The bytes of a job's journal: what is read of them is a beginning, and a service that starts
+/// with it serves its agents, and leaves as much to the next one.
 void fuzz_journal(const std::uint8_t* data, std::size_t size);
+
+/// The same with frames and checksums that are right: the bodies of records, a line each.
+void fuzz_journal_records(const std::uint8_t* data, std::size_t size);
 
 /// --rdzv-conf and --rdzv-endpoint.
 void fuzz_rdzv_conf(const std::uint8_t* data, std::size_t size);

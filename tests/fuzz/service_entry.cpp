@@ -117,20 +117,4 @@ void fuzz_service(const std::uint8_t* data, std::size_t size) {
   service.check_journal();
 }
 
-void fuzz_journal(const std::uint8_t* data, std::size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const rdzv::JournalContent content = rdzv::read_journal(bytes);
-  DDPRUN_ASSERT(content.good_bytes <= size, "no more is read than there is");
-  DDPRUN_ASSERT((content.state == rdzv::JournalContent::State::whole) == content.fault.empty(),
-                "a fault is named where there is one");
-  if (content.good_bytes == 0) return;
-  const rdzv::JournalContent good = rdzv::read_journal(bytes.substr(0, content.good_bytes));
-  DDPRUN_ASSERT(good.state == rdzv::JournalContent::State::whole &&
-                    good.records.size() == content.records.size(),
-                "what is in front of the fault is a journal");
-  rdzv::ServiceCore core({}, rdzv::Clock::time_point(kBegin));
-  for (const rdzv::JobRecord& record : content.records) core.replay(record);
-  static_cast<void>(core.begin(rdzv::Clock::time_point(kBegin)));
-}
-
 }  // namespace ddprun::test

@@ -78,6 +78,10 @@ TEST_CASE("any bytes keep every promise of a journal") {
   CHECK(replay(fuzz_journal, "journal", 20000) > 0);
 }
 
+TEST_CASE("any records keep every promise of a service that starts with them") {
+  CHECK(replay(fuzz_journal_records, "journal_records", 5000) > 0);
+}
+
 TEST_CASE("any text keeps every promise of --rdzv-conf and --rdzv-endpoint") {
   CHECK(replay(fuzz_rdzv_conf, "rdzv_conf", 20000) > 0);
 }
