@@ -41,7 +41,7 @@ class Observer {
   Observation run(std::chrono::milliseconds limit) {
     timer_.expires_after(limit);
     timer_.async_wait([this, limit](ErrorCode ec) {
-      if (!ec) no_answer("nothing came within " + describe(limit));
+      if (!ec) no_answer("no answer within " + describe(limit));
     });
     connection_.connect();
     context_.run();
@@ -80,8 +80,8 @@ class Observer {
     if (options_.json) return end(0, proto::encode(proto::ServiceMessage(status)) + "\n");
     std::string text = status_text(status, where_);
     if (!options_.fence.empty())
-      text = fmt::format("job {} goes on without the node {}: its session is lost\n",
-                         printable(options_.run_id), printable(options_.fence)) +
+      text = fmt::format("gave up the node {} of job {}: its session is lost\n",
+                         printable(options_.fence), printable(options_.run_id)) +
              text;
     end(0, std::move(text));
   }

@@ -221,11 +221,16 @@ ObserverOptions observer(const Texts& texts) {
   const auto endpoint = endpoint_of(text);
   if (!endpoint || endpoint->port == 0)
     throw UsageError(fmt::format("--endpoint={}: {}; must be HOST:PORT, HOST, [IPV6]:PORT or PORT",
-                                 text, endpoint ? "port 0 is nobody's" : endpoint.error()));
+                                 text, endpoint ? "port 0 cannot be asked" : endpoint.error()));
   options.endpoint = {endpoint->host, endpoint->port.value_or(kDefaultPort)};
   if (texts.run_id && texts.run_id->size() > proto::kNameBytesMax)
     throw UsageError(fmt::format("--run-id: must have at most {} bytes", proto::kNameBytesMax));
   options.run_id = texts.run_id.value_or("");
+  if (texts.run_id && texts.run_id->empty()) throw UsageError("--run-id: the id is empty");
+  if (texts.fence && texts.fence->empty())
+    throw UsageError("--fence: the node is missing: --fence=NODE (rdzvd --status shows them)");
+  if (texts.fence && texts.status)
+    throw UsageError("--status and --fence=NODE: give one of them; --fence prints the status, too");
   if (texts.fence && !texts.run_id)
     throw UsageError("--fence: the job is missing: add --run-id=ID (rdzvd --status shows the ids)");
   options.fence = texts.fence.value_or("");

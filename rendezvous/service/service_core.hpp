@@ -25,7 +25,8 @@ struct ServiceSettings {
   /// Empty: it serves any, again and again.
   std::string only_run_id;
   std::chrono::nanoseconds lease = std::chrono::seconds(15);  ///< where an agent wishes for none
-  bool remembers = false;  ///< a journal brought back the jobs of the time before
+  bool has_secret = false;  ///< agents and observers have proven it
+  bool remembers = false;   ///< a journal brought back the jobs of the time before
   std::size_t jobs_max = 10'000;
   std::size_t sessions_per_job_max = 100'000;
 };

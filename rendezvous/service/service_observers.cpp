@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/endpoint.hpp"
 #include "proto/message_limits.hpp"
 #include "rendezvous/service/service_core.hpp"
 
@@ -32,10 +33,7 @@ std::string listed(std::vector<std::string> names) {
 /// The sessions that NODE of a fence may mean: one agent's id, or those of a name.
 std::vector<AgentId> sessions_of(const Job& job, const std::string& node) {
   if (job.session(node) != nullptr) return {node};
-  std::vector<AgentId> found;
-  for (const auto& [id, session] : job.sessions())
-    if (session.node_name == node) found.push_back(id);
-  return found;
+  return job.agents_of(node);
 }
 
 std::string names_of(const Job& job) {
@@ -71,7 +69,6 @@ proto::JobStatus ServiceCore::status_of(const std::string& run_id, const Entry& 
   if (membership != nullptr) {
     status.phase = to_string(membership->state());
     if (membership->has_formed()) status.round = membership->next_round() - 1;
-    status.nodes = membership->nodes();
     status.min_nodes = membership->settings().min_nodes;
     status.max_nodes = membership->settings().max_nodes;
     status.restart_count = membership->restart_count();
@@ -79,6 +76,7 @@ proto::JobStatus ServiceCore::status_of(const std::string& run_id, const Entry& 
   } else if (entry.job.is_over()) {
     status.phase = to_string(JobState::finished);
   }
+  status.nodes = static_cast<int>(entry.job.sessions().size());
   for (const auto& [id, session] : entry.job.sessions()) {
     if (status.members.size() == proto::kStatusMembersMax) break;
     status.members.push_back(
@@ -93,6 +91,12 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Fence& fe
                        Context& context) {
   if (from.run_id.empty() || !from.agent.empty())
     return refuse(id, Refused::Why::broken, "fence is not allowed here", context);
+  if (!settings_.has_secret && !from.addr.empty() && !is_loopback(from.addr))
+    return refuse(
+        id, Refused::Why::no_fence,
+        "without a secret a node is given up from this machine only: anybody could ask for "
+        "it",
+        context);
   const auto found = jobs_.find(from.run_id);
   const std::string reason =
       found == jobs_.end() ? no_job(from.run_id)
@@ -100,8 +104,8 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Fence& fe
   if (!reason.empty()) return refuse(id, Refused::Why::no_fence, reason, context);
   const AgentId agent = sessions_of(found->second.job, fence.node).front();
   context.actions.warnings.push_back(
-      fmt::format("job '{}': the node '{}' (agent {}) is given up, as {} asked", from.run_id,
-                  fence.node, agent, from.addr));
+      fmt::format("job '{}': the node '{}' (agent {}) was given up at the request of {}",
+                  from.run_id, fence.node, agent, from.addr));
   end_session(from.run_id, found->second, agent, proto::LossSign::fenced, context);
   hear(id, from, proto::StatusRequest{}, context);
 }
@@ -125,10 +129,11 @@ std::string ServiceCore::why_not_fenced(const std::string& run_id, const Entry& 
   const Job::Session& session = *entry.job.session(agents.front());
   const auto silence_shown = kSilentPeriods * session.lease / kKeepAlivesPerLease;
   const auto silent_for = now - session.contact.heard_at;
-  if (!session.contact.connection || silent_for >= silence_shown) return "";
+  if (silent_for >= silence_shown) return "";
   using Seconds = std::chrono::duration<double>;
   return fmt::format(
-      "the node '{}' is alive: its agent was heard {:.1f} s ago. Stop that agent, or cut the node "
+      "the node '{}' may be alive: its agent was heard {:.1f} s ago. Stop that agent, or cut the "
+      "node "
       "off and ask again when nothing was heard for {:.1f} s",
       node, Seconds(silent_for).count(), Seconds(silence_shown).count());
 }

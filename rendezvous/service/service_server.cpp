@@ -106,7 +106,7 @@ class ServiceServer::Impl {
     events.admitted = [this](UniqueFd fd, std::string addr) {
       add(std::move(fd), std::move(addr));
     };
-    events.refused = [this](const std::string& line) { log_.warn(line); };
+    events.refused = [this](const std::string& line) { log_.warn_of_peer(line); };
     return events;
   }
 
@@ -165,6 +165,7 @@ class ServiceServer::Impl {
 
   [[nodiscard]] ServiceSettings service_settings() const {
     ServiceSettings settings = settings_.service;
+    settings.has_secret = !settings_.secret.empty();
     if (settings_.journal) settings.remembers = past_.is_complete;
     return settings;
   }

@@ -89,7 +89,12 @@ TEST_CASE("a wrong question is named in one line") {
   CHECK(contains(refused({"--status", "--run-id="}), "--run-id needs a value"));
   CHECK(contains(refused({"--status", "--run-id=" + std::string(256, 'x')}), "at most 255 bytes"));
   CHECK(contains(refused({"--status", "--endpoint=a:b"}), "--endpoint=a:b: "));
-  CHECK(contains(refused({"--status", "--endpoint=a:0"}), "port 0 is nobody's"));
+  CHECK(contains(refused({"--status", "--endpoint=a:0"}), "port 0 cannot be asked"));
+  // As a shell has it where a variable is not set.
+  CHECK(contains(refused({"--fence", "", "--run-id=x"}), "--fence: the node is missing"));
+  CHECK(contains(refused({"--fence=", "--run-id=x"}), "--fence"));
+  CHECK(contains(refused({"--status", "--run-id", ""}), "--run-id"));
+  CHECK(contains(refused({"--status", "--fence=a", "--run-id=x"}), "give one of them"));
   CHECK(contains(refused({"--status", "--listen=1"}), "--listen: nothing is served with --status"));
   CHECK(contains(refused({"--status", "--state-dir=x"}), "--state-dir: nothing is served"));
 }

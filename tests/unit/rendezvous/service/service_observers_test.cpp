@@ -44,6 +44,8 @@ TEST_CASE("a fenced node is lost at once, and the next round forms without it") 
   REQUIRE(service.last<Round>(a)->group_world_size == 2);
   service.end(b, false);
   REQUIRE(service.last<Stop>(a) == nullptr);  // a reset proves nothing
+  CHECK_FALSE(refused_fence(service, "b").empty());
+  service.pass(6s, {a});
   const auto observer = service.open();
   service.say(observer, Fence{"b"});
   CHECK(service.last<Refused>(observer) == nullptr);
@@ -53,7 +55,8 @@ TEST_CASE("a fenced node is lost at once, and the next round forms without it") 
   CHECK(service.last<Status>(observer)->jobs[0].members.size() == 1);
   CHECK(is_lost(service, "b"));
   REQUIRE(service.warnings.size() == 1);
-  CHECK(service.warnings[0] == "job 'job': the node 'b' (agent b) is given up, as 10.0.0.1 asked");
+  CHECK(service.warnings[0] ==
+        "job 'job': the node 'b' (agent b) was given up at the request of 10.0.0.1");
   REQUIRE(service.last<Stop>(a) != nullptr);
   CHECK(service.last<Stop>(a)->reason.find("b (ranks 2 and 3) was lost: rdzvd --fence") == 0);
   service.say(a, 2, proto::Stopped{0, {}});
@@ -78,9 +81,10 @@ TEST_CASE("a node whose agent is heard is not fenced, one that fell silent is") 
   const auto a = service.join("a", nodes(2, 2, 3));
   const auto b = service.join("b", nodes(2, 2, 3));
   service.pass(5s, {a});
-  CHECK(refused_fence(service, "b") ==
-        "the node 'b' is alive: its agent was heard 5.0 s ago. Stop that agent, or cut the node "
-        "off and ask again when nothing was heard for 6.0 s");
+  CHECK(
+      refused_fence(service, "b") ==
+      "the node 'b' may be alive: its agent was heard 5.0 s ago. Stop that agent, or cut the node "
+      "off and ask again when nothing was heard for 6.0 s");
   CHECK_FALSE(is_lost(service, "b"));
   CHECK_FALSE(service.closed.contains(b));
   service.pass(1s, {a});
@@ -131,4 +135,17 @@ TEST_CASE("a fence is for a job that is there, and no message of agents") {
   REQUIRE(service.last<Refused>(a) != nullptr);
   CHECK(service.last<Refused>(a)->why == Refused::Why::broken);
   CHECK_FALSE(is_lost(service, "a"));
+}
+
+TEST_CASE("without a secret only this machine may have a node given up") {
+  rdzv::ServiceSettings settings;
+  settings.has_secret = GENERATE(true, false);
+  const std::string addr = GENERATE("10.0.0.7", "127.0.0.1", "::1", "");
+  ServiceScript service(settings);
+  const auto a = service.join("a", nodes(2, 2, 3));
+  static_cast<void>(service.join("b", nodes(2, 2, 3)));
+  service.pass(7s, {a});
+  const auto observer = service.open("job", addr);
+  service.say(observer, Fence{"b"});
+  CHECK(is_lost(service, "b") == (settings.has_secret || addr != "10.0.0.7"));
 }

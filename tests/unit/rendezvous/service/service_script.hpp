@@ -16,7 +16,13 @@ using namespace std::chrono_literals;
 
 class ServiceScript {
  public:
-  explicit ServiceScript(rdzv::ServiceSettings service_settings = {})
+  static rdzv::ServiceSettings with_secret() {
+    rdzv::ServiceSettings settings;
+    settings.has_secret = true;
+    return settings;
+  }
+  /// Agents and observers have proven a secret, unless the settings say otherwise.
+  explicit ServiceScript(rdzv::ServiceSettings service_settings = with_secret())
       : settings(std::move(service_settings)), core(settings, now) {}
 
   rdzv::ConnectionId open(const std::string& run_id = "job", const std::string& addr = "10.0.0.1") {
