@@ -19,7 +19,6 @@ using agent::RendezvousSettings;
 // torchrun's.
 constexpr std::uint16_t kStaticPort = 29500;
 constexpr std::uint16_t kDynamicPort = 29400;
-constexpr std::string_view kRunId = "none";
 
 constexpr std::chrono::milliseconds kNow{0};
 
@@ -140,7 +139,12 @@ Outcome<void> meet_by_rank(const Given& given, LaunchPlan& plan, RendezvousSetti
   settings.node_rank = rank;
   settings.insists_on_rank = true;
   settings.one_port = plan.agent.agent_store;
-  settings.hosting = rank == 0 ? rdzv::HostingWish::here : rdzv::HostingWish::elsewhere;
+  if (rank != 0) {
+    settings.hosting = rdzv::HostingWish::elsewhere;
+  } else {
+    settings.hosting =
+        given.options.node_rank ? rdzv::HostingWish::here : rdzv::HostingWish::rank0_by_default;
+  }
   if (settings.one_port) return {};
   // The worker of rank 0 needs MASTER_PORT itself; all nodes know this from their command lines.
   if (plan.agent.master_port == UINT16_MAX) {
@@ -196,7 +200,13 @@ Outcome<void> check_endpoint(const Given& given, const RendezvousSettings& setti
         ": each node of this Slurm job would meet only itself; give --rdzv-endpoint=HOST, where "
         "HOST is one of the nodes, as in the first line of: scontrol show hostnames");
   }
-  plan.warnings.push_back(shown + ": only agents on this machine can join");
+  const bool is_default = !given.options.rdzv_endpoint && !settings.insists_on_rank;
+  plan.warnings.push_back(
+      is_default ? fmt::format("no --rdzv-endpoint is given, so the rendezvous is at {} and only "
+                               "agents on this machine can join; name one of the machines: "
+                               "--rdzv-endpoint=HOST",
+                               shown)
+                 : shown + ": only agents on this machine can join");
   return {};
 }
 
@@ -283,7 +293,7 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
   if (const auto taken = take_secret(given, settings); !taken) return taken.error();
   if (options.request != Request::run) plan.hosting = hosting_now(settings, probes);
 
-  plan.agent.run_id = options.run_id.value_or(std::string(kRunId));
+  plan.agent.run_id = options.run_id.value_or(std::string(agent::kDefaultRunId));
   plan.agent.boot_id = probes.boot_id();
   plan.agent.wants_report = !options.report_file.empty();
   plan.agent.rendezvous = std::move(settings);

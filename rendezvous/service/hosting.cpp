@@ -98,8 +98,13 @@ HostingChoice choose_host(HostingWish wish, const std::string& host,
     choice.is_foreign = true;
     choice.listen_addr = any_addr_like(resolved.front());
     choice.public_addr = host;
-    choice.why = fmt::format(
-        "is_host=1 or --node-rank=0 says so, though {} is not an address of this machine", shown);
+    choice.why = shown + " is not an address of this machine";
+    choice.why = wish == HostingWish::rank0_by_default
+                     ? fmt::format(
+                           "no --node-rank is given, so this is node rank 0; but {}: give "
+                           "the other machines --node-rank=1, 2, ...",
+                           choice.why)
+                     : fmt::format("is_host=1 or --node-rank=0 says so, though {}", choice.why);
   } else if (is_loopback(*found) && !is_numeric(host) && host != "localhost") {
     // Debian maps a machine's own name to 127.0.1.1; others see another address behind it.
     choice.listen_addr = any_addr_like(*found);

@@ -8,9 +8,10 @@
 namespace ddprun::rdzv {
 
 enum class HostingWish {
-  automatic,  ///< the first agent on the machine whose address is the endpoint's
-  here,       ///< this one, whatever the endpoint's address looks like from here
-  elsewhere,  ///< another one, or rdzvd
+  automatic,         ///< the first agent on the machine whose address is the endpoint's
+  here,              ///< this one, whatever the endpoint's address looks like from here
+  rank0_by_default,  ///< as `here`, because no node rank was given
+  elsewhere,         ///< another one, or rdzvd
 };
 
 struct HostingChoice {

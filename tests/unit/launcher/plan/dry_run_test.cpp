@@ -232,8 +232,9 @@ TEST_CASE("a dry run of several nodes shows how they meet, and invents no rank")
 
 TEST_CASE("a dry run of a static job shows what its command line fixes") {
   const auto text_of = [](const std::string& rank, const std::string& host) {
-    const auto plan =
-        planned({"--dry-run", "--nnodes=2", "--node-rank=" + rank, "--master-addr=" + host});
+    Words words{"--dry-run", "--nnodes=2", "--master-addr=" + host};
+    if (!rank.empty()) words.push_back("--node-rank=" + rank);
+    const auto plan = planned(words);
     return dry_run_text(plan, {{"GROUP_RANK", "0"}, {"MASTER_PORT", "29500"}});
   };
   CHECK_THAT(text_of("1", "node1"), Contains("nodes        2; this one has node rank 1\n") &&
@@ -248,6 +249,10 @@ TEST_CASE("a dry run of a static job shows what its command line fixes") {
       Contains(
           "hosted by    this node: is_host=1 or --node-rank=0 says so, though node1 (10.0.0.1) is "
           "not an address of this machine\n"));
+  CHECK_THAT(text_of("", "node1"),
+             Contains("hosted by    this node: no --node-rank is given, so this is node rank 0; "
+                      "but node1 (10.0.0.1) is not an address of this machine: give the other "
+                      "machines --node-rank=1, 2, ...\n"));
   CHECK_THAT(text_of("0", "later"),
              Contains("hosted by    not known: later does not resolve now\n"));
 }

@@ -87,7 +87,7 @@ TEST_CASE("in a static job rank 0 serves and the workers' store is at the same p
 TEST_CASE("a static job takes a missing rank for 0 as torchrun does") {
   const auto meeting = *planned({"--nnodes=2", "--master-addr=node1"}).agent.rendezvous;
   CHECK(meeting.node_rank == 0);
-  CHECK(meeting.hosting == HostingWish::here);
+  CHECK(meeting.hosting == HostingWish::rank0_by_default);
 }
 
 TEST_CASE("an endpoint wins over a master address and lends it its port") {
@@ -217,10 +217,16 @@ TEST_CASE("the address that stands for all of a machine is no place to meet") {
 TEST_CASE("an endpoint on loopback joins the agents of one machine only") {
   const Words only_here = {"127.0.0.1:29500: only agents on this machine can join"};
   CHECK(planned({"--nnodes=2", "--master-addr=127.0.0.1"}).warnings == only_here);
-  CHECK(planned({"--nnodes=2", "--rdzv-backend=c10d"}).warnings ==
+  CHECK(planned(with(kDynamic, {"--rdzv-endpoint=localhost"})).warnings ==
         Words{"localhost:29400: only agents on this machine can join"});
   for (const std::string host : {"127.0.1.1", "[::1]"})
     CHECK(planned(with(kDynamic, {"--rdzv-endpoint=" + host})).warnings.size() == 1);
+}
+
+TEST_CASE("a c10d job without an endpoint meets on this machine and is told what to type") {
+  CHECK(planned({"--nnodes=2", "--rdzv-backend=c10d"}).warnings ==
+        Words{"no --rdzv-endpoint is given, so the rendezvous is at localhost:29400 and only "
+              "agents on this machine can join; name one of the machines: --rdzv-endpoint=HOST"});
 }
 
 TEST_CASE("an endpoint on loopback is refused in a Slurm job of several nodes") {
