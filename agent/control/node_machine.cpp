@@ -74,8 +74,7 @@ void NodeMachine::leave_now(Context& context) {
   const bool reported = state_ == NodeState::ending;
   const int signal = std::get<JobSignal>(context.event).signal;
   state_ = NodeState::over;
-  context.act(EndJob{proto::outcome_of(proto::Leave{signal, "", false}), round_ && !reported,
-                     kill_limit(context.now)});
+  end_job(context, proto::outcome_of(proto::Leave{signal, "", false}), round_ && !reported);
 }
 
 /// No round that may be on its way is taken part in.
@@ -173,8 +172,11 @@ void NodeMachine::announce_restart(Context& context) {
 void NodeMachine::announce_wait(Context& context) {
   auto& waiting = std::get<proto::Waiting>(context.event);
   if (waiting.is_spare) {
-    context.act(Notice{fmt::format("the job runs on {} other node{}: this one waits as a spare",
-                                   waiting.nodes, waiting.nodes == 1 ? "" : "s")});
+    context.act(Notice{fmt::format("the job runs on {} other node{}: this one waits as a spare{}",
+                                   waiting.nodes, waiting.nodes == 1 ? "" : "s",
+                                   config_.run_id == kDefaultRunId
+                                       ? "; if this is another job, give it an --rdzv-id of its own"
+                                       : "")});
     return;
   }
   const std::string range = waiting.min_nodes == waiting.max_nodes

@@ -142,6 +142,7 @@ class NodeMachine {
 
   [[nodiscard]] NodeEventKind kind_of(const NodeEvent& event) const;
   bool pause_or_resume(const JobSignal& signal, NodeActions& actions);
+  void end_job(Context& context, proto::Finished finished, bool round_open);
   [[nodiscard]] bool is_same_wish(const JobSignal& signal) const;
   void send_join(Context& context);
   void begin_stop(Context& context);

@@ -215,8 +215,18 @@ void NodeMachine::end(Context& context) {
   auto& finished = std::get<proto::Finished>(context.event);
   const bool reported = state_ == NodeState::waiting || state_ == NodeState::ending;
   state_ = NodeState::over;
+  end_job(context, std::move(finished), round_ && !reported);
+}
+
+/// The outcome of a node that ends its part by itself has no counts: they are those that the core
+/// told last.
+void NodeMachine::end_job(Context& context, proto::Finished finished, bool round_open) {
+  if (finished.max_restarts == 0) {
+    finished.max_restarts = round_ ? round_->round.max_restarts : config_.job.restart.max_restarts;
+    finished.restart_count = restart_count_;
+  }
   restart_count_ = finished.restart_count;
-  context.act(EndJob{std::move(finished), round_ && !reported, kill_limit(context.now)});
+  context.act(EndJob{std::move(finished), round_open, kill_limit(context.now)});
 }
 
 std::optional<Clock::time_point> NodeMachine::deadline() const {

@@ -96,6 +96,22 @@ TEST_CASE("a planned restart is announced once, with its delay") {
   CHECK(node.took() == Did{"start workers", "send started"});
 }
 
+TEST_CASE("a spare of a job without a run id is told how another job keeps apart") {
+  const std::string line = "notice: the job runs on 2 other nodes: this one waits as a spare";
+  const auto told = [](const std::string& run_id) {
+    ScriptedNode node(1);
+    node.config.run_id = run_id;
+    node.took();
+    proto::Waiting waiting;
+    waiting.nodes = 2;
+    waiting.is_spare = true;
+    node.on(std::move(waiting));
+    return node.took();
+  };
+  CHECK(told("job") == Did{line});
+  CHECK(told("none") == Did{line + "; if this is another job, give it an --rdzv-id of its own"});
+}
+
 TEST_CASE("a stop that comes before the workers are known to run takes effect when they do") {
   ScriptedNode node(2);
   node.hold_start = true;
@@ -281,6 +297,31 @@ TEST_CASE("a second signal ends a node that waits for the other nodes") {
   node.signal(SIGINT);
   CHECK(node.took() == Did{done ? "end the job, its round is open" : "end the job"});
   CHECK(node.machine.state() == NodeState::over);
+}
+
+TEST_CASE("a node that ends its part by itself reports the restarts that it knows of") {
+  ScriptedNode node(1);
+  node.config.job.restart.max_restarts = 5;
+  SECTION("before any round: those of its own command line") {
+    node.finished();
+    CHECK(node.finished_with.restart_count == 0);
+    CHECK(node.finished_with.max_restarts == 5);
+  }
+  SECTION("in a round: those of the job") {
+    node.round(2);
+    node.finished();
+    CHECK(node.finished_with.restart_count == 2);
+    CHECK(node.finished_with.max_restarts == 3);
+  }
+  SECTION("what the outcome has of its own counts") {
+    node.round(2);
+    proto::Finished finished;
+    finished.restart_count = 4;
+    finished.max_restarts = 4;
+    node.on(std::move(finished));
+    CHECK(node.finished_with.restart_count == 4);
+    CHECK(node.finished_with.max_restarts == 4);
+  }
 }
 
 TEST_CASE("SIGTERM at the node that has the rendezvous ends the job on all") {

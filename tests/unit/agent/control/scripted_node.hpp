@@ -90,6 +90,7 @@ class ScriptedNode {
   bool stuck = false;  // which SIGKILL does not end
   std::vector<machine::ChildCondition> conditions;
   std::vector<proto::AgentMessage> sent;
+  proto::Finished finished_with;  // the job
 
  private:
   void note(std::string text) { took_.push_back(std::move(text)); }
@@ -156,6 +157,7 @@ class ScriptedNode {
     note(action.workers ? "resume with the workers" : "resume");
   }
   void obey(const agent::EndJob& action) {
+    finished_with = action.finished;
     note(action.round_open ? "end the job, its round is open" : "end the job");
   }
 
