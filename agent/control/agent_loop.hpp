@@ -169,6 +169,7 @@ class Agent {
   std::optional<rdzv::Resolver> resolver_;
   std::string own_addr_;  // numeric: by which others reach this node
   bool is_met_ = false;
+  bool is_unproven_told_ = false;    // that the rendezvous has not proven our secret
   bool is_connection_held_ = false;  // by the warden, too
   asio::steady_timer name_timer_;
   bool is_store_wanted_ = false;  // a round is out, and its store is this node's

@@ -113,6 +113,14 @@ void Agent::note_connection() {
       own_addr_ = own_addr_.find(':') == std::string::npos ? "0.0.0.0" : "::";
   }
   if (!config_.rendezvous->local_addr.empty()) own_addr_ = config_.rendezvous->local_addr;
+  const bool is_unproven = !host_->is_here() && !config_.rendezvous->secret.empty() &&
+                           !session_->connection().is_proven();
+  if (is_unproven && !std::exchange(is_unproven_told_, true)) {
+    spdlog::warn(
+        "the rendezvous at {} has no secret, so this node's secret proves nothing; "
+        "--rdzv-auth=required refuses such a rendezvous",
+        to_string(config_.rendezvous->endpoint));
+  }
   if (std::exchange(is_met_, true)) return;
   // The workers' environment depends on this machine's own name.
   name_timer_.expires_after(kOwnNameLimit);

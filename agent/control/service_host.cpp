@@ -12,6 +12,15 @@
 #include "rendezvous/store/port_owner.hpp"
 
 namespace ddprun::agent {
+namespace {
+
+/// The name of the program in what port_owner says: "/usr/bin/rdzvd --listen=..., pid 4242".
+std::string program_in(const std::string& owner) {
+  const std::string path = owner.substr(0, owner.find_first_of(" ,"));
+  return path.substr(path.rfind('/') + 1);
+}
+
+}  // namespace
 
 ServiceHost::ServiceHost(boost::asio::io_context& context, const AgentConfig& config, Events events)
     : context_(context),
@@ -49,8 +58,13 @@ void ServiceHost::listen(const rdzv::HostingChoice& choice) {
   if (is_port_taken_ && settings_.hosting == rdzv::HostingWish::automatic) return;
   const std::string owner = port_user();
   std::string remedy = "choose another port";
-  if (settings_.insists_on_rank && owner.starts_with("ddprun"))
+  const std::string program = program_in(owner);
+  if (program == "rdzvd") {
+    remedy = settings_.insists_on_rank ? "add --rdzv-backend=c10d to use the rdzvd there"
+                                       : "leave out is_host=1 to use the rdzvd there";
+  } else if (settings_.insists_on_rank && program.starts_with("ddprun")) {
     remedy = "is --node-rank=0 given on two nodes?";
+  }
   fail(fmt::format("the rendezvous cannot listen on {} port {}: {}{}; {}", choice.listen_addr, port,
                    why_no_descriptor(listener.error()),
                    owner.empty() ? "" : fmt::format(" ({} has it)", owner), remedy));

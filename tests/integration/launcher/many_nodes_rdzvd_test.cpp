@@ -1,10 +1,12 @@
 // Jobs of several nodes that meet in an rdzvd, which is stopped, silent or killed.
+#include <filesystem>
 #include <memory>
 
 #include "tests/integration/launcher/many_nodes.hpp"
 
 using namespace ddprun;
 using namespace ddprun::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -102,6 +104,41 @@ TEST_CASE("workers go on while no rdzvd is there, and join one without memory ag
     CHECK(node.status == 0);
     CHECK(said(node.out, "restarts") == std::vector<std::string>{"0", "0", "0", "0"});
   }
+}
+
+TEST_CASE("a node that finds an rdzvd at the port of its own rendezvous names what uses that") {
+  const Rdzvd rdzvd;
+  const auto refused = [&](std::vector<std::string> more) {
+    ManyNodes job;
+    more.insert(more.end(), {"--nnodes=2", "--rdzv-endpoint=" + rdzvd.endpoint});
+    job.start(more);
+    const ChildResult node = std::move(job.wait().front());
+    INFO(node.err);
+    CHECK(node.status != 0);
+    return node.err;
+  };
+  CHECK_THAT(refused({}), Contains("add --rdzv-backend=c10d to use the rdzvd there"));
+  CHECK_THAT(refused({"--rdzv-backend=c10d", "--rdzv-conf=is_host=1"}),
+             Contains("leave out is_host=1 to use the rdzvd there"));
+}
+
+TEST_CASE("a node with a secret warns of a rendezvous that has none") {
+  const TempDir folder;
+  const std::string path = (folder.path() / "secret").string();
+  std::ofstream(path) << "sixteen bytes or more\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  ManyNodes job;
+  const Rdzvd rdzvd;
+  auto options = rdzvd.options("2", kShort);
+  job.start(options);
+  options.push_back("--rdzv-secret-file=" + path);
+  job.start(options);
+  const auto nodes = job.wait();
+  const std::string warning = "the rendezvous at " + rdzvd.endpoint +
+                              " has no secret, so this node's secret proves nothing";
+  CHECK_THAT(nodes[0].err, !Contains("secret"));
+  CHECK_THAT(nodes[1].err, Contains("ddprun: warning: " + warning));
+  for (const ChildResult& node : nodes) CHECK(node.status == 0);
 }
 
 TEST_CASE("the rendezvous in an agent answers rdzvd --status") {
