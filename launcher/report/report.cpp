@@ -253,8 +253,9 @@ std::string others_text(const agent::AgentResult& result, const proto::Verdict& 
     const bool known = std::find(failed.begin(), failed.end(), rank) != failed.end();
     if (!known && result.workers[i].stopped_by_us) stopped.push_back(rank);
   }
-  if (!stopped.empty()) text += fmt::format("ddprun: stopped because of it: {}\n", ranks(stopped));
-  return text;
+  if (stopped.empty()) return text;
+  return text + fmt::format("ddprun: stopped because of it{}: {}\n",
+                            result.nodes > 1 ? " on this node" : "", ranks(stopped));
 }
 
 std::string counted(int count, std::string_view thing) {

@@ -33,6 +33,14 @@ TEST_CASE("a lost node is reported as the culprit") {
   CHECK(json["lost_node"]["sign"] == "silent");
 }
 
+TEST_CASE("of the workers that were stopped a node names its own, and tells so") {
+  agent::AgentResult result = failed({false, 3, false});
+  result.nodes = 2;
+  result.first_rank = 4;
+  result.finished.verdict->culprit.rank = 5;
+  CHECK(has(said(result), "ddprun: stopped because of it on this node: ranks 4, 6\n"));
+}
+
 TEST_CASE("the report admits that the clocks of two nodes do not tell which failed first") {
   agent::AgentResult result = failed({false, 3, false});
   proto::Verdict& verdict = *result.finished.verdict;
