@@ -99,7 +99,7 @@ std::optional<std::string> look_up_host(const std::string& host, std::chrono::mi
     if (answer.failed != printed) {
       std::fprintf(
           stderr,
-          "ddprun: waiting for the name %s (%s); giving up in %lld s (--rdzv-conf=timeout)\n",
+          "ddprun: waiting for the name %s (%s); giving up in %lld s (--rdzv-conf=read_timeout)\n",
           printable(host).c_str(), ::gai_strerror(answer.failed),
           static_cast<long long>(std::chrono::ceil<std::chrono::seconds>(left).count()));
       printed = answer.failed;

@@ -55,7 +55,7 @@ void name_meeting_point(const LaunchOptions& options, LaunchPlan& plan) {
 
 std::chrono::milliseconds resolve_limit(const LaunchOptions& options) {
   if (options.request != Request::run) return std::chrono::milliseconds(0);
-  for (const char* key : {"timeout", "join_timeout", "read_timeout"}) {
+  for (const char* key : {"read_timeout", "join_timeout", "timeout"}) {
     if (const auto limit = options.rdzv_conf.seconds(key)) return *limit;
   }
   return kResolveLimit;

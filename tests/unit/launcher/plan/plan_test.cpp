@@ -151,6 +151,8 @@ TEST_CASE("a name is waited for as long as the rendezvous may take, and not at a
   CHECK(machine.limits.back() == std::chrono::seconds(60));
   refused_plan({"--master-addr=later", "--rdzv-conf=join_timeout=5"}, machine);
   CHECK(machine.limits.back() == std::chrono::seconds(5));
+  refused_plan({"--master-addr=later", "--rdzv-conf=timeout=5,read_timeout=3"}, machine);
+  CHECK(machine.limits.back() == std::chrono::seconds(3));
   refused_plan({"--dry-run", "--master-addr=later"}, machine);
   CHECK(machine.limits.back() == std::chrono::seconds(0));
 }
