@@ -208,7 +208,9 @@ class Warden {
   }
 
   void say_stopped() const {
-    const auto left = std::chrono::ceil<std::chrono::seconds>(deadline_.left(Clock::now()));
+    const auto until_killed =
+        std::min(deadline_.left(Clock::now()), fence_in().value_or(Clock::duration::max()));
+    const auto left = std::chrono::ceil<std::chrono::seconds>(until_killed);
     say(agent_name() + " is stopped (SIGSTOP); run `kill -CONT " + std::to_string(agent_) +
         "` to resume the job, or it is killed in " + std::to_string(left.count()) + " s");
   }

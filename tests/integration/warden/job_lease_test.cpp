@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <functional>
+#include <string>
 
 #include "base/boot_clock.hpp"
 #include "base/exit_codes.hpp"
@@ -92,12 +93,14 @@ class Worker {
 };
 
 /// A job of its own, in a process of its own.
-pid_t start_job(const std::function<void(warden::WardenLink)>& agent) {
+pid_t start_job(const std::function<void(warden::WardenLink)>& agent,
+                std::chrono::milliseconds grace_period = 1s, int error_output = STDERR_FILENO) {
   const pid_t job = fork();
   if (job != 0) return job;
+  dup2(error_output, STDERR_FILENO);
   warden::WardenSettings settings;
   settings.has_lease = true;
-  settings.stop.grace_period = 1s;
+  settings.stop.grace_period = grace_period;
   settings.stop.kill_timeout = 5s;
   settings.stop.signals = {SIGTERM};
   _exit(warden::run_warden(settings, agent));
@@ -129,6 +132,32 @@ TEST_CASE("a lease that is over ends the workers although the agent does nothing
   CHECK(worker.over());
   CHECK(boot_clock_now() - began >= 1300ms);  // the agent has a second for it
   CHECK(exit_code_of(job) == kExitNoRound);
+}
+
+TEST_CASE("the warning about an agent that is stopped counts down to the end of its lease") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const pid_t job = start_job(
+      [](warden::WardenLink link) {
+        link.lease(boot_clock_now() + 60s);
+        raise(SIGSTOP);
+      },
+      1h, writer.get());
+  writer.reset();
+  std::string line;
+  char byte = 0;
+  pollfd ear{reader.get(), POLLIN, 0};
+  while (byte != '\n' && poll(&ear, 1, 20'000) == 1 && read(reader.get(), &byte, 1) == 1)
+    line += byte;
+  kill(job, SIGKILL);
+  CHECK(exit_code_of(job) == -1);
+  INFO(line);
+  const std::string before = "or it is killed in ";
+  REQUIRE(line.find(before) != std::string::npos);
+  // The second that the agent has after its lease, too; not the hour of the grace period.
+  CHECK(std::stoi(line.substr(line.find(before) + before.size())) <= 61);
 }
 
 TEST_CASE("a lease that is renewed, or under which nothing runs, ends nothing") {
