@@ -13,6 +13,7 @@
 #include <charconv>
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -69,9 +70,10 @@ constexpr Field<Message, T> required(std::string_view name, T Message::*member,
 /// The table of a struct.
 template <class Message>
 inline constexpr int kFields = 0;
-/// Whether the members of a struct agree with each other; null: any values may go together.
+/// A function that tells whether the members of a struct agree with each other; null: any values
+/// may go together.
 template <class Message>
-inline constexpr bool (*kAgrees)(const Message&) = nullptr;
+inline constexpr auto kAgrees = nullptr;
 /// The names of an enum's values, in their order.
 template <class Enum>
 inline constexpr int kNames = 0;
@@ -222,8 +224,12 @@ bool read_object(JsonValue json, Message& message) {
   const bool read =
       json.is_object() &&
       std::apply([&](const auto&... each) { return (read_field(each) && ...); }, kFields<Message>);
-  if constexpr (kAgrees<Message> != nullptr) return read && kAgrees<Message>(message);
-  return read;
+  using Agrees = std::remove_cvref_t<decltype(kAgrees<Message>)>;
+  if constexpr (!std::same_as<Agrees, std::nullptr_t>) {
+    return read && kAgrees<Message>(message);
+  } else {
+    return read;
+  }
 }
 
 template <class T>

@@ -106,7 +106,7 @@ inline constexpr auto kFields<JobSettings> = std::tuple{
     field("grow_delay_ns", &JobSettings::grow_delay),
 };
 template <>
-inline constexpr bool (*kAgrees<JobSettings>)(const JobSettings&) =
+inline constexpr auto kAgrees<JobSettings> =
     [](const JobSettings& settings) { return settings.min_nodes <= settings.max_nodes; };
 
 // From an agent
@@ -137,7 +137,7 @@ inline constexpr auto kFields<Join> = std::tuple{
     field("wants_report", &Join::wants_report),
 };
 template <>
-inline constexpr bool (*kAgrees<Join>)(const Join&) =
+inline constexpr auto kAgrees<Join> =
     [](const Join& join) { return !join.insists_on_rank || join.requested_group_rank; };
 template <>
 inline constexpr std::string_view kKind<Started> = "started";
