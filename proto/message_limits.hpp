@@ -27,7 +27,7 @@ inline constexpr std::int64_t kWorldSizeMax = kNodesMax * kWorkersPerNodeMax;
 static_assert(kWorldSizeMax <= std::numeric_limits<int>::max(), "ranks are ints");
 
 /// Longer spans are sent as this one.
-inline constexpr std::chrono::nanoseconds kSpanMax = std::chrono::hours(24 * 365 * 100);
-static_assert(kSpanMax <= std::chrono::nanoseconds::max() / 2, "two of them can be added");
+inline constexpr std::chrono::nanoseconds kSpanMax = std::chrono::hours(24 * 365 * 25);
+static_assert(kSpanMax <= std::chrono::nanoseconds::max() / 10, "ten of them can be added");
 
 }  // namespace ddprun::proto
