@@ -75,7 +75,7 @@ TEST_CASE("a message of an unknown kind is told from a malformed one") {
 TEST_CASE("unknown fields are ignored at every depth") {
   CHECK(decode_client_message(R"({"seq":1,"trace":"x","of":[{}],"leave":{"later":{"a":[1,{}]}}})")
             .has_value());
-  CHECK(decoded_join(R"("settings":{"min_nodes":2,"colour":"red"})").settings.min_nodes == 2);
+  CHECK(decoded_join(R"("settings":{"max_nodes":2,"colour":"red"})").settings.max_nodes == 2);
 }
 
 TEST_CASE("numbered messages need their number") {
