@@ -111,6 +111,12 @@ ProgramText CommandLine::texts() const {
   return program;
 }
 
+std::vector<std::string> CommandLine::given() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app_.parse_order()) names.push_back(option->get_name());
+  return names;
+}
+
 CommandLineEnd CommandLine::wrong(std::string message) const {
   std::replace(message.begin(), message.end(), '\n', ' ');
   return {true, fmt::format("{}: {}\n", program_.name, printable(message))};

@@ -78,6 +78,9 @@ class CommandLine {
   /// Nothing: the values are set.
   std::optional<CommandLineEnd> parse(const std::vector<std::string>& arguments);
 
+  /// The options that `parse` has read, in their order there: `--epochs`.
+  [[nodiscard]] std::vector<std::string> given() const;
+
   /// A mistake that CLI11 knows nothing of, in one line.
   [[nodiscard]] CommandLineEnd wrong(std::string message) const;
 

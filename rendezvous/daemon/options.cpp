@@ -3,10 +3,13 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -210,12 +213,20 @@ std::string users_secret_file() {
   return access(path.c_str(), F_OK) == 0 ? path : "";
 }
 
-ObserverOptions observer(const Texts& texts) {
-  if (texts.listen || texts.state_dir)
+/// All others are about serving.
+constexpr auto kObserverOptions = std::to_array<std::string_view>(
+    {"--status", "--fence", "--run-id", "--endpoint", "--json", "--secret-file", "--log-level"});
+
+/// `given`: the options on the command line.
+ObserverOptions observer(const Texts& texts, const std::vector<std::string>& given) {
+  for (const std::string& name : given) {
+    if (std::find(kObserverOptions.begin(), kObserverOptions.end(), name) != kObserverOptions.end())
+      continue;
     throw UsageError(
         fmt::format("{}: nothing is served with --status or --fence; the rendezvous "
                     "to ask is --endpoint=HOST:PORT",
-                    texts.listen ? "--listen" : "--state-dir"));
+                    name));
+  }
   ObserverOptions options;
   const std::string text = texts.endpoint.value_or(kDefaultEndpoint);
   const auto endpoint = endpoint_of(text);
@@ -299,7 +310,7 @@ std::variant<DaemonOptions, ObserverOptions, DaemonExit> parse_daemon_options(
   if (auto end = line.parse(arguments))
     return DaemonExit{end->wrong ? kExitUsage : 0, std::move(end->text)};
   try {
-    if (texts.status || texts.fence) return observer(texts);
+    if (texts.status || texts.fence) return observer(texts, line.given());
     check_no_observer(texts);
     return converted(std::move(options), texts);
   } catch (const UsageError& error) {

@@ -95,8 +95,22 @@ TEST_CASE("a wrong question is named in one line") {
   CHECK(contains(refused({"--fence=", "--run-id=x"}), "--fence"));
   CHECK(contains(refused({"--status", "--run-id", ""}), "--run-id"));
   CHECK(contains(refused({"--status", "--fence=a", "--run-id=x"}), "give one of them"));
-  CHECK(contains(refused({"--status", "--listen=1"}), "--listen: nothing is served with --status"));
-  CHECK(contains(refused({"--status", "--state-dir=x"}), "--state-dir: nothing is served"));
+  CHECK(contains(refused({"--run-id", ""}), "--run-id: only with --status or --fence=NODE"));
+  CHECK(contains(refused({"--status", "--endpoint", ""}), "--endpoint=: "));
+}
+
+TEST_CASE("options for serving are refused in a question") {
+  const NoSecrets none;
+  for (const std::string option :
+       {"--listen=1", "--listen-timeout=1", "--allow-uid=any", "--state-dir=x", "--no-old-dialect",
+        "--max-clients=1", "--max-unread-bytes=1", "--handshake-timeout=1", "--stats-interval=1"}) {
+    const std::string line =
+        option.substr(0, option.find('=')) + ": nothing is served with --status or --fence; ";
+    CHECK(contains(refused({"--status", option}), line));
+    CHECK(contains(refused({option, "--fence=a", "--run-id=b"}), line));
+    CHECK(std::holds_alternative<DaemonOptions>(parse_daemon_options({option})));
+  }
+  CHECK(asked({"--log-level=info", "--status"}).fence.empty());
 }
 
 TEST_CASE("the status of a rendezvous is text for people") {
