@@ -115,7 +115,7 @@ struct JobStatus {
   Epoch epoch = 0;
   std::string phase;
   std::optional<RoundNumber> round;
-  int nodes = 0;  ///< that are there; `members` may have fewer of a large job
+  int nodes = 0;  ///< with a session; `members` has fewer of them in a large job
   int min_nodes = 0;
   int max_nodes = 0;
   int restart_count = 0;

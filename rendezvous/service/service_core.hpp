@@ -84,7 +84,8 @@ class ServiceCore {
   static constexpr std::chrono::milliseconds kEndMargin{50};
   /// An agent is heard this often within its lease.
   static constexpr int kKeepAlivesPerLease = 5;
-  /// An attached agent that has missed so many of them may be dead: a person can say so.
+  /// An agent that has missed so many of them may be dead: a person can tell. Also where its
+  /// connection is away: that alone proves nothing.
   static constexpr int kSilentPeriods = 2;
   /// An agent that was lost before its job ended may come back so much later to learn how.
   static constexpr std::chrono::hours kLateComer{1};

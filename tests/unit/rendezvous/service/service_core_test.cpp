@@ -324,3 +324,27 @@ TEST_CASE("status names the jobs, their rounds and nodes") {
   CHECK_FALSE(job.members[1].connected);
   CHECK(job.members[1].silent_for == 5s);
 }
+
+TEST_CASE("status counts the nodes that it lists, also when their job has ended") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2, 3));
+  const auto b = service.join("b", nodes(2, 2, 3));
+  const auto seen = [&] {
+    const auto observer = service.open();
+    service.say(observer, proto::StatusRequest{});
+    REQUIRE(service.last<proto::Status>(observer) != nullptr);
+    return service.last<proto::Status>(observer)->jobs.at(0);
+  };
+  for (const auto agent : {a, b}) service.say(agent, 2, proto::WorkersDone{0});
+  REQUIRE(service.last<Finished>(a) != nullptr);
+  CHECK(seen().phase == "finished");
+  CHECK(seen().nodes == 2);
+  CHECK(seen().members.size() == 2);
+  service.say(a, proto::Bye{});
+  CHECK(seen().nodes == 1);
+  CHECK(seen().members.size() == 1);
+  service.say(b, proto::Bye{});
+  CHECK(seen().phase == "finished");
+  CHECK(seen().nodes == 0);
+  CHECK(seen().members.empty());
+}

@@ -110,6 +110,7 @@ TEST_CASE("a node to fence is named by its name or its agent, and by one of them
   service.end(twin, false);
   CHECK(refused_fence(service, "n2") ==
         "2 nodes of the job 'job' are named 'n2'; use the id of an agent: n2.4711, n2.4712");
+  service.pass(6s, agents);
   const auto observer = service.open();
   service.say(observer, Fence{"n2.4712"});
   CHECK(service.last<Status>(observer) != nullptr);
@@ -147,5 +148,40 @@ TEST_CASE("without a secret only this machine may have a node given up") {
   service.pass(7s, {a});
   const auto observer = service.open("job", addr);
   service.say(observer, Fence{"b"});
-  CHECK(is_lost(service, "b") == (settings.has_secret || addr != "10.0.0.7"));
+  const bool allowed = settings.has_secret || addr != "10.0.0.7";
+  CHECK(is_lost(service, "b") == allowed);
+  const auto* refused = service.last<Refused>(observer);
+  REQUIRE((refused == nullptr) == allowed);
+  if (allowed) return;
+  CHECK(refused->why == Refused::Why::no_fence);
+  CHECK_THAT(refused->reason, Contains("only at a request over loopback: run rdzvd --fence on its "
+                                       "machine"));
+}
+
+TEST_CASE("a node that has had no time to come back is not fenced") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2, 3));
+  const auto b = service.join("b", nodes(1, 2, 3));
+  service.pass(1min, {a, b});
+  rdzv::Clock::duration left = 6s;
+  SECTION("its connection was reset") { service.end(b, false); }
+  SECTION("the service was started again") {
+    service.restart();
+    service.pass(1s);
+    left -= 1s;
+  }
+  CHECK_THAT(refused_fence(service, "b"), Contains("the node 'b' may be alive"));
+  service.pass(left - 1ms);
+  CHECK_THAT(refused_fence(service, "b"), Contains("the node 'b' may be alive"));
+  service.pass(1ms);
+  service.say(service.open(), Fence{"b"});
+  CHECK(is_lost(service, "b"));
+}
+
+TEST_CASE("an empty name to fence means no node, not one that has not joined") {
+  ServiceScript service;
+  static_cast<void>(service.begin("a/1"));
+  service.pass(10s);
+  CHECK(refused_fence(service, "") == "no node of the job 'job' is named ''; its nodes: a/1");
+  CHECK_FALSE(is_lost(service, "a/1"));
 }
