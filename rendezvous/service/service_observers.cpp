@@ -94,8 +94,8 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Fence& fe
   if (!settings_.has_secret && !from.addr.empty() && !is_loopback(from.addr))
     return refuse(
         id, Refused::Why::no_fence,
-        "without a secret a node is given up from this machine only: anybody could ask for "
-        "it",
+        "this rendezvous has no secret, so it gives up a node only at a request over loopback: run "
+        "rdzvd --fence on its machine with --endpoint=127.0.0.1:PORT, or start it with a secret",
         context);
   const auto found = jobs_.find(from.run_id);
   const std::string reason =
@@ -133,8 +133,7 @@ std::string ServiceCore::why_not_fenced(const std::string& run_id, const Entry& 
   using Seconds = std::chrono::duration<double>;
   return fmt::format(
       "the node '{}' may be alive: its agent was heard {:.1f} s ago. Stop that agent, or cut the "
-      "node "
-      "off and ask again when nothing was heard for {:.1f} s",
+      "node off and ask again when nothing was heard for {:.1f} s",
       node, Seconds(silent_for).count(), Seconds(silence_shown).count());
 }
 

@@ -22,6 +22,10 @@ std::string peer_name(int fd) {
     }
     if (addr.ss_family == AF_INET6) {
       const auto& v6 = reinterpret_cast<const sockaddr_in6&>(addr);
+      if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {  // an IPv4 client of a listener at [::]
+        inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text.data(), text.size());
+        return fmt::format("{}:{}", text.data(), ntohs(v6.sin6_port));
+      }
       inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
       return fmt::format("[{}]:{}", text.data(), ntohs(v6.sin6_port));
     }
