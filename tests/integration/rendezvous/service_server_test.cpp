@@ -5,13 +5,16 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <mutex>
 #include <thread>
 
 #include "proto/frame.hpp"
+#include "rendezvous/store/warning_limiter.hpp"
 #include "tests/integration/rendezvous/elsewhere.hpp"
+#include "tests/integration/rendezvous/other_user.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/service_agent.hpp"
 
@@ -34,11 +37,12 @@ class Lines {
     const std::lock_guard lock(mutex_);
     lines_.push_back(line);
   }
-  [[nodiscard]] bool have(const std::string& part) const {
+  [[nodiscard]] bool have(const std::string& part) const { return count(part) > 0; }
+  [[nodiscard]] std::size_t count(const std::string& part) const {
     const std::lock_guard lock(mutex_);
-    for (const std::string& line : lines_)
-      if (line.find(part) != std::string::npos) return true;
-    return false;
+    return static_cast<std::size_t>(std::count_if(
+        lines_.begin(), lines_.end(),
+        [&](const std::string& line) { return line.find(part) != std::string::npos; }));
   }
 
  private:
@@ -313,6 +317,18 @@ TEST_CASE("a connection that is adopted over the limit is closed with one line")
   CHECK(second.closed());
   CHECK(first.silent());
   CHECK(lines.have("the limit of 1 connections is reached"));
+}
+
+TEST_CASE("connections of another user do not flood the log") {
+  test::need_root();
+  Served served;
+  constexpr std::size_t kStrangers = 3 * rdzv::WarningLimiter::kLinesMax;
+  for (std::size_t i = 0; i < kStrangers; ++i)
+    CHECK(test::received_by_user(test::kStranger, served.server->port(), "bytes").empty());
+  served.server.reset();  // its thread has ended
+  const std::size_t lines = served.lines.count("it belongs to user 65534");
+  CHECK(lines >= rdzv::WarningLimiter::kLinesMax);
+  CHECK(lines < kStrangers);
 }
 
 TEST_CASE("strangers at the service's port harm nobody") {
