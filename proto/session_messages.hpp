@@ -99,7 +99,7 @@ struct Refused {
     other_settings,  ///< the job's nodes were given other settings
     limit,           ///< of connections, jobs or agents
     broken,          ///< frames that the protocol does not allow
-    no_fence,        ///< the node to fence is unknown, or alive
+    no_fence,        ///< the node to fence is unknown or may be alive, or the asker may not
   } why = Why::broken;
   std::string reason;  ///< for people: what was expected and what to do
 };
