@@ -1,10 +1,15 @@
 // Interrupted and resumed runs end with the bits of an undisturbed one, whatever was killed and
 // whatever was torn.
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
+#include <iterator>
 
 #include "agent/progress/progress_page.hpp"
+#include "base/unique_handle.hpp"
 #include "tests/integration/trainer/run/worker_group.hpp"
 
 using namespace ddprun::test;
@@ -14,6 +19,18 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 using Catch::Matchers::Contains;
+
+bool is_stopped(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat(std::istreambuf_iterator<char>(file), {});
+  const std::size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat.at(name_end + 2) == 'T';
+}
+
+bool is_unlocked(const fs::path& path) {
+  const ddprun::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return fd && flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+}
 
 }  // namespace
 
@@ -108,7 +125,14 @@ TEST_CASE("a round that is over publishes no checkpoint once a newer one has beg
                        .environment = {{"DDPRUN_EPOCH", "1"}, {"DDPRUN_ROUND", "0"}}};
   WorkerGroup cut_off(options);
   REQUIRE(eventually([&] { return latest_step(out) >= 2; }, std::chrono::minutes(1)));
-  for (const int rank : {0, 1}) cut_off.rank(rank).signal(SIGSTOP);
+  // Not while it publishes: then the newer one would be refused.
+  REQUIRE(eventually([&] {
+    for (const int rank : {0, 1}) cut_off.rank(rank).signal(SIGSTOP);
+    const bool stopped = eventually([&] { return is_stopped(cut_off.rank(0).pid()); });
+    if (stopped && is_unlocked(out / ".claim")) return true;
+    for (const int rank : {0, 1}) cut_off.rank(rank).signal(SIGCONT);
+    return false;
+  }));
 
   options.restart_count = 1;
   options.environment = {{"DDPRUN_EPOCH", "1"}, {"DDPRUN_ROUND", "1"}};
