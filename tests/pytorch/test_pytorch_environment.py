@@ -27,7 +27,7 @@ def only(*values):
 # (path, what torchrun has, what ddprun has, why). A path is a regular expression. None: the entry is not there.
 LISTED = [
     ("environment/DDPRUN_ROUND", only(None), only("0"), "ours"),
-    ("environment/DDPRUN_EPOCH", only(None), only("1"), "ours"),
+    ("environment/DDPRUN_EPOCH", only(None), only("0"), "ours"),
     ("environment/DDPRUN_PROGRESS_FILE", only(None), text(r"/.+_progress"), "ours"),
     ("environment/DDPRUN_SOCKET", only(None), text(r"@ddprun/\d+/.+"), "ours"),
     ("environment/MASTER_ADDR", text(r".+"), only("127.0.0.1"),
