@@ -41,7 +41,7 @@ std::string sign_of(const LostNode& lost) {
     case LossSign::silent:
       return fmt::format("it has not answered for {}", describe(lost.silent_for));
     case LossSign::cut_off:
-      return "it was cut off and stopped its workers";
+      return "it was cut off for longer than its lease";
     case LossSign::rebooted:
       return "its machine was started again";
     case LossSign::fenced:

@@ -315,6 +315,7 @@ inline constexpr auto kFields<Finished> = std::tuple{
     field("report_at", &Finished::report_at, kText),
     field("lost_node", &Finished::lost_node),
     field("exit_code", &Finished::exit_code, between(0, 255)),
+    field("has_leftovers", &Finished::has_leftovers),
     field("losses", &Finished::losses),
 };
 

@@ -283,7 +283,8 @@ struct Finished {
   std::optional<LostNode> lost_node = std::nullopt;  ///< failed: for want of it
   /// Of the job, where this message does not have all that it follows from.
   std::optional<int> exit_code = std::nullopt;
-  Losses losses = {};  ///< of the other nodes, for the one that reports
+  bool has_leftovers = false;  ///< processes could not be killed, on one of the nodes
+  Losses losses = {};          ///< of the other nodes, for the one that reports
 };
 using MembershipMessage = std::variant<Round, RestartPlanned, Waiting, Stop, Finished>;
 

@@ -104,9 +104,10 @@ std::string close_call_text(const proto::Verdict& verdict) {
                                  ? fmt::format("rank {}", close.rank)
                                  : fmt::format("rank {} and {} more", close.rank, close.more);
   const auto tenths = (close.within.count() + 99'999) / 100'000;
-  return fmt::format("ddprun: order: within the clocks' +-{}.{} ms of {}; the {} decided\n",
-                     tenths / 10, tenths % 10, others,
-                     close.by_kind ? "stronger evidence" : "lower rank");
+  return fmt::format(
+      "ddprun: order: {2} failed within {0}.{1} ms, closer than the clocks can tell; the {3} "
+      "decided\n",
+      tenths / 10, tenths % 10, others, close.by_kind ? "stronger evidence" : "lower rank");
 }
 
 /// Those that failed as the culprit did, by themselves.
@@ -311,7 +312,7 @@ std::string success_line(const agent::AgentResult& result) {
 
 int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   const proto::Finished& finished = result.finished;
-  if (!result.leftovers.empty() || finished.exit_code == kExitLeftovers) return kExitLeftovers;
+  if (!result.leftovers.empty() || finished.has_leftovers) return kExitLeftovers;
   if (finished.outcome == Outcome_::cancelled) return kExitSignalBase + finished.signal;
   if (finished.outcome == Outcome_::succeeded) return kExitSuccess;
   if (!finished.verdict) return kExitNoRound;

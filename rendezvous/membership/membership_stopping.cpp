@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/describe.hpp"
-#include "base/exit_codes.hpp"
 #include "proto/failure_text.hpp"
 #include "proto/message_limits.hpp"
 #include "rendezvous/membership/membership.hpp"
@@ -340,7 +339,7 @@ Finished Membership::outcome_for(const AgentId& agent) const {
   Finished finished = *outcome_;
   if (reporter_.empty()) return finished;
   if (finished.verdict) finished.exit_code = exit_code_of(*finished.verdict);
-  if (has_leftovers_) finished.exit_code = kExitLeftovers;
+  finished.has_leftovers = has_leftovers_;
   if (agent == reporter_) {
     finished.losses = losses_beside(agent);
     return finished;

@@ -45,12 +45,14 @@ TEST_CASE("the report admits that the clocks of two nodes do not tell which fail
   agent::AgentResult result = failed({false, 3, false});
   proto::Verdict& verdict = *result.finished.verdict;
   verdict.close_call = proto::CloseCall{12, 0, 240us, false};
-  CHECK(has(said(result),
-            "ddprun: order: within the clocks' +-0.3 ms of rank 12; the lower rank decided\n"));
+  CHECK(
+      has(said(result),
+          "ddprun: order: rank 12 failed within 0.3 ms, closer than the clocks can tell; the lower "
+          "rank decided\n"));
   verdict.close_call = proto::CloseCall{12, 3, 25ms, true};
   CHECK(has(said(result),
-            "ddprun: order: within the clocks' +-25.0 ms of rank 12 and 3 more; the "
-            "stronger evidence decided\n"));
+            "ddprun: order: rank 12 and 3 more failed within 25.0 ms, closer than the clocks can "
+            "tell; the stronger evidence decided\n"));
   verdict.victims.push_back(verdict.culprit);
   verdict.culprit.failure.evidence.kind = proto::EvidenceKind::own_exit;
   CHECK(has(said(result), "ddprun: evidence: it ended first, or at the same time\n"));

@@ -181,7 +181,7 @@ TEST_CASE("a session that an agent replaces is a lost node at once") {
   service.say(again, fresh);
   REQUIRE(service.last<Stop>(a) != nullptr);
   CHECK(service.last<Stop>(a)->reason ==
-        "b (ranks 2 and 3) was lost: it was cut off and stopped its workers");
+        "b (ranks 2 and 3) was lost: it was cut off for longer than its lease");
 }
 
 TEST_CASE("a host that was started again is not waited for") {
