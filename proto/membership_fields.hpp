@@ -159,14 +159,13 @@ inline constexpr auto kFields<WorkerFailed> = std::tuple{
 };
 template <>
 inline constexpr auto kFields<SlowestWorker> = std::tuple{
-    required("local_rank", &SlowestWorker::local_rank, kLocalRank),
-    field("pid", &SlowestWorker::pid),
-    field("progress", &SlowestWorker::progress),
+    required("as_hang", &SlowestWorker::as_hang),
     field("place", &SlowestWorker::place),
     field("silent_for_ns", &SlowestWorker::silent_for),
-    field("at_ns", &SlowestWorker::at, kInstant),
-    field("text", &SlowestWorker::text, kText),
 };
+template <>
+inline constexpr auto kAgrees<SlowestWorker> =
+    [](const SlowestWorker& worker) { return worker.as_hang.progress.has_value(); };
 template <>
 inline constexpr auto kFields<Losses> = std::tuple{
     field("dropped_bytes", &Losses::dropped_bytes),
@@ -259,11 +258,16 @@ inline constexpr auto kFields<Waiting> = std::tuple{
     field("nodes", &Waiting::nodes, kNodes),
     field("min_nodes", &Waiting::min_nodes, kNodes),
     field("max_nodes", &Waiting::max_nodes, kNodes),
-    field("missing", &Waiting::missing, list(kMissingNamesMax)),
+    field("joined", &Waiting::joined, list(kWaitingNamesMax)),
+    field("missing", &Waiting::missing, list(kWaitingNamesMax)),
     field("left_ns", &Waiting::left),
     field("is_spare", &Waiting::is_spare),
     field("reason", &Waiting::reason, kText),
 };
+template <>
+inline constexpr std::string_view kKind<Remark> = "remark";
+template <>
+inline constexpr auto kFields<Remark> = std::tuple{required("text", &Remark::text, kText)};
 template <>
 inline constexpr std::string_view kKind<Stop> = "stop";
 template <>

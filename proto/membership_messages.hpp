@@ -126,13 +126,9 @@ struct WorkerFailed {
 };
 /// Of the workers of a node that report their progress, the one that is furthest behind.
 struct SlowestWorker {
-  int local_rank = 0;
-  int pid = 0;
-  WorkerProgress progress;
-  std::uint32_t place = 0;                 ///< within its step
+  WorkerFailure as_hang;    ///< what it counts as where all others waited for it; has progress
+  std::uint32_t place = 0;  ///< within its step
   std::chrono::nanoseconds silent_for{0};  ///< it has reported nothing new
-  std::chrono::nanoseconds at{0};          ///< its last report, since the round began on its node
-  std::string text;                        ///< the same in words
 };
 /// What the report of a job counts besides failures.
 struct Losses {
@@ -232,12 +228,17 @@ struct Waiting {
   int nodes = 0;  ///< that are there
   int min_nodes = 0;
   int max_nodes = 0;
-  std::vector<std::string> missing;  ///< those expected back, by name; at most kMissingNamesMax
-  std::chrono::nanoseconds left{0};  ///< until a round forms with those there, or the job ends
+  std::vector<std::string> joined = {};  ///< their names; none: more than kWaitingNamesMax
+  std::vector<std::string> missing;      ///< those expected back, by name; at most kWaitingNamesMax
+  std::chrono::nanoseconds left{0};      ///< until a round forms with those there, or the job ends
   bool is_spare = false;    ///< a round runs without this node, which waits for another one
   std::string reason = {};  ///< for which the last round ended; empty: it is no news
 };
-inline constexpr std::size_t kMissingNamesMax = 8;
+inline constexpr std::size_t kWaitingNamesMax = 8;
+/// For the user of the node; it changes nothing.
+struct Remark {
+  std::string text;
+};
 /// End the workers of the round, then send Stopped and, unless `final`, Join again.
 struct Stop {
   RoundNumber round = 0;
@@ -286,7 +287,7 @@ struct Finished {
   bool has_leftovers = false;  ///< processes could not be killed, on one of the nodes
   Losses losses = {};          ///< of the other nodes, for the one that reports
 };
-using MembershipMessage = std::variant<Round, RestartPlanned, Waiting, Stop, Finished>;
+using MembershipMessage = std::variant<Round, RestartPlanned, Waiting, Remark, Stop, Finished>;
 
 /// How a node's part ends that leaves; and the job, if it was the last.
 inline Finished outcome_of(const Leave& leave) {

@@ -127,6 +127,7 @@ class Agent {
   [[nodiscard]] proto::Losses losses() const;
   void keep_error_files(const proto::Stopped& stopped);
   void add_still_running(proto::Stopped& stopped, const ProgressPages& pages) const;
+  void add_slowest(proto::Stopped& stopped);
   void summarize_round();
   void describe_last_round();
   void end_output();

@@ -68,10 +68,10 @@ struct LeftoversSeen {
 /// Time has moved past `NodeMachine::deadline()`.
 struct TimePassed {};
 
-using NodeEvent =
-    std::variant<JobSignal, Prepared, WorkersStarted, CannotGoOn, WorkerExited, ConditionsSeen,
-                 FoundHang, SuspectsSeen, LeftoversSeen, TimePassed, proto::Round,
-                 proto::RestartPlanned, proto::Waiting, proto::Stop, proto::Finished>;
+using NodeEvent = std::variant<JobSignal, Prepared, WorkersStarted, CannotGoOn, WorkerExited,
+                               ConditionsSeen, FoundHang, SuspectsSeen, LeftoversSeen, TimePassed,
+                               proto::Round, proto::RestartPlanned, proto::Waiting, proto::Remark,
+                               proto::Stop, proto::Finished>;
 
 // Actions
 // -------------------------------------------------------------------------

@@ -186,6 +186,7 @@ void NodeMachine::announce_wait(Context& context) {
     waiting.reason.clear();
   std::string line = waiting.reason.empty() ? "" : waiting.reason + "; ";
   line += fmt::format("{} of {} nodes have joined", waiting.nodes, range);
+  if (!waiting.joined.empty()) line += fmt::format(" ({})", fmt::join(waiting.joined, ", "));
   if (!waiting.missing.empty())
     line += fmt::format("; missing: {}", fmt::join(waiting.missing, ", "));
   const auto left = std::chrono::ceil<std::chrono::seconds>(waiting.left).count();
@@ -193,6 +194,10 @@ void NodeMachine::announce_wait(Context& context) {
               ? fmt::format("; the job starts with these in {} s", left)
               : fmt::format("; without more the job ends in {} s", left);
   context.act(Notice{std::move(line)});
+}
+
+void NodeMachine::pass_on(Context& context) {
+  context.act(Notice{std::get<proto::Remark>(context.event).text});
 }
 
 void NodeMachine::note_started(Context& context) {

@@ -45,10 +45,11 @@ enum class NodeEventKind {
   round,
   restart_planned,
   nodes_missing,
+  remark,
   stop,
   finished,
 };
-inline constexpr int kNodeEventKinds = 16;
+inline constexpr int kNodeEventKinds = 17;
 
 std::string_view to_string(NodeState state);
 std::string_view to_string(NodeEventKind kind);
@@ -133,6 +134,7 @@ class NodeMachine {
   void start(Context& context);
   void announce_restart(Context& context);
   void announce_wait(Context& context);
+  void pass_on(Context& context);
   void stop_when_started(Context& context);
   void stop(Context& context);
   void answer_stop(Context& context);

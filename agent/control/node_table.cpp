@@ -14,7 +14,7 @@ std::string_view to_string(NodeEventKind kind) {
   static constexpr std::array<std::string_view, kNodeEventKinds> kNames{
       "signal",          "second signal", "prepared", "started",   "problem",  "exited",
       "conditions",      "hang",          "suspects", "leftovers", "deadline", "round",
-      "restart planned", "nodes missing", "stop",     "finished"};
+      "restart planned", "nodes missing", "remark",   "stop",      "finished"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -41,6 +41,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
   constexpr Response start{&M::start, "start workers"};
   constexpr Response plan{&M::announce_restart, "announce"};
   constexpr Response wait{&M::announce_wait, "announce"};
+  constexpr Response tell{&M::pass_on, "tell the user"};
   constexpr Response after{&M::stop_when_started, "stop once started"};
   constexpr Response stop{&M::stop, "stop workers"};
   constexpr Response harder{&M::stop_harder, "kill workers, if asked for"};
@@ -63,6 +64,7 @@ const NodeMachine::Table NodeMachine::kTable = [] {
       {start, no, no, no, no, no, no, no, no},                         // round
       {plan, no, no, no, no, no, no, no, no},                          // restart_planned
       {wait, no, no, no, no, no, no, no, no},                          // nodes_missing
+      {tell, tell, tell, tell, tell, tell, tell, tell, no},            // remark
       {no, after, stop, stop, harder, sweep, stop, answer, no},        // stop
       {end, end, end, end, end, end, end, end, no},                    // finished
   }};

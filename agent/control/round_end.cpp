@@ -118,7 +118,7 @@ void Agent::obey(const ReportRound&) {
   stopped.round_began = membership_->job_time_of_origin(round.started_at);
   remove_round_files(config_, round.round);
   stopped.losses = losses();
-  if (config_.rendezvous) stopped.slowest = std::exchange(slowest_, std::nullopt);
+  if (config_.rendezvous) add_slowest(stopped);
   result_.rounds.back().furthest_step = stopped.furthest_step;
   membership_->send(std::move(stopped));
 }
@@ -185,6 +185,18 @@ void Agent::add_still_running(proto::Stopped& stopped, const ProgressPages& page
     if (taken != stacks.end()) running.stacks = taken->second;
     stopped.still_ran.push_back(std::move(running));
   }
+}
+
+/// It was chosen before the stop; how it ended is known only now.
+void Agent::add_slowest(proto::Stopped& stopped) {
+  stopped.slowest = std::exchange(slowest_, std::nullopt);
+  if (!stopped.slowest) return;
+  proto::WorkerFailure& hang = stopped.slowest->as_hang;
+  const WorkerRecord& worker = workers()[static_cast<std::size_t>(hang.local_rank)];
+  hang.exit = worker.exit.value_or(ExitStatus{});
+  hang.used = worker.used;
+  hang.ran_for = worker.ran_for;
+  hang.ended_at = worker.ended_at - machine_.round()->started_at;
 }
 
 void Agent::summarize_round() {

@@ -77,14 +77,18 @@ std::optional<proto::SlowestWorker> RoundWatch::slowest(Clock::time_point round_
   const auto seen = progress_ ? progress_->slowest() : std::nullopt;
   if (!seen) return std::nullopt;
   proto::SlowestWorker slowest;
-  slowest.local_rank = seen->local_rank;
-  slowest.pid = group_->workers()[static_cast<std::size_t>(seen->local_rank)].pid;
-  slowest.progress = {seen->page.step, seen->page.phase};
   slowest.place = seen->page.place;
   slowest.silent_for = seen->silent_for;
-  slowest.at = std::max(nanoseconds(0), Clock::now() - seen->silent_for - round_began);
-  slowest.text = fmt::format("at {}, silent for {}", place_words(seen->page.step, seen->page.phase),
-                             describe(seen->silent_for));
+  proto::WorkerFailure& hang = slowest.as_hang;
+  hang.local_rank = seen->local_rank;
+  hang.pid = group_->workers()[static_cast<std::size_t>(seen->local_rank)].pid;
+  hang.stopped_by_us = true;
+  hang.progress = {seen->page.step, seen->page.phase};
+  hang.evidence.kind = proto::EvidenceKind::hang;
+  hang.evidence.at = std::max(nanoseconds(0), Clock::now() - seen->silent_for - round_began);
+  hang.evidence.text =
+      fmt::format("at {}, silent for {}", place_words(seen->page.step, seen->page.phase),
+                  describe(seen->silent_for));
   return slowest;
 }
 

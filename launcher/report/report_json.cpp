@@ -97,8 +97,10 @@ Json suspects_json(const proto::Verdict& verdict, const agent::AgentResult& resu
 }
 
 /// The culprit of a round: which worker, and why.
-Json culprit_json(const proto::FailedWorker& worker) {
-  Json json = {{"rank", worker.rank}, {"local_rank", worker.failure.local_rank}};
+Json culprit_json(const proto::FailedWorker& worker, const std::string& own_host) {
+  Json json = {{"rank", worker.rank},
+               {"local_rank", worker.failure.local_rank},
+               {"host", worker.node.empty() ? own_host : worker.node}};
   if (worker.failure.pid > 0) json["pid"] = worker.failure.pid;
   add_exit(json, worker.failure.exit);
   json["evidence"] = rdzv::to_string(worker.failure.evidence.kind);
@@ -117,14 +119,14 @@ Json lost_node_json(const proto::LostNode& lost) {
           {"more_nodes", lost.more}};
 }
 
-Json round_json(const agent::RoundSummary& round) {
+Json round_json(const agent::RoundSummary& round, const std::string& own_host) {
   Json json = {{"number", round.number},
                {"restart_count", round.restart_count},
                {"started", describe(round.started)},
                {"lasted_seconds", in_seconds(round.lasted)}};
   if (round.furthest_step) json["furthest_step"] = *round.furthest_step;
   json["end"] = round.end;
-  if (round.culprit) json["culprit"] = culprit_json(*round.culprit);
+  if (round.culprit) json["culprit"] = culprit_json(*round.culprit, own_host);
   return json;
 }
 
@@ -181,7 +183,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["hints"] = finished.verdict ? hints(result, verdict, facts) : std::vector<std::string>();
   json["rounds"] = Json::array();
   for (const agent::RoundSummary& round : result.rounds)
-    json["rounds"].push_back(round_json(round));
+    json["rounds"].push_back(round_json(round, result.node_name));
   json["rounds_left_out"] = result.rounds_left_out;
   json["restart_count"] = finished.restart_count;
   json["max_restarts"] = finished.max_restarts;

@@ -146,7 +146,7 @@ class Membership {
   struct SlowNode {
     proto::AgentId agent;
     std::string name;
-    int rank = 0;
+    int rank = 0;  // of the worker
     proto::SlowestWorker worker;
   };
   struct Context {
@@ -185,7 +185,8 @@ class Membership {
 
   bool wait(Context& context);
   [[nodiscard]] std::string refusal(const Context& context, const proto::Join& join) const;
-  void warn_of_differences(Context& context, const proto::Join& join) const;
+  void refuse(Context& context, const std::string& node, std::string why);
+  void tell_of_differences(Context& context, const proto::Join& join) const;
   void learn_past(const proto::Join& join);
   void go_on_from_past();
   void grow_when_due(Context& context);
@@ -194,7 +195,9 @@ class Membership {
   [[nodiscard]] std::vector<Member*> seated();
   [[nodiscard]] static proto::Round round_for(const Seat& seat);
   void tell_waiting(Context& context);
+  void send_to_waiting(Context& context, const proto::MembershipMessage& message) const;
   [[nodiscard]] Clock::time_point forms_at() const;
+  [[nodiscard]] std::vector<std::string> joined() const;
   [[nodiscard]] std::vector<std::string> missing() const;
   void start_forming(Context& context, Clock::duration delay = {});
   void stop_round(Context& context, const std::string& reason);
@@ -257,24 +260,26 @@ class Membership {
   std::optional<proto::FailedWorker> last_culprit_;  // of the round that failed
   std::string change_;  // of nodes, for which the last round ended; empty: it did not
   std::optional<proto::LostNode> lost_node_;  // of the round that stops or has stopped: the first
+  std::string last_refusal_;
   // running
   std::optional<Clock::time_point> grow_at_;
   // stopping
-  std::map<int, proto::FailedWorker> failed_;       // by rank; empty: it stops otherwise
-  std::set<int> detailed_;                          // of failed_, those with all their lines
-  Clock::time_point failed_at_;                     // the first failure
-  std::map<proto::AgentId, proto::JobTime> began_;  // the round, on nodes with failures
-  std::vector<SlowNode> slowest_;                   // of the nodes that have stopped
-  std::vector<proto::Suspect> still_ran_;           // of those that have stopped
-  std::size_t stacks_kept_ = 0;                     // of still_ran_
-  std::optional<std::uint64_t> furthest_step_;      // of those that have stopped
-  bool final_ = false;                              // no restart can follow
-  std::set<proto::AgentId> lost_;                   // nodes of the round
-  std::chrono::nanoseconds lost_at_{0};             // the earliest last word of one, in job time
-  std::optional<proto::Leave> last_leave_;          // of a node that went alone
-  std::optional<proto::Finished> ending_;           // the job was cancelled
-  std::map<std::string, proto::Losses> losses_;     // of agents that had any, in all their sessions
-  bool has_leftovers_ = false;                      // one of them
+  std::map<int, proto::FailedWorker> failed_;  // by rank; empty: it stops otherwise
+  std::set<int> detailed_;                     // of failed_, those with all their lines
+  Clock::time_point failed_at_;                // the first failure
+  std::map<proto::AgentId, proto::JobTime>
+      began_;                                   // the round, on nodes with failures or slow workers
+  std::vector<SlowNode> slowest_;               // of the nodes that have stopped
+  std::vector<proto::Suspect> still_ran_;       // of those that have stopped
+  std::size_t stacks_kept_ = 0;                 // of still_ran_
+  std::optional<std::uint64_t> furthest_step_;  // of those that have stopped
+  bool final_ = false;                          // no restart can follow
+  std::set<proto::AgentId> lost_;               // nodes of the round
+  std::chrono::nanoseconds lost_at_{0};         // the earliest last word of one, in job time
+  std::optional<proto::Leave> last_leave_;      // of a node that went alone
+  std::optional<proto::Finished> ending_;       // the job was cancelled
+  std::map<std::string, proto::Losses> losses_;  // of agents that had any, in all their sessions
+  bool has_leftovers_ = false;                   // one of them
   // finished
   std::optional<proto::Finished> outcome_;
   proto::AgentId reporter_;  // of a failure; empty: each node reports it

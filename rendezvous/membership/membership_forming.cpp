@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "proto/failure_text.hpp"
+#include "rendezvous/membership/job_differences.hpp"
 #include "rendezvous/membership/membership.hpp"
 
 namespace ddprun::rdzv {
@@ -34,17 +35,14 @@ std::string range_of(const proto::JobSettings& settings) {
 bool Membership::wait(Context& context) {
   const auto& join = std::get<proto::Join>(*context.message);
   if (std::string why = refusal(context, join); !why.empty()) {
-    proto::Finished finished;
-    finished.outcome = proto::Finished::Outcome::failed;
-    finished.reason = std::move(why);
-    context.actions.sends.push_back({context.agent, std::move(finished)});
+    refuse(context, join.node_name, std::move(why));
     return false;
   }
   const auto [entry, is_new] = members_.try_emplace(context.agent);
   Member& member = entry->second;
   if (is_new) {
     ++counts_[static_cast<std::size_t>(member.phase)];
-    warn_of_differences(context, join);
+    tell_of_differences(context, join);
   }
   set_phase(member, Phase::waiting);
   release_rank(*entry);  // it may insist on another one now
@@ -84,15 +82,26 @@ std::string Membership::refusal(const Context& context, const proto::Join& join)
                      join.node_name);
 }
 
-void Membership::warn_of_differences(Context& context, const proto::Join& join) const {
-  if (join.settings != settings_)
-    context.actions.warnings.push_back(
-        fmt::format("{} was started with other options than this job; those of the job are used",
-                    join.node_name));
+/// Those that wait for it hear of it, too: a node that is started again and again is told of once.
+void Membership::refuse(Context& context, const std::string& node, std::string why) {
+  std::string remark = fmt::format("{} was refused: {}", node, why);
+  if (std::exchange(last_refusal_, remark) != remark)
+    send_to_waiting(context, proto::Remark{std::move(remark)});
+  proto::Finished finished;
+  finished.outcome = proto::Finished::Outcome::failed;
+  finished.reason = std::move(why);
+  context.actions.sends.push_back({context.agent, std::move(finished)});
+}
+
+void Membership::tell_of_differences(Context& context, const proto::Join& join) const {
+  std::vector<std::string> ignored = differences(settings_, join.settings);
   if (join.requested_group_rank && *join.requested_group_rank >= settings_.max_nodes)
-    context.actions.warnings.push_back(
-        fmt::format("--node-rank={} of {} is ignored: this job has the node ranks 0 to {}",
-                    *join.requested_group_rank, join.node_name, settings_.max_nodes - 1));
+    ignored.push_back(fmt::format("--node-rank={} is ignored: this job has the node ranks 0 to {}",
+                                  *join.requested_group_rank, settings_.max_nodes - 1));
+  for (std::string& one : ignored) {
+    context.actions.warnings.push_back(fmt::format("{}: {}", join.node_name, one));
+    context.actions.sends.push_back({context.agent, proto::Remark{std::move(one)}});
+  }
 }
 
 /// What a service that has lost its memory hears from the nodes of a job that ran before. It counts
@@ -324,9 +333,19 @@ proto::Round Membership::round_for(const Seat& seat) {
 // ---- what those that wait are told ----
 
 /// Those that are expected back, or the ranks that nobody has yet.
+/// None, where they are too many to be named.
+std::vector<std::string> Membership::joined() const {
+  std::vector<std::string> names;
+  if (count(Phase::waiting) > static_cast<int>(proto::kWaitingNamesMax)) return names;
+  for (const auto& [id, member] : members_)
+    if (member.phase == Phase::waiting) names.push_back(member.node.name);
+  std::sort(names.begin(), names.end(), natural_less);
+  return names;
+}
+
 std::vector<std::string> Membership::missing() const {
   std::vector<std::string> names;
-  const auto full = [&] { return names.size() == proto::kMissingNamesMax; };
+  const auto full = [&] { return names.size() == proto::kWaitingNamesMax; };
   std::vector<bool> ranks;
   for (const auto& [id, member] : members_) {
     if (member.phase == Phase::stopped && !full()) names.push_back(member.node.name);
@@ -356,14 +375,19 @@ void Membership::tell_waiting(Context& context) {
   waiting.nodes = count(Phase::waiting);
   waiting.min_nodes = settings_.min_nodes;
   waiting.max_nodes = settings_.max_nodes;
+  waiting.joined = joined();
   waiting.missing = missing();
   waiting.reason = change_;
   waiting.left = forms_at() - context.now;
+  send_to_waiting(context, waiting);
+}
+
+void Membership::send_to_waiting(Context& context, const proto::MembershipMessage& message) const {
   int told = 0;
   for (const auto& [id, member] : members_) {
     if (member.phase != Phase::waiting) continue;
     if (told++ == kWaitersToldMax) break;
-    context.actions.sends.push_back({id, waiting});
+    context.actions.sends.push_back({id, message});
   }
 }
 

@@ -1,6 +1,5 @@
 // Which worker hangs, where those of several nodes wait for one another.
 #include <algorithm>
-#include <csignal>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -58,31 +57,21 @@ void Membership::blame_furthest_behind() {
   if (hangs.empty()) return;
   std::erase_if(slowest_, [&](const SlowNode& node) { return node.worker.silent_for < enough; });
   Phases phases;
-  for (const SlowNode& node : slowest_) phases.add(node.worker.progress);
+  for (const SlowNode& node : slowest_) phases.add(*node.worker.as_hang.progress);
   const auto order = [&phases](const SlowNode& node) {
-    const proto::WorkerProgress& progress = node.worker.progress;
+    const proto::WorkerProgress& progress = *node.worker.as_hang.progress;
     return std::tuple(progress.step, !phases.is_alone(progress), node.worker.place,
                       phases.in_phase(progress), -node.worker.silent_for, node.rank);
   };
   const auto last =
       std::min_element(slowest_.begin(), slowest_.end(),
                        [&](const SlowNode& a, const SlowNode& b) { return order(a) < order(b); });
-  const proto::FailedWorker& any = *hangs.front();
-  const auto found_at = any.failure.ended_at;
   for (proto::FailedWorker* hang : hangs) {
     if (hang->rank != last->rank)
       hang->failure.evidence.victim_phrase = fmt::format("it waited for rank {}", last->rank);
   }
-  if (failed_.contains(last->rank)) return;
-  proto::WorkerFailure failure;
-  failure.local_rank = last->worker.local_rank;
-  failure.pid = last->worker.pid;
-  failure.exit = {true, SIGTERM, false};
-  failure.ran_for = failure.ended_at = found_at;
-  failure.evidence = {proto::EvidenceKind::hang, last->worker.at, last->worker.text, ""};
-  failure.stopped_by_us = true;
-  failure.progress = last->worker.progress;
-  failed_[last->rank] = {last->agent, last->rank, std::move(failure), last->name};
+  failed_.try_emplace(
+      last->rank, proto::FailedWorker{last->agent, last->rank, last->worker.as_hang, last->name});
 }
 
 }  // namespace ddprun::rdzv

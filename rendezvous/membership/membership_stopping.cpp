@@ -61,7 +61,8 @@ void Membership::stopped_stopping(Context& context) {
   if (stopped.slowest && !failed_.empty()) {
     if (stopped.round_began) began_[context.agent] = *stopped.round_began;
     slowest_.push_back({context.agent, name_of(member),
-                        member.seat->first_rank + stopped.slowest->local_rank, *stopped.slowest});
+                        member.seat->first_rank + stopped.slowest->as_hang.local_rank,
+                        *stopped.slowest});
   }
   for (const proto::RunningWorker& worker : stopped.still_ran) {
     still_ran_.push_back(
@@ -171,14 +172,15 @@ bool Membership::may_miss_lost_node(const proto::FailedWorker& worker) const {
 /// The times of failures count from the round's start on their own node: from here on, from that on
 /// the first of these nodes.
 void Membership::put_in_job_time() {
-  if (began_.empty()) return;
-  const auto first =
-      std::min_element(began_.begin(), began_.end(),
-                       [](const auto& a, const auto& b) { return a.second.at < b.second.at; });
+  auto first = std::chrono::nanoseconds::max();
+  for (const auto& [rank, worker] : failed_) {
+    const auto began = began_.find(worker.agent);
+    if (began != began_.end()) first = std::min(first, began->second.at);
+  }
   for (auto& [rank, worker] : failed_) {
     const auto began = began_.find(worker.agent);
     if (began == began_.end()) continue;
-    const auto later = began->second.at - first->second.at;
+    const auto later = began->second.at - first;
     worker.failure.evidence.at += later;
     worker.failure.evidence.uncertainty = began->second.uncertainty;
     worker.failure.ended_at += later;

@@ -90,6 +90,8 @@ class RandomMessage {
   static void make_agree(T& value) {
     if constexpr (requires { value.min_nodes + value.max_nodes; })
       value.max_nodes = std::max(value.min_nodes, value.max_nodes);
+    if constexpr (requires { value.as_hang.progress; })
+      if (!value.as_hang.progress) value.as_hang.progress.emplace();
     if constexpr (requires { value.insists_on_rank&& value.requested_group_rank; })
       value.insists_on_rank = value.insists_on_rank && value.requested_group_rank;
   }

@@ -216,3 +216,12 @@ TEST_CASE("a join with values that contradict each other is malformed") {
   CHECK(decoded_join("\"settings\":{\"min_nodes\":2,\"max_nodes\":2}").settings.min_nodes == 2);
   CHECK(decoded_join("\"insists_on_rank\":true,\"requested_group_rank\":0").insists_on_rank);
 }
+
+TEST_CASE("a slowest worker of which it is not known how far it is, is malformed") {
+  const auto stopped = [](const std::string& progress) {
+    return decode_agent_message(R"({"stopped":{"round":0,"slowest":{"as_hang":{"local_rank":0)" +
+                                progress + "}}}}");
+  };
+  CHECK(stopped("").error() == Errc::malformed);
+  CHECK(stopped(R"(,"progress":{"step":7})").has_value());
+}

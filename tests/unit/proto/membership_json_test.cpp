@@ -160,9 +160,9 @@ TEST_CASE("a text or list of ours above its limit is cut and can be read") {
     CHECK(name.size() + 4 > kNameBytesMax);
   }
   Waiting waiting;
-  waiting.missing.resize(kMissingNamesMax + 1, "node");
+  waiting.missing.resize(kWaitingNamesMax + 1, "node");
   const auto again = decode_membership_message(encode(MembershipMessage(waiting)));
-  CHECK(std::get<Waiting>(*again).missing.size() == kMissingNamesMax);
+  CHECK(std::get<Waiting>(*again).missing.size() == kWaitingNamesMax);
 }
 
 TEST_CASE("a span longer than a hundred years is sent as a hundred years") {

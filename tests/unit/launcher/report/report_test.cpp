@@ -284,6 +284,7 @@ TEST_CASE("the report as JSON has the documented keys") {
   CHECK(json["logs"][1] == nlohmann::json{{"rank", 2}, {"stderr", "/logs/1/stderr.log"}});
   CHECK(json["culprit"]["ended_seconds"] == 2.5);
   CHECK(json["rounds"][0]["culprit"]["rank"] == 1);
+  CHECK(json["rounds"][0]["culprit"]["host"] == json["host"]);
   CHECK(json["rounds"][0]["culprit"]["evidence"] == "own_exit");
   CHECK(json["culprit"]["rank"] == 1);
   CHECK(json["culprit"]["local_rank"] == 1);

@@ -2,6 +2,7 @@
 // wait.
 #include <catch2/catch.hpp>
 
+#include "rendezvous/membership/job_differences.hpp"
 #include "tests/unit/rendezvous/membership/script.hpp"
 
 using namespace std::chrono_literals;
@@ -11,7 +12,7 @@ using rdzv::JobState;
 using test::nodes;
 using test::Script;
 
-TEST_CASE("a node with other options than the job is refused or warned of") {
+TEST_CASE("a node with other options than the job is refused, or told which of them do not count") {
   Script job(nodes(2, 2));
   job.join("a");
   proto::Join join = job.join_of("b");
@@ -20,14 +21,48 @@ TEST_CASE("a node with other options than the job is refused or warned of") {
     job.say("b", join);
     CHECK(job.finished("b").reason == "this job has --nnodes=2, b was started with --nnodes=2:3");
     CHECK(job.membership.state() == JobState::forming);
+    CHECK(job.newest<proto::Remark>("a").text ==
+          "b was refused: this job has --nnodes=2, b was started with --nnodes=2:3");
+    job.say("b", join);
+    CHECK(job.count<proto::Remark>("a") == 1);  // it is no news
   }
   SECTION("other restarts") {
     join.settings.restart.max_restarts = 7;
+    join.settings.grow_delay.reset();
     job.say("b", join);
     CHECK(job.membership.state() == JobState::running);
-    CHECK(job.warnings == std::vector<std::string>{"b was started with other options than this "
-                                                   "job; those of the job are used"});
+    CHECK(job.warnings ==
+          std::vector<std::string>{"b: this job has --max-restarts=0, not --max-restarts=7",
+                                   "b: this job has --grow-delay=5, not --grow-delay=never"});
+    CHECK(job.count<proto::Remark>("b") == 2);
+    CHECK(job.newest<proto::Remark>("b").text ==
+          "this job has --grow-delay=5, not --grow-delay=never");
+    CHECK(job.count<proto::Remark>("a") == 0);
   }
+}
+
+TEST_CASE("every option of a job that differs on a node is named with both values") {
+  proto::JobSettings given = nodes(2, 2);
+  CHECK(rdzv::differences(nodes(2, 2), given).empty());
+  given.restart = {.max_restarts = 1,
+                   .window = 90s,
+                   .back_off = 2500ms,
+                   .minimum_uptime = 7s,
+                   .no_restart_codes = {3, 4}};
+  given.max_node_changes = 2;
+  given.last_call = 1s;
+  given.join_timeout = 60s;
+  given.grow_delay = 8s;
+  std::string all;
+  for (const std::string& line : rdzv::differences(nodes(2, 2), given)) all += line + "\n";
+  for (const char* part :
+       {"not --max-restarts=1\n", "not --restart-window=90\n", "not --restart-delay=2.5\n",
+        "not --min-uptime=7\n", "not --no-restart-on=3,4\n",
+        "this job has no --max-node-changes, not --max-node-changes=2\n",
+        "not --rdzv-conf=last_call_timeout=1\n",
+        "this job has --rdzv-conf=join_timeout=600, not --rdzv-conf=join_timeout=60\n",
+        "this job has --grow-delay=5, not --grow-delay=8\n"})
+    CHECK_THAT(all, Catch::Matchers::Contains(part));
 }
 
 TEST_CASE("a node rank that a node insists on is that rank or none") {
@@ -108,6 +143,7 @@ TEST_CASE("those that wait are told how many nodes are there and which are missi
   job.pass(1s);
   CHECK(job.newest<proto::Waiting>("b").nodes == 2);
   CHECK(job.newest<proto::Waiting>("b").left == 29s);
+  CHECK(job.newest<proto::Waiting>("b").joined == std::vector<std::string>{"a", "b"});
   job.join("c");
   job.fail("a", 0);
   job.stopped("a");
@@ -125,7 +161,7 @@ TEST_CASE("node ranks that nobody has yet are named") {
   job.say("a", join);
   job.pass(2s);
   const auto& missing = job.newest<proto::Waiting>("a").missing;
-  REQUIRE(missing.size() == proto::kMissingNamesMax);
+  REQUIRE(missing.size() == proto::kWaitingNamesMax);
   CHECK(missing[2] == "node rank 2");
   CHECK(missing[3] == "node rank 4");
 }

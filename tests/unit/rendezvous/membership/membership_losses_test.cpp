@@ -200,12 +200,15 @@ namespace {
 proto::SlowestWorker slowest(int local_rank, std::uint64_t step, const std::string& phase,
                              std::chrono::nanoseconds silent_for, std::uint32_t place = 0) {
   proto::SlowestWorker worker;
-  worker.local_rank = local_rank;
-  worker.progress = {step, phase};
   worker.silent_for = silent_for;
   worker.place = place;
-  worker.at = 2s;
-  worker.text = "at step " + std::to_string(step);
+  worker.as_hang.local_rank = local_rank;
+  worker.as_hang.progress = {step, phase};
+  worker.as_hang.exit = {false, 0, false};
+  worker.as_hang.ran_for = 63s;
+  worker.as_hang.ended_at = 63s;
+  worker.as_hang.stopped_by_us = true;
+  worker.as_hang.evidence = {proto::EvidenceKind::hang, 2s, "at step " + std::to_string(step), ""};
   return worker;
 }
 
@@ -216,7 +219,7 @@ void stop(Script& job, const std::string& agent, const proto::SlowestWorker& wor
   stopped.slowest = worker;
   if (found_hang) {
     proto::WorkerFailed hang = test::failed_in(0);
-    hang.local_rank = worker.local_rank;
+    hang.local_rank = worker.as_hang.local_rank;
     hang.hang = "silent for 60 s";
     job.say(agent, hang);
     stopped.failures = {rdzv::without_evidence(hang)};
@@ -253,6 +256,8 @@ TEST_CASE("of a hang the worker that is furthest behind on all nodes is the culp
   CHECK(verdict->culprit.rank == 3);
   CHECK(verdict->culprit.node == "b");
   CHECK(verdict->culprit.failure.evidence.kind == proto::EvidenceKind::hang);
+  CHECK(verdict->culprit.failure.ran_for == 63s);  // as its own node has seen it
+  CHECK(verdict->culprit.failure.exit.success());
   const auto& victims = job.finished("a").verdict->victims;
   REQUIRE(victims.size() == 1);
   CHECK(victims[0].failure.evidence.victim_phrase == "it waited for rank 3");
