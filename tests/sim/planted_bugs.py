@@ -55,10 +55,10 @@ BUGS = {
         "if (count(Phase::active) + count(Phase::done) > 0) return;",
         "if (count(Phase::active) + count(Phase::done) > 1) return;"),
     "number-of-the-past-is-given-again": Bug(
-        "rendezvous/membership/membership_forming.cpp",
+        "rendezvous/membership/membership_joining.cpp",
         "next_round_ = std::max(next_round_, past_->number + 1);", "next_round_ = std::max(next_round_, past_->number);"),
     "restart-count-is-forgotten": Bug(
-        "rendezvous/membership/membership_forming.cpp",
+        "rendezvous/membership/membership_joining.cpp",
         "policy_.resume_at(past_->restart_count);", ""),
     "one-restart-too-many": Bug(
         "rendezvous/membership/restart_policy.cpp",
