@@ -1,5 +1,6 @@
 #include "agent/control/round_failures.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -7,16 +8,13 @@
 
 #include "agent/evidence/error_file.hpp"
 #include "agent/evidence/evidence.hpp"
+#include "agent/evidence/file_clock.hpp"
 #include "agent/streams/log_files.hpp"
 #include "agent/workers/worker_environment.hpp"
+#include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
 namespace {
-
-using WallTime = std::chrono::system_clock::time_point;
-
-// The kernel stamps files by a clock that is up to a tick behind.
-constexpr std::chrono::milliseconds kFileClock{20};
 
 /// What one worker said before it ended.
 struct LastWords {
@@ -41,12 +39,11 @@ std::chrono::nanoseconds since_start(WallTime written, const EndedRound& ended, 
 
 /// When the last lines of a file that a worker writes itself came: at the latest at its end.
 Clock::time_point written_at(const std::string& file, const EndedRound& ended, int local_rank) {
+  const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
-  if (stat(file.c_str(), &status) != 0)
+  if (!fd || fstat(fd.get(), &status) != 0)
     return ended.workers[static_cast<std::size_t>(local_rank)].ended_at;
-  const auto written = WallTime(std::chrono::seconds(status.st_mtim.tv_sec) +
-                                std::chrono::microseconds(status.st_mtim.tv_nsec / 1000));
-  return ended.started_at + since_start(written, ended, local_rank);
+  return ended.started_at + since_start(last_written(fd.get(), status), ended, local_rank);
 }
 
 LastWords last_words(const EndedRound& ended, int local_rank) {

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/evidence/file_clock.hpp"
 #include "base/unique_handle.hpp"
 
 namespace ddprun::agent {
@@ -64,14 +65,11 @@ std::optional<FoundErrorFile> read_error_file(const std::string& path) {
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0) return std::nullopt;
   FoundErrorFile found;
-  found.written = std::chrono::system_clock::time_point(
-      std::chrono::duration_cast<std::chrono::system_clock::duration>(
-          std::chrono::seconds(status.st_mtim.tv_sec) +
-          std::chrono::nanoseconds(status.st_mtim.tv_nsec)));
   if (!S_ISREG(status.st_mode)) {
     found.problem = "it is no regular file";
     return found;
   }
+  found.written = last_written(fd.get(), status);
   if (static_cast<std::size_t>(status.st_size) > kErrorFileBytesMax) {
     found.problem = "it is larger than 1 MiB";
     return found;

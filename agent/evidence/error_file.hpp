@@ -21,7 +21,7 @@ struct ErrorFile {
 /// None: it is no error file (not JSON, other fields). Never throws. Pure.
 std::optional<ErrorFile> parse_error_file(std::string_view text);
 
-/// An error file with the time at which it was last written, by the wall clock.
+/// An error file with the time at which it was last written, by this machine's wall clock.
 struct FoundErrorFile {
   ErrorFile error;
   std::string text;  ///< all that it holds
