@@ -2,7 +2,8 @@
 
 A test module calls enter_namespaces() first: the whole test program starts again as process 1 of a process namespace, so
 that nothing outlives it, however it ends. Where a machine forbids that, or lacks iproute2, the tests are skipped with the
-reason. All hosts share the file system, the process ids and the clocks of this machine.
+reason. All hosts share the file system, the process ids and the clocks of this machine (a preloaded libshifted_clock.so gives
+a host's programs another wall clock, slow_link.py a host a slow link).
 """
 
 import contextlib
