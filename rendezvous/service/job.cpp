@@ -14,7 +14,7 @@ MembershipActions Job::apply(const JobEvent& event, Clock::time_point at) {
 }
 
 std::optional<Clock::time_point> Job::deadline() const {
-  return membership_ ? membership_->deadline() : std::nullopt;
+  return membership_ ? membership_->deadline() : awaited_until_;
 }
 
 const Job::Session* Job::session(const AgentId& agent) const {
@@ -106,7 +106,8 @@ void Job::join(const Said& said, Session& session, Clock::time_point at,
 
 void Job::begin_epoch(const proto::Join& join, Clock::time_point at) {
   if (membership_) epoch_ = membership_->epoch() + 1;
-  lost_any_ = is_awaited_ = false;
+  lost_any_ = false;
+  awaited_until_.reset();
   membership_.emplace(join.settings, at, epoch_, began_at_);
   membership_->hold_incomplete_until(incomplete_not_before_);
   if (hold_until_) membership_->hold_until(*std::exchange(hold_until_, std::nullopt));
@@ -147,13 +148,17 @@ void Job::apply_one(const MemoryLost& lost, Clock::time_point at, MembershipActi
   erase_sessions();
   outcome_.reset();
   lost_any_ = false;
-  is_awaited_ = true;
+  awaited_until_ = at + kAwaited;
   apply_one(PastHeard{lost.workers_may_run_until}, at, actions);
 }
 
 void Job::apply_one(const DeadlinePassed& passed, Clock::time_point at,
                     MembershipActions& actions) {
-  if (membership_) tell(passed, at, actions);
+  if (membership_) {
+    tell(passed, at, actions);
+  } else if (awaited_until_ && *awaited_until_ <= at) {
+    awaited_until_.reset();
+  }
 }
 
 void Job::tell(const MembershipEvent& event, Clock::time_point at, MembershipActions& actions) {

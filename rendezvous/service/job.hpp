@@ -93,6 +93,9 @@ class Job {
   };
   using Sessions = std::map<proto::AgentId, Session>;
 
+  /// Agents of a job of which the memory was lost are waited for so long.
+  static constexpr std::chrono::hours kAwaited{1};
+
   explicit Job(Clock::time_point now) : began_at_(now) {}
 
   /// `sends` go to sessions of this job.
@@ -118,7 +121,7 @@ class Job {
   }
   /// Whether there is nothing that somebody may yet ask for.
   [[nodiscard]] bool is_empty() const {
-    return sessions_.empty() && !membership_ && !outcome_ && !is_awaited_;
+    return sessions_.empty() && !membership_ && !outcome_ && !awaited_until_;
   }
   [[nodiscard]] bool is_over() const {
     return outcome_ && (!membership_ || membership_->outcome().has_value());
@@ -168,7 +171,8 @@ class Job {
   std::set<std::pair<std::string, proto::AgentId>> by_node_;  // those of sessions_ that have joined
   std::optional<Outcome> outcome_;                            // the last one, of any epoch
   bool lost_any_ = false;    // an agent of this epoch, which may be cut off and come back
-  bool is_awaited_ = false;  // by the agents of a memory that is lost
+  // Agents of a memory that is lost may come; none: there is no such memory, or they have.
+  std::optional<Clock::time_point> awaited_until_;
 };
 
 }  // namespace ddprun::rdzv

@@ -192,6 +192,25 @@ TEST_CASE("an old copy of a journal is found out, and two groups never run besid
   CHECK(service.last<Round>(of_a)->restart_count == 1);
 }
 
+TEST_CASE("a job of which the memory was lost goes in the end, if none of its agents comes back") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2, 3));
+  const std::size_t copy = service.journal.size();
+  service.say(a, 2, proto::Leave{SIGTERM, "", false});
+  service.journal.resize(copy);
+  service.restart();
+  proto::Resume newer = resume("a", 3);
+  newer.acknowledged = 2;
+  service.say(service.open(), newer);
+  REQUIRE(service.warnings.size() == 1);
+  service.restart();
+  service.pass(59min);
+  CHECK(service.core.job("job") != nullptr);
+  service.pass(2min);
+  CHECK(service.core.job("job") == nullptr);
+  CHECK_FALSE(service.core.deadline().has_value());
+}
+
 TEST_CASE("a node that was cut off while the job ended is told how, though it joins no more") {
   ServiceScript service;
   const auto a = service.join("a", nodes(2, 2, 0));
