@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/service/idle_floor.hpp"
 #include "bench/service/life.hpp"
 #include "bench/store/report.hpp"
 #include "bench/support/machine.hpp"
@@ -73,7 +74,7 @@ void write_costs(bench::Report& report, const std::string& service, const std::s
 }
 
 void write(bench::Report& report, const std::vector<bench::Cost>& crowds,
-           const std::vector<Lives>& lives, double agents) {
+           const std::vector<Lives>& lives, const std::vector<double>& floors, double agents) {
   std::vector<double> crowd_seconds;
   for (const bench::Cost& cost : crowds) crowd_seconds.push_back(cost.seconds);
   const double crowd = bench::median(crowd_seconds);
@@ -90,7 +91,9 @@ void write(bench::Report& report, const std::vector<bench::Cost>& crowds,
     part("end", &bench::Life::end);
   }
 
-  report.begin("idle", "a formed round; its agents send keep-alives");
+  report.begin("idle",
+               "a formed round; its agents send keep-alives. The floor reads and answers as much");
+  const double rate = lives.front().median([](const auto& l) { return l.keep_alives_per_second; });
   for (const Lives& one : lives) {
     report.row(
         {{"rdzvd", one.name},
@@ -98,8 +101,14 @@ void write(bench::Report& report, const std::vector<bench::Cost>& crowds,
          {"core_percent", one.median([](const auto& l) { return l.idle_cpu * 100; })},
          {"us_each",
           one.median([](const auto& l) { return l.idle_cpu / l.keep_alives_per_second * 1e6; })},
+         {"x_floor", one.median([](const auto& l) { return l.idle_cpu; }) / bench::median(floors)},
          {"memory_each", one.median([&](const auto& l) { return l.memory_bytes / agents; })}});
   }
+  report.row({{"rdzvd", "floor"},
+              {"keep_alives_s", rate},
+              {"core_percent", bench::median(floors) * 100},
+              {"us_each", bench::median(floors) / rate * 1e6},
+              {"x_floor", 1.0}});
 
   report.begin("journal", "bytes for each node; rdzvd's start to its first line");
   for (const Lives& one : lives) {
@@ -154,12 +163,15 @@ int main(int argc, char** argv) {
   try {
     std::vector<bench::Cost> crowds;
     std::vector<Lives> lives{{"memory", {}}, {"journal", {}}};
+    std::vector<double> floors;
     for (int round = 0; round < rounds; ++round) {
       crowds.push_back(bench::crowd(settings));
       for (Lives& one : lives) one.all.push_back(bench::live(settings, one.name == "journal"));
+      floors.push_back(
+          bench::idle_floor(settings, lives.front().all.back().keep_alives_per_second));
     }
     bench::Report report(json);
-    write(report, crowds, lives, settings.agents);
+    write(report, crowds, lives, floors, settings.agents);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_service: %s\n", error.what());
     return 1;
