@@ -102,7 +102,8 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "KEY=VALUE,...",
-        .help = "Settings of the rendezvous",
+        .help = "Settings of the rendezvous: join_timeout, last_call_timeout, "
+                "keep_alive_interval, keep_alive_max_attempt, lost_timeout (seconds), is_host",
         .more =
             "For several nodes. join_timeout or timeout: seconds until a round must have formed "
             "(600); last_call_timeout: wait for more nodes when MIN are there (30); "

@@ -98,13 +98,14 @@ ProgramText program_text() {
 std::string short_help_text() {
   return R"(Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]
 
-Starts the workers of a training job on this machine and watches them. With
---max-restarts it starts them again when one fails. Takes torchrun's command
-lines.
+Starts the workers of a training job and watches them. --max-restarts=N starts
+them again when one fails. Takes torchrun's command lines.
 
   ddprun --nproc-per-node=2 train           the bundled trainer, two workers
   ddprun --nproc-per-node=gpu train.py      a Python script, one worker per GPU
   ddprun --nproc-per-node=2 ./a.out --any   any program with its own options
+  ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py
+                                            on each of two machines: one job
 
   --nproc-per-node=N|gpu|cpu|auto  workers (default: 1)
   --gpus=all|none|0,2              GPUs that they use (default: all)
