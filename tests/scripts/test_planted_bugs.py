@@ -12,10 +12,11 @@ import planted_bugs  # noqa: E402
 
 class PlantedBugs(unittest.TestCase):
     def test_each_bug_has_its_place_in_the_sources_once(self):
-        for name, bug in planted_bugs.BUGS.items():
-            with self.subTest(name):
-                self.assertEqual((ROOT / bug.file).read_text().count(bug.right), 1)
-                self.assertNotEqual(bug.right, bug.wrong)
+        for name, edits in planted_bugs.BUGS.items():
+            for edit in edits:
+                with self.subTest(name, file=edit.file):
+                    self.assertEqual((ROOT / edit.file).read_text().count(edit.right), 1)
+                    self.assertNotEqual(edit.right, edit.wrong)
 
 
 if __name__ == "__main__":

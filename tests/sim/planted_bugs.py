@@ -19,87 +19,77 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = "agent base bench cmake launcher machine proto rendezvous scripts tests trainer warden worker".split()
 
 
-class Bug(NamedTuple):
+class Edit(NamedTuple):
     file: str
     right: str  # occurs once in the file
     wrong: str
 
 
+SESSION = "rendezvous/client/agent_session.cpp"
+SESSION_TIME = "rendezvous/client/agent_session_time.cpp"
+SERVICE = "rendezvous/service/service_core.cpp"
+LEASES = "rendezvous/service/service_leases.cpp"
+MEMBERSHIP = "rendezvous/membership/membership.cpp"
+JOINING = "rendezvous/membership/membership_joining.cpp"
+FORMING = "rendezvous/membership/membership_forming.cpp"
+STOPPING = "rendezvous/membership/membership_stopping.cpp"
+
+# Where two places keep the same promise, a bug is one in both.
 BUGS = {
     # Leases and fences: two groups of workers at one time.
-    "no-margin-after-a-lease": Bug(
-        "rendezvous/service/service_leases.cpp",
+    "no-margin-after-a-lease": [Edit(
+        LEASES,
         "return lease + std::chrono::nanoseconds(static_cast<std::int64_t>(drift)) + kKillMargin;",
-        "return lease + std::chrono::nanoseconds(static_cast<std::int64_t>(drift) * 0);"),
-    "reset-counts-as-end": Bug(
-        "rendezvous/service/service_core.cpp",
-        "if (ended.cleanly)\n", "if (!connection.agent.empty())\n"),
-    "lease-never-ends": Bug(
-        "rendezvous/client/agent_session_time.cpp",
-        "return round_ && !done_ && !fenced_;", "return round_ && !round_;"),
-    "lease-from-the-answer": Bug(
-        "rendezvous/client/agent_session.cpp",
-        "renew_lease(sent + lease_, context);", "renew_lease(context.now + lease_, context);"),
-    "silence-renews-the-lease": Bug(
-        "rendezvous/client/agent_session_time.cpp",
-        "if (failed.refused && link_ == Link::connecting", "if (link_ == Link::connecting"),
-    "known-agents-are-not-waited-for": Bug(
-        "rendezvous/service/service_core.cpp",
-        "entry.job.contact(id).heard_at = now;", "entry.job.contact(id).heard_at = {};"),
-    "forgotten-workers-are-not-waited-for": Bug(
-        "rendezvous/membership/membership_forming.cpp",
-        "not_before_ = std::max(not_before_.value_or(when), when);", "not_before_.reset();"),
+        "return lease + std::chrono::nanoseconds(static_cast<std::int64_t>(drift) * 0);")],
+    "reset-counts-as-end": [Edit(
+        SERVICE, "if (ended.cleanly)\n", "if (!connection.agent.empty())\n")],
+    "lease-is-too-long": [Edit(
+        SESSION_TIME, "  lease_end_ = until;\n", "  lease_end_ = until = until + lease_;\n")],
+    "lease-from-the-answer": [Edit(
+        SESSION, "renew_lease(sent + lease_, context);", "renew_lease(context.now + lease_, context);")],
+    "silence-renews-the-lease": [Edit(
+        SESSION_TIME, "if (too_long || dead) {\n", "if (too_long || dead) {\n    renew_lease(context.now + lease_, context);\n")],
+    "round-after-the-lease": [Edit(
+        SESSION, "if (!lease_end_ || context.now >= *lease_end_) {", "if (!lease_end_) {")],
+    "known-agents-are-not-waited-for": [Edit(
+        SERVICE, "entry.job.contact(id).heard_at = now;", "entry.job.contact(id).heard_at = {};")],
+    "forgotten-workers-are-not-waited-for": [
+        Edit(FORMING, "not_before_ = std::max(not_before_.value_or(when), when);", "not_before_.reset();"),
+        Edit(FORMING, "{ incomplete_not_before_ = when; }", "{ incomplete_not_before_ = when - when.time_since_epoch(); }")],
     # Rounds: who takes part, and how they end.
-    "round-ends-without-its-last-node": Bug(
-        "rendezvous/membership/membership_stopping.cpp",
-        "if (count(Phase::active) + count(Phase::done) > 0) return;",
-        "if (count(Phase::active) + count(Phase::done) > 1) return;"),
-    "number-of-the-past-is-given-again": Bug(
-        "rendezvous/membership/membership_joining.cpp",
-        "next_round_ = std::max(next_round_, past_->number + 1);", "next_round_ = std::max(next_round_, past_->number);"),
-    "restart-count-is-forgotten": Bug(
-        "rendezvous/membership/membership_joining.cpp",
-        "policy_.resume_at(past_->restart_count);", ""),
-    "one-restart-too-many": Bug(
+    "round-ends-without-its-last-node": [Edit(
+        STOPPING, "if (count(Phase::active) + count(Phase::done) > 0) return;",
+        "if (count(Phase::active) + count(Phase::done) > 1) return;")],
+    "number-of-the-past-is-given-again": [Edit(
+        JOINING, "next_round_ = std::max(next_round_, past_->number + 1);", "next_round_ = std::max(next_round_, past_->number);")],
+    "restart-count-is-forgotten": [Edit(
+        JOINING, "policy_.resume_at(past_->restart_count);", "")],
+    "one-restart-too-many": [Edit(
         "rendezvous/membership/restart_policy.cpp",
-        "return used(now) < settings_.max_restarts;", "return used(now) <= settings_.max_restarts;"),
-    "late-done-succeeds-alone": Bug(
-        "rendezvous/membership/membership.cpp",
-        "if (count(Phase::active) > 0) return;\n  proto::Finished", "proto::Finished"),
+        "return used(now) < settings_.max_restarts;", "return used(now) <= settings_.max_restarts;")],
+    "late-done-succeeds-alone": [Edit(
+        MEMBERSHIP, "if (count(Phase::active) > 0) return;\n  proto::Finished", "proto::Finished")],
     # Sessions: each message counts once, and none is lost.
-    "message-counts-twice": Bug(
-        "rendezvous/service/service_core.cpp",
-        "if (numbered.seq <= session.acknowledged) return;", "if (numbered.seq < session.acknowledged) return;"),
-    "unacknowledged-is-forgotten": Bug(
-        "rendezvous/client/agent_session.cpp",
-        "unacknowledged_.front().seq <= acknowledged)", "unacknowledged_.front().seq <= acknowledged + 1)"),
-    "missed-round-is-not-answered": Bug(
-        "rendezvous/client/agent_session.cpp",
-        "answer_for_missed_round(stop->round, context);\n  if", "static_cast<void>(context);\n  if"),
-    "told-again-is-new": Bug(
-        "rendezvous/client/agent_session.cpp",
-        "std::pair(round->epoch, round->number) > std::pair(past_->epoch, past_->number);",
-        "std::pair(round->epoch, round->number) >= std::pair(past_->epoch, past_->number);"),
-    "fenced-node-listens": Bug(
-        "rendezvous/client/agent_session.cpp",
-        "if (link_ != Link::attached || fenced_) return;", "if (link_ != Link::attached) return;"),
+    "message-counts-twice": [
+        Edit(SERVICE, "if (numbered.seq <= session.acknowledged) return;", "if (numbered.seq < session.acknowledged) return;"),
+        Edit(SESSION, "unacknowledged_.front().seq <= acknowledged)", "unacknowledged_.front().seq < acknowledged)")],
+    "unacknowledged-is-forgotten": [Edit(
+        SESSION, "unacknowledged_.front().seq <= acknowledged)", "unacknowledged_.front().seq <= acknowledged + 1)")],
+    "missed-round-is-not-answered": [Edit(
+        SESSION, "answer_for_missed_round(stop->round, context);\n  if", "static_cast<void>(context);\n  if")],
     # What a journal brings back.
-    "replayed-at-another-time": Bug(
-        "rendezvous/service/service_core.cpp",
-        "static_cast<void>(entry.job.apply(record.event, record.at));",
-        "static_cast<void>(entry.job.apply(record.event, entry.job.began_at()));"),
-    "loss-is-not-in-the-journal": Bug(
-        "rendezvous/service/job.cpp",
-        "if (membership_) tell(AgentLost{lost.agent, lost.sign, lost.silent_for}, at, actions);",
-        "if (membership_ && lost.silent_for.count() > 0) tell(AgentLost{lost.agent, lost.sign}, at, actions);"),
+    "replayed-at-another-time": [Edit(
+        SERVICE, "static_cast<void>(entry.job.apply(record.event, record.at));",
+        "static_cast<void>(entry.job.apply(record.event, entry.job.began_at()));")],
+    "loss-is-not-replayed": [Edit(
+        SERVICE, "static_cast<void>(entry.job.apply(record.event, record.at));",
+        "if (!std::holds_alternative<SessionLost>(record.event)) static_cast<void>(entry.job.apply(record.event, record.at));")],
     # The verdict.
-    "times-of-nodes-are-not-compared": Bug(
-        "rendezvous/membership/membership_stopping.cpp",
-        "worker.failure.evidence.at += later;", ""),
-    "clock-of-the-agent-is-the-job's": Bug(
+    "times-of-nodes-are-not-compared": [Edit(STOPPING, "worker.failure.evidence.at += later;", "")],
+    "clock-of-the-agent-is-the-job's": [Edit(
         "rendezvous/client/job_clock.cpp",
         "return sample.received + theirs + (when - (sample.sent + own));",
-        "return sample.received * 0 + theirs + (when - (sample.sent + own)) + own;"),
+        "return sample.received * 0 + theirs + (when - (sample.sent + own)) + own;")],
 }
 
 
@@ -138,11 +128,13 @@ def main(names):
                         "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DDDPRUN_CUDA=OFF", "-DCMAKE_UNITY_BUILD=ON"],
                        check=True, stdout=subprocess.DEVNULL)
         for name in names or BUGS:
-            bug = BUGS[name]
-            path = source / bug.file
-            right = path.read_text()
-            assert right.count(bug.right) == 1, f"{name}: {bug.file} has changed"
-            path.write_text(right.replace(bug.right, bug.wrong))
+            right = {}
+            for edit in BUGS[name]:
+                path = source / edit.file
+                text = path.read_text()
+                assert text.count(edit.right) == 1, f"{name}: {edit.file} has changed"
+                right.setdefault(path, text)
+                path.write_text(text.replace(edit.right, edit.wrong))
             built = build(source)
             if built.returncode != 0:
                 sys.exit(f"{name}: does not compile\n{built.stdout}")
@@ -150,7 +142,8 @@ def main(names):
             print(f"{name:40} " + (f"seed {found[0]}: {found[1]}" if found else "NOT FOUND"), flush=True)
             if not found:
                 missed.append(name)
-            path.write_text(right)
+            for path, text in right.items():
+                path.write_text(text)
     sys.exit(1 if missed else 0)
 
 

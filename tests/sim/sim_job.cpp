@@ -43,11 +43,16 @@ Faults draw_faults(World& world) {
   faults.cancelled = world.one_in(6);
   faults.clocks_differ = world.one_in(4);
   faults.network_cut = world.one_in(2);
+  faults.links_slow = world.one_in(4);
+  faults.links_hiccup = world.one_in(3);
   faults.service_crashes = world.one_in(2);
-  // A node that is new in every respect cannot tell a service without memory of the others.
-  const bool known_nodes = !faults.nodes_crash && !faults.nodes_vanish && !faults.nodes_come &&
-                           !faults.agents_freeze;  // its warden may give it up
-  faults.service_forgets = faults.service_crashes && known_nodes && world.one_in(2);
+  faults.bad_batch = faults.workers_fail && world.one_in(3);
+  faults.service_forgets = world.one_in(6);
+  if (!faults.service_forgets) return faults;
+  faults.service_crashes = true;
+  // A node that is new in every respect cannot tell a service without memory of the others. That a
+  // stopped agent goes is its warden's doing.
+  faults.nodes_crash = faults.nodes_vanish = faults.nodes_come = faults.agents_freeze = false;
   return faults;
 }
 
@@ -67,7 +72,8 @@ SimJob::SimJob(std::uint64_t seed)
       settings_(draw_settings(world_)),
       lease_(world_.one_in(3) ? 3s : 15s),
       service_(world_, [this] { see_service(); }),
-      work_(1s + (world_.one_in(3) ? world_.up_to(30s) : world_.up_to(5min))) {}
+      work_(1s + (world_.one_in(3) ? world_.up_to(30s) : world_.up_to(5min))),
+      bad_batch_(world_.up_to(std::min<Duration>(work_, 30s))) {}
 
 History SimJob::run(Duration faults_for) {
   for (int i = 0; i < settings_.max_nodes; ++i) {
@@ -96,7 +102,8 @@ History SimJob::run(Duration faults_for) {
   // The death of a service that keeps its journal is no fault: nobody notices it.
   const bool no_faults = !faults_.workers_fail && !faults_.workers_hang && !faults_.nodes_crash &&
                          !faults_.nodes_vanish && !faults_.nodes_leave && !faults_.cancelled &&
-                         !faults_.agents_freeze && !faults_.network_cut && !faults_.service_forgets;
+                         !faults_.agents_freeze && !faults_.network_cut && !faults_.links_slow &&
+                         !faults_.service_forgets;
   if (no_faults) {
     require(last_restart_count_ == 0, "no restart without a fault");
     require(history_.outcome && history_.outcome->outcome == Finished::Outcome::succeeded,
@@ -141,7 +148,7 @@ SimJob::Agent& SimJob::add_node(const std::string& name) {
   session.lease = lease_;
   session.seed = static_cast<std::uint32_t>(world_.below(1U << 31));
   agent.link = std::make_unique<SimLink>(
-      world_, clock, service_, session,
+      world_, clock, service_, faults_.links_hiccup, session,
       [&agent](proto::MembershipMessage message) {
         if (agent.node->alive()) agent.node->take(std::move(message));
       },
@@ -161,6 +168,7 @@ void SimJob::see_service() {
           done != nullptr && !rounds_.empty() && rounds_.rbegin()->first.second == done->round)
         ++rounds_.rbegin()->second.done;
     } else if (std::holds_alternative<rdzv::SessionLost>(record.event)) {
+      if (service_.membership() == nullptr) continue;  // nobody has joined yet
       history_.cells.emplace(static_cast<int>(state_), static_cast<int>(rdzv::EventKind::lost));
     } else if (std::holds_alternative<rdzv::DeadlinePassed>(record.event)) {
       history_.cells.emplace(static_cast<int>(state_), static_cast<int>(rdzv::EventKind::deadline));
@@ -186,8 +194,9 @@ void SimJob::see_formed(const rdzv::Membership& membership) {
   const RoundId id{membership.epoch(), membership.next_round() - 1};
   if (rounds_.contains(id) || membership.state() != rdzv::JobState::running) return;
   require(rounds_.empty() || rounds_.rbegin()->first < id, "round numbers rise");
-  if (!rounds_.empty())
-    require(rounds_.rbegin()->first.second < id.second, "round numbers rise through the epochs");
+  // Of a round that no node has heard of nobody can tell a service without memory.
+  require(!newest_started_ || *newest_started_ < id.second,
+          "round numbers rise through the epochs");
   for (const auto& [agent, session] : service_.job()->sessions()) {
     const auto current = membership.current(agent);
     const auto* round = current ? std::get_if<proto::Round>(&*current) : nullptr;
@@ -227,6 +236,7 @@ void SimJob::check_newest_round() {
 void SimJob::workers_started(Agent& agent) {
   const auto number = agent.node->machine().round()->round.number;
   world_.note(fmt::format("{} starts {}", agent.id, number));
+  newest_started_ = std::max(newest_started_.value_or(number), number);
   for (const auto& [id, other] : agents_) {
     if (!other.node->alive() || other.node->live_workers() == 0) continue;
     require(other.node->machine().round()->round.number == number,
@@ -237,6 +247,10 @@ void SimJob::workers_started(Agent& agent) {
 // ---- faults ----
 
 Fate SimJob::draw_fate() {
+  if (harm_ && faults_.bad_batch && world_.one_in(3) && !rounds_.empty()) {
+    const auto at = rounds_.rbegin()->second.formed_at + 1s + bad_batch_ + world_.up_to(300ms);
+    return {Fate::Kind::fails, std::max<Duration>(at - world_.now(), 10ms)};
+  }
   if (harm_ && faults_.workers_fail && world_.one_in(8))
     return {Fate::Kind::fails, world_.up_to(std::min<Duration>(work_, 1min))};
   if (harm_ && faults_.workers_hang && world_.one_in(20))
@@ -246,9 +260,12 @@ Fate SimJob::draw_fate() {
 
 void SimJob::worker_failed(Agent& agent, int local_rank, bool victim) {
   const proto::Round& round = agent.node->machine().round()->round;
+  const auto local = agent.link->clock().now();
+  const auto known = agent.link->session().job_time_of_origin(local, local);
   if (!victim)
-    rounds_[{round.epoch, round.number}].failed.emplace(WorkerId{agent.id, local_rank},
-                                                        world_.now());
+    rounds_[{round.epoch, round.number}].failed.emplace(
+        WorkerId{agent.id, local_rank},
+        Failed{world_.now(), known ? known->uncertainty : std::chrono::hours(1)});
   lose(agent);
 }
 
@@ -269,8 +286,9 @@ void SimJob::check_culprit(const RoundSeen& round, const proto::FailedWorker& cu
   const auto found = round.failed.find({agent_of(culprit.agent), culprit.failure.local_rank});
   if (found == round.failed.end())
     return require(false, "the culprit is no victim: " + culprit.agent);
-  for (const auto& [worker, failed_at] : round.failed)
-    require(found->second <= failed_at + kClocksTell,
+  const Failed& first = found->second;
+  for (const auto& [worker, failed] : round.failed)
+    require(first.at <= failed.at + failed.uncertainty + first.uncertainty + kClocksTell,
             fmt::format("{} failed before {}", worker.agent, culprit.agent));
 }
 
@@ -296,7 +314,7 @@ void SimJob::do_harm() {
     if (agent.node->alive()) alive.push_back(&agent);
   if (alive.empty()) return;
   Agent& victim = *alive[world_.below(alive.size())];
-  switch (world_.below(9)) {
+  switch (world_.below(10)) {
     case 0:
       if (faults_.nodes_crash) drop(victim, false);
       break;
@@ -320,6 +338,9 @@ void SimJob::do_harm() {
       break;
     case 7:
       if (faults_.agents_freeze) freeze(victim);
+      break;
+    case 8:
+      if (faults_.links_slow) slow_down(victim);
       break;
     default:
       break;
@@ -350,7 +371,11 @@ void SimJob::freeze(Agent& victim) {
 
 void SimJob::harm_network(Agent& victim) {
   constexpr Cut kCuts[] = {Cut::up, Cut::down, Cut::both};
-  victim.link->set_cut(kCuts[world_.below(3)]);
+  cut(victim, kCuts[world_.below(3)]);
+}
+
+void SimJob::cut(Agent& victim, Cut way) {
+  victim.link->set_cut(way);
   world_.note(victim.id + " is cut off");
   const Duration lasts = world_.one_in(2) ? world_.up_to(5s) : world_.up_to(1min);
   harmed(lasts);
@@ -358,6 +383,16 @@ void SimJob::harm_network(Agent& victim) {
     world_.note(victim.id + " is connected again");
     victim.link->set_cut(Cut::none);
   });
+}
+
+void SimJob::slow_down(Agent& victim) {
+  const Duration lasts = world_.up_to(1min);
+  harmed(lasts + lease_);  // until clocks are known well again
+  victim.link->set_delay(world_.up_to(6s));
+  world_.note(victim.id + " has a slow link");
+  world_.after(lasts, [&victim] { victim.link->set_delay(0s); });
+  // What is on its way back then still arrives.
+  if (faults_.network_cut) world_.after(lasts / 2, [this, &victim] { cut(victim, Cut::up); });
 }
 
 void SimJob::harm_service() {

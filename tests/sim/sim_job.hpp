@@ -17,6 +17,7 @@ namespace ddprun::sim {
 /// Which faults a history has; each seed draws its own.
 struct Faults {
   bool workers_fail = false;
+  bool bad_batch = false;  ///< many of them fail at nearly one time
   bool workers_hang = false;
   bool nodes_crash = false;
   bool nodes_vanish = false;  ///< silently: it takes a lease until they count as lost
@@ -26,6 +27,8 @@ struct Faults {
   bool agents_freeze = false;  ///< SIGSTOP; their workers run on
   bool clocks_differ = false;  ///< in speed, by as much as is allowed
   bool network_cut = false;
+  bool links_slow = false;    ///< for a time, by seconds
+  bool links_hiccup = false;  ///< now and then what is sent waits up to a second
   bool service_crashes = false;
   bool service_forgets = false;  ///< it comes back without its journal
 };
@@ -62,6 +65,10 @@ class SimJob {
     int local_rank = 0;
     auto operator<=>(const WorkerId&) const = default;
   };
+  struct Failed {
+    Clock::time_point at;
+    std::chrono::nanoseconds uncertainty{0};  // of what its agent knows of job time
+  };
   struct RoundSeen {
     int world_size = 0;
     int nodes = 0;
@@ -70,7 +77,7 @@ class SimJob {
     std::map<int, int> first_ranks;  // with how many workers
     int done = 0;
     Clock::time_point formed_at;
-    std::map<WorkerId, Clock::time_point> failed;  // by themselves, not as victims
+    std::map<WorkerId, Failed> failed;  // by themselves, not as victims
   };
 
   Agent& add_node(const std::string& name);
@@ -89,6 +96,8 @@ class SimJob {
   void freeze(Agent& victim);
   void harmed(Duration lasts = {});
   void harm_network(Agent& victim);
+  void cut(Agent& victim, Cut way);
+  void slow_down(Agent& victim);
   void harm_service();
   [[nodiscard]] Fate draw_fate();
   void require(bool holds, const std::string& what);
@@ -103,9 +112,11 @@ class SimJob {
   bool harm_ = true;
   Clock::time_point harmed_until_{};  // until then something other than a worker has failed
   Duration work_{0};                  // of a round without faults
+  Duration bad_batch_{0};             // when workers come to it
   std::map<RoundId, RoundSeen> rounds_;
-  std::set<RoundId> after_failure_;                 // of a worker, in the round before
-  rdzv::JobState state_ = rdzv::JobState::forming;  // as it was last seen
+  std::optional<proto::RoundNumber> newest_started_;  // in any epoch
+  std::set<RoundId> after_failure_;                   // of a worker, in the round before
+  rdzv::JobState state_ = rdzv::JobState::forming;    // as it was last seen
   int last_restart_count_ = 0;
   History history_;
 };

@@ -13,6 +13,7 @@ using rdzv::ConnectionId;
 namespace {
 
 constexpr Duration kDelayMost = 2ms;
+constexpr Duration kHiccupMost = 1s;
 constexpr Duration kHealingNoticed = 200ms;  // by the kernel, which sends again
 
 proto::ControlChannel channel_of(World& world, proto::Side side) {
@@ -31,16 +32,23 @@ proto::ControlChannel channel_of(World& world, proto::Side side) {
 
 // ---- an agent's end ----
 
-SimLink::SimLink(World& world, HostClock clock, SimService& service, rdzv::SessionSettings settings,
+SimLink::SimLink(World& world, HostClock clock, SimService& service, bool hiccups,
+                 rdzv::SessionSettings settings,
                  std::function<void(proto::MembershipMessage)> deliver,
                  std::function<void()> lease_over)
     : world_(world),
       clock_(clock),
       service_(service),
+      hiccups_(hiccups),
       deliver_(std::move(deliver)),
       lease_over_(std::move(lease_over)),
       session_(std::move(settings), clock.now()) {
   follow_deadline();
+}
+
+Duration SimLink::draw_delay() const {
+  const Duration more = hiccups_ && world_.one_in(50) ? kHiccupMost : Duration(0);
+  return world_.up_to(kDelayMost + delay_ + more);
 }
 
 bool SimLink::is_cut(bool up) const {
@@ -257,7 +265,7 @@ void SimService::follow_deadline() {
 
 ConnectionId SimService::connect(SimLink& link) {
   const ConnectionId id = ++connections_;
-  world_.after(world_.up_to(kDelayMost), [this, id, &link] {
+  world_.after(link.draw_delay(), [this, id, &link] {
     if (link.is_cut(true) || link.is_cut(false)) return;  // the attempt runs into its time-out
     if (!core_) {
       link.connection_failed(id, true);
@@ -291,7 +299,7 @@ void SimService::push(ConnectionId id, bool up, Item item) {
   Pipe& pipe = up ? found->second.up : found->second.down;
   pipe.items.push_back(std::move(item));
   if (std::exchange(pipe.moves, true)) return;
-  world_.after(world_.up_to(kDelayMost), [this, id, up] { move(id, up); });
+  world_.after(found->second.link->draw_delay(), [this, id, up] { move(id, up); });
 }
 
 void SimService::move(ConnectionId id, bool up) {

@@ -28,13 +28,18 @@ class SimService;
 class SimLink {
  public:
   /// `lease_over`: a second ago, by the page that the warden reads.
-  SimLink(World& world, HostClock clock, SimService& service, rdzv::SessionSettings settings,
-          std::function<void(proto::MembershipMessage)> deliver, std::function<void()> lease_over);
+  SimLink(World& world, HostClock clock, SimService& service, bool hiccups,
+          rdzv::SessionSettings settings, std::function<void(proto::MembershipMessage)> deliver,
+          std::function<void()> lease_over);
 
   void submit(proto::AgentMessage message) { on(rdzv::Submitted{std::move(message)}); }
   /// The agent is gone. Its warden ends the connection, unless the whole machine is gone.
   void end(bool silently);
   void set_cut(Cut cut) { cut_ = cut; }
+  /// What is sent takes so much longer, at most.
+  void set_delay(Duration most) { delay_ = most; }
+  /// How long what is sent now is on its way.
+  [[nodiscard]] Duration draw_delay() const;
   /// The agent is stopped (SIGSTOP), and goes on: the connection stays.
   void freeze() { frozen_ = true; }
   void thaw();
@@ -62,6 +67,7 @@ class SimLink {
   World& world_;
   const HostClock clock_;
   SimService& service_;
+  const bool hiccups_;
   std::function<void(proto::MembershipMessage)> deliver_;
   std::function<void()> lease_over_;
   rdzv::AgentSession session_;
@@ -70,6 +76,7 @@ class SimLink {
   rdzv::ConnectionId connection_ = 0;  // the newest attempt
   std::optional<Clock::time_point> deadline_;
   Cut cut_ = Cut::none;
+  Duration delay_{0};
   bool alive_ = true;
   bool frozen_ = false;
   bool busy_ = false;  // with events_
