@@ -170,7 +170,7 @@ class Job {
   Sessions sessions_;
   std::set<std::pair<std::string, proto::AgentId>> by_node_;  // those of sessions_ that have joined
   std::optional<Outcome> outcome_;                            // the last one, of any epoch
-  bool lost_any_ = false;    // an agent of this epoch, which may be cut off and come back
+  bool lost_any_ = false;  // an agent of this epoch, which may be cut off and come back
   // Agents of a memory that is lost may come; none: there is no such memory, or they have.
   std::optional<Clock::time_point> awaited_until_;
 };
