@@ -45,6 +45,9 @@ struct History {
   std::vector<std::string> violations;  ///< of what must hold
 };
 
+/// Those of one history.
+Faults draw_faults(World& world);
+
 class SimJob {
  public:
   explicit SimJob(std::uint64_t seed);
@@ -65,10 +68,6 @@ class SimJob {
     int local_rank = 0;
     auto operator<=>(const WorkerId&) const = default;
   };
-  struct Failed {
-    Clock::time_point at;
-    std::chrono::nanoseconds uncertainty{0};  // of what its agent knows of job time
-  };
   struct RoundSeen {
     int world_size = 0;
     int nodes = 0;
@@ -77,7 +76,8 @@ class SimJob {
     std::map<int, int> first_ranks;  // with how many workers
     int done = 0;
     Clock::time_point formed_at;
-    std::map<WorkerId, Failed> failed;  // by themselves, not as victims
+    std::map<WorkerId, Clock::time_point> failed;  // by themselves, not as victims
+    std::map<proto::AgentId, std::chrono::nanoseconds> uncertainties;  // of the times that they say
   };
 
   Agent& add_node(const std::string& name);
