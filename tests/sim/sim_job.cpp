@@ -162,7 +162,9 @@ void SimJob::see_service() {
   // A service that has forgotten learns it from the nodes' joins, and they from their rounds.
   if (!membership->has_formed()) return;
   if (faults_.service_forgets && membership->state() == rdzv::JobState::forming) return;
-  require(membership->restart_count() >= last_restart_count_, "the restart count never falls");
+  // Of a round that no node has heard of nobody can tell a service without memory.
+  const int known = faults_.service_forgets ? started_restart_count_ : last_restart_count_;
+  require(membership->restart_count() >= known, "the restart count never falls");
   last_restart_count_ = membership->restart_count();
 }
 
@@ -190,7 +192,8 @@ void SimJob::see_round(const RoundId& id, const proto::Round& round, int workers
   require(round.epoch == id.first && round.number == id.second, "a round's nodes have its number");
   if (round.last_culprit && after_failure_.insert(id).second && rounds_.begin()->first != id)
     check_culprit(std::prev(rounds_.find(id))->second, *round.last_culprit);
-  require(static_cast<int>(after_failure_.size()) <= settings_.restart.max_restarts,
+  require(faults_.service_forgets ||
+              static_cast<int>(after_failure_.size()) <= settings_.restart.max_restarts,
           "no more rounds after failures than the budget allows");
   seen.world_size = round.world_size;
   seen.nodes = round.group_world_size;
@@ -216,6 +219,8 @@ void SimJob::workers_started(Agent& agent) {
   const auto number = agent.node->machine().round()->round.number;
   world_.note(fmt::format("{} starts {}", agent.id, number));
   newest_started_ = std::max(newest_started_.value_or(number), number);
+  started_restart_count_ =
+      std::max(started_restart_count_, agent.node->machine().round()->round.restart_count);
   for (const auto& [id, other] : agents_) {
     if (!other.node->alive() || other.node->live_workers() == 0) continue;
     require(other.node->machine().round()->round.number == number,

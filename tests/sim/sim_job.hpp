@@ -118,6 +118,7 @@ class SimJob {
   std::set<RoundId> after_failure_;                   // of a worker, in the round before
   rdzv::JobState state_ = rdzv::JobState::forming;    // as it was last seen
   int last_restart_count_ = 0;
+  int started_restart_count_ = 0;  // of the rounds of which workers were started
   History history_;
 };
 
