@@ -95,4 +95,10 @@ std::string encode_shrunk(Message message) {
 std::string encode_to_fit(ClientMessage message) { return encode_shrunk(std::move(message)); }
 std::string encode_to_fit(ServiceMessage message) { return encode_shrunk(std::move(message)); }
 
+Finished fitted(Finished finished) {
+  const auto bytes = [&] { return encode(ServiceMessage(MembershipMessage(finished))).size(); };
+  for (int step = 0; step < kSteps && bytes() > kMessageBytesMax; ++step) shrink(finished, step);
+  return finished;
+}
+
 }  // namespace ddprun::proto

@@ -16,5 +16,7 @@ inline constexpr std::size_t kMessageBytesMax = kFrameBytesMax - 4096;
 /// first 64, then long texts, and at last the lines of the culprit or the first.
 std::string encode_to_fit(ClientMessage message);
 std::string encode_to_fit(ServiceMessage message);
+/// An outcome cut down in the same way.
+Finished fitted(Finished finished);
 
 }  // namespace ddprun::proto

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +16,7 @@
 
 #include "proto/job_settings.hpp"
 #include "proto/membership_messages.hpp"
+#include "rendezvous/membership/membership_snapshot.hpp"
 #include "rendezvous/membership/restart_policy.hpp"
 
 namespace ddprun::rdzv {
@@ -78,6 +78,11 @@ class Membership {
   /// Job time, in which several nodes give their times, began at `job_began`.
   Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch = 0,
              Clock::time_point job_began = {});
+  /// Goes on where another one was, once it has been given that one's nodes and losses.
+  Membership(const MembershipSnapshot& snapshot, Clock::time_point job_began);
+  /// Of the same snapshot. A node that is there already stays as it is.
+  void restore(const proto::AgentId& agent, const NodeSnapshot& node);
+  void restore(const std::string& process, const proto::Losses& losses);
 
   MembershipActions on(const MembershipEvent& event, Clock::time_point now);
   /// The first round forms no sooner: workers of a past that this core does not know may run.
@@ -102,6 +107,15 @@ class Membership {
   /// What an agent has to know that may have missed the last message to it; none: it waits.
   [[nodiscard]] std::optional<proto::MembershipMessage> current(const proto::AgentId& agent) const;
 
+  /// Whether a snapshot tells all: a round is out, and nothing has happened to it.
+  [[nodiscard]] bool is_at_rest() const;
+  /// Requires is_at_rest().
+  [[nodiscard]] MembershipSnapshot snapshot() const;
+  /// The same of one node; none: it is none of the job's.
+  [[nodiscard]] std::optional<NodeSnapshot> node(const proto::AgentId& agent) const;
+  /// Of agents that had any, by the process: in all its sessions.
+  [[nodiscard]] const std::map<std::string, proto::Losses>& losses() const { return losses_; }
+
   /// What the core does on an event in a state: the name of the handler, "ignored" where the event
   /// has no meaning there.
   static std::string_view response(JobState state, EventKind kind);
@@ -115,31 +129,11 @@ class Membership {
     stopped,  ///< nothing of the last round is left on it; it will join again
   };
   static constexpr int kPhases = 5;
-  /// What is kept of a join: little, for there may be many.
-  struct Node {
-    std::string name;
-    std::string role;
-    int local_world_size = 0;
-    std::optional<int> requested_group_rank;
-    bool insists_on_rank = false;
-    bool wants_report = false;
-    std::uint16_t store_port = 0;
-    std::string store_addr;
-    int store_clients_max = 0;
-  };
-  /// A node's own numbers in a round.
-  struct Seat {
-    std::shared_ptr<const proto::Round> round;  // what all nodes have alike
-    int group_rank = 0;
-    int first_rank = 0;
-    int first_role_rank = 0;
-    int role_world_size = 1;
-  };
   struct Member {
     Phase phase = Phase::waiting;
     Node node;
     std::uint64_t order = 0;              // of joining
-    std::optional<Seat> seat;             // in the last round that it took part in
+    std::optional<Seat> seat;             // in round_
     std::optional<proto::Leave> leaving;  // it takes part in no other
   };
   using Members = std::map<proto::AgentId, Member>;
@@ -193,7 +187,7 @@ class Membership {
   void try_form(Context& context);
   void form(Context& context);
   [[nodiscard]] std::vector<Member*> seated();
-  [[nodiscard]] static proto::Round round_for(const Seat& seat);
+  [[nodiscard]] proto::Round round_for(const Seat& seat) const;
   void tell_waiting(Context& context);
   void send_to_waiting(Context& context, const proto::MembershipMessage& message) const;
   [[nodiscard]] Clock::time_point forms_at() const;
@@ -243,6 +237,7 @@ class Membership {
   std::array<int, kPhases> counts_{};           // of members_, by phase
   std::map<int, proto::AgentId> rank_holders_;  // of the ranks that are insisted on
   std::uint64_t joins_ = 0;
+  proto::Round round_;  // the last one that has formed: what all its nodes have alike
   proto::RoundNumber next_round_ = 0;
   bool formed_any_ = false;
   std::optional<proto::PastRound> past_;  // of a service that has lost its memory

@@ -1,6 +1,5 @@
 // How a round forms: which nodes take part, with which ranks, and what those that wait are told.
 #include <algorithm>
-#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -120,8 +119,7 @@ void Membership::deadline_forming(Context& context) {
 std::vector<Membership::Member*> Membership::seated() {
   constexpr int kNone = 1 << 30;
   const auto place = [&](const Member& member) {
-    return member.seat && member.seat->round->number + 1 == next_round_ ? member.seat->group_rank
-                                                                        : kNone;
+    return member.seat ? member.seat->group_rank : kNone;
   };
   const auto wish = [&](const Member& member) {
     return std::min(member.node.requested_group_rank.value_or(kNone), kNone);
@@ -178,20 +176,19 @@ void Membership::form(Context& context) {
         fmt::format("{} serves the workers' store and may open too few files for {} workers: raise "
                     "its limit (ulimit -n)",
                     first.name, world_size));
-  proto::Round round;
-  round.epoch = epoch_;
-  round.number = next_round_++;
-  round.reason = reason_;
-  round.group_world_size = static_cast<int>(nodes.size());
-  round.world_size = world_size;
-  round.restart_count = policy_.restart_count();
-  round.max_restarts = settings_.restart.max_restarts;
-  round.master_addr = first.store_addr;
-  round.master_port = first.store_port;
-  round.last_culprit = last_culprit_;
-  const auto common = std::make_shared<const proto::Round>(std::move(round));
+  round_ = {};
+  round_.epoch = epoch_;
+  round_.number = next_round_++;
+  round_.reason = reason_;
+  round_.group_world_size = static_cast<int>(nodes.size());
+  round_.world_size = world_size;
+  round_.restart_count = policy_.restart_count();
+  round_.max_restarts = settings_.restart.max_restarts;
+  round_.master_addr = first.store_addr;
+  round_.master_port = first.store_port;
+  round_.last_culprit = last_culprit_;
   std::map<std::string, int> role_ranks;
-  Seat seat{common};
+  Seat seat;
   for (Member* node : nodes) {
     int& role_rank = role_ranks[node->node.role];
     seat.first_role_rank = role_rank;
@@ -202,9 +199,13 @@ void Membership::form(Context& context) {
     role_rank += node->node.local_world_size;
     ++seat.group_rank;
   }
-  for (const auto& [id, member] : members_)
-    if (member.phase == Phase::active)
+  for (auto& [id, member] : members_) {
+    if (member.phase == Phase::active) {
       context.actions.sends.push_back({id, round_for(*member.seat)});
+    } else {
+      member.seat.reset();  // that was in an older round
+    }
+  }
   formed_any_ = true;
   last_call_at_.reset();
   tell_at_.reset();
@@ -215,8 +216,8 @@ void Membership::form(Context& context) {
   state_ = JobState::running;
 }
 
-proto::Round Membership::round_for(const Seat& seat) {
-  proto::Round round = *seat.round;
+proto::Round Membership::round_for(const Seat& seat) const {
+  proto::Round round = round_;
   round.group_rank = seat.group_rank;
   round.first_rank = seat.first_rank;
   round.first_role_rank = seat.first_role_rank;

@@ -55,7 +55,7 @@ bool killed_from_outside(const proto::WorkerFailure& culprit) {
 int RestartPolicy::used(Clock::time_point now) const {
   if (settings_.window.count() == 0) return restart_count();
   return static_cast<int>(
-      std::count_if(restarts_.begin(), restarts_.end(),
+      std::count_if(history_.restarts.begin(), history_.restarts.end(),
                     [&](Clock::time_point at) { return now - at < settings_.window; }));
 }
 
@@ -71,10 +71,10 @@ std::string RestartPolicy::hopeless(const proto::WorkerFailure& culprit) const {
 
 /// Nothing before the first of a row, then the back-off doubles; a quarter of it is jitter.
 std::chrono::nanoseconds RestartPolicy::next_delay() const {
-  if (in_a_row_ == 0 || settings_.back_off.count() == 0) return std::chrono::nanoseconds(0);
+  if (history_.in_a_row == 0 || settings_.back_off.count() == 0) return std::chrono::nanoseconds(0);
   double delay = static_cast<double>(settings_.back_off.count());
   const auto most = static_cast<double>(settings_.back_off_max.count());
-  for (int i = 1; i < in_a_row_ && delay < most; ++i) delay *= 2;
+  for (int i = 1; i < history_.in_a_row && delay < most; ++i) delay *= 2;
   delay =
       std::min(delay, most) * (0.75 + 0.25 * spread(static_cast<std::uint64_t>(restart_count())));
   return std::chrono::nanoseconds(static_cast<std::int64_t>(delay));
@@ -83,28 +83,30 @@ std::chrono::nanoseconds RestartPolicy::next_delay() const {
 void RestartPolicy::count_round(const proto::WorkerFailure& culprit,
                                 std::optional<std::uint64_t> furthest_step) {
   const bool was_short = culprit.ran_for < lived_after(settings_);
-  short_rounds_ = was_short ? short_rounds_ + 1 : 0;
+  history_.short_rounds = was_short ? history_.short_rounds + 1 : 0;
   // A round that goes on from a checkpoint repeats steps: only what is new is progress.
-  const bool further = furthest_step && (!furthest_step_ || *furthest_step > *furthest_step_);
-  if (!was_short || further) in_a_row_ = 0;
+  const bool further =
+      furthest_step && (!history_.furthest_step || *furthest_step > *history_.furthest_step);
+  if (!was_short || further) history_.in_a_row = 0;
 
   if (!furthest_step) {
-    stuck_rounds_ = 0;
+    history_.stuck_rounds = 0;
     return;
   }
-  if (further) furthest_step_ = furthest_step;
-  if (further) stuck_rounds_ = 0;
-  if (!killed_from_outside(culprit)) ++stuck_rounds_;
+  if (further) history_.furthest_step = furthest_step;
+  if (further) history_.stuck_rounds = 0;
+  if (!killed_from_outside(culprit)) ++history_.stuck_rounds;
 }
 
 std::string RestartPolicy::crash_loop() const {
-  if (settings_.minimum_uptime.count() > 0 && short_rounds_ >= settings_.crash_loop_rounds) {
-    return fmt::format("crash loop: {} rounds in a row ended within {}", short_rounds_,
+  if (settings_.minimum_uptime.count() > 0 &&
+      history_.short_rounds >= settings_.crash_loop_rounds) {
+    return fmt::format("crash loop: {} rounds in a row ended within {}", history_.short_rounds,
                        describe(settings_.minimum_uptime));
   }
-  if (stuck_rounds_ < settings_.crash_loop_rounds) return "";
-  return fmt::format("crash loop: no progress in {} rounds: none got beyond step {}", stuck_rounds_,
-                     *furthest_step_);
+  if (history_.stuck_rounds < settings_.crash_loop_rounds) return "";
+  return fmt::format("crash loop: no progress in {} rounds: none got beyond step {}",
+                     history_.stuck_rounds, history_.furthest_step.value_or(0));
 }
 
 RestartDecision RestartPolicy::decide(const proto::WorkerFailure& culprit,
@@ -124,13 +126,14 @@ RestartDecision RestartPolicy::decide(const proto::WorkerFailure& culprit,
   if (!decision.reason.empty()) return decision;
   decision.restart = true;
   decision.delay = next_delay();
-  ++restart_count_;
+  ++history_.restart_count;
   if (settings_.window.count() > 0) {
     // Only those within the window will ever be asked for: a job may live, and restart, for months.
-    std::erase_if(restarts_, [&](Clock::time_point at) { return now - at >= settings_.window; });
-    restarts_.push_back(now);
+    std::erase_if(history_.restarts,
+                  [&](Clock::time_point at) { return now - at >= settings_.window; });
+    history_.restarts.push_back(now);
   }
-  ++in_a_row_;
+  ++history_.in_a_row;
   return decision;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,11 +33,26 @@ struct RestartDecision {
   std::string reason;  ///< why not; empty when it is, or when no restart was asked for
 };
 
+/// What has been counted so far.
+struct RestartHistory {
+  /// With more there is no snapshot of a job.
+  static constexpr std::size_t kRestartsMax = 65'536;
+
+  int restart_count = 0;
+  /// Within the window; empty where there is none.
+  std::vector<std::chrono::steady_clock::time_point> restarts;
+  int short_rounds = 0;  ///< in a row
+  int stuck_rounds = 0;  ///< in a row: got no further than those before, the first one included
+  std::optional<std::uint64_t> furthest_step;  ///< of all rounds
+  int in_a_row = 0;                            ///< restarts since the last round that lived
+};
+
 class RestartPolicy {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit RestartPolicy(proto::RestartSettings settings) : settings_(std::move(settings)) {}
+  explicit RestartPolicy(proto::RestartSettings settings, RestartHistory history = {})
+      : settings_(std::move(settings)), history_(std::move(history)) {}
 
   /// Whether any failure at this time could be followed by a restart.
   [[nodiscard]] bool budget_left(Clock::time_point now) const;
@@ -47,10 +63,13 @@ class RestartPolicy {
                          std::optional<std::uint64_t> furthest_step, Clock::time_point now);
 
   /// So many restarts are used up: of the job's past, which this policy has not seen.
-  void resume_at(int restart_count) { restart_count_ = std::max(restart_count_, restart_count); }
+  void resume_at(int restart_count) {
+    history_.restart_count = std::max(history_.restart_count, restart_count);
+  }
 
   /// Restarts so far, in the whole job.
-  [[nodiscard]] int restart_count() const { return restart_count_; }
+  [[nodiscard]] int restart_count() const { return history_.restart_count; }
+  [[nodiscard]] const RestartHistory& history() const { return history_; }
   [[nodiscard]] const proto::RestartSettings& settings() const { return settings_; }
 
  private:
@@ -61,12 +80,7 @@ class RestartPolicy {
   [[nodiscard]] std::chrono::nanoseconds next_delay() const;
 
   proto::RestartSettings settings_;
-  int restart_count_ = 0;
-  std::vector<Clock::time_point> restarts_;  // within the window; empty where there is none
-  int short_rounds_ = 0;                     // in a row
-  int stuck_rounds_ = 0;  // in a row: got no further than the rounds before, the first one included
-  std::optional<std::uint64_t> furthest_step_;  // of all rounds
-  int in_a_row_ = 0;                            // restarts since the last round that lived
+  RestartHistory history_;
 };
 
 /// What the policy makes of each kind of cause, for people: the text of --explain-policy.

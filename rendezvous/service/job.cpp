@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/fit_frame.hpp"
+
 namespace ddprun::rdzv {
 
 using proto::AgentId;
@@ -53,6 +55,7 @@ std::optional<proto::MembershipMessage> Job::current(const AgentId& agent) const
 
 void Job::apply_one(const JobBegan& began, Clock::time_point, MembershipActions&) {
   incomplete_not_before_ = began.incomplete_not_before;
+  if (membership_) membership_->hold_incomplete_until(incomplete_not_before_);
 }
 
 void Job::apply_one(const SessionBegan& began, Clock::time_point at, MembershipActions&) {
@@ -159,6 +162,57 @@ void Job::apply_one(const DeadlinePassed& passed, Clock::time_point at,
   } else if (awaited_until_ && *awaited_until_ <= at) {
     awaited_until_.reset();
   }
+}
+
+// ---- snapshots ----
+
+JobOver Job::summary() const {
+  return {membership_ ? membership_->epoch() + 1 : epoch_, proto::fitted(outcome_->finished),
+          outcome_->at, incomplete_not_before_};
+}
+
+std::vector<JobEvent> Job::snapshot() const {
+  std::vector<JobEvent> events;
+  if (outcome_) events.emplace_back(summary());
+  events.emplace_back(JobRestored{began_at_, lost_any_, membership_->snapshot()});
+  for (const auto& [agent, session] : sessions_) {
+    SessionRestored one{agent,         session.acknowledged,    session.addr,
+                        session.lease, session.node_name,       session.boot_id,
+                        std::nullopt,  membership_->node(agent)};
+    if (session.outcome) one.outcome = proto::fitted(*session.outcome);
+    events.emplace_back(std::move(one));
+  }
+  for (const auto& [process, losses] : membership_->losses())
+    events.emplace_back(LossesRestored{process, losses});
+  return events;
+}
+
+void Job::apply_one(const JobRestored& job, Clock::time_point, MembershipActions&) {
+  erase_sessions();
+  hold_until_.reset();
+  awaited_until_.reset();
+  began_at_ = job.began_at;
+  lost_any_ = job.lost_any;
+  incomplete_not_before_ = job.membership.incomplete_not_before;
+  membership_.emplace(job.membership, began_at_);
+}
+
+void Job::apply_one(const SessionRestored& one, Clock::time_point, MembershipActions&) {
+  const auto [entry, is_new] = sessions_.try_emplace(one.agent);
+  if (!is_new) return;
+  Session& session = entry->second;
+  session.acknowledged = one.acknowledged;
+  session.addr = one.addr;
+  session.lease = one.lease;
+  session.node_name = one.node_name;
+  session.boot_id = one.boot_id;
+  if (one.outcome) session.outcome = std::make_shared<const proto::Finished>(*one.outcome);
+  if (!one.node_name.empty()) by_node_.emplace(one.node_name, one.agent);
+  if (one.node && membership_) membership_->restore(one.agent, *one.node);
+}
+
+void Job::apply_one(const LossesRestored& one, Clock::time_point, MembershipActions&) {
+  if (membership_) membership_->restore(one.process, one.losses);
 }
 
 void Job::tell(const MembershipEvent& event, Clock::time_point at, MembershipActions& actions) {

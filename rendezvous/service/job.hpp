@@ -69,8 +69,33 @@ struct JobOver {
   Clock::time_point incomplete_not_before;
 };
 
-using JobEvent = std::variant<JobBegan, SessionBegan, Said, SessionLost, SessionOver, PastHeard,
-                              DeadlinePassed, JobOver, MemoryLost>;
+/// A snapshot begins: with what follows it is all that has to be known of a job whose round runs
+/// undisturbed, but for the end of an earlier life of it (JobOver).
+struct JobRestored {
+  Clock::time_point began_at;
+  bool lost_any = false;
+  MembershipSnapshot membership;
+};
+/// A session, and its node.
+struct SessionRestored {
+  proto::AgentId agent;
+  std::uint64_t acknowledged = 0;
+  std::string addr;
+  std::chrono::nanoseconds lease{0};
+  std::string node_name;
+  std::string boot_id;
+  std::optional<proto::Finished> outcome;
+  std::optional<NodeSnapshot> node;
+};
+/// What a process has lost, in all its sessions.
+struct LossesRestored {
+  std::string process;
+  proto::Losses losses;
+};
+
+using JobEvent =
+    std::variant<JobBegan, SessionBegan, Said, SessionLost, SessionOver, PastHeard, DeadlinePassed,
+                 JobOver, MemoryLost, JobRestored, SessionRestored, LossesRestored>;
 
 using ConnectionId = std::uint64_t;
 
@@ -134,11 +159,12 @@ class Job {
   }
   /// Whether it is over and each of its agents has learnt how, as far as they lived.
   [[nodiscard]] bool all_know() const { return is_over() && sessions_.empty() && !lost_any_; }
-  /// Requires is_over().
-  [[nodiscard]] JobOver summary() const {
-    return {membership_ ? membership_->epoch() + 1 : epoch_, outcome_->finished, outcome_->at,
-            incomplete_not_before_};
-  }
+  /// Requires that it was over once.
+  [[nodiscard]] JobOver summary() const;
+  /// Whether a snapshot is short and tells all.
+  [[nodiscard]] bool is_at_rest() const { return membership_ && membership_->is_at_rest(); }
+  /// Events that make an empty job one that does the same from now on. Requires is_at_rest().
+  [[nodiscard]] std::vector<JobEvent> snapshot() const;
 
  private:
   struct Outcome {
@@ -155,6 +181,9 @@ class Job {
   void apply_one(const MemoryLost& lost, Clock::time_point at, MembershipActions& actions);
   void apply_one(const DeadlinePassed& passed, Clock::time_point at, MembershipActions& actions);
   void apply_one(const JobOver& over, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const JobRestored& job, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const SessionRestored& one, Clock::time_point at, MembershipActions& actions);
+  void apply_one(const LossesRestored& one, Clock::time_point at, MembershipActions& actions);
   [[nodiscard]] bool ended_in_life_of(std::chrono::nanoseconds age, Clock::time_point at) const;
   void join(const Said& said, Session& session, Clock::time_point at, MembershipActions& actions);
   void begin_epoch(const proto::Join& join, Clock::time_point at);

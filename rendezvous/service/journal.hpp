@@ -33,6 +33,9 @@ class Journal {
   virtual JournalPast take_past() = 0;
   /// Becomes durable with the next commit.
   virtual void append(const JobRecord& record) = 0;
+  /// Takes the place of all records of its job so far with the next commit. Where it cannot, they
+  /// stay.
+  virtual void replace(const JobSnapshot& snapshot) = 0;
   /// Takes back all records of a job so far. It may have new ones afterwards.
   virtual void forget(const std::string& run_id) = 0;
   /// Makes all durable that is not. Never fails: where it cannot, that is in the lines that it

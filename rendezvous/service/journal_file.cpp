@@ -23,6 +23,7 @@ namespace {
 constexpr std::string_view kSuffix = ".journal";
 constexpr const char* kIncomplete = ".incomplete";
 constexpr const char* kDamaged = ".damaged";
+constexpr const char* kNew = ".new";
 constexpr const char* kClock = "clock";
 constexpr const char* kClockBegin = "ddprun clock 1";
 /// Names of files have at most 255 bytes, our suffixes included.
@@ -122,6 +123,8 @@ void FileJournal::read_past(const std::string& boot_id, Clock::time_point boot_t
                       "job join again, and the job restarts once",
                       folder_, name));
       unlinkat(directory_.get(), name.c_str(), 0);
+    } else if (name.ends_with(std::string(kSuffix) + kNew)) {
+      unlinkat(directory_.get(), name.c_str(), 0);  // the old one is whole
     }
   }
   // By another boot's clock nobody knows how long the service was away: then not at all, so that
@@ -184,13 +187,18 @@ std::optional<Clock::duration> FileJournal::read_clock(const std::string& boot_i
 }
 
 ErrorCode FileJournal::write_clock() {
-  constexpr const char* kNew = "clock.new";
-  const UniqueFd fd(
-      openat(directory_.get(), kNew, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const std::string name = std::string(kClock) + kNew;
+  if (const ErrorCode failed = write_new(name, clock_)) return failed;
+  return rename_to(name, kClock);
+}
+
+/// A whole file, durable as soon as its name is.
+ErrorCode FileJournal::write_new(const std::string& name, std::string_view bytes) const {
+  const UniqueFd fd(openat(directory_.get(), name.c_str(),
+                           O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return last_system_error();
-  if (const ErrorCode failed = write_all(fd.get(), clock_, 0)) return failed;
-  if (fdatasync(fd.get()) != 0) return last_system_error();
-  return rename_to(kNew, kClock);
+  if (const ErrorCode failed = write_all(fd.get(), bytes, 0)) return failed;
+  return fdatasync(fd.get()) == 0 ? ErrorCode() : last_system_error();
 }
 
 // ---- records ----
@@ -198,6 +206,7 @@ ErrorCode FileJournal::write_clock() {
 void FileJournal::append(const JobRecord& record) {
   File& file = files_[record.run_id];
   touched_[record.run_id] = &file;
+  if (!file.fresh.empty()) append_journal_frame(file.fresh, record);
   if (file.given_up) return;
   if (file.pending.size() > kPendingBytesMax) {
     file.given_up = true;
@@ -206,6 +215,12 @@ void FileJournal::append(const JobRecord& record) {
   }
   if (file.durable == 0 && file.pending.empty()) file.pending = journal_head(record.run_id);
   append_journal_frame(file.pending, record);
+}
+
+void FileJournal::replace(const JobSnapshot& snapshot) {
+  File& file = files_[snapshot.run_id];
+  touched_[snapshot.run_id] = &file;
+  file.fresh = journal_of(snapshot);
 }
 
 void FileJournal::forget(const std::string& run_id) {
@@ -231,10 +246,12 @@ std::vector<std::string> FileJournal::commit() {
 }
 
 void FileJournal::save(const std::string& run_id, File& file, std::vector<std::string>& lines) {
-  if (file.given_up) return;
+  if (file.given_up && file.fresh.empty()) return;
   ErrorCode failed;
   if (file.name.empty()) failed = create(run_id, file);
-  if (!failed && !file.name.empty()) failed = write(file);
+  if (!failed && !file.fresh.empty()) failed = write_fresh(run_id, file, lines);
+  if (file.given_up) return;
+  if (!failed) failed = write(file);
   if (!failed && file.incomplete) {
     failed = rename_to(file.name + kIncomplete, file.name);
     if (!failed) file.incomplete = false;
@@ -287,6 +304,29 @@ ErrorCode FileJournal::write(File& file) {
   file.durable = end;
   file.pending.clear();
   return {};
+}
+
+/// Where the new file did not get the old one's place, all is as before. An error: it did, and that
+/// may not be durable.
+ErrorCode FileJournal::write_fresh(const std::string& run_id, File& file,
+                                   std::vector<std::string>& lines) {
+  const std::string bytes = std::exchange(file.fresh, {});
+  const std::string fresh = file.name + kNew;
+  const std::string old = file.incomplete ? file.name + kIncomplete : file.name;
+  ErrorCode failed = write_new(fresh, bytes);
+  if (!failed && renameat(directory_.get(), fresh.c_str(), directory_.get(), old.c_str()) != 0)
+    failed = last_system_error();
+  if (failed) {
+    unlinkat(directory_.get(), fresh.c_str(), 0);
+    lines.push_back(
+        fmt::format("cannot shorten the journal of the job '{}' in {}, which grows on: {}", run_id,
+                    folder_, failed.message()));
+    return {};
+  }
+  file.durable = bytes.size();
+  file.pending.clear();
+  file.given_up = false;
+  return fsync(directory_.get()) == 0 ? ErrorCode() : last_system_error();
 }
 
 void FileJournal::mark_incomplete(File& file) {

@@ -3,11 +3,15 @@
 //   FOLDER/lock                       held by the process that uses the folder; its pid
 //   FOLDER/clock                      which boot the service's clock belongs to, and its shift
 //   FOLDER/RUN_ID.journal             one job
+//   FOLDER/RUN_ID.journal.new         is to take its place, and is not whole yet
 //   FOLDER/RUN_ID.journal.incomplete  lacks what could not be written: no use after a restart
 //   FOLDER/RUN_ID.journal.damaged     set aside when it was read
 //
 // Only a write that was made durable was told to anybody. So a file that cannot be written any more
 // must not be taken for the whole past later: it gets another name until it is whole again.
+//
+// A snapshot and what came after it are written to a new file, which gets the name of the old one
+// when it is durable. Where that fails, the old one goes on.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/system/result.hpp>
@@ -37,6 +42,7 @@ class FileJournal : public Journal {
 
   JournalPast take_past() override { return std::move(past_); }
   void append(const JobRecord& record) override;
+  void replace(const JobSnapshot& snapshot) override;
   void forget(const std::string& run_id) override;
   std::vector<std::string> commit() override;
   [[nodiscard]] bool is_durable() const override { return faulty_.empty(); }
@@ -46,6 +52,7 @@ class FileJournal : public Journal {
     std::string name;           // in the folder; empty: there is none yet
     std::uint64_t durable = 0;  // bytes of it
     std::string pending;        // after these
+    std::string fresh;          // a whole journal, to take the place of both; empty: there is none
     bool incomplete = false;    // it has that name
     bool given_up = false;      // nothing is written until the job is forgotten
   };
@@ -61,6 +68,8 @@ class FileJournal : public Journal {
   void save(const std::string& run_id, File& file, std::vector<std::string>& lines);
   ErrorCode create(const std::string& run_id, File& file);
   ErrorCode write(File& file);
+  ErrorCode write_new(const std::string& name, std::string_view bytes) const;
+  ErrorCode write_fresh(const std::string& run_id, File& file, std::vector<std::string>& lines);
   void mark_incomplete(File& file);
   ErrorCode rename_to(const std::string& from, const std::string& to);
 

@@ -9,65 +9,7 @@
 #include <fmt/format.h>
 #include <boost/crc.hpp>
 
-#include "proto/membership_fields.hpp"
-
-namespace ddprun::proto {
-
-template <>
-inline constexpr std::string_view kKind<rdzv::JobBegan> = "job_began";
-template <>
-inline constexpr auto kFields<rdzv::JobBegan> = std::tuple{
-    field("incomplete_not_before_ns", &rdzv::JobBegan::incomplete_not_before),
-};
-template <>
-inline constexpr std::string_view kKind<rdzv::SessionBegan> = "session_began";
-template <>
-inline constexpr auto kFields<rdzv::SessionBegan> = std::tuple{
-    required("agent", &rdzv::SessionBegan::agent),
-    field("addr", &rdzv::SessionBegan::addr),
-    field("lease_ns", &rdzv::SessionBegan::lease),
-    field("age_ns", &rdzv::SessionBegan::age),
-};
-template <>
-inline constexpr std::string_view kKind<rdzv::SessionLost> = "session_lost";
-template <>
-inline constexpr auto kFields<rdzv::SessionLost> = std::tuple{
-    required("agent", &rdzv::SessionLost::agent),
-    field("sign", &rdzv::SessionLost::sign),
-    field("silent_for_ns", &rdzv::SessionLost::silent_for),
-};
-template <>
-inline constexpr std::string_view kKind<rdzv::SessionOver> = "session_over";
-template <>
-inline constexpr auto kFields<rdzv::SessionOver> =
-    std::tuple{required("agent", &rdzv::SessionOver::agent)};
-template <>
-inline constexpr std::string_view kKind<rdzv::PastHeard> = "past_heard";
-template <>
-inline constexpr auto kFields<rdzv::PastHeard> = std::tuple{
-    field("workers_may_run_until_ns", &rdzv::PastHeard::workers_may_run_until),
-};
-template <>
-inline constexpr std::string_view kKind<rdzv::MemoryLost> = "memory_lost";
-template <>
-inline constexpr auto kFields<rdzv::MemoryLost> = std::tuple{
-    field("workers_may_run_until_ns", &rdzv::MemoryLost::workers_may_run_until),
-};
-template <>
-inline constexpr std::string_view kKind<rdzv::DeadlinePassed> = "deadline_passed";
-template <>
-inline constexpr auto kFields<rdzv::DeadlinePassed> = std::tuple{};
-template <>
-inline constexpr std::string_view kKind<rdzv::JobOver> = "job_over";
-template <>
-inline constexpr auto kFields<rdzv::JobOver> = std::tuple{
-    required("next_epoch", &rdzv::JobOver::next_epoch),
-    required("finished", &rdzv::JobOver::finished),
-    field("ended_at_ns", &rdzv::JobOver::ended_at),
-    field("incomplete_not_before_ns", &rdzv::JobOver::incomplete_not_before),
-};
-
-}  // namespace ddprun::proto
+#include "rendezvous/service/journal_fields.hpp"
 
 namespace ddprun::rdzv {
 
@@ -158,6 +100,20 @@ bool has_frame_behind(std::string_view bytes, std::size_t at) {
   return false;
 }
 
+/// Whether it belongs to snapshots only.
+bool is_of_snapshot(const JobEvent& event) {
+  return std::holds_alternative<JobRestored>(event) ||
+         std::holds_alternative<SessionRestored>(event) ||
+         std::holds_alternative<LossesRestored>(event);
+}
+
+/// An earlier life of a job may be summed up before its snapshot.
+bool is_misplaced(const JobEvent& event, const JournalContent& content) {
+  const bool in_snapshot = content.records.size() < content.snapshot_records;
+  return is_of_snapshot(event) ? !in_snapshot
+                               : in_snapshot && !std::holds_alternative<JobOver>(event);
+}
+
 // ---- the first line ----
 
 std::optional<std::string> unescaped(std::string_view text) {
@@ -206,11 +162,14 @@ bool read_head(std::string_view bytes, JournalContent& content) {
     return false;
   }
   line.remove_prefix(kVersion.size());
-  const auto run_id = unescaped(line.substr(0, line.find(' ')));
+  const std::size_t blank = line.find(' ');
+  const auto run_id = unescaped(line.substr(0, blank));
   if (!run_id || run_id->empty()) {
     content.fault = "its first line names no job";
     return false;
   }
+  line.remove_prefix(blank + 1);
+  std::from_chars(line.data(), line.data() + line.size(), content.snapshot_records);
   content.state = JournalContent::State::whole;
   content.run_id = *run_id;
   content.good_bytes = end + 1;
@@ -230,8 +189,9 @@ std::string escaped_run_id(std::string_view run_id) {
   return text;
 }
 
-std::string journal_head(std::string_view run_id) {
+std::string journal_head(std::string_view run_id, std::size_t snapshot_records) {
   std::string line = fmt::format("{}{}{} ", kMagic, kVersion, escaped_run_id(run_id));
+  if (snapshot_records > 0) line += fmt::format("{} ", snapshot_records);
   return line + fmt::format("{:08x}\n", crc_of(line));
 }
 
@@ -248,6 +208,12 @@ void append_journal_frame(std::string& out, const JobRecord& record) {
   out += body;
 }
 
+std::string journal_of(const JobSnapshot& snapshot) {
+  std::string bytes = journal_head(snapshot.run_id, snapshot.records.size());
+  for (const JobRecord& record : snapshot.records) append_journal_frame(bytes, record);
+  return bytes;
+}
+
 JournalContent read_journal(std::string_view bytes) {
   JournalContent content;
   if (!read_head(bytes, content)) return content;
@@ -255,6 +221,12 @@ JournalContent read_journal(std::string_view bytes) {
     const std::size_t at = content.good_bytes;
     const auto body = body_at(bytes, at);
     std::optional<JobRecord> record = body ? read_body(*body) : std::nullopt;
+    if (record && is_misplaced(record->event, content)) {
+      content.state = JournalContent::State::damaged;
+      content.fault =
+          fmt::format("record {} at byte {} is in the wrong place", content.records.size() + 1, at);
+      break;
+    }
     if (!record) {
       // A body that is whole and yet no record was not written by this program.
       const bool torn = !body && !has_frame_behind(bytes, at);
@@ -263,11 +235,18 @@ JournalContent read_journal(std::string_view bytes) {
                                   body   ? "none that this rdzvd knows"
                                   : torn ? "cut"
                                          : "damaged");
-      return content;
+      break;
     }
     record->run_id = content.run_id;
     content.records.push_back(std::move(*record));
     content.good_bytes += kFrameHeadBytes + body->size();
+  }
+  // A snapshot got its place as a whole: what is missing of it is no crash's doing.
+  if (content.records.size() < content.snapshot_records) {
+    const std::string fault = content.fault.empty() ? "its end is missing" : content.fault;
+    content = {};
+    content.state = JournalContent::State::damaged;
+    content.fault = fault;
   }
   return content;
 }

@@ -15,6 +15,7 @@ ServiceActions ServiceCore::on(const ServiceEvent& event, Clock::time_point now)
   ServiceActions actions;
   Context context{now, actions};
   std::visit([&](const auto& one) { take(one, context); }, event);
+  if (settings_.snapshots) take_snapshots(context);
   return actions;
 }
 
@@ -203,6 +204,7 @@ void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event
   busy_jobs_ +=
       static_cast<std::int64_t>(was_idle) - static_cast<std::int64_t>(entry.job.is_idle());
   context.actions.records.push_back({run_id, context.now, std::move(event)});
+  ++entry.records;
   for (Send& send : actions.sends) {
     const Job::Session* session = entry.job.session(send.to);
     if (session != nullptr && session->contact.connection)
@@ -213,6 +215,23 @@ void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event
   for (const std::string& warning : actions.warnings)
     context.actions.warnings.push_back(fmt::format("job '{}': {}", run_id, warning));
   follow(run_id, entry);
+}
+
+/// Of the jobs of which there are new records, after all of these.
+void ServiceCore::take_snapshots(Context& context) {
+  for (const JobRecord& record : context.actions.records) {
+    const auto found = jobs_.find(record.run_id);
+    if (found == jobs_.end() || !found->second.job.is_at_rest()) continue;
+    auto& [run_id, entry] = *found;
+    const SnapshotSettings& when = *settings_.snapshots;
+    if (entry.records <= when.records + when.records_per_session * entry.job.sessions().size())
+      continue;
+    JobSnapshot& snapshot = context.actions.snapshots.emplace_back();
+    snapshot.run_id = run_id;
+    for (JobEvent& event : entry.job.snapshot())
+      snapshot.records.push_back({run_id, context.now, std::move(event)});
+    entry.records = 0;
+  }
 }
 
 void ServiceCore::follow(const std::string& run_id, Entry& entry) {
@@ -261,6 +280,7 @@ void ServiceCore::replay(const JobRecord& record) {
   Entry& entry = jobs_.try_emplace(record.run_id, record.at).first->second;
   static_cast<void>(entry.job.apply(record.event, record.at));
   entry.is_replayed = true;
+  entry.records = std::holds_alternative<JobRestored>(record.event) ? 0 : entry.records + 1;
 }
 
 ServiceActions ServiceCore::begin(Clock::time_point now) {

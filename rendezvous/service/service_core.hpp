@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -20,6 +21,13 @@
 
 namespace ddprun::rdzv {
 
+/// When a snapshot of a job takes the place of its records: once there are more than these since
+/// the last one, and it is at rest.
+struct SnapshotSettings {
+  std::size_t records = 1'000;
+  std::size_t records_per_session = 8;  ///< of those that the job has; a snapshot costs about one
+};
+
 struct ServiceSettings {
   /// Of the one job that it serves, once: whoever wants to run that again needs another service.
   /// Empty: it serves any, again and again.
@@ -27,6 +35,7 @@ struct ServiceSettings {
   std::chrono::nanoseconds lease = std::chrono::seconds(15);  ///< where an agent wishes for none
   bool has_secret = false;  ///< agents and observers have proven it
   bool remembers = false;   ///< a journal brought back the jobs of the time before
+  std::optional<SnapshotSettings> snapshots;  ///< none: nobody keeps the records
   std::size_t jobs_max = 10'000;
   std::size_t sessions_per_job_max = 100'000;
 };
@@ -62,12 +71,19 @@ struct JobRecord {
   Clock::time_point at;
   JobEvent event;
 };
+/// It takes the place of all records of the job so far, those of the same actions included. Also
+/// durable first; but where it can't be, the records will do.
+struct JobSnapshot {
+  std::string run_id;
+  std::vector<JobRecord> records;
+};
 struct ServiceSend {
   ConnectionId to = 0;
   proto::ServiceMessage message;
 };
 struct ServiceActions {
   std::vector<JobRecord> records;
+  std::vector<JobSnapshot> snapshots;
   std::vector<ServiceSend> sends;
   std::vector<ConnectionId> closes;   ///< after the sends
   std::vector<std::string> forget;    ///< jobs of which no record is needed any more
@@ -114,7 +130,8 @@ class ServiceCore {
     explicit Entry(Clock::time_point now) : job(now) {}
     Job job;
     std::optional<Clock::time_point> deadline;  // as it stands in deadlines_
-    bool forgotten = false;                     // its records are: a summary comes first
+    std::size_t records = 0;                    // since the last snapshot
+    bool forgotten = false;                     // they are: a summary comes first
     bool is_replayed = false;                   // from a journal, which may be an old one
   };
   using Jobs = std::map<std::string, Entry>;
@@ -161,6 +178,7 @@ class ServiceCore {
                           const std::string& addr, Context& context);
   /// Makes it durable, applies it and passes on what follows.
   void record(const std::string& run_id, Entry& entry, JobEvent event, Context& context);
+  void take_snapshots(Context& context);
   void follow(const std::string& run_id, Entry& entry);
   static void forget(const std::string& run_id, Entry& entry, ServiceActions& actions);
   /// Without a sign of loss: it knows how the job ended.

@@ -166,7 +166,10 @@ class ServiceServer::Impl {
   [[nodiscard]] ServiceSettings service_settings() const {
     ServiceSettings settings = settings_.service;
     settings.has_secret = !settings_.secret.empty();
-    if (settings_.journal) settings.remembers = past_.is_complete;
+    if (settings_.journal) {
+      settings.remembers = past_.is_complete;
+      if (!settings.snapshots) settings.snapshots.emplace();
+    }
     return settings;
   }
 
@@ -189,6 +192,7 @@ class ServiceServer::Impl {
     const bool is_due = journal != nullptr && !(actions.records.empty() && actions.forget.empty());
     if (!is_due && uncommitted_.empty()) return carry_out(actions);
     for (const JobRecord& record : actions.records) journal->append(record);
+    for (const JobSnapshot& snapshot : actions.snapshots) journal->replace(snapshot);
     for (const std::string& run_id : actions.forget) journal->forget(run_id);
     uncommitted_.push_back(std::move(actions));
     if (uncommitted_.size() == 1) asio::post(context_, [this] { commit(); });

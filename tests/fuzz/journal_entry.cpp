@@ -24,7 +24,7 @@ using rdzv::JournalContent;
 using rdzv::ServiceCore;
 
 std::string written(const JournalContent& content) {
-  std::string bytes = rdzv::journal_head(content.run_id);
+  std::string bytes = rdzv::journal_head(content.run_id, content.snapshot_records);
   for (const JobRecord& record : content.records) rdzv::append_journal_frame(bytes, record);
   return bytes;
 }
@@ -58,7 +58,7 @@ class Replay {
   }
 
   void run() {
-    ServiceCore core = started();
+    ServiceCore core = started(true);
     std::vector<std::pair<proto::AgentId, std::uint64_t>> agents;
     if (const Job* job = core.job(run_id_)) {
       for (const auto& [id, session] : job->sessions())
@@ -75,14 +75,16 @@ class Replay {
     }
     for (std::size_t i = 1; i < agents.size(); ++i)
       say(core, i, proto::Numbered{agents[i].second + 1, proto::Leave{15, "", true}});
-    check_same(core.job(run_id_), started().job(run_id_));
+    check_same(core.job(run_id_), started(false).job(run_id_));
   }
 
  private:
   static constexpr int kDeadlines = 20;
 
-  [[nodiscard]] ServiceCore started() const {
-    ServiceCore core({}, now_);
+  [[nodiscard]] ServiceCore started(bool takes_snapshots) const {
+    rdzv::ServiceSettings settings;
+    if (takes_snapshots) settings.snapshots = {0, 0};
+    ServiceCore core(settings, now_);
     for (const JobRecord& record : records_) core.replay(record);
     core.begin(now_);
     return core;
@@ -102,6 +104,14 @@ class Replay {
     rdzv::ServiceActions actions = core.on(event, now_);
     for (JobRecord& record : actions.records)
       if (record.run_id == run_id_) records_.push_back(std::move(record));
+    for (rdzv::JobSnapshot& snapshot : actions.snapshots) {
+      if (snapshot.run_id != run_id_) continue;
+      const JournalContent content = rdzv::read_journal(rdzv::journal_of(snapshot));
+      DDPRUN_ASSERT(content.state == JournalContent::State::whole &&
+                        content.records.size() == snapshot.records.size(),
+                    "a snapshot that is written is whole");
+      records_ = content.records;
+    }
     const auto& forget = actions.forget;
     if (std::find(forget.begin(), forget.end(), run_id_) != forget.end()) records_.clear();
   }
@@ -163,13 +173,17 @@ void fuzz_journal(const std::uint8_t* data, std::size_t size) {
 
 void fuzz_journal_records(const std::uint8_t* data, std::size_t size) {
   std::string_view rest(reinterpret_cast<const char*>(data), size);
-  std::string bytes = rdzv::journal_head("job");
+  std::string frames;
+  std::size_t records = 0;
+  std::size_t snapshot_records = 0;  // as many as it takes for those of a snapshot to be in place
   while (!rest.empty()) {
     const std::string_view body = rest.substr(0, rest.find('\n'));
-    if (!body.empty()) append_frame(bytes, body);
+    if (!body.empty()) append_frame(frames, body);
+    records += body.empty() ? 0 : 1;
+    if (body.find("_restored\":") != std::string_view::npos) snapshot_records = records;
     rest.remove_prefix(std::min(body.size() + 1, rest.size()));
   }
-  check_journal(bytes);
+  check_journal(rdzv::journal_head("job", snapshot_records) + frames);
 }
 
 }  // namespace ddprun::test

@@ -29,6 +29,13 @@ bool is_same_job(const rdzv::Job* left, const rdzv::Job* right) {
           a->next_round() == b->next_round() && a->restart_count() == b->restart_count());
 }
 
+/// One whenever a job is at rest.
+rdzv::ServiceSettings with_snapshots() {
+  rdzv::ServiceSettings settings;
+  settings.snapshots = {0, 0};
+  return settings;
+}
+
 /// A service that is told lines: a digit and a message on the connection of that number, `-` and a
 /// digit for its end (`--` for one by reset), `+` and milliseconds that pass.
 class ToldService {
@@ -89,6 +96,8 @@ class ToldService {
       if (journal_.empty()) journal_ = rdzv::journal_head(kRunId);
       rdzv::append_journal_frame(journal_, record);
     }
+    for (const rdzv::JobSnapshot& snapshot : actions.snapshots)
+      journal_ = rdzv::journal_of(snapshot);
     for (const rdzv::ServiceSend& send : actions.sends)
       DDPRUN_ASSERT(proto::decode_service_message(proto::encode(send.message)).has_value(),
                     "what is sent can be read");
@@ -98,7 +107,7 @@ class ToldService {
   }
 
   rdzv::Clock::time_point now_{kBegin};
-  rdzv::ServiceCore core_{{}, now_};
+  rdzv::ServiceCore core_{with_snapshots(), now_};
   std::map<rdzv::ConnectionId, rdzv::ConnectionId> open_;  // by the number in the line
   rdzv::ConnectionId next_ = 1;
   std::string journal_;

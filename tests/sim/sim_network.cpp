@@ -172,6 +172,7 @@ SimService::SimService(World& world, std::function<void()> after)
 std::vector<rdzv::JobRecord> SimService::restore() {
   rdzv::ServiceSettings settings;
   settings.remembers = !disk_.empty();
+  settings.snapshots = {0, 1};  // often
   core_.emplace(settings, world_.now());
   rdzv::JournalContent journal = rdzv::read_journal(disk_);
   disk_.resize(journal.good_bytes);
@@ -223,14 +224,17 @@ void SimService::obey(rdzv::ServiceActions& actions) {
   if (crash_while_writing_ && !actions.records.empty()) {
     // What is whole on the disk has happened, though nobody was told.
     const auto known = rdzv::read_journal(disk_.substr(0, durable)).records.size();
-    disk_.resize(durable + world_.below(disk_.size() - durable + 1));
+    const bool is_replaced = !actions.snapshots.empty() && world_.one_in(2);
+    if (!is_replaced) disk_.resize(durable + world_.below(disk_.size() - durable + 1));
     const std::vector<rdzv::JobRecord> whole = restore();
     records_.insert(records_.end(), whole.begin() + static_cast<std::ptrdiff_t>(known),
                     whole.end());
+    if (is_replaced) disk_ = rdzv::journal_of(actions.snapshots.back());
     after_();
     crash(*std::exchange(crash_while_writing_, std::nullopt), true);
     return;
   }
+  for (const rdzv::JobSnapshot& snapshot : actions.snapshots) disk_ = rdzv::journal_of(snapshot);
   for (rdzv::JobRecord& record : actions.records) records_.push_back(std::move(record));
   for (const std::string& line : actions.log) world_.note(line);
   if (crash_while_telling_ && !actions.records.empty()) {

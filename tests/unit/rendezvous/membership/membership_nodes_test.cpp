@@ -48,6 +48,24 @@ TEST_CASE("a spare takes the seat of a lost node in the next round") {
   CHECK(job.round("spare").master_addr == "b");
 }
 
+TEST_CASE("a spare does not report a job of which it had a part in an older round only") {
+  Script job(nodes(2, 2, 1));
+  job.join("a");
+  job.join("b");
+  job.join("c");
+  job.fail("a", 0);
+  job.stopped("a");
+  job.come_back("b");
+  job.pass(30s);  // a does not come back in time
+  REQUIRE(job.round("c").number == 1);
+  job.join("a");
+  job.done("b");
+  job.done("c");
+  CHECK(job.finished("b").report_at.empty());
+  CHECK(job.finished("a").report_at == "b");
+  CHECK(job.finished("c").report_at == "b");
+}
+
 TEST_CASE("after a failure the nodes of the round start again without a last call") {
   Script job(nodes(1, 4, 1));
   job.join("a");

@@ -43,6 +43,26 @@ std::vector<std::string> agents_of(const JournalPast& past, const std::string& r
   return agents;
 }
 
+/// A job with this one agent.
+rdzv::JobSnapshot snapshot_of(const std::string& agent) {
+  rdzv::SessionRestored session;
+  session.agent = agent;
+  return {"job", {{"job", kNow, rdzv::JobRestored{}}, {"job", kNow, session}}};
+}
+
+/// The agents in the snapshot, and those that have come since.
+std::vector<std::string> names_in(const JournalPast& past) {
+  std::vector<std::string> names;
+  for (const JobRecord& record : past.records) {
+    if (record.run_id != "job") continue;
+    if (const auto* began = std::get_if<rdzv::SessionBegan>(&record.event))
+      names.push_back(began->agent);
+    if (const auto* restored = std::get_if<rdzv::SessionRestored>(&record.event))
+      names.push_back(restored->agent);
+  }
+  return names;
+}
+
 void write(FileJournal& journal, const std::vector<JobRecord>& records) {
   for (const JobRecord& record : records) journal.append(record);
   CHECK(journal.commit().empty());
@@ -216,4 +236,85 @@ TEST_CASE("what cannot be written is kept, said once, and written when there is 
   CHECK(agents_of(past, "other") == Agents{"x"});
   CHECK(past.is_complete == !ends_meanwhile);
   CHECK(past.warnings.size() == (ends_meanwhile ? 1 : 0));
+}
+
+TEST_CASE("a snapshot takes the place of all that came before it") {
+  const TempDir dir;
+  {
+    const auto journal = open(dir);
+    write(*journal, {began("job", "a"), began("other", "x")});
+    journal->append(began("job", "b"));
+    journal->replace(snapshot_of("c"));
+    journal->append(began("job", "d"));
+    CHECK(journal->commit().empty());
+    CHECK(journal->is_durable());
+    write(*journal, {began("job", "e")});
+    journal->replace(snapshot_of("f"));
+    journal->append(began("job", "never committed"));
+  }
+  {
+    // As an rdzvd leaves it that is killed while it writes the new file.
+    std::ofstream(dir / "state" / "job.journal.new") << "half";
+    const auto journal = open(dir);
+    const JournalPast past = journal->take_past();
+    CHECK(past.warnings.empty());
+    CHECK(past.is_complete);
+    CHECK(names_in(past) == Agents{"c", "d", "e"});
+    CHECK(agents_of(past, "other") == Agents{"x"});
+    CHECK_FALSE(std::filesystem::exists(dir / "state" / "job.journal.new"));
+    write(*journal, {began("job", "g")});
+  }
+  CHECK(names_in(open(dir)->take_past()) == Agents{"c", "d", "e", "g"});
+}
+
+TEST_CASE("a job may begin with a snapshot, and be forgotten before it is written") {
+  const TempDir dir;
+  const bool is_forgotten = GENERATE(false, true);
+  {
+    const auto journal = open(dir);
+    journal->append(began("job", "a"));
+    journal->replace(snapshot_of("c"));
+    if (is_forgotten) journal->forget("job");
+    CHECK(journal->commit().empty());
+    write(*journal, {began("job", "d")});
+  }
+  CHECK(names_in(open(dir)->take_past()) == (is_forgotten ? Agents{"d"} : Agents{"c", "d"}));
+}
+
+TEST_CASE("where a snapshot cannot be written, the records stay and go on") {
+  const TempDir dir;
+  {
+    const auto journal = open(dir);
+    write(*journal, {began("job", "a")});
+    std::filesystem::create_directory(dir / "state" / "job.journal.new");
+    journal->append(began("job", "b"));
+    journal->replace(snapshot_of("c"));
+    const auto lines = journal->commit();
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].find("cannot shorten the journal of the job 'job'") == 0);
+    CHECK(journal->is_durable());
+    write(*journal, {began("job", "d")});
+    std::filesystem::remove(dir / "state" / "job.journal.new");
+  }
+  CHECK(names_in(open(dir)->take_past()) == Agents{"a", "b", "d"});
+}
+
+TEST_CASE("a snapshot makes a journal durable again that could not be written") {
+  const TempDir dir;
+  {
+    const auto journal = open(dir);
+    for (int i = 0; i < 100; ++i) journal->append(began("job", "a" + std::to_string(i)));
+    CHECK(journal->commit().empty());
+    const FileLimit limit(std::filesystem::file_size(dir / "state" / "job.journal") + 10);
+    journal->append(began("job", "b"));
+    CHECK(journal->commit().size() == 1);
+    CHECK_FALSE(journal->is_durable());
+    journal->append(began("job", "c"));
+    journal->replace(snapshot_of("c"));
+    CHECK(journal->commit() == std::vector<std::string>{"the journal is durable again"});
+    CHECK(journal->is_durable());
+  }
+  const JournalPast past = open(dir)->take_past();
+  CHECK(past.is_complete);
+  CHECK(names_in(past) == Agents{"c"});
 }

@@ -47,6 +47,32 @@ std::vector<JobRecord> all_kinds() {
   return records;
 }
 
+const rdzv::Clock::time_point kAt{90min + 7ns};
+
+rdzv::JobSnapshot snapshot_of_a_job() {
+  proto::Finished finished;
+  finished.outcome = proto::Finished::Outcome::cancelled;
+  finished.reason = "stopped by SIGTERM";
+  rdzv::JobRestored job{kAt - 1min, true, {}};
+  job.membership.settings = two_nodes();
+  job.membership.round.number = 7;
+  job.membership.restarts = {2, {kAt, kAt + 1s}, 1, 2, 300, 1};
+  job.membership.past = proto::PastRound{1, 2, 3};
+  rdzv::NodeSnapshot node;
+  node.node = {"node a", "worker", 2, 1, true, true, 1000, "10.0.0.1", 64};
+  node.order = 9;
+  node.seat = {1, 4, 2, 6};
+  rdzv::JobSnapshot snapshot{kOddId, {}};
+  for (const rdzv::JobEvent& event :
+       {rdzv::JobEvent(rdzv::JobOver{1, finished, kAt - 1h, kAt}), rdzv::JobEvent(job),
+        rdzv::JobEvent(
+            rdzv::SessionRestored{"a", 12, "10.0.0.1", 15s, "node a", "boot", finished, node}),
+        rdzv::JobEvent(rdzv::SessionRestored{"b", 1, "10.0.0.2", 15s, "", "", {}, {}}),
+        rdzv::JobEvent(rdzv::LossesRestored{"a", {7, {"node a: pid 1"}}})})
+    snapshot.records.push_back({kOddId, kAt, event});
+  return snapshot;
+}
+
 std::string frame_of(const JobRecord& record) {
   std::string bytes;
   rdzv::append_journal_frame(bytes, record);
@@ -125,6 +151,47 @@ TEST_CASE("a bit that is wrong damages a journal, or its last record only") {
     REQUIRE(content.state == (bit / 8 >= last ? State::torn : State::damaged));
     REQUIRE(is_beginning(content, all));
   }
+}
+
+TEST_CASE("a snapshot is read as it was written") {
+  const rdzv::JobSnapshot snapshot = snapshot_of_a_job();
+  const rdzv::JournalContent content = rdzv::read_journal(rdzv::journal_of(snapshot));
+  CAPTURE(content.fault);
+  REQUIRE(content.state == State::whole);
+  REQUIRE(content.records.size() == snapshot.records.size());
+  CHECK(content.snapshot_records == snapshot.records.size());
+  CHECK(rdzv::journal_of({content.run_id, content.records}) == rdzv::journal_of(snapshot));
+  const auto& job = std::get<rdzv::JobRestored>(content.records[1].event);
+  CHECK(job.membership.round.number == 7);
+  CHECK(job.membership.restarts.restarts == std::vector{kAt, kAt + 1s});
+  const auto& session = std::get<rdzv::SessionRestored>(content.records[2].event);
+  REQUIRE(session.node);
+  REQUIRE(session.node->seat);
+  CHECK(session.node->seat->first_rank == 4);
+  CHECK(session.node->node.requested_group_rank == 1);
+  CHECK(session.outcome->reason == "stopped by SIGTERM");
+}
+
+TEST_CASE("the records of a snapshot count together or not at all") {
+  const rdzv::JobSnapshot snapshot = snapshot_of_a_job();
+  const std::string whole = rdzv::journal_of(snapshot);
+  for (std::size_t length = whole.find('\n') + 1; length < whole.size(); ++length) {
+    const rdzv::JournalContent cut = rdzv::read_journal(whole.substr(0, length));
+    CAPTURE(length, cut.fault);
+    REQUIRE(cut.state == State::damaged);
+    REQUIRE(cut.records.empty());
+  }
+  // What comes after it may be cut, as ever.
+  const std::string more = whole + frame_of({kOddId, kAt, rdzv::DeadlinePassed{}});
+  CHECK(rdzv::read_journal(more).records.size() == snapshot.records.size() + 1);
+  const rdzv::JournalContent cut = rdzv::read_journal(more.substr(0, more.size() - 1));
+  CHECK(cut.state == State::torn);
+  CHECK(cut.records.size() == snapshot.records.size());
+  // Its records are in no other place, and no others are in theirs.
+  CHECK(rdzv::read_journal(more + frame_of(snapshot.records[2])).state == State::damaged);
+  rdzv::JobSnapshot other = snapshot;
+  other.records.push_back({kOddId, kAt, rdzv::DeadlinePassed{}});
+  CHECK(rdzv::read_journal(rdzv::journal_of(other)).state == State::damaged);
 }
 
 TEST_CASE("what is no journal of this format is refused") {

@@ -108,10 +108,16 @@ class ServiceScript {
   std::set<rdzv::ConnectionId> closed;
   std::vector<std::string> warnings;
   std::size_t messages = 0;  ///< to all agents
+  int snapshots = 0;         ///< that took the place of records
 
  private:
   void take(rdzv::ServiceActions actions) {
     for (rdzv::JobRecord& record : actions.records) journal.push_back(std::move(record));
+    for (rdzv::JobSnapshot& snapshot : actions.snapshots) {
+      forget(snapshot.run_id);
+      for (rdzv::JobRecord& record : snapshot.records) journal.push_back(std::move(record));
+      ++snapshots;
+    }
     for (const std::string& run_id : actions.forget) forget(run_id);
     for (rdzv::ServiceSend& send : actions.sends) {
       CHECK_FALSE(closed.contains(send.to));
