@@ -11,6 +11,10 @@
 //   after_forget    its file is gone
 //   before_rename   a file, such as the clock, is written, and does not have its name
 //   after_rename    it has it, and the folder is not synced
+//
+// and for the file that a snapshot is written to, which is to take the journal's place, the same
+// with "new_": new_before_write, new_torn_write, new_before_sync, new_after_sync, new_before_rename
+// and new_after_rename.
 #include <dlfcn.h>
 #include <limits.h>
 #include <signal.h>
@@ -61,12 +65,16 @@ Function* real(const char* name, Function*) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-bool is_journal(int fd) {
+bool is_new(std::string_view name) { return name.ends_with(".journal.new"); }
+
+/// What the points of this file are called; null: it is no journal.
+const char* points_of(int fd) {
   char path[PATH_MAX];
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   const ssize_t length = readlink(link.c_str(), path, sizeof path);
-  return length > 0 &&
-         std::string_view(path, static_cast<std::size_t>(length)).ends_with(".journal");
+  const std::string_view name(path, length > 0 ? static_cast<std::size_t>(length) : 0);
+  if (is_new(name)) return "new_";
+  return name.ends_with(".journal") ? "" : nullptr;
 }
 
 std::atomic<int> told{0};  // messages since something became durable
@@ -77,9 +85,10 @@ extern "C" {
 
 ssize_t pwrite(int fd, const void* bytes, size_t count, off_t at) {
   static auto* const next = real("pwrite", &pwrite);
-  if (!is_journal(fd)) return next(fd, bytes, count, at);
-  die_at("before_write");
-  if (is_due("torn_write")) {
+  const char* const points = points_of(fd);
+  if (points == nullptr) return next(fd, bytes, count, at);
+  die_at(std::string(points) + "before_write");
+  if (is_due(std::string(points) + "torn_write")) {
     static_cast<void>(next(fd, bytes, count / 2, at));
     die();
   }
@@ -88,10 +97,11 @@ ssize_t pwrite(int fd, const void* bytes, size_t count, off_t at) {
 
 int fdatasync(int fd) {
   static auto* const next = real("fdatasync", &fdatasync);
-  if (!is_journal(fd)) return next(fd);
-  die_at("before_sync");
+  const char* const points = points_of(fd);
+  if (points == nullptr) return next(fd);
+  die_at(std::string(points) + "before_sync");
   const int result = next(fd);
-  die_at("after_sync");
+  die_at(std::string(points) + "after_sync");
   told = 0;
   return result;
 }
@@ -112,9 +122,10 @@ int unlinkat(int folder, const char* name, int flags) noexcept {
 
 int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
   static auto* const next = real("renameat", &renameat);
-  die_at("before_rename");
+  const std::string points = is_new(from) ? "new_" : "";
+  die_at(points + "before_rename");
   const int result = next(from_folder, from, to_folder, to);
-  die_at("after_rename");
+  die_at(points + "after_rename");
   return result;
 }
 
