@@ -4,7 +4,7 @@
 #include <new>
 
 #include "base/assert.hpp"
-#include "trainer/comm/float_sum.hpp"
+#include "trainer/host/float_sum.hpp"
 
 namespace ddprun::trainer {
 

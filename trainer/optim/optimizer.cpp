@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "trainer/compute/host_loops.hpp"
+#include "trainer/host/host_loops.hpp"
 
 namespace ddprun::trainer {
 namespace {

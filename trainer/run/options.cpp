@@ -7,9 +7,9 @@
 #include "base/cli/command_line.hpp"
 #include "base/version.hpp"
 #include "proto/environment_names.hpp"
-#include "trainer/compute/description.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/error.hpp"
+#include "trainer/host/description.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/program_text.hpp"
 

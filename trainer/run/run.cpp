@@ -11,9 +11,9 @@
 
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/buffer.hpp"
-#include "trainer/compute/description.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/error.hpp"
+#include "trainer/host/description.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/rendezvous.hpp"
 #include "trainer/run/start.hpp"

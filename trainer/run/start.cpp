@@ -9,8 +9,8 @@
 #include <cstring>
 #include <system_error>
 
-#include "trainer/compute/description.hpp"
 #include "trainer/error.hpp"
+#include "trainer/host/description.hpp"
 
 namespace ddprun::trainer {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "trainer/compute/description.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/error.hpp"
+#include "trainer/host/description.hpp"
 #include "trainer/run/exit_codes.hpp"
 
 namespace ddprun::trainer {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/trainer/comm/tree_reference.hpp"
-#include "trainer/comm/float_sum.hpp"
+#include "trainer/host/float_sum.hpp"
 
 namespace ddprun::trainer {
 namespace {

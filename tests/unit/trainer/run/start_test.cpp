@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "tests/support/temp_dir.hpp"
-#include "trainer/compute/description.hpp"
 #include "trainer/error.hpp"
+#include "trainer/host/description.hpp"
 
 namespace ddprun::trainer {
 namespace {

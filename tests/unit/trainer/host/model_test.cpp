@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/trainer/compute/samples.hpp"
+#include "tests/unit/trainer/host/samples.hpp"
 #include "trainer/compute/buffer.hpp"
-#include "trainer/compute/description.hpp"
 #include "trainer/error.hpp"
+#include "trainer/host/description.hpp"
 #include "trainer/model/layout.hpp"
 #include "trainer/optim/optimizer.hpp"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "trainer/compute/operation.hpp"
+#include "trainer/host/operation.hpp"
 
 namespace ddprun::trainer::test {
 

@@ -1,4 +1,4 @@
-#include "trainer/comm/float_sum.hpp"
+#include "trainer/host/float_sum.hpp"
 
 #include <cstring>
 

@@ -2,9 +2,9 @@
 #include <string>
 #include <utility>
 
-#include "trainer/compute/cpu_executor.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/error.hpp"
+#include "trainer/host/cpu_executor.hpp"
 #include "trainer/model/graph.hpp"
 #include "trainer/model/model.hpp"
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "trainer/compute/host_loops.hpp"
-#include "trainer/compute/operation.hpp"
+#include "trainer/host/host_loops.hpp"
+#include "trainer/host/operation.hpp"
 
 namespace ddprun::trainer {
 namespace {

@@ -1,7 +1,7 @@
-#include "trainer/compute/host_loops.hpp"
+#include "trainer/host/host_loops.hpp"
 
 #include "trainer/compute/ops.hpp"
-#include "trainer/compute/vector_clones.hpp"
+#include "trainer/host/vector_clones.hpp"
 
 namespace ddprun::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/compute/operation.hpp"
+#include "trainer/host/operation.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <limits>
 #include <vector>
 
-#include "tests/unit/trainer/compute/reference_layers.hpp"
+#include "tests/unit/trainer/host/reference_layers.hpp"
 #include "trainer/compute/philox.hpp"
-#include "trainer/compute/thread_count.hpp"
+#include "trainer/host/thread_count.hpp"
 
 namespace ddprun::trainer {
 namespace {

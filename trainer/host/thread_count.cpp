@@ -1,4 +1,4 @@
-#include "trainer/compute/thread_count.hpp"
+#include "trainer/host/thread_count.hpp"
 
 #include <omp.h>
 

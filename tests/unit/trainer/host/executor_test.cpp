@@ -5,12 +5,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include "tests/unit/trainer/compute/samples.hpp"
+#include "tests/unit/trainer/host/samples.hpp"
 #include "trainer/compute/buffer.hpp"
-#include "trainer/compute/cpu_executor.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/error.hpp"
+#include "trainer/host/cpu_executor.hpp"
 #include "trainer/model/graph.hpp"
 #include "trainer/model/model.hpp"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/support/skip.hpp"
-#include "tests/unit/trainer/compute/samples.hpp"
+#include "tests/unit/trainer/host/samples.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"

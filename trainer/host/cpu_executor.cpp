@@ -1,14 +1,14 @@
-#include "trainer/compute/cpu_executor.hpp"
+#include "trainer/host/cpu_executor.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 
 #include "trainer/compute/buffer.hpp"
-#include "trainer/compute/host_loops.hpp"
-#include "trainer/compute/operation.hpp"
-#include "trainer/compute/thread_count.hpp"
 #include "trainer/error.hpp"
+#include "trainer/host/host_loops.hpp"
+#include "trainer/host/operation.hpp"
+#include "trainer/host/thread_count.hpp"
 
 namespace ddprun::trainer {
 namespace {

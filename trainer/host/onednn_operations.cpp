@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "trainer/compute/buffer.hpp"
-#include "trainer/compute/description.hpp"
-#include "trainer/compute/operation.hpp"
+#include "trainer/host/description.hpp"
+#include "trainer/host/operation.hpp"
 
 namespace ddprun::trainer {
 namespace {

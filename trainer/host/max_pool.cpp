@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer/compute/operation.hpp"
-#include "trainer/compute/vector_clones.hpp"
+#include "trainer/host/operation.hpp"
+#include "trainer/host/vector_clones.hpp"
 
 namespace ddprun::trainer {
 namespace {
