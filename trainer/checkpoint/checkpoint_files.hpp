@@ -9,7 +9,7 @@
 
 #include "trainer/checkpoint/training_state.hpp"
 #include "trainer/compute/buffer.hpp"
-#include "trainer/model/model.hpp"
+#include "trainer/model/parameter.hpp"
 
 namespace ddprun::trainer {
 

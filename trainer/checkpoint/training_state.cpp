@@ -4,9 +4,9 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/json_text.hpp"
 #include "trainer/error.hpp"
@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kLossUnits = 16777216.0;  // 2^24
-constexpr const char* kFormat = "ddprun-checkpoint-1";
+constexpr std::string_view kFormatName = "ddprun-checkpoint-";
+constexpr const char* kFormat = "ddprun-checkpoint-2";
 
 std::uint32_t checksum(const std::string& text) {
   return static_cast<std::uint32_t>(
@@ -32,6 +32,20 @@ ConfigEntry::Value value_from(const Json& json) {
   if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number()) return json.get<double>();
   return json.get<std::string>();
+}
+
+Json to_json(const Counters& counters) {
+  return {{"loss", counters.loss},
+          {"count", counters.count},
+          {"correct", counters.correct},
+          {"not_finite", counters.not_finite}};
+}
+
+Counters counters_from(const Json& json) {
+  return {.loss = json.at("loss").get<std::int64_t>(),
+          .count = json.at("count").get<std::int64_t>(),
+          .correct = json.at("correct").get<std::int64_t>(),
+          .not_finite = json.at("not_finite").get<std::int64_t>()};
 }
 
 Json to_json(const EpochSummary& epoch) {
@@ -88,11 +102,7 @@ TrainingState state_from(const Json& json) {
   optimizer.at("skipped").get_to(state.step_state.skipped);
   optimizer.at("loss_scale").get_to(state.step_state.scaler.scale);
   optimizer.at("good_steps").get_to(state.step_state.scaler.good_steps);
-  const Json& sums = json.at("epoch_sums");
-  sums.at("loss_fixed").get_to(state.epoch_sums.loss_fixed);
-  sums.at("correct").get_to(state.epoch_sums.correct);
-  sums.at("count").get_to(state.epoch_sums.count);
-  sums.at("not_finite").get_to(state.epoch_sums.not_finite);
+  state.epoch_counters = counters_from(json.at("epoch_counters"));
   for (const Json& epoch : json.at("epochs")) state.epochs.push_back(epoch_from(epoch));
   json.at("best_accuracy").get_to(state.best_accuracy);
   json.at("epoch_seconds").get_to(state.epoch_seconds);
@@ -111,33 +121,6 @@ TrainingState state_from(const Json& json) {
 std::string to_string(const ConfigEntry::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   return json_text(to_json(value));
-}
-
-void MetricSums::add(double loss_sum, std::int64_t batch_correct, std::int64_t batch_count) {
-  if (std::isfinite(loss_sum) && std::abs(loss_sum) < 1e9) {
-    loss_fixed += std::llround(loss_sum * kLossUnits);
-  } else {
-    ++not_finite;
-  }
-  correct += batch_correct;
-  count += batch_count;
-}
-
-MetricSums& MetricSums::operator+=(const MetricSums& other) {
-  loss_fixed += other.loss_fixed;
-  correct += other.correct;
-  count += other.count;
-  not_finite += other.not_finite;
-  return *this;
-}
-
-double MetricSums::mean_loss() const {
-  if (not_finite > 0) return std::numeric_limits<double>::quiet_NaN();
-  return count > 0 ? static_cast<double>(loss_fixed) / kLossUnits / static_cast<double>(count) : 0;
-}
-
-double MetricSums::accuracy() const {
-  return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0;
 }
 
 std::string config_hash(const RunConfig& config) {
@@ -171,11 +154,7 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
         {"skipped", step_state.skipped},
         {"loss_scale", step_state.scaler.scale},
         {"good_steps", step_state.scaler.good_steps}}},
-      {"epoch_sums",
-       {{"loss_fixed", state.epoch_sums.loss_fixed},
-        {"correct", state.epoch_sums.correct},
-        {"count", state.epoch_sums.count},
-        {"not_finite", state.epoch_sums.not_finite}}},
+      {"epoch_counters", to_json(state.epoch_counters)},
       {"epochs", epochs},
       {"best_accuracy", state.best_accuracy},
       {"epoch_seconds", state.epoch_seconds},
@@ -197,8 +176,14 @@ std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string&
                                                               const std::string& file) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) throw DataError(fmt::format("{}: not JSON (cut short?)", file));
-  if (!json.contains("format") || json["format"] != kFormat) {
+  const std::string format = json.contains("format") && json["format"].is_string()
+                                 ? json["format"].get<std::string>()
+                                 : "";
+  if (!format.starts_with(kFormatName))
     throw DataError(fmt::format("{}: not a checkpoint of this program ({})", file, kFormat));
+  if (format != kFormat) {
+    throw DataError(fmt::format("{}: written by another version of train ({}; this one reads {})",
+                                file, format, kFormat));
   }
   const Json stored = json.contains("checksum") ? json["checksum"] : Json();
   json.erase("checksum");

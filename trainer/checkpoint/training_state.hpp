@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "trainer/compute/counters.hpp"
 #include "trainer/compute/step_state.hpp"
 
 namespace ddprun::trainer {
@@ -25,22 +26,6 @@ struct ConfigEntry {
 using RunConfig = std::vector<ConfigEntry>;
 
 std::string to_string(const ConfigEntry::Value& value);
-
-/// Sums over samples in integers, so that they add up to the same bits in any order: over shards,
-/// ranks and restarts.
-struct MetricSums {
-  std::int64_t loss_fixed = 0;  ///< in units of 2^-24
-  std::int64_t correct = 0;
-  std::int64_t count = 0;
-  std::int64_t not_finite =
-      0;  ///< batches with a loss of inf or nan; they add nothing to loss_fixed
-
-  void add(double loss_sum, std::int64_t batch_correct, std::int64_t batch_count);
-  MetricSums& operator+=(const MetricSums& other);
-  [[nodiscard]] double mean_loss() const;  ///< nan if a batch was not finite; 0 of nothing
-  [[nodiscard]] double accuracy() const;   ///< 0 to 1; 0 of nothing
-  friend bool operator==(const MetricSums&, const MetricSums&) = default;
-};
 
 /// What one finished epoch came to, for the final table.
 struct EpochSummary {
@@ -65,7 +50,7 @@ struct TrainingState {
   std::int64_t block = 0;  ///< steps done within it
   StepState step_state;    ///< learning rate, loss scale, updates, skipped
 
-  MetricSums epoch_sums;  ///< of the epoch under way
+  Counters epoch_counters;  ///< of the epoch under way
   std::vector<EpochSummary> epochs;
   double best_accuracy = -1;  ///< held out; -1: not evaluated yet
   double epoch_seconds = 0;   ///< spent in steps of the epoch under way
@@ -74,7 +59,7 @@ struct TrainingState {
   std::int64_t world_size = 1;  ///< when it was written; free to change
   std::int64_t round = 0;
   std::int64_t restarts = 0;
-  std::string compute;  ///< compute_description(): the bits may differ on another
+  std::string compute;  ///< Device::description(): the bits may differ on another
   RunConfig config;
 };
 

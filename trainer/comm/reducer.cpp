@@ -25,13 +25,13 @@ void raise_to(std::atomic<std::size_t>& value, std::size_t at_least) {
 
 }  // namespace
 
-Reducer::Reducer(Communicator& communicator, int shards, std::size_t arena_floats,
+Reducer::Reducer(Communicator& communicator, Device& device, int shards, std::size_t arena_floats,
                  BucketSizes sizes)
     : communicator_(communicator),
       buckets_(bucket_table(arena_floats, sizes)),
       gradients_(communicator.arena(0)),
       accumulator_(shards, shard_run(shards, communicator.world_size(), communicator.rank()),
-                   local_arenas(communicator, shards, arena_floats)),
+                   local_arenas(communicator, shards, arena_floats), device),
       tickets_(buckets_.size()) {}
 
 void Reducer::begin_step() {

@@ -6,8 +6,8 @@
 //
 //     reducer.begin_step();
 //     auto gradients = reducer.begin_shard(shard);
-//     executor.train(batch, parameters, scale, V, gradients, [&](std::size_t end) {
-//     reducer.final_up_to(shard, end); });
+//     executor.train(batch, weights, id);
+//     executor.backward(gradients, [&](std::size_t end) { reducer.final_up_to(shard, end); });
 //     ... when all shards of the run are computed and the lanes have joined:
 //     CommResult result = reducer.finish_step(deadline);   // then reducer.gradients() is the sum
 //     over all V shards
@@ -29,9 +29,10 @@ namespace ddprun::trainer {
 /// others by one thread while no shard is under way.
 class Reducer {
  public:
-  /// `communicator` was made for the same number of shards and the same arena size, and outlives
-  /// the reducer.
-  Reducer(Communicator& communicator, int shards, std::size_t arena_floats, BucketSizes sizes = {});
+  /// `communicator` was made for the same number of shards and the same arena size, and for memory
+  /// of `device`; both outlive the reducer.
+  Reducer(Communicator& communicator, Device& device, int shards, std::size_t arena_floats,
+          BucketSizes sizes = {});
 
   void begin_step();
 

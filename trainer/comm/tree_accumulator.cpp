@@ -1,10 +1,8 @@
 #include "trainer/comm/tree_accumulator.hpp"
 
 #include <algorithm>
-#include <new>
 
 #include "base/assert.hpp"
-#include "trainer/host/float_sum.hpp"
 
 namespace ddprun::trainer {
 
@@ -20,21 +18,12 @@ struct TreeAccumulator::Node {
   bool busy = false;       // somebody adds up a range of it now
 };
 
-/// An arena of our own, on a cache line.
-struct TreeAccumulator::Scratch {
-  explicit Scratch(std::size_t size)
-      : floats(static_cast<float*>(::operator new (size * sizeof(float), std::align_val_t{64}))) {}
-  ~Scratch() { ::operator delete (floats, std::align_val_t{64}); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  float* floats;
-  bool used = false;
-};
-
 TreeAccumulator::TreeAccumulator(int shards, ShardRun run,
-                                 std::vector<std::span<float>> node_arenas)
-    : run_(run), arenas_(std::move(node_arenas)), leaves_(static_cast<std::size_t>(run.count), -1) {
+                                 std::vector<std::span<float>> node_arenas, Device& device)
+    : device_(device),
+      run_(run),
+      arenas_(std::move(node_arenas)),
+      leaves_(static_cast<std::size_t>(run.count), -1) {
   const std::vector<TreeNode> locals = local_nodes(shards, run);
   DDPRUN_ASSERT(locals.size() == arenas_.size(), "one arena for each local node");
   size_ = arenas_.front().size();
@@ -71,7 +60,7 @@ void TreeAccumulator::reset() {
     node.scratch = -1;
     node.final = 0;
   }
-  for (const auto& scratch : scratch_) scratch->used = false;
+  for (Scratch& scratch : scratch_) scratch.used = false;
 }
 
 std::span<float> TreeAccumulator::begin(int shard) {
@@ -88,12 +77,13 @@ std::span<float> TreeAccumulator::begin(int shard) {
   if (root != roots_.end()) {
     arena = arenas_[static_cast<std::size_t>(root - roots_.begin())].data();
   } else {
-    const auto free =
-        std::find_if(scratch_.begin(), scratch_.end(), [](const auto& one) { return !one->used; });
+    const auto free = std::find_if(scratch_.begin(), scratch_.end(),
+                                   [](const Scratch& one) { return !one.used; });
     scratch = static_cast<int>(free - scratch_.begin());
-    if (free == scratch_.end()) scratch_.push_back(std::make_unique<Scratch>(size_));
-    scratch_[static_cast<std::size_t>(scratch)]->used = true;
-    arena = scratch_[static_cast<std::size_t>(scratch)]->floats;
+    if (free == scratch_.end()) scratch_.push_back({device_.allocate(size_ * sizeof(float))});
+    Scratch& taken = scratch_[static_cast<std::size_t>(scratch)];
+    taken.used = true;
+    arena = taken.floats.as<float>().data();
   }
   // All nodes that begin with this shard are summed in its arena.
   for (int index = leaf; index >= 0; index = nodes_[static_cast<std::size_t>(index)].parent) {
@@ -132,13 +122,13 @@ void TreeAccumulator::merge_upwards(int from, std::unique_lock<std::mutex>& lock
       const std::size_t end = std::min(left.final, right.final);
       node.busy = true;
       lock.unlock();
-      add_into(node.arena + begin, right.arena + begin, end - begin);
+      device_.add_into({node.arena + begin, end - begin}, right.arena + begin);
       lock.lock();
       node.busy = false;
       node.final = end;
     }
     if (node.final == size_ && right.scratch >= 0)
-      scratch_[static_cast<std::size_t>(right.scratch)]->used = false;
+      scratch_[static_cast<std::size_t>(right.scratch)].used = false;
   }
 }
 

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
 #include "trainer/comm/shard_tree.hpp"
+#include "trainer/compute/device.hpp"
 
 namespace ddprun::trainer {
 
@@ -21,8 +21,10 @@ namespace ddprun::trainer {
 /// one, when no shard is under way.
 class TreeAccumulator {
  public:
-  /// `node_arenas[k]` receives the sum of local_nodes(shards, run)[k]; all have the same size.
-  TreeAccumulator(int shards, ShardRun run, std::vector<std::span<float>> node_arenas);
+  /// `node_arenas[k]` receives the sum of local_nodes(shards, run)[k]; all have the same size and
+  /// are in the memory of `device`, which outlives the accumulator.
+  TreeAccumulator(int shards, ShardRun run, std::vector<std::span<float>> node_arenas,
+                  Device& device);
   ~TreeAccumulator();
   TreeAccumulator(const TreeAccumulator&) = delete;
   TreeAccumulator& operator=(const TreeAccumulator&) = delete;
@@ -43,13 +45,19 @@ class TreeAccumulator {
 
  private:
   struct Node;
-  struct Scratch;
 
   int make_subtree(TreeNode shards, int parent);
   int leaf_of(int shard) const;
   void merge_upwards(int node, std::unique_lock<std::mutex>& lock);
   std::size_t final_in_all() const;
 
+  /// An arena of our own.
+  struct Scratch {
+    DeviceMemory floats;
+    bool used = false;
+  };
+
+  Device& device_;
   ShardRun run_;
   std::size_t size_ = 0;
   std::vector<std::span<float>> arenas_;
@@ -57,7 +65,7 @@ class TreeAccumulator {
   std::vector<Node> nodes_;
   std::vector<int> roots_;   // index into nodes_, one for each local node
   std::vector<int> leaves_;  // index into nodes_, by shard - run_.first
-  std::vector<std::unique_ptr<Scratch>> scratch_;
+  std::vector<Scratch> scratch_;
 };
 
 }  // namespace ddprun::trainer

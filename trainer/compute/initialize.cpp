@@ -1,7 +1,6 @@
 #include "trainer/compute/initialize.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "trainer/compute/philox.hpp"
@@ -21,24 +20,22 @@ std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(valu
 
 }  // namespace
 
-void initialize_as_pytorch(const std::vector<Parameter>& parameters, std::span<float> arena,
-                           std::uint64_t seed) {
+void initialize(const std::vector<Parameter>& parameters, std::span<float> arena,
+                std::uint64_t seed) {
   std::fill(arena.begin(), arena.end(), 0.0F);
-  std::size_t fan_in = 1;
   std::vector<float> values;
   for (const Parameter& parameter : parameters) {
-    if (parameter.shape.size() > 1) {  // a bias takes its weight's
-      fan_in = parameter.count / static_cast<std::size_t>(parameter.shape[0]);
-    }
-    const double bound = 1.0 / std::sqrt(static_cast<double>(fan_in));
-    const std::uint64_t name = fnv1a(parameter.name);
-    values.resize(parameter.count);
-    for (std::size_t e = 0; e < parameter.count; ++e) {
-      const std::uint64_t block = e / 4;
-      const PhiloxBlock words =
-          philox({{low(block), high(block), low(name), high(name)}}, low(seed), high(seed));
-      const double unit = static_cast<double>(unit_uniform(words.word[e % 4]));
-      values[e] = static_cast<float>(bound * (2.0 * unit - 1.0));
+    const double value = parameter.initial.value;
+    values.assign(parameter.count, static_cast<float>(value));
+    if (parameter.initial.kind == InitialValues::Kind::uniform) {
+      const std::uint64_t name = fnv1a(parameter.name);
+      for (std::size_t e = 0; e < parameter.count; ++e) {
+        const std::uint64_t block = e / 4;
+        const PhiloxBlock words =
+            philox({{low(block), high(block), low(name), high(name)}}, low(seed), high(seed));
+        const double unit = static_cast<double>(unit_uniform(words.word[e % 4]));
+        values[e] = static_cast<float>(value * (2.0 * unit - 1.0));
+      }
     }
     import_parameter(parameter, values, arena);
   }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/model/model.hpp"
+#include "trainer/model/graph.hpp"
 
 namespace ddprun::trainer {
 

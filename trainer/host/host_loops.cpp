@@ -1,5 +1,8 @@
 #include "trainer/host/host_loops.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "trainer/compute/ops.hpp"
 #include "trainer/host/vector_clones.hpp"
 
@@ -32,43 +35,50 @@ void add(std::span<const float> a, std::span<const float> b, std::span<float> su
 }
 
 DDPRUN_VECTOR_CLONES
-void round_to_storage(Precision precision, std::span<const float> values,
-                      std::span<float> rounded) {
+void round_to_storage(Storage storage, std::span<const float> values, std::span<float> rounded) {
   const float* from = values.data();
   float* to = rounded.data();
   const std::size_t n = rounded.size();
-  switch (precision) {
-    case Precision::fp32:
+  switch (storage) {
+    case Storage::fp32:
       if (from != to) std::copy(from, from + n, to);
       break;
-    case Precision::bf16:
+    case Storage::rounded_to_bf16:
       for (std::size_t i = 0; i < n; ++i) to[i] = round_to_bfloat16(from[i]);
       break;
-    case Precision::fp16:
+    case Storage::rounded_to_fp16:
       for (std::size_t i = 0; i < n; ++i) to[i] = round_to_half(from[i]);
       break;
+    case Storage::bf16:
+    case Storage::fp16:
+      throw std::logic_error("no storage of floats");
   }
 }
 
-void round_to_storage(Precision precision, std::span<float> values) {
-  if (precision != Precision::fp32) round_to_storage(precision, values, values);
+void round_to_storage(Storage storage, std::span<float> values) {
+  if (storage != Storage::fp32) round_to_storage(storage, values, values);
 }
 
 DDPRUN_VECTOR_CLONES
-BatchResult softmax_cross_entropy(std::span<const float> logits, int classes,
-                                  std::span<const std::int32_t> labels, float factor,
-                                  std::span<float> gradient) {
-  BatchResult result;
+void softmax_cross_entropy(const float* logits, int classes, std::span<const std::int32_t> labels,
+                           Counters& counters) {
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const std::size_t start = row * static_cast<std::size_t>(classes);
-    const RowResult one =
-        SoftmaxCrossEntropy{}(logits.data() + start, classes, labels[row], factor,
-                              gradient.empty() ? nullptr : gradient.data() + start);
-    result.loss_sum += static_cast<double>(one.loss);
-    result.correct += one.correct ? 1 : 0;
+    const RowResult one = SoftmaxCrossEntropy{}(logits + start, classes, labels[row], 0.0F,
+                                                static_cast<float*>(nullptr));
+    count_loss(counters, one.loss);
+    counters.correct += one.correct ? 1 : 0;
   }
-  result.count = static_cast<std::int64_t>(labels.size());
-  return result;
+}
+
+DDPRUN_VECTOR_CLONES
+void softmax_cross_entropy_backward(const float* logits, int classes,
+                                    std::span<const std::int32_t> labels, float factor,
+                                    float* gradient) {
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    const std::size_t start = row * static_cast<std::size_t>(classes);
+    SoftmaxCrossEntropy{}(logits + start, classes, labels[row], factor, gradient + start);
+  }
 }
 
 DDPRUN_VECTOR_CLONES

@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <span>
 
+#include "trainer/compute/counters.hpp"
 #include "trainer/compute/optimizer_math.hpp"
-#include "trainer/model/model.hpp"
+#include "trainer/compute/storage.hpp"
 
 namespace ddprun::trainer {
 
@@ -17,16 +18,17 @@ void relu_backward(std::span<const float> output_gradient, std::span<const float
                    std::span<float> input_gradient);
 void add(std::span<const float> a, std::span<const float> b, std::span<float> sum);
 
-/// Rounds values to the storage type and back: what storing and loading them there would do. fp32:
-/// nothing to do.
-void round_to_storage(Precision precision, std::span<float> values);
-void round_to_storage(Precision precision, std::span<const float> values, std::span<float> rounded);
+/// Rounds values to what the storage type can hold; it must be one of floats.
+void round_to_storage(Storage storage, std::span<float> values);
+void round_to_storage(Storage storage, std::span<const float> values, std::span<float> rounded);
 
-/// Rows of `classes` logits, one for each label. Writes (softmax - onehot) * factor into `gradient`
-/// unless that is empty. Losses and hits are summed in row order.
-BatchResult softmax_cross_entropy(std::span<const float> logits, int classes,
-                                  std::span<const std::int32_t> labels, float factor,
-                                  std::span<float> gradient);
+/// Rows of `classes` logits, one for each label: adds their losses and hits to `counters`.
+void softmax_cross_entropy(const float* logits, int classes, std::span<const std::int32_t> labels,
+                           Counters& counters);
+/// Writes (softmax - onehot) * factor.
+void softmax_cross_entropy_backward(const float* logits, int classes,
+                                    std::span<const std::int32_t> labels, float factor,
+                                    float* gradient);
 
 bool any_non_finite(std::span<const float> values);
 

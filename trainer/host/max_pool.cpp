@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "trainer/host/operation.hpp"
+#include "trainer/host/operations.hpp"
 #include "trainer/host/vector_clones.hpp"
 
 namespace ddprun::trainer {
@@ -42,11 +41,9 @@ DDPRUN_VECTOR_INLINE inline void give_gradient(const float* slope, const std::in
 /// Calls visit(output pixel, input pixel, place in the window, first of the window) for every place
 /// in one image.
 template <class Visit>
-DDPRUN_VECTOR_INLINE inline void for_each_place(const OperationShape& shape, int image,
-                                                Visit visit) {
-  const ActivationShape& in = shape.input;
-  const ActivationShape& out = shape.output;
-  const Window& window = shape.window;
+DDPRUN_VECTOR_INLINE inline void for_each_place(const ActivationShape& in,
+                                                const ActivationShape& out, const Window& window,
+                                                int image, Visit visit) {
   for (int y = 0; y < out.height; ++y) {
     for (int x = 0; x < out.width; ++x) {
       const int output_pixel = (image * out.height + y) * out.width + x;
@@ -76,54 +73,63 @@ void for_each_image(int images, Function function) {
 
 class MaxPoolLayer final : public Operation {
  public:
-  explicit MaxPoolLayer(const OperationShape& shape)
-      : shape_(shape),
-        channels_(static_cast<std::size_t>(shape.input.channels)),
-        winner_(static_cast<std::size_t>(shape.batch) * shape.output.count()) {}
+  MaxPoolLayer(const OperationShape& shape, const Window& window)
+      : batch_(shape.batch),
+        in_(shape.inputs[0].shape),
+        out_(shape.output),
+        window_(window),
+        channels_(static_cast<std::size_t>(in_.channels)) {}
 
-  void forward(const LayerMemory& memory) override {
-    for_each_image(shape_.batch,
-                   [&](int image) { forward_image(image, memory.input[0], memory.output); });
+  /// For each output, the place in its window that it came from.
+  [[nodiscard]] OperationMemory memory() const override {
+    return {.saved = static_cast<std::size_t>(batch_) * out_.count() * sizeof(std::int32_t)};
   }
-  void backward(const LayerMemory& memory) override {
-    if (memory.input_gradient[0] == nullptr) return;
-    for_each_image(shape_.batch, [&](int image) {
-      backward_image(image, memory.output_gradient, memory.input_gradient[0]);
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    auto* const winners = static_cast<std::int32_t*>(tensors.saved);
+    for_each_image(batch_, [&](int image) {
+      forward_image(image, input_of(tensors), output_of(tensors), winners);
+    });
+  }
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    const auto* const winners = static_cast<const std::int32_t*>(tensors.saved);
+    for_each_image(batch_, [&](int image) {
+      backward_image(image, output_gradient_of(tensors), winners, input_gradient_of(tensors));
     });
   }
 
  private:
   DDPRUN_VECTOR_CLONES
-  void forward_image(int image, const float* input, float* output) {
-    for_each_place(shape_, image,
+  void forward_image(int image, const float* input, float* output, std::int32_t* winners) {
+    for_each_place(in_, out_, window_, image,
                    [&](std::size_t to, std::size_t from, std::int32_t place, bool first)
                        DDPRUN_VECTOR_INLINE {
                          take_larger(input + from * channels_, place, first, channels_,
-                                     output + to * channels_, winner_.data() + to * channels_);
+                                     output + to * channels_, winners + to * channels_);
                        });
   }
   DDPRUN_VECTOR_CLONES
-  void backward_image(int image, const float* output_gradient, float* input_gradient) {
-    const std::size_t count = shape_.input.count();
+  void backward_image(int image, const float* output_gradient, const std::int32_t* winners,
+                      float* input_gradient) {
+    const std::size_t count = in_.count();
     std::fill_n(input_gradient + static_cast<std::size_t>(image) * count, count, 0.0F);
-    for_each_place(
-        shape_, image,
-        [&](std::size_t to, std::size_t from, std::int32_t place, bool) DDPRUN_VECTOR_INLINE {
-          give_gradient(output_gradient + to * channels_, winner_.data() + to * channels_, place,
-                        channels_, input_gradient + from * channels_);
-        });
+    for_each_place(in_, out_, window_, image,
+                   [&](std::size_t to, std::size_t from, std::int32_t place, bool)
+                       DDPRUN_VECTOR_INLINE {
+                         give_gradient(output_gradient + to * channels_, winners + to * channels_,
+                                       place, channels_, input_gradient + from * channels_);
+                       });
   }
 
-  OperationShape shape_;
+  int batch_;
+  ActivationShape in_, out_;
+  Window window_;
   std::size_t channels_;
-  std::vector<std::int32_t>
-      winner_;  ///< for each output, the place in its window that it came from
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_max_pool(const OperationShape& shape) {
-  return std::make_unique<MaxPoolLayer>(shape);
+std::unique_ptr<Operation> make_max_pool(const OperationShape& shape, const Window& window) {
+  return std::make_unique<MaxPoolLayer>(shape, window);
 }
 
 }  // namespace ddprun::trainer

@@ -1,12 +1,12 @@
 // Every call of oneDNN: convolution, linear and average-pooling layers, and the name of what runs
 // them. Its interfaces of 2.x and 3.x differ; both are handled here and nowhere else.
+#include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 #include <utility>
 
-#include "trainer/compute/buffer.hpp"
 #include "trainer/host/description.hpp"
-#include "trainer/host/operation.hpp"
+#include "trainer/host/operations.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -67,66 +67,75 @@ memory::desc plain(memory::dims dims, memory::format_tag tag) {
   return {std::move(dims), memory::data_type::f32, tag};
 }
 
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /// A primitive with its memory objects; pointers are set before each run.
 class Kernel {
  public:
   template <class Description>
   Kernel(const Description& description, dnnl::primitive primitive)
       : primitive_(std::move(primitive)),
-        scratchpad_(description.scratchpad_desc().get_size() / sizeof(float) + 1) {
-    arguments_.emplace(DNNL_ARG_SCRATCHPAD,
-                       memory(description.scratchpad_desc(), cpu(), scratchpad_.data()));
+        scratch_bytes_(aligned(description.scratchpad_desc().get_size())) {
+    declare(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
   }
   void declare(int argument, const memory::desc& desc) {
     arguments_.emplace(argument, memory(desc, cpu(), nullptr));
   }
-  void set(int argument, const float* data) {
+  void set(int argument, const void* data) {
     // oneDNN's handles are not const; it does not write to inputs.
-    arguments_.at(argument).set_data_handle(const_cast<float*>(data));
+    arguments_.at(argument).set_data_handle(const_cast<void*>(data));
   }
-  void run() {
+  /// `scratch`: scratch_bytes() of memory, as it may be.
+  void run(std::byte* scratch) {
+    set(DNNL_ARG_SCRATCHPAD, scratch);
     primitive_.execute(stream_, arguments_);
     stream_.wait();
   }
+  [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
   dnnl::primitive primitive_;
+  std::size_t scratch_bytes_;
   dnnl::stream stream_{cpu()};
-  FloatBuffer scratchpad_;
   std::unordered_map<int, memory> arguments_;
 };
 
 /// A copy between the arena's layout and the one that a primitive chose; nothing at all where they
-/// are the same.
+/// are the same. The copy lies at the beginning of the workspace.
 class Relayout {
  public:
   Relayout(const memory::desc& from, const memory::desc& to, const memory::desc& chosen) {
     if (from == to) return;
-    buffer_ = FloatBuffer(chosen.get_size() / sizeof(float));
+    copy_bytes_ = aligned(chosen.get_size());
     const dnnl::reorder::primitive_desc description(cpu(), from, cpu(), to, attributes());
     kernel_ = std::make_unique<Kernel>(description, dnnl::reorder(description));
     kernel_->declare(DNNL_ARG_FROM, from);
     kernel_->declare(DNNL_ARG_TO, to);
   }
   /// Arena to chosen layout: what the primitive shall read.
-  const float* import(const float* arena) {
+  const void* import(const void* arena, std::byte* workspace) {
     if (!kernel_) return arena;
-    kernel_->set(DNNL_ARG_FROM, arena);
-    kernel_->set(DNNL_ARG_TO, buffer_.data());
-    kernel_->run();
-    return buffer_.data();
+    run(arena, workspace, workspace);
+    return workspace;
   }
   /// Where the primitive shall write, before copy_to(arena).
-  float* target(float* arena) { return kernel_ ? buffer_.data() : arena; }
-  void copy_to(float* arena) {
-    if (!kernel_) return;
-    kernel_->set(DNNL_ARG_FROM, buffer_.data());
-    kernel_->set(DNNL_ARG_TO, arena);
-    kernel_->run();
+  void* target(void* arena, std::byte* workspace) { return kernel_ ? workspace : arena; }
+  void copy_to(void* arena, std::byte* workspace) {
+    if (kernel_) run(workspace, arena, workspace);
+  }
+  /// Of the copy; the primitive's own scratch memory is behind it.
+  [[nodiscard]] std::size_t copy_bytes() const { return copy_bytes_; }
+  [[nodiscard]] std::size_t bytes() const {
+    return kernel_ ? copy_bytes_ + kernel_->scratch_bytes() : 0;
   }
 
  private:
-  FloatBuffer buffer_;
+  void run(const void* from, void* to, std::byte* workspace) {
+    kernel_->set(DNNL_ARG_FROM, from);
+    kernel_->set(DNNL_ARG_TO, to);
+    kernel_->run(workspace + copy_bytes_);
+  }
+  std::size_t copy_bytes_ = 0;
   std::unique_ptr<Kernel> kernel_;
 };
 
@@ -163,32 +172,48 @@ class WeightedLayer final : public Operation {
                                                   backward_data->weights_desc());
   }
 
-  void forward(const LayerMemory& memory) override {
-    forward_.set(DNNL_ARG_SRC, memory.input[0]);
-    forward_.set(DNNL_ARG_WEIGHTS, weight_.import(memory.weight));
-    forward_.set(DNNL_ARG_BIAS, memory.bias);
-    forward_.set(DNNL_ARG_DST, memory.output);
-    forward_.run();
+  [[nodiscard]] OperationMemory memory() const override {
+    std::size_t most =
+        std::max(needs(weight_, forward_), needs(weight_gradient_, backward_weights_));
+    if (backward_data_) most = std::max(most, needs(*weight_for_data_, *backward_data_));
+    return {.workspace = most};
   }
 
-  void backward(const LayerMemory& memory) override {
-    backward_weights_.set(DNNL_ARG_SRC, memory.input[0]);
-    backward_weights_.set(DNNL_ARG_DIFF_DST, memory.output_gradient);
-    backward_weights_.set(DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.target(memory.weight_gradient));
-    backward_weights_.set(DNNL_ARG_DIFF_BIAS, memory.bias_gradient);
-    backward_weights_.run();
-    weight_gradient_.copy_to(memory.weight_gradient);
-    if (!backward_data_ || memory.input_gradient[0] == nullptr) return;
-    backward_data_->set(DNNL_ARG_DIFF_SRC, memory.input_gradient[0]);
-    backward_data_->set(DNNL_ARG_WEIGHTS, weight_for_data_->import(memory.weight));
-    backward_data_->set(DNNL_ARG_DIFF_DST, memory.output_gradient);
-    backward_data_->run();
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    auto* const workspace = static_cast<std::byte*>(tensors.workspace);
+    forward_.set(DNNL_ARG_SRC, tensors.inputs[0]);
+    forward_.set(DNNL_ARG_WEIGHTS, weight_.import(tensors.parameters[0], workspace));
+    forward_.set(DNNL_ARG_BIAS, tensors.parameters[1]);
+    forward_.set(DNNL_ARG_DST, tensors.output);
+    forward_.run(workspace + weight_.copy_bytes());
+  }
+
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    auto* const workspace = static_cast<std::byte*>(tensors.workspace);
+    float* const weight_gradient = tensors.parameter_gradients[0];
+    backward_weights_.set(DNNL_ARG_SRC, tensors.inputs[0]);
+    backward_weights_.set(DNNL_ARG_DIFF_DST, tensors.output_gradient);
+    backward_weights_.set(DNNL_ARG_DIFF_WEIGHTS,
+                          weight_gradient_.target(weight_gradient, workspace));
+    backward_weights_.set(DNNL_ARG_DIFF_BIAS, tensors.parameter_gradients[1]);
+    backward_weights_.run(workspace + weight_gradient_.copy_bytes());
+    weight_gradient_.copy_to(weight_gradient, workspace);
+    if (!backward_data_) return;
+    backward_data_->set(DNNL_ARG_DIFF_SRC, tensors.input_gradients[0]);
+    backward_data_->set(DNNL_ARG_WEIGHTS,
+                        weight_for_data_->import(tensors.parameters[0], workspace));
+    backward_data_->set(DNNL_ARG_DIFF_DST, tensors.output_gradient);
+    backward_data_->run(workspace + weight_for_data_->copy_bytes());
   }
 
  private:
+  static std::size_t needs(const Relayout& relayout, const Kernel& kernel) {
+    return std::max(relayout.bytes(), relayout.copy_bytes() + kernel.scratch_bytes());
+  }
+
   Kernel forward_;
   Kernel backward_weights_;
-  std::unique_ptr<Kernel> backward_data_;
+  std::unique_ptr<Kernel> backward_data_;  // null: nobody needs the input's gradient
   Relayout weight_;
   Relayout weight_gradient_;
   std::unique_ptr<Relayout> weight_for_data_;
@@ -196,14 +221,14 @@ class WeightedLayer final : public Operation {
 
 class AveragePoolLayer final : public Operation {
  public:
-  explicit AveragePoolLayer(const OperationShape& shape) {
-    const memory::desc input = activations(shape.batch, shape.input);
+  AveragePoolLayer(const OperationShape& shape, const Window& window) {
+    const memory::desc input = activations(shape.batch, shape.inputs[0].shape);
     const memory::desc output = activations(shape.batch, shape.output);
     const auto algorithm = dnnl::algorithm::pooling_avg_include_padding;  // PyTorch's default
-    const memory::dims strides{shape.window.stride, shape.window.stride};
-    const memory::dims size{shape.window.size, shape.window.size};
+    const memory::dims strides{window.stride, window.stride};
+    const memory::dims size{window.size, window.size};
     const memory::dims dilation{0, 0};
-    const memory::dims padding{shape.window.padding, shape.window.padding};
+    const memory::dims padding{window.padding, window.padding};
     const auto forward = describe<PoolForward>(dnnl::prop_kind::forward_training, algorithm, input,
                                                output, strides, size, dilation, padding, padding);
     const auto backward = describe_backward<PoolBackward>(
@@ -215,18 +240,18 @@ class AveragePoolLayer final : public Operation {
     backward_->declare(DNNL_ARG_DIFF_DST, output);
     backward_->declare(DNNL_ARG_DIFF_SRC, input);
   }
-
-  void forward(const LayerMemory& memory) override {
-    forward_->set(DNNL_ARG_SRC, memory.input[0]);
-    forward_->set(DNNL_ARG_DST, memory.output);
-    forward_->run();
+  [[nodiscard]] OperationMemory memory() const override {
+    return {.workspace = std::max(forward_->scratch_bytes(), backward_->scratch_bytes())};
   }
-
-  void backward(const LayerMemory& memory) override {
-    if (memory.input_gradient[0] == nullptr) return;
-    backward_->set(DNNL_ARG_DIFF_DST, memory.output_gradient);
-    backward_->set(DNNL_ARG_DIFF_SRC, memory.input_gradient[0]);
-    backward_->run();
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    forward_->set(DNNL_ARG_SRC, tensors.inputs[0]);
+    forward_->set(DNNL_ARG_DST, tensors.output);
+    forward_->run(static_cast<std::byte*>(tensors.workspace));
+  }
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    backward_->set(DNNL_ARG_DIFF_DST, tensors.output_gradient);
+    backward_->set(DNNL_ARG_DIFF_SRC, tensors.input_gradients[0]);
+    backward_->run(static_cast<std::byte*>(tensors.workspace));
   }
 
  private:
@@ -234,17 +259,19 @@ class AveragePoolLayer final : public Operation {
   std::unique_ptr<Kernel> backward_;
 };
 
+bool needs_input_gradient(const OperationShape& shape) {
+  return shape.inputs[0].gradient != GradientUse::none;
+}
+
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(const OperationShape& shape,
-                                            bool needs_input_gradient) {
+std::unique_ptr<Operation> make_convolution(const OperationShape& shape, const Window& window) {
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  const memory::dims weight{shape.output.channels, shape.input.channels, shape.window.size,
-                            shape.window.size};
-  const memory::dims strides{shape.window.stride, shape.window.stride};
-  const memory::dims padding{shape.window.padding, shape.window.padding};
-  const Descriptions at{activations(shape.batch, shape.input),
-                        activations(shape.batch, shape.output),
+  const ActivationShape& in = shape.inputs[0].shape;
+  const memory::dims weight{shape.output.channels, in.channels, window.size, window.size};
+  const memory::dims strides{window.stride, window.stride};
+  const memory::dims padding{window.padding, window.padding};
+  const Descriptions at{activations(shape.batch, in), activations(shape.batch, shape.output),
                         plain({shape.output.channels}, memory::format_tag::x),
                         plain(weight, memory::format_tag::ohwi)};
   const memory::desc any = plain(weight, memory::format_tag::any);
@@ -255,7 +282,7 @@ std::unique_ptr<Operation> make_convolution(const OperationShape& shape,
       forward, algorithm, at.input, any, at.bias, at.output, strides, padding, padding);
   using Weighted = WeightedLayer<dnnl::convolution_forward, dnnl::convolution_backward_data,
                                  dnnl::convolution_backward_weights>;
-  if (!needs_input_gradient) {
+  if (!needs_input_gradient(shape)) {
     return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
   }
   const auto backward_data = describe_backward<dnnl::convolution_backward_data>(
@@ -263,9 +290,10 @@ std::unique_ptr<Operation> make_convolution(const OperationShape& shape,
   return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
 }
 
-std::unique_ptr<Operation> make_linear(const OperationShape& shape, bool needs_input_gradient) {
-  const memory::dims weight{shape.output.channels, shape.input.channels};
-  const Descriptions at{plain({shape.batch, shape.input.channels}, memory::format_tag::nc),
+std::unique_ptr<Operation> make_linear(const OperationShape& shape) {
+  const int inputs = shape.inputs[0].shape.channels;
+  const memory::dims weight{shape.output.channels, inputs};
+  const Descriptions at{plain({shape.batch, inputs}, memory::format_tag::nc),
                         plain({shape.batch, shape.output.channels}, memory::format_tag::nc),
                         plain({shape.output.channels}, memory::format_tag::x),
                         plain(weight, memory::format_tag::oi)};
@@ -276,7 +304,7 @@ std::unique_ptr<Operation> make_linear(const OperationShape& shape, bool needs_i
       forward, at.input, any, at.bias, at.output);
   using Weighted = WeightedLayer<dnnl::inner_product_forward, dnnl::inner_product_backward_data,
                                  dnnl::inner_product_backward_weights>;
-  if (!needs_input_gradient) {
+  if (!needs_input_gradient(shape)) {
     return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
   }
   const auto backward_data =
@@ -284,8 +312,8 @@ std::unique_ptr<Operation> make_linear(const OperationShape& shape, bool needs_i
   return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
 }
 
-std::unique_ptr<Operation> make_average_pool(const OperationShape& shape) {
-  return std::make_unique<AveragePoolLayer>(shape);
+std::unique_ptr<Operation> make_average_pool(const OperationShape& shape, const Window& window) {
+  return std::make_unique<AveragePoolLayer>(shape, window);
 }
 
 std::string compute_description() {

@@ -8,8 +8,7 @@
 
 namespace ddprun::trainer {
 
-ThreadCount::ThreadCount(int threads)
-    : threads_before_(omp_get_max_threads()), dynamic_before_(omp_get_dynamic()) {
+void set_thread_count(int threads) {
   if (threads < 1) throw DataError("a shard needs at least one thread");
   if (omp_get_thread_limit() < threads) {
     throw DataError("OMP_THREAD_LIMIT=" + std::to_string(omp_get_thread_limit()) + " forbids the " +
@@ -18,11 +17,6 @@ ThreadCount::ThreadCount(int threads)
   }
   omp_set_dynamic(0);
   omp_set_num_threads(threads);
-}
-
-ThreadCount::~ThreadCount() {
-  omp_set_num_threads(threads_before_);
-  omp_set_dynamic(dynamic_before_);
 }
 
 }  // namespace ddprun::trainer

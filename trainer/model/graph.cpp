@@ -1,5 +1,6 @@
 #include "trainer/model/graph.hpp"
 
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -26,7 +27,7 @@ Graph::Graph(ImageShape image) {
   if (image.height < 1 || image.width < 1 || image.channels < 1) {
     throw DataError("an image needs at least one row, column and channel");
   }
-  append({.output = {image.height, image.width, image.channels}});
+  append({.kind = layer::Images{}, .output = {image.height, image.width, image.channels}});
 }
 
 int Graph::append(Layer layer) {
@@ -40,10 +41,9 @@ const ActivationShape& Graph::output_of(int layer) const {
 
 int Graph::convolution(const std::string& name, int from, int channels, Window window) {
   const ActivationShape& in = output_of(from);
-  return append({.kind = LayerKind::convolution,
+  return append({.kind = layer::Convolution{window},
                  .name = name,
                  .inputs = {from},
-                 .window = window,
                  .output = {slide(in.height, window, "convolution"),
                             slide(in.width, window, "convolution"), channels}});
 }
@@ -52,69 +52,90 @@ int Graph::linear(const std::string& name, int from, int features) {
   const ActivationShape& in = output_of(from);
   if (in.height != 1 || in.width != 1) throw std::logic_error(name + " needs a flatten before it");
   return append(
-      {.kind = LayerKind::linear, .name = name, .inputs = {from}, .output = {1, 1, features}});
+      {.kind = layer::Linear{}, .name = name, .inputs = {from}, .output = {1, 1, features}});
 }
 
 int Graph::relu(int from) {
-  return append({.kind = LayerKind::relu, .inputs = {from}, .output = output_of(from)});
+  return append({.kind = layer::Relu{}, .inputs = {from}, .output = output_of(from)});
 }
 
-int Graph::pool(LayerKind kind, int from, Window window) {
+int Graph::pool(LayerKind kind, int from, const Window& window) {
   const ActivationShape& in = output_of(from);
   return append({.kind = kind,
                  .inputs = {from},
-                 .window = window,
                  .output = {slide(in.height, window, "pooling window"),
                             slide(in.width, window, "pooling window"), in.channels}});
 }
 
-int Graph::max_pool(int from, Window window) { return pool(LayerKind::max_pool, from, window); }
+int Graph::max_pool(int from, Window window) { return pool(layer::MaxPool{window}, from, window); }
 
 int Graph::average_pool(int from, Window window) {
-  return pool(LayerKind::average_pool, from, window);
+  return pool(layer::AveragePool{window}, from, window);
 }
 
 int Graph::flatten(int from) {
-  return append({.kind = LayerKind::flatten,
+  return append({.kind = layer::Flatten{},
                  .inputs = {from},
                  .output = {1, 1, static_cast<int>(output_of(from).count())}});
 }
 
 int Graph::add(int a, int b) {
   if (output_of(a) != output_of(b)) throw std::logic_error("add needs two inputs of one shape");
-  return append({.kind = LayerKind::add, .inputs = {a, b}, .output = output_of(a)});
+  return append({.kind = layer::Add{}, .inputs = {a, b}, .output = output_of(a)});
+}
+
+int Graph::softmax_cross_entropy(int logits) {
+  return append({.kind = layer::SoftmaxCrossEntropy{}, .inputs = {logits}, .output = {0, 0, 0}});
+}
+
+void Graph::place(Layer& layer, const char* suffix, std::vector<std::int64_t> shape,
+                  ParameterLayout layout, bool decay, InitialValues initial) {
+  Parameter parameter{.name = layer.name + suffix,
+                      .shape = std::move(shape),
+                      .layout = layout,
+                      .offset = arena_size_,
+                      .count = 1,
+                      .decay = decay,
+                      .initial = initial};
+  for (const std::int64_t length : parameter.shape) {
+    parameter.count *= static_cast<std::size_t>(length);
+  }
+  arena_size_ +=
+      (parameter.count + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
+  layer.parameters.push_back(static_cast<int>(parameters_.size()));
+  parameters_.push_back(std::move(parameter));
+}
+
+void Graph::place_parameters(Layer& one) {
+  const std::int64_t outputs = one.output.channels;
+  const std::int64_t inputs = output_of(one.inputs.at(0)).channels;
+  // PyTorch's default: what kaiming_uniform(a = sqrt(5)) comes to, for the bias too.
+  const auto default_of = [](std::int64_t fan_in) {
+    return InitialValues{InitialValues::Kind::uniform,
+                         1.0 / std::sqrt(static_cast<double>(fan_in))};
+  };
+  if (const auto* convolution = std::get_if<layer::Convolution>(&one.kind)) {
+    const std::int64_t size = convolution->window.size;
+    const InitialValues initial = default_of(inputs * size * size);
+    place(one, ".weight", {outputs, inputs, size, size}, ParameterLayout::conv_ohwi, true, initial);
+    place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, initial);
+  } else if (std::holds_alternative<layer::Linear>(one.kind)) {
+    const InitialValues initial = default_of(inputs);
+    place(one, ".weight", {outputs, inputs}, ParameterLayout::as_pytorch, true, initial);
+    place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, initial);
+  }
 }
 
 void Graph::finish() {
-  const auto place = [&](std::string name, std::vector<std::int64_t> shape, ParameterLayout layout,
-                         bool decay) {
-    Parameter parameter{std::move(name), std::move(shape), layout, arena_size_, 1, decay};
-    for (const std::int64_t length : parameter.shape) {
-      parameter.count *= static_cast<std::size_t>(length);
-    }
-    arena_size_ +=
-        (parameter.count + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
-    parameters_.push_back(std::move(parameter));
-    return static_cast<int>(parameters_.size()) - 1;
-  };
-  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-    if (layer->name.empty()) continue;
-    const ActivationShape& in = output_of(layer->inputs[0]);
-    const std::int64_t outputs = layer->output.channels;
-    if (layer->kind == LayerKind::convolution) {
-      const std::int64_t size = layer->window.size;
-      layer->weight = place(layer->name + ".weight", {outputs, in.channels, size, size},
-                            ParameterLayout::conv_ohwi, true);
-    } else {
-      layer->weight =
-          place(layer->name + ".weight", {outputs, in.channels}, ParameterLayout::as_pytorch, true);
-    }
-    layer->bias = place(layer->name + ".bias", {outputs}, ParameterLayout::as_pytorch, false);
+  if (!is_loss(layers_.back().kind))
+    throw std::logic_error("the last layer of a graph is the loss");
+  for (auto one = layers_.rbegin(); one != layers_.rend(); ++one) {
+    if (!one->name.empty()) place_parameters(*one);
   }
 }
 
 std::size_t Graph::final_up_to(const Layer& layer) const {
-  const auto next = static_cast<std::size_t>(layer.bias) + 1;
+  const auto next = static_cast<std::size_t>(layer.parameters.back()) + 1;
   return next < parameters_.size() ? parameters_[next].offset : arena_size_;
 }
 

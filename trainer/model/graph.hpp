@@ -6,46 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "trainer/model/model.hpp"
+#include "trainer/model/layer.hpp"
+#include "trainer/model/parameter.hpp"
 
 namespace ddprun::trainer {
 
-enum class LayerKind { input, convolution, linear, relu, max_pool, average_pool, flatten, add };
-
-/// Sliding window of a convolution or a pooling layer, the same in both directions.
-struct Window {
-  int size = 1;
-  int stride = 1;
-  int padding = 0;
-};
-
-/// One image's activations are height x width x channels (channels last); after `flatten` 1 x 1 x
-/// features.
-struct ActivationShape {
-  int height = 1;
-  int width = 1;
+struct ImageShape {
+  int height = 28;
+  int width = 28;
   int channels = 1;
-  [[nodiscard]] std::size_t count() const {
-    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
-           static_cast<std::size_t>(channels);
-  }
-  friend bool operator==(const ActivationShape&, const ActivationShape&) = default;
 };
 
-struct Layer {
-  LayerKind kind = LayerKind::input;
-  std::string
-      name{};  ///< PyTorch's module: "conv1" gives conv1.weight, conv1.bias; empty: no parameters
-  std::vector<int> inputs{};  ///< indices of earlier layers
-  Window window{};
-  ActivationShape output{};
-  int weight = -1;  ///< index in Graph::parameters(); -1: none
-  int bias = -1;
-};
-
-/// Built by one call per layer, in topological order; each returns the layer's index. The last
-/// layer gives the logits, on which softmax cross-entropy follows. Calls throw DataError if an
-/// image is too small for a window.
+/// Built by one call per layer, in topological order; each returns the layer's index. Layer 0 is
+/// the images, the last one the loss, which reads the logits. Calls throw DataError if an image is
+/// too small for a window.
 class Graph {
  public:
   explicit Graph(ImageShape image);
@@ -55,19 +29,23 @@ class Graph {
   int relu(int from);
   int max_pool(int from, Window window);
   int average_pool(int from, Window window);
-  /// In PyTorch's order, channel by channel, so that the linear layer that follows has PyTorch's
-  /// weight as it is.
   int flatten(int from);
   int add(int a, int b);
+  int softmax_cross_entropy(int logits);
 
   /// Lays out the parameters: the last layer's first, as backward finishes them; weight before
-  /// bias. Call once, last.
+  /// bias; each on 64 bytes. Call once, last.
   void finish();
 
   [[nodiscard]] const std::vector<Layer>& layers() const { return layers_; }
+  [[nodiscard]] const Layer& layer(int index) const {
+    return layers_.at(static_cast<std::size_t>(index));
+  }
+  /// In the arena's order.
   [[nodiscard]] const std::vector<Parameter>& parameters() const { return parameters_; }
+  /// In floats, padding between parameters included.
   [[nodiscard]] std::size_t arena_size() const { return arena_size_; }
-  [[nodiscard]] int classes() const { return layers_.back().output.channels; }
+  [[nodiscard]] int classes() const { return layer(layers_.back().inputs.at(0)).output.channels; }
 
   /// Where the gradients end that are final once backward has passed `layer`; only for layers with
   /// parameters.
@@ -75,7 +53,10 @@ class Graph {
 
  private:
   int append(Layer layer);
-  int pool(LayerKind kind, int from, Window window);
+  int pool(LayerKind kind, int from, const Window& window);
+  void place(Layer& layer, const char* suffix, std::vector<std::int64_t> shape,
+             ParameterLayout layout, bool decay, InitialValues initial);
+  void place_parameters(Layer& layer);
   [[nodiscard]] const ActivationShape& output_of(int layer) const;
 
   std::vector<Layer> layers_;

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "trainer/model/model.hpp"
+#include "trainer/model/parameter.hpp"
 
 namespace ddprun::trainer {
 

@@ -4,8 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "trainer/host/host_loops.hpp"
-
 namespace ddprun::trainer {
 namespace {
 
@@ -24,41 +22,31 @@ void check(const OptimizerConfig& config) {
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, std::vector<Parameter> parameters,
-                     std::size_t arena_size)
-    : config_(config), parameters_(std::move(parameters)) {
+                     std::size_t arena_size, Device& device)
+    : config_(config), parameters_(std::move(parameters)), device_(device) {
   check(config_);
   std::sort(parameters_.begin(), parameters_.end(),
             [](const Parameter& a, const Parameter& b) { return a.offset < b.offset; });
+  const auto add_moment = [&](const char* name) {
+    moments_.push_back({name, device_.allocate(arena_size * sizeof(float))});
+  };
   if (config_.kind == OptimizerKind::adamw) {
-    moments_.push_back({"exp_avg", FloatBuffer(arena_size)});
-    moments_.push_back({"exp_avg_sq", FloatBuffer(arena_size)});
+    add_moment("exp_avg");
+    add_moment("exp_avg_sq");
   } else if (config_.momentum != 0) {
-    moments_.push_back({"momentum_buffer", FloatBuffer(arena_size)});
+    add_moment("momentum_buffer");
   }
 }
 
-void Optimizer::update(std::size_t begin, std::size_t end, std::span<float> parameters,
-                       std::span<const float> gradients, const StepState& state) {
-  if (state.found_inf != 0) return;
-  const UpdateScalars scalars = update_scalars(config_, state);
-  for (const Parameter& parameter : parameters_) {
-    // Padding between parameters is not touched: it stays 0.
-    const std::size_t from = std::max(begin, parameter.offset);
-    const std::size_t to = std::min(end, parameter.offset + parameter.count);
-    if (from >= to) continue;
-    const double decay = parameter.decay ? config_.weight_decay : 0.0;
-    const auto values = parameters.subspan(from, to - from);
-    const auto slopes = gradients.subspan(from, to - from);
-    if (config_.kind == OptimizerKind::adamw) {
-      adamw_range(scalars, keep_factor(scalars.learning_rate, decay), values, slopes,
-                  moments_[0].values.data() + from, moments_[1].values.data() + from);
-    } else {
-      sgd_range(config_, scalars, static_cast<float>(decay), values, slopes,
-                moments_.empty() ? nullptr : moments_[0].values.data() + from);
-    }
-  }
+void Optimizer::update(std::size_t begin, std::size_t end, float* parameters,
+                       const float* gradients, const StepState& state) {
+  const auto moment = [&](std::size_t index) {
+    return index < moments_.size() ? moments_[index].values.as<float>().data() : nullptr;
+  };
+  device_.update(
+      config_, parameters_, begin, end,
+      {.parameters = parameters, .gradients = gradients, .first = moment(0), .second = moment(1)},
+      state);
 }
-
-bool has_non_finite(std::span<const float> values) { return any_non_finite(values); }
 
 }  // namespace ddprun::trainer

@@ -7,33 +7,31 @@
 #include <string>
 #include <vector>
 
-#include "trainer/compute/buffer.hpp"
+#include "trainer/compute/device.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/step_state.hpp"
-#include "trainer/model/model.hpp"
+#include "trainer/model/parameter.hpp"
 
 namespace ddprun::trainer {
 
-/// Owns the moments. One step is: for ranges that together cover the arena, in any order and from
-/// any threads,
-///   state.found_inf |= has_non_finite(gradients of the range)    (only with loss scaling)
-/// then, when every range was looked at,
-///   optimizer.update(begin, end, parameters, gradients, state)   (any partition)
-/// and at last finish_step(scaler_config, state), once.
+/// Owns the moments, in the device's memory. One step is: for ranges that together cover the arena,
+/// in any order and from any threads, device.find_non_finite(gradients of the range, state) (only
+/// with loss scaling); then, when every range was looked at, update(begin, end, ...) of any
+/// partition; and at last device.finish_step(scaler_config, state), once.
 class Optimizer {
  public:
-  /// `parameters` is the model's table; it is copied. Throws std::invalid_argument where PyTorch's
-  /// constructor would (a negative rate of decay, a beta outside [0, 1), Nesterov without
-  /// momentum).
+  /// `parameters` is the model's table; it is copied. The device outlives the optimizer. Throws
+  /// std::invalid_argument where PyTorch's constructor would (a negative rate of decay, a beta
+  /// outside [0, 1), Nesterov without momentum).
   Optimizer(const OptimizerConfig& config, std::vector<Parameter> parameters,
-            std::size_t arena_size);
+            std::size_t arena_size, Device& device);
 
   /// Updates the parameters of arena elements [begin, end) from `gradients`, which still carry the
-  /// loss scale; reads learning rate, scale, flag and step from `state`. Changes nothing if
-  /// state.found_inf is set. Both spans are whole arenas. Each element's new value depends on that
-  /// element alone: the bits do not depend on the partition.
-  void update(std::size_t begin, std::size_t end, std::span<float> parameters,
-              std::span<const float> gradients, const StepState& state);
+  /// loss scale; learning rate, scale, flag and step are read from `state` where the device
+  /// computes. Changes nothing if state.found_inf is set. Both are whole arenas. Each element's new
+  /// value depends on that element alone: the bits do not depend on the partition.
+  void update(std::size_t begin, std::size_t end, float* parameters, const float* gradients,
+              const StepState& state);
 
   [[nodiscard]] const OptimizerConfig& config() const { return config_; }
 
@@ -41,18 +39,15 @@ class Optimizer {
   /// "exp_avg", "exp_avg_sq".
   struct Moment {
     std::string name;
-    FloatBuffer values;
+    DeviceMemory values;
   };
-  [[nodiscard]] std::span<Moment> moments() { return moments_; }
   [[nodiscard]] std::span<const Moment> moments() const { return moments_; }
 
  private:
   OptimizerConfig config_;
   std::vector<Parameter> parameters_;  // by rising offset
+  Device& device_;
   std::vector<Moment> moments_;
 };
-
-/// Whether any value is an inf or a nan.
-bool has_non_finite(std::span<const float> values);
 
 }  // namespace ddprun::trainer

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -27,10 +26,6 @@ std::string time_of_day(std::chrono::system_clock::time_point time) {
 std::string counted(const CheckpointWriter::Failures& failures) {
   return fmt::format("{} checkpoint{} could not be written since {}", failures.count,
                      failures.count == 1 ? "" : "s", time_of_day(failures.since));
-}
-
-void copy(std::span<const float> from, std::span<float> to) {
-  std::copy(from.begin(), from.end(), to.begin());
 }
 
 }  // namespace
@@ -67,8 +62,8 @@ bool CheckpointKeeper::due_at_step(std::int64_t step) const {
   return settings_.every.kind == CheckpointEvery::Kind::steps && step % settings_.every.steps == 0;
 }
 
-void CheckpointKeeper::offer(const TrainingState& state, std::span<const float> parameters,
-                             const Optimizer& optimizer, bool best, Time now) {
+void CheckpointKeeper::offer(const TrainingState& state, const Learner& learner, bool best,
+                             Time now) {
   if (settings_.every.kind == CheckpointEvery::Kind::off) return;
   if (!measured_ && writer_.idle()) measure();
   const bool must = best || due_at_step(state.step);
@@ -83,19 +78,18 @@ void CheckpointKeeper::offer(const TrainingState& state, std::span<const float> 
     }
     measure();
   }
-  take(state, parameters, optimizer, best, now);
+  take(state, learner, best, now);
 }
 
-void CheckpointKeeper::take(const TrainingState& state, std::span<const float> parameters,
-                            const Optimizer& optimizer, bool best, Time now) {
+void CheckpointKeeper::take(const TrainingState& state, const Learner& learner, bool best,
+                            Time now) {
   Snapshot& snapshot = writer_.snapshot();
   snapshot.state = state;
   snapshot.state.best = best;
   snapshot.state.sequence = settings_.sequence_next++;
-  copy(parameters, snapshot.parameters.span());
-  const auto moments = optimizer.moments();
-  for (std::size_t i = 0; i < moments.size(); ++i) {
-    copy(moments[i].values.span(), snapshot.moments[i].span());
+  learner.copy_out(0, snapshot.parameters.span());
+  for (std::size_t i = 0; i < snapshot.moments.size(); ++i) {
+    learner.copy_out(1 + i, snapshot.moments[i].span());
   }
   writer_.submit();
   step_taken_ = state.step;
@@ -113,13 +107,12 @@ void CheckpointKeeper::measure() {
   measured_ = true;
 }
 
-bool CheckpointKeeper::finish(const TrainingState& state, std::span<const float> parameters,
-                              const Optimizer& optimizer) {
+bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner) {
   if (settings_.every.kind == CheckpointEvery::Kind::off) return true;
   const auto deadline = std::chrono::steady_clock::now() + kFinishWait;
   bool written = writer_.wait_idle(deadline);
   if (written && step_taken_ != state.step) {
-    take(state, parameters, optimizer, false, std::chrono::steady_clock::now());
+    take(state, learner, false, std::chrono::steady_clock::now());
     written = writer_.wait_idle(deadline);
   }
   if (!written) {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "trainer/checkpoint/checkpoint_writer.hpp"
-#include "trainer/optim/optimizer.hpp"
+#include "trainer/optim/learner.hpp"
 #include "trainer/run/checkpoint_cadence.hpp"
 
 namespace ddprun::trainer {
@@ -35,8 +35,7 @@ class CheckpointKeeper {
   /// Takes a checkpoint if one is due, or if it is the best so far. Returns at once, except that a
   /// checkpoint that must not be left out (best, or after a given number of steps) waits up to 10 s
   /// for the one before it.
-  void offer(const TrainingState& state, std::span<const float> parameters,
-             const Optimizer& optimizer, bool best, Time now);
+  void offer(const TrainingState& state, const Learner& learner, bool best, Time now);
 
   /// Failures to write are warned of once, and counted: at the next checkpoint that is written, and
   /// at the end.
@@ -44,8 +43,7 @@ class CheckpointKeeper {
   /// Writes the last state, if it is not on disk yet, and waits for the disk. False, with a
   /// warning: no checkpoint was ever written, though some should have been, or the last one was not
   /// within its deadline.
-  bool finish(const TrainingState& state, std::span<const float> parameters,
-              const Optimizer& optimizer);
+  bool finish(const TrainingState& state, const Learner& learner);
 
   /// Gives the write under way a moment: for ends that are not of our choosing.
   void abandon();
@@ -54,8 +52,7 @@ class CheckpointKeeper {
   [[nodiscard]] std::string newest();
 
  private:
-  void take(const TrainingState& state, std::span<const float> parameters,
-            const Optimizer& optimizer, bool best, Time now);
+  void take(const TrainingState& state, const Learner& learner, bool best, Time now);
   void measure();
   CheckpointWriter::Settings writer_settings();
   void warn_of_failure(const std::string& why);

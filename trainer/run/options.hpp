@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "trainer/model/model.hpp"
+#include "trainer/compute/storage.hpp"
 #include "trainer/optim/optimizer.hpp"
 #include "trainer/optim/schedule.hpp"
 #include "trainer/run/checkpoint_cadence.hpp"

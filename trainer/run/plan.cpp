@@ -129,7 +129,7 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
                    .step_factor = options.step_factor,
                    .total_steps = plan.total_steps,
                    .final_rate = 0};
-  plan.scaler.enabled = options.precision == Precision::fp16;
+  plan.scaler = scaler_config(options);
   plan.config = make_config(options, plan, data);
   const bool by_steps = options.checkpoint_every.kind == CheckpointEvery::Kind::steps;
   plan.loop = {
@@ -140,6 +140,10 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
       {"inject_overflow_at", options.inject_overflow_at.value_or(-1), true},
   };
   return plan;
+}
+
+ScalerConfig scaler_config(const Options& options) {
+  return {.enabled = options.precision == Precision::fp16};
 }
 
 OptimizerConfig optimizer_config(const Options& options) {

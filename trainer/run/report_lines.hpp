@@ -41,7 +41,7 @@ struct Outcome {
   std::int64_t shards = 1;
   std::int64_t batch = 1;
   std::int64_t threads_per_shard = 1;
-  std::string compute;  ///< compute_description()
+  std::string compute;  ///< Device::description()
   std::int64_t steps = 0;
   std::uint64_t skipped = 0;
   std::int64_t restarts = 0;

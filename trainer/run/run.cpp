@@ -11,9 +11,11 @@
 
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/buffer.hpp"
+#include "trainer/compute/initialize.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/error.hpp"
-#include "trainer/host/description.hpp"
+#include "trainer/host/host_device.hpp"
+#include "trainer/model/model.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/rendezvous.hpp"
 #include "trainer/run/start.hpp"
@@ -37,13 +39,13 @@ std::string number_list(const std::vector<float>& values) {
   return text;
 }
 
-CheckpointLayout make_layout(const Model& model, const Optimizer& optimizer, const DataSet& set) {
+CheckpointLayout make_layout(const Model& model, const Learner& learner, const DataSet& set) {
   CheckpointLayout layout;
-  layout.parameters = model.parameters();
-  layout.arena_size = model.arena_size();
-  for (const Optimizer::Moment& moment : optimizer.moments()) layout.moments.push_back(moment.name);
+  layout.parameters = model.graph.parameters();
+  layout.arena_size = model.graph.arena_size();
+  layout.moments = learner.moment_names();
   // What a reader needs to feed the network.
-  layout.metadata = {{"model", model.name()},
+  layout.metadata = {{"model", model.name},
                      {"data", set.name()},
                      {"image_shape", to_string(set.shape())},
                      {"classes", std::to_string(set.classes())},
@@ -140,11 +142,13 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
   const TrainAndTest sets = load_data(options.data, parse_image_shape(options.image_shape));
   const DataFacts data = facts_of(*sets.train);
-  const std::unique_ptr<Model> model =
-      make_model(options.model, sets.train->shape(), sets.train->classes());
-  FloatBuffer parameters(model->arena_size());
-  Optimizer optimizer(optimizer_config(options), model->parameters(), model->arena_size());
-  const CheckpointLayout layout = make_layout(*model, optimizer, *sets.train);
+  const Model model = make_model(options.model, sets.train->shape(), sets.train->classes());
+  const std::unique_ptr<Device> device = make_host_device();
+  Learner learner(model.graph, *device,
+                  {.optimizer = optimizer_config(options),
+                   .scaler = scaler_config(options),
+                   .precision = options.precision});
+  const CheckpointLayout layout = make_layout(model, learner, *sets.train);
 
   // Rank 0 alone looks at checkpoints: the others may not see its disk.
   const std::filesystem::path out = choose_out(options, environment, current_folder());
@@ -162,7 +166,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   if (first_rank) {
     // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
     if (keeps && environment.restarted()) claim = claim_directory(out, environment, report);
-    start = find_start(options, environment, data, out, layout, report);
+    start = find_start(options, environment, data, out, layout, device->description(), report);
     if (start.snapshot) shards_there = shards_of(start.snapshot->state.config);
     // Refused here where it can be, before anybody is waited for.
     shards_there = make_plan(options, environment, data, shards_there).shards;
@@ -170,25 +174,28 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   Rendezvous rendezvous(environment, options.rendezvous_timeout);
   shards_there = rendezvous.agree_on_shards(shards_there.value_or(0));
   const TrainPlan plan = make_plan(options, environment, data, shards_there);
-  Meeting meeting = meet(rendezvous, environment, plan, model->arena_size(), report);
+  Meeting meeting = meet(rendezvous, environment, plan, model.graph.arena_size(), report);
   if (meeting.exit_code) return *meeting.exit_code;
 
   TrainingState state = start.snapshot ? start.snapshot->state : fresh_state(plan);
   state.config = plan.config;
   if (start.snapshot) {
-    restore(*start.snapshot, parameters.span(), optimizer);
+    restore(*start.snapshot, learner);
   } else if (first_rank) {
-    model->initialize(parameters.span(), options.seed);
+    FloatBuffer parameters(model.graph.arena_size());
+    initialize(model.graph.parameters(), parameters.span(), options.seed);
+    learner.copy_in(0, parameters.span());
   }
-  const CommResult same = distribute(*meeting.communicator, plan, state, parameters.span(),
-                                     optimizer, rendezvous.deadline());
+  const CommResult same =
+      distribute(*meeting.communicator, plan, state, learner, rendezvous.deadline());
   if (!same.ok()) {
     report.error(fmt::format("lost another rank at the start: {}", same.detail));
     meeting.communicator->abort(same.detail);
     return kExitPeerLost;
   }
+  learner.set_step_state(state.step_state);
   state.run = environment.run_id;
-  state.compute = compute_description();
+  state.compute = device->description();
   state.world_size = environment.world_size;
   state.round = environment.round;
   state.restarts = environment.restart_count;
@@ -205,14 +212,14 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                   .environment = environment,
                   .plan = plan,
                   .sets = sets,
-                  .model = *model,
+                  .graph = model.graph,
+                  .device = *device,
                   .lanes = lanes,
                   .communicator = *meeting.communicator,
                   .report = report,
                   .keeper = keeper.get(),
                   .state = state,
-                  .parameters = parameters.span(),
-                  .optimizer = optimizer});
+                  .learner = learner});
   const int code = loop.run();
   if (keeper && code == kExitPeerLost) keeper->abandon();
   return code;

@@ -2,95 +2,89 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 
 namespace ddprun::trainer {
-namespace {
 
-/// Reads samples sample(0) .. sample(count - 1) of the set into the front of `images` and `labels`.
-template <class Sample>
-Batch fill(const DataSet& set, int count, std::size_t sample_floats, std::span<float> images,
-           std::span<std::int32_t> labels, const Sample& sample) {
-  for (int item = 0; item < count; ++item) {
-    const auto place = static_cast<std::size_t>(item);
-    labels[place] = set.read(sample(item), images.subspan(place * sample_floats, sample_floats));
-  }
-  const auto filled = static_cast<std::size_t>(count);
-  return {.images = images.first(filled * sample_floats), .labels = labels.first(filled)};
-}
-
-}  // namespace
-
-ShardComputer::ShardComputer(const Model& model, Lanes& lanes, Settings settings, ImageShape shape)
-    : model_(model),
+ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes, Settings settings)
+    : device_(device),
       lanes_(lanes),
       settings_(settings),
-      sample_floats_(sample_size(shape)),
-      lane_state_(static_cast<std::size_t>(lanes.count())) {
-  const auto batch = static_cast<std::size_t>(settings_.batch);
-  for (Lane& lane : lane_state_) {
-    lane.images.resize(batch * sample_floats_);
-    lane.labels.resize(batch);
+      sample_floats_(graph.layers().front().output.count()) {
+  const auto batch = static_cast<std::size_t>(settings_.executor.batch);
+  for (int lane = 0; lane < lanes.count(); ++lane) {
+    lane_state_.push_back(
+        std::unique_ptr<Lane>(new Lane{.executor = GraphExecutor(graph, device, settings_.executor),
+                                       .counters = device.allocate(sizeof(Counters)),
+                                       .images = std::vector<float>(batch * sample_floats_),
+                                       .labels = std::vector<std::int32_t>(batch)}));
   }
 }
 
-Executor& ShardComputer::executor(Lane& lane, int batch) {
-  std::unique_ptr<Executor>& slot = lane.executors[batch];
-  if (!slot) slot = model_.make_executor(batch, settings_.precision, settings_.threads_per_shard);
-  return *slot;
+void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
+  const auto one = [&](int lane) { work(*lane_state_[static_cast<std::size_t>(lane)]); };
+  lanes_.run(std::ref(one));
 }
 
-MetricSums ShardComputer::take_sums() {
-  MetricSums total;
-  for (Lane& lane : lane_state_) {
-    total += lane.sums;
-    lane.sums = {};
+/// Reads samples sample(0) .. sample(count - 1) of the set.
+Batch ShardComputer::fill(Lane& lane, const DataSet& set, std::size_t count,
+                          const Sample& sample) const {
+  const std::span<float> images(lane.images);
+  for (std::size_t item = 0; item < count; ++item) {
+    lane.labels[item] =
+        set.read(sample(item), images.subspan(item * sample_floats_, sample_floats_));
   }
-  return total;
+  return {.images = images.first(count * sample_floats_),
+          .labels = std::span(lane.labels).first(count)};
 }
 
-MetricSums ShardComputer::train(const DataSet& set, const EpochOrder& order, std::size_t step,
-                                int shards, ShardRun run, std::span<const float> parameters,
-                                LossScales scales, Reducer& reducer) {
-  const int batch = order.batch_of(step);
+void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun run,
+                          Reducer& reducer) {
+  const auto batch = static_cast<std::size_t>(inputs.order.batch_of(inputs.step));
   std::atomic<int> next{run.first};
-  const auto work = [&](int index) {
-    Lane& lane = lane_state_[static_cast<std::size_t>(index)];
+  on_lanes([&](Lane& lane) {
     for (int shard = next++; shard < run.first + run.count; shard = next++) {
-      const Batch samples = fill(set, batch, sample_floats_, lane.images, lane.labels,
-                                 [&](int item) { return order.sample(step, shard, item); });
-      const BatchResult result =
-          executor(lane, batch)
-              .train(samples, parameters, shard == 0 ? scales.first_shard : scales.others, shards,
-                     reducer.begin_shard(shard),
-                     [&reducer, shard](std::size_t end) { reducer.final_up_to(shard, end); });
-      lane.sums.add(result.loss_sum, result.correct, result.count);
+      const Batch samples = fill(lane, set, batch, [&](std::size_t item) {
+        return inputs.order.sample(inputs.step, shard, static_cast<int>(item));
+      });
+      lane.executor.train(samples, inputs.weights,
+                          {.seed = settings_.seed,
+                           .state = shard == 0 ? inputs.first_shard : inputs.others,
+                           .shard = shard,
+                           .shards = settings_.shards});
+      lane.executor.loss(counters_of(lane));
+      lane.executor.backward(reducer.begin_shard(shard), [&reducer, shard](std::size_t end) {
+        reducer.final_up_to(shard, end);
+      });
     }
-  };
-  lanes_.run(std::ref(work));
-  return take_sums();
+  });
 }
 
-MetricSums ShardComputer::evaluate(const DataSet& set, int rank, int world_size,
-                                   std::span<const float> parameters) {
-  const auto batch = static_cast<std::size_t>(settings_.batch);
+void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const Weights& weights) {
+  const auto batch = static_cast<std::size_t>(settings_.executor.batch);
   const auto ranks = static_cast<std::size_t>(world_size);
   const std::size_t batches = (set.size() + batch - 1) / batch;
   std::atomic<std::size_t> next{static_cast<std::size_t>(rank)};
-  const auto work = [&](int index) {
-    Lane& lane = lane_state_[static_cast<std::size_t>(index)];
+  on_lanes([&](Lane& lane) {
     for (std::size_t turn = next.fetch_add(ranks); turn < batches; turn = next.fetch_add(ranks)) {
       const std::size_t first = turn * batch;
-      const Batch samples = fill(set, static_cast<int>(std::min(batch, set.size() - first)),
-                                 sample_floats_, lane.images, lane.labels,
-                                 [&](int item) { return first + static_cast<std::size_t>(item); });
-      // The last batch is incomplete; an executor of its own size would cost memory and bits.
-      const BatchResult result = executor(lane, settings_.batch).evaluate(samples, parameters);
-      lane.sums.add(result.loss_sum, result.correct, result.count);
+      const Batch samples = fill(lane, set, std::min(batch, set.size() - first),
+                                 [&](std::size_t item) { return first + item; });
+      lane.executor.evaluate(samples, weights);
+      lane.executor.loss(counters_of(lane));
     }
-  };
-  lanes_.run(std::ref(work));
-  return take_sums();
+  });
+}
+
+Counters ShardComputer::take_counters() {
+  Counters total;
+  for (const auto& lane : lane_state_) {
+    Counters one;
+    device_.copy_out(&counters_of(*lane), std::as_writable_bytes(std::span(&one, 1)));
+    total += one;
+    const Counters none;
+    device_.copy_in(std::as_bytes(std::span(&none, 1)), &counters_of(*lane));
+  }
+  return total;
 }
 
 }  // namespace ddprun::trainer

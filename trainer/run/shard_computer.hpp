@@ -3,67 +3,70 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "trainer/checkpoint/training_state.hpp"
 #include "trainer/comm/reducer.hpp"
+#include "trainer/compute/graph_executor.hpp"
 #include "trainer/data/data_set.hpp"
 #include "trainer/data/sampler.hpp"
-#include "trainer/model/model.hpp"
 #include "trainer/run/lanes.hpp"
 
 namespace ddprun::trainer {
 
-/// Where the loss scale is read while a shard is computed.
-struct LossScales {
-  /// Of shard 0: apart, so that a test can make its gradients infinite.
-  const float* first_shard = nullptr;
-  const float* others = nullptr;
+/// What the shards of a step have alike.
+struct StepInputs {
+  const EpochOrder& order;
+  std::size_t step = 0;  ///< of the epoch
+  Weights weights;
+  /// In the device's memory. Of shard 0: apart, so that a test can make its gradients infinite.
+  const StepState* first_shard = nullptr;
+  const StepState* others = nullptr;
 };
 
 class ShardComputer {
  public:
   struct Settings {
-    int batch = 1;  ///< the largest one that is asked for
-    Precision precision = Precision::fp32;
-    int threads_per_shard = 1;
+    GraphExecutor::Settings executor;
+    std::uint64_t seed = 0;
+    int shards = 1;  ///< V
   };
 
-  /// All three outlive the computer.
-  ShardComputer(const Model& model, Lanes& lanes, Settings settings, ImageShape shape);
+  /// Graph, device and lanes outlive the computer.
+  ShardComputer(const Graph& graph, Device& device, Lanes& lanes, Settings settings);
 
-  /// Computes the shards of `run` in `step` of `order`, handing their gradients to `reducer` as
-  /// they become final. Gives the sums over these shards' samples.
-  MetricSums train(const DataSet& set, const EpochOrder& order, std::size_t step, int shards,
-                   ShardRun run, std::span<const float> parameters, LossScales scales,
-                   Reducer& reducer);
+  /// Computes the shards of `run`, handing their gradients to `reducer` as they become final.
+  void train(const DataSet& set, const StepInputs& inputs, ShardRun run, Reducer& reducer);
 
-  /// Cuts the set into batches, the last one incomplete, and gives the sums over the batches rank,
-  /// rank + world_size, ... So the sums over all ranks have the same bits for every world size.
-  MetricSums evaluate(const DataSet& set, int rank, int world_size,
-                      std::span<const float> parameters);
+  /// Cuts the set into batches, the last one incomplete, and computes the batches rank,
+  /// rank + world_size, ... A sample's loss does not depend on the world size.
+  void evaluate(const DataSet& set, int rank, int world_size, const Weights& weights);
+
+  /// What the samples since the last call came to. Waits for the device.
+  Counters take_counters();
 
  private:
   /// What one lane uses alone.
   struct Lane {
-    /// By batch size: the usual one, and that of an epoch's last training step.
-    std::map<int, std::unique_ptr<Executor>> executors;
+    GraphExecutor executor;
+    DeviceMemory counters;  // one Counters
     std::vector<float> images;
     std::vector<std::int32_t> labels;
-    MetricSums sums;
   };
+  using Sample = std::function<std::size_t(std::size_t item)>;
 
-  Executor& executor(Lane& lane, int batch);
-  MetricSums take_sums();
+  /// Runs `work` on every lane.
+  void on_lanes(const std::function<void(Lane&)>& work);
+  Batch fill(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
+  static Counters& counters_of(const Lane& lane) { return lane.counters.as<Counters>().front(); }
 
-  const Model& model_;
+  Device& device_;
   Lanes& lanes_;
   Settings settings_;
   std::size_t sample_floats_;
-  std::vector<Lane> lane_state_;
+  std::vector<std::unique_ptr<Lane>> lane_state_;
 };
 
 }  // namespace ddprun::trainer

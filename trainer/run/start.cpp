@@ -9,8 +9,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "trainer/compute/buffer.hpp"
 #include "trainer/error.hpp"
-#include "trainer/host/description.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -41,7 +41,8 @@ std::string random_name() {
 
 StartingPoint find_start(const Options& options, const WorkerEnvironment& environment,
                          const DataFacts& data, const std::filesystem::path& out,
-                         const CheckpointLayout& layout, Report& report) {
+                         const CheckpointLayout& layout, const std::string& compute,
+                         Report& report) {
   StartingPoint start;
   remove_stale(out);
   FoundCheckpoint found = find_newest(out, layout, [&](const TrainingState& there) {
@@ -71,9 +72,9 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
         "{} was written with other settings ({}): the result is not that of one undisturbed run",
         found.path.string(), changed));
   }
-  if (there.compute != compute_description()) {
+  if (there.compute != compute) {
     report.warning(fmt::format("{} was computed with {}, here it is {}: the last bits may differ",
-                               found.path.string(), there.compute, compute_description()));
+                               found.path.string(), there.compute, compute));
   }
   start.path = found.path.string();
   start.snapshot = std::move(found.snapshot);
@@ -87,20 +88,14 @@ TrainingState fresh_state(const TrainPlan& plan) {
   return state;
 }
 
-void restore(const Snapshot& snapshot, std::span<float> parameters, Optimizer& optimizer) {
-  const auto copy = [](std::span<const float> from, std::span<float> to) {
-    std::copy(from.begin(), from.end(), to.begin());
-  };
-  copy(snapshot.parameters.span(), parameters);
-  const auto moments = optimizer.moments();
-  for (std::size_t i = 0; i < moments.size(); ++i) {
-    copy(snapshot.moments[i].span(), moments[i].values.span());
-  }
+void restore(const Snapshot& snapshot, Learner& learner) {
+  learner.copy_in(0, snapshot.parameters.span());
+  for (std::size_t i = 0; i < snapshot.moments.size(); ++i)
+    learner.copy_in(1 + i, snapshot.moments[i].span());
 }
 
 CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,
-                      std::span<float> parameters, Optimizer& optimizer,
-                      Clock::time_point deadline) {
+                      Learner& learner, Clock::time_point deadline) {
   if (communicator.world_size() == 1) return {};
   RunConfig alike = plan.config;
   alike.insert(alike.end(), plan.loop.begin(), plan.loop.end());
@@ -124,10 +119,13 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
     }
   }
   state.config = plan.config;
-  result = communicator.broadcast(std::as_writable_bytes(parameters), 0, deadline);
-  for (Optimizer::Moment& moment : optimizer.moments()) {
+  // By way of the host's memory, one arena at a time: once for each run.
+  FloatBuffer arena(learner.arena_size());
+  for (std::size_t i = 0; i < learner.arenas(); ++i) {
+    learner.copy_out(i, arena.span());
+    result = communicator.broadcast(std::as_writable_bytes(arena.span()), 0, deadline);
     if (!result.ok()) return result;
-    result = communicator.broadcast(std::as_writable_bytes(moment.values.span()), 0, deadline);
+    learner.copy_in(i, arena.span());
   }
   return result;
 }

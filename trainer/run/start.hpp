@@ -8,7 +8,7 @@
 
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/comm/communicator.hpp"
-#include "trainer/optim/optimizer.hpp"
+#include "trainer/optim/learner.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/report.hpp"
 
@@ -21,24 +21,25 @@ struct StartingPoint {
   std::uint64_t sequence_next = 0;
 };
 
-/// Looks for the newest checkpoint of this run and warns about newer ones that are skipped. With
+/// Looks for the newest checkpoint of this run, computed on `compute` (a device's description), and
+/// warns about newer ones that are skipped. With
 /// --resume=strict throws DataError instead of skipping. Also removes what dead writers left
 /// behind.
 StartingPoint find_start(const Options& options, const WorkerEnvironment& environment,
                          const DataFacts& data, const std::filesystem::path& out,
-                         const CheckpointLayout& layout, Report& report);
+                         const CheckpointLayout& layout, const std::string& compute,
+                         Report& report);
 
 /// The state of a run that starts now.
 TrainingState fresh_state(const TrainPlan& plan);
 
-/// Copies a checkpoint's arenas to where training uses them.
-void restore(const Snapshot& snapshot, std::span<float> parameters, Optimizer& optimizer);
+/// Copies a checkpoint's arenas and the step's numbers to where training uses them.
+void restore(const Snapshot& snapshot, Learner& learner);
 
 /// Gives rank 0's state, parameters and moments to all. Throws DataError where this rank's options
 /// make another run than rank 0's, or would make the ranks miss each other.
 CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,
-                      std::span<float> parameters, Optimizer& optimizer,
-                      Clock::time_point deadline);
+                      Learner& learner, Clock::time_point deadline);
 
 /// The directory of a run, made at its start: workers that are restarted find it even if the first
 /// ones died before they wrote anything. Unless kept, the destructor removes again what was made

@@ -7,7 +7,6 @@
 
 #include "trainer/compute/hash.hpp"
 #include "trainer/error.hpp"
-#include "trainer/host/description.hpp"
 #include "trainer/run/exit_codes.hpp"
 
 namespace ddprun::trainer {
@@ -18,8 +17,6 @@ constexpr double kShareSeconds = 0.05;
 constexpr std::int64_t kShareStepsMax = 256;
 /// Arenas below this are updated by one lane: waking others would take longer.
 constexpr std::size_t kFloatsPerLane = std::size_t{1} << 17;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 double seconds_between(std::chrono::steady_clock::time_point from,
                        std::chrono::steady_clock::time_point to) {
@@ -38,13 +35,14 @@ BucketSizes bucket_sizes(const Options& options) {
 
 TrainLoop::TrainLoop(TrainParts parts)
     : parts_(parts),
-      reducer_(parts.communicator, parts.plan.shards, parts.model.arena_size(),
+      reducer_(parts.communicator, parts.device, parts.plan.shards, parts.graph.arena_size(),
                bucket_sizes(parts.options)),
-      computer_(parts.model, parts.lanes,
-                {.batch = parts.plan.batch,
-                 .precision = parts.options.precision,
-                 .threads_per_shard = parts.options.threads_per_shard},
-                parts.sets.train->shape()),
+      computer_(parts.graph, parts.device, parts.lanes,
+                {.executor = {.batch = parts.plan.batch,
+                              .precision = parts.options.precision,
+                              .threads = parts.options.threads_per_shard},
+                 .seed = parts.options.seed,
+                 .shards = parts.plan.shards}),
       order_(parts.sets.train->size(), parts.plan.shards, parts.plan.batch, parts.options.seed),
       run_(
           shard_run(parts.plan.shards, parts.communicator.world_size(), parts.communicator.rank())),
@@ -69,48 +67,60 @@ int TrainLoop::run() {
 
 bool TrainLoop::step() {
   TrainingState& state = parts_.state;
-  StepState& step_state = state.step_state;
   const auto began = Clock::now();
   if (selected_epoch_ != state.epoch) {
     order_.select(static_cast<std::uint64_t>(state.epoch));
     selected_epoch_ = state.epoch;
   }
-  step_state.learning_rate = static_cast<float>(learning_rate(parts_.plan.schedule, state.step));
-  const bool inject = parts_.options.inject_overflow_at == state.step;
+  parts_.learner.set_learning_rate(
+      static_cast<float>(learning_rate(parts_.plan.schedule, state.step)));
+  StepInputs inputs{.order = order_,
+                    .step = static_cast<std::size_t>(state.block),
+                    .weights = parts_.learner.weights(),
+                    .first_shard = parts_.learner.state(),
+                    .others = parts_.learner.state()};
+  if (parts_.options.inject_overflow_at == state.step) inputs.first_shard = make_overflow();
 
   progress_.at(state.step, "compute");
   reducer_.begin_step();
-  mine_.sums += computer_.train(*parts_.sets.train, order_, static_cast<std::size_t>(state.block),
-                                parts_.plan.shards, run_, parts_.parameters,
-                                {.first_shard = inject ? &kInfinity : &step_state.scaler.scale,
-                                 .others = &step_state.scaler.scale},
-                                reducer_);
+  computer_.train(*parts_.sets.train, inputs, run_, reducer_);
   progress_.at(state.step, "all-reduce");
   const CommResult result = reducer_.finish_step(deadline());
   if (!result.ok()) return lost(result);
-
-  // All ranks hold the same sums: they skip, scale and update alike.
-  const std::span<const float> gradients = reducer_.gradients();
-  if (parts_.plan.scaler.enabled && has_non_finite(gradients)) step_state.found_inf = 1;
-  const std::size_t size = gradients.size();
-  const auto lanes = static_cast<std::size_t>(parts_.lanes.count());
-  if (lanes == 1 || size < lanes * kFloatsPerLane) {
-    parts_.optimizer.update(0, size, parts_.parameters, gradients, step_state);
-  } else {
-    const auto work = [&](int lane) {
-      const auto index = static_cast<std::size_t>(lane);
-      parts_.optimizer.update(size * index / lanes, size * (index + 1) / lanes, parts_.parameters,
-                              gradients, step_state);
-    };
-    parts_.lanes.run(std::ref(work));
-  }
-  finish_step(parts_.plan.scaler, step_state);
+  update_weights();
 
   ++state.step;
   ++state.block;
   mine_.step_seconds += seconds_between(began, Clock::now());
   mine_.exposed_seconds += std::chrono::duration<double>(reducer_.exposed()).count();
   return true;
+}
+
+/// All ranks hold the same sums: they skip, scale and update alike.
+void TrainLoop::update_weights() {
+  const std::span<const float> gradients = reducer_.gradients();
+  Learner& learner = parts_.learner;
+  learner.begin_update(gradients);
+  const std::size_t size = gradients.size();
+  const auto lanes = static_cast<std::size_t>(parts_.lanes.count());
+  if (lanes == 1 || size < lanes * kFloatsPerLane) {
+    learner.update(0, size, gradients);
+  } else {
+    const auto work = [&](int lane) {
+      const auto index = static_cast<std::size_t>(lane);
+      learner.update(size * index / lanes, size * (index + 1) / lanes, gradients);
+    };
+    parts_.lanes.run(std::ref(work));
+  }
+  learner.finish_update();
+}
+
+const StepState* TrainLoop::make_overflow() {
+  StepState state = parts_.learner.step_state();
+  state.scaler.scale = std::numeric_limits<float>::infinity();
+  overflowing_ = parts_.device.allocate(sizeof state);
+  parts_.device.copy_in(std::as_bytes(std::span(&state, 1)), overflowing_.data());
+  return overflowing_.as<StepState>().data();
 }
 
 std::int64_t TrainLoop::choose_steps_to_next() const {
@@ -130,35 +140,37 @@ bool TrainLoop::share() {
   TrainingState& state = parts_.state;
   progress_.at(state.step, "share metrics");
   mine_.steps_to_next = choose_steps_to_next();
+  mine_.counters = computer_.take_counters();
+  state.step_state = parts_.learner.step_state();
   if (!exchange(mine_)) return false;
-  MetricSums sums;
+  Counters counters;
   double slowest = 0;
   double exposed = 0;
   for (const Shared& rank : shared_) {
-    sums += rank.sums;
+    counters += rank.counters;
     slowest = std::max(slowest, rank.step_seconds);
     exposed = std::max(exposed, rank.exposed_seconds);
   }
   share_at_ = state.step + shared_[0].steps_to_next;
   mine_ = {};
-  const bool was_finite = state.epoch_sums.not_finite == 0;
-  state.epoch_sums += sums;
+  const bool was_finite = state.epoch_counters.not_finite == 0;
+  state.epoch_counters += counters;
   state.epoch_seconds += slowest;
   if (parts_.keeper == nullptr) return true;
 
-  if (was_finite && sums.not_finite > 0) {
+  if (was_finite && counters.not_finite > 0) {
     parts_.report.warning(
         fmt::format("the loss is not finite by step {}: lower --lr, or use --warmup", state.step));
   }
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
-  interval_sums_ += sums;
+  interval_counters_ += counters;
   interval_seconds_ += slowest;
   interval_exposed_ += exposed;
   if (parts_.report.interval_due(now)) {
-    report_interval(interval_sums_,
+    report_interval(interval_counters_,
                     interval_seconds_ > 0 ? interval_exposed_ / interval_seconds_ : 0, now);
-    interval_sums_ = {};
+    interval_counters_ = {};
     interval_seconds_ = 0;
     interval_exposed_ = 0;
     interval_first_step_ = state.step;
@@ -166,23 +178,23 @@ bool TrainLoop::share() {
   // At the end of an epoch the state is saved when it is evaluated.
   if (state.block < parts_.plan.steps_per_epoch) {
     progress_.at(state.step, "checkpoint");
-    parts_.keeper->offer(state, parts_.parameters, parts_.optimizer, false, now);
+    parts_.keeper->offer(state, parts_.learner, false, now);
   }
   return true;
 }
 
-void TrainLoop::report_interval(const MetricSums& sums, double exposed_share, Time now) {
+void TrainLoop::report_interval(const Counters& counters, double exposed_share, Time now) {
   const TrainingState& state = parts_.state;
   const double rate =
-      interval_seconds_ > 0 ? static_cast<double>(sums.count) / interval_seconds_ : 0;
+      interval_seconds_ > 0 ? static_cast<double>(counters.count) / interval_seconds_ : 0;
   const double left = static_cast<double>((parts_.plan.last_step - state.step) *
                                           parts_.plan.shards * parts_.plan.batch);
   Interval interval{.step = state.step,
                     .last_step = parts_.plan.last_step,
                     .epoch = state.epoch,
                     .epochs = parts_.options.epochs,
-                    .loss = sums.mean_loss(),
-                    .accuracy = sums.accuracy(),
+                    .loss = mean_loss(counters),
+                    .accuracy = accuracy(counters),
                     .learning_rate = static_cast<double>(state.step_state.learning_rate),
                     .loss_scale = std::nullopt,
                     .skipped = state.step_state.skipped,
@@ -195,16 +207,17 @@ void TrainLoop::report_interval(const MetricSums& sums, double exposed_share, Ti
   parts_.report.interval(interval, now);
 }
 
-bool TrainLoop::evaluate(MetricSums& total) {
+bool TrainLoop::evaluate(Counters& total) {
   progress_.at(parts_.state.step, "evaluate");
+  computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
+                     parts_.communicator.world_size(), parts_.learner.weights());
   Shared mine;
-  mine.sums = computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
-                                 parts_.communicator.world_size(), parts_.parameters);
-  mine.weights = hash_floats(parts_.parameters);
+  mine.counters = computer_.take_counters();
+  mine.weights = parts_.learner.hash();
   if (!exchange(mine)) return false;
   total = {};
   for (std::size_t rank = 0; rank < shared_.size(); ++rank) {
-    total += shared_[rank].sums;
+    total += shared_[rank].counters;
     if (shared_[rank].weights != shared_[0].weights) {
       throw std::runtime_error(fmt::format(
           "after step {} rank {} holds other weights ({}) than rank 0 ({}): faulty memory, or "
@@ -216,14 +229,14 @@ bool TrainLoop::evaluate(MetricSums& total) {
   return true;
 }
 
-EpochSummary TrainLoop::summarize(const MetricSums& test) const {
+EpochSummary TrainLoop::summarize(const Counters& test) const {
   const TrainingState& state = parts_.state;
-  const MetricSums& train = state.epoch_sums;
+  const Counters& train = state.epoch_counters;
   return {.epoch = state.epoch,
-          .train_loss = train.mean_loss(),
-          .train_accuracy = train.accuracy(),
-          .test_loss = test.mean_loss(),
-          .test_accuracy = test.accuracy(),
+          .train_loss = mean_loss(train),
+          .train_accuracy = accuracy(train),
+          .test_loss = mean_loss(test),
+          .test_accuracy = accuracy(test),
           .seconds = state.epoch_seconds,
           .samples_per_second =
               state.epoch_seconds > 0 ? static_cast<double>(train.count) / state.epoch_seconds : 0};
@@ -231,7 +244,7 @@ EpochSummary TrainLoop::summarize(const MetricSums& test) const {
 
 bool TrainLoop::end_epoch() {
   TrainingState& state = parts_.state;
-  MetricSums test;
+  Counters test;
   if (!evaluate(test)) return false;
   const EpochSummary summary = summarize(test);
   state.epochs.push_back(summary);
@@ -239,25 +252,25 @@ bool TrainLoop::end_epoch() {
   if (best) state.best_accuracy = summary.test_accuracy;
   ++state.epoch;
   state.block = 0;
-  state.epoch_sums = {};
+  state.epoch_counters = {};
   state.epoch_seconds = 0;
   if (parts_.keeper == nullptr) return true;
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
   parts_.report.epoch(summary, parts_.options.epochs);
   progress_.at(state.step, "checkpoint");
-  parts_.keeper->offer(state, parts_.parameters, parts_.optimizer, best, now);
+  parts_.keeper->offer(state, parts_.learner, best, now);
   return true;
 }
 
 int TrainLoop::finish() {
   const TrainingState& state = parts_.state;
   Outcome outcome{.epochs = state.epochs,
-                  .weights_hash = hash_text(hash_floats(parts_.parameters)),
+                  .weights_hash = hash_text(parts_.learner.hash()),
                   .shards = parts_.plan.shards,
                   .batch = parts_.plan.batch,
                   .threads_per_shard = parts_.options.threads_per_shard,
-                  .compute = compute_description(),
+                  .compute = parts_.device.description(),
                   .steps = state.step,
                   .skipped = state.step_state.skipped,
                   .restarts = state.restarts,
@@ -266,14 +279,14 @@ int TrainLoop::finish() {
   // An epoch that --max-steps cut off is evaluated for the table, but is not part of the state: a
   // later run goes on within it.
   if (state.block != 0) {
-    MetricSums test;
+    Counters test;
     if (!evaluate(test)) return kExitPeerLost;
     outcome.epochs.push_back(summarize(test));
     if (parts_.keeper != nullptr) parts_.report.epoch(outcome.epochs.back(), parts_.options.epochs);
   }
   if (parts_.keeper == nullptr) return kExitSuccess;
   progress_.at(state.step, "last checkpoint");
-  const bool written = parts_.keeper->finish(state, parts_.parameters, parts_.optimizer);
+  const bool written = parts_.keeper->finish(state, parts_.learner);
   outcome.checkpoint = parts_.keeper->newest();
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
   parts_.report.outcome(outcome);

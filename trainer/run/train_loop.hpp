@@ -11,7 +11,7 @@
 #include "trainer/comm/communicator.hpp"
 #include "trainer/comm/reducer.hpp"
 #include "trainer/data/load.hpp"
-#include "trainer/optim/optimizer.hpp"
+#include "trainer/optim/learner.hpp"
 #include "trainer/run/checkpoint_keeper.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/progress.hpp"
@@ -26,14 +26,14 @@ struct TrainParts {
   const WorkerEnvironment& environment;
   const TrainPlan& plan;
   const TrainAndTest& sets;
-  const Model& model;
+  const Graph& graph;
+  Device& device;
   Lanes& lanes;
   Communicator& communicator;
   Report& report;
   CheckpointKeeper* keeper = nullptr;  ///< rank 0's; null on others
   TrainingState& state;                ///< where to start; kept up to date
-  std::span<float> parameters;
-  Optimizer& optimizer;
+  Learner& learner;
 };
 
 class TrainLoop {
@@ -47,7 +47,7 @@ class TrainLoop {
  private:
   /// What each rank tells the others from time to time.
   struct Shared {
-    MetricSums sums;
+    Counters counters;
     double step_seconds = 0;
     double exposed_seconds = 0;
     std::int64_t steps_to_next = 1;  ///< rank 0's counts: when to meet again
@@ -56,11 +56,13 @@ class TrainLoop {
   using Time = std::chrono::steady_clock::time_point;
 
   bool step();
+  void update_weights();
+  const StepState* make_overflow();
   bool share();
   bool end_epoch();
-  bool evaluate(MetricSums& total);
-  void report_interval(const MetricSums& sums, double exposed_share, Time now);
-  EpochSummary summarize(const MetricSums& test) const;
+  bool evaluate(Counters& total);
+  void report_interval(const Counters& counters, double exposed_share, Time now);
+  EpochSummary summarize(const Counters& test) const;
   bool exchange(const Shared& mine);
   bool lost(const CommResult& result);
   int finish();
@@ -73,12 +75,13 @@ class TrainLoop {
   ShardComputer computer_;
   EpochOrder order_;
   ShardRun run_;
+  DeviceMemory overflowing_;  // a StepState whose loss scale makes gradients infinite; for tests
   std::optional<std::int64_t> selected_epoch_;
 
   Shared mine_;                 // since the last share()
   std::vector<Shared> shared_;  // of all ranks
   std::int64_t share_at_ = 0;   // step after which the ranks meet again
-  MetricSums interval_sums_;    // since the last interval reported
+  Counters interval_counters_;  // since the last interval reported
   double interval_seconds_ = 0;
   double interval_exposed_ = 0;
   std::int64_t interval_first_step_ = 0;

@@ -7,6 +7,7 @@
 
 #include "tests/unit/trainer/comm/rank_groups.hpp"
 #include "tests/unit/trainer/comm/tree_reference.hpp"
+#include "tests/unit/trainer/host/host_executor.hpp"
 #include "trainer/comm/local_communicator.hpp"
 
 namespace ddprun::trainer {
@@ -70,7 +71,7 @@ std::vector<std::string> check_steps(const GroupSettings& settings, int lanes, i
   std::vector<std::string> problems;
   const auto body = [&](Communicator& communicator) {
     std::mt19937 random(settings.seed * 31 + static_cast<std::uint32_t>(communicator.rank()));
-    Reducer reducer(communicator, settings.shards, kFloats, kSmallBuckets);
+    Reducer reducer(communicator, test::host(), settings.shards, kFloats, kSmallBuckets);
     const ShardRun run = shard_run(settings.shards, settings.world_size, communicator.rank());
     for (int step = 0; step < steps; ++step) {
       reducer.begin_step();
@@ -130,7 +131,7 @@ TEST_CASE("lanes that are threads of their own may share one reducer") {
   std::atomic<int> wrong{0};
   const auto problems =
       run_group({GroupKind::shared_memory, 2, shards, kFloats, 1}, [&](Communicator& communicator) {
-        Reducer reducer(communicator, shards, kFloats, kSmallBuckets);
+        Reducer reducer(communicator, test::host(), shards, kFloats, kSmallBuckets);
         const ShardRun run = shard_run(shards, 2, communicator.rank());
         for (int step = 0; step < 20; ++step) {
           reducer.begin_step();
@@ -170,7 +171,7 @@ TEST_CASE(
     std::vector<int> started;
   };
   Recorder recorder(kFloats);
-  Reducer reducer(recorder, 2, kFloats, kSmallBuckets);
+  Reducer reducer(recorder, test::host(), 2, kFloats, kSmallBuckets);
   REQUIRE(reducer.buckets().size() > 3);
   reducer.begin_step();
   reducer.begin_shard(0);
@@ -201,7 +202,7 @@ TEST_CASE(
     FakeGroup group(settings);
     group.run([&](Communicator& communicator) {
       std::mt19937 random(seed);
-      Reducer reducer(communicator, 4, kFloats, kSmallBuckets);
+      Reducer reducer(communicator, test::host(), 4, kFloats, kSmallBuckets);
       const ShardRun run = shard_run(4, 3, communicator.rank());
       for (int step = 0; step < 20; ++step) {
         reducer.begin_step();
@@ -229,7 +230,7 @@ TEST_CASE("a rank that stops taking part is named with the bucket that waits for
   FakeGroup group(settings);
   CommResult result;
   group.run([&](Communicator& communicator) {
-    Reducer reducer(communicator, 2, kFloats, kSmallBuckets);
+    Reducer reducer(communicator, test::host(), 2, kFloats, kSmallBuckets);
     reducer.begin_step();
     reducer.begin_shard(communicator.rank());
     if (communicator.rank() == 1) {

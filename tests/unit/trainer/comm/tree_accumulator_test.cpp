@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/unit/trainer/comm/tree_reference.hpp"
+#include "tests/unit/trainer/host/host_executor.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -31,7 +32,8 @@ struct Fixture {
       : run(its_run), nodes(local_nodes(shard_count, its_run)) {
     arenas.assign(nodes.size(), std::vector<float>(kTreeFloats, -77.0F));
     accumulator = std::make_unique<TreeAccumulator>(
-        shard_count, run, std::vector<std::span<float>>(arenas.begin(), arenas.end()));
+        shard_count, run, std::vector<std::span<float>>(arenas.begin(), arenas.end()),
+        test::host());
   }
 
   void check_sums(const std::vector<std::vector<float>>& shards) const {

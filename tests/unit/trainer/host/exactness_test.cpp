@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "tests/support/skip.hpp"
+#include "tests/unit/trainer/host/host_executor.hpp"
 #include "tests/unit/trainer/host/samples.hpp"
 #include "trainer/compute/hash.hpp"
+#include "trainer/compute/initialize.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
 
@@ -24,15 +26,14 @@ namespace {
 std::string gradient_hash(int threads, Precision precision = Precision::fp32) {
   const ImageShape shape{28, 28, 1};
   const auto model = make_model("lenet", shape, 10);
-  std::vector<float> parameters(model->arena_size());
-  model->initialize(parameters, 3);
-  const auto executor = model->make_executor(16, precision, threads);
-  std::vector<float> gradients(model->arena_size());
+  std::vector<float> parameters(model.graph.arena_size());
+  initialize(model.graph.parameters(), parameters, 3);
+  test::HostExecutor executor(model.graph, 16, precision, threads);
+  std::vector<float> gradients(model.graph.arena_size());
   std::string hashes;
   for (std::uint32_t step = 0; step < 3; ++step) {
     const test::Samples samples = test::noise(16, shape, 10, step);
-    const float scale = 1024;
-    executor->train(samples.batch(), parameters, &scale, 2, gradients, [](std::size_t) {});
+    executor.train(samples.batch(), parameters, 1024, 2, gradients);
     hashes += hash_text(hash_floats(gradients));
     for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= 1e-4F * gradients[i];
   }
@@ -110,14 +111,13 @@ TEST_CASE("gradients have the same bits in executors that run side by side") {
 TEST_CASE("an executor made by one thread computes the same bits in another") {
   const ImageShape shape{28, 28, 1};
   const auto model = make_model("lenet", shape, 10);
-  std::vector<float> parameters(model->arena_size());
-  model->initialize(parameters, 3);
-  const auto executor = model->make_executor(16, Precision::fp32, 1);
+  std::vector<float> parameters(model.graph.arena_size());
+  initialize(model.graph.parameters(), parameters, 3);
+  test::HostExecutor executor(model.graph, 16);
   const test::Samples samples = test::noise(16, shape, 10, 0);
   const auto train = [&] {
-    std::vector<float> gradients(model->arena_size());
-    const float scale = 1;
-    executor->train(samples.batch(), parameters, &scale, 1, gradients, [](std::size_t) {});
+    std::vector<float> gradients(model.graph.arena_size());
+    executor.train(samples.batch(), parameters, 1, 1, gradients);
     return hash_floats(gradients);
   };
   const std::uint64_t here = train();

@@ -5,12 +5,11 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/unit/trainer/host/host_executor.hpp"
 #include "tests/unit/trainer/host/samples.hpp"
-#include "trainer/compute/buffer.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/error.hpp"
-#include "trainer/host/cpu_executor.hpp"
 #include "trainer/model/graph.hpp"
 #include "trainer/model/model.hpp"
 
@@ -27,13 +26,13 @@ Graph residual_net() {
   const int sum = graph.relu(graph.add(branch, stem));
   const int pooled = graph.average_pool(sum, {.size = 2, .stride = 2, .padding = 0});
   const int both = graph.add(graph.max_pool(sum, {.size = 2, .stride = 2, .padding = 0}), pooled);
-  graph.linear("head", graph.flatten(both), 3);
+  graph.softmax_cross_entropy(graph.linear("head", graph.flatten(both), 3));
   graph.finish();
   return graph;
 }
 
 struct Trained {
-  BatchResult result;
+  Counters counters;
   std::vector<float> gradients;
   std::vector<std::size_t> marks;
 };
@@ -42,28 +41,30 @@ struct Setup {
   Graph graph = residual_net();
   test::Samples samples = test::noise(4, {6, 6, 2}, 3, 1);
   std::vector<float> parameters = std::vector<float>(graph.arena_size());
-  Setup() { initialize_as_pytorch(graph.parameters(), parameters, 5); }
+  Setup() { initialize(graph.parameters(), parameters, 5); }
 
-  Trained train(Executor& executor, float scale, int shards) {
+  Trained train(test::HostExecutor& executor, float scale, int shards) {
     Trained trained;
     trained.gradients.assign(graph.arena_size(), std::numeric_limits<float>::quiet_NaN());
-    trained.result = executor.train(samples.batch(), parameters, &scale, shards, trained.gradients,
-                                    [&](std::size_t end) { trained.marks.push_back(end); });
+    trained.counters = executor.train(samples.batch(), parameters, scale, shards, trained.gradients,
+                                      [&](std::size_t end) { trained.marks.push_back(end); });
     return trained;
   }
   Trained train(Precision precision, float scale = 1, int shards = 1) {
-    return train(*make_cpu_executor(graph, 4, precision, 1), scale, shards);
+    test::HostExecutor executor(graph, 4, precision);
+    return train(executor, scale, shards);
   }
 };
 
 TEST_CASE("every parameter's gradient agrees with finite differences, through a residual net") {
   Setup setup;
-  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
-  const Trained trained = setup.train(*executor, 1, 1);
+  test::HostExecutor executor(setup.graph, 4);
+  const Trained trained = setup.train(executor, 1, 1);
   const auto loss_at = [&](std::size_t element, float offset) {
     const float before = setup.parameters[element];
     setup.parameters[element] = before + offset;
-    const double loss = executor->evaluate(setup.samples.batch(), setup.parameters).loss_sum / 4;
+    const double loss =
+        test::loss_of(executor.evaluate(setup.samples.batch(), setup.parameters)) / 4;
     setup.parameters[element] = before;
     return loss;
   };
@@ -97,15 +98,13 @@ TEST_CASE("final_up_to rises layer by layer to the arena's size, and padding is 
 
 TEST_CASE("what final_up_to has passed is final when it is called") {
   Setup setup;
-  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
+  test::HostExecutor executor(setup.graph, 4);
   std::vector<float> gradients(setup.graph.arena_size());
   std::vector<float> seen;
-  const float scale = 1;
-  executor->train(
-      setup.samples.batch(), setup.parameters, &scale, 1, gradients, [&](std::size_t end) {
-        seen.insert(seen.end(), gradients.begin() + static_cast<std::ptrdiff_t>(seen.size()),
-                    gradients.begin() + static_cast<std::ptrdiff_t>(end));
-      });
+  executor.train(setup.samples.batch(), setup.parameters, 1, 1, gradients, [&](std::size_t end) {
+    seen.insert(seen.end(), gradients.begin() + static_cast<std::ptrdiff_t>(seen.size()),
+                gradients.begin() + static_cast<std::ptrdiff_t>(end));
+  });
   REQUIRE(seen == gradients);
 }
 
@@ -116,7 +115,7 @@ TEST_CASE("a power-of-two loss scale and the number of shards scale the gradient
   for (std::size_t i = 0; i < plain.gradients.size(); ++i) {
     REQUIRE(scaled.gradients[i] == 256 * plain.gradients[i]);
   }
-  REQUIRE(scaled.result.loss_sum == plain.result.loss_sum);
+  REQUIRE(scaled.counters == plain.counters);
 }
 
 TEST_CASE("half precisions give nearly the same loss and gradients, but not the same bits") {
@@ -130,7 +129,8 @@ TEST_CASE("half precisions give nearly the same loss and gradients, but not the 
        {std::pair{Precision::bf16, 0.04}, std::pair{Precision::fp16, 0.005}}) {
     const Trained rounded = setup.train(precision, 256);
     REQUIRE(rounded.gradients != exact.gradients);
-    REQUIRE(rounded.result.loss_sum == Approx(exact.result.loss_sum).epsilon(tolerance));
+    REQUIRE(test::loss_of(rounded.counters) ==
+            Approx(test::loss_of(exact.counters)).epsilon(tolerance));
     for (std::size_t i = 0; i < exact.gradients.size(); ++i) {
       REQUIRE(static_cast<double>(rounded.gradients[i]) ==
               Approx(static_cast<double>(exact.gradients[i])).margin(tolerance * largest));
@@ -143,7 +143,7 @@ TEST_CASE(
   Setup setup;
   const auto overflows = [&](Precision precision, float scale) {
     const Trained trained = setup.train(precision, scale);
-    REQUIRE(std::isfinite(trained.result.loss_sum));  // the scale never touches the loss itself
+    REQUIRE(trained.counters.not_finite == 0);  // the scale never touches the loss itself
     for (const float gradient : trained.gradients) {
       if (is_non_finite(gradient)) return true;
     }
@@ -158,29 +158,28 @@ TEST_CASE(
 TEST_CASE("an overflow in the forward pass is seen in the gradients, max-pooling or not") {
   for (const float image : {65504.0F, -65504.0F}) {
     const auto model = make_model("lenet", {8, 8, 1}, 3);
-    std::vector<float> parameters(model->arena_size());
-    std::vector<float> gradients(model->arena_size());
-    model->initialize(parameters, 1);
+    std::vector<float> parameters(model.graph.arena_size());
+    std::vector<float> gradients(model.graph.arena_size());
+    initialize(model.graph.parameters(), parameters, 1);
     for (float& parameter : parameters) parameter *= 100;
     test::Samples samples = test::noise(4, {8, 8, 1}, 3, 1);
     for (float& pixel : samples.images) pixel *= image;
-    const float scale = 1024;
-    model->make_executor(4, Precision::fp16, 1)
-        ->train(samples.batch(), parameters, &scale, 1, gradients, [](std::size_t) {});
+    test::HostExecutor(model.graph, 4, Precision::fp16)
+        .train(samples.batch(), parameters, 1024, 1, gradients);
     REQUIRE(std::any_of(gradients.begin(), gradients.end(), is_non_finite));
   }
 }
 
 TEST_CASE("a nan in the images is seen in the loss") {
   const auto model = make_model("lenet", {8, 8, 1}, 3);
-  std::vector<float> parameters(model->arena_size());
-  model->initialize(parameters, 1);
+  std::vector<float> parameters(model.graph.arena_size());
+  initialize(model.graph.parameters(), parameters, 1);
   test::Samples samples = test::noise(1, {8, 8, 1}, 3, 1);
   for (float& pixel : samples.images) pixel = std::numeric_limits<float>::quiet_NaN();
-  const BatchResult result =
-      model->make_executor(1, Precision::fp32, 1)->evaluate(samples.batch(), parameters);
-  REQUIRE(std::isnan(result.loss_sum));
-  REQUIRE(result.correct == 0);
+  const Counters counters =
+      test::HostExecutor(model.graph, 1).evaluate(samples.batch(), parameters);
+  REQUIRE(counters.not_finite == 1);
+  REQUIRE(counters.correct == 0);
 }
 
 TEST_CASE("fp16 loses small gradients without a loss scale and keeps them with one") {
@@ -195,49 +194,64 @@ TEST_CASE("fp16 loses small gradients without a loss scale and keeps them with o
 
 TEST_CASE("evaluation takes an incomplete batch, and rows without a sample do not count") {
   Setup setup;
-  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
-  const BatchResult full = executor->evaluate(setup.samples.batch(), setup.parameters);
-  BatchResult sum;
+  test::HostExecutor executor(setup.graph, 4);
+  const Counters full = executor.evaluate(setup.samples.batch(), setup.parameters);
+  Counters sum;
   for (std::size_t i = 0; i < 4; i += 3) {
     const std::size_t count = std::min<std::size_t>(3, 4 - i);
     const Batch part{std::span(setup.samples.images).subspan(i * 72, count * 72),
                      std::span(setup.samples.labels).subspan(i, count)};
-    const BatchResult one = executor->evaluate(part, setup.parameters);
+    const Counters one = executor.evaluate(part, setup.parameters);
     REQUIRE(one.count == static_cast<std::int64_t>(count));
-    sum.loss_sum += one.loss_sum;
-    sum.correct += one.correct;
-    sum.count += one.count;
+    sum += one;
   }
-  REQUIRE(sum.count == 4);
-  REQUIRE(sum.correct == full.correct);
-  REQUIRE(sum.loss_sum == Approx(full.loss_sum).epsilon(1e-6));
-  REQUIRE(executor->evaluate({}, setup.parameters).count == 0);
+  REQUIRE(sum == full);
+  REQUIRE(executor.evaluate({}, setup.parameters).count == 0);
+}
+
+TEST_CASE("a smaller training batch is a view of the same memory, and a batch of its own size") {
+  Setup setup;
+  test::HostExecutor executor(setup.graph, 4);
+  const Trained before = setup.train(executor, 1, 1);
+  const std::size_t bytes = executor.bytes();
+  const Batch part{std::span(setup.samples.images).first(3 * 72),
+                   std::span(setup.samples.labels).first(3)};
+  std::vector<float> gradients(setup.graph.arena_size());
+  const Counters counters = executor.train(part, setup.parameters, 1, 1, gradients);
+  std::vector<float> own(setup.graph.arena_size());
+  REQUIRE(test::HostExecutor(setup.graph, 3).train(part, setup.parameters, 1, 1, own) == counters);
+  REQUIRE(gradients == own);
+  REQUIRE(executor.bytes() == bytes);
+  REQUIRE(setup.train(executor, 1, 1).gradients == before.gradients);
 }
 
 TEST_CASE("evaluation between training steps leaves their gradients as they were") {
   Setup setup;
-  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
-  const Trained before = setup.train(*executor, 1, 1);
+  test::HostExecutor executor(setup.graph, 4);
+  const Trained before = setup.train(executor, 1, 1);
   const test::Samples others = test::noise(4, {6, 6, 2}, 3, 99);
-  executor->evaluate(others.batch(), setup.parameters);
-  REQUIRE(setup.train(*executor, 1, 1).gradients == before.gradients);
+  executor.evaluate(others.batch(), setup.parameters);
+  REQUIRE(setup.train(executor, 1, 1).gradients == before.gradients);
 }
 
 TEST_CASE("bad data and bad calls are told apart") {
   Setup setup;
-  const auto executor = make_cpu_executor(setup.graph, 4, Precision::fp32, 1);
+  test::HostExecutor executor(setup.graph, 4);
   setup.samples.labels[2] = 3;
-  REQUIRE_THROWS_WITH(setup.train(*executor, 1, 1),
+  REQUIRE_THROWS_WITH(setup.train(executor, 1, 1),
                       Catch::Contains("label 3") && Catch::Contains("0 to 2"));
   setup.samples.labels[2] = -1;
-  REQUIRE_THROWS_AS(setup.train(*executor, 1, 1), DataError);
+  REQUIRE_THROWS_AS(setup.train(executor, 1, 1), DataError);
   setup.samples.labels = {0, 1, 2};
-  setup.samples.images.resize(3 * 72);
-  REQUIRE_THROWS_AS(setup.train(*executor, 1, 1), std::logic_error);  // incomplete: evaluation only
+  REQUIRE_THROWS_AS(setup.train(executor, 1, 1), std::logic_error);  // four images
+  setup.samples = test::noise(5, {6, 6, 2}, 3, 1);
+  REQUIRE_THROWS_AS(setup.train(executor, 1, 1), std::logic_error);  // more than it is made for
+  setup.samples = test::noise(4, {6, 6, 2}, 3, 1);
   std::vector<float> short_arena(16);
-  REQUIRE_THROWS_AS(executor->evaluate({}, short_arena), std::logic_error);
-  REQUIRE_THROWS_AS(make_cpu_executor(setup.graph, 0, Precision::fp32, 1), DataError);
-  REQUIRE_THROWS_AS(make_cpu_executor(setup.graph, 4, Precision::fp32, 0), DataError);
+  REQUIRE_THROWS_AS(executor.train(setup.samples.batch(), setup.parameters, 1, 1, short_arena),
+                    std::logic_error);
+  REQUIRE_THROWS_AS(test::HostExecutor(setup.graph, 0), DataError);
+  REQUIRE_THROWS_AS(test::HostExecutor(setup.graph, 4, Precision::fp32, 0), DataError);
 }
 
 }  // namespace

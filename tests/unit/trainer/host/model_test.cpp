@@ -7,22 +7,22 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/trainer/host/host_executor.hpp"
 #include "tests/unit/trainer/host/samples.hpp"
-#include "trainer/compute/buffer.hpp"
+#include "trainer/compute/initialize.hpp"
 #include "trainer/error.hpp"
-#include "trainer/host/description.hpp"
 #include "trainer/model/layout.hpp"
-#include "trainer/optim/optimizer.hpp"
+#include "trainer/optim/learner.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 TEST_CASE("lenet has the parameters of the PyTorch module that its source describes") {
   const auto model = make_model("lenet", {28, 28, 1}, 10);
-  REQUIRE(model->name() == "lenet");
+  REQUIRE(model.name == "lenet");
   std::map<std::string, std::vector<std::int64_t>> shapes;
   std::size_t count = 0;
-  for (const Parameter& parameter : model->parameters()) {
+  for (const Parameter& parameter : model.graph.parameters()) {
     shapes[parameter.name] = parameter.shape;
     count += parameter.count;
     REQUIRE(parameter.decay == parameter.name.ends_with(".weight"));
@@ -46,16 +46,16 @@ TEST_CASE("an unknown model, no classes and tiny images are refused with the rem
 
 TEST_CASE("initialisation is PyTorch's distribution, and a pure function of the seed") {
   const auto model = make_model("lenet", {32, 32, 3}, 10);
-  std::vector<float> arena(model->arena_size());
-  model->initialize(arena, 1);
+  std::vector<float> arena(model.graph.arena_size());
+  initialize(model.graph.parameters(), arena, 1);
   std::vector<float> again(arena.size(), 9.0F);
-  model->initialize(again, 1);
+  initialize(model.graph.parameters(), again, 1);
   REQUIRE(again == arena);
-  model->initialize(again, 2);
+  initialize(model.graph.parameters(), again, 2);
   REQUIRE(again != arena);
   const std::map<std::string, int> fan_in{
       {"conv1", 75}, {"conv2", 400}, {"fc1", 2048}, {"fc2", 120}, {"fc3", 84}};
-  for (const Parameter& parameter : model->parameters()) {
+  for (const Parameter& parameter : model.graph.parameters()) {
     INFO(parameter.name);
     const double bound =
         1 / std::sqrt(fan_in.at(parameter.name.substr(0, parameter.name.find('.'))));
@@ -84,16 +84,16 @@ TEST_CASE("a parameter's initial values do not depend on the arena's layout") {
   const auto grey = make_model("lenet", {28, 28, 1}, 10);
   const auto large = make_model("lenet", {64, 64, 1}, 3);
   const auto exported = [](const Model& model) {
-    std::vector<float> arena(model.arena_size());
-    model.initialize(arena, 7);
-    const auto& table = model.parameters();
+    std::vector<float> arena(model.graph.arena_size());
+    initialize(model.graph.parameters(), arena, 7);
+    const auto& table = model.graph.parameters();
     const auto parameter = std::find_if(
         table.begin(), table.end(), [](const Parameter& p) { return p.name == "conv2.weight"; });
     std::vector<float> values(parameter->count);
     export_parameter(*parameter, arena, values);
     return values;
   };
-  REQUIRE(exported(*grey) == exported(*large));
+  REQUIRE(exported(grey) == exported(large));
 }
 
 struct Recorded {
@@ -136,19 +136,17 @@ TEST_CASE("lenet's loss and gradients are PyTorch's") {
                                   {"conv1.bias", 0.014155185, -0.0158493045}}}};
   for (const Case& c : cases) {
     const auto model = make_model("lenet", c.shape, 10);
-    std::vector<float> parameters(model->arena_size());
-    std::vector<float> gradients(model->arena_size());
-    model->initialize(parameters, 42);
+    std::vector<float> parameters(model.graph.arena_size());
+    std::vector<float> gradients(model.graph.arena_size());
+    initialize(model.graph.parameters(), parameters, 42);
     const test::Samples samples = test::noise(8, c.shape, 10, 5);
-    const float scale = 1;
-    const BatchResult result =
-        model->make_executor(8, Precision::fp32, 1)
-            ->train(samples.batch(), parameters, &scale, 1, gradients, [](std::size_t) {});
-    REQUIRE(result.loss_sum == Approx(c.loss_sum).epsilon(1e-6));
-    REQUIRE(result.correct == 1);
-    REQUIRE(result.count == 8);
+    const Counters counters =
+        test::HostExecutor(model.graph, 8).train(samples.batch(), parameters, 1, 1, gradients);
+    REQUIRE(test::loss_of(counters) == Approx(c.loss_sum).epsilon(1e-6));
+    REQUIRE(counters.correct == 1);
+    REQUIRE(counters.count == 8);
     for (std::size_t p = 0; p < c.gradients.size(); ++p) {
-      const Parameter& parameter = model->parameters()[p];
+      const Parameter& parameter = model.graph.parameters()[p];
       const Recorded& want = c.gradients[p];
       REQUIRE(parameter.name == want.name);
       std::vector<float> values(parameter.count);
@@ -174,38 +172,39 @@ TEST_CASE("lenet learns an easy set in every precision, with SGD and with AdamW"
   const test::Samples held_out = test::squares(160, shape, 10, 2);
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
-      const auto executor = model->make_executor(32, precision, 1);
-      Optimizer optimizer({.kind = kind}, model->parameters(), model->arena_size());
-      const ScalerConfig scaler{.enabled = precision == Precision::fp16};
-      StepState state;
-      state.scaler = initial_scaler(scaler);
-      state.learning_rate = kind == OptimizerKind::sgd ? 0.05F : 0.003F;
-      FloatBuffer parameters(model->arena_size());
-      FloatBuffer gradients(model->arena_size());
-      model->initialize(parameters.span(), 1);
+      GraphExecutor executor(model.graph, test::host(), {.batch = 32, .precision = precision});
+      Learner learner(model.graph, test::host(),
+                      {.optimizer = {.kind = kind},
+                       .scaler = {.enabled = precision == Precision::fp16},
+                       .precision = precision});
+      learner.set_learning_rate(kind == OptimizerKind::sgd ? 0.05F : 0.003F);
+      std::vector<float> parameters(model.graph.arena_size());
+      std::vector<float> gradients(model.graph.arena_size());
+      initialize(model.graph.parameters(), parameters, 1);
+      learner.copy_in(0, parameters);
       double first = 0;
       double last = 0;
       for (int epoch = 0; epoch < 8; ++epoch) {
-        last = 0;
+        Counters counters;
         for (std::size_t at = 0; at < 640; at += 32) {
           const Batch batch{std::span(train.images).subspan(at * 256, 32 * 256),
                             std::span(train.labels).subspan(at, 32)};
-          last += executor
-                      ->train(batch, parameters.span(), &state.scaler.scale, 1, gradients.span(),
-                              [](std::size_t) {})
-                      .loss_sum;
-          state.found_inf |= has_non_finite(gradients.span()) ? 1U : 0U;
-          optimizer.update(0, model->arena_size(), parameters.span(), gradients.span(), state);
-          finish_step(scaler, state);
+          executor.train(batch, learner.weights(), {.state = learner.state()});
+          executor.loss(counters);
+          executor.backward(gradients, [](std::size_t) {});
+          learner.begin_update(gradients);
+          learner.update(0, gradients.size(), gradients);
+          learner.finish_update();
         }
+        last = test::loss_of(counters);
         if (epoch == 0) first = last;
       }
-      BatchResult result;
+      Counters result;
       for (std::size_t at = 0; at < 160; at += 32) {
         const Batch batch{std::span(held_out.images).subspan(at * 256, 32 * 256),
                           std::span(held_out.labels).subspan(at, 32)};
-        const BatchResult one = executor->evaluate(batch, parameters.span());
-        result.correct += one.correct;
+        executor.evaluate(batch, learner.weights());
+        executor.loss(result);
       }
       INFO("precision " << static_cast<int>(precision) << ", optimizer " << static_cast<int>(kind));
       REQUIRE(last < 0.2 * first);
@@ -215,7 +214,7 @@ TEST_CASE("lenet learns an easy set in every precision, with SGD and with AdamW"
 }
 
 TEST_CASE("the description names library, version and instruction set") {
-  const std::string text = compute_description();
+  const std::string text = test::host().description();
   REQUIRE(text.starts_with("oneDNN "));
   REQUIRE(text.find_last_of(' ') > 8);
 }

@@ -6,12 +6,19 @@
 #include <limits>
 #include <vector>
 
-#include "trainer/host/operation.hpp"
+#include "trainer/model/layer.hpp"
 
 namespace ddprun::trainer::test {
 
-/// What one layer computed, forward and backward; vectors laid out like the memory of a
-/// LayerMemory.
+/// A layer with one input for a fixed number of samples.
+struct LayerShape {
+  int batch = 0;
+  ActivationShape input;
+  ActivationShape output;
+  Window window;
+};
+
+/// What one layer computed, forward and backward; vectors laid out like its tensors.
 struct LayerValues {
   std::vector<double> output, input_gradient, weight_gradient, bias_gradient;
 };
@@ -29,7 +36,7 @@ inline std::size_t at(const ActivationShape& shape, int image, int y, int x, int
 /// Calls visit(image, y, x, input y, input x, window y, window x) for every output pixel and every
 /// window place that lies inside the input.
 template <class Visit>
-void for_each_place(const OperationShape& shape, Visit visit) {
+void for_each_place(const LayerShape& shape, Visit visit) {
   for (int n = 0; n < shape.batch; ++n) {
     for (int y = 0; y < shape.output.height; ++y) {
       for (int x = 0; x < shape.output.width; ++x) {
@@ -47,7 +54,7 @@ void for_each_place(const OperationShape& shape, Visit visit) {
 }
 
 /// Convolution with weight O,H,W,I; a linear layer is one with a 1 x 1 window on 1 x 1 images.
-inline LayerValues convolution(const OperationShape& shape, const std::vector<float>& input,
+inline LayerValues convolution(const LayerShape& shape, const std::vector<float>& input,
                                const std::vector<float>& weight, const std::vector<float>& bias,
                                const std::vector<float>& output_gradient) {
   const auto batch = static_cast<std::size_t>(shape.batch);
@@ -81,11 +88,9 @@ inline LayerValues convolution(const OperationShape& shape, const std::vector<fl
 
 /// Maximum over the window (padding never wins; the first of equals gets the gradient), or the mean
 /// over all its places, padding included.
-inline LayerValues pool(LayerKind kind, const OperationShape& shape,
-                        const std::vector<float>& input,
+inline LayerValues pool(bool maximum, const LayerShape& shape, const std::vector<float>& input,
                         const std::vector<float>& output_gradient) {
   const auto batch = static_cast<std::size_t>(shape.batch);
-  const bool maximum = kind == LayerKind::max_pool;
   LayerValues values;
   values.output.assign(batch * shape.output.count(),
                        maximum ? -std::numeric_limits<double>::infinity() : 0);

@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "trainer/compute/batch.hpp"
 #include "trainer/compute/philox.hpp"
-#include "trainer/model/model.hpp"
+#include "trainer/model/graph.hpp"
 
 namespace ddprun::trainer::test {
 

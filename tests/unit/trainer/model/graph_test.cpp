@@ -20,7 +20,8 @@ TEST_CASE("windows decide the shapes, as in PyTorch") {
 
 TEST_CASE("parameters lie in the order in which backward finishes them, each on 64 bytes") {
   Graph graph({8, 8, 1});
-  graph.linear("head", graph.flatten(graph.convolution("stem", 0, 3, {.size = 3})), 10);
+  graph.softmax_cross_entropy(
+      graph.linear("head", graph.flatten(graph.convolution("stem", 0, 3, {.size = 3})), 10));
   graph.finish();
   const auto& parameters = graph.parameters();
   REQUIRE(parameters.size() == 4);
@@ -59,6 +60,7 @@ TEST_CASE("tables that cannot work are our own mistake") {
   REQUIRE_THROWS_AS(graph.linear("head", 0, 10), std::logic_error);
   const int half = graph.max_pool(0, {.size = 2, .stride = 2, .padding = 0});
   REQUIRE_THROWS_AS(graph.add(0, half), std::logic_error);
+  REQUIRE_THROWS_AS(graph.finish(), std::logic_error);  // no loss
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/trainer/host/host_executor.hpp"
 #include "trainer/compute/philox.hpp"
+#include "trainer/host/host_loops.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -43,13 +45,13 @@ std::vector<float> gradients(int step, float scale) {
 }
 
 std::vector<float> ten_steps(const OptimizerConfig& config, float rate, float scale) {
-  Optimizer optimizer(config, table(), kArena);
+  Optimizer optimizer(config, table(), kArena, test::host());
   std::vector<float> arena = start();
   StepState state;
   state.learning_rate = rate;
   state.scaler.scale = scale;
   for (int step = 1; step <= 10; ++step) {
-    optimizer.update(0, kArena, arena, gradients(step, scale), state);
+    optimizer.update(0, kArena, arena.data(), gradients(step, scale).data(), state);
     finish_step({}, state);
   }
   return arena;
@@ -104,7 +106,7 @@ TEST_CASE("ten steps end where torch.optim 2.15 ends, with and without a loss sc
 
 TEST_CASE("a thousand AdamW steps stay within 1e-5 of the formulas in double precision") {
   const OptimizerConfig config{.kind = OptimizerKind::adamw, .weight_decay = 0.05};
-  Optimizer optimizer(config, table(), kArena);
+  Optimizer optimizer(config, table(), kArena, test::host());
   std::vector<float> arena = start();
   StepState state;
   double w = 1.0;
@@ -114,7 +116,7 @@ TEST_CASE("a thousand AdamW steps stay within 1e-5 of the formulas in double pre
     const double rate = 0.003 / (1 + 0.01 * step);
     state.learning_rate = static_cast<float>(rate);
     const std::vector<float> gradient = gradients(step, 1.0F);
-    optimizer.update(0, kArena, arena, gradient, state);
+    optimizer.update(0, kArena, arena.data(), gradient.data(), state);
     finish_step({}, state);
     const auto g = static_cast<double>(gradient[0]);
     w *= 1 - rate * 0.05;
@@ -133,7 +135,7 @@ TEST_CASE("the bits of an update do not depend on how the arena is cut into rang
     const OptimizerConfig config{.kind = kind, .weight_decay = 0.01};
     std::vector<std::vector<float>> results;
     for (const std::size_t piece : {std::size_t{4096}, std::size_t{1}, std::size_t{37}}) {
-      Optimizer optimizer(config, one, size);
+      Optimizer optimizer(config, one, size, test::host());
       std::vector<float> arena(size, 0.0F);
       std::vector<float> gradient(size, 0.0F);
       StepState state;
@@ -145,7 +147,7 @@ TEST_CASE("the bits of an update do not depend on how the arena is cut into rang
           if (step == 0) arena[i] = unit_uniform(words.word[1]);
         }
         for (std::size_t at = 0; at < size; at += piece) {
-          optimizer.update(at, std::min(size, at + piece), arena, gradient, state);
+          optimizer.update(at, std::min(size, at + piece), arena.data(), gradient.data(), state);
         }
         finish_step({}, state);
       }
@@ -159,23 +161,24 @@ TEST_CASE("the bits of an update do not depend on how the arena is cut into rang
 TEST_CASE("a step with an overflow changes neither parameters nor moments nor the step count") {
   const ScalerConfig scaler{.enabled = true};
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
-    Optimizer optimizer({.kind = kind, .weight_decay = 0.1}, table(), kArena);
+    Optimizer optimizer({.kind = kind, .weight_decay = 0.1}, table(), kArena, test::host());
     std::vector<float> arena = start();
     StepState state;
     state.learning_rate = 0.1F;
     state.scaler = initial_scaler(scaler);
-    optimizer.update(0, kArena, arena, gradients(1, 65536.0F), state);
+    optimizer.update(0, kArena, arena.data(), gradients(1, 65536.0F).data(), state);
     finish_step(scaler, state);
     const std::vector<float> before = arena;
-    const std::vector<float> moment(optimizer.moments()[0].values.span().begin(),
-                                    optimizer.moments()[0].values.span().end());
+    const std::vector<float> moment(optimizer.moments()[0].values.as<float>().begin(),
+                                    optimizer.moments()[0].values.as<float>().end());
     std::vector<float> overflow = gradients(2, 65536.0F);
     overflow[17] = std::numeric_limits<float>::infinity();
-    state.found_inf |= has_non_finite(overflow) ? 1 : 0;
-    optimizer.update(0, kArena, arena, overflow, state);
+    state.found_inf |= any_non_finite(overflow) ? 1 : 0;
+    optimizer.update(0, kArena, arena.data(), overflow.data(), state);
     finish_step(scaler, state);
     REQUIRE(arena == before);
-    REQUIRE(std::equal(moment.begin(), moment.end(), optimizer.moments()[0].values.data()));
+    REQUIRE(
+        std::equal(moment.begin(), moment.end(), optimizer.moments()[0].values.as<float>().data()));
     REQUIRE(state.updates == 1);
     REQUIRE(state.skipped == 1);
     REQUIRE(state.scaler.scale == 32768.0F);
@@ -184,34 +187,36 @@ TEST_CASE("a step with an overflow changes neither parameters nor moments nor th
 
 TEST_CASE("an inf or nan is found wherever it stands, and only then") {
   std::vector<float> values(1000, std::numeric_limits<float>::max());
-  REQUIRE_FALSE(has_non_finite(values));
-  REQUIRE_FALSE(has_non_finite({}));
+  REQUIRE_FALSE(any_non_finite(values));
+  REQUIRE_FALSE(any_non_finite({}));
   for (const std::size_t at : {0, 1, 15, 16, 500, 998, 999}) {
     for (const float bad :
          {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
           std::numeric_limits<float>::quiet_NaN()}) {
       std::vector<float> other = values;
       other[at] = bad;
-      REQUIRE(has_non_finite(other));
+      REQUIRE(any_non_finite(other));
     }
   }
 }
 
 TEST_CASE("the moments that a checkpoint keeps have PyTorch's names") {
-  const Optimizer plain({.momentum = 0}, table(), kArena);
+  const Optimizer plain({.momentum = 0}, table(), kArena, test::host());
   REQUIRE(plain.moments().empty());
-  const Optimizer momentum({.momentum = 0.9}, table(), kArena);
+  const Optimizer momentum({.momentum = 0.9}, table(), kArena, test::host());
   REQUIRE(momentum.moments().size() == 1);
   REQUIRE(momentum.moments()[0].name == "momentum_buffer");
-  const Optimizer adamw({.kind = OptimizerKind::adamw}, table(), kArena);
+  const Optimizer adamw({.kind = OptimizerKind::adamw}, table(), kArena, test::host());
   REQUIRE(adamw.moments().size() == 2);
   REQUIRE(adamw.moments()[0].name == "exp_avg");
   REQUIRE(adamw.moments()[1].name == "exp_avg_sq");
-  REQUIRE(adamw.moments()[1].values.size() == kArena);
+  REQUIRE(adamw.moments()[1].values.as<float>().size() == kArena);
 }
 
 TEST_CASE("settings that PyTorch refuses are refused") {
-  const auto make = [](const OptimizerConfig& config) { Optimizer(config, table(), kArena); };
+  const auto make = [](const OptimizerConfig& config) {
+    Optimizer(config, table(), kArena, test::host());
+  };
   REQUIRE_THROWS_AS(make({.weight_decay = -0.1}), std::invalid_argument);
   REQUIRE_THROWS_AS(make({.momentum = -0.1}), std::invalid_argument);
   REQUIRE_THROWS_AS(make({.momentum = 0, .nesterov = true}), std::invalid_argument);

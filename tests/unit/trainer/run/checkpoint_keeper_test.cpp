@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/support/temp_dir.hpp"
+#include "tests/unit/trainer/host/host_executor.hpp"
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 
 namespace ddprun::trainer {
@@ -12,23 +13,25 @@ namespace {
 
 using Catch::Matchers::Contains;
 
+/// Two weights and a bias of two outputs: 32 floats.
+Graph one_layer() {
+  Graph graph({1, 1, 1});
+  graph.softmax_cross_entropy(graph.linear("a", 0, 2));
+  graph.finish();
+  return graph;
+}
+
 struct Fixture {
-  test::TempDir directory;
-  std::vector<Parameter> parameters{{.name = "a",
-                                     .shape = {4},
-                                     .layout = ParameterLayout::as_pytorch,
-                                     .offset = 0,
-                                     .count = 4,
-                                     .decay = true}};
-  FloatBuffer arena{16};
-  Optimizer optimizer{{}, parameters, 16};
+  ddprun::test::TempDir directory;
+  Graph graph = one_layer();
+  Learner learner{graph, test::host(), {}};
   TrainingState state;
   std::vector<std::string> warnings;
 
   CheckpointLayout layout() const {
     CheckpointLayout result;
-    result.parameters = parameters;
-    result.arena_size = 16;
+    result.parameters = graph.parameters();
+    result.arena_size = graph.arena_size();
     result.moments = {"momentum_buffer"};
     return result;
   }
@@ -46,9 +49,13 @@ struct Fixture {
   }
   void offer(CheckpointKeeper& keeper, std::int64_t step, bool best = false) {
     state.step = step;
-    arena.span()[0] = static_cast<float>(step);
-    optimizer.moments()[0].values.span()[1] = static_cast<float>(-step);
-    keeper.offer(state, arena.span(), optimizer, best, std::chrono::steady_clock::now());
+    std::vector<float> arena(graph.arena_size());
+    arena[0] = static_cast<float>(step);
+    learner.copy_in(0, arena);
+    arena = std::vector<float>(graph.arena_size());
+    arena[1] = static_cast<float>(-step);
+    learner.copy_in(1, arena);
+    keeper.offer(state, learner, best, std::chrono::steady_clock::now());
   }
   FoundCheckpoint find() const {
     return find_newest(directory / "out", layout(),
@@ -63,7 +70,7 @@ TEST_CASE("each step that is due is on disk, with parameters and moments") {
   Fixture fixture;
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   for (const std::int64_t step : {1, 2, 3, 4}) fixture.offer(keeper, step);
-  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(keeper.finish(fixture.state, fixture.learner));
   const FoundCheckpoint found = fixture.find();
   REQUIRE(found.snapshot);
   CHECK(found.snapshot->state.step == 4);
@@ -78,7 +85,7 @@ TEST_CASE("the end of a run is on disk, whatever the cadence") {
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   fixture.offer(keeper, 2);
   fixture.state.step = 3;
-  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(keeper.finish(fixture.state, fixture.learner));
   CHECK(fixture.find().snapshot->state.step == 3);
 }
 
@@ -87,7 +94,7 @@ TEST_CASE("the best state is kept even when no checkpoint is due") {
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   fixture.offer(keeper, 1, true);
   for (const std::int64_t step : {2, 4, 6, 8}) fixture.offer(keeper, step);
-  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(keeper.finish(fixture.state, fixture.learner));
   CHECK(std::filesystem::exists(fixture.directory / "out" / "step-00000001"));
   CHECK_FALSE(std::filesystem::exists(fixture.directory / "out" / "step-00000004"));
 }
@@ -96,7 +103,7 @@ TEST_CASE("off writes nothing and is a success") {
   Fixture fixture;
   CheckpointKeeper keeper = fixture.keeper(kOff);
   fixture.offer(keeper, 2, true);
-  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(keeper.finish(fixture.state, fixture.learner));
   CHECK_FALSE(std::filesystem::exists(fixture.directory / "out"));
 }
 
@@ -105,7 +112,7 @@ TEST_CASE("a run that could never write a checkpoint does not end in success") {
   std::ofstream(fixture.directory / "out") << "in the way";
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   fixture.offer(keeper, 2);
-  CHECK_FALSE(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK_FALSE(keeper.finish(fixture.state, fixture.learner));
   REQUIRE_FALSE(fixture.warnings.empty());
   CHECK_THAT(fixture.warnings.back(), Contains("no checkpoint was ever written"));
 }
@@ -115,7 +122,7 @@ TEST_CASE("the first failed checkpoint is a warning and the others are counted")
   std::ofstream(fixture.directory / "out") << "in the way";
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
   for (const std::int64_t step : {2, 4, 6}) fixture.offer(keeper, step);
-  CHECK_FALSE(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK_FALSE(keeper.finish(fixture.state, fixture.learner));
   REQUIRE(fixture.warnings.size() == 2);
   CHECK_THAT(fixture.warnings[0], Contains("cannot write a checkpoint: ") &&
                                       Contains("but there is no checkpoint yet") &&
@@ -130,13 +137,13 @@ TEST_CASE("when the disk takes checkpoints again the lost ones are counted") {
   fixture.offer(keeper, 2);
   fixture.offer(keeper, 4);  // waits for the one before it
   fixture.state.step = 4;
-  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(keeper.finish(fixture.state, fixture.learner));
   REQUIRE(fixture.warnings.size() == 2);
   CHECK_THAT(fixture.warnings[0], Contains("and the newest checkpoint is resumed"));
   CHECK_THAT(fixture.warnings[1], Contains("2 checkpoints could not be written since "));
   std::filesystem::remove(fixture.directory / "out");
   fixture.offer(keeper, 6);
-  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(keeper.finish(fixture.state, fixture.learner));
   REQUIRE(fixture.warnings.size() == 3);
   CHECK_THAT(fixture.warnings[2], Contains("checkpoints are written again; 2 checkpoints could"));
 }
@@ -147,7 +154,7 @@ TEST_CASE("a run with an older checkpoint reports that and ends in success") {
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo, 1);
   fixture.offer(keeper, 2);
   fixture.state.step = 3;
-  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(keeper.finish(fixture.state, fixture.learner));
   CHECK_THAT(fixture.warnings.back(), Contains("the newest checkpoint is resumed"));
 }
 
@@ -155,7 +162,7 @@ TEST_CASE("a state that is on disk already is not written again") {
   Fixture fixture;
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo, 4);
   fixture.state.step = 4;
-  CHECK(keeper.finish(fixture.state, fixture.arena.span(), fixture.optimizer));
+  CHECK(keeper.finish(fixture.state, fixture.learner));
   CHECK_FALSE(std::filesystem::exists(fixture.directory / "out"));
   CHECK(keeper.newest() == "resumed");
 }

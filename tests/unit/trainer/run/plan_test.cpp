@@ -144,7 +144,7 @@ TEST_CASE("a run id names the directory, whatever letters it has") {
 
 TEST_CASE(
     "without a run id a new run takes the next free directory, and its restart the same one") {
-  const test::TempDir directory;
+  const ddprun::test::TempDir directory;
   WorkerEnvironment environment = workers(1);
   const std::filesystem::path folder = directory / "ddprun-out";
   CHECK(choose_out({}, environment, directory.path()) == folder / "run-0001");

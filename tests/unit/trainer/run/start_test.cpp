@@ -6,7 +6,6 @@
 
 #include "tests/support/temp_dir.hpp"
 #include "trainer/error.hpp"
-#include "trainer/host/description.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -32,7 +31,7 @@ CheckpointLayout one_parameter() {
 }
 
 struct StartFixture {
-  test::TempDir directory;
+  ddprun::test::TempDir directory;
   CheckpointLayout layout = one_parameter();
   Options options;
   WorkerEnvironment environment;
@@ -46,13 +45,13 @@ struct StartFixture {
     snapshot.state.step = step;
     snapshot.state.sequence = sequence;
     snapshot.state.config = plan.config;
-    snapshot.state.compute = compute_description();
+    snapshot.state.compute = "a CPU";
     PendingCheckpoint pending(directory.path());
     write_checkpoint(pending.path(), layout, snapshot);
     return pending.publish(step, false);
   }
   StartingPoint find() {
-    return find_start(options, environment, kStartData, directory.path(), layout, report);
+    return find_start(options, environment, kStartData, directory.path(), layout, "a CPU", report);
   }
 };
 
@@ -139,7 +138,7 @@ TEST_CASE("unfinished checkpoints of dead writers are removed") {
 }
 
 TEST_CASE("a place that cannot be written to is refused at the start") {
-  const test::TempDir directory;
+  const ddprun::test::TempDir directory;
   std::ofstream(directory / "file") << "x";
   CHECK_THROWS_WITH(RunDirectory(directory / "file"),
                     Contains("--out") && Contains("Not a directory"));
@@ -148,7 +147,7 @@ TEST_CASE("a place that cannot be written to is refused at the start") {
 }
 
 TEST_CASE("the directory of a run that does not start is removed, with its new parents") {
-  const test::TempDir directory;
+  const ddprun::test::TempDir directory;
   {
     const RunDirectory refused(directory / "a" / "b");
     CHECK(fs::is_directory(directory / "a" / "b"));
@@ -164,7 +163,7 @@ TEST_CASE("the directory of a run that does not start is removed, with its new p
 }
 
 TEST_CASE("a directory that is not empty stays") {
-  const test::TempDir directory;
+  const ddprun::test::TempDir directory;
   {
     const RunDirectory refused(directory / "a" / "b");
     std::ofstream(directory / "a" / "file") << "x";

@@ -1,0 +1,63 @@
+#include "trainer/compute/counters.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace ddprun::trainer {
+namespace {
+
+TEST_CASE("counters do not depend on the order in which samples are added") {
+  const std::vector<float> losses{0.1F, 1e-7F, 123.456F, 2.0F / 3, 9.75F};
+  Counters forward;
+  Counters backward;
+  for (const float loss : losses) count_loss(forward, loss);
+  for (auto it = losses.rbegin(); it != losses.rend(); ++it) count_loss(backward, *it);
+  CHECK(forward == backward);
+  Counters left;
+  Counters right;
+  count_loss(left, losses[0]);
+  for (std::size_t i = 1; i < losses.size(); ++i) count_loss(right, losses[i]);
+  right += left;
+  CHECK(right == forward);
+  CHECK(mean_loss(forward) == Approx(26.7945334).epsilon(1e-7));
+}
+
+TEST_CASE("a sample's loss is rounded to the nearest unit") {
+  const auto units_of = [](double units) {
+    Counters counters;
+    count_loss(counters, static_cast<float>(units * kLossUnit));
+    return counters.loss;
+  };
+  CHECK(units_of(0.25) == 0);
+  CHECK(units_of(0.5) == 1);
+  CHECK(units_of(3.4) == 3);
+  CHECK(units_of(-0.75) == -1);
+  CHECK(units_of(16777216.0) == 16777216);
+}
+
+TEST_CASE("a loss of inf or nan makes the mean nan, not garbage") {
+  Counters counters;
+  count_loss(counters, 1.0F);
+  counters.correct = 1;
+  CHECK(mean_loss(counters) == 1);
+  count_loss(counters, std::numeric_limits<float>::infinity());
+  count_loss(counters, std::numeric_limits<float>::quiet_NaN());
+  CHECK(counters.not_finite == 2);
+  CHECK(counters.count == 3);
+  CHECK(std::isnan(mean_loss(counters)));
+  CHECK(accuracy(counters) == Approx(1.0 / 3));
+  CHECK(mean_loss(Counters{}) == 0);
+  CHECK(accuracy(Counters{}) == 0);
+}
+
+TEST_CASE("huge losses count as the largest, and do not overflow") {
+  Counters counters;
+  for (int i = 0; i < 1000; ++i) count_loss(counters, 3e38F);
+  CHECK(counters.not_finite == 0);
+  CHECK(mean_loss(counters) == static_cast<double>(kSampleLossMax));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

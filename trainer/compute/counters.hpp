@@ -1,0 +1,53 @@
+// What a run counts of the samples that it computes, where it computes them.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/compute/host_device.hpp"
+#include "trainer/compute/numeric.hpp"
+
+namespace ddprun::trainer {
+
+/// Integers, so that they add up to the same bits in any order: over samples, shards, ranks and
+/// restarts. Trivially copyable: a device holds some in its memory.
+struct Counters {
+  std::int64_t loss = 0;        ///< sum over the samples, each rounded to units of 2^-24
+  std::int64_t count = 0;       ///< samples
+  std::int64_t correct = 0;     ///< samples of which the largest logit is the label's
+  std::int64_t not_finite = 0;  ///< samples with a loss of inf or nan; they add nothing to `loss`
+
+  friend bool operator==(const Counters& a, const Counters& b) {
+    return a.loss == b.loss && a.count == b.count && a.correct == b.correct &&
+           a.not_finite == b.not_finite;
+  }
+};
+
+inline constexpr double kLossUnit = 1.0 / 16777216;  // 2^-24
+/// A sample's loss counts as at most this, so that no sum of fewer than 2^19 samples overflows.
+inline constexpr float kSampleLossMax = 1048576.0F;  // 2^20
+
+DDPRUN_HOST_DEVICE inline void operator+=(Counters& sum, const Counters& more) {
+  sum.loss += more.loss;
+  sum.count += more.count;
+  sum.correct += more.correct;
+  sum.not_finite += more.not_finite;
+}
+
+DDPRUN_HOST_DEVICE inline void count_loss(Counters& counters, float loss) {
+  ++counters.count;
+  if (is_non_finite(loss)) {
+    ++counters.not_finite;
+    return;
+  }
+  const float least = loss > kSampleLossMax ? kSampleLossMax : loss;
+  // A float times 2^24 is exact in double, and so is the half added to it.
+  const double units = static_cast<double>(least) * 16777216.0;
+  counters.loss += static_cast<std::int64_t>(units < 0 ? units - 0.5 : units + 0.5);
+}
+
+/// Over the samples; nan if one was not finite, 0 of none.
+double mean_loss(const Counters& counters);
+/// 0 to 1; 0 of no samples.
+double accuracy(const Counters& counters);
+
+}  // namespace ddprun::trainer

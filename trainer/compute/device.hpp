@@ -1,0 +1,103 @@
+// A device: its memory, and all that touches floats there. The CPU is one (trainer/host). Several
+// devices fit in one process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "trainer/compute/operation.hpp"
+#include "trainer/compute/optimizer_math.hpp"
+#include "trainer/compute/step_state.hpp"
+#include "trainer/compute/storage.hpp"
+#include "trainer/model/layer.hpp"
+#include "trainer/model/parameter.hpp"
+
+namespace ddprun::trainer {
+
+/// Memory of a device; frees itself. It must not outlive the device.
+class DeviceMemory {
+ public:
+  using Free = std::function<void(std::byte*)>;
+  DeviceMemory() = default;
+  DeviceMemory(std::byte* data, std::size_t bytes, Free free)
+      : data_(data, std::move(free)), bytes_(bytes) {}
+
+  /// An address of the device: the host must not follow it.
+  [[nodiscard]] std::byte* data() const { return data_.get(); }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  template <class T>
+  [[nodiscard]] std::span<T> as() const {
+    return {reinterpret_cast<T*>(data_.get()), bytes_ / sizeof(T)};
+  }
+
+ private:
+  std::unique_ptr<std::byte, Free> data_{nullptr, [](std::byte*) {}};
+  std::size_t bytes_ = 0;
+};
+
+/// Whole arenas of one model, which an optimizer works on.
+struct UpdateArenas {
+  float* parameters = nullptr;
+  const float* gradients = nullptr;  ///< they still carry the loss scale
+  float* first = nullptr;   ///< sgd: the momentum buffer, null if momentum is 0; adamw: exp_avg
+  float* second = nullptr;  ///< adamw: exp_avg_sq
+};
+
+/// Calls may come from several threads at once, each with memory of its own. Work is done in the
+/// order of one thread's calls. Pointers and spans are of the device's memory unless they are
+/// called the host's.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// What the bits of a result depend on beside the run's own settings: library version and
+  /// instruction set that the arithmetic really uses, e.g. "oneDNN 2.6.3 avx512_core".
+  [[nodiscard]] virtual std::string description() const = 0;
+  [[nodiscard]] virtual Storage storage(Precision precision) const = 0;
+
+  /// What this thread calls from now on is computed by exactly `threads` threads of a CPU, whatever
+  /// OMP_NUM_THREADS says. Throws DataError where that is not possible.
+  virtual void use_threads(int threads) = 0;
+
+  // ---- memory ----
+
+  /// Zeros, on a 64-byte boundary. Throws std::bad_alloc.
+  virtual DeviceMemory allocate(std::size_t bytes) = 0;
+  /// Both wait until it is done; `host` is the host's.
+  virtual void copy_in(std::span<const std::byte> host, void* to) = 0;
+  virtual void copy_out(const void* from, std::span<std::byte> host) = 0;
+  /// The same, floats of the host to storage.
+  virtual void copy_in(Storage storage, std::span<const float> host, void* to) = 0;
+  /// Zeros.
+  virtual void clear(std::span<std::byte> memory) = 0;
+
+  // ---- layers ----
+
+  virtual std::unique_ptr<Operation> make_operation(const Layer& layer,
+                                                    const OperationShape& shape) = 0;
+  /// Floats to storage, both of the device: master weights to those that layers read.
+  virtual void store(Storage storage, std::span<const float> from, void* to) = 0;
+
+  // ---- arenas ----
+
+  /// sum[i] += addend[i]
+  virtual void add_into(std::span<float> sum, const float* addend) = 0;
+  /// Sets state.found_inf if any value is an inf or a nan.
+  virtual void find_non_finite(std::span<const float> values, StepState& state) = 0;
+  /// One optimizer step of the arenas' elements [begin, end), unless state.found_inf is set.
+  /// `parameters`: by rising offset; what lies between them is not touched. Each element's new
+  /// value depends on that element alone: the bits do not depend on the partition.
+  virtual void update(const OptimizerConfig& config, std::span<const Parameter> parameters,
+                      std::size_t begin, std::size_t end, const UpdateArenas& arenas,
+                      const StepState& state) = 0;
+  /// See finish_step() in step_state.hpp.
+  virtual void finish_step(const ScalerConfig& config, StepState& state) = 0;
+  /// See hash_floats().
+  virtual std::uint64_t hash(std::span<const float> values) = 0;
+};
+
+}  // namespace ddprun::trainer

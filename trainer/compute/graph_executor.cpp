@@ -1,0 +1,199 @@
+#include "trainer/compute/graph_executor.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "trainer/compute/memory_plan.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+
+/// A graph for one number of samples: operations and where their tensors lie.
+struct GraphExecutor::Prepared {
+  struct Node {
+    const Layer* layer = nullptr;
+    std::unique_ptr<Operation> operation;  // null: the samples
+    bool has_backward = false;
+    // What Tensors points to.
+    std::vector<const void*> inputs, parameters;
+    std::vector<void*> input_gradients;
+    std::vector<float*> parameter_gradients;
+    Tensors tensors;
+  };
+  int batch = 0;
+  std::vector<std::vector<GradientUse>> uses;
+  std::vector<Node> nodes;
+  MemoryPlan plan;
+};
+
+GraphExecutor::GraphExecutor(const Graph& graph, Device& device, Settings settings)
+    : graph_(graph),
+      device_(device),
+      settings_(settings),
+      storage_(device.storage(settings.precision)) {
+  if (settings.batch < 1) throw DataError("a shard needs at least one sample");
+  device_.use_threads(settings_.threads);
+  samples_ = device_.allocate(static_cast<std::size_t>(settings_.batch) * sizeof(std::int32_t));
+}
+
+GraphExecutor::~GraphExecutor() = default;
+
+std::byte* GraphExecutor::at(std::size_t offset) const {
+  return offset == LayerPlaces::kNowhere ? nullptr : memory_.data() + offset;
+}
+
+GraphExecutor::Prepared& GraphExecutor::prepared(Key key) {
+  std::unique_ptr<Prepared>& slot = prepared_[key];
+  if (slot) return *slot;
+  slot = std::make_unique<Prepared>();
+  slot->batch = key.batch;
+  slot->uses = gradient_uses(graph_);
+  slot->nodes.resize(graph_.layers().size());
+  std::vector<OperationMemory> memories(slot->nodes.size());
+  for (std::size_t i = 0; i < slot->nodes.size(); ++i) {
+    Prepared::Node& node = slot->nodes[i];
+    node.layer = &graph_.layers()[i];
+    if (node.layer->inputs.empty()) continue;
+    OperationShape shape{.batch = key.batch,
+                         .inputs = {},
+                         .output = node.layer->output,
+                         .parameter_counts = {},
+                         .storage = storage_,
+                         .trains = key.trains};
+    for (std::size_t k = 0; k < node.layer->inputs.size(); ++k) {
+      const GradientUse use = key.trains ? slot->uses[i][k] : GradientUse::none;
+      shape.inputs.push_back({graph_.layer(node.layer->inputs[k]).output, use});
+      node.has_backward = node.has_backward || use != GradientUse::none;
+    }
+    for (const int index : node.layer->parameters)
+      shape.parameter_counts.push_back(parameter(index).count);
+    node.has_backward = key.trains && (node.has_backward || !node.layer->parameters.empty());
+    node.operation = device_.make_operation(*node.layer, shape);
+    memories[i] = node.operation->memory();
+  }
+  slot->plan = plan_memory(graph_, key.batch, bytes_of(storage_), key.trains, memories);
+  if (slot->plan.bytes > memory_.bytes()) memory_ = device_.allocate(slot->plan.bytes);
+  return *slot;
+}
+
+/// The memory may have grown since the last pass, and the weights may be others.
+void GraphExecutor::point_to(std::size_t layer, Prepared& prepared) {
+  Prepared::Node& node = prepared.nodes[layer];
+  const std::vector<LayerPlaces>& places = prepared.plan.layers;
+  node.inputs.clear();
+  node.input_gradients.clear();
+  node.parameters.clear();
+  for (std::size_t k = 0; k < node.layer->inputs.size(); ++k) {
+    const LayerPlaces& input = places[static_cast<std::size_t>(node.layer->inputs[k])];
+    node.inputs.push_back(at(input.output));
+    const bool wanted = node.has_backward && prepared.uses[layer][k] != GradientUse::none;
+    node.input_gradients.push_back(wanted ? at(input.gradient) : nullptr);
+  }
+  for (const int index : node.layer->parameters) {
+    node.parameters.push_back(static_cast<const std::byte*>(weights_.stored) +
+                              parameter(index).offset * bytes_of(storage_));
+  }
+  node.tensors = {.inputs = node.inputs,
+                  .parameters = node.parameters,
+                  .output = at(places[layer].output),
+                  .saved = at(places[layer].saved),
+                  .workspace = at(prepared.plan.workspace),
+                  .output_gradient = at(places[layer].gradient),
+                  .input_gradients = node.input_gradients,
+                  .parameter_gradients = {}};
+}
+
+void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key) {
+  check(batch);
+  device_.use_threads(settings_.threads);
+  current_ = &prepared(key);
+  weights_ = weights;
+  for (std::size_t i = 0; i < current_->nodes.size(); ++i) point_to(i, *current_);
+
+  pass_.count = static_cast<int>(batch.count());
+  pass_.labels = samples_.as<std::int32_t>().data();
+  device_.copy_in(std::as_bytes(batch.labels), samples_.data());
+  const LayerPlaces& images = current_->plan.layers.front();
+  const std::size_t value_bytes = bytes_of(storage_);
+  const std::size_t filled = batch.images.size() * value_bytes;
+  const std::size_t whole = static_cast<std::size_t>(current_->batch) *
+                            graph_.layers().front().output.count() * value_bytes;
+  device_.copy_in(storage_, batch.images, at(images.output));
+  device_.clear({at(images.output) + filled, whole - filled});
+  for (Prepared::Node& node : current_->nodes) {
+    if (node.operation && !is_loss(node.layer->kind)) node.operation->forward(node.tensors, pass_);
+  }
+}
+
+void GraphExecutor::train(const Batch& batch, const Weights& weights, const ShardId& shard) {
+  pass_.state = shard.state;
+  pass_.seed = shard.seed;
+  pass_.shard = shard.shard;
+  pass_.shards = shard.shards;
+  forward(batch, weights, {.batch = static_cast<int>(batch.count()), .trains = true});
+}
+
+void GraphExecutor::evaluate(const Batch& batch, const Weights& weights) {
+  forward(batch, weights, {.batch = settings_.batch, .trains = false});
+}
+
+void GraphExecutor::loss(Counters& counters) {
+  pass_.counters = &counters;
+  Prepared::Node& node = current_->nodes.back();
+  node.operation->forward(node.tensors, pass_);
+}
+
+void GraphExecutor::backward(std::span<float> gradients,
+                             const std::function<void(std::size_t)>& final_up_to) {
+  check_arena(gradients.size());
+  device_.use_threads(settings_.threads);
+  for (std::size_t i = current_->nodes.size(); i-- > 0;) {
+    Prepared::Node& node = current_->nodes[i];
+    if (!node.has_backward) continue;
+    node.parameter_gradients.clear();
+    for (const int index : node.layer->parameters)
+      node.parameter_gradients.push_back(gradients.data() + parameter(index).offset);
+    node.tensors.parameter_gradients = node.parameter_gradients;
+    node.operation->backward(node.tensors, pass_);
+    if (node.layer->parameters.empty()) continue;
+    const std::size_t end = graph_.final_up_to(*node.layer);
+    clear_padding(*node.layer, end, gradients);
+    final_up_to(end);
+  }
+}
+
+void GraphExecutor::clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients) {
+  for (std::size_t k = 0; k < layer.parameters.size(); ++k) {
+    const Parameter& one = parameter(layer.parameters[k]);
+    const bool is_last = k + 1 == layer.parameters.size();
+    const std::size_t next = is_last ? end : parameter(layer.parameters[k + 1]).offset;
+    const std::size_t begin = one.offset + one.count;
+    if (begin < next) device_.clear(std::as_writable_bytes(gradients.subspan(begin, next - begin)));
+  }
+}
+
+const Parameter& GraphExecutor::parameter(int index) const {
+  return graph_.parameters()[static_cast<std::size_t>(index)];
+}
+
+void GraphExecutor::check_arena(std::size_t size) const {
+  if (size != graph_.arena_size()) throw std::logic_error("arena of another model");
+}
+
+void GraphExecutor::check(const Batch& batch) const {
+  if (batch.count() > static_cast<std::size_t>(settings_.batch) ||
+      batch.images.size() != batch.count() * graph_.layers().front().output.count()) {
+    throw std::logic_error("batch of another size than the executor's");
+  }
+  for (const std::int32_t label : batch.labels) {
+    if (label < 0 || label >= graph_.classes()) {
+      throw DataError("label " + std::to_string(label) +
+                      " in the data, but the model has classes 0 to " +
+                      std::to_string(graph_.classes() - 1) + "; check the label file");
+    }
+  }
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,95 @@
+// Runs a graph on a device: forward in order, backward in reverse, in one piece of memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "trainer/compute/batch.hpp"
+#include "trainer/compute/device.hpp"
+#include "trainer/model/graph.hpp"
+
+namespace ddprun::trainer {
+
+/// A model's parameters, two arenas with the same offsets, in the device's memory.
+struct Weights {
+  const float* master = nullptr;
+  const void* stored = nullptr;  ///< the same in the storage type; fp32: the master
+};
+
+/// One of the parts of a global batch. What is random in it depends on this alone.
+struct ShardId {
+  std::uint64_t seed = 0;
+  const StepState* state = nullptr;  ///< in the device's memory; the step is read from it there
+  int shard = 0;
+  int shards = 1;  ///< V
+};
+
+/// Computes one shard at a time, for one thread at a time. A pass over a batch is forward(), loss()
+/// and, in training, backward().
+class GraphExecutor {
+ public:
+  struct Settings {
+    int batch = 1;  ///< the most samples that are asked for
+    Precision precision = Precision::fp32;
+    int threads = 1;  ///< of the CPU, where that is the device
+  };
+
+  /// Both outlive the executor.
+  GraphExecutor(const Graph& graph, Device& device, Settings settings);
+  ~GraphExecutor();
+  GraphExecutor(const GraphExecutor&) = delete;
+  GraphExecutor& operator=(const GraphExecutor&) = delete;
+
+  /// Computes all of the batch, which has 1 to settings.batch samples. Throws DataError if a label
+  /// is not one of the model's classes. `weights` must stay as they are until the end of the pass.
+  void train(const Batch& batch, const Weights& weights, const ShardId& shard);
+  /// Forward only, always as a full batch: what is missing is computed from zeros and does not
+  /// count. So a sample's loss does not depend on how many others there are.
+  void evaluate(const Batch& batch, const Weights& weights);
+
+  /// Adds what the samples of the pass came to.
+  void loss(Counters& counters);
+
+  /// Of the mean loss of the batch times the state's loss scale / V. Overwrites `gradients` (arena
+  /// layout) and calls `final_up_to(end)` with rising element offsets as they become final, at last
+  /// with the size. Padding between parameters gets zeros.
+  void backward(std::span<float> gradients, const std::function<void(std::size_t)>& final_up_to);
+
+  /// That it holds on the device.
+  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+
+ private:
+  struct Prepared;
+  struct Key {
+    int batch = 0;
+    bool trains = false;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  Prepared& prepared(Key key);
+  void forward(const Batch& batch, const Weights& weights, Key key);
+  void check(const Batch& batch) const;
+  void check_arena(std::size_t size) const;
+  void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);
+  [[nodiscard]] const Parameter& parameter(int index) const;
+  void point_to(std::size_t layer, Prepared& prepared);
+  [[nodiscard]] std::byte* at(std::size_t offset) const;
+
+  const Graph& graph_;
+  Device& device_;
+  Settings settings_;
+  Storage storage_;
+  DeviceMemory memory_;   // of the largest plan; the others are views of it
+  DeviceMemory samples_;  // labels
+  std::map<Key, std::unique_ptr<Prepared>> prepared_;
+  Prepared* current_ = nullptr;  // of the pass under way
+  Weights weights_;
+  Pass pass_;
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,84 @@
+// What a device does for one layer: the interface between the executor and the devices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trainer/compute/counters.hpp"
+#include "trainer/compute/step_state.hpp"
+#include "trainer/compute/storage.hpp"
+#include "trainer/model/layer.hpp"
+
+namespace ddprun::trainer {
+
+/// What backward does with the gradient of one input.
+enum class GradientUse {
+  none,        ///< nobody needs it
+  overwrite,   ///< this layer is the first to give one
+  accumulate,  ///< other readers of the same input gave theirs before
+};
+
+/// One layer for a fixed number of samples.
+struct OperationShape {
+  struct Input {
+    ActivationShape shape;
+    GradientUse gradient = GradientUse::none;
+  };
+  int batch = 1;
+  std::vector<Input> inputs;
+  ActivationShape output;
+  std::vector<std::size_t> parameter_counts;  ///< in elements
+  Storage storage = Storage::fp32;
+  bool trains = true;  ///< false: backward never runs
+};
+
+/// Where the samples of a pass belong, and what they are held to. Pointers are to the device's
+/// memory.
+struct Pass {
+  int count = 0;  ///< the first samples; what is behind them in the batch is padding
+  const std::int32_t* labels = nullptr;
+  Counters* counters = nullptr;  ///< the loss adds to them
+
+  // Training only. The state's loss scale and step are read where the device computes, never by the
+  // host.
+  const StepState* state = nullptr;
+  std::uint64_t seed = 0;
+  int shard = 0;
+  int shards = 1;
+};
+
+/// Where one layer's tensors are in one pass. Activations, their gradients and parameters have the
+/// storage type of the shape; gradients of parameters are floats in arena layout.
+struct Tensors {
+  std::span<const void* const> inputs;
+  std::span<const void* const> parameters;
+  void* output = nullptr;
+  void* saved = nullptr;      ///< lives from forward to backward
+  void* workspace = nullptr;  ///< lives within one call
+
+  // Backward only.
+  const void* output_gradient = nullptr;
+  std::span<void* const> input_gradients;       ///< null where the use is none
+  std::span<float* const> parameter_gradients;  ///< overwritten
+};
+
+/// Bytes that an operation wants beside its tensors; both on 64-byte boundaries.
+struct OperationMemory {
+  std::size_t saved = 0;
+  std::size_t workspace = 0;
+};
+
+/// Implementations hold primitives, never values: all memory is the executor's.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  [[nodiscard]] virtual OperationMemory memory() const { return {}; }
+  virtual void forward(const Tensors& tensors, const Pass& pass) = 0;
+  /// Follows the forward of the same pass; what the kind reads is still as it was. Gives the
+  /// gradients of all inputs and parameters at once.
+  virtual void backward(const Tensors& tensors, const Pass& pass) = 0;
+};
+
+}  // namespace ddprun::trainer

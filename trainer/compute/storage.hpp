@@ -1,0 +1,21 @@
+// How values are kept between layers.
+#pragma once
+
+#include <cstddef>
+
+namespace ddprun::trainer {
+
+/// Storage type that a run asks for: of activations, of their gradients and of the parameters that
+/// the layers read. Arithmetic, master weights and gradient arenas are always fp32.
+enum class Precision { fp32, bf16, fp16 };
+
+/// What a device makes of it. The rounded ones are floats that hold only values of the other type,
+/// so results, overflow to inf included, are those of real storage, but no faster than fp32.
+enum class Storage { fp32, bf16, fp16, rounded_to_bf16, rounded_to_fp16 };
+
+/// Of one value.
+constexpr std::size_t bytes_of(Storage storage) {
+  return storage == Storage::bf16 || storage == Storage::fp16 ? 2 : 4;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,106 @@
+// Layers without a library behind them: ReLU, flatten, add, the loss.
+#include <algorithm>
+#include <cstddef>
+
+#include "trainer/host/host_loops.hpp"
+#include "trainer/host/operations.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+class ReluLayer final : public Operation {
+ public:
+  explicit ReluLayer(std::size_t count) : count_(count) {}
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    relu_forward({input_of(tensors), count_}, {output_of(tensors), count_});
+  }
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    relu_backward({output_gradient_of(tensors), count_}, {output_of(tensors), count_},
+                  {input_gradient_of(tensors), count_});
+  }
+
+ private:
+  std::size_t count_;
+};
+
+/// Turns each image's pixels x channels into channels x pixels, as PyTorch's flatten of an NCHW
+/// tensor numbers them.
+class FlattenLayer final : public Operation {
+ public:
+  explicit FlattenLayer(const OperationShape& shape)
+      : batch_(static_cast<std::size_t>(shape.batch)),
+        channels_(static_cast<std::size_t>(shape.inputs[0].shape.channels)),
+        pixels_(shape.inputs[0].shape.count() / channels_) {}
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    transpose(input_of(tensors), output_of(tensors), pixels_, channels_);
+  }
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    transpose(output_gradient_of(tensors), input_gradient_of(tensors), channels_, pixels_);
+  }
+
+ private:
+  void transpose(const float* from, float* to, std::size_t rows, std::size_t columns) const {
+    for (std::size_t image = 0; image < batch_; ++image) {
+      for (std::size_t column = 0; column < columns; ++column) {
+        for (std::size_t row = 0; row < rows; ++row) *to++ = from[row * columns + column];
+      }
+      from += rows * columns;
+    }
+  }
+  std::size_t batch_, channels_, pixels_;
+};
+
+class AddLayer final : public Operation {
+ public:
+  explicit AddLayer(std::size_t count) : count_(count) {}
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    add({input_of(tensors, 0), count_}, {input_of(tensors, 1), count_},
+        {output_of(tensors), count_});
+  }
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    for (std::size_t k = 0; k < 2; ++k) {
+      float* const gradient = input_gradient_of(tensors, k);
+      if (gradient != nullptr) std::copy_n(output_gradient_of(tensors), count_, gradient);
+    }
+  }
+
+ private:
+  std::size_t count_;
+};
+
+class SoftmaxCrossEntropyLayer final : public Operation {
+ public:
+  explicit SoftmaxCrossEntropyLayer(int classes) : classes_(classes) {}
+  void forward(const Tensors& tensors, const Pass& pass) override {
+    softmax_cross_entropy(input_of(tensors), classes_, labels(pass), *pass.counters);
+  }
+  void backward(const Tensors& tensors, const Pass& pass) override {
+    // Divided here, not after the backward: gradients then add up over the shards.
+    const float factor = pass.state->scaler.scale / static_cast<float>(pass.count * pass.shards);
+    softmax_cross_entropy_backward(input_of(tensors), classes_, labels(pass), factor,
+                                   input_gradient_of(tensors));
+  }
+
+ private:
+  static std::span<const std::int32_t> labels(const Pass& pass) {
+    return {pass.labels, static_cast<std::size_t>(pass.count)};
+  }
+  int classes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_relu(const OperationShape& shape) {
+  return std::make_unique<ReluLayer>(batch_count(shape, shape.output));
+}
+std::unique_ptr<Operation> make_flatten(const OperationShape& shape) {
+  return std::make_unique<FlattenLayer>(shape);
+}
+std::unique_ptr<Operation> make_add(const OperationShape& shape) {
+  return std::make_unique<AddLayer>(batch_count(shape, shape.output));
+}
+std::unique_ptr<Operation> make_softmax_cross_entropy(const OperationShape& shape) {
+  return std::make_unique<SoftmaxCrossEntropyLayer>(shape.inputs[0].shape.channels);
+}
+
+}  // namespace ddprun::trainer

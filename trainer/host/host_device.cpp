@@ -1,0 +1,144 @@
+#include "trainer/host/host_device.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <variant>
+
+#include "trainer/compute/hash.hpp"
+#include "trainer/host/description.hpp"
+#include "trainer/host/float_sum.hpp"
+#include "trainer/host/host_loops.hpp"
+#include "trainer/host/operations.hpp"
+#include "trainer/host/thread_count.hpp"
+#include "trainer/host/wrapped_operations.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};  // a cache line, an AVX-512 register
+
+template <class... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+/// Layers that only pick or move values: what was representable stays so.
+bool is_exact(const LayerKind& kind) {
+  return std::holds_alternative<layer::Relu>(kind) ||
+         std::holds_alternative<layer::Flatten>(kind) ||
+         std::holds_alternative<layer::MaxPool>(kind);
+}
+
+std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShape& shape) {
+  return std::visit(
+      Overloaded{
+          [](const layer::Images&) { return std::unique_ptr<Operation>(); },
+          [&](const layer::Convolution& one) { return make_convolution(shape, one.window); },
+          [&](const layer::Linear&) { return make_linear(shape); },
+          [&](const layer::Relu&) { return make_relu(shape); },
+          [&](const layer::MaxPool& one) { return make_max_pool(shape, one.window); },
+          [&](const layer::AveragePool& one) { return make_average_pool(shape, one.window); },
+          [&](const layer::Flatten&) { return make_flatten(shape); },
+          [&](const layer::Add&) { return make_add(shape); },
+          [&](const layer::SoftmaxCrossEntropy&) { return make_softmax_cross_entropy(shape); },
+      },
+      kind);
+}
+
+class HostDevice final : public Device {
+ public:
+  [[nodiscard]] std::string description() const override { return compute_description(); }
+
+  [[nodiscard]] Storage storage(Precision precision) const override {
+    switch (precision) {
+      case Precision::fp32:
+        break;
+      case Precision::bf16:
+        return Storage::rounded_to_bf16;
+      case Precision::fp16:
+        return Storage::rounded_to_fp16;
+    }
+    return Storage::fp32;
+  }
+
+  void use_threads(int threads) override { set_thread_count(threads); }
+
+  DeviceMemory allocate(std::size_t bytes) override {
+    if (bytes == 0) return {};
+    auto* const data = static_cast<std::byte*>(::operator new(bytes, kAlignment));
+    std::memset(data, 0, bytes);
+    return {data, bytes, [](std::byte* memory) { ::operator delete(memory, kAlignment); }};
+  }
+  void copy_in(std::span<const std::byte> host, void* to) override {
+    copy(host.data(), to, host.size());
+  }
+  void copy_out(const void* from, std::span<std::byte> host) override {
+    copy(from, host.data(), host.size());
+  }
+  void copy_in(Storage storage, std::span<const float> host, void* to) override {
+    store(storage, host, to);
+  }
+  void clear(std::span<std::byte> memory) override {
+    if (!memory.empty()) std::memset(memory.data(), 0, memory.size());
+  }
+
+  std::unique_ptr<Operation> make_operation(const Layer& layer,
+                                            const OperationShape& shape) override {
+    std::unique_ptr<Operation> operation = make_plain(layer.kind, shape);
+    const bool accumulates =
+        std::any_of(shape.inputs.begin(), shape.inputs.end(),
+                    [](const auto& input) { return input.gradient == GradientUse::accumulate; });
+    if (accumulates) operation = accumulating(std::move(operation), shape);
+    if (shape.storage != Storage::fp32 && (accumulates || !is_exact(layer.kind)))
+      operation = rounded(std::move(operation), shape);
+    return operation;
+  }
+  void store(Storage storage, std::span<const float> from, void* to) override {
+    round_to_storage(storage, from, {static_cast<float*>(to), from.size()});
+  }
+
+  void add_into(std::span<float> sum, const float* addend) override {
+    trainer::add_into(sum.data(), addend, sum.size());
+  }
+  void find_non_finite(std::span<const float> values, StepState& state) override {
+    if (any_non_finite(values)) state.found_inf = 1;
+  }
+  void update(const OptimizerConfig& config, std::span<const Parameter> parameters,
+              std::size_t begin, std::size_t end, const UpdateArenas& arenas,
+              const StepState& state) override {
+    if (state.found_inf != 0) return;
+    const UpdateScalars scalars = update_scalars(config, state);
+    for (const Parameter& parameter : parameters) {
+      const std::size_t from = std::max(begin, parameter.offset);
+      const std::size_t to = std::min(end, parameter.offset + parameter.count);
+      if (from >= to) continue;
+      const double decay = parameter.decay ? config.weight_decay : 0.0;
+      const std::span<float> values{arenas.parameters + from, to - from};
+      const std::span<const float> slopes{arenas.gradients + from, to - from};
+      if (config.kind == OptimizerKind::adamw) {
+        adamw_range(scalars, keep_factor(scalars.learning_rate, decay), values, slopes,
+                    arenas.first + from, arenas.second + from);
+      } else {
+        sgd_range(config, scalars, static_cast<float>(decay), values, slopes,
+                  arenas.first == nullptr ? nullptr : arenas.first + from);
+      }
+    }
+  }
+  void finish_step(const ScalerConfig& config, StepState& state) override {
+    trainer::finish_step(config, state);
+  }
+  std::uint64_t hash(std::span<const float> values) override { return hash_floats(values); }
+
+ private:
+  static void copy(const void* from, void* to, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_host_device() { return std::make_unique<HostDevice>(); }
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,47 @@
+// The CPU's operations, one for each kind of layer.
+#pragma once
+
+#include <memory>
+
+#include "trainer/compute/operation.hpp"
+
+namespace ddprun::trainer {
+
+// Of one storage type, floats, and with inputs whose gradients are overwritten: rounded storage and
+// gradients that accumulate are added around them (host_device.cpp).
+
+// Over oneDNN (onednn_operations.cpp).
+std::unique_ptr<Operation> make_convolution(const OperationShape& shape, const Window& window);
+/// Reads its weight as PyTorch has it: outputs x inputs.
+std::unique_ptr<Operation> make_linear(const OperationShape& shape);
+std::unique_ptr<Operation> make_average_pool(const OperationShape& shape, const Window& window);
+
+// In loops of our own (max_pool.cpp, element_operations.cpp).
+std::unique_ptr<Operation> make_max_pool(const OperationShape& shape, const Window& window);
+std::unique_ptr<Operation> make_relu(const OperationShape& shape);
+std::unique_ptr<Operation> make_flatten(const OperationShape& shape);
+std::unique_ptr<Operation> make_add(const OperationShape& shape);
+std::unique_ptr<Operation> make_softmax_cross_entropy(const OperationShape& shape);
+
+/// Floats in a whole batch of `shape`.
+inline std::size_t batch_count(const OperationShape& shape, const ActivationShape& one) {
+  return static_cast<std::size_t>(shape.batch) * one.count();
+}
+
+// The tensors of an operation on floats.
+inline const float* input_of(const Tensors& tensors, std::size_t index = 0) {
+  return static_cast<const float*>(tensors.inputs[index]);
+}
+inline const float* parameter_of(const Tensors& tensors, std::size_t index) {
+  return static_cast<const float*>(tensors.parameters[index]);
+}
+inline float* output_of(const Tensors& tensors) { return static_cast<float*>(tensors.output); }
+inline const float* output_gradient_of(const Tensors& tensors) {
+  return static_cast<const float*>(tensors.output_gradient);
+}
+/// Null: nobody needs it.
+inline float* input_gradient_of(const Tensors& tensors, std::size_t index = 0) {
+  return static_cast<float*>(tensors.input_gradients[index]);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,114 @@
+// The kinds of layers. No memory, no arithmetic: what a kind is, and what of a layer's values its
+// backward reads.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::trainer {
+
+/// Sliding window of a convolution or a pooling layer, the same in both directions.
+struct Window {
+  int size = 1;
+  int stride = 1;
+  int padding = 0;
+};
+
+/// One sample's activations are height x width x channels (channels last); after `flatten` 1 x 1 x
+/// features.
+struct ActivationShape {
+  int height = 1;
+  int width = 1;
+  int channels = 1;
+  [[nodiscard]] std::size_t count() const {
+    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
+           static_cast<std::size_t>(channels);
+  }
+  friend bool operator==(const ActivationShape&, const ActivationShape&) = default;
+};
+
+/// What of a layer's values must still be there when its backward runs. Its parameters always are.
+struct BackwardReads {
+  bool inputs = false;
+  bool output = false;
+};
+
+/// Each kind: `reads`, and `in_place`: the output may have the first input's memory, and that
+/// input's gradient the output gradient's.
+namespace layer {
+
+/// The first layer: the samples as they come.
+struct Images {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+};
+struct Convolution {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+  Window window;
+};
+struct Linear {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+};
+struct Relu {
+  static constexpr BackwardReads reads{.output = true};
+  static constexpr bool in_place = true;
+};
+/// Backward knows the winners.
+struct MaxPool {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+  Window window;
+};
+/// The mean over all places of the window, padding included: PyTorch's default.
+struct AveragePool {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+  Window window;
+};
+/// In PyTorch's order, channel by channel, so that the linear layer that follows has PyTorch's
+/// weight as it is.
+struct Flatten {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+};
+struct Add {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+};
+/// The loss: mean over the samples of -ln softmax(logits)[label]. It has no output.
+struct SoftmaxCrossEntropy {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+};
+
+}  // namespace layer
+
+using LayerKind =
+    std::variant<layer::Images, layer::Convolution, layer::Linear, layer::Relu, layer::MaxPool,
+                 layer::AveragePool, layer::Flatten, layer::Add, layer::SoftmaxCrossEntropy>;
+
+struct Layer {
+  LayerKind kind;
+  std::string
+      name{};  ///< PyTorch's module: "conv1" gives conv1.weight, conv1.bias; empty: no parameters
+  std::vector<int> inputs{};      ///< indices of earlier layers
+  ActivationShape output{};       ///< of one sample
+  std::vector<int> parameters{};  ///< indices in Graph::parameters(), in the order of the kind:
+                                  ///< weight, bias
+};
+
+inline BackwardReads backward_reads(const LayerKind& kind) {
+  return std::visit([](const auto& one) { return one.reads; }, kind);
+}
+inline bool works_in_place(const LayerKind& kind) {
+  return std::visit([](const auto& one) { return one.in_place; }, kind);
+}
+inline bool is_loss(const LayerKind& kind) {
+  return std::holds_alternative<layer::SoftmaxCrossEntropy>(kind);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,77 @@
+#include "trainer/optim/learner.hpp"
+
+#include <cstddef>
+
+namespace ddprun::trainer {
+
+Learner::Learner(const Graph& graph, Device& device, const Settings& settings)
+    : graph_(graph),
+      device_(device),
+      scaler_(settings.scaler),
+      storage_(device.storage(settings.precision)),
+      optimizer_(settings.optimizer, graph.parameters(), graph.arena_size(), device),
+      parameters_(device.allocate(graph.arena_size() * sizeof(float))),
+      state_(device.allocate(sizeof(StepState))) {
+  if (storage_ != Storage::fp32) stored_ = device.allocate(graph.arena_size() * bytes_of(storage_));
+  StepState first;
+  first.scaler = initial_scaler(scaler_);
+  set_step_state(first);
+}
+
+std::vector<std::string> Learner::moment_names() const {
+  std::vector<std::string> names;
+  for (const Optimizer::Moment& moment : optimizer_.moments()) names.push_back(moment.name);
+  return names;
+}
+
+std::span<float> Learner::arena(std::size_t index) const {
+  return index == 0 ? parameters_.as<float>() : optimizer_.moments()[index - 1].values.as<float>();
+}
+
+void Learner::copy_out(std::size_t index, std::span<float> host) const {
+  device_.copy_out(arena(index).data(), std::as_writable_bytes(host));
+}
+
+void Learner::copy_in(std::size_t index, std::span<const float> host) {
+  device_.copy_in(std::as_bytes(host), arena(index).data());
+  if (index == 0) store_weights();
+}
+
+StepState Learner::step_state() const {
+  StepState state;
+  device_.copy_out(&state_there(), std::as_writable_bytes(std::span(&state, 1)));
+  return state;
+}
+
+void Learner::set_step_state(const StepState& state) {
+  device_.copy_in(std::as_bytes(std::span(&state, 1)), &state_there());
+}
+
+Weights Learner::weights() const {
+  const float* const master = parameters_.as<float>().data();
+  return {master, storage_ == Storage::fp32 ? static_cast<const void*>(master) : stored_.data()};
+}
+
+void Learner::set_learning_rate(float rate) {
+  device_.copy_in(std::as_bytes(std::span(&rate, 1)),
+                  state_.data() + offsetof(StepState, learning_rate));
+}
+
+void Learner::begin_update(std::span<const float> gradients) {
+  if (scaler_.enabled) device_.find_non_finite(gradients, state_there());
+}
+
+void Learner::update(std::size_t begin, std::size_t end, std::span<const float> gradients) {
+  optimizer_.update(begin, end, parameters_.as<float>().data(), gradients.data(), state_there());
+}
+
+void Learner::finish_update() {
+  device_.finish_step(scaler_, state_there());
+  store_weights();
+}
+
+void Learner::store_weights() {
+  if (storage_ != Storage::fp32) device_.store(storage_, parameters_.as<float>(), stored_.data());
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,76 @@
+// A model in training: its parameters, the optimizer's moments and the step's numbers, all in the
+// memory of one device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/compute/device.hpp"
+#include "trainer/compute/graph_executor.hpp"
+#include "trainer/model/graph.hpp"
+#include "trainer/optim/optimizer.hpp"
+
+namespace ddprun::trainer {
+
+class Learner {
+ public:
+  struct Settings {
+    OptimizerConfig optimizer{};
+    ScalerConfig scaler{};
+    Precision precision = Precision::fp32;
+  };
+
+  /// All parameters are 0, the loss scale is the scaler's first one. Graph and device outlive the
+  /// learner.
+  Learner(const Graph& graph, Device& device, const Settings& settings);
+
+  // ---- what a checkpoint keeps ----
+
+  /// The optimizer's, in the order of the arenas after the first.
+  [[nodiscard]] std::vector<std::string> moment_names() const;
+  /// Arena 0 holds the parameters, the others the moments. `host`: arena_size floats of the host.
+  [[nodiscard]] std::size_t arenas() const { return 1 + optimizer_.moments().size(); }
+  void copy_out(std::size_t arena, std::span<float> host) const;
+  void copy_in(std::size_t arena, std::span<const float> host);
+  [[nodiscard]] std::size_t arena_size() const { return graph_.arena_size(); }
+  /// Waits for the steps that are under way.
+  [[nodiscard]] StepState step_state() const;
+  void set_step_state(const StepState& state);
+  /// Of the parameters: see hash_floats().
+  [[nodiscard]] std::uint64_t hash() const { return device_.hash(parameters_.as<float>()); }
+
+  // ---- what executors read ----
+
+  [[nodiscard]] Weights weights() const;
+  /// In the device's memory.
+  [[nodiscard]] const StepState* state() const { return state_.as<StepState>().data(); }
+
+  // ---- one step ----
+
+  void set_learning_rate(float rate);
+  /// `gradients`: the sum over all shards, of the whole arena. With loss scaling looks for infs.
+  void begin_update(std::span<const float> gradients);
+  /// Ranges that together cover the arena, from any threads.
+  void update(std::size_t begin, std::size_t end, std::span<const float> gradients);
+  /// Once, after all ranges: counts the step and moves the loss scale.
+  void finish_update();
+
+ private:
+  [[nodiscard]] StepState& state_there() const { return state_.as<StepState>().front(); }
+  [[nodiscard]] std::span<float> arena(std::size_t index) const;
+  void store_weights();
+
+  const Graph& graph_;
+  Device& device_;
+  ScalerConfig scaler_;
+  Storage storage_;
+  Optimizer optimizer_;
+  DeviceMemory parameters_;
+  DeviceMemory stored_;  // the parameters in the storage type; fp32: empty
+  DeviceMemory state_;   // one StepState
+};
+
+}  // namespace ddprun::trainer
