@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "trainer/compute/host_device.hpp"
 #include "trainer/compute/numeric.hpp"
@@ -15,10 +16,28 @@ struct Counters {
   std::int64_t count = 0;       ///< samples
   std::int64_t correct = 0;     ///< samples of which the largest logit is the label's
   std::int64_t not_finite = 0;  ///< samples with a loss of inf or nan; they add nothing to `loss`
+  /// The first of these in the order of training, as SamplePlace::number() has it.
+  std::int64_t first_not_finite = std::numeric_limits<std::int64_t>::max();
 
   friend bool operator==(const Counters& a, const Counters& b) {
     return a.loss == b.loss && a.count == b.count && a.correct == b.correct &&
-           a.not_finite == b.not_finite;
+           a.not_finite == b.not_finite && a.first_not_finite == b.first_not_finite;
+  }
+};
+
+/// Where in a run a sample was computed.
+struct SamplePlace {
+  std::int64_t step = 0;
+  int shard = 0;
+  int item = 0;  ///< in the shard
+
+  /// Rises from step to step, from shard to shard, from item to item.
+  [[nodiscard]] DDPRUN_HOST_DEVICE std::int64_t number(int shards, int batch) const {
+    return (step * shards + shard) * batch + item;
+  }
+  static SamplePlace of(std::int64_t number, int shards, int batch) {
+    const std::int64_t shard = number / batch;
+    return {shard / shards, static_cast<int>(shard % shards), static_cast<int>(number % batch)};
   }
 };
 
@@ -31,12 +50,15 @@ DDPRUN_HOST_DEVICE inline void operator+=(Counters& sum, const Counters& more) {
   sum.count += more.count;
   sum.correct += more.correct;
   sum.not_finite += more.not_finite;
+  if (more.first_not_finite < sum.first_not_finite) sum.first_not_finite = more.first_not_finite;
 }
 
-DDPRUN_HOST_DEVICE inline void count_loss(Counters& counters, float loss) {
+/// `place`: SamplePlace::number() of the sample.
+DDPRUN_HOST_DEVICE inline void count_loss(Counters& counters, float loss, std::int64_t place) {
   ++counters.count;
   if (is_non_finite(loss)) {
     ++counters.not_finite;
+    if (place < counters.first_not_finite) counters.first_not_finite = place;
     return;
   }
   const float least = loss > kSampleLossMax ? kSampleLossMax : loss;

@@ -132,10 +132,12 @@ void GraphExecutor::train(const Batch& batch, const Weights& weights, const Shar
   pass_.seed = shard.seed;
   pass_.shard = shard.shard;
   pass_.shards = shard.shards;
+  pass_.batch = settings_.batch;
   forward(batch, weights, {.batch = static_cast<int>(batch.count()), .trains = true});
 }
 
 void GraphExecutor::evaluate(const Batch& batch, const Weights& weights) {
+  pass_ = {};
   forward(batch, weights, {.batch = settings_.batch, .trains = false});
 }
 

@@ -47,7 +47,16 @@ struct Pass {
   std::uint64_t seed = 0;
   int shard = 0;
   int shards = 1;
+  int batch = 1;  ///< the most samples that a shard of the run has
 };
+
+/// SamplePlace::number() of the first sample. Where the device computes.
+DDPRUN_HOST_DEVICE inline std::int64_t first_place(const Pass& pass) {
+  const SamplePlace first{
+      pass.state == nullptr ? 0 : static_cast<std::int64_t>(steps_done(*pass.state)), pass.shard,
+      0};
+  return first.number(pass.shards, pass.batch);
+}
 
 /// Where one layer's tensors are in one pass. Activations, their gradients and parameters have the
 /// storage type of the shape; gradients of parameters are floats in arena layout.

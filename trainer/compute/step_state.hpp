@@ -54,12 +54,19 @@ struct StepState {
   std::uint64_t updates =
       0;  ///< steps that changed the parameters: the `step` of AdamW's bias correction
   std::uint64_t skipped = 0;  ///< steps skipped because of an inf or nan
+  std::uint64_t stuck = 0;    ///< of these the last ones in a row at which the scale was lowest
 };
+
+/// In the whole run; also the number of the step under way.
+DDPRUN_HOST_DEVICE inline std::uint64_t steps_done(const StepState& state) {
+  return state.updates + state.skipped;
+}
 
 /// Closes a step after the last range was updated: counts it, moves the loss scale, clears the
 /// flag.
 DDPRUN_HOST_DEVICE inline void finish_step(const ScalerConfig& config, StepState& state) {
   const bool skipped = state.found_inf != 0;
+  state.stuck = skipped && state.scaler.scale <= config.floor ? state.stuck + 1 : 0;
   if (skipped) {
     ++state.skipped;
   } else {

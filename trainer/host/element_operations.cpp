@@ -72,7 +72,8 @@ class SoftmaxCrossEntropyLayer final : public Operation {
  public:
   explicit SoftmaxCrossEntropyLayer(int classes) : classes_(classes) {}
   void forward(const Tensors& tensors, const Pass& pass) override {
-    softmax_cross_entropy(input_of(tensors), classes_, labels(pass), *pass.counters);
+    softmax_cross_entropy(input_of(tensors), classes_, labels(pass), first_place(pass),
+                          *pass.counters);
   }
   void backward(const Tensors& tensors, const Pass& pass) override {
     // Divided here, not after the backward: gradients then add up over the shards.

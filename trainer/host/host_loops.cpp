@@ -61,12 +61,12 @@ void round_to_storage(Storage storage, std::span<float> values) {
 
 DDPRUN_VECTOR_CLONES
 void softmax_cross_entropy(const float* logits, int classes, std::span<const std::int32_t> labels,
-                           Counters& counters) {
+                           std::int64_t place, Counters& counters) {
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const std::size_t start = row * static_cast<std::size_t>(classes);
     const RowResult one = SoftmaxCrossEntropy{}(logits + start, classes, labels[row], 0.0F,
                                                 static_cast<float*>(nullptr));
-    count_loss(counters, one.loss);
+    count_loss(counters, one.loss, place + static_cast<std::int64_t>(row));
     counters.correct += one.correct ? 1 : 0;
   }
 }

@@ -23,8 +23,9 @@ void round_to_storage(Storage storage, std::span<float> values);
 void round_to_storage(Storage storage, std::span<const float> values, std::span<float> rounded);
 
 /// Rows of `classes` logits, one for each label: adds their losses and hits to `counters`.
+/// `place`: SamplePlace::number() of the first.
 void softmax_cross_entropy(const float* logits, int classes, std::span<const std::int32_t> labels,
-                           Counters& counters);
+                           std::int64_t place, Counters& counters);
 /// Writes (softmax - onehot) * factor.
 void softmax_cross_entropy_backward(const float* logits, int classes,
                                     std::span<const std::int32_t> labels, float factor,

@@ -11,7 +11,8 @@ Learner::Learner(const Graph& graph, Device& device, const Settings& settings)
       storage_(device.storage(settings.precision)),
       optimizer_(settings.optimizer, graph.parameters(), graph.arena_size(), device),
       parameters_(device.allocate(graph.arena_size() * sizeof(float))),
-      state_(device.allocate(sizeof(StepState))) {
+      state_(device.allocate(sizeof(StepState))),
+      looked_(device.allocate(sizeof(StepState))) {
   if (storage_ != Storage::fp32) stored_ = device.allocate(graph.arena_size() * bytes_of(storage_));
   StepState first;
   first.scaler = initial_scaler(scaler_);
@@ -41,6 +42,15 @@ StepState Learner::step_state() const {
   StepState state;
   device_.copy_out(&state_there(), std::as_writable_bytes(std::span(&state, 1)));
   return state;
+}
+
+bool Learner::is_finite() const {
+  StepState looked;
+  const auto bytes = std::as_writable_bytes(std::span(&looked, 1));
+  device_.copy_in(bytes, looked_.data());
+  device_.find_non_finite(parameters_.as<float>(), looked_.as<StepState>().front());
+  device_.copy_out(looked_.data(), bytes);
+  return looked.found_inf == 0;
 }
 
 void Learner::set_step_state(const StepState& state) {

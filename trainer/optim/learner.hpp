@@ -39,6 +39,8 @@ class Learner {
   /// Waits for the steps that are under way.
   [[nodiscard]] StepState step_state() const;
   void set_step_state(const StepState& state);
+  /// Whether no parameter is an inf or nan. Waits for the device.
+  [[nodiscard]] bool is_finite() const;
   /// Of the parameters: see hash_floats().
   [[nodiscard]] std::uint64_t hash() const { return device_.hash(parameters_.as<float>()); }
 
@@ -71,6 +73,7 @@ class Learner {
   DeviceMemory parameters_;
   DeviceMemory stored_;  // the parameters in the storage type; fp32: empty
   DeviceMemory state_;   // one StepState
+  DeviceMemory looked_;  // another one, where is_finite() looks
 };
 
 }  // namespace ddprun::trainer

@@ -5,6 +5,8 @@
 #include <ctime>
 #include <utility>
 
+#include "trainer/host/host_loops.hpp"
+
 namespace ddprun::trainer {
 namespace {
 
@@ -62,27 +64,27 @@ bool CheckpointKeeper::due_at_step(std::int64_t step) const {
   return settings_.every.kind == CheckpointEvery::Kind::steps && step % settings_.every.steps == 0;
 }
 
-void CheckpointKeeper::offer(const TrainingState& state, const Learner& learner, bool best,
-                             Time now) {
-  if (settings_.every.kind == CheckpointEvery::Kind::off) return;
+std::string CheckpointKeeper::offer(const TrainingState& state, const Learner& learner, bool best,
+                                    Time now) {
+  if (settings_.every.kind == CheckpointEvery::Kind::off) return {};
   if (!measured_ && writer_.idle()) measure();
   const bool must = best || due_at_step(state.step);
-  if (!must && !cadence_.due(state.step, now)) return;
+  if (!must && !cadence_.due(state.step, now)) return {};
   if (!writer_.idle()) {
-    if (!must) return;
+    if (!must) return {};
     if (!writer_.wait_idle(now + kBusyWait)) {
       settings_.warn(fmt::format(
           "no checkpoint after step {}: the one before it is still being written after 10 s",
           state.step));
-      return;
+      return {};
     }
     measure();
   }
-  take(state, learner, best, now);
+  return take(state, learner, best, now);
 }
 
-void CheckpointKeeper::take(const TrainingState& state, const Learner& learner, bool best,
-                            Time now) {
+std::string CheckpointKeeper::take(const TrainingState& state, const Learner& learner, bool best,
+                                   Time now) {
   Snapshot& snapshot = writer_.snapshot();
   snapshot.state = state;
   snapshot.state.best = best;
@@ -91,11 +93,30 @@ void CheckpointKeeper::take(const TrainingState& state, const Learner& learner, 
   for (std::size_t i = 0; i < snapshot.moments.size(); ++i) {
     learner.copy_out(1 + i, snapshot.moments[i].span());
   }
+  if (std::string name = not_finite_in(snapshot); !name.empty()) return name;
   writer_.submit();
   step_taken_ = state.step;
   measured_ = false;
   cadence_.taken(now);
   copy_time_ = std::chrono::steady_clock::now() - now;
+  return {};
+}
+
+/// A moment is called "exp_avg of conv1.weight".
+std::string CheckpointKeeper::not_finite_in(const Snapshot& snapshot) const {
+  const CheckpointLayout& layout = settings_.writer.layout;
+  const auto bad_parameter = [&](std::span<const float> arena) -> std::string {
+    if (!any_non_finite(arena)) return {};
+    for (const Parameter& parameter : layout.parameters)
+      if (any_non_finite(arena.subspan(parameter.offset, parameter.count))) return parameter.name;
+    return {};
+  };
+  if (std::string name = bad_parameter(snapshot.parameters.span()); !name.empty()) return name;
+  for (std::size_t i = 0; i < snapshot.moments.size(); ++i) {
+    if (std::string name = bad_parameter(snapshot.moments[i].span()); !name.empty())
+      return layout.moments[i] + " of " + name;
+  }
+  return {};
 }
 
 void CheckpointKeeper::measure() {
@@ -112,7 +133,14 @@ bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner
   const auto deadline = std::chrono::steady_clock::now() + kFinishWait;
   bool written = writer_.wait_idle(deadline);
   if (written && step_taken_ != state.step) {
-    take(state, learner, false, std::chrono::steady_clock::now());
+    const std::string bad = take(state, learner, false, std::chrono::steady_clock::now());
+    if (!bad.empty()) {
+      settings_.warn(
+          fmt::format("{} is not finite after step {}: no checkpoint of it; the newest "
+                      "one is {}",
+                      bad, state.step, newest().empty() ? "none" : newest()));
+      return false;
+    }
     written = writer_.wait_idle(deadline);
   }
   if (!written) {

@@ -35,14 +35,17 @@ class CheckpointKeeper {
   /// Takes a checkpoint if one is due, or if it is the best so far. Returns at once, except that a
   /// checkpoint that must not be left out (best, or after a given number of steps) waits up to 10 s
   /// for the one before it.
-  void offer(const TrainingState& state, const Learner& learner, bool best, Time now);
+  ///
+  /// Nothing that holds an inf or nan is ever written: then gives the name of the first parameter
+  /// (or moment) that does. Empty: all is well.
+  std::string offer(const TrainingState& state, const Learner& learner, bool best, Time now);
 
   /// Failures to write are warned of once, and counted: at the next checkpoint that is written, and
   /// at the end.
   ///
   /// Writes the last state, if it is not on disk yet, and waits for the disk. False, with a
   /// warning: no checkpoint was ever written, though some should have been, or the last one was not
-  /// within its deadline.
+  /// within its deadline, or it holds an inf or nan.
   bool finish(const TrainingState& state, const Learner& learner);
 
   /// Gives the write under way a moment: for ends that are not of our choosing.
@@ -52,7 +55,8 @@ class CheckpointKeeper {
   [[nodiscard]] std::string newest();
 
  private:
-  void take(const TrainingState& state, const Learner& learner, bool best, Time now);
+  std::string take(const TrainingState& state, const Learner& learner, bool best, Time now);
+  [[nodiscard]] std::string not_finite_in(const Snapshot& snapshot) const;
   void measure();
   CheckpointWriter::Settings writer_settings();
   void warn_of_failure(const std::string& why);

@@ -18,6 +18,9 @@ constexpr std::int64_t kShareStepsMax = 256;
 /// Arenas below this are updated by one lane: waking others would take longer.
 constexpr std::size_t kFloatsPerLane = std::size_t{1} << 17;
 
+/// With loss scaling a run ends that has skipped so many steps in a row with the smallest scale.
+constexpr std::uint64_t kStuckSteps = 100;
+
 double seconds_between(std::chrono::steady_clock::time_point from,
                        std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -54,13 +57,13 @@ TrainLoop::TrainLoop(TrainParts parts)
 
 int TrainLoop::run() {
   while (parts_.state.step < parts_.plan.last_step) {
-    if (!step()) return kExitPeerLost;
+    if (!step()) return exit_code_;
     const bool epoch_ends = parts_.state.block == parts_.plan.steps_per_epoch;
     const bool must_share = epoch_ends || parts_.state.step == parts_.plan.last_step ||
                             (parts_.options.checkpoint_every.kind == CheckpointEvery::Kind::steps &&
                              parts_.state.step % parts_.options.checkpoint_every.steps == 0);
-    if ((must_share || parts_.state.step >= share_at_) && !share()) return kExitPeerLost;
-    if (epoch_ends && !end_epoch()) return kExitPeerLost;
+    if ((must_share || parts_.state.step >= share_at_) && !share()) return exit_code_;
+    if (epoch_ends && !end_epoch()) return exit_code_;
   }
   return finish();
 }
@@ -153,15 +156,11 @@ bool TrainLoop::share() {
   }
   share_at_ = state.step + shared_[0].steps_to_next;
   mine_ = {};
-  const bool was_finite = state.epoch_counters.not_finite == 0;
+  if (!is_sound(counters)) return false;
   state.epoch_counters += counters;
   state.epoch_seconds += slowest;
   if (parts_.keeper == nullptr) return true;
 
-  if (was_finite && counters.not_finite > 0) {
-    parts_.report.warning(
-        fmt::format("the loss is not finite by step {}: lower --lr, or use --warmup", state.step));
-  }
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
   interval_counters_ += counters;
@@ -177,8 +176,7 @@ bool TrainLoop::share() {
   }
   // At the end of an epoch the state is saved when it is evaluated.
   if (state.block < parts_.plan.steps_per_epoch) {
-    progress_.at(state.step, "checkpoint");
-    parts_.keeper->offer(state, parts_.learner, false, now);
+    offer_checkpoint(false, now);
   }
   return true;
 }
@@ -209,6 +207,8 @@ void TrainLoop::report_interval(const Counters& counters, double exposed_share, 
 
 bool TrainLoop::evaluate(Counters& total) {
   progress_.at(parts_.state.step, "evaluate");
+  if (!parts_.learner.is_finite())
+    return end_broken(fmt::format("the weights are not finite after step {}", parts_.state.step));
   computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
                      parts_.communicator.world_size(), parts_.learner.weights());
   Shared mine;
@@ -226,6 +226,9 @@ bool TrainLoop::evaluate(Counters& total) {
           hash_text(shared_[0].weights)));
     }
   }
+  if (total.not_finite > 0)
+    return end_broken(
+        fmt::format("the held-out loss is not finite after step {}", parts_.state.step));
   return true;
 }
 
@@ -258,8 +261,7 @@ bool TrainLoop::end_epoch() {
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
   parts_.report.epoch(summary, parts_.options.epochs);
-  progress_.at(state.step, "checkpoint");
-  parts_.keeper->offer(state, parts_.learner, best, now);
+  offer_checkpoint(best, now);
   return true;
 }
 
@@ -280,7 +282,7 @@ int TrainLoop::finish() {
   // later run goes on within it.
   if (state.block != 0) {
     Counters test;
-    if (!evaluate(test)) return kExitPeerLost;
+    if (!evaluate(test)) return exit_code_;
     outcome.epochs.push_back(summarize(test));
     if (parts_.keeper != nullptr) parts_.report.epoch(outcome.epochs.back(), parts_.options.epochs);
   }
@@ -293,7 +295,51 @@ int TrainLoop::finish() {
   return written ? kExitSuccess : kExitFailure;
 }
 
+void TrainLoop::offer_checkpoint(bool best, Time now) {
+  progress_.at(parts_.state.step, "checkpoint");
+  broken_ = parts_.keeper->offer(parts_.state, parts_.learner, best, now);
+  mine_.broken = !broken_.empty();
+}
+
+/// `counters`: of all ranks, since they last met. All of them come to the same answer.
+bool TrainLoop::is_sound(const Counters& counters) {
+  const TrainingState& state = parts_.state;
+  // With loss scaling such a step is skipped.
+  if (counters.not_finite > 0 && !parts_.plan.scaler.enabled)
+    return end_broken(where_not_finite(counters));
+  if (state.step_state.stuck >= kStuckSteps)
+    return end_broken(
+        fmt::format("the gradients overflowed in {} steps in a row, by step {}, with "
+                    "the smallest loss scale",
+                    state.step_state.stuck, state.step));
+  if (shared_[0].broken)
+    return end_broken(fmt::format("{} is not finite by step {}", broken_, state.step));
+  return true;
+}
+
+std::string TrainLoop::where_not_finite(const Counters& counters) const {
+  const TrainPlan& plan = parts_.plan;
+  const SamplePlace place = SamplePlace::of(counters.first_not_finite, plan.shards, plan.batch);
+  const std::int64_t block = place.step - (parts_.state.step - parts_.state.block);
+  return fmt::format("the loss is not finite in step {} (shard {}, sample {} of the training set)",
+                     place.step + 1, place.shard,
+                     order_.sample(static_cast<std::size_t>(block), place.shard, place.item));
+}
+
+bool TrainLoop::end_broken(const std::string& what) {
+  // The others end after rank 0, so that a launcher does not take them for the first to fail.
+  if (parts_.keeper == nullptr) return lost(parts_.communicator.barrier(deadline()));
+  exit_code_ = kExitFailure;
+  parts_.keeper->abandon();
+  const std::string newest = parts_.keeper->newest();
+  parts_.report.error(
+      fmt::format("{}: lower --lr, or use --warmup; {}", what,
+                  newest.empty() ? "there is no checkpoint" : "the last checkpoint is " + newest));
+  return false;
+}
+
 bool TrainLoop::lost(const CommResult& result) {
+  exit_code_ = kExitPeerLost;
   parts_.report.error(fmt::format("gave up in step {}: {}", parts_.state.step, result.detail));
   parts_.communicator.abort(result.detail);
   return false;

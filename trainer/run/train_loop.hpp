@@ -41,7 +41,9 @@ class TrainLoop {
   explicit TrainLoop(TrainParts parts);
 
   /// Trains until plan.last_step, then evaluates and reports. Gives the exit code: kExitPeerLost,
-  /// after one line that names rank and bucket, when another rank is gone or does not answer.
+  /// after one line that names rank and bucket, when another rank is gone or does not answer. A
+  /// loss or weights of inf or nan end the run: rank 0 says where and gives kExitFailure, the
+  /// others kExitPeerLost once it is gone.
   int run();
 
  private:
@@ -52,6 +54,7 @@ class TrainLoop {
     double exposed_seconds = 0;
     std::int64_t steps_to_next = 1;  ///< rank 0's counts: when to meet again
     std::uint64_t weights = 0;       ///< hash, at the end of an epoch
+    bool broken = false;             ///< rank 0 has found an inf or nan in the weights
   };
   using Time = std::chrono::steady_clock::time_point;
 
@@ -65,6 +68,10 @@ class TrainLoop {
   EpochSummary summarize(const Counters& test) const;
   bool exchange(const Shared& mine);
   bool lost(const CommResult& result);
+  bool is_sound(const Counters& counters);
+  bool end_broken(const std::string& what);
+  void offer_checkpoint(bool best, Time now);
+  [[nodiscard]] std::string where_not_finite(const Counters& counters) const;
   int finish();
   std::int64_t choose_steps_to_next() const;
   [[nodiscard]] Time deadline() const { return Clock::now() + parts_.options.comm_timeout; }
@@ -85,6 +92,8 @@ class TrainLoop {
   double interval_seconds_ = 0;
   double interval_exposed_ = 0;
   std::int64_t interval_first_step_ = 0;
+  std::string broken_;  // what rank 0 has found in the weights
+  int exit_code_ = 0;   // of a run that has to end
   Time began_;
   double seconds_before_;
 };

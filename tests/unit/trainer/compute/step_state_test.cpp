@@ -47,6 +47,24 @@ TEST_CASE("the default scale doubles after exactly 2000 good steps in a row") {
   REQUIRE(next_scaler(config, state, true) == ScalerState{32768.0F, 0});
 }
 
+TEST_CASE("skipped steps in a row are counted once the scale is at its floor") {
+  const ScalerConfig config{.enabled = true, .initial = 4.0F};
+  StepState state;
+  state.scaler = initial_scaler(config);
+  const auto step = [&](bool overflows) {
+    state.found_inf = overflows ? 1 : 0;
+    finish_step(config, state);
+    return state.stuck;
+  };
+  REQUIRE(step(true) == 0);  // 4 -> 2
+  REQUIRE(step(true) == 0);  // 2 -> 1
+  REQUIRE(step(true) == 1);
+  REQUIRE(step(true) == 2);
+  REQUIRE(step(false) == 0);
+  REQUIRE(step(true) == 1);
+  REQUIRE(steps_done(state) == 6);
+}
+
 TEST_CASE("the scale stops at its ceiling and at its floor") {
   ScalerConfig config{.enabled = true};
   config.growth_interval = 1;

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <limits>
 
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/trainer/host/host_executor.hpp"
@@ -97,6 +98,28 @@ TEST_CASE("the best state is kept even when no checkpoint is due") {
   CHECK(keeper.finish(fixture.state, fixture.learner));
   CHECK(std::filesystem::exists(fixture.directory / "out" / "step-00000001"));
   CHECK_FALSE(std::filesystem::exists(fixture.directory / "out" / "step-00000004"));
+}
+
+TEST_CASE("what holds an inf or nan is never written, and its name is told") {
+  Fixture fixture;
+  CheckpointKeeper keeper = fixture.keeper(kEveryTwo);
+  fixture.offer(keeper, 2);
+  const auto offered = [&](std::size_t arena) {
+    std::vector<float> values(fixture.graph.arena_size());
+    values[fixture.graph.parameters()[1].offset] = std::numeric_limits<float>::infinity();
+    fixture.learner.copy_in(arena, values);
+    fixture.state.step = 4;
+    const std::string bad =
+        keeper.offer(fixture.state, fixture.learner, true, std::chrono::steady_clock::now());
+    CHECK_FALSE(keeper.finish(fixture.state, fixture.learner));
+    std::fill(values.begin(), values.end(), 0.0F);
+    fixture.learner.copy_in(arena, values);
+    return bad;
+  };
+  CHECK(offered(0) == "a.bias");
+  CHECK(offered(1) == "momentum_buffer of a.bias");
+  CHECK_THAT(fixture.warnings.back(), Contains("step-00000002"));
+  CHECK(fixture.find().snapshot->state.step == 2);
 }
 
 TEST_CASE("off writes nothing and is a success") {

@@ -1,0 +1,86 @@
+// A run whose numbers have become infs or nans ends, says where, and leaves good checkpoints alone.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/integration/trainer/run/worker_group.hpp"
+
+using namespace ddprun::test;
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// With a rate at which the loss grows until it is no number.
+std::vector<std::string> diverging(std::vector<std::string> arguments, const TempDir& out) {
+  for (const char* more : {"--lr", "1000", "--checkpoint-every", "1", "--out"})
+    arguments.emplace_back(more);
+  arguments.push_back(out.path().string());
+  return arguments;
+}
+
+/// All numbers of a checkpoint's weights: behind 8 bytes, which tell the length of the header, and
+/// the header.
+std::vector<float> weights_in(const fs::path& checkpoint) {
+  std::ifstream file(checkpoint / "model.safetensors", std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::uint64_t header = 0;
+  REQUIRE(bytes.size() > sizeof header);
+  std::memcpy(&header, bytes.data(), sizeof header);
+  bytes.erase(0, sizeof header + header);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+std::vector<ChildResult> run_group(int world_size, std::vector<std::string> arguments) {
+  GroupOptions options;
+  options.world_size = world_size;
+  options.arguments = std::move(arguments);
+  return WorkerGroup(options).wait();
+}
+
+}  // namespace
+
+TEST_CASE("a loss that is not finite ends the run: rank 0 says where, the others are victims") {
+  const SmallData data;
+  std::string line;
+  for (const int world_size : {1, 2, 4}) {
+    const TempDir out;
+    const auto results = run_group(world_size, diverging(three_epochs(data), out));
+    INFO(results[0].err);
+    CHECK(results[0].status == 1);
+    for (std::size_t rank = 1; rank < results.size(); ++rank) {
+      CHECK(results[rank].status == 75);
+      CHECK_THAT(results[rank].err, Contains("rank 0"));
+    }
+    CHECK_THAT(results[0].err, Contains("the loss is not finite in step ") &&
+                                   Contains(" of the training set): lower --lr") &&
+                                   Contains("the last checkpoint is " + out.path().string()));
+    // The same step, shard and sample for any number of workers.
+    const std::size_t begin = results[0].err.find("the loss");
+    const std::string place = results[0].err.substr(begin, results[0].err.find(')') - begin);
+    if (line.empty()) line = place;
+    CHECK(place == line);
+    const std::vector<float> weights = weights_in(out / "latest");
+    CHECK(weights.size() > 100'000);
+    CHECK(
+        std::all_of(weights.begin(), weights.end(), [](float one) { return std::isfinite(one); }));
+  }
+}
+
+TEST_CASE("fp16 gives up when steps overflow with the smallest loss scale") {
+  const TempDir out;
+  const auto results = run_group(
+      2, diverging({"--shards", "4", "--batch", "8", "--epochs", "1", "--precision", "fp16"}, out));
+  INFO(results[0].err);
+  CHECK(results[0].status == 1);
+  CHECK(results[1].status == 75);
+  CHECK_THAT(results[0].err, Contains("steps in a row") &&
+                                 Contains("with the smallest loss scale") &&
+                                 Contains("the last checkpoint is "));
+}
