@@ -81,10 +81,26 @@ Json config_json(const RunConfig& config, bool identity) {
   return json;
 }
 
-void read_config(const Json& json, bool identity, RunConfig& config) {
-  for (const auto& [name, value] : json.items()) {
-    config.push_back({.name = name, .value = value_from(value), .identity = identity});
+Json titles_json(const RunConfig& config) {
+  Json json = Json::object();
+  for (const ConfigEntry& entry : config) {
+    if (!entry.title.empty()) json[entry.name] = entry.title;
   }
+  return json;
+}
+
+void read_config(const Json& json, bool identity, const Json& titles, RunConfig& config) {
+  for (const auto& [name, value] : json.items()) {
+    config.push_back({.name = name,
+                      .value = value_from(value),
+                      .identity = identity,
+                      .title = titles.value(name, "")});
+  }
+}
+
+std::string shown(const ConfigEntry& entry) {
+  const std::string value = to_string(entry.value);
+  return entry.title.empty() ? value : fmt::format("{} ({})", entry.title, value);
 }
 
 TrainingState state_from(const Json& json) {
@@ -111,8 +127,9 @@ TrainingState state_from(const Json& json) {
   json.at("round").get_to(state.round);
   json.at("restarts").get_to(state.restarts);
   json.at("compute").get_to(state.compute);
-  read_config(json.at("config"), true, state.config);
-  read_config(json.at("settings"), false, state.config);
+  const Json titles = json.value("titles", Json::object());  // older checkpoints have none
+  read_config(json.at("config"), true, titles, state.config);
+  read_config(json.at("settings"), false, titles, state.config);
   return state;
 }
 
@@ -166,6 +183,7 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
       {"config_hash", config_hash(state.config)},
       {"config", config_json(state.config, true)},
       {"settings", config_json(state.config, false)},
+      {"titles", titles_json(state.config)},
       {"files", digests},
   };
   json["checksum"] = checksum(json_text(json));  // of all that stands before it
@@ -220,13 +238,13 @@ ConfigDifference compare(const RunConfig& there, const RunConfig& here) {
   for (const ConfigEntry& entry : here) {
     const auto other = find(there, entry.name);
     if (other == there.end()) {
-      note(entry, "absent", to_string(entry.value));
+      note(entry, "absent", shown(entry));
     } else if (written(*other) != written(entry)) {
-      note(entry, to_string(other->value), to_string(entry.value));
+      note(entry, shown(*other), shown(entry));
     }
   }
   for (const ConfigEntry& entry : there) {
-    if (find(here, entry.name) == here.end()) note(entry, to_string(entry.value), "absent");
+    if (find(here, entry.name) == here.end()) note(entry, shown(entry), "absent");
   }
   return difference;
 }

@@ -21,6 +21,9 @@ struct ConfigEntry {
   /// Whether a checkpoint with another value belongs to another run (model, V, b, ...). Otherwise
   /// it may be resumed, with a warning: the result is then no longer that of one undisturbed run.
   bool identity = false;
+  /// What people call the value where that says little (the name of a data set that is known by a
+  /// hash). For messages only: never compared.
+  std::string title = {};
   friend bool operator==(const ConfigEntry&, const ConfigEntry&) = default;
 };
 using RunConfig = std::vector<ConfigEntry>;
@@ -81,7 +84,8 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
 std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string& text,
                                                               const std::string& file);
 
-/// Differences in words, e.g. "batch 64 there, 32 here". Entries that only one side has count as
+/// Differences in words, e.g. "batch 64 there, 32 here"; a value with a title is "TITLE (VALUE)".
+/// Entries that only one side has count as
 /// differences.
 struct ConfigDifference {
   std::string identity;  ///< empty: the checkpoint is of this run

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/assert.hpp"
+#include "trainer/data/content_hash.hpp"
 
 namespace ddprun::trainer {
 
@@ -30,7 +31,10 @@ Normalization measure_normalization(const ByteImages& images) {
 }
 
 ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization normalization)
-    : name_(std::move(name)), images_(std::move(images)), normalization_(std::move(normalization)) {
+    : name_(std::move(name)),
+      images_(std::move(images)),
+      normalization_(std::move(normalization)),
+      content_hash_(hash_content(images_.labels, hash_content(images_.pixels))) {
   const auto channels = static_cast<std::size_t>(images_.shape.channels);
   DDPRUN_ASSERT(images_.pixels.size() == images_.labels.size() * sample_size(images_.shape),
                 "pixels and labels disagree");

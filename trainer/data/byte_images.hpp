@@ -30,12 +30,15 @@ class ByteImageSet final : public DataSet {
   [[nodiscard]] int classes() const override { return images_.classes; }
   [[nodiscard]] std::size_t size() const override { return images_.labels.size(); }
   [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
+  /// hash_content of the labels that starts with hash_content of the pixels.
+  [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
   std::int32_t read(std::size_t index, std::span<float> pixels) const override;
 
  private:
   std::string name_;
   ByteImages images_;
   Normalization normalization_;
+  std::uint64_t content_hash_;
   std::vector<std::array<float, 256>> tables_;  // one for each channel: byte -> normalised value
 };
 

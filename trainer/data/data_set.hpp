@@ -27,6 +27,10 @@ class DataSet {
   [[nodiscard]] virtual std::size_t size() const = 0;
   [[nodiscard]] virtual const Normalization& normalization() const = 0;
 
+  /// Hash of all samples' bytes and labels (content_hash.hpp), and of nothing else: the same set
+  /// has it in any folder. Known since the set was loaded.
+  [[nodiscard]] virtual std::uint64_t content_hash() const = 0;
+
   /// Writes sample `index` (below size()) as height x width x channels normalised floats; gives its
   /// label, 0 to classes() - 1. `pixels` has exactly that many floats.
   virtual std::int32_t read(std::size_t index, std::span<float> pixels) const = 0;

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "trainer/compute/hash.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/data/sampler.hpp"
 #include "trainer/error.hpp"
@@ -17,6 +18,7 @@ constexpr int kBatch = 64;
 constexpr const char* kOutFolder = "ddprun-out";
 constexpr const char* kRunPrefix = "run-";
 constexpr std::size_t kNameBytesMax = 100;
+constexpr const char* kDataEntry = "data";
 
 int choose_shards(const Options& options, const WorkerEnvironment& environment,
                   std::optional<int> shards_there) {
@@ -45,13 +47,17 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
   const auto identity = [](const char* name, ConfigEntry::Value value) {
     return ConfigEntry{.name = name, .value = std::move(value), .identity = true};
   };
+  const auto content = [&](const char* name, const std::string& hash) {
+    return ConfigEntry{.name = name, .value = hash, .identity = true, .title = data.name};
+  };
   const auto setting = [](const char* name, ConfigEntry::Value value) {
     return ConfigEntry{.name = name, .value = std::move(value), .identity = false};
   };
   const auto integer = [](auto value) { return static_cast<std::int64_t>(value); };
   RunConfig config{
       identity("model", options.model),
-      identity("data", data.name),
+      content(kDataEntry, data.content),
+      content("test_data", data.test_content),
       identity("samples", integer(data.samples)),
       identity("image_shape", to_string(data.shape)),
       identity("classes", integer(data.classes)),
@@ -108,9 +114,13 @@ int highest_run(const std::filesystem::path& folder) {
 
 }  // namespace
 
-DataFacts facts_of(const DataSet& set) {
-  return {
-      .name = set.name(), .samples = set.size(), .shape = set.shape(), .classes = set.classes()};
+DataFacts facts_of(const DataSet& train, const DataSet& test) {
+  return {.name = train.name(),
+          .content = hash_text(train.content_hash()),
+          .test_content = hash_text(test.content_hash()),
+          .samples = train.size(),
+          .shape = train.shape(),
+          .classes = train.classes()};
 }
 
 TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment,
@@ -162,6 +172,12 @@ std::optional<int> shards_of(const RunConfig& config) {
     }
   }
   return std::nullopt;
+}
+
+bool records_content(const RunConfig& config) {
+  return std::any_of(config.begin(), config.end(), [](const ConfigEntry& entry) {
+    return entry.name == kDataEntry && !entry.title.empty();
+  });
 }
 
 int choose_lanes(const Options& options, const WorkerEnvironment& environment, int cores,

@@ -30,14 +30,16 @@ struct TrainPlan {
   RunConfig loop;    ///< what further must be alike on every rank, or they would not meet
 };
 
-/// What of a training set the plan depends on.
+/// What of the data the plan depends on. Two sets are the same if their content is.
 struct DataFacts {
   std::string name;
+  std::string content;       ///< DataSet::content_hash() of the training set, as text
+  std::string test_content;  ///< of the held-out set
   std::size_t samples = 0;
   ImageShape shape;
   int classes = 0;
 };
-DataFacts facts_of(const DataSet& set);
+DataFacts facts_of(const DataSet& train, const DataSet& test);
 
 /// Throws DataError: a global batch that V does not divide, fewer shards than workers.
 /// `shards_there` is V of the checkpoint to go on from; it counts only where --shards was not
@@ -51,6 +53,9 @@ ScalerConfig scaler_config(const Options& options);
 
 /// V that a checkpoint's configuration records, if it does.
 std::optional<int> shards_of(const RunConfig& config);
+
+/// Whether a configuration records the content of its data. Older checkpoints have the name alone.
+bool records_content(const RunConfig& config);
 
 /// How many shards a worker computes side by side: --lanes, else as many as its share of `cores`
 /// has room for; at most `shards_mine`.

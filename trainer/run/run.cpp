@@ -141,7 +141,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const bool first_rank = environment.rank == 0;
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
   const TrainAndTest sets = load_data(options.data, parse_image_shape(options.image_shape));
-  const DataFacts data = facts_of(*sets.train);
+  const DataFacts data = facts_of(*sets.train, *sets.test);
   const Model model = make_model(options.model, sets.train->shape(), sets.train->classes());
   const std::unique_ptr<Device> device = make_host_device();
   Learner learner(model.graph, *device,

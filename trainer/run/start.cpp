@@ -18,6 +18,9 @@ namespace {
 /// Why a checkpoint cannot be gone on from with these options; empty: it can.
 std::string reason_against(const TrainingState& there, const Options& options,
                            const WorkerEnvironment& environment, const DataFacts& data) {
+  if (!records_content(there.config)) {
+    return "an older version wrote it, and recorded the name of its data set but not the content";
+  }
   try {
     const TrainPlan plan = make_plan(options, environment, data, shards_of(there.config));
     const std::string difference = compare(there.config, plan.config).identity;

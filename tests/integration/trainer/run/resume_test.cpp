@@ -193,6 +193,40 @@ TEST_CASE("a checkpoint of another V is skipped with its reason, and a run start
   CHECK(fs::exists(directory / "out" / "step-00000004"));
 }
 
+TEST_CASE("the same data in a renamed folder is the same run and another set of its name is not") {
+  const SmallData data;
+  const TempDir directory;
+  const auto arguments = [&](const fs::path& folder, const std::string& steps) {
+    return Arguments{
+        "--data", folder,     "--batch", "8",           "--shards", "4",     "--epochs",
+        "3",      "--resume", "strict",  "--max-steps", steps,      "--out", directory / "out"};
+  };
+  const fs::path here = directory / "here" / "set";
+  const fs::path there = directory / "there" / "set";
+  for (const fs::path& folder : {here, there}) {
+    fs::create_directories(folder.parent_path());
+    fs::copy(data.path(), folder);
+  }
+  train({.arguments = arguments(here, "4")});
+  fs::rename(here, directory / "renamed");
+  CHECK(field(train({.arguments = arguments(directory / "renamed", "6")}), "steps") == "6");
+
+  {  // one label of another class
+    std::fstream labels(there / "train-labels-idx1-ubyte",
+                        std::ios::in | std::ios::out | std::ios::binary);
+    labels.seekg(100);
+    const int label = labels.get();
+    labels.seekp(100);
+    labels.put(static_cast<char>((label + 1) % 10));
+  }
+  WorkerGroup group({.arguments = arguments(there, "8")});
+  const ChildResult result = group.wait()[0];
+  INFO(result.err);
+  CHECK(result.status == 2);
+  CHECK_THAT(result.err,
+             Contains("another run: data renamed 28x28x1 (") && Contains(") there, set 28x28x1 ("));
+}
+
 TEST_CASE("a new run starts fresh by default, and its restarted workers resume") {
   const SmallData data;
   const TempDir directory;

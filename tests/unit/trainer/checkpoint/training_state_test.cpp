@@ -1,6 +1,7 @@
 // state.json: a round trip without loss, damage found, configurations compared.
 #include "trainer/checkpoint/training_state.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -112,6 +113,23 @@ TEST_CASE("configurations are compared by what makes a run, and by what may chan
   there.pop_back();
   CHECK(compare(there, here).settings == "lr absent there, 0.05 here");
   CHECK(compare(here, there).settings == "lr 0.05 there, absent here");
+}
+
+TEST_CASE("a title explains a value in words and is not compared") {
+  TrainingState state = full_state();
+  state.config.push_back({"data", std::string("0123"), true, "fashion 28x28x1"});
+  const RunConfig there = parse_state(to_json(state, {}), "state.json").first.config;
+  RunConfig here = there;
+  const auto data = std::find_if(here.begin(), here.end(),
+                                 [](const auto& entry) { return entry.name == "data"; });
+  REQUIRE(data != here.end());
+  CHECK(data->title == "fashion 28x28x1");
+  data->title = "renamed 28x28x1";
+  CHECK(compare(there, here).identity.empty());
+  CHECK(config_hash(there) == config_hash(here));
+  data->value = std::string("4567");
+  CHECK(compare(there, here).identity ==
+        "data fashion 28x28x1 (0123) there, renamed 28x28x1 (4567) here");
 }
 
 TEST_CASE("the hash of a configuration depends on what makes a run only") {

@@ -12,6 +12,8 @@ namespace {
 using Catch::Matchers::Contains;
 
 const DataFacts kData{.name = "shapes",
+                      .content = "0123456789abcdef",
+                      .test_content = "fedcba9876543210",
                       .samples = 1000,
                       .shape = {.height = 28, .width = 28, .channels = 1},
                       .classes = 10};
@@ -107,6 +109,25 @@ TEST_CASE(
   other.max_steps = 3;
   CHECK(difference(other).identity.empty());
   CHECK(difference(other).settings.empty());
+}
+
+TEST_CASE("a run knows its data by content and not by name") {
+  const auto config = [](const DataFacts& data) {
+    return make_plan({}, workers(1), data, std::nullopt).config;
+  };
+  CHECK(records_content(config(kData)));
+  DataFacts other = kData;
+  other.name = "renamed";
+  CHECK(compare(config(kData), config(other)).identity.empty());
+  CHECK(compare(config(kData), config(other)).settings.empty());
+  CHECK(config_hash(config(kData)) == config_hash(config(other)));
+  other.content = "1111111111111111";
+  CHECK(compare(config(kData), config(other)).identity ==
+        "data shapes (0123456789abcdef) there, renamed (1111111111111111) here");
+  other = kData;
+  other.test_content = "2222222222222222";
+  CHECK(compare(config(kData), config(other)).identity ==
+        "test_data shapes (fedcba9876543210) there, shapes (2222222222222222) here");
 }
 
 TEST_CASE("V is found in a checkpoint's configuration") {
