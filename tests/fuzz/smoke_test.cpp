@@ -90,6 +90,10 @@ TEST_CASE("any bytes keep every promise of progress pages and the output of debu
   CHECK(replay(fuzz_progress_page, "progress_page", 20000) > 0);
 }
 
+TEST_CASE("any bytes are read as initial weights or refused in one line") {
+  CHECK(replay(fuzz_safetensors, "safetensors", 20000) > 0);
+}
+
 TEST_CASE("any words keep every promise of the command line") {
   CHECK(replay(fuzz_command_line, "command_line", 5000, spellings_of_all_options()) > 0);
 }

@@ -1,5 +1,5 @@
 // The safetensors format: an 8-byte little-endian header length, a JSON table of tensors, then
-// their bytes without holes or overlaps. Pure: no file is touched here.
+// their bytes without holes or overlaps. Pure: no file is touched here (safetensors_file.hpp does).
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,17 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun::trainer {
 
 /// The format's own limit.
 inline constexpr std::uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
+/// Bytes of the header's length, which come first.
+inline constexpr std::size_t kSafetensorsLengthBytes = 8;
+/// Sides of one tensor's shape: PyTorch's limit.
+inline constexpr std::size_t kSafetensorsRankMax = 64;
 
 /// A tensor to be written: 32-bit floats, row-major.
 struct TensorSpec {
@@ -39,9 +44,33 @@ struct SafetensorsTable {
 std::string safetensors_header(std::span<const TensorSpec> tensors,
                                const std::map<std::string, std::string>& metadata);
 
-/// Reads and checks the table of a whole file's bytes. Throws DataError that names `file` and what
-/// is wrong: cut short, a header over the limit, not JSON, a range that leaves a hole, overlaps or
-/// disagrees with its shape.
+/// How long the header is, its 8 bytes of length included; `start` are the file's first bytes, 8 if
+/// it has as many. Throws DataError that names `file`: cut short, over the limit.
+std::size_t safetensors_header_bytes(std::span<const std::byte> start, std::uint64_t file_bytes,
+                                     const std::string& file);
+
+/// Reads and checks the table in `header`, the first safetensors_header_bytes() of a file of
+/// `file_bytes`. Throws DataError that names `file` and what is wrong: not JSON, no table, a name
+/// that is there twice, an unknown type, a range that leaves a hole, overlaps or disagrees with its
+/// shape. Neither time nor memory grows with the square of what it holds.
+SafetensorsTable parse_safetensors_header(std::span<const std::byte> header,
+                                          std::uint64_t file_bytes, const std::string& file);
+
+/// The same for the bytes of a whole file.
 SafetensorsTable parse_safetensors(std::span<const std::byte> bytes, const std::string& file);
+
+/// Whether to_floats() knows the type: F32, F16 and BF16.
+bool converts_to_floats(std::string_view dtype);
+
+/// The elements of a tensor as floats, each exactly: every half and every bfloat16 is a float, also
+/// subnormal ones, inf and nan (with its payload). `bytes` holds values.size() elements of `dtype`,
+/// which must be one that converts.
+void to_floats(std::string_view dtype, std::span<const std::byte> bytes, std::span<float> values);
+
+/// A name from a file for a message: at most 100 bytes of it, control characters as in C.
+std::string shown_name(std::string_view name);
+
+/// A shape for a message: "[10, 84]".
+std::string shown_shape(std::span<const std::int64_t> shape);
 
 }  // namespace ddprun::trainer

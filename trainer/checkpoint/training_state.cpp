@@ -200,8 +200,11 @@ std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string&
   if (!format.starts_with(kFormatName))
     throw DataError(fmt::format("{}: not a checkpoint of this program ({})", file, kFormat));
   if (format != kFormat) {
-    throw DataError(fmt::format("{}: written by another version of train ({}; this one reads {})",
-                                file, format, kFormat));
+    throw DataError(
+        fmt::format("{}: written by another version of train ({}; this one reads {}): "
+                    "--init-from with its model.safetensors begins a new run from its "
+                    "weights",
+                    file, format, kFormat));
   }
   const Json stored = json.contains("checksum") ? json["checksum"] : Json();
   json.erase("checksum");

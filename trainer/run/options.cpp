@@ -65,6 +65,13 @@ void add_data_options(CommandLine& line, Options& options) {
             "train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones");
   line.text("--image-shape", options.image_shape, "HxWxC",
             "Of generated pictures: 28x28x1 or 32x32x3");
+  line.text("--init-from", options.init_from, "FILE",
+            "Initial weights by name from this safetensors file (F32, F16 or BF16), in place of "
+            "seeded ones; every name, shape and type must match");
+  line.text("--init-skip", options.init_skip, "PREFIX",
+            "With --init-from: leave out parameters and tensors whose names begin so; may be given "
+            "several times")
+      ->allow_extra_args(false);
   line.number("--epochs", options.epochs, 1, kManyMax, "N", "Passes over the training set");
   line.number("--max-steps", options.max_steps, 1, kStepsMax, "N",
               "Stop after so many steps (the learning rate still follows --epochs)");
@@ -142,7 +149,22 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
               "For tests of --precision fp16: make the gradients of this step infinite");
 }
 
+void check_init(const Options& options) {
+  if (options.init_from && options.init_from->empty()) {
+    throw DataError("--init-from: the name of the file is empty");
+  }
+  if (!options.init_from && !options.init_skip.empty()) {
+    throw DataError("--init-skip needs --init-from: it leaves out what that file has");
+  }
+  for (const std::string& prefix : options.init_skip) {
+    if (prefix.empty()) {
+      throw DataError("--init-skip: an empty prefix leaves out all: give the beginning of a name");
+    }
+  }
+}
+
 void convert(const Texts& texts, Options& options) {
+  check_init(options);
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
   parse_image_shape(options.image_shape);
   if (options.inject_overflow_at && options.precision != Precision::fp16) {

@@ -29,6 +29,8 @@ struct Options {
   std::string model = "lenet";
   std::string data = "generated";
   std::string image_shape = "28x28x1";
+  std::optional<std::string> init_from;  ///< a safetensors file with initial weights
+  std::vector<std::string> init_skip;    ///< prefixes of names that it need not have
 
   int epochs = 5;
   std::optional<int> batch;         ///< of one shard

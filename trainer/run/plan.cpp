@@ -18,7 +18,6 @@ constexpr int kBatch = 64;
 constexpr const char* kOutFolder = "ddprun-out";
 constexpr const char* kRunPrefix = "run-";
 constexpr std::size_t kNameBytesMax = 100;
-constexpr const char* kDataEntry = "data";
 
 int choose_shards(const Options& options, const WorkerEnvironment& environment,
                   std::optional<int> shards_there) {
@@ -56,7 +55,7 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
   const auto integer = [](auto value) { return static_cast<std::int64_t>(value); };
   RunConfig config{
       identity("model", options.model),
-      content(kDataEntry, data.content),
+      content("data", data.content),
       content("test_data", data.test_content),
       identity("samples", integer(data.samples)),
       identity("image_shape", to_string(data.shape)),
@@ -72,6 +71,12 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
       setting("schedule", to_string(options.schedule)),
       setting("warmup", options.warmup),
   };
+  if (!data.initial_weights.empty()) {
+    config.push_back({.name = kInitFromEntry,
+                      .value = data.initial_weights,
+                      .identity = true,
+                      .title = options.init_from.value_or("")});
+  }
   if (options.optimizer == OptimizerKind::sgd) {
     config.push_back(setting("momentum", options.momentum));
   }
@@ -147,6 +152,7 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
       {"last_step", plan.last_step, true},
       {"checkpoint_every_steps", by_steps ? options.checkpoint_every.steps : 0, true},
       {"bucket_mb", options.bucket_mb, true},
+      {"has_init_from", std::int64_t{options.init_from ? 1 : 0}, true},
       {"inject_overflow_at", options.inject_overflow_at.value_or(-1), true},
   };
   return plan;
@@ -172,12 +178,6 @@ std::optional<int> shards_of(const RunConfig& config) {
     }
   }
   return std::nullopt;
-}
-
-bool records_content(const RunConfig& config) {
-  return std::any_of(config.begin(), config.end(), [](const ConfigEntry& entry) {
-    return entry.name == kDataEntry && !entry.title.empty();
-  });
 }
 
 int choose_lanes(const Options& options, const WorkerEnvironment& environment, int cores,

@@ -30,7 +30,10 @@ struct TrainPlan {
   RunConfig loop;    ///< what further must be alike on every rank, or they would not meet
 };
 
-/// What of the data the plan depends on. Two sets are the same if their content is.
+/// The entry of TrainPlan::config that rank 0 alone has, as it alone reads the file.
+inline constexpr const char* kInitFromEntry = "init_from";
+
+/// What of its input the plan depends on. Two sets are the same if their content is.
 struct DataFacts {
   std::string name;
   std::string content;       ///< DataSet::content_hash() of the training set, as text
@@ -38,6 +41,8 @@ struct DataFacts {
   std::size_t samples = 0;
   ImageShape shape;
   int classes = 0;
+  std::string initial_weights =
+      {};  ///< their hash if they are those of --init-from; known to rank 0
 };
 DataFacts facts_of(const DataSet& train, const DataSet& test);
 
@@ -53,9 +58,6 @@ ScalerConfig scaler_config(const Options& options);
 
 /// V that a checkpoint's configuration records, if it does.
 std::optional<int> shards_of(const RunConfig& config);
-
-/// Whether a configuration records the content of its data. Older checkpoints have the name alone.
-bool records_content(const RunConfig& config);
 
 /// How many shards a worker computes side by side: --lanes, else as many as its share of `cores`
 /// has room for; at most `shards_mine`.

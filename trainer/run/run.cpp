@@ -11,7 +11,6 @@
 
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/buffer.hpp"
-#include "trainer/compute/initialize.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/error.hpp"
 #include "trainer/host/host_device.hpp"
@@ -141,7 +140,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const bool first_rank = environment.rank == 0;
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
   const TrainAndTest sets = load_data(options.data, parse_image_shape(options.image_shape));
-  const DataFacts data = facts_of(*sets.train, *sets.test);
+  DataFacts data = facts_of(*sets.train, *sets.test);
   const Model model = make_model(options.model, sets.train->shape(), sets.train->classes());
   const std::unique_ptr<Device> device = make_host_device();
   Learner learner(model.graph, *device,
@@ -163,7 +162,12 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   StartingPoint start;
   std::optional<DirectoryClaim> claim;
   std::optional<int> shards_there;
+  InitialWeights initial;
+  FloatBuffer parameters(first_rank ? model.graph.arena_size() : 0);  // the first ones
   if (first_rank) {
+    // Part of what tells whether a checkpoint is of this run.
+    if (options.init_from) initial = initialize_weights(options, model, parameters.span());
+    data.initial_weights = initial.hash;
     // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
     if (keeps && environment.restarted()) claim = claim_directory(out, environment, report);
     start = find_start(options, environment, data, out, layout, device->description(), report);
@@ -182,8 +186,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   if (start.snapshot) {
     restore(*start.snapshot, learner);
   } else if (first_rank) {
-    FloatBuffer parameters(model.graph.arena_size());
-    initialize(model.graph.parameters(), parameters.span(), options.seed);
+    if (!options.init_from) initial = initialize_weights(options, model, parameters.span());
     learner.copy_in(0, parameters.span());
   }
   const CommResult same =
@@ -204,6 +207,11 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   if (first_rank && keeps && !claim) claim = claim_directory(out, environment, report);
   std::unique_ptr<CheckpointKeeper> keeper;
   if (first_rank) keeper = make_keeper(options, start, out, layout, std::move(claim), report);
+  if (options.init_from && start.snapshot) {
+    report.note("--init-from was not used, as the run goes on from its checkpoint");
+  } else if (options.init_from) {
+    report.note(initial.note);
+  }
   report.note(
       start_text(plan, data, start, keeps ? out.string() : "", environment, options.epochs));
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);

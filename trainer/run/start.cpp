@@ -9,7 +9,11 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/printable.hpp"
+#include "trainer/checkpoint/initial_weights.hpp"
 #include "trainer/compute/buffer.hpp"
+#include "trainer/compute/hash.hpp"
+#include "trainer/compute/initialize.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -18,9 +22,6 @@ namespace {
 /// Why a checkpoint cannot be gone on from with these options; empty: it can.
 std::string reason_against(const TrainingState& there, const Options& options,
                            const WorkerEnvironment& environment, const DataFacts& data) {
-  if (!records_content(there.config)) {
-    return "an older version wrote it, and recorded the name of its data set but not the content";
-  }
   try {
     const TrainPlan plan = make_plan(options, environment, data, shards_of(there.config));
     const std::string difference = compare(there.config, plan.config).identity;
@@ -84,6 +85,25 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
   return start;
 }
 
+InitialWeights initialize_weights(const Options& options, const Model& model,
+                                  std::span<float> parameters) {
+  initialize(model.graph.parameters(), parameters, options.seed);
+  if (!options.init_from) return {};
+  const LeftOut left_out =
+      load_weights(*options.init_from, model.graph.parameters(), options.init_skip, parameters);
+  InitialWeights weights;
+  // Of the values that the run begins with, so that neither the file's name nor what is left out of
+  // it matters.
+  weights.hash = hash_text(hash_floats(parameters));
+  weights.note =
+      fmt::format("initial weights from {} (hash {})", printable(*options.init_from), weights.hash);
+  if (!options.init_skip.empty()) {
+    weights.note += fmt::format("; parameters that keep seeded values: {}; tensors not used: {}",
+                                shown_names(left_out.kept), shown_names(left_out.unused));
+  }
+  return weights;
+}
+
 TrainingState fresh_state(const TrainPlan& plan) {
   TrainingState state;
   state.lineage = random_name();
@@ -101,6 +121,7 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
                       Learner& learner, Clock::time_point deadline) {
   if (communicator.world_size() == 1) return {};
   RunConfig alike = plan.config;
+  std::erase_if(alike, [](const ConfigEntry& entry) { return entry.name == kInitFromEntry; });
   alike.insert(alike.end(), plan.loop.begin(), plan.loop.end());
   state.config = alike;
   std::string text = communicator.rank() == 0 ? to_json(state, {}) : "";

@@ -8,6 +8,7 @@
 
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/comm/communicator.hpp"
+#include "trainer/model/model.hpp"
 #include "trainer/optim/learner.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/report.hpp"
@@ -29,6 +30,17 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
                          const DataFacts& data, const std::filesystem::path& out,
                          const CheckpointLayout& layout, const std::string& compute,
                          Report& report);
+
+/// The weights of a fresh start.
+struct InitialWeights {
+  std::string hash;  ///< hash_floats of the arena, as text; empty without --init-from
+  std::string note;  ///< one line about --init-from: the file, the hash, what --init-skip left out
+};
+
+/// Fills `parameters` (arena layout, in host memory) with the seeded initialisation and, over it,
+/// with the tensors of --init-from. Throws DataError where that file cannot be used.
+InitialWeights initialize_weights(const Options& options, const Model& model,
+                                  std::span<float> parameters);
 
 /// The state of a run that starts now.
 TrainingState fresh_state(const TrainPlan& plan);

@@ -1,7 +1,10 @@
 // The safetensors format: what is written, and that no damaged table gets through.
 #include "trainer/checkpoint/safetensors.hpp"
 
+#include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <random>
 #include <string_view>
 
@@ -125,11 +128,136 @@ TEST_CASE("a file with any bytes changed is read or refused, nothing else") {
   }
 }
 
+TEST_CASE("a name, a field or a key that is there twice is refused") {
+  const std::string row = R"({"dtype":"U8","shape":[4],"data_offsets":[0,4]})";
+  const std::string empty = R"({"dtype":"U8","shape":[0],"data_offsets":[4,4]})";
+  CHECK_THROWS_WITH(
+      parse(file_of(R"({"a":)" + row + R"(,"b":)" + empty + R"(,"a":)" + empty + "}", 4)),
+      Contains("a is there twice"));
+  CHECK_THROWS_WITH(
+      parse(file_of(R"({"a":{"dtype":"U8","shape":[4],"shape":[4],"data_offsets":[0,4]}})", 4)),
+      Contains("a: shape is there twice"));
+  CHECK_THROWS_WITH(parse(file_of(R"({"__metadata__":{"k":"1","k":"2"}})", 0)),
+                    Contains("metadata k is there twice"));
+  CHECK_THROWS_WITH(parse(file_of(R"({"__metadata__":{},"__metadata__":{}})", 0)),
+                    Contains("__metadata__ is there twice"));
+}
+
+TEST_CASE("a row has three fields and no other, and at most 64 sides") {
+  const auto row = [](const std::string& fields) { return file_of("{\"a\":{" + fields + "}}", 4); };
+  const std::string good = R"("dtype":"U8","shape":[4],"data_offsets":[0,4])";
+  CHECK(parse(row(good)).tensors.size() == 1);
+  CHECK_THROWS_WITH(parse(row(good + R"(,"extra":1)")), Contains("a: unknown field extra"));
+  CHECK_THROWS_WITH(parse(row(R"("dtype":"U8","shape":[4])")), Contains("lacks dtype"));
+  CHECK_THROWS_WITH(parse(row(R"("dtype":"U8","shape":[4],"data_offsets":[0])")),
+                    Contains("lacks dtype, shape or data_offsets"));
+  CHECK_THROWS_WITH(parse(row(R"("dtype":"U8","shape":[4],"data_offsets":[0,4,4])")),
+                    Contains("more than 2 numbers in data_offsets"));
+  CHECK_THROWS_WITH(parse(row(R"("dtype":["U8"],"shape":[4],"data_offsets":[0,4])")),
+                    Contains("lacks dtype"));
+  CHECK_THROWS_WITH(parse(row(R"("dtype":"U8","shape":[[4]],"data_offsets":[0,4])")),
+                    Contains("not a number"));
+  const auto of_rank = [&](int rank) {
+    std::string ones = "4";
+    for (int i = 1; i < rank; ++i) ones += ",1";
+    return row(R"("dtype":"U8","shape":[)" + ones + R"(],"data_offsets":[0,4])");
+  };
+  CHECK(parse(of_rank(64)).tensors[0].shape.size() == 64);
+  CHECK_THROWS_WITH(parse(of_rank(65)), Contains("more than 64 numbers in shape"));
+}
+
+TEST_CASE("a header of a hundred thousand names is read in one go") {
+  std::string json = "{";
+  for (int i = 0; i < 100'000; ++i) {
+    json += (i == 0 ? "\"t" : ",\"t") + std::to_string(i) +
+            R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  }
+  CHECK(parse(file_of(json + "}", 0)).tensors.size() == 100'000);
+}
+
+TEST_CASE("a message shows at most the beginning of a name, and no control characters") {
+  const std::string name = "\\u001b[31m" + std::string(100'000, 'x');
+  try {
+    parse(file_of("{\"" + name + "\":7}", 0));
+    FAIL("not refused");
+  } catch (const DataError& error) {
+    const std::string text = error.what();
+    CHECK(text.size() < 300);
+    CHECK_THAT(text, Contains("\\x1b[31mxxx") && Contains("xxx..."));
+  }
+}
+
 TEST_CASE("nesting without end does not follow the bytes down the stack") {
   CHECK_THROWS_AS(parse(file_of(std::string(200'000, '['), 0)), DataError);
   CHECK_THROWS_AS(
       parse(file_of(R"({"a":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0)),
       DataError);
+}
+
+std::vector<float> floats_of(const std::string& dtype, const std::vector<std::uint16_t>& words) {
+  std::vector<float> values(words.size());
+  to_floats(dtype, std::as_bytes(std::span(words)), values);
+  return values;
+}
+
+TEST_CASE("every half becomes exactly its float") {
+  std::vector<std::uint16_t> words;
+  for (std::uint32_t word = 0; word <= 0xffff; ++word) {
+    words.push_back(static_cast<std::uint16_t>(word));
+  }
+  const std::vector<float> values = floats_of("F16", words);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const int exponent = words[i] >> 10 & 31;
+    const int fraction = words[i] & 1023;
+    double expected =
+        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    if (exponent == 31) {
+      expected = fraction == 0 ? std::numeric_limits<double>::infinity()
+                               : std::numeric_limits<double>::quiet_NaN();
+    }
+    const bool same = std::isnan(expected) ? std::isnan(values[i])
+                                           : std::abs(static_cast<double>(values[i])) == expected;
+    if (!same || std::signbit(values[i]) != (words[i] >= 0x8000)) ++wrong;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("halves at the edges are the values that IEEE gives them") {
+  const std::vector<float> values =
+      floats_of("F16", {0x0000, 0x8000, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x7bff, 0x7c00, 0xfc00});
+  CHECK(values[0] == 0.0F);
+  CHECK(std::signbit(values[1]));
+  CHECK(values[2] == 0x1p-24F);
+  CHECK(values[3] == 0x3ffp-24F);
+  CHECK(values[4] == 0x1p-14F);
+  CHECK(values[5] == 1.0F);
+  CHECK(values[6] == 65504.0F);
+  CHECK(values[7] == std::numeric_limits<float>::infinity());
+  CHECK(values[8] == -std::numeric_limits<float>::infinity());
+  CHECK(std::isnan(floats_of("F16", {0x7e01})[0]));
+}
+
+TEST_CASE("a bfloat16 is the upper half of its float") {
+  const std::vector<std::uint16_t> words{0x0000, 0x8000, 0x0001, 0x007f, 0x0080,
+                                         0x3f80, 0x7f7f, 0x7f80, 0xff80, 0x7fc1};
+  const std::vector<float> values = floats_of("BF16", words);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    CHECK(std::bit_cast<std::uint32_t>(values[i]) == std::uint32_t{words[i]} << 16);
+  }
+}
+
+TEST_CASE("floats stay as they are, bit by bit, and other types do not convert") {
+  const std::vector<std::uint32_t> words{0, 0x80000000U, 1, 0x7f800000U, 0x7fc00001U, 0x3f800000U};
+  std::vector<float> values(words.size());
+  to_floats("F32", std::as_bytes(std::span(words)), values);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    CHECK(std::bit_cast<std::uint32_t>(values[i]) == words[i]);
+  }
+  for (const char* dtype : {"F32", "F16", "BF16"}) CHECK(converts_to_floats(dtype));
+  for (const char* dtype : {"F64", "I64", "I32", "U8", "BOOL", "F8_E4M3", "f32", ""}) {
+    CHECK_FALSE(converts_to_floats(dtype));
+  }
 }
 
 }  // namespace

@@ -56,6 +56,15 @@ TEST_CASE("words are converted to their values") {
   CHECK(options.rendezvous_timeout == std::chrono::seconds(20));
 }
 
+TEST_CASE("a file of initial weights and prefixes to skip, one for each time it is given") {
+  const Options options = parse(
+      {"--init-from", "m.safetensors", "--init-skip=fc3.", "--init_skip", "conv1.", "--epochs=2"});
+  CHECK(options.init_from == "m.safetensors");
+  CHECK(options.init_skip == Arguments{"fc3.", "conv1."});
+  CHECK(options.epochs == 2);
+  CHECK_FALSE(parse({}).init_from);
+}
+
 TEST_CASE("the man page and all completions of train name every option of its help") {
   const auto printed = [](const std::string& argument) {
     const EarlyExit exit = refused({argument});
@@ -152,6 +161,11 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--batch", "8", "--global-batch", "16"}, "--global-batch"},
       {{"--inject-overflow-at", "3"}, "--precision fp16"},
       {{"lenet"}, "lenet"},
+      {{"--init-from"}, "--init-from needs a value: --init-from=FILE"},
+      {{"--init-from="}, "--init-from"},
+      {{"--init-skip", "fc3."}, "--init-skip needs --init-from"},
+      {{"--init-from=a", "--init-skip="}, "--init-skip"},
+      {{"--init-from=a", "--init-skip", "fc3.", "fc2."}, "unexpected argument fc2."},
   };
   for (const auto& [arguments, name] : cases) {
     const EarlyExit exit = refused(arguments);

@@ -115,7 +115,6 @@ TEST_CASE("a run knows its data by content and not by name") {
   const auto config = [](const DataFacts& data) {
     return make_plan({}, workers(1), data, std::nullopt).config;
   };
-  CHECK(records_content(config(kData)));
   DataFacts other = kData;
   other.name = "renamed";
   CHECK(compare(config(kData), config(other)).identity.empty());
@@ -128,6 +127,33 @@ TEST_CASE("a run knows its data by content and not by name") {
   other.test_content = "2222222222222222";
   CHECK(compare(config(kData), config(other)).identity ==
         "test_data shapes (fedcba9876543210) there, shapes (2222222222222222) here");
+}
+
+TEST_CASE("initial weights of a file are part of a run's identity by their content") {
+  const auto config = [](const std::string& file, const std::string& hash) {
+    Options options;
+    if (!file.empty()) options.init_from = file;
+    DataFacts facts = kData;
+    facts.initial_weights = hash;
+    return make_plan(options, workers(1), facts, std::nullopt).config;
+  };
+  CHECK(compare(config("a", "0123"), config("b", "0123")).identity.empty());
+  CHECK(compare(config("a", "0123"), config("a", "4567")).identity ==
+        "init_from a (0123) there, a (4567) here");
+  CHECK(compare(config("a", "0123"), config("", "")).identity ==
+        "init_from a (0123) there, absent here");
+  CHECK(compare(config("", ""), config("a", "0123")).identity ==
+        "init_from absent there, a (0123) here");
+}
+
+TEST_CASE("ranks with and without a file of initial weights do not train together") {
+  Options options;
+  const RunConfig without = make_plan(options, workers(2), kData, std::nullopt).loop;
+  options.init_from = "a";
+  const RunConfig with = make_plan(options, workers(2), kData, std::nullopt).loop;
+  CHECK(compare(with, without).identity == "has_init_from 1 there, 0 here");
+  options.init_from = "another path of the same file";
+  CHECK(compare(with, make_plan(options, workers(2), kData, std::nullopt).loop).identity.empty());
 }
 
 TEST_CASE("V is found in a checkpoint's configuration") {

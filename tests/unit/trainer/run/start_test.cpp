@@ -40,22 +40,13 @@ struct StartFixture {
   Report report{{.rank = 0, .json = false, .quiet = true, .place = {}, .metrics = ""}};
 
   /// A checkpoint as a run with `made_by` in `environment` writes it.
-  fs::path put(std::int64_t step, std::uint64_t sequence, const Options& made_by,
-               bool knows_content = true) {
+  fs::path put(std::int64_t step, std::uint64_t sequence, const Options& made_by) {
     Snapshot snapshot(layout);
     const TrainPlan plan = make_plan(made_by, environment, kStartData, std::nullopt);
     snapshot.state = fresh_state(plan);
     snapshot.state.step = step;
     snapshot.state.sequence = sequence;
     snapshot.state.config = plan.config;
-    if (!knows_content) {
-      // As it was before data sets were known by their content.
-      RunConfig& config = snapshot.state.config;
-      std::erase_if(config, [](const ConfigEntry& entry) { return entry.name == "test_data"; });
-      for (ConfigEntry& entry : config) {
-        if (entry.name == "data") entry = {.name = "data", .value = "shapes", .identity = true};
-      }
-    }
     snapshot.state.compute = "a CPU";
     PendingCheckpoint pending(directory.path());
     write_checkpoint(pending.path(), layout, snapshot);
@@ -132,16 +123,6 @@ TEST_CASE("V comes from the checkpoint, whatever the number of workers now") {
   CHECK(shards_of(start.snapshot->state.config) == 4);
   fixture.environment.world_size = 5;
   CHECK_FALSE(fixture.find().snapshot);
-}
-
-TEST_CASE("a checkpoint that names its data without the content is not gone on from") {
-  StartFixture fixture;
-  fixture.put(10, 3, {}, false);
-  const StartingPoint start = fixture.find();
-  CHECK_FALSE(start.snapshot);
-  CHECK(start.sequence_next == 4);
-  fixture.options.resume = Resume::strict;
-  CHECK_THROWS_WITH(fixture.find(), Contains("step-00000010: an older version wrote it"));
 }
 
 TEST_CASE("other settings that fix no bits so far do not stop a run from going on") {

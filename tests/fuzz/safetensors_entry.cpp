@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "base/printable.hpp"
+#include "tests/fuzz/entries.hpp"
+#include "trainer/checkpoint/initial_weights.hpp"
+#include "trainer/checkpoint/safetensors.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::test {
+namespace {
+
+using namespace trainer;
+
+constexpr std::size_t kMessageBytesMax = 1000;
+
+/// A header's JSON with its length before it and so many bytes of data behind it.
+std::string whole_file(std::string_view json, std::size_t data_bytes) {
+  std::string bytes;
+  for (std::size_t i = 0; i < kSafetensorsLengthBytes; ++i) {
+    bytes.push_back(static_cast<char>(json.size() >> (8 * i) & 0xff));
+  }
+  return bytes.append(json).append(data_bytes, '\x7f');
+}
+
+void check_message(const DataError& error) {
+  const std::string text = error.what();
+  DDPRUN_ASSERT(!text.empty() && text.size() < kMessageBytesMax, "an error is a short line");
+  DDPRUN_ASSERT(printable(text) == text, "an error can be shown anywhere");
+}
+
+void check_table(const SafetensorsTable& table, std::size_t file_bytes) {
+  std::set<std::string_view> names;
+  std::uint64_t end = 0;
+  for (const TensorEntry& tensor : table.tensors) {
+    DDPRUN_ASSERT(names.insert(tensor.name).second, "each name is there once");
+    DDPRUN_ASSERT(tensor.begin <= tensor.end && tensor.end <= file_bytes, "ranges are in the file");
+    DDPRUN_ASSERT(end == 0 || tensor.begin == end, "no holes, no overlaps");
+    DDPRUN_ASSERT(tensor.shape.size() <= kSafetensorsRankMax, "a shape has its limit");
+    end = tensor.end;
+  }
+  DDPRUN_ASSERT(end == 0 || end == file_bytes, "the tensors are all of the data");
+}
+
+/// The model that the corpus knows, with two parameters.
+std::vector<Parameter> parameters_of_model() {
+  const auto parameter = [](const char* name, std::vector<std::int64_t> shape, std::size_t offset,
+                            std::size_t count) {
+    return Parameter{.name = name,
+                     .shape = std::move(shape),
+                     .layout = ParameterLayout::as_pytorch,
+                     .offset = offset,
+                     .count = count,
+                     .decay = true};
+  };
+  return {parameter("fc.weight", {2, 3}, 0, 6), parameter("fc.bias", {2}, 16, 2)};
+}
+
+void check_match(const SafetensorsTable& table, const std::string& bytes,
+                 const std::vector<std::string>& skip) {
+  const std::vector<Parameter> parameters = parameters_of_model();
+  const WeightMatch match = match_weights(table, parameters, skip, "file");
+  DDPRUN_ASSERT(match.pairs.size() + match.kept.size() == parameters.size(),
+                "each parameter is taken or kept");
+  for (const auto& [parameter, tensor] : match.pairs) {
+    DDPRUN_ASSERT(parameter->name == tensor->name && parameter->shape == tensor->shape,
+                  "what is taken fits");
+    const auto source = std::as_bytes(std::span(bytes)).subspan(tensor->begin);
+    std::vector<float> values(parameter->count);
+    to_floats(tensor->dtype, source.first(tensor->end - tensor->begin), values);
+  }
+}
+
+}  // namespace
+
+void fuzz_safetensors(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return;
+  const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::size_t data_bytes = data[0];
+  const std::string bytes = data_bytes == 0 ? std::string(rest) : whole_file(rest, data_bytes);
+  SafetensorsTable table;
+  try {
+    table = parse_safetensors(std::as_bytes(std::span(bytes)), "file");
+  } catch (const DataError& error) {
+    return check_message(error);
+  }
+  check_table(table, bytes.size());
+  for (const auto& skip : {std::vector<std::string>{}, std::vector<std::string>{"fc.b", "head"}}) {
+    try {
+      check_match(table, bytes, skip);
+    } catch (const DataError& error) {
+      check_message(error);
+    }
+  }
+}
+
+}  // namespace ddprun::test

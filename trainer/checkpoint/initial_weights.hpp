@@ -1,0 +1,50 @@
+// Initial weights from a safetensors file: which tensor gives which parameter its values.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/checkpoint/safetensors.hpp"
+#include "trainer/model/model.hpp"
+
+namespace ddprun::trainer {
+
+/// What a file gives to a model. Pointers into the parameters and the table that were matched.
+struct WeightMatch {
+  struct Pair {
+    const Parameter* parameter = nullptr;
+    const TensorEntry* tensor = nullptr;
+  };
+  std::vector<Pair> pairs;          ///< same name, same shape, a type that converts to floats
+  std::vector<std::string> kept;    ///< parameters that keep the values they have
+  std::vector<std::string> unused;  ///< tensors
+};
+
+/// Finds each parameter's tensor by name. Whatever begins with one of the prefixes in `skip` is
+/// left out, on both sides. The rest must match: throws DataError that names the first parameter or
+/// tensor that has no partner, or one of another shape or type, with the shapes, how many more
+/// there are, and the prefix to skip; also where `skip` leaves nothing. Pure.
+///
+/// PyTorch's batch norm counts its batches in a tensor `num_batches_tracked` (I64, no sides). A
+/// model without such a parameter needs no prefix to leave it out, and `unused` does not list it.
+WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Parameter>& parameters,
+                          const std::vector<std::string>& skip, const std::string& file);
+
+/// The parameters and the tensors that were left out.
+struct LeftOut {
+  std::vector<std::string> kept;
+  std::vector<std::string> unused;
+};
+
+/// Reads into `arena` the parameters that `file` has, and of the file only these. Throws DataError
+/// as match_weights does, and where the file cannot be read.
+LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
+                     const std::vector<std::string>& skip, std::span<float> arena);
+
+/// Names for a message: at most five and a count of the others; "none".
+std::string shown_names(const std::vector<std::string>& names);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,57 @@
+#include "trainer/checkpoint/safetensors_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+  throw DataError(fmt::format("{}: {}", path.string(), why));
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    // Not to wait for the writer of a pipe.
+    : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (!fd_) refuse(path_, std::strerror(errno));
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) refuse(path_, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) refuse(path_, "not a file with tensors, but something else");
+  const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
+
+  std::vector<std::byte> header(std::min<std::uint64_t>(file_bytes, kSafetensorsLengthBytes));
+  read_at(0, header);
+  header.resize(safetensors_header_bytes(header, file_bytes, path_.string()));
+  read_at(0, header);
+  table_ = parse_safetensors_header(header, file_bytes, path_.string());
+}
+
+void SafetensorsFile::read(const TensorEntry& tensor, std::span<std::byte> out) const {
+  DDPRUN_ASSERT(out.size() == tensor.end - tensor.begin, "room for the tensor's bytes");
+  read_at(tensor.begin, out);
+}
+
+void SafetensorsFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse(path_, std::strerror(errno));
+    if (got == 0) refuse(path_, "became shorter while it was read");
+    out = out.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+}  // namespace ddprun::trainer
