@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/assert.hpp"
-#include "trainer/data/content_hash.hpp"
+#include "base/hash_bytes.hpp"
 
 namespace ddprun::trainer {
 
@@ -30,11 +30,21 @@ Normalization measure_normalization(const ByteImages& images) {
   return result;
 }
 
+namespace {
+
+std::uint64_t hash_of(const ByteImages& images) {
+  const std::uint64_t pixels =
+      hash_bytes(std::as_bytes(std::span(images.pixels)), images.pixels.size());
+  return hash_bytes(std::as_bytes(std::span(images.labels)), images.labels.size(), pixels);
+}
+
+}  // namespace
+
 ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization normalization)
     : name_(std::move(name)),
       images_(std::move(images)),
       normalization_(std::move(normalization)),
-      content_hash_(hash_content(images_.labels, hash_content(images_.pixels))) {
+      content_hash_(hash_of(images_)) {
   const auto channels = static_cast<std::size_t>(images_.shape.channels);
   DDPRUN_ASSERT(images_.pixels.size() == images_.labels.size() * sample_size(images_.shape),
                 "pixels and labels disagree");

@@ -30,7 +30,7 @@ class ByteImageSet final : public DataSet {
   [[nodiscard]] int classes() const override { return images_.classes; }
   [[nodiscard]] std::size_t size() const override { return images_.labels.size(); }
   [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
-  /// hash_content of the labels that starts with hash_content of the pixels.
+  /// hash_bytes() of the labels that starts with that of the pixels.
   [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
   std::int32_t read(std::size_t index, std::span<float> pixels) const override;
 

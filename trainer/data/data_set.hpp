@@ -27,7 +27,7 @@ class DataSet {
   [[nodiscard]] virtual std::size_t size() const = 0;
   [[nodiscard]] virtual const Normalization& normalization() const = 0;
 
-  /// Hash of all samples' bytes and labels (content_hash.hpp), and of nothing else: the same set
+  /// Hash of all samples' bytes and labels (base/hash_bytes.hpp), and of nothing else: the same set
   /// has it in any folder. Known since the set was loaded.
   [[nodiscard]] virtual std::uint64_t content_hash() const = 0;
 

@@ -1,9 +1,9 @@
-#include "trainer/data/content_hash.hpp"
+#include "base/hash_bytes.hpp"
 
 #include <bit>
 #include <cstring>
 
-namespace ddprun::trainer {
+namespace ddprun {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "words are read as they lie in memory");
@@ -17,9 +17,10 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
 
 }  // namespace
 
-std::uint64_t hash_content(std::span<const std::uint8_t> bytes, std::uint64_t start) {
+std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t count,
+                         std::uint64_t start) {
   std::uint64_t hash = start;
-  std::span<const std::uint8_t> bytes_left = bytes;
+  std::span<const std::byte> bytes_left = bytes;
   std::uint64_t word = 0;
   for (; bytes_left.size() >= kWordBytes; bytes_left = bytes_left.subspan(kWordBytes)) {
     std::memcpy(&word, bytes_left.data(), kWordBytes);
@@ -30,7 +31,7 @@ std::uint64_t hash_content(std::span<const std::uint8_t> bytes, std::uint64_t st
     std::memcpy(&word, bytes_left.data(), bytes_left.size());
     hash = mix(hash, word);
   }
-  return mix(hash, bytes.size());
+  return mix(hash, count);
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -1,0 +1,18 @@
+// A 64-bit hash of bytes, fast and not cryptographic: it tells weights and data sets apart.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ddprun {
+
+inline constexpr std::uint64_t kHashStart = 0x9ae16a3b2f90404fU;
+
+/// With h = `start`, eight bytes at a time make one 64-bit word w (little-endian; a shorter end is
+/// filled up with zeros): h = (h xor w) * 0x9e3779b97f4a7c15, then h ^= h >> 32; at the end the
+/// same once more with w = `count`, the number of values that the bytes are. `start` chains hashes.
+std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t count,
+                         std::uint64_t start = kHashStart);
+
+}  // namespace ddprun
