@@ -44,7 +44,7 @@ void fuzz_timer_file(const std::uint8_t* data, std::size_t size);
 void fuzz_stream_text(const std::uint8_t* data, std::size_t size);
 
 /// A safetensors file, and what of it a model takes as initial weights. The first byte: 0 for the
-/// bytes of a file, else how many bytes of data follow a header whose JSON is the rest.
+/// bytes of a file, else how many bytes of data follow a header, of which the JSON is the rest.
 void fuzz_safetensors(const std::uint8_t* data, std::size_t size);
 
 /// ddprun's command line over the real table of options: words that end with a NUL byte; those that

@@ -60,7 +60,7 @@ class GraphExecutor {
   /// with the size. Padding between parameters gets zeros.
   void backward(std::span<float> gradients, const std::function<void(std::size_t)>& final_up_to);
 
-  /// That it holds on the device.
+  /// Bytes of the device's memory that hold the tensors of its passes; 0 before the first one.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
 
  private:

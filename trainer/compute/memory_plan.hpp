@@ -18,10 +18,10 @@ struct MemoryNeed {
   int last = 0;
 };
 
-/// A place for each need, on 64 bytes; `bytes`: of all together.
+/// A place for each need, on a 64-byte boundary.
 struct Placement {
-  std::vector<std::size_t> offsets;
-  std::size_t bytes = 0;
+  std::vector<std::size_t> offsets;  ///< in bytes
+  std::size_t bytes = 0;             ///< that hold all needs
 };
 /// Larger needs first, each at the lowest place where none lies that is needed at the same time.
 Placement place(std::span<const MemoryNeed> needs);

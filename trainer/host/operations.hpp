@@ -7,7 +7,7 @@
 
 namespace ddprun::trainer {
 
-// Of one storage type, floats, and with inputs whose gradients are overwritten: rounded storage and
+// Of one storage type, floats, and with input gradients that are overwritten: rounded storage and
 // gradients that accumulate are added around them (host_device.cpp).
 
 // Over oneDNN (onednn_operations.cpp).
@@ -31,9 +31,6 @@ inline std::size_t batch_count(const OperationShape& shape, const ActivationShap
 // The tensors of an operation on floats.
 inline const float* input_of(const Tensors& tensors, std::size_t index = 0) {
   return static_cast<const float*>(tensors.inputs[index]);
-}
-inline const float* parameter_of(const Tensors& tensors, std::size_t index) {
-  return static_cast<const float*>(tensors.parameters[index]);
 }
 inline float* output_of(const Tensors& tensors) { return static_cast<float*>(tensors.output); }
 inline const float* output_gradient_of(const Tensors& tensors) {

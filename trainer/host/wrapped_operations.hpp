@@ -7,7 +7,7 @@
 
 namespace ddprun::trainer {
 
-/// Adds the gradients of the inputs whose use is accumulate to those that are there. `inner`
+/// Adds the gradients of inputs with the use `accumulate` to those that are there. `inner`
 /// overwrites them.
 std::unique_ptr<Operation> accumulating(std::unique_ptr<Operation> inner,
                                         const OperationShape& shape);

@@ -15,6 +15,8 @@
 
 namespace ddprun::trainer {
 
+/// Calls that change it come from one thread, but for update(). The device's errors: allocating
+/// throws std::bad_alloc.
 class Learner {
  public:
   struct Settings {
@@ -52,6 +54,7 @@ class Learner {
 
   // ---- one step ----
 
+  /// Of the next update.
   void set_learning_rate(float rate);
   /// `gradients`: the sum over all shards, of the whole arena. With loss scaling looks for infs.
   void begin_update(std::span<const float> gradients);

@@ -69,7 +69,8 @@ void add_data_options(CommandLine& line, Options& options) {
             "Initial weights by name from this safetensors file (F32, F16 or BF16), in place of "
             "seeded ones; every name, shape and type must match");
   line.text("--init-skip", options.init_skip, "PREFIX",
-            "With --init-from: leave out parameters and tensors whose names begin so; may be given "
+            "With --init-from: leave out parameters and tensors with names that begin so; may be "
+            "given "
             "several times")
       ->allow_extra_args(false);
   line.number("--epochs", options.epochs, 1, kManyMax, "N", "Passes over the training set");

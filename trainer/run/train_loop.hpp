@@ -82,7 +82,7 @@ class TrainLoop {
   ShardComputer computer_;
   EpochOrder order_;
   ShardRun run_;
-  DeviceMemory overflowing_;  // a StepState whose loss scale makes gradients infinite; for tests
+  DeviceMemory overflowing_;  // a StepState with an infinite loss scale, for tests
   std::optional<std::int64_t> selected_epoch_;
 
   Shared mine_;                 // since the last share()

@@ -1,4 +1,5 @@
-// A run whose numbers have become infs or nans ends, says where, and leaves good checkpoints alone.
+// A run with numbers that have become infs or nans ends, says where, and leaves good checkpoints
+// alone.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

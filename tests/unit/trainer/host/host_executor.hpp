@@ -1,4 +1,4 @@
-// A graph on the CPU, whose memory a test may look at.
+// A graph on the CPU. A test may look at the memory.
 #pragma once
 
 #include <cstddef>
