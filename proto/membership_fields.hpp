@@ -197,6 +197,7 @@ inline constexpr auto kFields<Leave> = std::tuple{
     field("signal", &Leave::signal),
     field("error", &Leave::error, kText),
     field("cancels", &Leave::cancels),
+    field("hosts", &Leave::hosts),
 };
 
 // From the membership core

@@ -165,7 +165,10 @@ struct Stopped {
 struct Leave {
   int signal = 0;
   std::string error;
-  bool cancels = false;  ///< the job ends on all nodes, not only this node's part in it
+  /// The job ends on all nodes, not only this node's part in it. From a spare that means its own
+  /// part.
+  bool cancels = false;
+  bool hosts = false;  ///< the rendezvous goes with the agent, and so the job
 };
 using AgentMessage = std::variant<Join, Started, WorkerFailed, WorkersDone, Stopped, Leave>;
 

@@ -57,8 +57,8 @@ void NodeMachine::leave(Context& context) {
     if (round_->group.deadline()) round_->countdown_at = context.now + kCountDownEvery;
   }
   // SIGTERM takes this node away, as its scheduler means it; the others are a person's wish to end
-  // the job. Without its rendezvous the job cannot go on.
-  context.act(Send{proto::Leave{signal, "", signal != SIGTERM || has_rendezvous_}});
+  // the job.
+  context.act(Send{proto::Leave{signal, "", signal != SIGTERM, has_rendezvous_}});
   if (!config_.rendezvous) return;
   context.act(EndWithin{end_limit()});
   if (!round_ || round_->group.ended()) {

@@ -214,8 +214,8 @@ void Membership::done_running(Context& context) {
 void Membership::leave_running(Context& context) {
   const auto found = members_.find(context.agent);
   if (found == members_.end()) return;
-  const auto& leave = std::get<proto::Leave>(*context.message);
   Member& member = found->second;
+  const proto::Leave leave = leave_of(member, context);
   if (leave.cancels) {
     member.leaving = leave;
     ending_ = cancelled_by(member, leave);
@@ -236,6 +236,15 @@ void Membership::leave_running(Context& context) {
     }
     say_goodbye(context, context.agent, leave);
   }
+}
+
+/// What it means for the job. At a spare, a person's Ctrl-C does not end the work of the others,
+/// which may be another person's.
+proto::Leave Membership::leave_of(const Member& member, const Context& context) const {
+  proto::Leave leave = std::get<proto::Leave>(*context.message);
+  const bool is_spare = formed_any_ && !member.seat;
+  leave.cancels = leave.hosts || (leave.cancels && !is_spare);
+  return leave;
 }
 
 void Membership::lost_running(Context& context) {

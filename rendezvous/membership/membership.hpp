@@ -213,6 +213,7 @@ class Membership {
   void blame_furthest_behind();
   void put_in_job_time();
   void note_losses(const Members::value_type& member, const proto::Losses& losses);
+  [[nodiscard]] proto::Leave leave_of(const Member& member, const Context& context) const;
   [[nodiscard]] proto::Finished cancelled_by(const Member& member, const proto::Leave& leave) const;
   [[nodiscard]] proto::Losses losses_beside(const proto::AgentId& agent) const;
   [[nodiscard]] proto::Verdict take_verdict();

@@ -35,13 +35,14 @@ void Membership::join_forming(Context& context) {
 }
 
 void Membership::leave_forming(Context& context) {
-  const auto& leave = std::get<proto::Leave>(*context.message);
   const auto member = members_.find(context.agent);
   if (member == members_.end()) {
     // It could not even join (its port is taken, say). That is its own end, not the job's.
-    context.actions.sends.push_back({context.agent, outcome_of(leave)});
+    context.actions.sends.push_back(
+        {context.agent, outcome_of(std::get<proto::Leave>(*context.message))});
     return;
   }
+  const proto::Leave leave = leave_of(member->second, context);
   proto::Finished ending = leave.cancels ? cancelled_by(member->second, leave) : outcome_of(leave);
   if (!leave.cancels) erase(member);
   if (leave.cancels || members_.empty()) finish(context, std::move(ending));

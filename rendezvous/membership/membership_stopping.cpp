@@ -87,7 +87,7 @@ void Membership::stopped_stopping(Context& context) {
 void Membership::leave_stopping(Context& context) {
   const auto found = members_.find(context.agent);
   if (found == members_.end()) return;
-  const auto& leave = std::get<proto::Leave>(*context.message);
+  const proto::Leave leave = leave_of(found->second, context);
   if (leave.cancels && !ending_) ending_ = cancelled_by(found->second, leave);
   if (leave.cancels || in_round(found->second)) {
     found->second.leaving = leave;  // goes when it has stopped, or stays until all have

@@ -349,7 +349,7 @@ TEST_CASE("a node that ends its part by itself reports the restarts that it know
   }
 }
 
-TEST_CASE("SIGTERM at the node that has the rendezvous ends the job on all") {
+TEST_CASE("a node that leaves says whether it has the rendezvous") {
   ScriptedNode node(1);
   node.config.rendezvous.emplace();
   const bool has_it = GENERATE(false, true);
@@ -360,5 +360,5 @@ TEST_CASE("SIGTERM at the node that has the rendezvous ends the job on all") {
   node.round(1);
   node.signal(SIGTERM);
   REQUIRE(std::holds_alternative<proto::Leave>(node.sent.back()));
-  CHECK(std::get<proto::Leave>(node.sent.back()).cancels == has_it);
+  CHECK(std::get<proto::Leave>(node.sent.back()).hosts == has_it);
 }

@@ -210,10 +210,6 @@ TEST_CASE("a job that is cancelled on one node ends on all") {
     job.say("b", cancels(2));
     for (const char* agent : {"a", "c"}) job.stopped(agent);
   }
-  SECTION("by a spare") {
-    job.say("spare", cancels(2));
-    for (const char* agent : {"a", "b", "c"}) job.stopped(agent);
-  }
   SECTION("by a node with workers that have succeeded") {
     job.done("b");
     job.say("b", cancels(2));
@@ -231,6 +227,43 @@ TEST_CASE("a job that is cancelled on one node ends on all") {
     CHECK(job.finished(agent).signal == 2);
     CHECK(job.count<Finished>(agent) == 1);
   }
+}
+
+TEST_CASE("a spare that is cancelled leaves, and the job goes on") {
+  Script job(nodes(1, 3, 5));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  job.join("spare");
+  SECTION("while the workers run") {
+    job.say("spare", cancels(2));
+    CHECK(job.membership.state() == JobState::running);
+  }
+  SECTION("while a round stops") {
+    job.fail("a", 0);
+    job.say("spare", cancels(2));
+    CHECK(job.membership.state() == JobState::stopping);
+  }
+  SECTION("while the next round forms") {
+    job.lose("a");
+    job.stopped("b");
+    job.stopped("c");
+    job.say("spare", cancels(2));
+    CHECK(job.membership.state() == JobState::forming);
+  }
+  CHECK(job.finished("spare").outcome == Finished::Outcome::cancelled);
+  CHECK(job.finished("spare").signal == 2);
+  for (const char* agent : {"a", "b", "c"}) CHECK(job.count<Finished>(agent) == 0);
+}
+
+TEST_CASE("the job ends with the node that has the rendezvous, also if that is a spare") {
+  Script job(nodes(1, 2, 5));
+  for (const char* agent : {"a", "b", "spare"}) job.join(agent);
+  job.say("spare", proto::Leave{15, "", false, true});
+  for (const char* agent : {"a", "b"}) {
+    CHECK(job.stop(agent).final);
+    job.stopped(agent);
+  }
+  for (const char* agent : {"a", "b", "spare"})
+    CHECK(job.finished(agent).outcome == Finished::Outcome::cancelled);
 }
 
 TEST_CASE("a job with no round out is cancelled at once") {
