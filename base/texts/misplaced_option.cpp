@@ -31,7 +31,8 @@ constexpr std::array kPrograms = {
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
-        "model|data|image-shape|init-from|init-skip|epochs|max-steps|batch|global-batch|shards|"
+        "model|stem|data|image-shape|init-from|init-skip|epochs|max-steps|batch|global-batch|"
+        "shards|"
         "accumulate|optimizer|"
         "lr|momentum|weight-decay|schedule|step-epochs|step-factor|warmup|precision|seed|"
         "threads-per-shard|lanes|bucket-mb|comm-timeout|rendezvous-timeout|out|resume|"

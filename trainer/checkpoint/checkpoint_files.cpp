@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
 
 #include "base/assert.hpp"
 #include "trainer/checkpoint/durable_file.hpp"
@@ -25,26 +26,48 @@ struct ArenaView {
   std::span<const float> values;
 };
 
+/// Moments are of what the optimizer changes: running statistics have none.
+bool is_in(const std::string& suffix, const Parameter& parameter) {
+  return suffix.empty() || parameter.role == ParameterRole::weight;
+}
+
+/// PyTorch's batch norm counts its batches beside its running mean.
+std::vector<TensorSpec> batch_counters(const CheckpointLayout& layout) {
+  constexpr std::string_view kMean = "running_mean";
+  std::vector<TensorSpec> counters;
+  for (const Parameter& parameter : layout.parameters) {
+    if (!parameter.name.ends_with(kMean)) continue;
+    const std::string layer = parameter.name.substr(0, parameter.name.size() - kMean.size());
+    counters.push_back({layer + "num_batches_tracked", {}, TensorSpec::Type::i64});
+  }
+  return counters;
+}
+
 std::string tensor_name(const Parameter& parameter, const std::string& suffix) {
   return suffix.empty() ? parameter.name : parameter.name + "." + suffix;
 }
 
+/// `counters`, each of `count`, come first: the format wants the widest type there.
 FileDigest write_arenas(const std::filesystem::path& path, const CheckpointLayout& layout,
                         const std::vector<ArenaView>& arenas,
+                        const std::vector<TensorSpec>& counters, std::int64_t count,
                         const std::map<std::string, std::string>& metadata) {
-  std::vector<TensorSpec> specs;
+  std::vector<TensorSpec> specs = counters;
   std::size_t largest = 0;
   for (const ArenaView& arena : arenas) {
     for (const Parameter& parameter : layout.parameters) {
+      if (!is_in(arena.suffix, parameter)) continue;
       specs.push_back({tensor_name(parameter, arena.suffix), parameter.shape});
       largest = std::max(largest, parameter.count);
     }
   }
   DurableFile file(path);
   file.write(safetensors_header(specs, metadata));
+  for (std::size_t i = 0; i < counters.size(); ++i) file.write(std::as_bytes(std::span(&count, 1)));
   std::vector<float> values(largest);
   for (const ArenaView& arena : arenas) {
     for (const Parameter& parameter : layout.parameters) {
+      if (!is_in(arena.suffix, parameter)) continue;
       const auto out = std::span(values).first(parameter.count);
       export_parameter(parameter, arena.values, out);
       file.write(std::as_bytes(out));
@@ -70,6 +93,7 @@ void read_arena(const std::filesystem::path& path, std::span<const std::byte> by
                 const std::string& suffix, std::span<float> arena) {
   std::vector<float> values;
   for (const Parameter& parameter : layout.parameters) {
+    if (!is_in(suffix, parameter)) continue;
     const std::string name = tensor_name(parameter, suffix);
     const auto entry = std::find_if(table.tensors.begin(), table.tensors.end(),
                                     [&](const TensorEntry& row) { return row.name == name; });
@@ -112,14 +136,16 @@ void write_checkpoint(const std::filesystem::path& directory, const CheckpointLa
   std::map<std::string, std::string> metadata = layout.metadata;
   metadata["format"] = kPyTorchFormat;
   std::vector<FileDigest> files;
-  files.push_back(write_arenas(directory / kModelFile, layout,
-                               {{.suffix = "", .values = snapshot.parameters.span()}}, metadata));
+  files.push_back(
+      write_arenas(directory / kModelFile, layout,
+                   {{.suffix = "", .values = snapshot.parameters.span()}}, batch_counters(layout),
+                   static_cast<std::int64_t>(snapshot.state.step_state.updates), metadata));
   std::vector<ArenaView> moments;
   for (std::size_t i = 0; i < layout.moments.size(); ++i) {
     moments.push_back({.suffix = layout.moments[i], .values = snapshot.moments[i].span()});
   }
-  files.push_back(
-      write_arenas(directory / kOptimizerFile, layout, moments, {{"format", kPyTorchFormat}}));
+  files.push_back(write_arenas(directory / kOptimizerFile, layout, moments, {}, 0,
+                               {{"format", kPyTorchFormat}}));
 
   DurableFile state(directory / kStateFile);
   state.write(to_json(snapshot.state, files));

@@ -47,10 +47,12 @@ std::string safetensors_header(std::span<const TensorSpec> tensors,
   if (!metadata.empty()) table["__metadata__"] = metadata;
   std::uint64_t offset = 0;
   for (const TensorSpec& tensor : tensors) {
-    std::uint64_t bytes = sizeof(float);
+    const bool is_float = tensor.type == TensorSpec::Type::f32;
+    std::uint64_t bytes = is_float ? sizeof(float) : sizeof(std::int64_t);
     for (const std::int64_t length : tensor.shape) bytes *= static_cast<std::uint64_t>(length);
-    table[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
+    table[tensor.name] = {{"dtype", is_float ? "F32" : "I64"},
+                          {"shape", tensor.shape},
+                          {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
   std::string json = json_text(table);

@@ -19,10 +19,12 @@ inline constexpr std::size_t kSafetensorsLengthBytes = 8;
 /// Sides of one tensor's shape: PyTorch's limit.
 inline constexpr std::size_t kSafetensorsRankMax = 64;
 
-/// A tensor to be written: 32-bit floats, row-major.
+/// A tensor to be written, row-major.
 struct TensorSpec {
+  enum class Type { f32, i64 };
   std::string name;
   std::vector<std::int64_t> shape;
+  Type type = Type::f32;
 };
 
 /// One row of a file's table. Offsets count from the start of the file.

@@ -45,6 +45,7 @@ struct UpdateArenas {
   const float* gradients = nullptr;  ///< they still carry the loss scale
   float* first = nullptr;   ///< sgd: the momentum buffer, null if momentum is 0; adamw: exp_avg
   float* second = nullptr;  ///< adamw: exp_avg_sq
+  int shards = 1;           ///< V: the gradients are sums over so many
 };
 
 /// Calls may come from several threads at once, each with memory of its own. Work is done in the
@@ -89,8 +90,9 @@ class Device {
   /// Sets state.found_inf if any value is an inf or a nan.
   virtual void find_non_finite(std::span<const float> values, StepState& state) = 0;
   /// One optimizer step of the arenas' elements [begin, end), unless state.found_inf is set.
-  /// `parameters`: by rising offset; what lies between them is not touched. Each element's new
-  /// value depends on that element alone: the bits do not depend on the partition.
+  /// `parameters`: by rising offset; what lies between them is not touched. Statistics are mixed
+  /// with what stands in the place of their gradients (MixStatistic). Each element's new value
+  /// depends on that element alone: the bits do not depend on the partition.
   virtual void update(const OptimizerConfig& config, std::span<const Parameter> parameters,
                       std::size_t begin, std::size_t end, const UpdateArenas& arenas,
                       const StepState& state) = 0;

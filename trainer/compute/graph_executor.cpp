@@ -92,8 +92,11 @@ void GraphExecutor::point_to(std::size_t layer, Prepared& prepared) {
     node.input_gradients.push_back(wanted ? at(input.gradient) : nullptr);
   }
   for (const int index : node.layer->parameters) {
-    node.parameters.push_back(static_cast<const std::byte*>(weights_.stored) +
-                              parameter(index).offset * bytes_of(storage_));
+    const std::size_t offset = parameter(index).offset;
+    node.parameters.push_back(reads_master(node.layer->kind)
+                                  ? static_cast<const void*>(weights_.master + offset)
+                                  : static_cast<const std::byte*>(weights_.stored) +
+                                        offset * bytes_of(storage_));
   }
   node.tensors = {.inputs = node.inputs,
                   .parameters = node.parameters,

@@ -83,6 +83,16 @@ struct SgdUpdate {
   }
 };
 
+/// A running mean or variance: PyTorch's, with the mean over the shards in the place of the
+/// batch's.
+struct MixStatistic {
+  float share;  ///< 1 / V: the sum is over V shards, and carries no loss scale
+
+  DDPRUN_HOST_DEVICE void operator()(float& running, float sum) const {
+    running = 0.9F * running + 0.1F * (sum * share);
+  }
+};
+
 /// What AdamW's decoupled decay leaves of a parameter.
 DDPRUN_HOST_DEVICE inline float keep_factor(float learning_rate, double weight_decay) {
   return static_cast<float>(1.0 - static_cast<double>(learning_rate) * weight_decay);

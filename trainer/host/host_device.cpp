@@ -40,6 +40,8 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
           [&](const layer::Relu&) { return make_relu(shape); },
           [&](const layer::MaxPool& one) { return make_max_pool(shape, one.window); },
           [&](const layer::AveragePool& one) { return make_average_pool(shape, one.window); },
+          [&](const layer::AdaptiveAveragePool&) { return make_adaptive_average_pool(shape); },
+          [&](const layer::BatchNorm& one) { return make_batch_norm(shape, one.relu); },
           [&](const layer::Flatten&) { return make_flatten(shape); },
           [&](const layer::Add&) { return make_add(shape); },
           [&](const layer::SoftmaxCrossEntropy&) { return make_softmax_cross_entropy(shape); },
@@ -114,6 +116,11 @@ class HostDevice final : public Device {
       const std::size_t from = std::max(begin, parameter.offset);
       const std::size_t to = std::min(end, parameter.offset + parameter.count);
       if (from >= to) continue;
+      if (parameter.role == ParameterRole::statistic) {
+        mix_statistic({arenas.parameters + from, to - from}, {arenas.gradients + from, to - from},
+                      1.0F / static_cast<float>(arenas.shards));
+        continue;
+      }
       const double decay = parameter.decay ? config.weight_decay : 0.0;
       const std::span<float> values{arenas.parameters + from, to - from};
       const std::span<const float> slopes{arenas.gradients + from, to - from};

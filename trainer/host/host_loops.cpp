@@ -90,6 +90,11 @@ bool any_non_finite(std::span<const float> values) {
 }
 
 DDPRUN_VECTOR_CLONES
+void mix_statistic(std::span<float> running, std::span<const float> sum, float share) {
+  for (std::size_t i = 0; i < running.size(); ++i) MixStatistic{share}(running[i], sum[i]);
+}
+
+DDPRUN_VECTOR_CLONES
 void sgd_range(const OptimizerConfig& config, const UpdateScalars& scalars, float decay,
                std::span<float> parameters, std::span<const float> gradients, float* buffer) {
   const std::size_t n = parameters.size();

@@ -33,6 +33,9 @@ void softmax_cross_entropy_backward(const float* logits, int classes,
 
 bool any_non_finite(std::span<const float> values);
 
+/// running = 0.9 * running + 0.1 * (sum * share): PyTorch's momentum of running statistics.
+void mix_statistic(std::span<float> running, std::span<const float> sum, float share);
+
 void sgd_range(const OptimizerConfig& config, const UpdateScalars& scalars, float decay,
                std::span<float> parameters, std::span<const float> gradients, float* buffer);
 void adamw_range(const UpdateScalars& scalars, float keep, std::span<float> parameters,

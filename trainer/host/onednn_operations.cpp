@@ -1,17 +1,15 @@
-// Every call of oneDNN: convolution, linear and average-pooling layers, and the name of what runs
-// them. Its interfaces of 2.x and 3.x differ; both are handled here and nowhere else.
+// Layers over oneDNN: convolution, linear, average pooling; and the name of what runs them.
 #include <algorithm>
-#include <oneapi/dnnl/dnnl.hpp>
-#include <unordered_map>
-#include <utility>
+#include <memory>
 
 #include "trainer/host/description.hpp"
+#include "trainer/host/onednn.hpp"
 #include "trainer/host/operations.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
-using dnnl::memory;
+using namespace onednn;
 
 #if DNNL_VERSION_MAJOR >= 3
 using PoolForward = dnnl::pooling_forward;
@@ -20,85 +18,6 @@ using PoolBackward = dnnl::pooling_backward;
 using PoolForward = dnnl::pooling_v2_forward;  // 3.x kept its arguments
 using PoolBackward = dnnl::pooling_v2_backward;
 #endif
-
-const dnnl::engine& cpu() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
-dnnl::primitive_attr attributes() {
-  dnnl::primitive_attr attributes;
-  // Memory of our own: nothing is shared between executors that run side by side, nothing is
-  // allocated in a step.
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  // Whatever ONEDNN_DEFAULT_FPMATH_MODE says: fp32 means fp32.
-  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
-  return attributes;
-}
-
-/// Describes a forward primitive from the arguments that both interfaces share.
-template <class Primitive, class... Arguments>
-typename Primitive::primitive_desc describe(const Arguments&... arguments) {
-#if DNNL_VERSION_MAJOR >= 3
-  return {cpu(), arguments..., attributes()};
-#else
-  return {typename Primitive::desc(arguments...), attributes(), cpu()};
-#endif
-}
-
-/// The same for a backward primitive, which wants its forward one's description as a hint.
-template <class Primitive, class Hint, class... Arguments>
-typename Primitive::primitive_desc describe_backward(const Hint& hint,
-                                                     const Arguments&... arguments) {
-#if DNNL_VERSION_MAJOR >= 3
-  return {cpu(), arguments..., hint, attributes()};
-#else
-  return {typename Primitive::desc(arguments...), attributes(), cpu(), hint};
-#endif
-}
-
-memory::desc activations(int batch, const ActivationShape& shape) {
-  return {{batch, shape.channels, shape.height, shape.width},
-          memory::data_type::f32,
-          memory::format_tag::nhwc};
-}
-
-memory::desc plain(memory::dims dims, memory::format_tag tag) {
-  return {std::move(dims), memory::data_type::f32, tag};
-}
-
-std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// A primitive with its memory objects; pointers are set before each run.
-class Kernel {
- public:
-  template <class Description>
-  Kernel(const Description& description, dnnl::primitive primitive)
-      : primitive_(std::move(primitive)),
-        scratch_bytes_(aligned(description.scratchpad_desc().get_size())) {
-    declare(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
-  }
-  void declare(int argument, const memory::desc& desc) {
-    arguments_.emplace(argument, memory(desc, cpu(), nullptr));
-  }
-  void set(int argument, const void* data) {
-    // oneDNN's handles are not const; it does not write to inputs.
-    arguments_.at(argument).set_data_handle(const_cast<void*>(data));
-  }
-  /// `scratch`: scratch_bytes() of memory, as it may be.
-  void run(std::byte* scratch) {
-    set(DNNL_ARG_SCRATCHPAD, scratch);
-    primitive_.execute(stream_, arguments_);
-    stream_.wait();
-  }
-  [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }
-
- private:
-  dnnl::primitive primitive_;
-  std::size_t scratch_bytes_;
-  dnnl::stream stream_{cpu()};
-  std::unordered_map<int, memory> arguments_;
-};
 
 /// A copy between the arena's layout and the one that a primitive chose; nothing at all where they
 /// are the same. The copy lies at the beginning of the workspace.
@@ -141,7 +60,9 @@ class Relayout {
 
 /// Convolution and linear layers differ in their descriptions alone.
 struct Descriptions {
-  memory::desc input, output, bias, arena_weight;
+  memory::desc input, output;
+  memory::desc bias;  // zero: there is none
+  memory::desc arena_weight;
 };
 
 template <class Forward, class BackwardData, class BackwardWeights>
@@ -150,19 +71,20 @@ class WeightedLayer final : public Operation {
   WeightedLayer(const Descriptions& at, const typename Forward::primitive_desc& forward,
                 const typename BackwardWeights::primitive_desc& backward_weights,
                 const typename BackwardData::primitive_desc* backward_data)
-      : forward_(forward, Forward(forward)),
+      : has_bias_(!at.bias.is_zero()),
+        forward_(forward, Forward(forward)),
         backward_weights_(backward_weights, BackwardWeights(backward_weights)),
         weight_(at.arena_weight, forward.weights_desc(), forward.weights_desc()),
         weight_gradient_(backward_weights.diff_weights_desc(), at.arena_weight,
                          backward_weights.diff_weights_desc()) {
     forward_.declare(DNNL_ARG_SRC, at.input);
     forward_.declare(DNNL_ARG_WEIGHTS, forward.weights_desc());
-    forward_.declare(DNNL_ARG_BIAS, at.bias);
+    if (has_bias_) forward_.declare(DNNL_ARG_BIAS, at.bias);
     forward_.declare(DNNL_ARG_DST, at.output);
     backward_weights_.declare(DNNL_ARG_SRC, at.input);
     backward_weights_.declare(DNNL_ARG_DIFF_DST, at.output);
     backward_weights_.declare(DNNL_ARG_DIFF_WEIGHTS, backward_weights.diff_weights_desc());
-    backward_weights_.declare(DNNL_ARG_DIFF_BIAS, at.bias);
+    if (has_bias_) backward_weights_.declare(DNNL_ARG_DIFF_BIAS, at.bias);
     if (backward_data == nullptr) return;
     backward_data_ = std::make_unique<Kernel>(*backward_data, BackwardData(*backward_data));
     backward_data_->declare(DNNL_ARG_DIFF_SRC, at.input);
@@ -183,7 +105,7 @@ class WeightedLayer final : public Operation {
     auto* const workspace = static_cast<std::byte*>(tensors.workspace);
     forward_.set(DNNL_ARG_SRC, tensors.inputs[0]);
     forward_.set(DNNL_ARG_WEIGHTS, weight_.import(tensors.parameters[0], workspace));
-    forward_.set(DNNL_ARG_BIAS, tensors.parameters[1]);
+    if (has_bias_) forward_.set(DNNL_ARG_BIAS, tensors.parameters[1]);
     forward_.set(DNNL_ARG_DST, tensors.output);
     forward_.run(workspace + weight_.copy_bytes());
   }
@@ -195,7 +117,7 @@ class WeightedLayer final : public Operation {
     backward_weights_.set(DNNL_ARG_DIFF_DST, tensors.output_gradient);
     backward_weights_.set(DNNL_ARG_DIFF_WEIGHTS,
                           weight_gradient_.target(weight_gradient, workspace));
-    backward_weights_.set(DNNL_ARG_DIFF_BIAS, tensors.parameter_gradients[1]);
+    if (has_bias_) backward_weights_.set(DNNL_ARG_DIFF_BIAS, tensors.parameter_gradients[1]);
     backward_weights_.run(workspace + weight_gradient_.copy_bytes());
     weight_gradient_.copy_to(weight_gradient, workspace);
     if (!backward_data_) return;
@@ -211,6 +133,7 @@ class WeightedLayer final : public Operation {
     return std::max(relayout.bytes(), relayout.copy_bytes() + kernel.scratch_bytes());
   }
 
+  bool has_bias_;
   Kernel forward_;
   Kernel backward_weights_;
   std::unique_ptr<Kernel> backward_data_;  // null: nobody needs the input's gradient
@@ -259,6 +182,8 @@ class AveragePoolLayer final : public Operation {
   std::unique_ptr<Kernel> backward_;
 };
 
+bool has_bias(const OperationShape& shape) { return shape.parameter_counts.size() > 1; }
+
 bool needs_input_gradient(const OperationShape& shape) {
   return shape.inputs[0].gradient != GradientUse::none;
 }
@@ -271,9 +196,10 @@ std::unique_ptr<Operation> make_convolution(const OperationShape& shape, const W
   const memory::dims weight{shape.output.channels, in.channels, window.size, window.size};
   const memory::dims strides{window.stride, window.stride};
   const memory::dims padding{window.padding, window.padding};
-  const Descriptions at{activations(shape.batch, in), activations(shape.batch, shape.output),
-                        plain({shape.output.channels}, memory::format_tag::x),
-                        plain(weight, memory::format_tag::ohwi)};
+  const Descriptions at{
+      activations(shape.batch, in), activations(shape.batch, shape.output),
+      has_bias(shape) ? plain({shape.output.channels}, memory::format_tag::x) : memory::desc(),
+      plain(weight, memory::format_tag::ohwi)};
   const memory::desc any = plain(weight, memory::format_tag::any);
   const auto forward =
       describe<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, algorithm, at.input,

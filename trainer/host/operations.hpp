@@ -10,14 +10,17 @@ namespace ddprun::trainer {
 // Of one storage type, floats, and with input gradients that are overwritten: rounded storage and
 // gradients that accumulate are added around them (host_device.cpp).
 
-// Over oneDNN (onednn_operations.cpp).
+// Over oneDNN (onednn_operations.cpp, batch_norm.cpp).
+/// Without a bias if the shape has one parameter.
 std::unique_ptr<Operation> make_convolution(const OperationShape& shape, const Window& window);
 /// Reads its weight as PyTorch has it: outputs x inputs.
 std::unique_ptr<Operation> make_linear(const OperationShape& shape);
 std::unique_ptr<Operation> make_average_pool(const OperationShape& shape, const Window& window);
+std::unique_ptr<Operation> make_batch_norm(const OperationShape& shape, bool relu);
 
-// In loops of our own (max_pool.cpp, element_operations.cpp).
+// In loops of our own (max_pool.cpp, adaptive_pool.cpp, element_operations.cpp).
 std::unique_ptr<Operation> make_max_pool(const OperationShape& shape, const Window& window);
+std::unique_ptr<Operation> make_adaptive_average_pool(const OperationShape& shape);
 std::unique_ptr<Operation> make_relu(const OperationShape& shape);
 std::unique_ptr<Operation> make_flatten(const OperationShape& shape);
 std::unique_ptr<Operation> make_add(const OperationShape& shape);

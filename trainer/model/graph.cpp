@@ -39,13 +39,13 @@ const ActivationShape& Graph::output_of(int layer) const {
   return layers_.at(static_cast<std::size_t>(layer)).output;
 }
 
-int Graph::convolution(const std::string& name, int from, int channels, Window window) {
+int Graph::convolution(const std::string& name, int from, int channels, layer::Convolution kind) {
   const ActivationShape& in = output_of(from);
-  return append({.kind = layer::Convolution{window},
+  return append({.kind = kind,
                  .name = name,
                  .inputs = {from},
-                 .output = {slide(in.height, window, "convolution"),
-                            slide(in.width, window, "convolution"), channels}});
+                 .output = {slide(in.height, kind.window, "convolution"),
+                            slide(in.width, kind.window, "convolution"), channels}});
 }
 
 int Graph::linear(const std::string& name, int from, int features) {
@@ -73,6 +73,17 @@ int Graph::average_pool(int from, Window window) {
   return pool(layer::AveragePool{window}, from, window);
 }
 
+int Graph::adaptive_average_pool(int from, int height, int width) {
+  return append({.kind = layer::AdaptiveAveragePool{},
+                 .inputs = {from},
+                 .output = {height, width, output_of(from).channels}});
+}
+
+int Graph::batch_norm(const std::string& name, int from, bool relu) {
+  return append(
+      {.kind = layer::BatchNorm{relu}, .name = name, .inputs = {from}, .output = output_of(from)});
+}
+
 int Graph::flatten(int from) {
   return append({.kind = layer::Flatten{},
                  .inputs = {from},
@@ -89,14 +100,15 @@ int Graph::softmax_cross_entropy(int logits) {
 }
 
 void Graph::place(Layer& layer, const char* suffix, std::vector<std::int64_t> shape,
-                  ParameterLayout layout, bool decay, InitialValues initial) {
+                  ParameterLayout layout, bool decay, InitialValues initial, ParameterRole role) {
   Parameter parameter{.name = layer.name + suffix,
                       .shape = std::move(shape),
                       .layout = layout,
                       .offset = arena_size_,
                       .count = 1,
                       .decay = decay,
-                      .initial = initial};
+                      .initial = initial,
+                      .role = role};
   for (const std::int64_t length : parameter.shape) {
     parameter.count *= static_cast<std::size_t>(length);
   }
@@ -116,14 +128,34 @@ void Graph::place_parameters(Layer& one) {
   };
   if (const auto* convolution = std::get_if<layer::Convolution>(&one.kind)) {
     const std::int64_t size = convolution->window.size;
-    const InitialValues initial = default_of(inputs * size * size);
-    place(one, ".weight", {outputs, inputs, size, size}, ParameterLayout::conv_ohwi, true, initial);
-    place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, initial);
+    InitialValues weight = default_of(inputs * size * size);
+    InitialValues bias = weight;
+    if (convolution->he_initial) {
+      const double fan_out = static_cast<double>(outputs * size * size);
+      weight = {InitialValues::Kind::normal, std::sqrt(2.0 / fan_out)};
+      bias = {InitialValues::Kind::constant, 0};
+    }
+    place(one, ".weight", {outputs, inputs, size, size}, ParameterLayout::conv_ohwi, true, weight);
+    if (convolution->has_bias)
+      place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, bias);
+  } else if (std::holds_alternative<layer::BatchNorm>(one.kind)) {
+    place_batch_norm(one);
   } else if (std::holds_alternative<layer::Linear>(one.kind)) {
     const InitialValues initial = default_of(inputs);
     place(one, ".weight", {outputs, inputs}, ParameterLayout::as_pytorch, true, initial);
     place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, initial);
   }
+}
+
+void Graph::place_batch_norm(Layer& one) {
+  const auto put = [&](const char* suffix, double value, ParameterRole role) {
+    place(one, suffix, {one.output.channels}, ParameterLayout::as_pytorch, false,
+          {InitialValues::Kind::constant, value}, role);
+  };
+  put(".weight", 1, ParameterRole::weight);
+  put(".bias", 0, ParameterRole::weight);
+  put(".running_mean", 0, ParameterRole::statistic);
+  put(".running_var", 1, ParameterRole::statistic);
 }
 
 void Graph::finish() {

@@ -24,11 +24,16 @@ class Graph {
  public:
   explicit Graph(ImageShape image);
 
-  int convolution(const std::string& name, int from, int channels, Window window);
+  int convolution(const std::string& name, int from, int channels, layer::Convolution kind);
+  int convolution(const std::string& name, int from, int channels, Window window) {
+    return convolution(name, from, channels, layer::Convolution{.window = window});
+  }
   int linear(const std::string& name, int from, int features);
   int relu(int from);
   int max_pool(int from, Window window);
   int average_pool(int from, Window window);
+  int adaptive_average_pool(int from, int height, int width);
+  int batch_norm(const std::string& name, int from, bool relu);
   int flatten(int from);
   int add(int a, int b);
   int softmax_cross_entropy(int logits);
@@ -55,8 +60,10 @@ class Graph {
   int append(Layer layer);
   int pool(LayerKind kind, int from, const Window& window);
   void place(Layer& layer, const char* suffix, std::vector<std::int64_t> shape,
-             ParameterLayout layout, bool decay, InitialValues initial);
+             ParameterLayout layout, bool decay, InitialValues initial,
+             ParameterRole role = ParameterRole::weight);
   void place_parameters(Layer& layer);
+  void place_batch_norm(Layer& layer);
   [[nodiscard]] const ActivationShape& output_of(int layer) const;
 
   std::vector<Layer> layers_;

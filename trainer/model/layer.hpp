@@ -48,6 +48,10 @@ struct Convolution {
   static constexpr BackwardReads reads{.inputs = true};
   static constexpr bool in_place = false;
   Window window;
+  bool has_bias = true;
+  /// Normal with variance 2 / (outputs x window), bias 0: He et al. 2015, torch's kaiming_normal_
+  /// with fan_out. Otherwise PyTorch's default.
+  bool he_initial = false;
 };
 struct Linear {
   static constexpr BackwardReads reads{.inputs = true};
@@ -69,6 +73,21 @@ struct AveragePool {
   static constexpr bool in_place = false;
   Window window;
 };
+/// Over the pixels that lie on each pixel of the output, as many as there are: PyTorch's
+/// AdaptiveAvgPool2d.
+struct AdaptiveAveragePool {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+};
+/// PyTorch's BatchNorm2d (epsilon 1e-5, momentum 0.1) over the samples of one shard, then a ReLU if
+/// asked for. Evaluation uses the running mean and variance. Parameters: weight, bias,
+/// running_mean, running_var; in the places of the last two's gradients stand the shard's mean and
+/// its unbiased variance.
+struct BatchNorm {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+  bool relu = false;
+};
 /// In PyTorch's order, channel by channel, so that the linear layer that follows has PyTorch's
 /// weight as it is.
 struct Flatten {
@@ -89,7 +108,8 @@ struct SoftmaxCrossEntropy {
 
 using LayerKind =
     std::variant<layer::Images, layer::Convolution, layer::Linear, layer::Relu, layer::MaxPool,
-                 layer::AveragePool, layer::Flatten, layer::Add, layer::SoftmaxCrossEntropy>;
+                 layer::AveragePool, layer::AdaptiveAveragePool, layer::BatchNorm, layer::Flatten,
+                 layer::Add, layer::SoftmaxCrossEntropy>;
 
 struct Layer {
   LayerKind kind;
@@ -106,6 +126,10 @@ inline BackwardReads backward_reads(const LayerKind& kind) {
 }
 inline bool works_in_place(const LayerKind& kind) {
   return std::visit([](const auto& one) { return one.in_place; }, kind);
+}
+/// Whether the layer reads master weights, whatever the storage type.
+inline bool reads_master(const LayerKind& kind) {
+  return std::holds_alternative<layer::BatchNorm>(kind);
 }
 inline bool is_loss(const LayerKind& kind) {
   return std::holds_alternative<layer::SoftmaxCrossEntropy>(kind);

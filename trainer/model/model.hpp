@@ -1,18 +1,21 @@
 // The bundled models, each a table of layers.
 #pragma once
 
-#include <string>
-
 #include "trainer/model/graph.hpp"
+#include "trainer/model/model_tables.hpp"
 
 namespace ddprun::trainer {
 
-struct Model {
-  std::string name;
-  Graph graph;
+enum class ModelName { lenet, resnet18 };
+
+struct ModelSettings {
+  ModelName model = ModelName::lenet;
+  ImageShape shape{};
+  int classes = 0;
+  Stem stem = Stem::small;  ///< of a ResNet
 };
 
-/// Makes a bundled model by name ("lenet"). Throws DataError naming the known ones.
-Model make_model(const std::string& name, ImageShape shape, int classes);
+/// Throws DataError if the images are too small.
+Graph make_graph(const ModelSettings& settings);
 
 }  // namespace ddprun::trainer

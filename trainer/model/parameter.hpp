@@ -17,8 +17,8 @@ enum class ParameterLayout {
 
 /// The distribution of a parameter's first values.
 struct InitialValues {
-  enum class Kind { uniform, constant } kind = Kind::constant;
-  /// uniform: in [-value, value). constant: the value.
+  enum class Kind { uniform, normal, constant } kind = Kind::constant;
+  /// uniform: in [-value, value). normal: the standard deviation, around 0. constant: the value.
   double value = 0;
 };
 

@@ -9,7 +9,8 @@ Learner::Learner(const Graph& graph, Device& device, const Settings& settings)
       device_(device),
       scaler_(settings.scaler),
       storage_(device.storage(settings.precision)),
-      optimizer_(settings.optimizer, graph.parameters(), graph.arena_size(), device),
+      optimizer_(settings.optimizer, graph.parameters(), graph.arena_size(), device,
+                 settings.shards),
       parameters_(device.allocate(graph.arena_size() * sizeof(float))),
       state_(device.allocate(sizeof(StepState))),
       looked_(device.allocate(sizeof(StepState))) {
@@ -17,12 +18,6 @@ Learner::Learner(const Graph& graph, Device& device, const Settings& settings)
   StepState first;
   first.scaler = initial_scaler(scaler_);
   set_step_state(first);
-}
-
-std::vector<std::string> Learner::moment_names() const {
-  std::vector<std::string> names;
-  for (const Optimizer::Moment& moment : optimizer_.moments()) names.push_back(moment.name);
-  return names;
 }
 
 std::span<float> Learner::arena(std::size_t index) const {

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "trainer/compute/device.hpp"
 #include "trainer/compute/graph_executor.hpp"
@@ -23,6 +21,7 @@ class Learner {
     OptimizerConfig optimizer{};
     ScalerConfig scaler{};
     Precision precision = Precision::fp32;
+    int shards = 1;  ///< V
   };
 
   /// All parameters are 0, the loss scale is the scaler's first one. Graph and device outlive the
@@ -31,9 +30,8 @@ class Learner {
 
   // ---- what a checkpoint keeps ----
 
-  /// The optimizer's, in the order of the arenas after the first.
-  [[nodiscard]] std::vector<std::string> moment_names() const;
-  /// Arena 0 holds the parameters, the others the moments. `host`: arena_size floats of the host.
+  /// Arena 0 holds the parameters, the others the moments, in the order of moment_names(). `host`:
+  /// arena_size floats of the host.
   [[nodiscard]] std::size_t arenas() const { return 1 + optimizer_.moments().size(); }
   void copy_out(std::size_t arena, std::span<float> host) const;
   void copy_in(std::size_t arena, std::span<const float> host);

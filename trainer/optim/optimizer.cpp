@@ -21,21 +21,20 @@ void check(const OptimizerConfig& config) {
 
 }  // namespace
 
+std::vector<std::string> moment_names(const OptimizerConfig& config) {
+  if (config.kind == OptimizerKind::adamw) return {"exp_avg", "exp_avg_sq"};
+  if (config.momentum != 0) return {"momentum_buffer"};
+  return {};
+}
+
 Optimizer::Optimizer(const OptimizerConfig& config, std::vector<Parameter> parameters,
-                     std::size_t arena_size, Device& device)
-    : config_(config), parameters_(std::move(parameters)), device_(device) {
+                     std::size_t arena_size, Device& device, int shards)
+    : config_(config), parameters_(std::move(parameters)), device_(device), shards_(shards) {
   check(config_);
   std::sort(parameters_.begin(), parameters_.end(),
             [](const Parameter& a, const Parameter& b) { return a.offset < b.offset; });
-  const auto add_moment = [&](const char* name) {
+  for (const std::string& name : moment_names(config_))
     moments_.push_back({name, device_.allocate(arena_size * sizeof(float))});
-  };
-  if (config_.kind == OptimizerKind::adamw) {
-    add_moment("exp_avg");
-    add_moment("exp_avg_sq");
-  } else if (config_.momentum != 0) {
-    add_moment("momentum_buffer");
-  }
 }
 
 void Optimizer::update(std::size_t begin, std::size_t end, float* parameters,
@@ -43,10 +42,13 @@ void Optimizer::update(std::size_t begin, std::size_t end, float* parameters,
   const auto moment = [&](std::size_t index) {
     return index < moments_.size() ? moments_[index].values.as<float>().data() : nullptr;
   };
-  device_.update(
-      config_, parameters_, begin, end,
-      {.parameters = parameters, .gradients = gradients, .first = moment(0), .second = moment(1)},
-      state);
+  device_.update(config_, parameters_, begin, end,
+                 {.parameters = parameters,
+                  .gradients = gradients,
+                  .first = moment(0),
+                  .second = moment(1),
+                  .shards = shards_},
+                 state);
 }
 
 }  // namespace ddprun::trainer

@@ -14,17 +14,21 @@
 
 namespace ddprun::trainer {
 
+/// The arenas of moments that it has: sgd "momentum_buffer" (none if momentum is 0); adamw
+/// "exp_avg", "exp_avg_sq".
+std::vector<std::string> moment_names(const OptimizerConfig& config);
+
 /// Owns the moments, in the device's memory. One step is: for ranges that together cover the arena,
 /// in any order and from any threads, device.find_non_finite(gradients of the range, state) (only
 /// with loss scaling); then, when every range was looked at, update(begin, end, ...) of any
 /// partition; and at last device.finish_step(scaler_config, state), once.
 class Optimizer {
  public:
-  /// `parameters` is the model's table; it is copied. The device outlives the optimizer. Throws
-  /// std::invalid_argument where PyTorch's constructor would (a negative rate of decay, a beta
-  /// outside [0, 1), Nesterov without momentum).
+  /// `parameters` is the model's table; it is copied. Gradients are sums over `shards`. The device
+  /// outlives the optimizer. Throws std::invalid_argument where PyTorch's constructor would (a
+  /// negative rate of decay, a beta outside [0, 1), Nesterov without momentum).
   Optimizer(const OptimizerConfig& config, std::vector<Parameter> parameters,
-            std::size_t arena_size, Device& device);
+            std::size_t arena_size, Device& device, int shards = 1);
 
   /// Updates the parameters of arena elements [begin, end) from `gradients`, which still carry the
   /// loss scale; learning rate, scale, flag and step are read from `state` where the device
@@ -35,8 +39,7 @@ class Optimizer {
 
   [[nodiscard]] const OptimizerConfig& config() const { return config_; }
 
-  /// The arenas that a checkpoint must keep: sgd "momentum_buffer" (none if momentum is 0); adamw
-  /// "exp_avg", "exp_avg_sq".
+  /// The arenas that a checkpoint must keep.
   struct Moment {
     std::string name;
     DeviceMemory values;
@@ -47,6 +50,7 @@ class Optimizer {
   OptimizerConfig config_;
   std::vector<Parameter> parameters_;  // by rising offset
   Device& device_;
+  int shards_;
   std::vector<Moment> moments_;
 };
 

@@ -35,6 +35,16 @@ constexpr auto words_for(Resume) {
   return std::array{Word{automatic, "auto"}, Word{strict, "strict"}, Word{never, "never"}};
 }
 
+constexpr auto words_for(ModelName) {
+  using enum ModelName;
+  return std::array{Word{lenet, "lenet"}, Word{resnet18, "resnet18"}};
+}
+
+constexpr auto words_for(Stem) {
+  using enum Stem;
+  return std::array{Word{small, "small"}, Word{imagenet, "imagenet"}};
+}
+
 namespace {
 
 constexpr double kSgdRate = 0.05;
@@ -59,7 +69,10 @@ struct Texts {
 
 void add_data_options(CommandLine& line, Options& options) {
   line.group("What to train");
-  line.text("--model", options.model, "NAME", "Network to train: lenet");
+  line.choice("--model", options.model, "Network to train");
+  line.choice("--stem", options.stem,
+              "How resnet18 begins: with a 3x3 convolution (images of about 28 pixels), or with "
+              "torchvision's 7x7 one and max-pooling");
   line.text("--data", options.data, "DIR",
             "generated (ten kinds of shapes, drawn when needed), or a folder with "
             "train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones");
@@ -164,13 +177,31 @@ void check_init(const Options& options) {
   }
 }
 
+/// Options that would do nothing beside the others.
+void check_given(const std::vector<std::string>& given, const Options& options) {
+  struct Need {
+    const char* option;
+    bool is_met;
+    const char* what;
+  };
+  const Need needs[] = {
+      {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
+      {"--momentum", options.optimizer == OptimizerKind::sgd, "--optimizer sgd"},
+      {"--step-epochs", options.schedule == ScheduleKind::step, "--schedule step"},
+      {"--step-factor", options.schedule == ScheduleKind::step, "--schedule step"},
+      {"--inject-overflow-at", options.precision == Precision::fp16,
+       "--precision fp16: others have no loss scale"},
+  };
+  for (const Need& need : needs) {
+    if (!need.is_met && std::find(given.begin(), given.end(), need.option) != given.end())
+      throw DataError(fmt::format("{} needs {}", need.option, need.what));
+  }
+}
+
 void convert(const Texts& texts, Options& options) {
   check_init(options);
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
   parse_image_shape(options.image_shape);
-  if (options.inject_overflow_at && options.precision != Precision::fp16) {
-    throw DataError("--inject-overflow-at needs --precision fp16: others have no loss scale");
-  }
 }
 
 }  // namespace
@@ -180,6 +211,8 @@ double base_rate(const Options& options) {
                                                                                 : kAdamwRate);
 }
 
+std::string to_string(ModelName model) { return std::string(word_of(model)); }
+std::string to_string(Stem stem) { return std::string(word_of(stem)); }
 std::string to_string(Precision precision) { return std::string(word_of(precision)); }
 std::string to_string(OptimizerKind kind) { return std::string(word_of(kind)); }
 std::string to_string(ScheduleKind kind) { return std::string(word_of(kind)); }
@@ -198,6 +231,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   if (auto end = line.parse(arguments))
     return EarlyExit{end->wrong ? kExitUsage : kExitSuccess, std::move(end->text)};
   try {
+    check_given(line.given(), options);
     convert(texts, options);
   } catch (const DataError& error) {
     return EarlyExit{kExitUsage, line.wrong(error.what()).text};

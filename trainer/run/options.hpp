@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trainer/compute/storage.hpp"
+#include "trainer/model/model.hpp"
 #include "trainer/optim/optimizer.hpp"
 #include "trainer/optim/schedule.hpp"
 #include "trainer/run/checkpoint_cadence.hpp"
@@ -26,7 +27,8 @@ enum class Resume {
 inline constexpr int kShardsMax = 65'536;
 
 struct Options {
-  std::string model = "lenet";
+  ModelName model = ModelName::lenet;
+  Stem stem = Stem::small;
   std::string data = "generated";
   std::string image_shape = "28x28x1";
   std::optional<std::string> init_from;  ///< a safetensors file with initial weights
@@ -80,6 +82,8 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
 double base_rate(const Options& options);
 
 std::string to_string(Precision precision);
+std::string to_string(ModelName model);
+std::string to_string(Stem stem);
 std::string to_string(OptimizerKind kind);
 std::string to_string(ScheduleKind kind);
 

@@ -54,7 +54,8 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
   };
   const auto integer = [](auto value) { return static_cast<std::int64_t>(value); };
   RunConfig config{
-      identity("model", options.model),
+      identity("model", to_string(options.model)),
+      identity("stem", to_string(options.stem)),
       content("data", data.content),
       content("test_data", data.test_content),
       identity("samples", integer(data.samples)),
@@ -144,7 +145,7 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
                    .step_factor = options.step_factor,
                    .total_steps = plan.total_steps,
                    .final_rate = 0};
-  plan.scaler = scaler_config(options);
+  plan.scaler.enabled = options.precision == Precision::fp16;
   plan.config = make_config(options, plan, data);
   const bool by_steps = options.checkpoint_every.kind == CheckpointEvery::Kind::steps;
   plan.loop = {
@@ -156,10 +157,6 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
       {"inject_overflow_at", options.inject_overflow_at.value_or(-1), true},
   };
   return plan;
-}
-
-ScalerConfig scaler_config(const Options& options) {
-  return {.enabled = options.precision == Precision::fp16};
 }
 
 OptimizerConfig optimizer_config(const Options& options) {

@@ -52,9 +52,8 @@ DataFacts facts_of(const DataSet& train, const DataSet& test);
 TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment,
                     const DataFacts& data, std::optional<int> shards_there);
 
-/// What the options ask for.
+/// The optimizer that the options ask for.
 OptimizerConfig optimizer_config(const Options& options);
-ScalerConfig scaler_config(const Options& options);
 
 /// V that a checkpoint's configuration records, if it does.
 std::optional<int> shards_of(const RunConfig& config);

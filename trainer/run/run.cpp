@@ -38,13 +38,14 @@ std::string number_list(const std::vector<float>& values) {
   return text;
 }
 
-CheckpointLayout make_layout(const Model& model, const Learner& learner, const DataSet& set) {
+CheckpointLayout make_layout(const Options& options, const Graph& graph, const DataSet& set) {
   CheckpointLayout layout;
-  layout.parameters = model.graph.parameters();
-  layout.arena_size = model.graph.arena_size();
-  layout.moments = learner.moment_names();
+  layout.parameters = graph.parameters();
+  layout.arena_size = graph.arena_size();
+  layout.moments = moment_names(optimizer_config(options));
   // What a reader needs to feed the network.
-  layout.metadata = {{"model", model.name},
+  layout.metadata = {{"model", to_string(options.model)},
+                     {"stem", to_string(options.stem)},
                      {"data", set.name()},
                      {"image_shape", to_string(set.shape())},
                      {"classes", std::to_string(set.classes())},
@@ -141,13 +142,12 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
   const TrainAndTest sets = load_data(options.data, parse_image_shape(options.image_shape));
   DataFacts data = facts_of(*sets.train, *sets.test);
-  const Model model = make_model(options.model, sets.train->shape(), sets.train->classes());
+  const Graph graph = make_graph({.model = options.model,
+                                  .shape = sets.train->shape(),
+                                  .classes = sets.train->classes(),
+                                  .stem = options.stem});
   const std::unique_ptr<Device> device = make_host_device();
-  Learner learner(model.graph, *device,
-                  {.optimizer = optimizer_config(options),
-                   .scaler = scaler_config(options),
-                   .precision = options.precision});
-  const CheckpointLayout layout = make_layout(model, learner, *sets.train);
+  const CheckpointLayout layout = make_layout(options, graph, *sets.train);
 
   // Rank 0 alone looks at checkpoints: the others may not see its disk.
   const std::filesystem::path out = choose_out(options, environment, current_folder());
@@ -163,10 +163,10 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   std::optional<DirectoryClaim> claim;
   std::optional<int> shards_there;
   InitialWeights initial;
-  FloatBuffer parameters(first_rank ? model.graph.arena_size() : 0);  // the first ones
+  FloatBuffer parameters(first_rank ? graph.arena_size() : 0);  // the first ones
   if (first_rank) {
     // Part of what tells whether a checkpoint is of this run.
-    if (options.init_from) initial = initialize_weights(options, model, parameters.span());
+    if (options.init_from) initial = initialize_weights(options, graph, parameters.span());
     data.initial_weights = initial.hash;
     // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
     if (keeps && environment.restarted()) claim = claim_directory(out, environment, report);
@@ -178,15 +178,20 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   Rendezvous rendezvous(environment, options.rendezvous_timeout);
   shards_there = rendezvous.agree_on_shards(shards_there.value_or(0));
   const TrainPlan plan = make_plan(options, environment, data, shards_there);
-  Meeting meeting = meet(rendezvous, environment, plan, model.graph.arena_size(), report);
+  Meeting meeting = meet(rendezvous, environment, plan, graph.arena_size(), report);
   if (meeting.exit_code) return *meeting.exit_code;
 
+  Learner learner(graph, *device,
+                  {.optimizer = optimizer_config(options),
+                   .scaler = plan.scaler,
+                   .precision = options.precision,
+                   .shards = plan.shards});
   TrainingState state = start.snapshot ? start.snapshot->state : fresh_state(plan);
   state.config = plan.config;
   if (start.snapshot) {
     restore(*start.snapshot, learner);
   } else if (first_rank) {
-    if (!options.init_from) initial = initialize_weights(options, model, parameters.span());
+    if (!options.init_from) initial = initialize_weights(options, graph, parameters.span());
     learner.copy_in(0, parameters.span());
   }
   const CommResult same =
@@ -220,7 +225,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                   .environment = environment,
                   .plan = plan,
                   .sets = sets,
-                  .graph = model.graph,
+                  .graph = graph,
                   .device = *device,
                   .lanes = lanes,
                   .communicator = *meeting.communicator,

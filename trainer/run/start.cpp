@@ -85,12 +85,12 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
   return start;
 }
 
-InitialWeights initialize_weights(const Options& options, const Model& model,
+InitialWeights initialize_weights(const Options& options, const Graph& graph,
                                   std::span<float> parameters) {
-  initialize(model.graph.parameters(), parameters, options.seed);
+  initialize(graph.parameters(), parameters, options.seed);
   if (!options.init_from) return {};
   const LeftOut left_out =
-      load_weights(*options.init_from, model.graph.parameters(), options.init_skip, parameters);
+      load_weights(*options.init_from, graph.parameters(), options.init_skip, parameters);
   InitialWeights weights;
   // Of the values that the run begins with, so that neither the file's name nor what is left out of
   // it matters.

@@ -8,7 +8,7 @@
 
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/comm/communicator.hpp"
-#include "trainer/model/model.hpp"
+#include "trainer/model/graph.hpp"
 #include "trainer/optim/learner.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/report.hpp"
@@ -39,7 +39,7 @@ struct InitialWeights {
 
 /// Fills `parameters` (arena layout, in host memory) with the seeded initialisation and, over it,
 /// with the tensors of --init-from. Throws DataError where that file cannot be used.
-InitialWeights initialize_weights(const Options& options, const Model& model,
+InitialWeights initialize_weights(const Options& options, const Graph& graph,
                                   std::span<float> parameters);
 
 /// The state of a run that starts now.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <system_error>
 
 #include "tests/support/temp_dir.hpp"
@@ -94,6 +95,37 @@ TEST_CASE("each kind of damage to a checkpoint names the file") {
     std::filesystem::create_directory(directory / kModelFile);
     CHECK_THROWS_WITH(read(), Contains("not a regular file"));
   }
+}
+
+TEST_CASE("running statistics are PyTorch's buffers: with a counter, and without moments") {
+  const test::TempDir directory;
+  CheckpointLayout layout = test::small_layout();
+  layout.parameters[0].name = "bn.running_mean";
+  layout.parameters[0].role = ParameterRole::statistic;
+  Snapshot snapshot = test::small_snapshot(layout, 5);
+  snapshot.state.step_state.updates = 1234;
+  write_checkpoint(directory.path(), layout, snapshot);
+  const auto table_of = [&](const char* file) {
+    const std::string bytes = test::read_text(directory / file);
+    return std::pair{parse_safetensors(std::as_bytes(std::span(bytes)), file), bytes};
+  };
+  const auto [model, bytes] = table_of(kModelFile);
+  REQUIRE(model.tensors.size() == 3);
+  CHECK(model.tensors[0].name == "bn.num_batches_tracked");
+  CHECK(model.tensors[0].dtype == "I64");
+  CHECK(model.tensors[0].shape.empty());
+  CHECK(model.tensors[0].begin % 8 == 0);
+  std::int64_t count = 0;
+  std::memcpy(&count, bytes.data() + model.tensors[0].begin, sizeof count);
+  CHECK(count == 1234);
+  const auto optimizer = table_of(kOptimizerFile).first;
+  REQUIRE(optimizer.tensors.size() == 2);
+  CHECK(optimizer.tensors[0].name == "conv.weight.exp_avg");
+
+  const Snapshot read = read_checkpoint(directory.path(), layout);
+  CHECK(read.parameters.span()[4] == snapshot.parameters.span()[4]);
+  CHECK(read.moments[0].span()[4] == 0);
+  CHECK(read.moments[0].span()[20] == snapshot.moments[0].span()[20]);
 }
 
 TEST_CASE("a checkpoint of another model is recognised by its tensors") {

@@ -25,11 +25,11 @@ namespace {
 /// Hash of the gradients of three batches of lenet in a row, computed by `threads` threads.
 std::string gradient_hash(int threads, Precision precision = Precision::fp32) {
   const ImageShape shape{28, 28, 1};
-  const auto model = make_model("lenet", shape, 10);
-  std::vector<float> parameters(model.graph.arena_size());
-  initialize(model.graph.parameters(), parameters, 3);
-  test::HostExecutor executor(model.graph, 16, precision, threads);
-  std::vector<float> gradients(model.graph.arena_size());
+  const Graph graph = make_graph({ModelName::lenet, shape, 10});
+  std::vector<float> parameters(graph.arena_size());
+  initialize(graph.parameters(), parameters, 3);
+  test::HostExecutor executor(graph, 16, precision, threads);
+  std::vector<float> gradients(graph.arena_size());
   std::string hashes;
   for (std::uint32_t step = 0; step < 3; ++step) {
     const test::Samples samples = test::noise(16, shape, 10, step);
@@ -110,13 +110,13 @@ TEST_CASE("gradients have the same bits in executors that run side by side") {
 
 TEST_CASE("an executor made by one thread computes the same bits in another") {
   const ImageShape shape{28, 28, 1};
-  const auto model = make_model("lenet", shape, 10);
-  std::vector<float> parameters(model.graph.arena_size());
-  initialize(model.graph.parameters(), parameters, 3);
-  test::HostExecutor executor(model.graph, 16);
+  const Graph graph = make_graph({ModelName::lenet, shape, 10});
+  std::vector<float> parameters(graph.arena_size());
+  initialize(graph.parameters(), parameters, 3);
+  test::HostExecutor executor(graph, 16);
   const test::Samples samples = test::noise(16, shape, 10, 0);
   const auto train = [&] {
-    std::vector<float> gradients(model.graph.arena_size());
+    std::vector<float> gradients(graph.arena_size());
     executor.train(samples.batch(), parameters, 1, 1, gradients);
     return hash_floats(gradients);
   };

@@ -157,27 +157,26 @@ TEST_CASE(
 
 TEST_CASE("an overflow in the forward pass is seen in the gradients, max-pooling or not") {
   for (const float image : {65504.0F, -65504.0F}) {
-    const auto model = make_model("lenet", {8, 8, 1}, 3);
-    std::vector<float> parameters(model.graph.arena_size());
-    std::vector<float> gradients(model.graph.arena_size());
-    initialize(model.graph.parameters(), parameters, 1);
+    const Graph graph = make_graph({ModelName::lenet, {8, 8, 1}, 3});
+    std::vector<float> parameters(graph.arena_size());
+    std::vector<float> gradients(graph.arena_size());
+    initialize(graph.parameters(), parameters, 1);
     for (float& parameter : parameters) parameter *= 100;
     test::Samples samples = test::noise(4, {8, 8, 1}, 3, 1);
     for (float& pixel : samples.images) pixel *= image;
-    test::HostExecutor(model.graph, 4, Precision::fp16)
+    test::HostExecutor(graph, 4, Precision::fp16)
         .train(samples.batch(), parameters, 1024, 1, gradients);
     REQUIRE(std::any_of(gradients.begin(), gradients.end(), is_non_finite));
   }
 }
 
 TEST_CASE("a nan in the images is seen in the loss") {
-  const auto model = make_model("lenet", {8, 8, 1}, 3);
-  std::vector<float> parameters(model.graph.arena_size());
-  initialize(model.graph.parameters(), parameters, 1);
+  const Graph graph = make_graph({ModelName::lenet, {8, 8, 1}, 3});
+  std::vector<float> parameters(graph.arena_size());
+  initialize(graph.parameters(), parameters, 1);
   test::Samples samples = test::noise(1, {8, 8, 1}, 3, 1);
   for (float& pixel : samples.images) pixel = std::numeric_limits<float>::quiet_NaN();
-  const Counters counters =
-      test::HostExecutor(model.graph, 1).evaluate(samples.batch(), parameters);
+  const Counters counters = test::HostExecutor(graph, 1).evaluate(samples.batch(), parameters);
   REQUIRE(counters.not_finite == 1);
   REQUIRE(counters.correct == 0);
 }

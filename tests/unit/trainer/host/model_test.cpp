@@ -18,11 +18,10 @@ namespace ddprun::trainer {
 namespace {
 
 TEST_CASE("lenet has the parameters of the PyTorch module that its source describes") {
-  const auto model = make_model("lenet", {28, 28, 1}, 10);
-  REQUIRE(model.name == "lenet");
+  const Graph graph = make_graph({ModelName::lenet, {28, 28, 1}, 10});
   std::map<std::string, std::vector<std::int64_t>> shapes;
   std::size_t count = 0;
-  for (const Parameter& parameter : model.graph.parameters()) {
+  for (const Parameter& parameter : graph.parameters()) {
     shapes[parameter.name] = parameter.shape;
     count += parameter.count;
     REQUIRE(parameter.decay == parameter.name.ends_with(".weight"));
@@ -37,25 +36,24 @@ TEST_CASE("lenet has the parameters of the PyTorch module that its source descri
   REQUIRE(count == 212542);
 }
 
-TEST_CASE("an unknown model, no classes and tiny images are refused with the remedy") {
-  REQUIRE_THROWS_WITH(make_model("lenet5", {28, 28, 1}, 10), Catch::Contains("known: lenet"));
-  REQUIRE_THROWS_AS(make_model("lenet", {28, 28, 1}, 1), DataError);
-  REQUIRE_THROWS_AS(make_model("lenet", {1, 28, 1}, 10), DataError);
-  REQUIRE_NOTHROW(make_model("lenet", {4, 4, 1}, 2));
+TEST_CASE("no classes and tiny images are refused with the remedy") {
+  REQUIRE_THROWS_AS(make_graph({ModelName::lenet, {28, 28, 1}, 1}), DataError);
+  REQUIRE_THROWS_AS(make_graph({ModelName::lenet, {1, 28, 1}, 10}), DataError);
+  REQUIRE_NOTHROW(make_graph({ModelName::lenet, {4, 4, 1}, 2}));
 }
 
 TEST_CASE("initialisation is PyTorch's distribution, and a pure function of the seed") {
-  const auto model = make_model("lenet", {32, 32, 3}, 10);
-  std::vector<float> arena(model.graph.arena_size());
-  initialize(model.graph.parameters(), arena, 1);
+  const Graph graph = make_graph({ModelName::lenet, {32, 32, 3}, 10});
+  std::vector<float> arena(graph.arena_size());
+  initialize(graph.parameters(), arena, 1);
   std::vector<float> again(arena.size(), 9.0F);
-  initialize(model.graph.parameters(), again, 1);
+  initialize(graph.parameters(), again, 1);
   REQUIRE(again == arena);
-  initialize(model.graph.parameters(), again, 2);
+  initialize(graph.parameters(), again, 2);
   REQUIRE(again != arena);
   const std::map<std::string, int> fan_in{
       {"conv1", 75}, {"conv2", 400}, {"fc1", 2048}, {"fc2", 120}, {"fc3", 84}};
-  for (const Parameter& parameter : model.graph.parameters()) {
+  for (const Parameter& parameter : graph.parameters()) {
     INFO(parameter.name);
     const double bound =
         1 / std::sqrt(fan_in.at(parameter.name.substr(0, parameter.name.find('.'))));
@@ -81,12 +79,12 @@ TEST_CASE("initialisation is PyTorch's distribution, and a pure function of the 
 
 TEST_CASE("a parameter's initial values do not depend on the arena's layout") {
   // conv2.weight's first PyTorch element is the first of Philox for that name, wherever it lies.
-  const auto grey = make_model("lenet", {28, 28, 1}, 10);
-  const auto large = make_model("lenet", {64, 64, 1}, 3);
-  const auto exported = [](const Model& model) {
-    std::vector<float> arena(model.graph.arena_size());
-    initialize(model.graph.parameters(), arena, 7);
-    const auto& table = model.graph.parameters();
+  const Graph grey = make_graph({ModelName::lenet, {28, 28, 1}, 10});
+  const Graph large = make_graph({ModelName::lenet, {64, 64, 1}, 3});
+  const auto exported = [](const Graph& graph) {
+    std::vector<float> arena(graph.arena_size());
+    initialize(graph.parameters(), arena, 7);
+    const auto& table = graph.parameters();
     const auto parameter = std::find_if(
         table.begin(), table.end(), [](const Parameter& p) { return p.name == "conv2.weight"; });
     std::vector<float> values(parameter->count);
@@ -135,18 +133,18 @@ TEST_CASE("lenet's loss and gradients are PyTorch's") {
                                   {"conv1.weight", 0.0730260709, 0.242529418},
                                   {"conv1.bias", 0.014155185, -0.0158493045}}}};
   for (const Case& c : cases) {
-    const auto model = make_model("lenet", c.shape, 10);
-    std::vector<float> parameters(model.graph.arena_size());
-    std::vector<float> gradients(model.graph.arena_size());
-    initialize(model.graph.parameters(), parameters, 42);
+    const Graph graph = make_graph({ModelName::lenet, c.shape, 10});
+    std::vector<float> parameters(graph.arena_size());
+    std::vector<float> gradients(graph.arena_size());
+    initialize(graph.parameters(), parameters, 42);
     const test::Samples samples = test::noise(8, c.shape, 10, 5);
     const Counters counters =
-        test::HostExecutor(model.graph, 8).train(samples.batch(), parameters, 1, 1, gradients);
+        test::HostExecutor(graph, 8).train(samples.batch(), parameters, 1, 1, gradients);
     REQUIRE(test::loss_of(counters) == Approx(c.loss_sum).epsilon(1e-6));
     REQUIRE(counters.correct == 1);
     REQUIRE(counters.count == 8);
     for (std::size_t p = 0; p < c.gradients.size(); ++p) {
-      const Parameter& parameter = model.graph.parameters()[p];
+      const Parameter& parameter = graph.parameters()[p];
       const Recorded& want = c.gradients[p];
       REQUIRE(parameter.name == want.name);
       std::vector<float> values(parameter.count);
@@ -167,20 +165,20 @@ TEST_CASE("lenet's loss and gradients are PyTorch's") {
 
 TEST_CASE("lenet learns an easy set in every precision, with SGD and with AdamW") {
   const ImageShape shape{16, 16, 1};
-  const auto model = make_model("lenet", shape, 10);
+  const Graph graph = make_graph({ModelName::lenet, shape, 10});
   const test::Samples train = test::squares(640, shape, 10, 1);
   const test::Samples held_out = test::squares(160, shape, 10, 2);
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
-      GraphExecutor executor(model.graph, test::host(), {.batch = 32, .precision = precision});
-      Learner learner(model.graph, test::host(),
+      GraphExecutor executor(graph, test::host(), {.batch = 32, .precision = precision});
+      Learner learner(graph, test::host(),
                       {.optimizer = {.kind = kind},
                        .scaler = {.enabled = precision == Precision::fp16},
                        .precision = precision});
       learner.set_learning_rate(kind == OptimizerKind::sgd ? 0.05F : 0.003F);
-      std::vector<float> parameters(model.graph.arena_size());
-      std::vector<float> gradients(model.graph.arena_size());
-      initialize(model.graph.parameters(), parameters, 1);
+      std::vector<float> parameters(graph.arena_size());
+      std::vector<float> gradients(graph.arena_size());
+      initialize(graph.parameters(), parameters, 1);
       learner.copy_in(0, parameters);
       double first = 0;
       double last = 0;

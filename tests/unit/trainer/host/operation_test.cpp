@@ -52,7 +52,7 @@ OperationShape operation_shape(const LayerShape& shape,
   return {.batch = shape.batch,
           .inputs = {{shape.input, gradient}},
           .output = shape.output,
-          .parameter_counts = {}};
+          .parameter_counts = {0, 0}};  // weight and bias, where the kind has any
 }
 
 /// Memory that an operation wants beside its tensors.

@@ -55,7 +55,7 @@ TEST_CASE("a learner that is given another one's arenas and state goes on as tha
   first.set_learning_rate(0.01F);
   fixture.step(first);
   Learner second(fixture.graph, test::host(), settings);
-  REQUIRE(second.moment_names() == std::vector<std::string>{"exp_avg", "exp_avg_sq"});
+  REQUIRE(second.arenas() == 3);
   for (std::size_t i = 0; i < first.arenas(); ++i) second.copy_in(i, fixture.arena(first, i));
   second.set_step_state(first.step_state());
   fixture.step(first);

@@ -28,7 +28,7 @@ EarlyExit refused(const Arguments& arguments) {
 
 TEST_CASE("no argument at all is a complete command") {
   const Options options = parse({});
-  CHECK(options.model == "lenet");
+  CHECK(options.model == ModelName::lenet);
   CHECK(options.data == "generated");
   CHECK(base_rate(options) == 0.05);
   CHECK(options.resume == Resume::automatic);
@@ -160,6 +160,10 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--image-shape", "5x5"}, "--image-shape"},
       {{"--batch", "8", "--global-batch", "16"}, "--global-batch"},
       {{"--inject-overflow-at", "3"}, "--precision fp16"},
+      {{"--stem", "imagenet"}, "--stem needs --model resnet18"},
+      {{"--optimizer", "adamw", "--momentum", "0.5"}, "--momentum needs --optimizer sgd"},
+      {{"--step-epochs", "2"}, "--step-epochs needs --schedule step"},
+      {{"--step-factor", "0.5", "--schedule", "cosine"}, "--step-factor needs --schedule step"},
       {{"lenet"}, "lenet"},
       {{"--init-from"}, "--init-from needs a value: --init-from=FILE"},
       {{"--init-from="}, "--init-from"},

@@ -16,15 +16,15 @@ constexpr int kBatch = 8;
 
 /// The sums over all ranks, each with `lanes` lanes.
 Counters evaluate_with(int world_size, int lanes, const DataSet& set) {
-  const Model model = make_model("lenet", set.shape(), set.classes());
-  std::vector<float> parameters(model.graph.arena_size());
-  initialize(model.graph.parameters(), parameters, 1);
+  const Graph graph = make_graph({ModelName::lenet, set.shape(), set.classes()});
+  std::vector<float> parameters(graph.arena_size());
+  initialize(graph.parameters(), parameters, 1);
   // As after training: small losses have more bits than the sums keep.
   for (float& parameter : parameters) parameter *= 4;
   Lanes team(lanes);
   Counters total;
   for (int rank = 0; rank < world_size; ++rank) {
-    ShardComputer computer(model.graph, test::host(), team, {.executor = {.batch = kBatch}});
+    ShardComputer computer(graph, test::host(), team, {.executor = {.batch = kBatch}});
     computer.evaluate(set, rank, world_size, {parameters.data(), parameters.data()});
     total += computer.take_counters();
     CHECK(computer.take_counters() == Counters{});

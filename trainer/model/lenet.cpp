@@ -1,11 +1,6 @@
-#include "trainer/model/model.hpp"
-
-#include <string>
-
-#include "trainer/error.hpp"
+#include "trainer/model/model_tables.hpp"
 
 namespace ddprun::trainer {
-namespace {
 
 /// The quick one: LeNet-5's five layers with wider convolutions (multiples of 16 channels suit
 /// vector units), padding that keeps the size, max-pooling and ReLU: 212,542 parameters for 28x28x1
@@ -26,14 +21,6 @@ Graph lenet(ImageShape image, int classes) {
   graph.softmax_cross_entropy(graph.linear("fc3", at, classes));
   graph.finish();
   return graph;
-}
-
-}  // namespace
-
-Model make_model(const std::string& name, ImageShape shape, int classes) {
-  if (classes < 2) throw DataError("a classifier needs at least two classes");
-  if (name == "lenet") return {name, lenet(shape, classes)};
-  throw DataError("--model=" + name + ": there is no such model; known: lenet");
 }
 
 }  // namespace ddprun::trainer

@@ -1,0 +1,60 @@
+// The tables of the bundled models: PyTorch's names, shapes and counts.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstddef>
+#include <string>
+
+#include "trainer/error.hpp"
+#include "trainer/model/model.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+/// Numbers that an optimizer changes.
+std::size_t weights_in(const Graph& graph) {
+  std::size_t count = 0;
+  for (const Parameter& parameter : graph.parameters())
+    if (parameter.role == ParameterRole::weight) count += parameter.count;
+  return count;
+}
+
+const Parameter& named(const Graph& graph, const std::string& name) {
+  const auto found = std::find_if(graph.parameters().begin(), graph.parameters().end(),
+                                  [&](const Parameter& one) { return one.name == name; });
+  REQUIRE(found != graph.parameters().end());
+  return *found;
+}
+
+TEST_CASE("resnet18 has torchvision's parameters") {
+  const Graph graph = make_graph({ModelName::resnet18, {224, 224, 3}, 1000, Stem::imagenet});
+  CHECK(weights_in(graph) == 11'689'512);
+  CHECK(graph.parameters().size() == 102);  // and 20 counters of batches
+  CHECK(named(graph, "conv1.weight").shape == std::vector<std::int64_t>{64, 3, 7, 7});
+  CHECK(named(graph, "layer2.0.downsample.0.weight").shape ==
+        std::vector<std::int64_t>{128, 64, 1, 1});
+  CHECK(named(graph, "layer4.1.bn2.running_var").role == ParameterRole::statistic);
+  CHECK(named(graph, "layer4.1.bn2.running_var").initial.value == 1);
+  CHECK_FALSE(named(graph, "bn1.weight").decay);
+  CHECK(named(graph, "layer1.0.conv1.weight").initial.kind == InitialValues::Kind::normal);
+  CHECK(named(graph, "layer1.0.conv1.weight").initial.value == Approx(std::sqrt(2.0 / 576)));
+  CHECK(named(graph, "fc.weight").shape == std::vector<std::int64_t>{1000, 512});
+}
+
+TEST_CASE("the small stem keeps images of 28 pixels large") {
+  const Graph graph = make_graph({ModelName::resnet18, {28, 28, 1}, 10, Stem::small});
+  CHECK(named(graph, "conv1.weight").shape == std::vector<std::int64_t>{64, 1, 3, 3});
+  const auto pool =
+      std::find_if(graph.layers().begin(), graph.layers().end(), [](const Layer& one) {
+        return std::holds_alternative<layer::AdaptiveAveragePool>(one.kind);
+      });
+  REQUIRE(pool != graph.layers().end());
+  CHECK(graph.layer(pool->inputs[0]).output == ActivationShape{4, 4, 512});
+}
+
+TEST_CASE("no model takes fewer than two classes") {
+  CHECK_THROWS_AS(make_graph({ModelName::resnet18, {28, 28, 1}, 1}), DataError);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
