@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trainer/compute/activation_ops.hpp"
 #include "trainer/compute/ops.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/philox.hpp"
@@ -35,6 +36,24 @@ __global__ void relu_backward_kernel(const T* output_gradient, const T* output, 
 template <class T>
 __global__ void add_kernel(const T* a, const T* b, T* sum, std::size_t count) {
   for (std::size_t i = first_element(); i < count; i += all_threads()) Add{}(sum[i], a[i], b[i]);
+}
+
+/// Gelu, Tanh.
+template <class T, class Activation>
+__global__ void activation_forward_kernel(Activation activation, const T* input, T* output,
+                                          std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    activation(output[i], input[i]);
+  }
+}
+
+/// `kept`: what the gradient is computed from, GELU's input or tanh's output.
+template <class T, class Backward>
+__global__ void activation_backward_kernel(Backward backward, const T* output_gradient,
+                                           const T* kept, T* input_gradient, std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    backward(input_gradient[i], output_gradient[i], kept[i]);
+  }
 }
 
 template <class T>
@@ -103,12 +122,18 @@ __global__ void philox_kernel(std::uint32_t key0, std::uint32_t key1, std::uint3
   }
 }
 
-#define DDPRUN_INSTANTIATE(T)                                                            \
-  template __global__ void relu_forward_kernel<T>(const T*, T*, std::size_t);            \
-  template __global__ void relu_backward_kernel<T>(const T*, const T*, T*, std::size_t); \
-  template __global__ void add_kernel<T>(const T*, const T*, T*, std::size_t);           \
-  template __global__ void cast_shadow_kernel<T>(const float*, T*, std::size_t);         \
-  template __global__ void softmax_cross_entropy_kernel<T>(                              \
+#define DDPRUN_INSTANTIATE(T)                                                                      \
+  template __global__ void relu_forward_kernel<T>(const T*, T*, std::size_t);                      \
+  template __global__ void relu_backward_kernel<T>(const T*, const T*, T*, std::size_t);           \
+  template __global__ void activation_forward_kernel<T, Gelu>(Gelu, const T*, T*, std::size_t);    \
+  template __global__ void activation_forward_kernel<T, Tanh>(Tanh, const T*, T*, std::size_t);    \
+  template __global__ void activation_backward_kernel<T, GeluBackward>(GeluBackward, const T*,     \
+                                                                       const T*, T*, std::size_t); \
+  template __global__ void activation_backward_kernel<T, TanhBackward>(TanhBackward, const T*,     \
+                                                                       const T*, T*, std::size_t); \
+  template __global__ void add_kernel<T>(const T*, const T*, T*, std::size_t);                     \
+  template __global__ void cast_shadow_kernel<T>(const float*, T*, std::size_t);                   \
+  template __global__ void softmax_cross_entropy_kernel<T>(                                        \
       const T*, int, const std::int32_t*, const StepState*, float, T*, RowResult*, std::size_t);
 DDPRUN_INSTANTIATE(float)
 DDPRUN_INSTANTIATE(Half)
