@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "trainer/compute/activation_ops.hpp"
+#include "trainer/compute/dropout_ops.hpp"
 #include "trainer/compute/ops.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/philox.hpp"
@@ -16,6 +17,13 @@ __device__ std::size_t first_element() {
   return blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
 }
 __device__ std::size_t all_threads() { return gridDim.x * std::size_t{blockDim.x}; }
+
+/// The mask of the current step. A skipped step counts, so the next one gets another mask.
+__device__ DropoutMask mask_of_step(const DropoutRate& rate, DropoutPlace place,
+                                    const StepState& state) {
+  place.step = state.updates + state.skipped;
+  return DropoutMask(rate, place);
+}
 
 }  // namespace
 
@@ -53,6 +61,33 @@ __global__ void activation_backward_kernel(Backward backward, const T* output_gr
                                            const T* kept, T* input_gradient, std::size_t count) {
   for (std::size_t i = first_element(); i < count; i += all_threads()) {
     backward(input_gradient[i], output_gradient[i], kept[i]);
+  }
+}
+
+/// One thread four elements. `place.step` is read from the state.
+template <class T>
+__global__ void dropout_kernel(DropoutRate rate, DropoutPlace place, const StepState* state,
+                               const T* input, T* output, std::size_t count) {
+  const DropoutMask mask = mask_of_step(rate, place, *state);
+  for (std::size_t block = first_element(); 4 * block < count; block += all_threads()) {
+    const PhiloxBlock words = mask.words(static_cast<std::uint32_t>(block));
+    for (std::size_t k = 0; k < 4 && 4 * block + k < count; ++k) {
+      const std::size_t i = 4 * block + k;
+      Dropout{}(output[i], input[i], mask.factor_of_word(words.word[k]));
+    }
+  }
+}
+
+/// 2-D dropout; input and output: images x pixels x channels.
+template <class T>
+__global__ void channel_dropout_kernel(DropoutRate rate, DropoutPlace place, const StepState* state,
+                                       const T* input, T* output, std::size_t pixels,
+                                       std::uint32_t channels, std::size_t count) {
+  const DropoutMask mask = mask_of_step(rate, place, *state);
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    const std::uint64_t element = channel_element(
+        i / (pixels * channels), static_cast<std::uint32_t>(i % channels), channels);
+    Dropout{}(output[i], input[i], mask.factor(element));
   }
 }
 
@@ -131,6 +166,11 @@ __global__ void philox_kernel(std::uint32_t key0, std::uint32_t key1, std::uint3
                                                                        const T*, T*, std::size_t); \
   template __global__ void activation_backward_kernel<T, TanhBackward>(TanhBackward, const T*,     \
                                                                        const T*, T*, std::size_t); \
+  template __global__ void dropout_kernel<T>(DropoutRate, DropoutPlace, const StepState*,          \
+                                             const T*, T*, std::size_t);                           \
+  template __global__ void channel_dropout_kernel<T>(DropoutRate, DropoutPlace, const StepState*,  \
+                                                     const T*, T*, std::size_t, std::uint32_t,     \
+                                                     std::size_t);                                 \
   template __global__ void add_kernel<T>(const T*, const T*, T*, std::size_t);                     \
   template __global__ void cast_shadow_kernel<T>(const float*, T*, std::size_t);                   \
   template __global__ void softmax_cross_entropy_kernel<T>(                                        \
