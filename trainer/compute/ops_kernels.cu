@@ -5,6 +5,7 @@
 
 #include "trainer/compute/activation_ops.hpp"
 #include "trainer/compute/dropout_ops.hpp"
+#include "trainer/compute/loss_ops.hpp"
 #include "trainer/compute/ops.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/philox.hpp"
@@ -113,6 +114,33 @@ __global__ void softmax_cross_entropy_kernel(const T* logits, int classes,
   }
 }
 
+/// The loss of each element; `targets` in [0, 1].
+template <class T>
+__global__ void binary_cross_entropy_kernel(BinaryCrossEntropy loss, const T* logits,
+                                            const float* targets, float* losses,
+                                            std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    losses[i] = loss(logits[i], targets[i]);
+  }
+}
+
+template <class T>
+__global__ void binary_cross_entropy_backward_kernel(float positive_weight, const StepState* state,
+                                                     float divisor, const T* logits,
+                                                     const float* targets, T* gradient,
+                                                     std::size_t count) {
+  const BinaryCrossEntropyBackward backward{positive_weight, state->scaler.scale / divisor};
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    backward(gradient[i], logits[i], targets[i]);
+  }
+}
+
+__global__ void round_loss_kernel(const double* losses, RoundedLoss* rounded, std::size_t count) {
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    rounded[i] = round_loss(losses[i]);
+  }
+}
+
 __global__ void check_kernel(const float* gradients, StepState* state, std::size_t count) {
   for (std::size_t i = first_element(); i < count; i += all_threads()) {
     if (is_non_finite(gradients[i])) state->found_inf = 1;  // all writers write the same
@@ -171,6 +199,10 @@ __global__ void philox_kernel(std::uint32_t key0, std::uint32_t key1, std::uint3
   template __global__ void channel_dropout_kernel<T>(DropoutRate, DropoutPlace, const StepState*,  \
                                                      const T*, T*, std::size_t, std::uint32_t,     \
                                                      std::size_t);                                 \
+  template __global__ void binary_cross_entropy_kernel<T>(BinaryCrossEntropy, const T*,            \
+                                                          const float*, float*, std::size_t);      \
+  template __global__ void binary_cross_entropy_backward_kernel<T>(                                \
+      float, const StepState*, float, const T*, const float*, T*, std::size_t);                    \
   template __global__ void add_kernel<T>(const T*, const T*, T*, std::size_t);                     \
   template __global__ void cast_shadow_kernel<T>(const float*, T*, std::size_t);                   \
   template __global__ void softmax_cross_entropy_kernel<T>(                                        \
