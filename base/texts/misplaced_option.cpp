@@ -31,7 +31,8 @@ constexpr std::array kPrograms = {
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
-        "model|stem|data|image-shape|init-from|init-skip|epochs|max-steps|batch|global-batch|"
+        "model|dropout|stem|data|image-shape|init-from|init-skip|epochs|max-steps|batch|global-"
+        "batch|"
         "shards|"
         "accumulate|optimizer|"
         "lr|momentum|weight-decay|schedule|step-epochs|step-factor|warmup|precision|seed|"

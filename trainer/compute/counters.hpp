@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "trainer/compute/host_device.hpp"
-#include "trainer/compute/numeric.hpp"
 
 namespace ddprun::trainer {
 
@@ -43,7 +42,7 @@ struct SamplePlace {
 
 inline constexpr double kLossUnit = 1.0 / 16777216;  // 2^-24
 /// A sample's loss counts as at most this, so that no sum of fewer than 2^19 samples overflows.
-inline constexpr float kSampleLossMax = 1048576.0F;  // 2^20
+inline constexpr double kSampleLossMax = 1048576;  // 2^20
 
 DDPRUN_HOST_DEVICE inline void operator+=(Counters& sum, const Counters& more) {
   sum.loss += more.loss;
@@ -53,17 +52,16 @@ DDPRUN_HOST_DEVICE inline void operator+=(Counters& sum, const Counters& more) {
   if (more.first_not_finite < sum.first_not_finite) sum.first_not_finite = more.first_not_finite;
 }
 
-/// `place`: SamplePlace::number() of the sample.
-DDPRUN_HOST_DEVICE inline void count_loss(Counters& counters, float loss, std::int64_t place) {
+/// `loss`: of one sample; in double, for it may be a mean over many values. `place`:
+/// SamplePlace::number() of the sample.
+DDPRUN_HOST_DEVICE inline void count_loss(Counters& counters, double loss, std::int64_t place) {
   ++counters.count;
-  if (is_non_finite(loss)) {
+  if (loss - loss != 0.0) {  // inf or nan
     ++counters.not_finite;
     if (place < counters.first_not_finite) counters.first_not_finite = place;
     return;
   }
-  const float least = loss > kSampleLossMax ? kSampleLossMax : loss;
-  // A float times 2^24 is exact in double, and so is the half added to it.
-  const double units = static_cast<double>(least) * 16777216.0;
+  const double units = (loss > kSampleLossMax ? kSampleLossMax : loss) / kLossUnit;
   counters.loss += static_cast<std::int64_t>(units < 0 ? units - 0.5 : units + 0.5);
 }
 

@@ -1,9 +1,5 @@
-// Losses other than softmax cross-entropy, one element at a time, and the fixed-point form in which
-// losses are summed.
+// Losses other than softmax cross-entropy, one element at a time.
 #pragma once
-
-#include <cmath>
-#include <cstdint>
 
 #include "trainer/compute/host_device.hpp"
 #include "trainer/compute/numeric.hpp"
@@ -40,33 +36,5 @@ struct BinaryCrossEntropyBackward {
     store(gradient, slope * factor);
   }
 };
-
-enum class LossRange {
-  in_range,
-  too_large,   ///< beyond +-2^38
-  non_finite,  ///< inf or nan
-};
-
-/// A sample's loss in units of 2^-24. Sums of such units are exact, so they do not depend on the
-/// order of the samples nor on the ranks that they were computed on. A sum fits in 64 bits while it
-/// is below 2^39; the caller checks that.
-struct RoundedLoss {
-  std::int64_t units;  ///< 0 unless in range
-  LossRange range;
-};
-
-inline constexpr double kLossUnit = 0x1p-24;
-inline constexpr double kLargestLoss = 0x1p38;  ///< 2^62 units
-
-/// To the nearest unit, ties to even. Double, so that a sample's loss may be a mean over pixels
-/// summed in double; a float is the same number in double.
-DDPRUN_HOST_DEVICE inline RoundedLoss round_loss(double loss) {
-  const double size = std::fabs(loss);
-  if (size <= kLargestLoss) {
-    return {static_cast<std::int64_t>(std::rint(loss / kLossUnit)), LossRange::in_range};
-  }
-  const bool finite = loss - loss == 0.0;
-  return {0, finite ? LossRange::too_large : LossRange::non_finite};
-}
 
 }  // namespace ddprun::trainer

@@ -135,12 +135,6 @@ __global__ void binary_cross_entropy_backward_kernel(float positive_weight, cons
   }
 }
 
-__global__ void round_loss_kernel(const double* losses, RoundedLoss* rounded, std::size_t count) {
-  for (std::size_t i = first_element(); i < count; i += all_threads()) {
-    rounded[i] = round_loss(losses[i]);
-  }
-}
-
 __global__ void check_kernel(const float* gradients, StepState* state, std::size_t count) {
   for (std::size_t i = first_element(); i < count; i += all_threads()) {
     if (is_non_finite(gradients[i])) state->found_inf = 1;  // all writers write the same

@@ -42,6 +42,7 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
           [&](const layer::AveragePool& one) { return make_average_pool(shape, one.window); },
           [&](const layer::AdaptiveAveragePool&) { return make_adaptive_average_pool(shape); },
           [&](const layer::BatchNorm& one) { return make_batch_norm(shape, one.relu); },
+          [&](const layer::Dropout& one) { return make_dropout(shape, one); },
           [&](const layer::Flatten&) { return make_flatten(shape); },
           [&](const layer::Add&) { return make_add(shape); },
           [&](const layer::SoftmaxCrossEntropy&) { return make_softmax_cross_entropy(shape); },

@@ -66,7 +66,7 @@ void softmax_cross_entropy(const float* logits, int classes, std::span<const std
     const std::size_t start = row * static_cast<std::size_t>(classes);
     const RowResult one = SoftmaxCrossEntropy{}(logits + start, classes, labels[row], 0.0F,
                                                 static_cast<float*>(nullptr));
-    count_loss(counters, one.loss, place + static_cast<std::int64_t>(row));
+    count_loss(counters, static_cast<double>(one.loss), place + static_cast<std::int64_t>(row));
     counters.correct += one.correct ? 1 : 0;
   }
 }

@@ -84,6 +84,13 @@ int Graph::batch_norm(const std::string& name, int from, bool relu) {
       {.kind = layer::BatchNorm{relu}, .name = name, .inputs = {from}, .output = output_of(from)});
 }
 
+int Graph::dropout(int from, double probability, bool whole_channels) {
+  if (probability == 0) return from;
+  return append({.kind = layer::Dropout{probability, whole_channels, dropouts_++},
+                 .inputs = {from},
+                 .output = output_of(from)});
+}
+
 int Graph::flatten(int from) {
   return append({.kind = layer::Flatten{},
                  .inputs = {from},

@@ -34,6 +34,8 @@ class Graph {
   int average_pool(int from, Window window);
   int adaptive_average_pool(int from, int height, int width);
   int batch_norm(const std::string& name, int from, bool relu);
+  /// `probability` of 0: no layer.
+  int dropout(int from, double probability, bool whole_channels = false);
   int flatten(int from);
   int add(int a, int b);
   int softmax_cross_entropy(int logits);
@@ -69,6 +71,7 @@ class Graph {
   std::vector<Layer> layers_;
   std::vector<Parameter> parameters_;
   std::size_t arena_size_ = 0;
+  int dropouts_ = 0;
 };
 
 }  // namespace ddprun::trainer

@@ -88,6 +88,17 @@ struct BatchNorm {
   static constexpr bool in_place = false;
   bool relu = false;
 };
+/// Training: each element becomes 0 with `probability`, and the others are scaled by 1 / (1 -
+/// probability); or each channel of each sample as a whole (Dropout2d). The mask is a function of
+/// the run's seed, the step, the shard, the layer's number and the element alone. Evaluation:
+/// nothing.
+struct Dropout {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = true;
+  double probability = 0.5;
+  bool whole_channels = false;
+  int number = 0;  ///< among the graph's dropout layers
+};
 /// In PyTorch's order, channel by channel, so that the linear layer that follows has PyTorch's
 /// weight as it is.
 struct Flatten {
@@ -108,8 +119,8 @@ struct SoftmaxCrossEntropy {
 
 using LayerKind =
     std::variant<layer::Images, layer::Convolution, layer::Linear, layer::Relu, layer::MaxPool,
-                 layer::AveragePool, layer::AdaptiveAveragePool, layer::BatchNorm, layer::Flatten,
-                 layer::Add, layer::SoftmaxCrossEntropy>;
+                 layer::AveragePool, layer::AdaptiveAveragePool, layer::BatchNorm, layer::Dropout,
+                 layer::Flatten, layer::Add, layer::SoftmaxCrossEntropy>;
 
 struct Layer {
   LayerKind kind;

@@ -8,6 +8,8 @@ Graph make_graph(const ModelSettings& settings) {
   switch (settings.model) {
     case ModelName::lenet:
       break;
+    case ModelName::alexnet:
+      return alexnet(settings.shape, settings.classes, settings.dropout);
     case ModelName::resnet18:
       return resnet18(settings.shape, settings.classes, settings.stem);
   }

@@ -6,12 +6,13 @@
 
 namespace ddprun::trainer {
 
-enum class ModelName { lenet, resnet18 };
+enum class ModelName { lenet, alexnet, resnet18 };
 
 struct ModelSettings {
   ModelName model = ModelName::lenet;
   ImageShape shape{};
   int classes = 0;
+  double dropout = 0.5;     ///< of AlexNet
   Stem stem = Stem::small;  ///< of a ResNet
 };
 

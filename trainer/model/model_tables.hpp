@@ -15,6 +15,9 @@ enum class Stem {
 };
 
 Graph lenet(ImageShape image, int classes);
+/// 57.0 million parameters for 10 classes; images of at least 63 pixels. `dropout`: the probability
+/// in both layers, torchvision's is 0.5.
+Graph alexnet(ImageShape image, int classes, double dropout);
 /// 11.2 million parameters for 10 classes.
 Graph resnet18(ImageShape image, int classes, Stem stem);
 

@@ -37,7 +37,7 @@ constexpr auto words_for(Resume) {
 
 constexpr auto words_for(ModelName) {
   using enum ModelName;
-  return std::array{Word{lenet, "lenet"}, Word{resnet18, "resnet18"}};
+  return std::array{Word{lenet, "lenet"}, Word{alexnet, "alexnet"}, Word{resnet18, "resnet18"}};
 }
 
 constexpr auto words_for(Stem) {
@@ -70,6 +70,8 @@ struct Texts {
 void add_data_options(CommandLine& line, Options& options) {
   line.group("What to train");
   line.choice("--model", options.model, "Network to train");
+  line.number("--dropout", options.dropout, 0, 1, "P",
+              "alexnet: the probability with which its two dropout layers drop a value");
   line.choice("--stem", options.stem,
               "How resnet18 begins: with a 3x3 convolution (images of about 28 pixels), or with "
               "torchvision's 7x7 one and max-pooling");
@@ -185,6 +187,7 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
     const char* what;
   };
   const Need needs[] = {
+      {"--dropout", options.model == ModelName::alexnet, "--model alexnet"},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
       {"--momentum", options.optimizer == OptimizerKind::sgd, "--optimizer sgd"},
       {"--step-epochs", options.schedule == ScheduleKind::step, "--schedule step"},

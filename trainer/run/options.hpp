@@ -28,6 +28,7 @@ inline constexpr int kShardsMax = 65'536;
 
 struct Options {
   ModelName model = ModelName::lenet;
+  double dropout = 0.5;
   Stem stem = Stem::small;
   std::string data = "generated";
   std::string image_shape = "28x28x1";

@@ -55,6 +55,7 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
   const auto integer = [](auto value) { return static_cast<std::int64_t>(value); };
   RunConfig config{
       identity("model", to_string(options.model)),
+      identity("dropout", options.dropout),
       identity("stem", to_string(options.stem)),
       content("data", data.content),
       content("test_data", data.test_content),

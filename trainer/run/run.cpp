@@ -145,6 +145,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const Graph graph = make_graph({.model = options.model,
                                   .shape = sets.train->shape(),
                                   .classes = sets.train->classes(),
+                                  .dropout = options.dropout,
                                   .stem = options.stem});
   const std::unique_ptr<Device> device = make_host_device();
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);

@@ -83,36 +83,5 @@ TEST_CASE("a logit that is not finite gives a loss that is not, whatever the tar
   }
 }
 
-TEST_CASE("a loss is rounded to the nearest 2^-24, ties to even") {
-  const auto units = [](double loss) {
-    const RoundedLoss rounded = round_loss(loss);
-    REQUIRE(rounded.range == LossRange::in_range);
-    return rounded.units;
-  };
-  REQUIRE(units(0.0) == 0);
-  REQUIRE(units(1.0) == 1 << 24);
-  REQUIRE(units(-2.5) == -5 * (1 << 23));
-  REQUIRE(units(0x1p-24) == 1);
-  REQUIRE(units(0x1p-25) == 0);
-  REQUIRE(units(0x1.8p-24) == 2);
-  REQUIRE(units(0x1.4p-23) == 2);
-  REQUIRE(units(-0x1.8p-24) == -2);
-  REQUIRE(units(0x1.000002p-25) == 1);
-  REQUIRE(units(0x1p38) == std::int64_t{1} << 62);
-  REQUIRE(units(-0x1p38) == -(std::int64_t{1} << 62));
-  REQUIRE(units(static_cast<double>(std::numeric_limits<float>::denorm_min())) == 0);
-}
-
-TEST_CASE("a loss that is too large for the units is told apart from one that is not finite") {
-  REQUIRE(round_loss(std::nextafter(0x1p38, 0x1p39)).range == LossRange::too_large);
-  REQUIRE(round_loss(-0x1.1p38).range == LossRange::too_large);
-  REQUIRE(round_loss(std::numeric_limits<double>::max()).range == LossRange::too_large);
-  const double infinity = std::numeric_limits<double>::infinity();
-  for (const double loss : {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()}) {
-    REQUIRE(round_loss(loss).range == LossRange::non_finite);
-    REQUIRE(round_loss(loss).units == 0);
-  }
-}
-
 }  // namespace
 }  // namespace ddprun::trainer

@@ -27,7 +27,10 @@ const Parameter& named(const Graph& graph, const std::string& name) {
 }
 
 TEST_CASE("resnet18 has torchvision's parameters") {
-  const Graph graph = make_graph({ModelName::resnet18, {224, 224, 3}, 1000, Stem::imagenet});
+  const Graph graph = make_graph({.model = ModelName::resnet18,
+                                  .shape = {224, 224, 3},
+                                  .classes = 1000,
+                                  .stem = Stem::imagenet});
   CHECK(weights_in(graph) == 11'689'512);
   CHECK(graph.parameters().size() == 102);  // and 20 counters of batches
   CHECK(named(graph, "conv1.weight").shape == std::vector<std::int64_t>{64, 3, 7, 7});
@@ -41,8 +44,21 @@ TEST_CASE("resnet18 has torchvision's parameters") {
   CHECK(named(graph, "fc.weight").shape == std::vector<std::int64_t>{1000, 512});
 }
 
+TEST_CASE("alexnet has torchvision's parameters, and takes images from 63 pixels on") {
+  const Graph graph =
+      make_graph({.model = ModelName::alexnet, .shape = {224, 224, 3}, .classes = 1000});
+  CHECK(weights_in(graph) == 61'100'840);
+  CHECK(named(graph, "features.10.weight").shape == std::vector<std::int64_t>{256, 256, 3, 3});
+  CHECK(named(graph, "classifier.1.weight").shape == std::vector<std::int64_t>{4096, 9216});
+  CHECK(weights_in(make_graph(
+            {.model = ModelName::alexnet, .shape = {63, 63, 3}, .classes = 10})) == 57'044'810);
+  CHECK_THROWS_WITH(make_graph({.model = ModelName::alexnet, .shape = {62, 62, 3}, .classes = 10}),
+                    Catch::Contains("images are too small"));
+}
+
 TEST_CASE("the small stem keeps images of 28 pixels large") {
-  const Graph graph = make_graph({ModelName::resnet18, {28, 28, 1}, 10, Stem::small});
+  const Graph graph =
+      make_graph({.model = ModelName::resnet18, .shape = {28, 28, 1}, .classes = 10});
   CHECK(named(graph, "conv1.weight").shape == std::vector<std::int64_t>{64, 1, 3, 3});
   const auto pool =
       std::find_if(graph.layers().begin(), graph.layers().end(), [](const Layer& one) {

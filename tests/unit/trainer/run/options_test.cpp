@@ -160,6 +160,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--image-shape", "5x5"}, "--image-shape"},
       {{"--batch", "8", "--global-batch", "16"}, "--global-batch"},
       {{"--inject-overflow-at", "3"}, "--precision fp16"},
+      {{"--dropout", "0.1"}, "--dropout needs --model alexnet"},
       {{"--stem", "imagenet"}, "--stem needs --model resnet18"},
       {{"--optimizer", "adamw", "--momentum", "0.5"}, "--momentum needs --optimizer sgd"},
       {{"--step-epochs", "2"}, "--step-epochs needs --schedule step"},
