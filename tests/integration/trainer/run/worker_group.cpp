@@ -13,8 +13,6 @@
 namespace ddprun::test {
 namespace {
 
-constexpr trainer::ImageShape kShape{.height = 28, .width = 28, .channels = 1};
-
 void put_number(std::ofstream& out, std::uint32_t value) {
   for (const int shift : {24, 16, 8, 0}) out.put(static_cast<char>(value >> shift));
 }
@@ -23,7 +21,8 @@ void write_pair(const std::filesystem::path& images_path, const std::filesystem:
                 const trainer::ByteImages& set) {
   const auto count = static_cast<std::uint32_t>(set.labels.size());
   std::ofstream images(images_path, std::ios::binary);
-  for (const std::uint32_t value : {0x803U, count, 28U, 28U}) put_number(images, value);
+  const auto side = static_cast<std::uint32_t>(set.shape.height);
+  for (const std::uint32_t value : {0x803U, count, side, side}) put_number(images, value);
   images.write(reinterpret_cast<const char*>(set.pixels.data()),
                static_cast<std::streamsize>(set.pixels.size()));
   std::ofstream labels(labels_path, std::ios::binary);
@@ -34,11 +33,12 @@ void write_pair(const std::filesystem::path& images_path, const std::filesystem:
 
 }  // namespace
 
-SmallData::SmallData() {
+SmallData::SmallData(int side) {
+  const trainer::ImageShape shape{.height = side, .width = side, .channels = 1};
   write_pair(directory_ / "train-images-idx3-ubyte", directory_ / "train-labels-idx1-ubyte",
-             trainer::make_shapes(1, 0, 250, kShape));
+             trainer::make_shapes(1, 0, 250, shape));
   write_pair(directory_ / "t10k-images-idx3-ubyte", directory_ / "t10k-labels-idx1-ubyte",
-             trainer::make_shapes(1, 250, 64, kShape));
+             trainer::make_shapes(1, 250, 64, shape));
 }
 
 WorkerGroup::WorkerGroup(const GroupOptions& options) {

@@ -18,7 +18,8 @@ namespace ddprun::test {
 /// part.
 class SmallData {
  public:
-  SmallData();
+  /// 250 pictures for training and 64 held out, grey, `side` x `side` pixels.
+  explicit SmallData(int side = 28);
   [[nodiscard]] std::string path() const { return directory_.path().string(); }
 
  private:
