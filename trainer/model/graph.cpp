@@ -14,9 +14,8 @@ constexpr std::size_t kParameterAlignment = 16;  // floats: 64 bytes
 int slide(int length, const Window& window, const char* what) {
   const int room = length + 2 * window.padding - window.size;
   if (room < 0) {
-    throw DataError(std::string("images are too small for this model: a ") + what + " of size " +
-                    std::to_string(window.size) + " meets " + std::to_string(length) +
-                    " pixels; use larger images or another model");
+    throw ImagesTooSmall(std::string("a ") + what + " of size " + std::to_string(window.size) +
+                         " meets " + std::to_string(length) + " pixels");
   }
   return room / window.stride + 1;
 }

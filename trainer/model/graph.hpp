@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/error.hpp"
 #include "trainer/model/layer.hpp"
 #include "trainer/model/parameter.hpp"
 
@@ -17,9 +18,15 @@ struct ImageShape {
   int channels = 1;
 };
 
+/// The message names the window and what it meets.
+class ImagesTooSmall : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// Built by one call per layer, in topological order; each returns the layer's index. Layer 0 is
-/// the images, the last one the loss, which reads the logits. Calls throw DataError if an image is
-/// too small for a window.
+/// the images, the last one the loss, which reads the logits. Calls throw ImagesTooSmall if a
+/// window does not fit.
 class Graph {
  public:
   explicit Graph(ImageShape image);

@@ -1,10 +1,16 @@
 #include "trainer/model/model.hpp"
+
+#include <algorithm>
+#include <string>
+
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
+namespace {
 
-Graph make_graph(const ModelSettings& settings) {
-  if (settings.classes < 2) throw DataError("a classifier needs at least two classes");
+constexpr int kLargestImage = 1 << 14;
+
+Graph build(const ModelSettings& settings) {
   switch (settings.model) {
     case ModelName::lenet:
       break;
@@ -14,6 +20,38 @@ Graph make_graph(const ModelSettings& settings) {
       return resnet18(settings.shape, settings.classes, settings.stem);
   }
   return lenet(settings.shape, settings.classes);
+}
+
+std::string size_text(int height, int width) {
+  return std::to_string(height) + "x" + std::to_string(width);
+}
+
+/// The message names the least size that fits.
+DataError too_small(ModelSettings settings) {
+  const ImageShape given = settings.shape;
+  for (int side = std::min(given.height, given.width) + 1; side <= kLargestImage; ++side) {
+    settings.shape.height = settings.shape.width = side;
+    try {
+      static_cast<void>(build(settings));
+    } catch (const ImagesTooSmall&) {
+      continue;
+    }
+    return DataError("images of " + size_text(given.height, given.width) +
+                     " pixels are too small for this model, which needs at least " +
+                     size_text(side, side) + "; use larger images or another --model");
+  }
+  return DataError("no size of images fits this model");
+}
+
+}  // namespace
+
+Graph make_graph(const ModelSettings& settings) {
+  if (settings.classes < 2) throw DataError("a classifier needs at least two classes");
+  try {
+    return build(settings);
+  } catch (const ImagesTooSmall&) {
+    throw too_small(settings);
+  }
 }
 
 }  // namespace ddprun::trainer

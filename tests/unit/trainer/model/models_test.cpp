@@ -52,8 +52,11 @@ TEST_CASE("alexnet has torchvision's parameters, and takes images from 63 pixels
   CHECK(named(graph, "classifier.1.weight").shape == std::vector<std::int64_t>{4096, 9216});
   CHECK(weights_in(make_graph(
             {.model = ModelName::alexnet, .shape = {63, 63, 3}, .classes = 10})) == 57'044'810);
-  CHECK_THROWS_WITH(make_graph({.model = ModelName::alexnet, .shape = {62, 62, 3}, .classes = 10}),
-                    Catch::Contains("images are too small"));
+  CHECK_THROWS_WITH(
+      make_graph({.model = ModelName::alexnet, .shape = {62, 62, 3}, .classes = 10}),
+      Catch::Contains("images of 62x62 pixels are too small") && Catch::Contains("at least 63x63"));
+  CHECK_THROWS_WITH(make_graph({.model = ModelName::alexnet, .shape = {28, 70, 1}, .classes = 10}),
+                    Catch::Contains("images of 28x70 pixels") && Catch::Contains("63x63"));
 }
 
 TEST_CASE("the small stem keeps images of 28 pixels large") {
