@@ -151,6 +151,10 @@ class Job {
   [[nodiscard]] bool is_over() const {
     return outcome_ && (!membership_ || membership_->outcome().has_value());
   }
+  /// Whether a round has formed, and the job is not over.
+  [[nodiscard]] bool may_have_workers() const {
+    return membership_ && membership_->has_formed() && !membership_->outcome();
+  }
   /// Whether nobody is waited for.
   [[nodiscard]] bool is_idle() const { return is_empty() || (is_over() && sessions_.empty()); }
   /// Whether it is over for an agent that was started then: such a one means to run it again.

@@ -95,10 +95,7 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
       return;
     }
     found = jobs_.try_emplace(from.run_id, context.now).first;
-    if (!settings_.remembers) {
-      const auto lease = std::max(lease_for(resume), settings_.lease);
-      record(from.run_id, found->second, JobBegan{began_at_ + silence_allowed(lease)}, context);
-    }
+    begin_job(from.run_id, found->second, std::max(lease_for(resume), settings_.lease), context);
   }
   Entry& entry = found->second;
   if (is_outdated(entry, resume)) lose_memory(from.run_id, entry, lease_for(resume), context);
@@ -199,10 +196,15 @@ void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event
   if (std::exchange(entry.forgotten, false)) record(run_id, entry, entry.job.summary(), context);
   const auto before = static_cast<std::int64_t>(entry.job.sessions().size());
   const bool was_idle = entry.job.is_idle();
+  const bool had_workers = entry.job.may_have_workers();
   MembershipActions actions = entry.job.apply(event, context.now);
   sessions_ += static_cast<std::int64_t>(entry.job.sessions().size()) - before;
   busy_jobs_ +=
       static_cast<std::int64_t>(was_idle) - static_cast<std::int64_t>(entry.job.is_idle());
+  jobs_with_workers_ += static_cast<std::int64_t>(entry.job.may_have_workers()) -
+                        static_cast<std::int64_t>(had_workers);
+  if (const auto* began = std::get_if<SessionBegan>(&event))
+    longest_lease_ = std::max(longest_lease_, began->lease);
   context.actions.records.push_back({run_id, context.now, std::move(event)});
   ++entry.records;
   for (Send& send : actions.sends) {
@@ -286,12 +288,14 @@ void ServiceCore::replay(const JobRecord& record) {
 ServiceActions ServiceCore::begin(Clock::time_point now) {
   ServiceActions actions;
   began_at_ = now;
-  sessions_ = busy_jobs_ = 0;
+  sessions_ = busy_jobs_ = jobs_with_workers_ = 0;
   for (auto& [run_id, entry] : jobs_) {
     if (!entry.job.is_idle()) ++busy_jobs_;
+    if (entry.job.may_have_workers()) ++jobs_with_workers_;
     for (const auto& [id, session] : entry.job.sessions()) {
       entry.job.contact(id).heard_at = now;
       expect_word_of(session);
+      longest_lease_ = std::max(longest_lease_, session.lease);
       ++sessions_;
     }
     follow(run_id, entry);

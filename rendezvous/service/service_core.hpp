@@ -35,6 +35,10 @@ struct ServiceSettings {
   std::chrono::nanoseconds lease = std::chrono::seconds(15);  ///< where an agent wishes for none
   bool has_secret = false;  ///< agents and observers have proven it
   bool remembers = false;   ///< a journal brought back the jobs of the time before
+  /// The service before this one ended while a round was out, and nothing else is known of it: its
+  /// agents, with leases of this length, may still have workers. No round forms before these are
+  /// over. None: there was none, or it ended in order, or nobody can tell.
+  std::optional<std::chrono::nanoseconds> past_lease;
   std::optional<SnapshotSettings> snapshots;  ///< none: nobody keeps the records
   std::size_t jobs_max = 10'000;
   std::size_t sessions_per_job_max = 100'000;
@@ -122,6 +126,10 @@ class ServiceCore {
 
   /// Null: there is no such job.
   [[nodiscard]] const Job* job(const std::string& run_id) const;
+  /// The longest lease under which workers may run somewhere; none: there are none. It is the
+  /// `past_lease` of the next service, should this one be killed and leave no journal.
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> lease_of_workers(
+      Clock::time_point now) const;
   /// Of a job whose agents all know how it ended: nobody is waited for.
   [[nodiscard]] bool is_idle() const { return busy_jobs_ == 0; }
 
@@ -167,6 +175,8 @@ class ServiceCore {
 
   void welcome(ConnectionId id, const proto::Resume& resume, const Connection& to,
                const Entry& entry, bool resumed, Context& context);
+  void begin_job(const std::string& run_id, Entry& entry, std::chrono::nanoseconds lease,
+                 Context& context);
   void hear_of_past(const std::string& run_id, Entry& entry, proto::Epoch epoch,
                     std::chrono::nanoseconds lease, Context& context);
   [[nodiscard]] static bool is_outdated(const Entry& entry, const proto::Resume& resume);
@@ -204,6 +214,8 @@ class ServiceCore {
   std::map<ConnectionId, Connection> connections_;
   std::int64_t sessions_ = 0;                                      // of all jobs
   std::int64_t busy_jobs_ = 0;                                     // that are not idle
+  std::int64_t jobs_with_workers_ = 0;                             // that may have some
+  std::chrono::nanoseconds longest_lease_{0};                      // that was ever granted
   std::set<std::pair<Clock::time_point, std::string>> deadlines_;  // of jobs
   std::deque<EndedSession> ended_;                                 // by time
   std::optional<Clock::time_point> check_at_;                      // no lease is over before

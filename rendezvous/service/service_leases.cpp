@@ -30,6 +30,29 @@ std::chrono::nanoseconds ServiceCore::lease_for(const proto::Resume& resume) con
   return std::max(std::clamp(wished, kLeaseLeast, kLeaseMost), for_load);
 }
 
+/// A job of which nothing is known may have a past under another service.
+void ServiceCore::begin_job(const std::string& run_id, Entry& entry, std::chrono::nanoseconds lease,
+                            Context& context) {
+  if (settings_.remembers) return;
+  record(run_id, entry, JobBegan{began_at_ + silence_allowed(lease)}, context);
+  if (!settings_.past_lease) return;
+  const Clock::time_point until = began_at_ + silence_allowed(*settings_.past_lease);
+  if (context.now >= until) return;
+  record(run_id, entry, PastHeard{until}, context);
+  context.actions.warnings.push_back(fmt::format(
+      "job '{}': the rendezvous before this one was killed while workers ran; they may still run, "
+      "so no workers are started for {} s",
+      run_id, std::chrono::ceil<std::chrono::seconds>(until - context.now).count()));
+}
+
+std::optional<std::chrono::nanoseconds> ServiceCore::lease_of_workers(Clock::time_point now) const {
+  std::optional<std::chrono::nanoseconds> lease;
+  if (jobs_with_workers_ > 0) lease = longest_lease_;
+  if (settings_.past_lease && now < began_at_ + silence_allowed(*settings_.past_lease))
+    lease = std::max(lease.value_or(0ns), *settings_.past_lease);
+  return lease;
+}
+
 /// No round forms while the agents of another memory may still have workers.
 void ServiceCore::hear_of_past(const std::string& run_id, Entry& entry, proto::Epoch epoch,
                                std::chrono::nanoseconds lease, Context& context) {

@@ -19,6 +19,7 @@
 
 #include "base/boot_clock.hpp"
 #include "base/start_thread.hpp"
+#include "rendezvous/service/running_file.hpp"
 #include "rendezvous/service/service_acceptor.hpp"
 #include "rendezvous/service/service_log.hpp"
 #include "rendezvous/service/service_peer.hpp"
@@ -36,6 +37,7 @@ class ServiceServer::Impl {
         settings_(std::move(settings)),
         past_(settings_.journal ? settings_.journal->take_past() : JournalPast{}),
         clock_shift_(past_.clock_shift),
+        running_file_(addr_, port_, settings_.service.only_run_id),
         core_(service_settings(), now()),
         log_(context_, settings_.on_warning, settings_.on_info),
         acceptor_(context_, acceptor_settings(), acceptor_events()),
@@ -169,6 +171,8 @@ class ServiceServer::Impl {
     if (settings_.journal) {
       settings.remembers = past_.is_complete;
       if (!settings.snapshots) settings.snapshots.emplace();
+    } else {
+      settings.past_lease = running_file_.past_lease(now());
     }
     return settings;
   }
@@ -189,6 +193,7 @@ class ServiceServer::Impl {
     ServiceActions actions = core_.on(event, now());
     follow_deadline();
     Journal* const journal = settings_.journal.get();
+    if (journal == nullptr) running_file_.follow(core_.lease_of_workers(now()), now());
     const bool is_due = journal != nullptr && !(actions.records.empty() && actions.forget.empty());
     if (!is_due && uncommitted_.empty()) return carry_out(actions);
     for (const JobRecord& record : actions.records) journal->append(record);
@@ -247,6 +252,7 @@ class ServiceServer::Impl {
   asio::io_context context_{1};
   JournalPast past_;  // until it is replayed
   const Clock::duration clock_shift_;
+  RunningFile running_file_;  // of a service without a journal
   ServiceCore core_;
   std::vector<ServiceActions> uncommitted_;
   ServiceLog log_;

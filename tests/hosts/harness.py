@@ -37,7 +37,7 @@ ip link add hub type bridge
 ip link add port type veth peer name end
 ip link set port master hub up
 bridge link set dev port state 0
-unshare --net --uts --mount --propagation private sh -c 'mount --bind /etc/hosts /etc/hosts; hostname node'
+unshare --net --uts --mount --propagation private sh -c 'mount --bind /etc/hosts /etc/hosts; mount -t tmpfs tmpfs /dev/shm; hostname node'
 """
 # Above 127.0.0.1: gloo connects from the higher address to the lower, so a rank at loopback does harm only there.
 SWITCH_ADDR = "192.168.77.254"
@@ -177,7 +177,7 @@ class Host:
         (self.folder / "resolv.conf").write_text(f"nameserver {SWITCH_ADDR}\n")
         script = ('for name in hosts nsswitch.conf resolv.conf; do '
                   '[ ! -e /etc/$name ] || mount --bind $name "$(readlink -f /etc/$name)" || exit; done; '
-                  'hostname "$0" && ip link set lo up && echo ready && exec cat')
+                  'mount -t tmpfs tmpfs /dev/shm && hostname "$0" && ip link set lo up && echo ready && exec cat')
         self.holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "--propagation", "private", "sh", "-c", script, self.name],
             cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

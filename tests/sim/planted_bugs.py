@@ -56,6 +56,8 @@ BUGS = {
     "forgotten-workers-are-not-waited-for": [
         Edit(FORMING, "not_before_ = std::max(not_before_.value_or(when), when);", "not_before_.reset();"),
         Edit(FORMING, "{ incomplete_not_before_ = when; }", "{ incomplete_not_before_ = when - when.time_since_epoch(); }")],
+    "killed-service-leaves-no-trace": [Edit(
+        LEASES, "if (!settings_.past_lease) return;", "return;")],
     # Rounds: who takes part, and how they end.
     "round-ends-without-its-last-node": [Edit(
         STOPPING, "if (count(Phase::active) + count(Phase::done) > 0) return;",

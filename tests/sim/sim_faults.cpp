@@ -26,9 +26,6 @@ Faults draw_faults(World& world) {
   faults.service_forgets = world.one_in(6);
   if (!faults.service_forgets) return faults;
   faults.service_crashes = true;
-  // A node that is new in every respect cannot tell a service without memory of the others. That a
-  // stopped agent goes is its warden's doing.
-  faults.nodes_crash = faults.nodes_vanish = faults.nodes_come = faults.agents_freeze = false;
   return faults;
 }
 

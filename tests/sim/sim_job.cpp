@@ -67,8 +67,9 @@ History SimJob::run(Duration faults_for) {
   require(history_.outcome || history_.cells.empty() || faults_.service_forgets,
           "the job has an outcome");
   for (const auto& [id, agent] : agents_)
-    require(!agent.node->alive(), fmt::format("{} was told the end", id));
-  if (history_.outcome && history_.outcome->outcome == Finished::Outcome::succeeded) {
+    require(!agent.node->alive() || faults_.past_is_lost(), fmt::format("{} was told the end", id));
+  if (!faults_.past_is_lost() && history_.outcome &&
+      history_.outcome->outcome == Finished::Outcome::succeeded) {
     const RoundSeen& last = rounds_.rbegin()->second;
     require(last.done == last.nodes, "all nodes of the last round were done");
   }
@@ -102,7 +103,8 @@ SimJob::Agent& SimJob::add_node(const std::string& name) {
   agent.id = id;
   const HostClock clock = draw_clock(world_, faults_.clocks_differ);
   agent.node = std::make_unique<SimNode>(
-      world_, name, 1 + static_cast<int>(world_.below(3)), settings_,
+      world_, name, 1 + static_cast<int>(world_.below(3)),
+      static_cast<std::uint16_t>(agents_.size()), settings_,
       SimNode::Surroundings{
           [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
           [clock] { return clock.now(); },
@@ -164,7 +166,8 @@ void SimJob::see_service() {
   if (faults_.service_forgets && membership->state() == rdzv::JobState::forming) return;
   // Of a round that no node has heard of nobody can tell a service without memory.
   const int known = faults_.service_forgets ? started_restart_count_ : last_restart_count_;
-  require(membership->restart_count() >= known, "the restart count never falls");
+  require(faults_.past_is_lost() || membership->restart_count() >= known,
+          "the restart count never falls");
   last_restart_count_ = membership->restart_count();
 }
 
@@ -174,9 +177,10 @@ void SimJob::see_service() {
 void SimJob::see_formed(const rdzv::Membership& membership) {
   const RoundId id{membership.epoch(), membership.next_round() - 1};
   if (rounds_.contains(id) || membership.state() != rdzv::JobState::running) return;
-  require(rounds_.empty() || rounds_.rbegin()->first < id, "round numbers rise");
+  require(faults_.past_is_lost() || rounds_.empty() || rounds_.rbegin()->first < id,
+          "round numbers rise");
   // Of a round that no node has heard of nobody can tell a service without memory.
-  require(!newest_started_ || *newest_started_ < id.second,
+  require(faults_.past_is_lost() || !newest_started_ || *newest_started_ < id.second,
           "round numbers rise through the epochs");
   for (const auto& [agent, session] : service_.job()->sessions()) {
     const auto current = membership.current(agent);
@@ -216,14 +220,19 @@ void SimJob::check_newest_round() {
 }
 
 void SimJob::workers_started(Agent& agent) {
-  const auto number = agent.node->machine().round()->round.number;
+  // Each node offers a store of its own, so these tell rounds apart also if numbers begin anew.
+  const auto group_of = [](const Agent& one) {
+    const proto::Round& round = one.node->machine().round()->round;
+    return std::pair(round.number, round.master_port);
+  };
+  const auto number = group_of(agent).first;
   world_.note(fmt::format("{} starts {}", agent.id, number));
   newest_started_ = std::max(newest_started_.value_or(number), number);
   started_restart_count_ =
       std::max(started_restart_count_, agent.node->machine().round()->round.restart_count);
   for (const auto& [id, other] : agents_) {
     if (!other.node->alive() || other.node->live_workers() == 0) continue;
-    require(other.node->machine().round()->round.number == number,
+    require(group_of(other) == group_of(agent),
             fmt::format("{} has workers of another round than {}", id, agent.id));
   }
 }

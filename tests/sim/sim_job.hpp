@@ -31,6 +31,12 @@ struct Faults {
   bool links_hiccup = false;  ///< now and then what is sent waits up to a second
   bool service_crashes = false;
   bool service_forgets = false;  ///< it comes back without its journal
+
+  /// Nodes that the service has forgotten need not be there to tell of the past: rounds and
+  /// restarts are then counted anew.
+  [[nodiscard]] bool past_is_lost() const {
+    return service_forgets && (nodes_crash || nodes_vanish || nodes_come || agents_freeze);
+  }
 };
 
 /// What a history of one job came to.

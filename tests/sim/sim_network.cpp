@@ -172,6 +172,7 @@ SimService::SimService(World& world, std::function<void()> after)
 std::vector<rdzv::JobRecord> SimService::restore() {
   rdzv::ServiceSettings settings;
   settings.remembers = !disk_.empty();
+  if (disk_.empty()) settings.past_lease = lease_of_workers_;
   settings.snapshots = {0, 1};  // often
   core_.emplace(settings, world_.now());
   rdzv::JournalContent journal = rdzv::read_journal(disk_);
@@ -211,6 +212,7 @@ const rdzv::Membership* SimService::membership() const {
 void SimService::on(const rdzv::ServiceEvent& event) {
   if (!core_) return;
   auto actions = core_->on(event, world_.now());
+  lease_of_workers_ = core_->lease_of_workers(world_.now());
   obey(actions);
   if (!core_) return;
   follow_deadline();

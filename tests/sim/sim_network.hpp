@@ -139,7 +139,8 @@ class SimService {
   World& world_;
   std::function<void()> after_;
   std::optional<rdzv::ServiceCore> core_;
-  std::string disk_;  // a whole journal
+  std::string disk_;                                          // a whole journal
+  std::optional<std::chrono::nanoseconds> lease_of_workers_;  // in the file beside it
   std::vector<rdzv::JobRecord> records_;
   std::map<rdzv::ConnectionId, Wire> wires_;
   rdzv::ConnectionId connections_ = 0;

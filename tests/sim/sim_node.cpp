@@ -12,9 +12,12 @@ constexpr ExitStatus kSuccess{false, 0, false};
 
 }  // namespace
 
-SimNode::SimNode(World& world, std::string name, int workers, proto::JobSettings job,
-                 Surroundings surroundings)
-    : world_(world), surroundings_(std::move(surroundings)), machine_(config_) {
+SimNode::SimNode(World& world, std::string name, int workers, std::uint16_t store_port,
+                 proto::JobSettings job, Surroundings surroundings)
+    : world_(world),
+      surroundings_(std::move(surroundings)),
+      machine_(config_),
+      store_port_(store_port) {
   config_.node_name = std::move(name);
   config_.job = std::move(job);
   config_.master_addr = config_.node_name;
@@ -125,7 +128,7 @@ void SimNode::kill(int signal) {
 
 void SimNode::obey(agent::Prepare&) {
   world_.after(world_.up_to(2ms), [this, exists = exists_] {
-    if (*exists) on(agent::Prepared{"10.0.0.1", 1000, 0, false, ""});
+    if (*exists) on(agent::Prepared{"10.0.0.1", store_port_, 0, false, ""});
   });
 }
 

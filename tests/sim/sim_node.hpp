@@ -31,8 +31,9 @@ class SimNode {
     std::function<void(const proto::Finished&)> over;
   };
 
-  SimNode(World& world, std::string name, int workers, proto::JobSettings job,
-          Surroundings surroundings);
+  /// `store_port`: of the workers' store that it offers.
+  SimNode(World& world, std::string name, int workers, std::uint16_t store_port,
+          proto::JobSettings job, Surroundings surroundings);
 
   void begin();
   void take(proto::MembershipMessage message);
@@ -87,6 +88,7 @@ class SimNode {
   agent::NodeMachine machine_;
   std::deque<agent::NodeEvent> events_;
   std::vector<Played> workers_;
+  const std::uint16_t store_port_;
   std::uint64_t started_ = 0;  // how often the workers were: what was planned before is void
   std::optional<Clock::time_point> deadline_;
   bool alive_ = true;

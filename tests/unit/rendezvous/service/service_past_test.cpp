@@ -85,6 +85,33 @@ TEST_CASE("a service without its journal forms no round until the old one's leas
   CHECK(service.last<Round>(a)->restart_count == 2);
 }
 
+TEST_CASE("a service whose predecessor was killed while workers ran forms no round beside them") {
+  rdzv::ServiceSettings settings = ServiceScript::with_secret();
+  ServiceScript killed(settings);
+  CHECK(killed.core.lease_of_workers(killed.now) == std::nullopt);
+  static_cast<void>(killed.join("a", nodes(2, 2, 3)));
+  CHECK(killed.core.lease_of_workers(killed.now) == std::nullopt);
+  static_cast<void>(killed.join("b", nodes(2, 2, 3)));
+  settings.past_lease = killed.core.lease_of_workers(killed.now);
+  REQUIRE(settings.past_lease == 15s);
+
+  ServiceScript service(settings);
+  CHECK(service.core.lease_of_workers(service.now) == 15s);  // should it be killed, too
+  // The old agents cannot tell of themselves, and as many new ones come as the job may have.
+  const auto c = service.join("c", nodes(2, 2, 3));
+  const auto d = service.join("d", nodes(2, 2, 3));
+  CHECK(service.last<Round>(c) == nullptr);
+  REQUIRE(service.warnings.size() == 1);
+  CHECK_THAT(service.warnings[0], Catch::Matchers::Contains("no workers are started for 18 s"));
+  service.pass(17s, {c, d});
+  CHECK(service.last<Round>(c) == nullptr);
+  service.pass(200ms, {c, d});
+  CHECK(service.last<Round>(c) != nullptr);
+  CHECK(service.last<Round>(d) != nullptr);
+  for (const auto agent : {c, d}) service.say(agent, 2, proto::WorkersDone{0});
+  CHECK(service.core.lease_of_workers(service.now) == std::nullopt);
+}
+
 TEST_CASE("a service that has run for long need not wait for a past that it does not know") {
   ServiceScript service;
   service.now += 1min;
