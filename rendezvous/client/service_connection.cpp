@@ -58,6 +58,7 @@ struct ServiceConnection::Attempt {
   asio::posix::stream_descriptor socket;
   Addresses addresses{nullptr, &freeaddrinfo};
   std::vector<const addrinfo*> left;  // to try, the next one last
+  std::string trying;                 // numeric
   bool begun = false;                 // the addresses are known
   bool refused = false;               // one of them did, and the others have no way there
   bool unreachable = false;           // one may be there, and is not reached
@@ -130,6 +131,7 @@ void ServiceConnection::take_addresses(Result<Addresses> addresses) {
 void ServiceConnection::try_next() {
   const addrinfo* addr = attempt_->left.back();
   attempt_->left.pop_back();
+  attempt_->trying = numeric_host(*addr);
   UniqueFd fd(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return connect_failed(errno);
   set_control_options(fd.get());
@@ -159,7 +161,8 @@ void ServiceConnection::established() {
 void ServiceConnection::connect_failed(int error) {
   // An address of a family that this machine does not have says nothing of the service.
   const bool no_way = error == EAFNOSUPPORT || error == ENETUNREACH || error == EADDRNOTAVAIL;
-  if (error == ECONNREFUSED) attempt_->refused = true;
+  if (error == ECONNREFUSED && (!welcomed_ || attempt_->trying == welcomed_from_))
+    attempt_->refused = true;
   if (error != ECONNREFUSED && !no_way) attempt_->unreachable = true;
   if (!attempt_->left.empty()) return try_next();
   const bool refused = attempt_->refused && !attempt_->unreachable;
@@ -228,7 +231,10 @@ void ServiceConnection::read() {
     if (is.expired() || !*body) break;
     auto message = proto::decode_service_message(**body);
     if (message) {
-      if (std::holds_alternative<proto::Welcome>(*message)) welcomed_ = true;
+      if (std::holds_alternative<proto::Welcome>(*message)) {
+        welcomed_ = true;
+        welcomed_from_ = attempt_->trying;
+      }
       events_.said(std::move(*message));
     } else if (message.error() != proto::Errc::unknown_kind || !channel_->peer_is_newer()) {
       return fail(false, message.error().message());

@@ -34,7 +34,8 @@ class ServiceConnection {
   /// Called from the context, never from within a call of this class.
   struct Events {
     std::function<void()> connected;
-    /// An attempt has failed, or the connection has ended. `refused`: nobody listens there.
+    /// An attempt has failed, or the connection has ended. `refused`: nobody listens there; once
+    /// a service has welcomed this agent, "there" is where that one was.
     std::function<void(bool refused, const std::string& reason)> failed;
     std::function<void(proto::ServiceMessage)> said;
   };
@@ -86,7 +87,8 @@ class ServiceConnection {
   Resolver resolver_;
   boost::asio::steady_timer hello_timer_;
   std::size_t attempts_ = 0;
-  bool welcomed_ = false;  // by a service: it stays where it is
+  bool welcomed_ = false;      // by a service: it stays where it is
+  std::string welcomed_from_;  // its numeric address; empty: it is here
   std::optional<proto::ControlChannel> channel_;
   std::string unsent_;
 };

@@ -83,6 +83,21 @@ class Losses(RoundsTest):
             self.wait_for_round(hosts, nodes, 6, 0)
             self.end(hosts, nodes)
 
+    def test_a_refusal_from_a_host_that_never_had_the_rendezvous_proves_nothing(self):
+        with Hosts(3) as hosts:
+            nodes = self.start(hosts, [hosts[0], hosts[1]])
+            self.wait_for_round(hosts, nodes, 4)
+            hosts[0].cut()
+            hosts[1].move_name("node1", hosts[2].addr)
+            cut_at = time.monotonic()
+            time.sleep(8)
+            newest = max(sign[4] for sign in self.alive(hosts) if sign[0] == "node2")
+            self.assertLess(newest, cut_at + 7, nodes[1])
+            hosts[1].move_name("node1", hosts[0].addr)
+            hosts[0].heal()
+            self.wait_for_round(hosts, nodes, 4, 0)
+            self.end(hosts, nodes)
+
 
 if __name__ == "__main__":
     unittest.main()
