@@ -18,6 +18,12 @@ std::string text(nanoseconds value) {
 }
 std::string text(const std::vector<int>& codes) { return fmt::format("{}", fmt::join(codes, ",")); }
 
+/// As an option: what stands for "none" can't be typed.
+template <class Value>
+std::optional<Value> given_or_none(const Value& value) {
+  return value == Value() ? std::nullopt : std::optional(value);
+}
+
 /// `option` with its value, or why there is none.
 struct Setting {
   std::string words;
@@ -38,10 +44,10 @@ std::vector<std::string> differences(const proto::JobSettings& job,
     const proto::RestartSettings& restart = of.restart;
     return std::vector<Setting>{
         {"--max-restarts=", restart.max_restarts},
-        {"--restart-window=", restart.window},
+        {"--restart-window=", given_or_none(restart.window), "no --restart-window"},
         {"--restart-delay=", restart.back_off},
         {"--min-uptime=", restart.minimum_uptime},
-        {"--no-restart-on=", restart.no_restart_codes},
+        {"--no-restart-on=", given_or_none(restart.no_restart_codes), "no --no-restart-on"},
         {"--max-node-changes=", of.max_node_changes, "no --max-node-changes"},
         {"--rdzv-conf=last_call_timeout=", of.last_call},
         {"--rdzv-conf=join_timeout=", of.join_timeout},

@@ -276,6 +276,7 @@ Membership::Members::iterator Membership::erase(Members::iterator member) {
 
 void Membership::release_rank(const Members::value_type& member) {
   const auto& rank = member.second.node.requested_group_rank;
+  if (rank) rank_wishes_.erase({*rank, member.first});
   const auto holder = rank ? rank_holders_.find(*rank) : rank_holders_.end();
   if (holder != rank_holders_.end() && holder->second == member.first) rank_holders_.erase(holder);
 }

@@ -180,6 +180,7 @@ class Membership {
   bool wait(Context& context);
   [[nodiscard]] std::string refusal(const Context& context, const proto::Join& join) const;
   void refuse(Context& context, const std::string& node, std::string why);
+  void tell_of_twins(Context& context, const proto::Join& join) const;
   void tell_of_differences(Context& context, const proto::Join& join) const;
   void learn_past(const proto::Join& join);
   void go_on_from_past();
@@ -235,8 +236,9 @@ class Membership {
   const Clock::time_point job_began_;
   JobState state_ = JobState::forming;
   Members members_;
-  std::array<int, kPhases> counts_{};           // of members_, by phase
-  std::map<int, proto::AgentId> rank_holders_;  // of the ranks that are insisted on
+  std::array<int, kPhases> counts_{};                     // of members_, by phase
+  std::map<int, proto::AgentId> rank_holders_;            // of the ranks that are insisted on
+  std::set<std::pair<int, proto::AgentId>> rank_wishes_;  // of members, insisted on or not
   std::uint64_t joins_ = 0;
   proto::Round round_;  // the last one that has formed: what all its nodes have alike
   proto::RoundNumber next_round_ = 0;

@@ -35,7 +35,7 @@ bool Membership::wait(Context& context) {
     tell_of_differences(context, join);
   }
   set_phase(member, Phase::waiting);
-  release_rank(*entry);  // it may insist on another one now
+  release_rank(*entry);  // it may ask for another one now
   member.node = {.name = join.node_name,
                  .role = join.role,
                  .local_world_size = join.local_world_size,
@@ -48,6 +48,8 @@ bool Membership::wait(Context& context) {
   member.order = joins_++;
   if (join.insists_on_rank && join.requested_group_rank)
     rank_holders_[*join.requested_group_rank] = context.agent;
+  if (is_new) tell_of_twins(context, join);
+  if (join.requested_group_rank) rank_wishes_.emplace(*join.requested_group_rank, context.agent);
   learn_past(join);
   return true;
 }
@@ -92,6 +94,20 @@ void Membership::tell_of_differences(Context& context, const proto::Join& join) 
     context.actions.warnings.push_back(fmt::format("{}: {}", join.node_name, one));
     context.actions.sends.push_back({context.agent, proto::Remark{std::move(one)}});
   }
+}
+
+/// Where ranks are only wishes, a rank that is wished for twice is no reason to refuse a node.
+void Membership::tell_of_twins(Context& context, const proto::Join& join) const {
+  if (join.insists_on_rank || !join.requested_group_rank) return;
+  const int rank = *join.requested_group_rank;
+  const auto other = rank_wishes_.lower_bound({rank, AgentId()});
+  if (other == rank_wishes_.end() || other->first != rank || rank >= settings_.max_nodes) return;
+  const std::string line =
+      fmt::format("--node-rank={} is given on {} and on {}: one of them gets it", rank,
+                  members_.at(other->second).node.name, join.node_name);
+  context.actions.warnings.push_back(line);
+  for (const AgentId& agent : {other->second, context.agent})
+    context.actions.sends.push_back({agent, proto::Remark{line}});
 }
 
 /// What a service that has lost its memory hears from the nodes of a job that ran before. It counts

@@ -38,6 +38,7 @@ void Membership::restore(const AgentId& agent, const NodeSnapshot& node) {
   const std::optional<int> rank = member.node.requested_group_rank;
   member.node.insists_on_rank =
       member.node.insists_on_rank && rank && 0 <= *rank && *rank < settings_.max_nodes;
+  if (rank) rank_wishes_.emplace(*rank, agent);
   if (!member.node.insists_on_rank) return;
   // Of several the one that joined last has it.
   const auto [holder, is_first] = rank_holders_.try_emplace(*rank, agent);

@@ -56,8 +56,9 @@ TEST_CASE("every option of a job that differs on a node is named with both value
   std::string all;
   for (const std::string& line : rdzv::differences(nodes(2, 2), given)) all += line + "\n";
   for (const char* part :
-       {"not --max-restarts=1\n", "not --restart-window=90\n", "not --restart-delay=2.5\n",
-        "not --min-uptime=7\n", "not --no-restart-on=3,4\n",
+       {"not --max-restarts=1\n", "this job has no --restart-window, not --restart-window=90\n",
+        "not --restart-delay=2.5\n", "not --min-uptime=7\n",
+        "no --no-restart-on, not --no-restart-on=3,4\n",
         "this job has no --max-node-changes, not --max-node-changes=2\n",
         "not --rdzv-conf=last_call_timeout=1\n",
         "this job has --rdzv-conf=join_timeout=600, not --rdzv-conf=join_timeout=60\n",
@@ -164,6 +165,33 @@ TEST_CASE("node ranks that nobody has yet are named") {
   REQUIRE(missing.size() == proto::kWaitingNamesMax);
   CHECK(missing[2] == "node rank 2");
   CHECK(missing[3] == "node rank 4");
+}
+
+TEST_CASE("a rank that two nodes only wish for is told to both") {
+  Script job(nodes(3, 3));
+  const auto wish = [&](const char* agent, std::optional<int> rank) {
+    proto::Join join = job.join_of(agent);
+    join.requested_group_rank = rank;
+    job.say(agent, join);
+  };
+  wish("a", 1);
+  CHECK(job.count<proto::Remark>("a") == 0);
+  SECTION("while both are there") {
+    wish("b", 1);
+    for (const char* agent : {"a", "b"})
+      CHECK(job.newest<proto::Remark>(agent).text ==
+            "--node-rank=1 is given on a and on b: one of them gets it");
+    wish("c", 0);
+    CHECK(job.count<proto::Remark>("c") == 0);
+    CHECK(job.round("c").group_rank == 0);
+    CHECK(job.round("a").group_rank == 1);
+    CHECK(job.round("b").group_rank == 2);
+  }
+  SECTION("but not if the other one is gone") {
+    job.lose("a");
+    wish("b", 1);
+    CHECK(job.count<proto::Remark>("b") == 0);
+  }
 }
 
 TEST_CASE("a rendezvous without memory goes on from what the nodes remember") {
