@@ -69,7 +69,10 @@ void AgentSession::take(Submitted& submitted, Context& context) {
     pending_ = message;
   } else if (std::holds_alternative<proto::Leave>(message)) {
     pending_ = message;
-    leave_at_ = heard_at_ ? context.now + kAnswerToLeave : context.now;
+    // A service that has just been told of this agent would wait for a lease, were it not told of
+    // its end.
+    const bool is_reached = heard_at_ || link_ == Link::resuming;
+    leave_at_ = is_reached ? context.now + kAnswerToLeave : context.now;
   }
   send_numbered(std::move(message), context);
 }

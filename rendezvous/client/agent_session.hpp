@@ -177,6 +177,7 @@ class AgentSession {
   std::chrono::nanoseconds period_;
   std::optional<SessionClock::time_point> lease_end_;
   std::optional<SessionClock::time_point> heard_at_;  // the last frame of the service
+  SessionClock::time_point cut_at_{};                 // the last connection, by the other side
   SessionClock::time_point attempt_at_;               // the last Connect or Resume
   SessionClock::time_point next_attempt_at_;
   std::chrono::nanoseconds pause_;  // its upper bound, before the next attempt

@@ -64,6 +64,7 @@ void AgentSession::resume(Context& context) {
 
 void AgentSession::take(ConnectionFailed& failed, Context& context) {
   if (link_ == Link::waiting) return;
+  if (link_ == Link::attached) cut_at_ = context.now;
   trouble_ = std::move(failed.reason);
   refused_ = failed.refused && link_ == Link::connecting;
   // A service that is not there starts no workers elsewhere; one that is started later waits until
@@ -140,7 +141,8 @@ std::optional<SessionClock::time_point> AgentSession::deadline() const {
 std::optional<SessionClock::time_point> AgentSession::silence_told_at() const {
   const bool is_silent = link_ != Link::attached && link_ != Link::unknown;
   if (!is_silent || trouble_.empty() || trouble_ == told_trouble_) return std::nullopt;
-  return std::max(heard_at_.value_or(began_at_) + kTellAfter, told_at_ + kTellEvery);
+  return std::max(std::max(heard_at_.value_or(began_at_), cut_at_) + kTellAfter,
+                  told_at_ + kTellEvery);
 }
 
 void AgentSession::tell_of_silence(Context& context) {

@@ -267,6 +267,39 @@ TEST_CASE("a node that leaves does not wait for a service that is not reached") 
   CHECK_FALSE(agent.session.deadline().has_value());
 }
 
+TEST_CASE("a node that leaves while a service welcomes it says so, and leaves no session behind") {
+  Script agent;
+  agent.take(rdzv::Connected{});
+  agent.submit(Leave{0, "the port is taken"});
+  agent.pass(900ms);
+  CHECK(agent.resets == 0);
+  CHECK(agent.count<Finished>() == 0);
+  SECTION("it does") {
+    agent.welcome(false);
+    REQUIRE(agent.last<Numbered>() != nullptr);
+    CHECK(std::holds_alternative<Leave>(agent.last<Numbered>()->message));
+    agent.hear(proto::outcome_of(Leave{0, "the port is taken"}));
+    CHECK(agent.last<proto::Bye>() != nullptr);
+    CHECK(agent.resets == 0);
+  }
+  SECTION("it does not answer") {
+    agent.pass(200ms);
+    CHECK(agent.resets == 1);
+  }
+  CHECK(agent.count<Finished>() == 1);
+}
+
+TEST_CASE("a connection that ends late after the last word is no long silence yet") {
+  Script agent;
+  agent.begin();
+  agent.pass(2900ms);
+  agent.fail();
+  agent.pass(1900ms);
+  CHECK(agent.lines.empty());
+  agent.pass(200ms);
+  CHECK(agent.lines.size() == 1);
+}
+
 TEST_CASE("a node that leaves and reaches the service again lets it decide") {
   Script agent;
   agent.begin();
