@@ -87,12 +87,21 @@ void ServicePeer::expect_within(std::chrono::milliseconds within) {
   });
 }
 
+/// So many of those that tell what it is have arrived.
+std::size_t ServicePeer::first_bytes() {
+  std::array<char, proto::kControlSignBytes> first{};
+  const ssize_t count =
+      recv(socket_.native_handle(), first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+  return count > 0 ? static_cast<std::size_t>(count) : 0;
+}
+
 void ServicePeer::give_up() {
-  char first = 0;
-  const bool silent =
-      !channel_ && recv(socket_.native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
-  if (silent && events_->is_silent(*this)) return hand_over();
+  if (!channel_ && first_bytes() == 0 && events_->is_silent(*this)) return hand_over();
   end(false, closing_ ? "" : "no messages in time");
+}
+
+void ServicePeer::give_up_if_unknown() {
+  if (!ended_ && !channel_ && first_bytes() < proto::kControlSignBytes) give_up();
 }
 
 void ServicePeer::await_bytes() {

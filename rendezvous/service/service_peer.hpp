@@ -61,11 +61,14 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   /// It has this long to be open and to have said something; or, once it is being closed, to read
   /// its last words.
   void expect_within(std::chrono::milliseconds within);
+  /// Ends it if it has not yet said what it is.
+  void give_up_if_unknown();
   /// Now, by a reset.
   void reset();
 
  private:
   void look_at_first_bytes();
+  [[nodiscard]] std::size_t first_bytes();
   void give_up();
   void hand_over();
   void await_bytes();

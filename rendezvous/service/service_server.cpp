@@ -2,11 +2,12 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
+#include <map>
 #include <optional>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,12 @@ namespace ddprun::rdzv {
 
 namespace asio = boost::asio;
 
+namespace {
+
+constexpr std::chrono::milliseconds kRoomPause{100};
+
+}  // namespace
+
 class ServiceServer::Impl {
  public:
   Impl(StoreListener listener, ServiceServerSettings settings)
@@ -42,6 +49,7 @@ class ServiceServer::Impl {
         log_(context_, settings_.on_warning, settings_.on_info),
         acceptor_(context_, acceptor_settings(), acceptor_events()),
         core_timer_(context_),
+        room_timer_(context_),
         events_(std::make_shared<ServicePeer::Events>(events())) {
     replay();
   }
@@ -120,9 +128,33 @@ class ServiceServer::Impl {
     channel.hello = proto::rendezvous_hello();
     channel.secret = settings_.secret;
     if (peer->begin(std::move(fd), std::move(channel))) return;
-    newcomers_.insert(id);
+    newcomers_.emplace(id, now());
     peer->expect_within(settings_.silent_within);
     peers_.emplace(id, std::move(peer));
+    if (newcomers_.size() >= settings_.newcomers_max) make_room_later();
+  }
+
+  void make_room_later() {
+    if (std::exchange(is_room_awaited_, true)) return;
+    const auto oldest = newcomers_.begin()->second;
+    room_timer_.expires_after(
+        std::max<Clock::duration>(oldest + settings_.silent_within_if_full - now(), kRoomPause));
+    room_timer_.async_wait([this](ErrorCode ec) {
+      is_room_awaited_ = false;
+      if (!ec) make_room();
+    });
+  }
+
+  /// Connections that say nothing must not keep those out that would.
+  void make_room() {
+    if (newcomers_.size() < settings_.newcomers_max) return;
+    std::vector<std::shared_ptr<ServicePeer>> old;
+    for (const auto& [id, since] : newcomers_) {
+      if (since + settings_.silent_within_if_full > now()) break;
+      old.push_back(peers_.at(id));
+    }
+    for (const auto& peer : old) peer->give_up_if_unknown();
+    if (newcomers_.size() >= settings_.newcomers_max) make_room_later();
   }
 
   // ---- what peers do ----
@@ -258,9 +290,11 @@ class ServiceServer::Impl {
   ServiceLog log_;
   ServiceAcceptor acceptor_;
   asio::steady_timer core_timer_;
+  asio::steady_timer room_timer_;
+  bool is_room_awaited_ = false;
   const std::shared_ptr<const ServicePeer::Events> events_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
-  std::unordered_set<ConnectionId> newcomers_;  // that are not open yet
+  std::map<ConnectionId, Clock::time_point> newcomers_;  // that are not open yet, and since when
   ConnectionId connections_ = 0;
   std::optional<Clock::time_point> deadline_;
   std::thread thread_;

@@ -34,6 +34,8 @@ struct ServiceServerSettings {
   std::chrono::milliseconds open_within{5'000};  ///< hellos and proof
   /// One that says nothing at all is taken for a store's client after that: PyTorch 1.13 has such.
   std::chrono::milliseconds silent_within{10'000};
+  /// The same where all places for newcomers are taken: others, that would speak, wait.
+  std::chrono::milliseconds silent_within_if_full{1'000};
   /// Without a secret: close loopback connections of other users than our own, root and
   /// `allowed_uids`.
   bool check_uid = true;

@@ -302,6 +302,24 @@ TEST_CASE("a service without a port of its own serves the connections that it ad
   for (auto& client : silent) CHECK(client.closed());
 }
 
+TEST_CASE(
+    "connections that say nothing do not keep an agent out, however long they may be silent") {
+  ServiceServerSettings settings;
+  settings.silent_within = 10min;
+  settings.silent_within_if_full = 200ms;
+  settings.newcomers_max = 2;
+  Served served(settings);
+  std::deque<test::RawClient> silent;
+  for (int i = 0; i < 7; ++i) silent.emplace_back(served.server->port());
+  silent[1].send(std::string("\0\0", 2));
+  boost::asio::io_context context;
+  ServiceAgent a(context, "a", served.place());
+  a.join(1, 1);
+  CHECK(run_until(context, [&] { return a.has<Round>(); }));
+  // Where there is room they may stay.
+  CHECK(silent.back().silent());
+}
+
 TEST_CASE("a connection that is adopted over the limit is closed with one line") {
   Lines lines;
   ServiceServerSettings settings;
