@@ -5,11 +5,14 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
 #include "base/printable.hpp"
 #include "launcher/options/option_value.hpp"
 #include "launcher/plan/plan_parts.hpp"
 #include "launcher/plan/secret_path.hpp"
+#include "proto/message_limits.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -271,6 +274,19 @@ Outcome<void> take_secret(const Given& given, RendezvousSettings& settings) {
   return {};
 }
 
+/// Messages carry it as it is, or the nodes would never find their job.
+Outcome<void> check_run_id(const LaunchOptions& options) {
+  if (!options.run_id) return {};
+  const std::string& id = *options.run_id;
+  if (id.size() > proto::kNameBytesMax)
+    return usage_error(fmt::format("--rdzv-id has {} bytes; it may have at most {}", id.size(),
+                                   proto::kNameBytesMax));
+  const nlohmann::json json = id;
+  if (nlohmann::json::parse(json_text(json)) != json)
+    return usage_error("--rdzv-id=" + printable(id) + ": nodes can only agree on UTF-8 text");
+  return {};
+}
+
 std::optional<rdzv::HostingChoice> hosting_now(const RendezvousSettings& settings,
                                                const Probes& probes) {
   const auto addr = numeric_address(settings.endpoint.host, probes, kNow);
@@ -285,6 +301,7 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
                               const Probes& probes, LaunchPlan& plan) {
   const Given given{options, environment, probes};
   RendezvousSettings settings;
+  if (const auto checked = check_run_id(options); !checked) return checked.error();
   const auto meet = options.rdzv_backend == "static" ? meet_by_rank : meet_at_endpoint;
   if (const auto met = meet(given, plan, settings); !met) return met.error();
   if (const auto checked = check_endpoint(given, settings, plan); !checked) return checked.error();

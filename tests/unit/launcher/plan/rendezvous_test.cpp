@@ -133,6 +133,16 @@ TEST_CASE("a master address with a port, or that is none, is refused") {
              StartsWith("--master-addr=tcp://a: ") && EndsWith("; expected a host"));
 }
 
+TEST_CASE("a run id that messages cannot carry as it is is refused where there are several nodes") {
+  const std::string longest(255, 'x');
+  CHECK(planned(with(kDynamic, {"--rdzv-id=" + longest})).agent.run_id == longest);
+  CHECK(refused_plan(with(kDynamic, {"--rdzv-id=x" + longest})) ==
+        "--rdzv-id has 256 bytes; it may have at most 255");
+  CHECK_THAT(refused_plan(with(kDynamic, {"--rdzv-id=a\xff"})),
+             EndsWith(": nodes can only agree on UTF-8 text"));
+  CHECK(planned({"--rdzv-id=a\xff"}).agent.run_id == "a\xff");
+}
+
 TEST_CASE("several nodes need a port that they know") {
   CHECK(refused_plan({"--nnodes=2", "--master-addr=node1", "--master-port=0"}) ==
         "node1:0: several nodes need a port that all of them know, not 0");
