@@ -32,11 +32,31 @@ std::optional<Clock::time_point> ServiceCore::deadline() const {
 void ServiceCore::take(const ConnectionOpened& opened, Context& context) {
   if (!settings_.only_run_id.empty() && !opened.run_id.empty() &&
       opened.run_id != settings_.only_run_id) {
+    tell_of_other_job(opened, context);
     refuse(opened.connection, Refused::Why::other_job,
            fmt::format("this rendezvous serves the job '{}' only", settings_.only_run_id), context);
     return;
   }
   connections_[opened.connection] = {opened.run_id, opened.addr, {}};
+}
+
+/// Those that wait for nodes may wait for this one, which has a typing error in its --rdzv-id.
+void ServiceCore::tell_of_other_job(const ConnectionOpened& opened, Context& context) {
+  const auto entry = jobs_.find(settings_.only_run_id);
+  if (entry == jobs_.end()) return;
+  std::string line =
+      fmt::format("a connection from {} was refused: it is for --rdzv-id='{}', this job is '{}'",
+                  opened.addr, opened.run_id, settings_.only_run_id);
+  if (std::exchange(last_other_job_, line) == line) return;
+  int told = 0;
+  for (const auto& [agent, session] : entry->second.job.sessions()) {
+    const Membership* membership = entry->second.job.membership();
+    if (!session.contact.connection || membership == nullptr || membership->current(agent))
+      continue;
+    if (told++ == Membership::kWaitersToldMax) break;
+    context.actions.sends.push_back(
+        {*session.contact.connection, proto::MembershipMessage(proto::Remark{line})});
+  }
 }
 
 void ServiceCore::take(const ClientSaid& said, Context& context) {

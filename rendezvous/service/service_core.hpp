@@ -173,6 +173,7 @@ class ServiceCore {
             Context& context);
   void hear(ConnectionId id, Connection& from, const proto::Fence& fence, Context& context);
 
+  void tell_of_other_job(const ConnectionOpened& opened, Context& context);
   void welcome(ConnectionId id, const proto::Resume& resume, const Connection& to,
                const Entry& entry, bool resumed, Context& context);
   void begin_job(const std::string& run_id, Entry& entry, std::chrono::nanoseconds lease,
@@ -212,10 +213,11 @@ class ServiceCore {
   Clock::time_point began_at_;
   Jobs jobs_;
   std::map<ConnectionId, Connection> connections_;
-  std::int64_t sessions_ = 0;                                      // of all jobs
-  std::int64_t busy_jobs_ = 0;                                     // that are not idle
-  std::int64_t jobs_with_workers_ = 0;                             // that may have some
-  std::chrono::nanoseconds longest_lease_{0};                      // that was ever granted
+  std::string last_other_job_;                 // of which those that wait were told
+  std::int64_t sessions_ = 0;                  // of all jobs
+  std::int64_t busy_jobs_ = 0;                 // that are not idle
+  std::int64_t jobs_with_workers_ = 0;         // that may have some
+  std::chrono::nanoseconds longest_lease_{0};  // that was ever granted
   std::set<std::pair<Clock::time_point, std::string>> deadlines_;  // of jobs
   std::deque<EndedSession> ended_;                                 // by time
   std::optional<Clock::time_point> check_at_;                      // no lease is over before

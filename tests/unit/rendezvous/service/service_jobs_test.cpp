@@ -59,6 +59,24 @@ TEST_CASE("a service of one job refuses others") {
   CHECK(service.closed.contains(id));
 }
 
+TEST_CASE("nodes that wait hear of one with another run id, once") {
+  rdzv::ServiceSettings settings;
+  settings.only_run_id = "one";
+  ServiceScript service(settings);
+  const auto a = service.join("a", nodes(2, 2), "one");
+  std::size_t messages = service.messages;
+  for (int i = 0; i < 3; ++i) static_cast<void>(service.open("0ne", "10.0.0.7"));
+  CHECK(service.messages == messages + 3 + 1);  // three refusals
+  REQUIRE(service.last<proto::Remark>(a) != nullptr);
+  CHECK(service.last<proto::Remark>(a)->text ==
+        "a connection from 10.0.0.7 was refused: it is for --rdzv-id='0ne', this job is 'one'");
+  const auto b = service.join("b", nodes(2, 2), "one");
+  REQUIRE(service.last<Round>(b) != nullptr);
+  messages = service.messages;
+  static_cast<void>(service.open("two", "10.0.0.7"));
+  CHECK(service.messages == messages + 1);
+}
+
 TEST_CASE("a service of one job leaves the next run of that job to another service") {
   rdzv::ServiceSettings settings;
   settings.only_run_id = "job";
