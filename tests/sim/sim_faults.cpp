@@ -1,5 +1,7 @@
 // What goes wrong in a history: which faults it has, where and when they come.
 #include <csignal>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -26,10 +28,16 @@ Faults draw_faults(World& world) {
   faults.service_forgets = world.one_in(6);
   if (!faults.service_forgets) return faults;
   faults.service_crashes = true;
+  faults.service_has_no_journal = world.one_in(2);
+  if (faults.service_has_no_journal) return faults;
+  // A node that is new in every respect cannot tell a service without memory of the others. That a
+  // stopped agent goes is its warden's doing.
+  faults.nodes_crash = faults.nodes_vanish = faults.nodes_come = faults.agents_freeze = false;
   return faults;
 }
 
 Fate SimJob::draw_fate() {
+  if (std::exchange(fails_soon_, false)) return {Fate::Kind::fails, world_.up_to(2s)};
   if (harm_ && faults_.bad_batch && world_.one_in(3) && !rounds_.empty()) {
     const auto at = rounds_.rbegin()->second.formed_at + 1s + bad_batch_ + world_.up_to(300ms);
     return {Fate::Kind::fails, std::max<Duration>(at - world_.now(), 10ms)};
@@ -123,6 +131,17 @@ void SimJob::harm_network(Agent& victim) {
   cut(victim, kCuts[world_.below(3)]);
 }
 
+/// A node does not hear that a round has formed, and before it is connected again a worker of
+/// another one may fail.
+void SimJob::miss_round() {
+  std::vector<Agent*> alive;
+  for (auto& [id, agent] : agents_)
+    if (agent.node->alive()) alive.push_back(&agent);
+  if (alive.empty()) return;
+  cut(*alive[world_.below(alive.size())], Cut::both);
+  fails_soon_ = true;
+}
+
 void SimJob::cut(Agent& victim, Cut way) {
   victim.link->set_cut(way);
   world_.note(victim.id + " is cut off");
@@ -144,9 +163,21 @@ void SimJob::slow_down(Agent& victim) {
   if (faults_.network_cut) world_.after(lasts / 2, [this, &victim] { cut(victim, Cut::up); });
 }
 
+/// All agents are stopped, so that nobody tells the next service of their workers, and as many new
+/// ones come as the job may have.
+void SimJob::be_replaced() {
+  for (auto& [id, agent] : agents_)
+    if (agent.node->alive()) freeze(agent);
+  service_.crash(world_.up_to(1s), false);
+  for (int i = 0; i < settings_.max_nodes; ++i) add_node(fmt::format("node{}", names_++));
+}
+
 void SimJob::harm_service() {
   const Duration away = world_.one_in(2) ? world_.up_to(2s) : world_.up_to(1min);
-  if (faults_.service_forgets && world_.one_in(2)) {
+  if (faults_.service_has_no_journal && faults_.agents_freeze && faults_.nodes_come &&
+      world_.one_in(2)) {
+    be_replaced();
+  } else if (faults_.service_has_no_journal || (faults_.service_forgets && world_.one_in(2))) {
     service_.crash(away, false);
   } else if (world_.one_in(3)) {
     service_.crash_while_telling(away);

@@ -46,7 +46,7 @@ SimJob::SimJob(std::uint64_t seed)
       faults_(draw_faults(world_)),
       settings_(draw_settings(world_)),
       lease_(world_.one_in(3) ? 3s : 15s),
-      service_(world_, [this] { see_service(); }),
+      service_(world_, !faults_.service_has_no_journal, [this] { see_service(); }),
       work_(1s + (world_.one_in(3) ? world_.up_to(30s) : world_.up_to(5min))),
       bad_batch_(world_.up_to(std::min<Duration>(work_, 30s))) {}
 
@@ -67,8 +67,9 @@ History SimJob::run(Duration faults_for) {
   require(history_.outcome || history_.cells.empty() || faults_.service_forgets,
           "the job has an outcome");
   for (const auto& [id, agent] : agents_)
-    require(!agent.node->alive() || faults_.past_is_lost(), fmt::format("{} was told the end", id));
-  if (!faults_.past_is_lost() && history_.outcome &&
+    require(!agent.node->alive() || faults_.service_has_no_journal,
+            fmt::format("{} was told the end", id));
+  if (!faults_.service_has_no_journal && history_.outcome &&
       history_.outcome->outcome == Finished::Outcome::succeeded) {
     const RoundSeen& last = rounds_.rbegin()->second;
     require(last.done == last.nodes, "all nodes of the last round were done");
@@ -166,7 +167,7 @@ void SimJob::see_service() {
   if (faults_.service_forgets && membership->state() == rdzv::JobState::forming) return;
   // Of a round that no node has heard of nobody can tell a service without memory.
   const int known = faults_.service_forgets ? started_restart_count_ : last_restart_count_;
-  require(faults_.past_is_lost() || membership->restart_count() >= known,
+  require(faults_.service_has_no_journal || membership->restart_count() >= known,
           "the restart count never falls");
   last_restart_count_ = membership->restart_count();
 }
@@ -177,10 +178,13 @@ void SimJob::see_service() {
 void SimJob::see_formed(const rdzv::Membership& membership) {
   const RoundId id{membership.epoch(), membership.next_round() - 1};
   if (rounds_.contains(id) || membership.state() != rdzv::JobState::running) return;
-  require(faults_.past_is_lost() || rounds_.empty() || rounds_.rbegin()->first < id,
+  require(faults_.service_has_no_journal || rounds_.empty() || rounds_.rbegin()->first < id,
           "round numbers rise");
-  // Of a round that no node has heard of nobody can tell a service without memory.
-  require(faults_.past_is_lost() || !newest_started_ || *newest_started_ < id.second,
+  // Of a round that no node has heard of, or only nodes that have left, nobody can tell a service
+  // without memory.
+  const bool may_begin_anew =
+      faults_.service_has_no_journal || (faults_.service_forgets && faults_.nodes_leave);
+  require(may_begin_anew || !newest_started_ || *newest_started_ < id.second,
           "round numbers rise through the epochs");
   for (const auto& [agent, session] : service_.job()->sessions()) {
     const auto current = membership.current(agent);
@@ -188,6 +192,7 @@ void SimJob::see_formed(const rdzv::Membership& membership) {
     if (round != nullptr) see_round(id, *round, agents_.at(agent_of(agent)).node->workers());
   }
   check_newest_round();
+  if (harm_ && faults_.network_cut && faults_.workers_fail && world_.one_in(8)) miss_round();
 }
 
 void SimJob::see_round(const RoundId& id, const proto::Round& round, int workers) {

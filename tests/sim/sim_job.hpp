@@ -30,13 +30,10 @@ struct Faults {
   bool links_slow = false;    ///< for a time, by seconds
   bool links_hiccup = false;  ///< now and then what is sent waits up to a second
   bool service_crashes = false;
-  bool service_forgets = false;  ///< it comes back without its journal
-
-  /// Nodes that the service has forgotten need not be there to tell of the past: rounds and
-  /// restarts are then counted anew.
-  [[nodiscard]] bool past_is_lost() const {
-    return service_forgets && (nodes_crash || nodes_vanish || nodes_come || agents_freeze);
-  }
+  bool service_forgets = false;  ///< it may come back without its journal
+  /// It never had one. Nodes that it has forgotten need not be there to tell of the past: rounds
+  /// and restarts are then counted anew.
+  bool service_has_no_journal = false;
 };
 
 /// What a history of one job came to.
@@ -105,6 +102,8 @@ class SimJob {
   void cut(Agent& victim, Cut way);
   void slow_down(Agent& victim);
   void harm_service();
+  void be_replaced();
+  void miss_round();
   [[nodiscard]] Fate draw_fate();
   void require(bool holds, const std::string& what);
 
@@ -118,6 +117,7 @@ class SimJob {
   bool harm_ = true;
   Clock::time_point harmed_until_{};  // until then something other than a worker has failed
   Duration work_{0};                  // of a round without faults
+  bool fails_soon_ = false;           // the worker that is started next
   Duration bad_batch_{0};             // when workers come to it
   std::map<RoundId, RoundSeen> rounds_;
   std::optional<proto::RoundNumber> newest_started_;  // in any epoch

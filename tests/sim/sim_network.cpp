@@ -164,15 +164,15 @@ void SimLink::arrived(ConnectionId id, const std::string& bytes) {
 
 // ---- the service's process ----
 
-SimService::SimService(World& world, std::function<void()> after)
-    : world_(world), after_(std::move(after)) {
+SimService::SimService(World& world, bool has_journal, std::function<void()> after)
+    : world_(world), after_(std::move(after)), leaves_file_(!has_journal) {
   begin();
 }
 
 std::vector<rdzv::JobRecord> SimService::restore() {
   rdzv::ServiceSettings settings;
   settings.remembers = !disk_.empty();
-  if (disk_.empty()) settings.past_lease = lease_of_workers_;
+  if (leaves_file_) settings.past_lease = lease_of_workers_;
   settings.snapshots = {0, 1};  // often
   core_.emplace(settings, world_.now());
   rdzv::JournalContent journal = rdzv::read_journal(disk_);

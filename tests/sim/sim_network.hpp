@@ -84,8 +84,8 @@ class SimLink {
 
 class SimService {
  public:
-  /// `after`: when events were taken.
-  SimService(World& world, std::function<void()> after);
+  /// One that has no journal leaves a file when it is killed. `after`: when events were taken.
+  SimService(World& world, bool has_journal, std::function<void()> after);
 
   /// Its process ends; it comes back after a time, with its journal or without.
   void crash(Duration away, bool keeps_journal);
@@ -139,8 +139,9 @@ class SimService {
   World& world_;
   std::function<void()> after_;
   std::optional<rdzv::ServiceCore> core_;
-  std::string disk_;                                          // a whole journal
-  std::optional<std::chrono::nanoseconds> lease_of_workers_;  // in the file beside it
+  std::string disk_;  // a whole journal
+  const bool leaves_file_;
+  std::optional<std::chrono::nanoseconds> lease_of_workers_;  // what that says
   std::vector<rdzv::JobRecord> records_;
   std::map<rdzv::ConnectionId, Wire> wires_;
   rdzv::ConnectionId connections_ = 0;

@@ -1,5 +1,6 @@
 #include "tests/sim/sim_node.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 namespace ddprun::sim {
@@ -9,6 +10,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr ExitStatus kSuccess{false, 0, false};
+constexpr Duration kStartMost = 3ms;
 
 }  // namespace
 
@@ -144,7 +146,8 @@ void SimNode::obey(agent::StartWorkers&) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     workers_[i] = {.runs = true, .stubborn = world_.one_in(20)};
     started.workers.push_back({static_cast<int>(100 + i), surroundings_.now(), ""});
-    const Fate fate = surroundings_.draw_fate();
+    Fate fate = surroundings_.draw_fate();
+    fate.after = std::max<Duration>(fate.after, 2 * kStartMost);  // ends are seen after the start
     const int rank = static_cast<int>(i);
     if (fate.kind == Fate::Kind::succeeds)
       later(fate.after, [this, rank] { exit(rank, kSuccess); });
@@ -160,7 +163,7 @@ void SimNode::obey(agent::StartWorkers&) {
       });
   }
   surroundings_.workers_started();
-  later(world_.up_to(3ms), [this, started] { on(started); });
+  later(world_.up_to(kStartMost), [this, started] { on(started); });
 }
 
 void SimNode::obey(agent::SignalWorkers& action) { kill(action.signal); }
