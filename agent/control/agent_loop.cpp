@@ -1,23 +1,18 @@
 #include "agent/control/agent_loop.hpp"
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <csignal>
 #include <thread>
 
 #include <spdlog/spdlog.h>
 #include <boost/asio/post.hpp>
-#include <nlohmann/json.hpp>
 
-#include "agent/agent.hpp"
+#include "agent/control/job_status.hpp"
 #include "agent/control/local_membership.hpp"
 #include "agent/control/own_log.hpp"
 #include "base/bounded_write.hpp"
-#include "base/json_text.hpp"
 #include "base/no_descriptor.hpp"
 #include "base/printable.hpp"
 
@@ -54,11 +49,32 @@ Agent::Agent(const AgentConfig& config, const machine::UserState& user, warden::
       suspects_(
           context_, config, user,
           {[this](const std::string& line) { notice(line); }, [this] { handle(SuspectsSeen{}); }}),
-      memory_timer_(context_),
-      name_timer_(context_) {
-  if (config_.rendezvous) return;
-  membership_ = std::make_unique<LocalMembership>(
-      context_, config.job, [this](proto::MembershipMessage message) { hear(std::move(message)); });
+      memory_timer_(context_) {
+  if (config_.rendezvous) {
+    auto nodes = std::make_unique<NodeLink>(context_, config, link_, link_events());
+    nodes_ = nodes.get();
+    membership_ = std::move(nodes);
+  } else {
+    membership_ = std::make_unique<LocalMembership>(
+        context_, config.job,
+        [this](proto::MembershipMessage message) { hear(std::move(message)); });
+  }
+}
+
+NodeLink::Events Agent::link_events() {
+  NodeLink::Events events;
+  events.said = [this](proto::MembershipMessage message) { hear(std::move(message)); };
+  events.tell = [this](const std::string& line) { notice(line); };
+  events.met = [this] { obey(Prepare{}); };
+  events.failed = [this](const std::string& problem) {
+    handle(Prepared{"", 0, 0, false, problem});
+  };
+  events.has_workers = [this] { return machine_.may_have_workers(); };
+  events.add_to_environment = [this](const std::string& name, const std::string& value) {
+    starter_.add_to_environment(name, value);
+  };
+  events.store_is_wanted = [this] { hand_over_clients(); };
+  return events;
 }
 
 const AgentResult& Agent::run() {
@@ -67,15 +83,16 @@ const AgentResult& Agent::run() {
   log_through([this](const std::string& line) { log(line); }, config_.log_level);
   if (const ErrorCode failed = signals_.start(link_); failed && open_files_.problem.empty())
     open_files_.problem = "ddprun cannot wait for signals: " + why_no_descriptor(failed);
-  auto socket = JobSocket::open(context_, config_.run_id, [this] { return status(); });
+  auto socket = JobSocket::open(context_, config_.run_id,
+                                [this] { return job_status(config_.run_id, machine_); });
   if (socket) {
     socket_.emplace(std::move(*socket));
   } else {
     spdlog::info("no job socket: {}", socket.error().message());
   }
   watch_timers();
-  if (config_.rendezvous) {
-    meet();
+  if (nodes_ != nullptr) {
+    nodes_->start();
   } else {
     obey(Prepare{});
   }
@@ -121,9 +138,7 @@ void Agent::obey(Send& action) {
   }
   if (auto* failed = std::get_if<proto::WorkerFailed>(&action.message))
     failed->round_began = membership_->job_time_of_origin(machine_.round()->started_at);
-  if (membership_) return membership_->send(std::move(action.message));
-  if (const auto* leave = std::get_if<proto::Leave>(&action.message))
-    asio::post(context_, [this, finished = proto::outcome_of(*leave)] { hear(finished); });
+  membership_->send(std::move(action.message));
 }
 
 void Agent::obey(const Notice& action) { notice(action.line); }
@@ -168,39 +183,8 @@ void Agent::log(const std::string& line) {
   asio::post(context_, [this, line] { notice(line); });
 }
 
-std::string Agent::status() const {
-  nlohmann::json workers = nlohmann::json::array();
-  const NodeRound* round = machine_.round();
-  if (round != nullptr) {
-    int local_rank = 0;
-    for (const WorkerRecord& worker : round->group.workers()) {
-      workers.push_back({{"rank", round->round.first_rank + local_rank++},
-                         {"pid", worker.pid},
-                         {"running", worker.running()}});
-    }
-  }
-  return json_text(nlohmann::json{{"run_id", config_.run_id},
-                                  {"state", to_string(machine_.state())},
-                                  {"round", round != nullptr ? round->round.number : 0},
-                                  {"restart_count", machine_.restart_count()},
-                                  {"workers", workers}});
-}
-
-void run_agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link,
-               const std::function<int(const AgentResult&)>& conclude) {
-  const int socket = link.socket();
-  Agent agent(config, user, std::move(link));
-  const AgentResult& result = agent.run();
-  // From here on there is nothing to clean up, and no thread listens to the earlier signal.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  char nothing = 0;
-  if (recv(socket, &nothing, 1, MSG_PEEK | MSG_DONTWAIT) == 0) _exit(128 + SIGKILL);
-  const int code = conclude(result);
-  agent.linger();
-  std::fflush(nullptr);
-  // Not through the destructors: the kernel ends threads and closes descriptors faster than we join
-  // them, and the static objects are the warden's copies.
-  _exit(code);
+void Agent::linger() {
+  if (nodes_ != nullptr) nodes_->linger();
 }
 
 }  // namespace ddprun::agent

@@ -1,8 +1,7 @@
 // The control thread of the agent process: the shell around NodeMachine. It turns what comes in
 // from all sides into events and obeys the actions; it decides nothing. Internal to agent/control:
 // agent_loop.cpp has the loop, round_begin.cpp how a round starts, worker_ends.cpp signals to
-// workers and their exits, round_end.cpp what is left and reported of a round, job_end.cpp the end,
-// many_nodes.cpp the way to the other nodes.
+// workers and their exits, round_end.cpp what is left and reported of a round, job_end.cpp the end.
 #pragma once
 
 #include <chrono>
@@ -22,10 +21,9 @@
 #include "agent/control/job_signals.hpp"
 #include "agent/control/job_socket.hpp"
 #include "agent/control/membership_link.hpp"
+#include "agent/control/node_link.hpp"
 #include "agent/control/node_machine.hpp"
-#include "agent/control/remote_membership.hpp"
 #include "agent/control/round_failures.hpp"
-#include "agent/control/service_host.hpp"
 #include "agent/progress/round_watch.hpp"
 #include "agent/progress/suspect_watch.hpp"
 #include "agent/progress/timer_file.hpp"
@@ -33,7 +31,6 @@
 #include "agent/workers/open_files.hpp"
 #include "agent/workers/worker_starter.hpp"
 #include "machine/processes/kill_children.hpp"
-#include "rendezvous/store/store_handover.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::agent {
@@ -65,8 +62,7 @@ class Agent {
   Agent(const AgentConfig& config, const machine::UserState& user, warden::WardenLink link);
 
   const AgentResult& run();
-  /// After it: where the rendezvous is here, until the other nodes know how the job ended, or a
-  /// signal comes, or they are lost.
+  /// After it: until the other nodes know how the job ended (NodeLink::linger).
   void linger();
 
  private:
@@ -102,22 +98,15 @@ class Agent {
   void watch_timers();
   std::string prepare_output();
   std::string prepare_meeting_point();
-  [[nodiscard]] std::string public_addr() const;
+  [[nodiscard]] NodeLink::Events link_events();
   ErrorCode offer_store();
   void start_store(rdzv::StoreListener listener);
   void end_store();
-
-  // Several nodes (many_nodes.cpp).
-  void meet();
-  void cannot_meet(const std::string& problem);
-  void note_connection();
-  void look_at_own_name();
-  void keep_lease();
-  void kill_for_the_fence();
   void hand_over_clients();
   StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
   void count_memory_kills();
   void signal_workers(int signal);
+  void kill_for_the_fence();
   void begin_kill(Clock::duration limit);
   bool kill_some(Clock::duration limit);
   void go_on_killing();
@@ -134,7 +123,6 @@ class Agent {
   void describe_culprit_output(const proto::Verdict& verdict);
   void notice(const std::string& line);
   void log(const std::string& line);
-  [[nodiscard]] std::string status() const;
   [[nodiscard]] const std::vector<WorkerRecord>& workers() const;
 
   const AgentConfig& config_;
@@ -142,9 +130,10 @@ class Agent {
   const std::thread::id thread_ = std::this_thread::get_id();
   asio::io_context context_{1};
   NodeMachine machine_;
-  std::deque<NodeEvent> events_;                // the first is being handled
-  DeadlineTimer timer_;                         // of the machine
-  std::unique_ptr<MembershipLink> membership_;  // null: there can be none
+  std::deque<NodeEvent> events_;  // the first is being handled
+  DeadlineTimer timer_;           // of the machine
+  std::unique_ptr<MembershipLink> membership_;
+  NodeLink* nodes_ = nullptr;  // membership_ is it; null: this node is the only one
 
   WorkerStarter starter_;
   JobSignals signals_;
@@ -160,23 +149,10 @@ class Agent {
   std::optional<StorePlace> meeting_point_;      // of the next round
   std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
   std::optional<RoundHandles> handles_;          // of the machine's round
+  bool is_store_wanted_ = false;                 // a round is out, and its store is this node's
   Clock::time_point kill_ends_at_;               // of what it has left behind
   std::optional<Clock::time_point> say_stuck_at_;
   std::optional<WorkerOutput> output_;
-
-  // Of several nodes.
-  RemoteMembership* session_ = nullptr;    // membership_ is it
-  std::unique_ptr<MembershipLink> unmet_;  // stopped, because it could not be used
-  std::optional<rdzv::Resolver> resolver_;
-  std::string own_addr_;  // numeric: by which others reach this node
-  bool is_met_ = false;
-  bool is_unproven_told_ = false;    // that the rendezvous has not proven our secret
-  bool is_connection_held_ = false;  // by the warden, too
-  asio::steady_timer name_timer_;
-  bool is_store_wanted_ = false;  // a round is out, and its store is this node's
-  std::optional<rdzv::SessionClock::time_point> lease_end_;
-  std::optional<rdzv::StoreHandover> handover_;  // where the store is behind the service's port
-  std::optional<ServiceHost> host_;              // its thread uses that
 
   const Clock::time_point started_at_ = Clock::now();
   const std::chrono::system_clock::time_point wall_started_at_ = std::chrono::system_clock::now();

@@ -93,6 +93,11 @@ class NodeMachine {
   [[nodiscard]] const NodeRound* round() const { return round_ ? &*round_ : nullptr; }
   /// By the core's last message that told it.
   [[nodiscard]] int restart_count() const { return restart_count_; }
+  /// Some run, or what they left; or they are about to be started.
+  [[nodiscard]] bool may_have_workers() const {
+    return state_ != NodeState::waiting && state_ != NodeState::done &&
+           state_ != NodeState::ending && state_ != NodeState::over;
+  }
   [[nodiscard]] bool waits_for_leftovers() const { return round_ && round_->leftovers.waiting(); }
 
   /// What follows an event in a state, in words; "ignored" where the event has no meaning there.

@@ -36,8 +36,8 @@ void Agent::obey(const Prepare&) {
   if (problem.empty()) problem = prepare_meeting_point();
   const StorePlace place = meeting_point_.value_or(StorePlace{});
   const auto clients = std::min<std::uint64_t>(open_files_.store_clients, INT_MAX);
-  handle(Prepared{place.addr, place.port, static_cast<int>(clients), host_ && host_->is_here(),
-                  std::move(problem)});
+  handle(Prepared{place.addr, place.port, static_cast<int>(clients),
+                  nodes_ != nullptr && nodes_->is_host(), std::move(problem)});
 }
 
 /// Before the first worker, so that no descriptor is missing in the middle; the thread starts after
@@ -55,8 +55,10 @@ std::string Agent::prepare_output() {
 /// or why there is none.
 std::string Agent::prepare_meeting_point() {
   if (meeting_point_) return "";
-  const std::string& host = config_.store_host.empty() ? own_addr_ : config_.store_host;
-  const std::string addr = config_.master_addr.empty() ? public_addr() : config_.master_addr;
+  std::string host = config_.store_host;
+  std::string addr = config_.master_addr;
+  if (host.empty() && nodes_ != nullptr) host = nodes_->own_addr();
+  if (addr.empty() && nodes_ != nullptr) addr = nodes_->public_addr();
   if (config_.rendezvous && config_.rendezvous->one_port) {
     meeting_point_ = StorePlace{addr, config_.master_port};  // behind the service's port
     return "";
@@ -96,7 +98,7 @@ std::string Agent::prepare_meeting_point() {
 
 void Agent::obey(const StartWorkers&) {
   const NodeRound& round = *machine_.round();
-  keep_lease();
+  if (nodes_ != nullptr) nodes_->keep_lease();
   suspects_.forget();
   if (round.round.last_culprit && !result_.rounds.empty())
     result_.rounds.back().culprit = round.round.last_culprit;
@@ -153,7 +155,7 @@ ErrorCode Agent::offer_store() {
   meeting_point_.reset();
   if (machine_.round()->round.group_rank != 0) listener_.reset();  // another node's is used
   is_store_wanted_ = machine_.round()->round.group_rank == 0;
-  if (handover_) hand_over_clients();
+  hand_over_clients();
   if (!listener_) return {};
   ErrorCode failed;
   handles_->listening.emplace(context_).assign(listener_->fd.get(), failed);
@@ -172,6 +174,15 @@ ErrorCode Agent::offer_store() {
       });
   listener_.reset();
   return {};
+}
+
+/// The store is behind the service's port, and its thread starts with its first client.
+void Agent::hand_over_clients() {
+  const bool has_to_start = is_store_wanted_ && handles_ && !handles_->store && nodes_ != nullptr &&
+                            nodes_->has_store_clients();
+  if (!has_to_start) return;
+  start_store({UniqueFd(), config_.master_addr, config_.master_port});
+  if (handles_->store) nodes_->open_store(*handles_->store);
 }
 
 void Agent::start_store(rdzv::StoreListener listener) {
@@ -193,7 +204,7 @@ void Agent::end_store() {
   is_store_wanted_ = false;
   handles_->listening.reset();
   if (handles_->store) result_.newer_store_clients = handles_->store->counters().newer_clients > 0;
-  if (handover_) handover_->close();
+  if (nodes_ != nullptr) nodes_->close_store();
   handles_->store.reset();
 }
 

@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "agent/control/agent_loop.hpp"
+#include "base/boot_clock.hpp"
 #include "base/describe.hpp"
+#include "machine/processes/process_tree.hpp"
 
 namespace ddprun::agent {
 
@@ -107,6 +111,25 @@ void Agent::on_worker_exit(std::size_t local_rank) {
   }
   handle(std::move(exited));
   reap_strangers();
+}
+
+/// A fenced round: all of it is sent SIGKILL and runs no code of its own any more. How long the
+/// kernel needs to end it, a GPU driver a second or more, is no reason for the warden to end this
+/// agent, too.
+void Agent::kill_for_the_fence() {
+  const NodeRound* round = machine_.round();
+  if (!config_.rendezvous || round == nullptr || !round->stop || !round->stop->kill) return;
+  if (link_.cgroup() != nullptr) link_.cgroup()->kill();
+  std::set<pid_t> sent;
+  bool is_new = true;
+  while (std::exchange(is_new, false)) {  // some may be forked meanwhile
+    for (const machine::ProcessEntry& process : machine::live_descendants()) {
+      if (!sent.insert(process.pid).second) continue;
+      machine::signal_process(process, SIGKILL);
+      is_new = true;
+    }
+  }
+  link_.lease(boot_clock_now() + config_.stop.kill_timeout);
 }
 
 void Agent::obey(const NameStuck& action) {

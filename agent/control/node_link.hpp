@@ -1,0 +1,96 @@
+// The way to the other nodes of the job: where the rendezvous service is, a session with it, and
+// what the warden has to know of that. On the control thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/config.hpp"
+#include "agent/control/membership_link.hpp"
+#include "agent/control/remote_membership.hpp"
+#include "agent/control/service_host.hpp"
+#include "rendezvous/client/resolver.hpp"
+#include "rendezvous/store/store_handover.hpp"
+#include "warden/warden_link.hpp"
+
+namespace ddprun::agent {
+
+class NodeLink final : public MembershipLink {
+ public:
+  struct Events {
+    Handler said;
+    std::function<void(const std::string& line)> tell;  ///< for people
+    /// Once: the service has been reached, and this node may prepare its first round.
+    std::function<void()> met;
+    /// At most once: why this node cannot take part. It may leave, and nothing else is heard.
+    std::function<void(const std::string& problem)> failed;
+    /// Whether they run, or are about to: then the warden kills them at the end of the lease.
+    std::function<bool()> has_workers;
+    /// For the environment of workers that are started later.
+    std::function<void(const std::string& name, const std::string& value)> add_to_environment;
+    /// Clients of the workers' store are at the service's port.
+    std::function<void()> store_is_wanted;
+  };
+
+  /// The configuration, which has rendezvous settings, and the warden's link are borrowed.
+  NodeLink(boost::asio::io_context& context, const AgentConfig& config, warden::WardenLink& warden,
+           Events events);
+
+  void start();
+
+  [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
+  void send(proto::AgentMessage message) override;
+  [[nodiscard]] std::optional<proto::JobTime> job_time_of_origin(
+      std::chrono::steady_clock::time_point origin) const override {
+    return session_.job_time_of_origin(origin);
+  }
+
+  /// Whether the service is here.
+  [[nodiscard]] bool is_host() const { return host_.is_here(); }
+  /// Numeric: on which this node listens for others.
+  [[nodiscard]] const std::string& own_addr() const { return own_addr_; }
+  /// By which others reach this node: numeric, or a name that they look up.
+  [[nodiscard]] std::string public_addr() const;
+  /// Workers are about to be started.
+  void keep_lease();
+
+  /// Where the workers' store is behind the service's port: its clients that are there.
+  [[nodiscard]] bool has_store_clients() const { return handover_ && handover_->parked() > 0; }
+  /// They, and those that come, are given to the store until `close_store`.
+  void open_store(rdzv::StoreServer& store) { handover_->open(store); }
+  void close_store();
+
+  /// Where the service is here: until the other nodes know how the job ended, or a signal comes,
+  /// or they are lost.
+  void linger();
+
+ private:
+  [[nodiscard]] ServiceHost::Events host_events();
+  [[nodiscard]] RemoteMembership::Events session_events();
+  void fail(const std::string& problem);
+  void note_connection();
+  void look_at_own_name();
+
+  boost::asio::io_context& context_;
+  const AgentConfig& config_;
+  const RendezvousSettings& settings_;
+  warden::WardenLink& warden_;
+  const Events events_;
+  std::optional<rdzv::StoreHandover> handover_;  // where the store is behind the service's port
+  ServiceHost host_;                             // its thread uses that
+  RemoteMembership session_;
+  bool has_failed_ = false;
+  bool is_met_ = false;
+  bool is_unproven_told_ = false;    // that the rendezvous has not proven our secret
+  bool is_connection_held_ = false;  // by the warden, too
+  std::optional<rdzv::SessionClock::time_point> lease_end_;
+  std::string own_addr_;
+  rdzv::Resolver resolver_;  // of this machine's own name
+  boost::asio::steady_timer name_timer_;
+};
+
+}  // namespace ddprun::agent
