@@ -63,9 +63,9 @@ class Partitions(RoundsTest):
             number, _ = self.wait_for_round(hosts, nodes, 5)
             for count in range(PARTITIONS):
                 time.sleep(chance.uniform(0, 2))  # at any instant between two keep-alives, or while a round begins
-                lost = chance.sample(list(hosts)[1:], 2)
+                lost = chance.sample(list(hosts), 2)  # also the one that has the rendezvous
                 index = list(hosts).index(lost[0])
-                stopped = nodes[index].agent() if chance.random() < 0.3 else None
+                stopped = nodes[index].agent() if index > 0 and chance.random() < 0.3 else None
                 if stopped:
                     os.kill(stopped, signal.SIGSTOP)
                 way, heal = self.cut(chance, hosts, lost)
