@@ -72,7 +72,7 @@ struct AgentResult {
 
 /// Runs the job of one node (the one-member membership included) until it is over and nothing of it
 /// is left; everything that workers printed has been written, or given up after a deadline. Then
-/// `conclude` says what is to be said and gives the exit code, with which the process ends. Called
+/// `conclude` prints the report and returns the exit code, with which the process ends. Called
 /// once, in the agent process, with all signals blocked and no other thread. When the warden dies
 /// it kills everything and ends the process.
 [[noreturn]] void run_agent(const AgentConfig& config, const machine::UserState& user,

@@ -25,9 +25,9 @@ class JobCgroup {
   /// we are not root.
   static bool delegated();
 
-  /// Names one, which is not there yet.
+  /// Chooses the name; does not create the cgroup.
   explicit JobCgroup(const std::string& parent);
-  /// Makes it. Errors: the system's.
+  /// Creates it. Errors: the system's.
   Result<void> make();
 
   /// For clone3's CLONE_INTO_CGROUP.

@@ -4,7 +4,7 @@
 //
 // Without an answer for a whole lease the agent's workers are killed: the service then counts the
 // node as lost and may start others. A service that is not there (connections are refused) starts
-// nobody, so that renews the lease, until `lost_timeout`.
+// no workers; so a refused connection renews the lease, until `lost_timeout`.
 #pragma once
 
 #include <chrono>

@@ -72,32 +72,33 @@ bool natural_less(std::string_view a, std::string_view b);
 /// The membership core of one job.
 class Membership {
  public:
-  /// To so many of those that wait for a round it is said how many nodes are there.
+  /// At most this many waiting nodes are told how many have joined.
   static constexpr int kWaitersToldMax = 64;
 
   /// Job time, in which several nodes give their times, began at `job_began`.
   Membership(proto::JobSettings settings, Clock::time_point now, proto::Epoch epoch = 0,
              Clock::time_point job_began = {});
-  /// Goes on where another one was, once it has been given that one's nodes and losses.
+  /// Continues from a snapshot, once `restore` has given it the nodes and losses.
   Membership(const MembershipSnapshot& snapshot, Clock::time_point job_began);
-  /// Of the same snapshot. A node that is there already stays as it is.
+  /// Parts of the same snapshot. A node that is there already stays as it is.
   void restore(const proto::AgentId& agent, const NodeSnapshot& node);
   void restore(const std::string& process, const proto::Losses& losses);
 
   MembershipActions on(const MembershipEvent& event, Clock::time_point now);
-  /// The first round forms no sooner: workers of a past that this core does not know may run.
+  /// The first round forms no sooner, because unknown workers of an earlier service may still run.
   void hold_until(Clock::time_point when);
-  /// The same for a round of fewer than max_nodes: the missing ones may be such a past.
+  /// The same for a round of fewer than max_nodes: the nodes that are missing may have such
+  /// workers.
   void hold_incomplete_until(Clock::time_point when);
 
   /// When DeadlinePassed is due; none: nothing is waited for.
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
   [[nodiscard]] JobState state() const { return state_; }
   [[nodiscard]] proto::Epoch epoch() const { return epoch_; }
-  /// That have joined and not gone.
+  /// How many nodes have joined and not gone.
   [[nodiscard]] int nodes() const { return static_cast<int>(members_.size()); }
   [[nodiscard]] const proto::JobSettings& settings() const { return settings_; }
-  /// In the newest round; none: it has no part in it.
+  /// The agent's group rank in the newest round; none: it has no part in it.
   [[nodiscard]] std::optional<int> group_rank(const proto::AgentId& agent) const;
   [[nodiscard]] bool has_formed() const { return formed_any_; }
   [[nodiscard]] proto::RoundNumber next_round() const { return next_round_; }
@@ -111,9 +112,9 @@ class Membership {
   [[nodiscard]] bool is_at_rest() const;
   /// Requires is_at_rest().
   [[nodiscard]] MembershipSnapshot snapshot() const;
-  /// The same of one node; none: it is none of the job's.
+  /// The snapshot's part of one node; none: the job does not have it.
   [[nodiscard]] std::optional<NodeSnapshot> node(const proto::AgentId& agent) const;
-  /// Of agents that had any, by the process: in all its sessions.
+  /// What was lost, by the agent's process, over all its sessions.
   [[nodiscard]] const std::map<std::string, proto::Losses>& losses() const { return losses_; }
 
   /// What the core does on an event in a state: the name of the handler, "ignored" where the event

@@ -316,7 +316,8 @@ void Membership::choose_reporter() {
   reporter_name_ = first->second.node.name;
 }
 
-/// What it says last is of all its rounds. Of several nodes it is told by which one a process is.
+/// An agent's last report covers all its rounds. With several nodes, each leftover gets its node's
+/// name.
 void Membership::note_losses(const Members::value_type& member, const proto::Losses& losses) {
   if (losses.dropped_bytes == 0 && losses.leftovers.empty()) return;
   has_leftovers_ = has_leftovers_ || !losses.leftovers.empty();

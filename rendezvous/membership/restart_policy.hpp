@@ -23,7 +23,7 @@ inline constexpr int kExitNeverRestart = 113;
 inline constexpr std::chrono::seconds kAutoBackOff{1};
 inline constexpr std::chrono::seconds kAutoBackOffMax{30};
 
-/// A round that lasted this long lived, where no minimum uptime is given: its failure starts a new
+/// A round this long counts as healthy, where no minimum uptime is given: its failure starts a new
 /// row.
 inline constexpr std::chrono::seconds kLived{30};
 

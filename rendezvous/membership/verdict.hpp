@@ -16,9 +16,10 @@ namespace ddprun::rdzv {
 /// earliest first sign; what may come of our stopping a worker comes last. Of equals the one with
 /// the lower rank. A victim's phrase never acquits the only one.
 ///
-/// A node's workers are compared by their times. Of the nodes' first ones, each of which the clocks
-/// may let be the earliest (`at` less `uncertainty` is no later than any other's sum), the stronger
-/// kind decides, then the lower rank; `close_call` tells of it.
+/// A node's workers are compared by their times. Then each node's earliest failure is compared with
+/// those of the others. If the uncertainty lets several be first (`at` less `uncertainty` is no
+/// later than any other's sum), the stronger kind decides, then the lower rank; `close_call` says
+/// so.
 ///
 /// The same way means the same words (numbers in them may differ); where neither left any, the same
 /// exit code or signal. A worker with a victim's phrase is a victim unless the culprit has it, too.

@@ -42,8 +42,8 @@ struct SessionLost {
 struct SessionOver {
   proto::AgentId agent;
 };
-/// An agent tells of a round that this job knows nothing of: until then its workers, and those of
-/// others, may run.
+/// An agent reports a round unknown to this job: until then its workers, and those of others, may
+/// run.
 struct PastHeard {
   Clock::time_point workers_may_run_until;
 };
@@ -118,7 +118,7 @@ class Job {
   };
   using Sessions = std::map<proto::AgentId, Session>;
 
-  /// Agents of a job of which the memory was lost are waited for so long.
+  /// How long the service waits for the agents of a job whose records are lost.
   static constexpr std::chrono::hours kAwaited{1};
 
   explicit Job(Clock::time_point now) : began_at_(now) {}
@@ -161,7 +161,7 @@ class Job {
   [[nodiscard]] bool was_over_before(Clock::time_point started) const {
     return is_over() && started > outcome_->at;
   }
-  /// Whether it is over and each of its agents has learnt how, as far as they lived.
+  /// Whether it is over and every agent that survived knows the outcome.
   [[nodiscard]] bool all_know() const { return is_over() && sessions_.empty() && !lost_any_; }
   /// Requires that it was over once.
   [[nodiscard]] JobOver summary() const;

@@ -1,7 +1,6 @@
-// The rendezvous service as a pure state machine: connections, sessions, leases and jobs; what it
-// hears in, what it says out. One round's workers never live beside another's: it forms a round
-// only when it knows of every node of the old one that nothing is left there.
-// No sockets, no clock, no threads.
+// The rendezvous service as a pure state machine: connections, sessions, leases and jobs. Messages
+// in, messages out. A round forms only when no node of the old one has workers left, so that two
+// rounds never have workers at one time. No sockets, no clock, no threads.
 #pragma once
 
 #include <chrono>
@@ -29,8 +28,8 @@ struct SnapshotSettings {
 };
 
 struct ServiceSettings {
-  /// Of the one job that it serves, once: whoever wants to run that again needs another service.
-  /// Empty: it serves any, again and again.
+  /// The one job that it serves, once: to run that job again, start another service. Empty: it
+  /// serves any job, again and again.
   std::string only_run_id;
   std::chrono::nanoseconds lease = std::chrono::seconds(15);  ///< where an agent wishes for none
   bool has_secret = false;  ///< agents and observers have proven it
@@ -104,8 +103,8 @@ class ServiceCore {
   static constexpr std::chrono::milliseconds kEndMargin{50};
   /// An agent is heard this often within its lease.
   static constexpr int kKeepAlivesPerLease = 5;
-  /// An agent that has missed so many of them may be dead: a person can tell. Also where its
-  /// connection is away: that alone proves nothing.
+  /// After this many missed keep-alives an agent may be dead, and a fence request is accepted, also
+  /// if it has no connection: that alone proves nothing.
   static constexpr int kSilentPeriods = 2;
   /// An agent that was lost before its job ended may come back so much later to learn how.
   static constexpr std::chrono::hours kLateComer{1};

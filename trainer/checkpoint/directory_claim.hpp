@@ -19,13 +19,13 @@ class DirectoryClaim {
     std::uint64_t number = 0;
   };
 
-  /// Claims `directory`, which is made if need be: nobody who claimed it before publishes there any
-  /// more once this returns. Throws std::system_error, and DataError where another process
+  /// Claims `directory`, which is made if need be: once this returns, no earlier claim can publish
+  /// there any more. Throws std::system_error, and DataError where another process
   /// publishes for longer than 10 s.
   DirectoryClaim(const std::filesystem::path& directory, Round round);
 
-  /// While the result is held nobody can claim the directory. Throws DataError where a later round
-  /// of the same run has. Runs of other ids may share a directory.
+  /// While the result is held, no process can claim the directory. Throws DataError where a later
+  /// round of the same run has. Runs of other ids may share a directory.
   [[nodiscard]] UniqueFd hold() const;
 
  private:
