@@ -1,4 +1,4 @@
-// Layers without a library behind them: ReLU, flatten, add, the loss.
+// Layers without a library behind them: ReLU, flatten, add, concat, the loss.
 #include <algorithm>
 #include <cstddef>
 
@@ -68,6 +68,43 @@ class AddLayer final : public Operation {
   std::size_t count_;
 };
 
+class ConcatLayer final : public Operation {
+ public:
+  explicit ConcatLayer(const OperationShape& shape)
+      : pixels_(batch_count(shape, shape.output) / static_cast<std::size_t>(shape.output.channels)),
+        first_(static_cast<std::size_t>(shape.inputs[0].shape.channels)),
+        second_(static_cast<std::size_t>(shape.inputs[1].shape.channels)) {}
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    const float* first = input_of(tensors, 0);
+    const float* second = input_of(tensors, 1);
+    float* to = output_of(tensors);
+    for (std::size_t pixel = 0; pixel < pixels_; ++pixel) {
+      to = std::copy_n(first, first_, to);
+      to = std::copy_n(second, second_, to);
+      first += first_;
+      second += second_;
+    }
+  }
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    give(tensors, 0, 0, first_);
+    give(tensors, 1, first_, second_);
+  }
+
+ private:
+  /// The gradient of one input is that of its channels.
+  void give(const Tensors& tensors, std::size_t input, std::size_t begin, std::size_t count) const {
+    float* to = input_gradient_of(tensors, input);
+    if (to == nullptr) return;
+    const float* from = output_gradient_of(tensors) + begin;
+    for (std::size_t pixel = 0; pixel < pixels_; ++pixel) {
+      to = std::copy_n(from, count, to);
+      from += first_ + second_;
+    }
+  }
+  std::size_t pixels_;          // of all samples
+  std::size_t first_, second_;  // channels
+};
+
 class SoftmaxCrossEntropyLayer final : public Operation {
  public:
   explicit SoftmaxCrossEntropyLayer(int classes) : classes_(classes) {}
@@ -99,6 +136,9 @@ std::unique_ptr<Operation> make_flatten(const OperationShape& shape) {
 }
 std::unique_ptr<Operation> make_add(const OperationShape& shape) {
   return std::make_unique<AddLayer>(batch_count(shape, shape.output));
+}
+std::unique_ptr<Operation> make_concat(const OperationShape& shape) {
+  return std::make_unique<ConcatLayer>(shape);
 }
 std::unique_ptr<Operation> make_softmax_cross_entropy(const OperationShape& shape) {
   return std::make_unique<SoftmaxCrossEntropyLayer>(shape.inputs[0].shape.channels);

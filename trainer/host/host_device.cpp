@@ -28,6 +28,7 @@ struct Overloaded : Functions... {
 bool is_exact(const LayerKind& kind) {
   return std::holds_alternative<layer::Relu>(kind) ||
          std::holds_alternative<layer::Flatten>(kind) ||
+         std::holds_alternative<layer::Concat>(kind) ||
          std::holds_alternative<layer::MaxPool>(kind);
 }
 
@@ -45,6 +46,7 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
           [&](const layer::Dropout& one) { return make_dropout(shape, one); },
           [&](const layer::Flatten&) { return make_flatten(shape); },
           [&](const layer::Add&) { return make_add(shape); },
+          [&](const layer::Concat&) { return make_concat(shape); },
           [&](const layer::SoftmaxCrossEntropy&) { return make_softmax_cross_entropy(shape); },
       },
       kind);

@@ -26,6 +26,7 @@ std::unique_ptr<Operation> make_dropout(const OperationShape& shape, const layer
 std::unique_ptr<Operation> make_relu(const OperationShape& shape);
 std::unique_ptr<Operation> make_flatten(const OperationShape& shape);
 std::unique_ptr<Operation> make_add(const OperationShape& shape);
+std::unique_ptr<Operation> make_concat(const OperationShape& shape);
 std::unique_ptr<Operation> make_softmax_cross_entropy(const OperationShape& shape);
 
 /// Floats in a whole batch of `shape`.

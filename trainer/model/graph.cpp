@@ -101,6 +101,16 @@ int Graph::add(int a, int b) {
   return append({.kind = layer::Add{}, .inputs = {a, b}, .output = output_of(a)});
 }
 
+int Graph::concat(int a, int b) {
+  const ActivationShape& first = output_of(a);
+  const ActivationShape& second = output_of(b);
+  if (first.height != second.height || first.width != second.width)
+    throw std::logic_error("concat needs two inputs of one height and width");
+  return append({.kind = layer::Concat{},
+                 .inputs = {a, b},
+                 .output = {first.height, first.width, first.channels + second.channels}});
+}
+
 int Graph::softmax_cross_entropy(int logits) {
   return append({.kind = layer::SoftmaxCrossEntropy{}, .inputs = {logits}, .output = {0, 0, 0}});
 }

@@ -45,6 +45,7 @@ class Graph {
   int dropout(int from, double probability, bool whole_channels = false);
   int flatten(int from);
   int add(int a, int b);
+  int concat(int a, int b);
   int softmax_cross_entropy(int logits);
 
   /// Lays out the parameters: the last layer's first, as backward finishes them; weight before

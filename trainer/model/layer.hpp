@@ -109,6 +109,12 @@ struct Add {
   static constexpr BackwardReads reads{};
   static constexpr bool in_place = false;
 };
+/// Two inputs of one height and width: the channels of the first, then those of the second.
+/// PyTorch's cat over dimension 1.
+struct Concat {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+};
 /// The loss: mean over the samples of -ln softmax(logits)[label]. It has no output.
 struct SoftmaxCrossEntropy {
   static constexpr BackwardReads reads{.inputs = true};
@@ -120,7 +126,7 @@ struct SoftmaxCrossEntropy {
 using LayerKind =
     std::variant<layer::Images, layer::Convolution, layer::Linear, layer::Relu, layer::MaxPool,
                  layer::AveragePool, layer::AdaptiveAveragePool, layer::BatchNorm, layer::Dropout,
-                 layer::Flatten, layer::Add, layer::SoftmaxCrossEntropy>;
+                 layer::Flatten, layer::Add, layer::Concat, layer::SoftmaxCrossEntropy>;
 
 struct Layer {
   LayerKind kind;

@@ -18,6 +18,12 @@ TEST_CASE("windows decide the shapes, as in PyTorch") {
   REQUIRE(graph.layers()[static_cast<std::size_t>(flat)].output == ActivationShape{1, 1, 192});
 }
 
+TEST_CASE("concat puts the channels of the second input behind those of the first") {
+  Graph graph({8, 6, 3});
+  const int more = graph.convolution("a", 0, 5, {.size = 3, .stride = 1, .padding = 1});
+  REQUIRE(graph.layer(graph.concat(0, more)).output == ActivationShape{8, 6, 8});
+}
+
 TEST_CASE("parameters lie in the order in which backward finishes them, each on 64 bytes") {
   Graph graph({8, 8, 1});
   graph.softmax_cross_entropy(
@@ -60,6 +66,7 @@ TEST_CASE("tables that cannot work are our own mistake") {
   REQUIRE_THROWS_AS(graph.linear("head", 0, 10), std::logic_error);
   const int half = graph.max_pool(0, {.size = 2, .stride = 2, .padding = 0});
   REQUIRE_THROWS_AS(graph.add(0, half), std::logic_error);
+  REQUIRE_THROWS_AS(graph.concat(0, half), std::logic_error);
   REQUIRE_THROWS_AS(graph.finish(), std::logic_error);  // no loss
 }
 
