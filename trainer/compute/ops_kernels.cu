@@ -9,6 +9,7 @@
 #include "trainer/compute/ops.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/philox.hpp"
+#include "trainer/compute/upsample_ops.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -89,6 +90,57 @@ __global__ void channel_dropout_kernel(DropoutRate rate, DropoutPlace place, con
     const std::uint64_t element = channel_element(
         i / (pixels * channels), static_cast<std::uint32_t>(i % channels), channels);
     Dropout{}(output[i], input[i], mask.factor(element));
+  }
+}
+
+/// Sizes are those of the input; `count`: elements of all output images.
+template <class T>
+__global__ void upsample_kernel(int height_in, int width_in, std::size_t channels, const T* input,
+                                T* output, std::size_t count) {
+  const auto width = static_cast<std::size_t>(width_in);
+  const auto height = static_cast<std::size_t>(height_in);
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    const std::size_t pixel = i / channels;
+    const T* const image = input + pixel / (4 * width * height) * width * height * channels;
+    const UpsampleSource rows =
+        upsample_source(static_cast<int>(pixel / (2 * width) % (2 * height)), height_in);
+    const UpsampleSource columns = upsample_source(static_cast<int>(pixel % (2 * width)), width_in);
+    const auto at = [&](int row, int column) {
+      const std::size_t from =
+          static_cast<std::size_t>(row) * width + static_cast<std::size_t>(column);
+      return load(image[from * channels + i % channels]);
+    };
+    store(output[i],
+          upsample_mix(upsample_mix(at(rows.near, columns.near), at(rows.far, columns.near)),
+                       upsample_mix(at(rows.near, columns.far), at(rows.far, columns.far))));
+  }
+}
+
+/// `count`: elements of all input images.
+template <class T>
+__global__ void upsample_backward_kernel(int height_in, int width_in, std::size_t channels,
+                                         const T* output_gradient, T* input_gradient,
+                                         std::size_t count) {
+  const auto width = static_cast<std::size_t>(width_in);
+  const auto height = static_cast<std::size_t>(height_in);
+  for (std::size_t i = first_element(); i < count; i += all_threads()) {
+    const std::size_t pixel = i / channels;
+    const T* const image =
+        output_gradient + pixel / (width * height) * 4 * width * height * channels;
+    const UpsampleReaders rows =
+        upsample_readers(static_cast<int>(pixel / width % height), height_in);
+    const UpsampleReaders columns = upsample_readers(static_cast<int>(pixel % width), width_in);
+    float mixed[4];  // each column's rows
+    for (int k = 0; k < 4; ++k) {
+      const auto at = [&](int row) {
+        const std::size_t from =
+            static_cast<std::size_t>(row) * 2 * width + static_cast<std::size_t>(columns.pixel[k]);
+        return load(image[from * channels + i % channels]);
+      };
+      mixed[k] = upsample_gather(at(rows.pixel[0]), at(rows.pixel[1]), at(rows.pixel[2]),
+                                 at(rows.pixel[3]));
+    }
+    store(input_gradient[i], upsample_gather(mixed[0], mixed[1], mixed[2], mixed[3]));
   }
 }
 
@@ -197,6 +249,9 @@ __global__ void philox_kernel(std::uint32_t key0, std::uint32_t key1, std::uint3
                                                           const float*, float*, std::size_t);      \
   template __global__ void binary_cross_entropy_backward_kernel<T>(                                \
       float, const StepState*, float, const T*, const float*, T*, std::size_t);                    \
+  template __global__ void upsample_kernel<T>(int, int, std::size_t, const T*, T*, std::size_t);   \
+  template __global__ void upsample_backward_kernel<T>(int, int, std::size_t, const T*, T*,        \
+                                                       std::size_t);                               \
   template __global__ void add_kernel<T>(const T*, const T*, T*, std::size_t);                     \
   template __global__ void cast_shadow_kernel<T>(const float*, T*, std::size_t);                   \
   template __global__ void softmax_cross_entropy_kernel<T>(                                        \

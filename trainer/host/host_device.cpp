@@ -46,6 +46,7 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
           [&](const layer::Dropout& one) { return make_dropout(shape, one); },
           [&](const layer::Flatten&) { return make_flatten(shape); },
           [&](const layer::Add&) { return make_add(shape); },
+          [&](const layer::Upsample&) { return make_upsample(shape); },
           [&](const layer::Concat&) { return make_concat(shape); },
           [&](const layer::SoftmaxCrossEntropy&) { return make_softmax_cross_entropy(shape); },
       },

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trainer/host/for_each_image.hpp"
 #include "trainer/host/operations.hpp"
 #include "trainer/host/vector_clones.hpp"
 
@@ -60,15 +61,6 @@ DDPRUN_VECTOR_INLINE inline void for_each_place(const ActivationShape& in,
       }
     }
   }
-}
-
-/// Images have nothing in common, so the bits do not depend on the number of threads.
-template <class Function>
-void for_each_image(int images, Function function) {
-#if !defined(__SANITIZE_THREAD__)  // which does not know the waits of OpenMP
-#pragma omp parallel for schedule(static)
-#endif
-  for (int image = 0; image < images; ++image) function(image);
 }
 
 class MaxPoolLayer final : public Operation {

@@ -18,10 +18,11 @@ std::unique_ptr<Operation> make_linear(const OperationShape& shape);
 std::unique_ptr<Operation> make_average_pool(const OperationShape& shape, const Window& window);
 std::unique_ptr<Operation> make_batch_norm(const OperationShape& shape, bool relu);
 
-// In loops of our own (max_pool.cpp, adaptive_pool.cpp, dropout.cpp,
+// In loops of our own (max_pool.cpp, adaptive_pool.cpp, upsample.cpp, dropout.cpp,
 // element_operations.cpp).
 std::unique_ptr<Operation> make_max_pool(const OperationShape& shape, const Window& window);
 std::unique_ptr<Operation> make_adaptive_average_pool(const OperationShape& shape);
+std::unique_ptr<Operation> make_upsample(const OperationShape& shape);
 std::unique_ptr<Operation> make_dropout(const OperationShape& shape, const layer::Dropout& kind);
 std::unique_ptr<Operation> make_relu(const OperationShape& shape);
 std::unique_ptr<Operation> make_flatten(const OperationShape& shape);

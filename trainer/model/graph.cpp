@@ -111,6 +111,13 @@ int Graph::concat(int a, int b) {
                  .output = {first.height, first.width, first.channels + second.channels}});
 }
 
+int Graph::upsample(int from) {
+  const ActivationShape& in = output_of(from);
+  return append({.kind = layer::Upsample{},
+                 .inputs = {from},
+                 .output = {2 * in.height, 2 * in.width, in.channels}});
+}
+
 int Graph::softmax_cross_entropy(int logits) {
   return append({.kind = layer::SoftmaxCrossEntropy{}, .inputs = {logits}, .output = {0, 0, 0}});
 }

@@ -46,6 +46,7 @@ class Graph {
   int flatten(int from);
   int add(int a, int b);
   int concat(int a, int b);
+  int upsample(int from);
   int softmax_cross_entropy(int logits);
 
   /// Lays out the parameters: the last layer's first, as backward finishes them; weight before

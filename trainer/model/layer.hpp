@@ -109,6 +109,12 @@ struct Add {
   static constexpr BackwardReads reads{};
   static constexpr bool in_place = false;
 };
+/// Twice the height and the width, bilinear with half-pixel centres: PyTorch's
+/// interpolate(scale_factor=2, mode="bilinear", align_corners=False).
+struct Upsample {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+};
 /// Two inputs of one height and width: the channels of the first, then those of the second.
 /// PyTorch's cat over dimension 1.
 struct Concat {
@@ -123,10 +129,10 @@ struct SoftmaxCrossEntropy {
 
 }  // namespace layer
 
-using LayerKind =
-    std::variant<layer::Images, layer::Convolution, layer::Linear, layer::Relu, layer::MaxPool,
-                 layer::AveragePool, layer::AdaptiveAveragePool, layer::BatchNorm, layer::Dropout,
-                 layer::Flatten, layer::Add, layer::Concat, layer::SoftmaxCrossEntropy>;
+using LayerKind = std::variant<layer::Images, layer::Convolution, layer::Linear, layer::Relu,
+                               layer::MaxPool, layer::AveragePool, layer::AdaptiveAveragePool,
+                               layer::BatchNorm, layer::Dropout, layer::Flatten, layer::Add,
+                               layer::Upsample, layer::Concat, layer::SoftmaxCrossEntropy>;
 
 struct Layer {
   LayerKind kind;
