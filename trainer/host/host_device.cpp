@@ -37,6 +37,9 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
       Overloaded{
           [](const layer::Images&) { return std::unique_ptr<Operation>(); },
           [&](const layer::Convolution& one) { return make_convolution(shape, one.window); },
+          [&](const layer::TransposedConvolution& one) {
+            return make_transposed_convolution(shape, one);
+          },
           [&](const layer::Linear&) { return make_linear(shape); },
           [&](const layer::Relu&) { return make_relu(shape); },
           [&](const layer::MaxPool& one) { return make_max_pool(shape, one.window); },

@@ -1,4 +1,4 @@
-// Layers over oneDNN: convolution, linear, average pooling; and the name of what runs them.
+// Layers over oneDNN: convolutions, linear, average pooling; and the name of what runs them.
 #include <algorithm>
 #include <memory>
 
@@ -58,7 +58,7 @@ class Relayout {
   std::unique_ptr<Kernel> kernel_;
 };
 
-/// Convolution and linear layers differ in their descriptions alone.
+/// Convolutions and linear layers differ in their descriptions alone.
 struct Descriptions {
   memory::desc input, output;
   memory::desc bias;  // zero: there is none
@@ -213,6 +213,35 @@ std::unique_ptr<Operation> make_convolution(const OperationShape& shape, const W
   }
   const auto backward_data = describe_backward<dnnl::convolution_backward_data>(
       forward, algorithm, at.input, any, at.output, strides, padding, padding);
+  return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
+}
+
+std::unique_ptr<Operation> make_transposed_convolution(const OperationShape& shape,
+                                                       const layer::TransposedConvolution& kind) {
+  const auto algorithm = dnnl::algorithm::deconvolution_direct;
+  const Window& window = kind.window;
+  const ActivationShape& in = shape.inputs[0].shape;
+  const memory::dims weight{shape.output.channels, in.channels, window.size, window.size};
+  const memory::dims strides{window.stride, window.stride};
+  const memory::dims begin{window.padding, window.padding};
+  const int behind = window.padding - kind.output_padding;
+  const memory::dims end{behind, behind};
+  const Descriptions at{activations(shape.batch, in), activations(shape.batch, shape.output),
+                        plain({shape.output.channels}, memory::format_tag::x),
+                        plain(weight, memory::format_tag::ihwo)};
+  const memory::desc any = plain(weight, memory::format_tag::any);
+  const auto forward =
+      describe<dnnl::deconvolution_forward>(dnnl::prop_kind::forward_training, algorithm, at.input,
+                                            any, at.bias, at.output, strides, begin, end);
+  const auto backward_weights = describe_backward<dnnl::deconvolution_backward_weights>(
+      forward, algorithm, at.input, any, at.bias, at.output, strides, begin, end);
+  using Weighted = WeightedLayer<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
+                                 dnnl::deconvolution_backward_weights>;
+  if (!needs_input_gradient(shape)) {
+    return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
+  }
+  const auto backward_data = describe_backward<dnnl::deconvolution_backward_data>(
+      forward, algorithm, at.input, any, at.output, strides, begin, end);
   return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
 }
 

@@ -13,6 +13,8 @@ namespace ddprun::trainer {
 // Over oneDNN (onednn_operations.cpp, batch_norm.cpp).
 /// Without a bias if the shape has one parameter.
 std::unique_ptr<Operation> make_convolution(const OperationShape& shape, const Window& window);
+std::unique_ptr<Operation> make_transposed_convolution(const OperationShape& shape,
+                                                       const layer::TransposedConvolution& kind);
 /// Reads its weight as PyTorch has it: outputs x inputs.
 std::unique_ptr<Operation> make_linear(const OperationShape& shape);
 std::unique_ptr<Operation> make_average_pool(const OperationShape& shape, const Window& window);

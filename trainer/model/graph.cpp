@@ -47,6 +47,20 @@ int Graph::convolution(const std::string& name, int from, int channels, layer::C
                             slide(in.width, kind.window, "convolution"), channels}});
 }
 
+int Graph::transposed_convolution(const std::string& name, int from, int channels,
+                                  layer::TransposedConvolution kind) {
+  const ActivationShape& in = output_of(from);
+  const auto enlarged = [&](int length) {
+    return (length - 1) * kind.window.stride - 2 * kind.window.padding + kind.window.size +
+           kind.output_padding;
+  };
+  if (enlarged(1) < 1) throw std::logic_error(name + " has more padding than its window fills");
+  return append({.kind = kind,
+                 .name = name,
+                 .inputs = {from},
+                 .output = {enlarged(in.height), enlarged(in.width), channels}});
+}
+
 int Graph::linear(const std::string& name, int from, int features) {
   const ActivationShape& in = output_of(from);
   if (in.height != 1 || in.width != 1) throw std::logic_error(name + " needs a flatten before it");
@@ -161,6 +175,12 @@ void Graph::place_parameters(Layer& one) {
     place(one, ".weight", {outputs, inputs, size, size}, ParameterLayout::conv_ohwi, true, weight);
     if (convolution->has_bias)
       place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, bias);
+  } else if (const auto* transposed = std::get_if<layer::TransposedConvolution>(&one.kind)) {
+    const std::int64_t size = transposed->window.size;
+    // PyTorch takes the second dimension, here the outputs, for the fan.
+    const InitialValues initial = default_of(outputs * size * size);
+    place(one, ".weight", {inputs, outputs, size, size}, ParameterLayout::conv_ohwi, true, initial);
+    place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, initial);
   } else if (std::holds_alternative<layer::BatchNorm>(one.kind)) {
     place_batch_norm(one);
   } else if (std::holds_alternative<layer::Linear>(one.kind)) {

@@ -35,6 +35,8 @@ class Graph {
   int convolution(const std::string& name, int from, int channels, Window window) {
     return convolution(name, from, channels, layer::Convolution{.window = window});
   }
+  int transposed_convolution(const std::string& name, int from, int channels,
+                             layer::TransposedConvolution kind);
   int linear(const std::string& name, int from, int features);
   int relu(int from);
   int max_pool(int from, Window window);

@@ -53,6 +53,14 @@ struct Convolution {
   /// with fan_out. Otherwise PyTorch's default.
   bool he_initial = false;
 };
+/// PyTorch's ConvTranspose2d with a bias and its default initial values: each input pixel adds its
+/// window to an output of (length - 1) * stride - 2 * padding + size + output_padding pixels.
+struct TransposedConvolution {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+  Window window;
+  int output_padding = 0;  ///< below the stride
+};
 struct Linear {
   static constexpr BackwardReads reads{.inputs = true};
   static constexpr bool in_place = false;
@@ -129,10 +137,11 @@ struct SoftmaxCrossEntropy {
 
 }  // namespace layer
 
-using LayerKind = std::variant<layer::Images, layer::Convolution, layer::Linear, layer::Relu,
-                               layer::MaxPool, layer::AveragePool, layer::AdaptiveAveragePool,
-                               layer::BatchNorm, layer::Dropout, layer::Flatten, layer::Add,
-                               layer::Upsample, layer::Concat, layer::SoftmaxCrossEntropy>;
+using LayerKind =
+    std::variant<layer::Images, layer::Convolution, layer::TransposedConvolution, layer::Linear,
+                 layer::Relu, layer::MaxPool, layer::AveragePool, layer::AdaptiveAveragePool,
+                 layer::BatchNorm, layer::Dropout, layer::Flatten, layer::Add, layer::Upsample,
+                 layer::Concat, layer::SoftmaxCrossEntropy>;
 
 struct Layer {
   LayerKind kind;

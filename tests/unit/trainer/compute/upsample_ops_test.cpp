@@ -1,5 +1,6 @@
 #include "trainer/compute/upsample_ops.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>

@@ -136,6 +136,48 @@ TEST_CASE("convolution agrees with the naive one: output and all three gradients
   }
 }
 
+TEST_CASE("transposed convolution agrees with the naive one: output and all three gradients") {
+  set_thread_count(1);
+  struct Case {
+    int batch;
+    ActivationShape input;
+    int outputs;
+    layer::TransposedConvolution kind;
+  };
+  const std::vector<Case> cases{
+      {2, {4, 3, 16}, 32, {.window = {.size = 4, .stride = 2, .padding = 1}}},
+      {2, {4, 3, 5}, 7, {.window = {.size = 4, .stride = 2, .padding = 1}}},
+      {1, {1, 1, 64}, 16, {.window = {.size = 4, .stride = 2, .padding = 1}}},
+      {2, {3, 5, 8}, 6, {.window = {.size = 3, .stride = 2, .padding = 1}, .output_padding = 1}},
+      {2, {3, 5, 8}, 6, {.window = {.size = 3, .stride = 2, .padding = 1}}}};
+  for (const Case& c : cases) {
+    const Window& window = c.kind.window;
+    const auto enlarged = [&](int length) {
+      return (length - 1) * window.stride - 2 * window.padding + window.size +
+             c.kind.output_padding;
+    };
+    const LayerShape shape{
+        c.batch, c.input, {enlarged(c.input.height), enlarged(c.input.width), c.outputs}, window};
+    INFO(c.input.channels << " to " << c.outputs << " channels, window " << window.size);
+    const auto batch = static_cast<std::size_t>(c.batch);
+    const std::size_t weights =
+        static_cast<std::size_t>(c.outputs * window.size * window.size * c.input.channels);
+    const auto input = random_values(batch * c.input.count(), 1);
+    const auto weight = random_values(weights, 2);
+    const auto bias = random_values(static_cast<std::size_t>(c.outputs), 3);
+    const auto slope = random_values(batch * shape.output.count(), 4);
+    const auto want = test::transposed_convolution(shape, input, weight, bias, slope);
+    const auto operation = make_transposed_convolution(operation_shape(shape), c.kind);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const Run got = run(*operation, shape, input, weight, bias, slope);
+      require_close(got.output, want.output, "output");
+      require_close(got.input_gradient, want.input_gradient, "input gradient");
+      require_close(got.weight_gradient, want.weight_gradient, "weight gradient");
+      require_close(got.bias_gradient, want.bias_gradient, "bias gradient");
+    }
+  }
+}
+
 TEST_CASE("linear agrees with the naive one: output and all three gradients") {
   set_thread_count(1);
   for (const auto& [inputs, outputs] : {std::pair{1568, 120}, {84, 10}, {1, 1}, {7, 33}}) {

@@ -86,6 +86,41 @@ inline LayerValues convolution(const LayerShape& shape, const std::vector<float>
   return values;
 }
 
+/// Transposed convolution with weight I,H,W,O. Its geometry is that of the convolution from its
+/// output to its input.
+inline LayerValues transposed_convolution(const LayerShape& shape, const std::vector<float>& input,
+                                          const std::vector<float>& weight,
+                                          const std::vector<float>& bias,
+                                          const std::vector<float>& output_gradient) {
+  const LayerShape mirrored{shape.batch, shape.output, shape.input, shape.window};
+  const auto batch = static_cast<std::size_t>(shape.batch);
+  LayerValues values;
+  values.output.resize(batch * shape.output.count());
+  values.input_gradient.resize(batch * shape.input.count());
+  values.weight_gradient.resize(weight.size());
+  values.bias_gradient.resize(bias.size());
+  const ActivationShape kernel{shape.window.size, shape.window.size, shape.output.channels};
+  for_each_place(mirrored, [&](int n, int iy, int ix, int y, int x, int ky, int kx) {
+    for (int i = 0; i < shape.input.channels; ++i) {
+      const std::size_t from = at(shape.input, n, iy, ix, i);
+      for (int o = 0; o < shape.output.channels; ++o) {
+        const std::size_t to = at(shape.output, n, y, x, o);
+        const std::size_t w = at(kernel, i, ky, kx, o);
+        values.output[to] += static_cast<double>(input[from]) * static_cast<double>(weight[w]);
+        values.input_gradient[from] +=
+            static_cast<double>(output_gradient[to]) * static_cast<double>(weight[w]);
+        values.weight_gradient[w] +=
+            static_cast<double>(output_gradient[to]) * static_cast<double>(input[from]);
+      }
+    }
+  });
+  for (std::size_t i = 0; i < values.output.size(); ++i) {
+    values.output[i] += static_cast<double>(bias[i % bias.size()]);
+    values.bias_gradient[i % bias.size()] += static_cast<double>(output_gradient[i]);
+  }
+  return values;
+}
+
 /// Maximum over the window (padding never wins; the first of equals gets the gradient), or the mean
 /// over all its places, padding included.
 inline LayerValues pool(bool maximum, const LayerShape& shape, const std::vector<float>& input,

@@ -1,6 +1,7 @@
 #include "trainer/model/graph.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <stdexcept>
 
 #include "trainer/error.hpp"
@@ -22,6 +23,23 @@ TEST_CASE("concat puts the channels of the second input behind those of the firs
   Graph graph({8, 6, 3});
   const int more = graph.convolution("a", 0, 5, {.size = 3, .stride = 1, .padding = 1});
   REQUIRE(graph.layer(graph.concat(0, more)).output == ActivationShape{8, 6, 8});
+}
+
+TEST_CASE("a transposed convolution enlarges, and its weight is PyTorch's inputs x outputs") {
+  Graph graph({7, 5, 6});
+  const int four = graph.transposed_convolution("four", 0, 3,
+                                                {.window = {.size = 4, .stride = 2, .padding = 1}});
+  CHECK(graph.layer(four).output == ActivationShape{14, 10, 3});
+  const int three = graph.transposed_convolution(
+      "three", four, 2, {.window = {.size = 3, .stride = 2, .padding = 1}, .output_padding = 1});
+  CHECK(graph.layer(three).output == ActivationShape{28, 20, 2});
+  graph.softmax_cross_entropy(graph.linear("head", graph.flatten(three), 10));
+  graph.finish();
+  const Parameter& weight = graph.parameters().at(4);
+  CHECK(weight.name == "four.weight");
+  CHECK(weight.shape == std::vector<std::int64_t>{6, 3, 4, 4});
+  CHECK(weight.initial.value == Approx(1 / std::sqrt(3.0 * 16)));  // torch: the outputs are the fan
+  CHECK(graph.parameters().at(5).initial.value == weight.initial.value);
 }
 
 TEST_CASE("parameters lie in the order in which backward finishes them, each on 64 bytes") {
