@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormatName = "ddprun-checkpoint-";
-constexpr const char* kFormat = "ddprun-checkpoint-2";
+constexpr const char* kFormat = "ddprun-checkpoint-3";
 
 std::uint32_t checksum(const std::string& text) {
   return static_cast<std::uint32_t>(
@@ -38,6 +38,9 @@ Json to_json(const Counters& counters) {
   return {{"loss", counters.loss},
           {"count", counters.count},
           {"correct", counters.correct},
+          {"true_positives", counters.true_positives},
+          {"false_positives", counters.false_positives},
+          {"false_negatives", counters.false_negatives},
           {"not_finite", counters.not_finite}};
 }
 
@@ -45,6 +48,9 @@ Counters counters_from(const Json& json) {
   return {.loss = json.at("loss").get<std::int64_t>(),
           .count = json.at("count").get<std::int64_t>(),
           .correct = json.at("correct").get<std::int64_t>(),
+          .true_positives = json.at("true_positives").get<std::int64_t>(),
+          .false_positives = json.at("false_positives").get<std::int64_t>(),
+          .false_negatives = json.at("false_negatives").get<std::int64_t>(),
           .not_finite = json.at("not_finite").get<std::int64_t>()};
 }
 

@@ -1,17 +1,16 @@
 // The samples of one pass.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace ddprun::trainer {
 
-/// In host memory, not owned.
+/// In host memory, not owned. Of labels and masks the one that the graph's target() names.
 struct Batch {
-  std::span<const float> images;         ///< samples x height x width x channels
-  std::span<const std::int32_t> labels;  ///< the class of each sample
-  [[nodiscard]] std::size_t count() const { return labels.size(); }
+  std::span<const float> images;              ///< samples x height x width x channels
+  std::span<const std::int32_t> labels = {};  ///< the class of each sample
+  std::span<const float> masks = {};          ///< samples x height x width, 0 to 1
 };
 
 }  // namespace ddprun::trainer

@@ -15,4 +15,12 @@ double accuracy(const Counters& counters) {
   return static_cast<double>(counters.correct) / static_cast<double>(counters.count);
 }
 
+double intersection_over_union(const Counters& counters) {
+  if (counters.count == 0) return 0;
+  const std::int64_t either =
+      counters.true_positives + counters.false_positives + counters.false_negatives;
+  if (either == 0) return 1;
+  return static_cast<double>(counters.true_positives) / static_cast<double>(either);
+}
+
 }  // namespace ddprun::trainer

@@ -11,16 +11,22 @@ namespace ddprun::trainer {
 /// Integers, so that they add up to the same bits in any order: over samples, shards, ranks and
 /// restarts. Trivially copyable: a device holds some in its memory.
 struct Counters {
-  std::int64_t loss = 0;        ///< sum over the samples, each rounded to units of 2^-24
-  std::int64_t count = 0;       ///< samples
-  std::int64_t correct = 0;     ///< samples of which the largest logit is the label's
+  std::int64_t loss = 0;     ///< sum over the samples, each rounded to units of 2^-24
+  std::int64_t count = 0;    ///< samples
+  std::int64_t correct = 0;  ///< samples of which the largest logit is the label's
+  // Pixels, where the target is a mask.
+  std::int64_t true_positives = 0;   ///< predicted, and in the mask
+  std::int64_t false_positives = 0;  ///< predicted, but not in the mask
+  std::int64_t false_negatives = 0;  ///< in the mask, but not predicted
   std::int64_t not_finite = 0;  ///< samples with a loss of inf or nan; they add nothing to `loss`
   /// The first of these in the order of training, as SamplePlace::number() has it.
   std::int64_t first_not_finite = std::numeric_limits<std::int64_t>::max();
 
   friend bool operator==(const Counters& a, const Counters& b) {
     return a.loss == b.loss && a.count == b.count && a.correct == b.correct &&
-           a.not_finite == b.not_finite && a.first_not_finite == b.first_not_finite;
+           a.true_positives == b.true_positives && a.false_positives == b.false_positives &&
+           a.false_negatives == b.false_negatives && a.not_finite == b.not_finite &&
+           a.first_not_finite == b.first_not_finite;
   }
 };
 
@@ -48,6 +54,9 @@ DDPRUN_HOST_DEVICE inline void operator+=(Counters& sum, const Counters& more) {
   sum.loss += more.loss;
   sum.count += more.count;
   sum.correct += more.correct;
+  sum.true_positives += more.true_positives;
+  sum.false_positives += more.false_positives;
+  sum.false_negatives += more.false_negatives;
   sum.not_finite += more.not_finite;
   if (more.first_not_finite < sum.first_not_finite) sum.first_not_finite = more.first_not_finite;
 }
@@ -69,5 +78,8 @@ DDPRUN_HOST_DEVICE inline void count_loss(Counters& counters, double loss, std::
 double mean_loss(const Counters& counters);
 /// 0 to 1; 0 of no samples.
 double accuracy(const Counters& counters);
+/// Of the pixels that were predicted and those of the mask, the share that is both: 0 to 1; 1 where
+/// there were neither, 0 of no samples.
+double intersection_over_union(const Counters& counters);
 
 }  // namespace ddprun::trainer

@@ -35,7 +35,9 @@ GraphExecutor::GraphExecutor(const Graph& graph, Device& device, Settings settin
       storage_(device.storage(settings.precision)) {
   if (settings.batch < 1) throw DataError("a shard needs at least one sample");
   device_.use_threads(settings_.threads);
-  samples_ = device_.allocate(static_cast<std::size_t>(settings_.batch) * sizeof(std::int32_t));
+  const std::size_t one = graph.target() == Target::mask ? graph.logits().count() * sizeof(float)
+                                                         : sizeof(std::int32_t);
+  targets_ = device_.allocate(static_cast<std::size_t>(settings_.batch) * one);
 }
 
 GraphExecutor::~GraphExecutor() = default;
@@ -115,9 +117,14 @@ void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key)
   weights_ = weights;
   for (std::size_t i = 0; i < current_->nodes.size(); ++i) point_to(i, *current_);
 
-  pass_.count = static_cast<int>(batch.count());
-  pass_.labels = samples_.as<std::int32_t>().data();
-  device_.copy_in(std::as_bytes(batch.labels), samples_.data());
+  pass_.count = static_cast<int>(count_of(batch));
+  if (graph_.target() == Target::mask) {
+    pass_.masks = targets_.as<float>().data();
+    device_.copy_in(std::as_bytes(batch.masks), targets_.data());
+  } else {
+    pass_.labels = targets_.as<std::int32_t>().data();
+    device_.copy_in(std::as_bytes(batch.labels), targets_.data());
+  }
   const LayerPlaces& images = current_->plan.layers.front();
   const std::size_t value_bytes = bytes_of(storage_);
   const std::size_t filled = batch.images.size() * value_bytes;
@@ -136,7 +143,7 @@ void GraphExecutor::train(const Batch& batch, const Weights& weights, const Shar
   pass_.shard = shard.shard;
   pass_.shards = shard.shards;
   pass_.batch = settings_.batch;
-  forward(batch, weights, {.batch = static_cast<int>(batch.count()), .trains = true});
+  forward(batch, weights, {.batch = static_cast<int>(count_of(batch)), .trains = true});
 }
 
 void GraphExecutor::evaluate(const Batch& batch, const Weights& weights) {
@@ -187,12 +194,28 @@ void GraphExecutor::check_arena(std::size_t size) const {
   if (size != graph_.arena_size()) throw std::logic_error("arena of another model");
 }
 
+std::size_t GraphExecutor::count_of(const Batch& batch) const {
+  return batch.images.size() / graph_.layers().front().output.count();
+}
+
 void GraphExecutor::check(const Batch& batch) const {
-  if (batch.count() > static_cast<std::size_t>(settings_.batch) ||
-      batch.images.size() != batch.count() * graph_.layers().front().output.count()) {
+  const std::size_t count = count_of(batch);
+  const bool has_masks = graph_.target() == Target::mask;
+  if (count > static_cast<std::size_t>(settings_.batch) ||
+      batch.images.size() != count * graph_.layers().front().output.count() ||
+      batch.labels.size() != (has_masks ? 0 : count) ||
+      batch.masks.size() != (has_masks ? count * graph_.logits().count() : 0)) {
     throw std::logic_error("batch of another size than the executor's");
   }
-  for (const std::int32_t label : batch.labels) {
+  check_labels(batch.labels);
+  for (const float value : batch.masks) {
+    if (!(value >= 0 && value <= 1))
+      throw DataError("a mask in the data has a value beyond 0 and 1");
+  }
+}
+
+void GraphExecutor::check_labels(std::span<const std::int32_t> labels) const {
+  for (const std::int32_t label : labels) {
     if (label < 0 || label >= graph_.classes()) {
       throw DataError("label " + std::to_string(label) +
                       " in the data, but the model has classes 0 to " +

@@ -46,7 +46,8 @@ class GraphExecutor {
   GraphExecutor& operator=(const GraphExecutor&) = delete;
 
   /// Computes all of the batch, which has 1 to settings.batch samples. Throws DataError if a label
-  /// is not one of the model's classes. `weights` must stay as they are until the end of the pass.
+  /// is not one of the model's classes, or a mask has values beyond 0 and 1. `weights` must stay as
+  /// they are until the end of the pass.
   void train(const Batch& batch, const Weights& weights, const ShardId& shard);
   /// Forward only, always as a full batch: what is missing is computed from zeros and does not
   /// count. So a sample's loss does not depend on how many others there are.
@@ -73,7 +74,9 @@ class GraphExecutor {
 
   Prepared& prepared(Key key);
   void forward(const Batch& batch, const Weights& weights, Key key);
+  [[nodiscard]] std::size_t count_of(const Batch& batch) const;
   void check(const Batch& batch) const;
+  void check_labels(std::span<const std::int32_t> labels) const;
   void check_arena(std::size_t size) const;
   void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);
   [[nodiscard]] const Parameter& parameter(int index) const;
@@ -85,7 +88,7 @@ class GraphExecutor {
   Settings settings_;
   Storage storage_;
   DeviceMemory memory_;   // of the largest plan; the others are views of it
-  DeviceMemory samples_;  // labels
+  DeviceMemory targets_;  // labels or masks
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
   Prepared* current_ = nullptr;  // of the pass under way
   Weights weights_;

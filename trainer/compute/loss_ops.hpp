@@ -37,4 +37,12 @@ struct BinaryCrossEntropyBackward {
   }
 };
 
+/// Whether a pixel is predicted to belong to the mask: its probability is above 1/2. A nan is not.
+template <class T>
+DDPRUN_HOST_DEVICE inline bool predicts_mask(const T& logit) {
+  return load(logit) > 0.0F;
+}
+/// Whether it does belong to the mask, for counting.
+DDPRUN_HOST_DEVICE inline bool is_in_mask(float target) { return target >= 0.5F; }
+
 }  // namespace ddprun::trainer

@@ -38,8 +38,9 @@ struct OperationShape {
 /// memory.
 struct Pass {
   int count = 0;  ///< the first samples; what is behind them in the batch is padding
-  const std::int32_t* labels = nullptr;
-  Counters* counters = nullptr;  ///< the loss adds to them
+  const std::int32_t* labels = nullptr;  ///< of the target label
+  const float* masks = nullptr;          ///< of the target mask: count x pixels
+  Counters* counters = nullptr;          ///< the loss adds to them
 
   // Training only. The state's loss scale and step are read where the device computes, never by the
   // host.

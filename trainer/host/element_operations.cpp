@@ -1,4 +1,4 @@
-// Layers without a library behind them: ReLU, flatten, add, concat, the loss.
+// Layers without a library behind them: ReLU, flatten, add, concat, the losses.
 #include <algorithm>
 #include <cstddef>
 
@@ -126,6 +126,30 @@ class SoftmaxCrossEntropyLayer final : public Operation {
   int classes_;
 };
 
+class BinaryCrossEntropyLayer final : public Operation {
+ public:
+  BinaryCrossEntropyLayer(const OperationShape& shape, double positive_weight)
+      : pixels_(shape.inputs[0].shape.count()),
+        positive_weight_(static_cast<float>(positive_weight)) {}
+  void forward(const Tensors& tensors, const Pass& pass) override {
+    binary_cross_entropy(input_of(tensors), pass.masks, pixels_,
+                         static_cast<std::size_t>(pass.count), positive_weight_, first_place(pass),
+                         *pass.counters);
+  }
+  void backward(const Tensors& tensors, const Pass& pass) override {
+    // In double until the end: there may be more pixels than a float can count.
+    const double values = static_cast<double>(pixels_) * pass.count * pass.shards;
+    const auto factor = static_cast<float>(static_cast<double>(pass.state->scaler.scale) / values);
+    const std::size_t count = pixels_ * static_cast<std::size_t>(pass.count);
+    binary_cross_entropy_backward({input_of(tensors), count}, pass.masks, positive_weight_, factor,
+                                  input_gradient_of(tensors));
+  }
+
+ private:
+  std::size_t pixels_;  // of one sample
+  float positive_weight_;
+};
+
 }  // namespace
 
 std::unique_ptr<Operation> make_relu(const OperationShape& shape) {
@@ -142,6 +166,10 @@ std::unique_ptr<Operation> make_concat(const OperationShape& shape) {
 }
 std::unique_ptr<Operation> make_softmax_cross_entropy(const OperationShape& shape) {
   return std::make_unique<SoftmaxCrossEntropyLayer>(shape.inputs[0].shape.channels);
+}
+std::unique_ptr<Operation> make_binary_cross_entropy(const OperationShape& shape,
+                                                     double positive_weight) {
+  return std::make_unique<BinaryCrossEntropyLayer>(shape, positive_weight);
 }
 
 }  // namespace ddprun::trainer

@@ -52,6 +52,9 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
           [&](const layer::Upsample&) { return make_upsample(shape); },
           [&](const layer::Concat&) { return make_concat(shape); },
           [&](const layer::SoftmaxCrossEntropy&) { return make_softmax_cross_entropy(shape); },
+          [&](const layer::BinaryCrossEntropy& one) {
+            return make_binary_cross_entropy(shape, one.positive_weight);
+          },
       },
       kind);
 }

@@ -1,8 +1,10 @@
 #include "trainer/host/host_loops.hpp"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
+#include "trainer/compute/loss_ops.hpp"
 #include "trainer/compute/ops.hpp"
 #include "trainer/host/vector_clones.hpp"
 
@@ -79,6 +81,59 @@ void softmax_cross_entropy_backward(const float* logits, int classes,
     const std::size_t start = row * static_cast<std::size_t>(classes);
     SoftmaxCrossEntropy{}(logits + start, classes, labels[row], factor, gradient + start);
   }
+}
+
+namespace {
+
+DDPRUN_VECTOR_CLONES
+void pixel_losses(std::span<const float> logits, const float* targets, float positive_weight,
+                  float* losses) {
+  const BinaryCrossEntropy loss{positive_weight};
+  for (std::size_t i = 0; i < logits.size(); ++i) losses[i] = loss(logits[i], targets[i]);
+}
+
+DDPRUN_VECTOR_CLONES
+void count_pixels(std::span<const float> logits, const float* targets, Counters& counters) {
+  std::int64_t both = 0;
+  std::int64_t predicted = 0;
+  std::int64_t wanted = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const bool predicts = predicts_mask(logits[i]);
+    const bool wants = is_in_mask(targets[i]);
+    both += predicts && wants ? 1 : 0;
+    predicted += predicts ? 1 : 0;
+    wanted += wants ? 1 : 0;
+  }
+  counters.true_positives += both;
+  counters.false_positives += predicted - both;
+  counters.false_negatives += wanted - both;
+}
+
+}  // namespace
+
+void binary_cross_entropy(const float* logits, const float* targets, std::size_t pixels,
+                          std::size_t samples, float positive_weight, std::int64_t place,
+                          Counters& counters) {
+  std::array<float, 256> losses{};
+  for (std::size_t sample = 0; sample < samples; ++sample) {
+    double sum = 0;  // in the order of the pixels, whatever the width of the vectors
+    for (std::size_t begin = 0; begin < pixels; begin += losses.size()) {
+      const std::size_t count = std::min(losses.size(), pixels - begin);
+      const std::size_t first = sample * pixels + begin;
+      pixel_losses({logits + first, count}, targets + first, positive_weight, losses.data());
+      for (std::size_t i = 0; i < count; ++i) sum += static_cast<double>(losses[i]);
+    }
+    count_loss(counters, sum / static_cast<double>(pixels),
+               place + static_cast<std::int64_t>(sample));
+  }
+  count_pixels({logits, samples * pixels}, targets, counters);
+}
+
+DDPRUN_VECTOR_CLONES
+void binary_cross_entropy_backward(std::span<const float> logits, const float* targets,
+                                   float positive_weight, float factor, float* gradient) {
+  const BinaryCrossEntropyBackward backward{positive_weight, factor};
+  for (std::size_t i = 0; i < logits.size(); ++i) backward(gradient[i], logits[i], targets[i]);
 }
 
 DDPRUN_VECTOR_CLONES

@@ -31,6 +31,15 @@ void softmax_cross_entropy_backward(const float* logits, int classes,
                                     std::span<const std::int32_t> labels, float factor,
                                     float* gradient);
 
+/// Samples of `pixels` logits each, and as many targets: adds their mean losses and their pixels to
+/// `counters`. `place`: SamplePlace::number() of the first.
+void binary_cross_entropy(const float* logits, const float* targets, std::size_t pixels,
+                          std::size_t samples, float positive_weight, std::int64_t place,
+                          Counters& counters);
+/// Writes the slope of each logit times `factor`.
+void binary_cross_entropy_backward(std::span<const float> logits, const float* targets,
+                                   float positive_weight, float factor, float* gradient);
+
 bool any_non_finite(std::span<const float> values);
 
 /// running = 0.9 * running + 0.1 * (sum * share): PyTorch's momentum of running statistics.

@@ -31,6 +31,8 @@ std::unique_ptr<Operation> make_flatten(const OperationShape& shape);
 std::unique_ptr<Operation> make_add(const OperationShape& shape);
 std::unique_ptr<Operation> make_concat(const OperationShape& shape);
 std::unique_ptr<Operation> make_softmax_cross_entropy(const OperationShape& shape);
+std::unique_ptr<Operation> make_binary_cross_entropy(const OperationShape& shape,
+                                                     double positive_weight);
 
 /// Floats in a whole batch of `shape`.
 inline std::size_t batch_count(const OperationShape& shape, const ActivationShape& one) {

@@ -136,6 +136,14 @@ int Graph::softmax_cross_entropy(int logits) {
   return append({.kind = layer::SoftmaxCrossEntropy{}, .inputs = {logits}, .output = {0, 0, 0}});
 }
 
+int Graph::binary_cross_entropy(int logits, double positive_weight) {
+  if (output_of(logits).channels != 1)
+    throw std::logic_error("binary cross-entropy needs one logit a pixel");
+  return append({.kind = layer::BinaryCrossEntropy{positive_weight},
+                 .inputs = {logits},
+                 .output = {0, 0, 0}});
+}
+
 void Graph::place(Layer& layer, const char* suffix, std::vector<std::int64_t> shape,
                   ParameterLayout layout, bool decay, InitialValues initial, ParameterRole role) {
   Parameter parameter{.name = layer.name + suffix,

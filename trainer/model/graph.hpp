@@ -50,6 +50,8 @@ class Graph {
   int concat(int a, int b);
   int upsample(int from);
   int softmax_cross_entropy(int logits);
+  /// `logits`: one channel.
+  int binary_cross_entropy(int logits, double positive_weight);
 
   /// Lays out the parameters: the last layer's first, as backward finishes them; weight before
   /// bias; each on 64 bytes. Call once, last.
@@ -63,7 +65,12 @@ class Graph {
   [[nodiscard]] const std::vector<Parameter>& parameters() const { return parameters_; }
   /// In floats, padding between parameters included.
   [[nodiscard]] std::size_t arena_size() const { return arena_size_; }
-  [[nodiscard]] int classes() const { return layer(layers_.back().inputs.at(0)).output.channels; }
+  [[nodiscard]] int classes() const { return logits().channels; }
+  [[nodiscard]] Target target() const { return target_of(layers_.back().kind); }
+  /// What the loss reads of one sample.
+  [[nodiscard]] const ActivationShape& logits() const {
+    return layer(layers_.back().inputs.at(0)).output;
+  }
 
   /// Where the gradients end that are final once backward has passed `layer`; only for layers with
   /// parameters.

@@ -135,13 +135,21 @@ struct SoftmaxCrossEntropy {
   static constexpr bool in_place = false;
 };
 
+/// The loss: mean over all samples and pixels of the binary cross-entropy of a logit against a
+/// mask, PyTorch's BCEWithLogitsLoss(pos_weight). It has no output.
+struct BinaryCrossEntropy {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+  double positive_weight = 1;  ///< factor on the loss of what belongs to the mask
+};
+
 }  // namespace layer
 
 using LayerKind =
     std::variant<layer::Images, layer::Convolution, layer::TransposedConvolution, layer::Linear,
                  layer::Relu, layer::MaxPool, layer::AveragePool, layer::AdaptiveAveragePool,
                  layer::BatchNorm, layer::Dropout, layer::Flatten, layer::Add, layer::Upsample,
-                 layer::Concat, layer::SoftmaxCrossEntropy>;
+                 layer::Concat, layer::SoftmaxCrossEntropy, layer::BinaryCrossEntropy>;
 
 struct Layer {
   LayerKind kind;
@@ -164,7 +172,18 @@ inline bool reads_master(const LayerKind& kind) {
   return std::holds_alternative<layer::BatchNorm>(kind);
 }
 inline bool is_loss(const LayerKind& kind) {
-  return std::holds_alternative<layer::SoftmaxCrossEntropy>(kind);
+  return std::holds_alternative<layer::SoftmaxCrossEntropy>(kind) ||
+         std::holds_alternative<layer::BinaryCrossEntropy>(kind);
+}
+
+/// What a loss holds a sample against.
+enum class Target {
+  label,  ///< its class
+  mask,   ///< height x width values from 0 to 1, the share of each pixel that belongs to it
+};
+/// Of a loss.
+inline Target target_of(const LayerKind& kind) {
+  return std::holds_alternative<layer::BinaryCrossEntropy>(kind) ? Target::mask : Target::label;
 }
 
 }  // namespace ddprun::trainer

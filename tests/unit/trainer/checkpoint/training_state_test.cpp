@@ -27,7 +27,13 @@ TrainingState full_state() {
   state.step_state.scaler = {.scale = 32768.0F, .good_steps = 7};
   state.step_state.updates = 1230;
   state.step_state.skipped = 4;
-  state.epoch_counters = {.loss = 207125980, .count = 64, .correct = 50, .not_finite = 1};
+  state.epoch_counters = {.loss = 207125980,
+                          .count = 64,
+                          .correct = 50,
+                          .true_positives = 7,
+                          .false_positives = 8,
+                          .false_negatives = 9,
+                          .not_finite = 1};
   state.epochs = {{.epoch = 0,
                    .train_loss = 1.25,
                    .train_accuracy = 0.5,
@@ -93,8 +99,8 @@ TEST_CASE("a file that is not ours is told from a damaged one") {
   CHECK_THROWS_WITH(parse_state("{}", "state.json"), Contains("not a checkpoint of this program"));
   CHECK_THROWS_WITH(parse_state(R"({"format": 7})", "state.json"),
                     Contains("not a checkpoint of this program"));
-  CHECK_THROWS_WITH(parse_state(R"({"format": "ddprun-checkpoint-1"})", "state.json"),
-                    Contains("written by another version of train (ddprun-checkpoint-1; this one"));
+  CHECK_THROWS_WITH(parse_state(R"({"format": "ddprun-checkpoint-2"})", "state.json"),
+                    Contains("written by another version of train (ddprun-checkpoint-2; this one"));
   CHECK_THROWS_WITH(parse_state("hello", "state.json"), Contains("not JSON"));
 }
 

@@ -56,6 +56,18 @@ TEST_CASE("a loss of inf or nan makes the mean nan, not garbage") {
   CHECK(accuracy(Counters{}) == 0);
 }
 
+TEST_CASE("the overlap of a mask and its prediction is a share of the pixels of either") {
+  Counters counters{.count = 2, .true_positives = 6, .false_positives = 1, .false_negatives = 5};
+  CHECK(intersection_over_union(counters) == 0.5);
+  counters += Counters{.count = 1, .true_positives = 3, .false_positives = 2, .false_negatives = 1};
+  CHECK(counters ==
+        Counters{.count = 3, .true_positives = 9, .false_positives = 3, .false_negatives = 6});
+  CHECK(intersection_over_union(counters) == 0.5);
+  CHECK(intersection_over_union({.count = 1}) == 1);  // nothing to find, and nothing found
+  CHECK(intersection_over_union({.count = 1, .false_positives = 1}) == 0);
+  CHECK(intersection_over_union({}) == 0);
+}
+
 TEST_CASE("a sample's place in the run is a number that rises, and back") {
   constexpr int kShards = 3;
   constexpr int kBatch = 5;
