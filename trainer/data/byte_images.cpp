@@ -35,7 +35,8 @@ namespace {
 std::uint64_t hash_of(const ByteImages& images) {
   const std::uint64_t pixels =
       hash_bytes(std::as_bytes(std::span(images.pixels)), images.pixels.size());
-  return hash_bytes(std::as_bytes(std::span(images.labels)), images.labels.size(), pixels);
+  const std::vector<std::uint8_t>& targets = images.masks.empty() ? images.labels : images.masks;
+  return hash_bytes(std::as_bytes(std::span(targets)), targets.size(), pixels);
 }
 
 }  // namespace
@@ -43,11 +44,16 @@ std::uint64_t hash_of(const ByteImages& images) {
 ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization normalization)
     : name_(std::move(name)),
       images_(std::move(images)),
+      size_(images_.pixels.size() / sample_size(images_.shape)),
       normalization_(std::move(normalization)),
       content_hash_(hash_of(images_)) {
   const auto channels = static_cast<std::size_t>(images_.shape.channels);
-  DDPRUN_ASSERT(images_.pixels.size() == images_.labels.size() * sample_size(images_.shape),
-                "pixels and labels disagree");
+  DDPRUN_ASSERT(images_.pixels.size() == size_ * sample_size(images_.shape), "part of an image");
+  DDPRUN_ASSERT(
+      images_.masks.empty()
+          ? images_.labels.size() == size_
+          : images_.labels.empty() && images_.masks.size() == size_ * mask_size(images_.shape),
+      "pixels and targets disagree");
   DDPRUN_ASSERT(
       normalization_.mean.size() == channels && normalization_.deviation.size() == channels,
       "one mean and deviation for each channel");
@@ -62,7 +68,7 @@ ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization no
 
 std::int32_t ByteImageSet::read(std::size_t index, std::span<float> pixels) const {
   const std::size_t size = sample_size(images_.shape);
-  DDPRUN_ASSERT(index < images_.labels.size() && pixels.size() == size, "sample out of range");
+  DDPRUN_ASSERT(index < size_ && pixels.size() == size, "sample out of range");
   const std::uint8_t* source = images_.pixels.data() + index * size;
   const std::size_t channels = tables_.size();
   if (channels == 1) {
@@ -73,7 +79,15 @@ std::int32_t ByteImageSet::read(std::size_t index, std::span<float> pixels) cons
       for (std::size_t c = 0; c < channels; ++c) pixels[i + c] = tables_[c][source[i + c]];
     }
   }
-  return images_.labels[index];
+  return images_.labels.empty() ? 0 : images_.labels[index];
+}
+
+void ByteImageSet::read_mask(std::size_t index, std::span<float> mask) const {
+  const std::size_t size = mask_size(images_.shape);
+  DDPRUN_ASSERT(index < size_ && mask.size() == size && !images_.masks.empty(),
+                "mask out of range");
+  const std::uint8_t* const source = images_.masks.data() + index * size;
+  for (std::size_t i = 0; i < size; ++i) mask[i] = static_cast<float>(source[i]) / 255.0F;
 }
 
 }  // namespace ddprun::trainer

@@ -7,12 +7,13 @@
 
 namespace ddprun::trainer {
 
-/// The bytes of a set: size x height x width x channels, and one label each.
+/// The bytes of a set: size x height x width x channels, and a label or a mask each.
 struct ByteImages {
   ImageShape shape;
   int classes = 0;
   std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;
+  std::vector<std::uint8_t> labels;  ///< empty: there are masks
+  std::vector<std::uint8_t> masks;   ///< size x height x width, 255 where a pixel belongs to it
 };
 
 /// Mean and deviation of every channel over all pixels, from integer sums: the same bits on every
@@ -22,21 +23,26 @@ Normalization measure_normalization(const ByteImages& images);
 /// A DataSet over bytes in memory.
 class ByteImageSet final : public DataSet {
  public:
-  /// Requires pixels and labels to agree in number, and labels below `classes`.
+  /// Requires pixels and labels or masks to agree in number, and labels below `classes`.
   ByteImageSet(std::string name, ByteImages images, Normalization normalization);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] ImageShape shape() const override { return images_.shape; }
+  [[nodiscard]] Target target() const override {
+    return images_.masks.empty() ? Target::label : Target::mask;
+  }
   [[nodiscard]] int classes() const override { return images_.classes; }
-  [[nodiscard]] std::size_t size() const override { return images_.labels.size(); }
+  [[nodiscard]] std::size_t size() const override { return size_; }
   [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
-  /// hash_bytes() of the labels that starts with that of the pixels.
+  /// hash_bytes() of the labels or masks that starts with that of the pixels.
   [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
   std::int32_t read(std::size_t index, std::span<float> pixels) const override;
+  void read_mask(std::size_t index, std::span<float> mask) const override;
 
  private:
   std::string name_;
   ByteImages images_;
+  std::size_t size_;
   Normalization normalization_;
   std::uint64_t content_hash_;
   std::vector<std::array<float, 256>> tables_;  // one for each channel: byte -> normalised value

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <regex>
 
 #include "trainer/data/byte_images.hpp"
 #include "trainer/data/idx.hpp"
@@ -15,16 +17,18 @@ namespace {
 constexpr std::uint64_t kShapesSeed =
     20;  // of the set, not of the run: every run sees the same pictures
 
-TrainAndTest load_shapes(ImageShape shape) {
-  const std::string name = fmt::format("generated shapes {}", to_string(shape));
-  TrainAndTest sets;
-  sets.train =
-      std::make_unique<ByteImageSet>(name, make_shapes(kShapesSeed, 0, kShapesTrainCount, shape),
-                                     shapes_normalization(shape.channels));
-  sets.test = std::make_unique<ByteImageSet>(
-      name, make_shapes(kShapesSeed, kShapesTrainCount, kShapesTestCount, shape),
-      shapes_normalization(shape.channels));
-  return sets;
+TrainAndTest load_shapes(ImageShape shape, Target target) {
+  const bool masked = target == Target::mask;
+  const std::string name =
+      fmt::format("generated {} {}", masked ? "masked shapes" : "shapes", to_string(shape));
+  const auto make = [&](std::size_t first, std::size_t count) {
+    return std::make_unique<ByteImageSet>(name,
+                                          make_shapes(kShapesSeed, first, count, shape, target),
+                                          shapes_normalization(shape.channels));
+  };
+  const std::size_t train = masked ? kMaskedShapesTrainCount : kShapesTrainCount;
+  const std::size_t test = masked ? kMaskedShapesTestCount : kShapesTestCount;
+  return {.train = make(0, train), .test = make(train, test)};
 }
 
 TrainAndTest load_idx(const std::filesystem::path& folder) {
@@ -58,7 +62,20 @@ std::string to_string(ImageShape shape) {
   return fmt::format("{}x{}x{}", shape.height, shape.width, shape.channels);
 }
 
-ImageShape parse_image_shape(const std::string& text) {
+ImageShape parse_image_shape(const std::string& text, Target target) {
+  if (target == Target::mask) {
+    static const std::regex kForm("([1-9][0-9]{0,2})x([1-9][0-9]{0,2})x([13])");
+    std::smatch parts;
+    if (std::regex_match(text, parts, kForm)) {
+      const ImageShape shape{.height = std::stoi(parts[1]),
+                             .width = std::stoi(parts[2]),
+                             .channels = std::stoi(parts[3])};
+      if (std::max(shape.height, shape.width) <= kMaskedSideMax) return shape;
+    }
+    throw DataError(fmt::format(
+        "--image-shape {}: must be like 64x96x3, with sides of at most {} and 1 or 3 channels",
+        text, kMaskedSideMax));
+  }
   for (const ImageShape known : {ImageShape{.height = 28, .width = 28, .channels = 1},
                                  ImageShape{.height = 32, .width = 32, .channels = 3}}) {
     if (text == to_string(known)) return known;
@@ -66,9 +83,15 @@ ImageShape parse_image_shape(const std::string& text) {
   throw DataError(fmt::format("--image-shape {}: must be 28x28x1 or 32x32x3", text));
 }
 
-TrainAndTest load_data(const std::string& data, ImageShape generated_shape) {
-  if (data == kGeneratedData) return load_shapes(generated_shape);
-  return load_idx(data);
+TrainAndTest load_data(const std::string& data, ImageShape generated_shape, Target target) {
+  if (data == kGeneratedData) return load_shapes(generated_shape, target);
+  TrainAndTest sets = load_idx(data);
+  if (target == Target::mask)
+    throw DataError(
+        fmt::format("{} holds labels, but this model learns masks: use --data {}, or "
+                    "another --model",
+                    data, kGeneratedData));
+  return sets;
 }
 
 }  // namespace ddprun::trainer

@@ -16,15 +16,18 @@ struct TrainAndTest {
 /// The word that asks for the generated shapes.
 inline constexpr const char* kGeneratedData = "generated";
 
-/// Reads "28x28x1" or "32x32x3". Throws DataError.
-ImageShape parse_image_shape(const std::string& text);
+/// Reads the shape of generated pictures: for labels "28x28x1" or "32x32x3", for masks any with
+/// sides of at most kMaskedSideMax and 1 or 3 channels. Throws DataError.
+ImageShape parse_image_shape(const std::string& text, Target target = Target::label);
+inline constexpr int kMaskedSideMax = 256;
 
 /// "28x28x1".
 std::string to_string(ImageShape shape);
 
 /// `data` is "generated" (drawn in `generated_shape`) or a folder with the files of an MNIST-like
-/// set. Throws DataError that names the file. Both sets have the same shape, classes and
-/// normalisation (the training set's).
-TrainAndTest load_data(const std::string& data, ImageShape generated_shape);
+/// set, which has labels. Throws DataError that names the file, or where the data has no such
+/// target. Both sets have the same shape, classes and normalisation (the training set's).
+TrainAndTest load_data(const std::string& data, ImageShape generated_shape,
+                       Target target = Target::label);
 
 }  // namespace ddprun::trainer

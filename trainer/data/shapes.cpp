@@ -69,8 +69,9 @@ float clamp_byte(float value) { return std::clamp(value, 0.0F, 255.0F); }
 }  // namespace
 
 std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shape,
-                        std::span<std::uint8_t> pixels) {
+                        std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask) {
   DDPRUN_ASSERT(pixels.size() == sample_size(shape) && shape.channels <= 3, "pixels of one sample");
+  DDPRUN_ASSERT(mask.empty() || mask.size() == mask_size(shape), "mask of one sample");
   Stream stream(seed, index);
   const int kind = static_cast<int>(stream.next() % kShapeKinds);
   const auto side = static_cast<float>(std::min(shape.height, shape.width));
@@ -100,6 +101,7 @@ std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shap
   const float stray_ink = stream.uniform(-60.0F, 60.0F);
 
   std::size_t out = 0;
+  std::size_t mask_out = 0;
   for (int row = 0; row < shape.height; ++row) {
     for (int column = 0; column < shape.width; ++column) {
       const float dx = static_cast<float>(column) + 0.5F - centre_x;
@@ -107,6 +109,7 @@ std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shap
       const float x = (cosine * dx + sine * dy) / radius * aspect;
       const float y = (cosine * dy - sine * dx) / radius;
       const bool is_ink = inside(kind, x, y);
+      if (!mask.empty()) mask[mask_out++] = is_ink ? 255 : 0;
       const float line =
           static_cast<float>(row) - static_cast<float>(shape.height) * 0.5F - stray_offset -
           stray_slope * (static_cast<float>(column) - static_cast<float>(shape.width) * 0.5F);
@@ -125,17 +128,26 @@ std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shap
   return static_cast<std::uint8_t>(kind);
 }
 
-ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t count,
-                       ImageShape shape) {
+ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t count, ImageShape shape,
+                       Target target) {
+  const bool masked = target == Target::mask;
   ByteImages images;
   images.shape = shape;
-  images.classes = kShapeKinds;
+  images.classes = masked ? 1 : kShapeKinds;
   const std::size_t size = sample_size(shape);
   images.pixels.resize(count * size);
-  images.labels.resize(count);
+  if (masked) {
+    images.masks.resize(count * mask_size(shape));
+  } else {
+    images.labels.resize(count);
+  }
   for (std::size_t i = 0; i < count; ++i) {
-    images.labels[i] =
-        draw_shape(seed, first + i, shape, std::span(images.pixels).subspan(i * size, size));
+    const auto pixels = std::span(images.pixels).subspan(i * size, size);
+    const auto mask = masked
+                          ? std::span(images.masks).subspan(i * mask_size(shape), mask_size(shape))
+                          : std::span<std::uint8_t>();
+    const std::uint8_t kind = draw_shape(seed, first + i, shape, pixels, mask);
+    if (!masked) images.labels[i] = kind;
   }
   return images;
 }

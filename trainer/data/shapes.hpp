@@ -1,5 +1,5 @@
-// A generated set: ten kinds of shapes with noise. Needs no download, so that the first command
-// works anywhere.
+// Generated sets: ten kinds of shapes with noise, to be told apart or to be found. They need no
+// download, so that the first command works anywhere.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,20 @@ namespace ddprun::trainer {
 inline constexpr int kShapeKinds = 10;
 inline constexpr std::size_t kShapesTrainCount = 12'000;
 inline constexpr std::size_t kShapesTestCount = 2'000;
+/// With masks.
+inline constexpr std::size_t kMaskedShapesTrainCount = 1'200;
+inline constexpr std::size_t kMaskedShapesTestCount = 200;
 
-/// Draws sample `index` of the set `seed` into height x width x channels bytes; gives its kind. A
-/// pure function of its arguments: no state, no library mathematics beyond sqrt, so the same bytes
-/// on every machine.
+/// Draws sample `index` of the set `seed` into height x width x channels bytes, and, unless `mask`
+/// is empty, 255 into its height x width bytes where the shape is, else 0; gives its kind. A pure
+/// function of its arguments: no state, no library mathematics beyond sqrt, so the same bytes on
+/// every machine.
 std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shape,
-                        std::span<std::uint8_t> pixels);
+                        std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask = {});
 
-/// Samples first .. first + count - 1.
-ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t count,
-                       ImageShape shape);
+/// Samples first .. first + count - 1, with their kinds as labels or with masks.
+ByteImages make_shapes(std::uint64_t seed, std::uint64_t first, std::size_t count, ImageShape shape,
+                       Target target = Target::label);
 
 /// The set's own constants, for 1 or 3 channels.
 Normalization shapes_normalization(int channels);

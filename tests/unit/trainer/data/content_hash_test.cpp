@@ -42,5 +42,21 @@ TEST_CASE("a set is known by its samples and labels and not by its name") {
   CHECK(content_of(other) != content);
 }
 
+TEST_CASE("a set of masks is known by its masks, which are read as shares of a pixel") {
+  ByteImages images = four_images();
+  images.labels.clear();
+  images.masks = images.pixels;
+  images.masks[8] = 255;
+  const std::uint64_t content = content_of(images);
+  const ByteImageSet set("masks", images, {.mean = {0.5F}, .deviation = {0.25F}});
+  CHECK(set.size() == 4);
+  std::vector<float> mask(6);
+  set.read_mask(1, mask);
+  CHECK(mask ==
+        std::vector<float>{6 / 255.0F, 7 / 255.0F, 1, 9 / 255.0F, 10 / 255.0F, 11 / 255.0F});
+  images.masks[23] = 99;
+  CHECK(content_of(images) != content);
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

@@ -88,6 +88,27 @@ TEST_CASE("image shapes are read as they are written") {
   }
 }
 
+TEST_CASE("pictures with masks may have other shapes") {
+  CHECK(to_string(parse_image_shape("64x96x3", Target::mask)) == "64x96x3");
+  CHECK(to_string(parse_image_shape("256x32x1", Target::mask)) == "256x32x1");
+  for (const char* wrong : {"", "64x64", "64x64x2", "0x32x1", "288x32x1", "032x32x1", "32x32x3 "}) {
+    CHECK_THROWS_WITH(parse_image_shape(wrong, Target::mask), Contains("--image-shape"));
+  }
+}
+
+TEST_CASE("generated data has masks where a model learns masks, and a folder of labels has none") {
+  const TrainAndTest sets =
+      load_data("generated", {.height = 32, .width = 32, .channels = 1}, Target::mask);
+  CHECK(sets.train->target() == Target::mask);
+  CHECK(sets.train->size() == 1200);
+  CHECK(sets.test->size() == 200);
+  CHECK(sets.train->classes() == 1);
+  const test::TempDir directory;
+  write_set(directory);
+  CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey, Target::mask),
+                    Contains(directory.path().string()) && Contains("holds labels"));
+}
+
 TEST_CASE("an image of one value everywhere is not divided by zero") {
   ByteImages images;
   images.shape = ImageShape{.height = 2, .width = 2, .channels = 1};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <numeric>
 
 #include "trainer/data/load.hpp"
@@ -33,6 +34,29 @@ TEST_CASE("a sample is a pure function of seed and index") {
 TEST_CASE("the generated pictures have the same bytes on every machine") {
   CHECK(hash_of(make_shapes(20, 0, 200, kGreyShape)) == 0xb618bfcf1ac95529ULL);
   CHECK(hash_of(make_shapes(20, 0, 200, kColour)) == 0x5c16ceec45608101ULL);
+}
+
+TEST_CASE("a mask is where the shape is, and drawing it changes no pixel") {
+  const ByteImages labelled = make_shapes(5, 7, 20, kColour);
+  const ByteImages masked = make_shapes(5, 7, 20, kColour, Target::mask);
+  CHECK(masked.pixels == labelled.pixels);
+  CHECK(masked.labels.empty());
+  REQUIRE(masked.masks.size() == std::size_t{20} * 32 * 32);
+  for (std::size_t image = 0; image < 20; ++image) {
+    // The ink is lighter or darker than the ground by at least 50, more than the noise's mean.
+    double inside = 0, outside = 0, sum_inside = 0, sum_outside = 0;
+    for (std::size_t i = 0; i < 32 * 32; ++i) {
+      const std::uint8_t mask = masked.masks[image * 32 * 32 + i];
+      const double pixel = masked.pixels[(image * 32 * 32 + i) * 3];
+      REQUIRE((mask == 0 || mask == 255));
+      (mask == 255 ? inside : outside) += 1;
+      (mask == 255 ? sum_inside : sum_outside) += pixel;
+    }
+    INFO("image " << image);
+    REQUIRE(inside > 20);
+    REQUIRE(outside > 20);
+    CHECK(std::abs(sum_inside / inside - sum_outside / outside) > 25);
+  }
 }
 
 TEST_CASE("all ten kinds are about equally frequent") {
