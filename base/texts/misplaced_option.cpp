@@ -31,7 +31,8 @@ constexpr std::array kPrograms = {
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
-        "model|dropout|stem|data|image-shape|init-from|init-skip|epochs|max-steps|batch|global-"
+        "model|dropout|stem|decoder|positive-weight|data|image-shape|init-from|init-skip|epochs|"
+        "max-steps|batch|global-"
         "batch|"
         "shards|"
         "accumulate|optimizer|"

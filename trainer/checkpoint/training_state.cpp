@@ -57,9 +57,9 @@ Counters counters_from(const Json& json) {
 Json to_json(const EpochSummary& epoch) {
   return {{"epoch", epoch.epoch},
           {"train_loss", epoch.train_loss},
-          {"train_accuracy", epoch.train_accuracy},
+          {"train_score", epoch.train_score},
           {"test_loss", epoch.test_loss},
-          {"test_accuracy", epoch.test_accuracy},
+          {"test_score", epoch.test_score},
           {"seconds", epoch.seconds},
           {"samples_per_second", epoch.samples_per_second}};
 }
@@ -72,9 +72,9 @@ double number_or_nan(const Json& json) {
 EpochSummary epoch_from(const Json& json) {
   return {.epoch = json.at("epoch").get<std::int64_t>(),
           .train_loss = number_or_nan(json.at("train_loss")),
-          .train_accuracy = number_or_nan(json.at("train_accuracy")),
+          .train_score = number_or_nan(json.at("train_score")),
           .test_loss = number_or_nan(json.at("test_loss")),
-          .test_accuracy = number_or_nan(json.at("test_accuracy")),
+          .test_score = number_or_nan(json.at("test_score")),
           .seconds = number_or_nan(json.at("seconds")),
           .samples_per_second = number_or_nan(json.at("samples_per_second"))};
 }
@@ -126,7 +126,7 @@ TrainingState state_from(const Json& json) {
   optimizer.at("good_steps").get_to(state.step_state.scaler.good_steps);
   state.epoch_counters = counters_from(json.at("epoch_counters"));
   for (const Json& epoch : json.at("epochs")) state.epochs.push_back(epoch_from(epoch));
-  json.at("best_accuracy").get_to(state.best_accuracy);
+  json.at("best_score").get_to(state.best_score);
   json.at("epoch_seconds").get_to(state.epoch_seconds);
   json.at("seconds").get_to(state.seconds);
   json.at("world_size").get_to(state.world_size);
@@ -179,7 +179,7 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
         {"good_steps", step_state.scaler.good_steps}}},
       {"epoch_counters", to_json(state.epoch_counters)},
       {"epochs", epochs},
-      {"best_accuracy", state.best_accuracy},
+      {"best_score", state.best_score},
       {"epoch_seconds", state.epoch_seconds},
       {"seconds", state.seconds},
       {"world_size", state.world_size},

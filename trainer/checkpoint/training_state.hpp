@@ -34,9 +34,9 @@ std::string to_string(const ConfigEntry::Value& value);
 struct EpochSummary {
   std::int64_t epoch = 0;
   double train_loss = 0;
-  double train_accuracy = 0;
+  double train_score = 0;
   double test_loss = 0;
-  double test_accuracy = 0;
+  double test_score = 0;
   double seconds = 0;
   double samples_per_second = 0;
   friend bool operator==(const EpochSummary&, const EpochSummary&) = default;
@@ -46,7 +46,7 @@ struct TrainingState {
   std::string run;             ///< run id, empty where there is none
   std::string lineage;         ///< random; made at a fresh start, kept through resumes
   std::uint64_t sequence = 0;  ///< rises with every checkpoint written into a directory
-  bool best = false;           ///< its held-out accuracy was the best so far
+  bool best = false;           ///< its held-out score was the best so far
 
   std::int64_t step = 0;   ///< steps done, counted over all epochs
   std::int64_t epoch = 0;  ///< the epoch under way
@@ -55,9 +55,9 @@ struct TrainingState {
 
   Counters epoch_counters;  ///< of the epoch under way
   std::vector<EpochSummary> epochs;
-  double best_accuracy = -1;  ///< held out; -1: not evaluated yet
-  double epoch_seconds = 0;   ///< spent in steps of the epoch under way
-  double seconds = 0;         ///< spent in training so far, over all rounds
+  double best_score = -1;    ///< held out; -1: not evaluated yet
+  double epoch_seconds = 0;  ///< spent in steps of the epoch under way
+  double seconds = 0;        ///< spent in training so far, over all rounds
 
   std::int64_t world_size = 1;  ///< when it was written; free to change
   std::int64_t round = 0;

@@ -18,12 +18,10 @@ Graph build(const ModelSettings& settings) {
       return alexnet(settings.shape, settings.classes, settings.dropout);
     case ModelName::resnet18:
       return resnet18(settings.shape, settings.classes, settings.stem);
+    case ModelName::unet16:
+      return unet16(settings.shape, settings.decoder, settings.positive_weight);
   }
   return lenet(settings.shape, settings.classes);
-}
-
-std::string size_text(int height, int width) {
-  return std::to_string(height) + "x" + std::to_string(width);
 }
 
 /// The message names the least size that fits.
@@ -46,7 +44,8 @@ DataError too_small(ModelSettings settings) {
 }  // namespace
 
 Graph make_graph(const ModelSettings& settings) {
-  if (settings.classes < 2) throw DataError("a classifier needs at least two classes");
+  if (target_of(settings.model) == Target::label && settings.classes < 2)
+    throw DataError("a classifier needs at least two classes");
   try {
     return build(settings);
   } catch (const ImagesTooSmall&) {

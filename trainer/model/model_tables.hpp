@@ -14,11 +14,31 @@ enum class Stem {
   imagenet,  ///< 7x7 convolution of stride 2, 3x3 max-pooling of stride 2: torchvision's
 };
 
+/// How a U-Net's decoder doubles height and width.
+enum class Decoder {
+  bilinear,  ///< bilinear with half-pixel centres, then two 3x3 convolutions
+  deconv,    ///< a 3x3 convolution, then a 4x4 transposed one of stride 2
+};
+
+/// For messages: "28x28".
+inline std::string size_text(int height, int width) {
+  return std::to_string(height) + "x" + std::to_string(width);
+}
+
 Graph lenet(ImageShape image, int classes);
 /// 57.0 million parameters for 10 classes; images of at least 63 pixels. `dropout`: the probability
 /// in both layers, torchvision's is 0.5.
 Graph alexnet(ImageShape image, int classes, double dropout);
 /// 11.2 million parameters for 10 classes.
 Graph resnet18(ImageShape image, int classes, Stem stem);
+/// 29.3 million parameters with 3 channels and the bilinear decoder, of which 14.7 million are
+/// VGG16's 13 convolutions. Learns masks: one logit a pixel, binary cross-entropy with
+/// `positive_weight`. Names and initial values: the encoder's are those of torchvision's vgg16
+/// (features.0 to features.28), so that its weights can be loaded; the decoder, with 32 filters, is
+/// center, dec5 to dec2, dec1 and final, with PyTorch's default values:
+///   at = center(pool(e5)); at = dec5(cat(at, e5)); ... dec2(cat(at, e2)); dec1(cat(at, e1)); final
+/// where e1 to e5 are the encoder's stages before their pooling. Throws DataError where a side is
+/// no multiple of 32.
+Graph unet16(ImageShape image, Decoder decoder, double positive_weight);
 
 }  // namespace ddprun::trainer

@@ -37,12 +37,18 @@ constexpr auto words_for(Resume) {
 
 constexpr auto words_for(ModelName) {
   using enum ModelName;
-  return std::array{Word{lenet, "lenet"}, Word{alexnet, "alexnet"}, Word{resnet18, "resnet18"}};
+  return std::array{Word{lenet, "lenet"}, Word{alexnet, "alexnet"}, Word{resnet18, "resnet18"},
+                    Word{unet16, "unet16"}};
 }
 
 constexpr auto words_for(Stem) {
   using enum Stem;
   return std::array{Word{small, "small"}, Word{imagenet, "imagenet"}};
+}
+
+constexpr auto words_for(Decoder) {
+  using enum Decoder;
+  return std::array{Word{bilinear, "bilinear"}, Word{deconv, "deconv"}};
 }
 
 namespace {
@@ -75,11 +81,19 @@ void add_data_options(CommandLine& line, Options& options) {
   line.choice("--stem", options.stem,
               "How resnet18 begins: with a 3x3 convolution (images of about 28 pixels), or with "
               "torchvision's 7x7 one and max-pooling");
+  line.choice("--decoder", options.decoder,
+              "How unet16 enlarges: bilinear and two convolutions, or a convolution and a "
+              "transposed one");
+  line.number("--positive-weight", options.positive_weight, 0, kRateMax, "X",
+              "unet16: factor on the loss of the pixels of a mask");
   line.text("--data", options.data, "DIR",
-            "generated (ten kinds of shapes, drawn when needed), or a folder with "
+            "generated (ten kinds of shapes, drawn when needed; for unet16 with masks), or a "
+            "folder with "
             "train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones");
   line.text("--image-shape", options.image_shape, "HxWxC",
-            "Of generated pictures: 28x28x1 or 32x32x3");
+            "Of generated pictures: 28x28x1 or 32x32x3; for unet16 sides of multiples of 32 up to "
+            "256, 1 or 3 channels")
+      ->default_str("28x28x1, unet16 32x32x3");
   line.text("--init-from", options.init_from, "FILE",
             "Initial weights by name from this safetensors file (F32, F16 or BF16), in place of "
             "seeded ones; every name, shape and type must match");
@@ -189,6 +203,8 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
   const Need needs[] = {
       {"--dropout", options.model == ModelName::alexnet, "--model alexnet"},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
+      {"--decoder", options.model == ModelName::unet16, "--model unet16"},
+      {"--positive-weight", options.model == ModelName::unet16, "--model unet16"},
       {"--momentum", options.optimizer == OptimizerKind::sgd, "--optimizer sgd"},
       {"--step-epochs", options.schedule == ScheduleKind::step, "--schedule step"},
       {"--step-factor", options.schedule == ScheduleKind::step, "--schedule step"},
@@ -204,7 +220,7 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
 void convert(const Texts& texts, Options& options) {
   check_init(options);
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
-  parse_image_shape(options.image_shape);
+  generated_shape(options);
 }
 
 }  // namespace
@@ -214,8 +230,15 @@ double base_rate(const Options& options) {
                                                                                 : kAdamwRate);
 }
 
+ImageShape generated_shape(const Options& options) {
+  const Target target = target_of(options.model);
+  const char* const usual = target == Target::mask ? "32x32x3" : "28x28x1";
+  return parse_image_shape(options.image_shape.value_or(usual), target);
+}
+
 std::string to_string(ModelName model) { return std::string(word_of(model)); }
 std::string to_string(Stem stem) { return std::string(word_of(stem)); }
+std::string to_string(Decoder decoder) { return std::string(word_of(decoder)); }
 std::string to_string(Precision precision) { return std::string(word_of(precision)); }
 std::string to_string(OptimizerKind kind) { return std::string(word_of(kind)); }
 std::string to_string(ScheduleKind kind) { return std::string(word_of(kind)); }

@@ -30,10 +30,12 @@ struct Options {
   ModelName model = ModelName::lenet;
   double dropout = 0.5;
   Stem stem = Stem::small;
+  Decoder decoder = Decoder::bilinear;
+  double positive_weight = 1;
   std::string data = "generated";
-  std::string image_shape = "28x28x1";
-  std::optional<std::string> init_from;  ///< a safetensors file with initial weights
-  std::vector<std::string> init_skip;    ///< prefixes of names that it need not have
+  std::optional<std::string> image_shape;  ///< none: the model's default
+  std::optional<std::string> init_from;    ///< a safetensors file with initial weights
+  std::vector<std::string> init_skip;      ///< prefixes of names that it need not have
 
   int epochs = 5;
   std::optional<int> batch;         ///< of one shard
@@ -82,9 +84,13 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
 /// The learning rate in use.
 double base_rate(const Options& options);
 
+/// Of generated pictures.
+ImageShape generated_shape(const Options& options);
+
 std::string to_string(Precision precision);
 std::string to_string(ModelName model);
 std::string to_string(Stem stem);
+std::string to_string(Decoder decoder);
 std::string to_string(OptimizerKind kind);
 std::string to_string(ScheduleKind kind);
 

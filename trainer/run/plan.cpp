@@ -57,6 +57,8 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
       identity("model", to_string(options.model)),
       identity("dropout", options.dropout),
       identity("stem", to_string(options.stem)),
+      identity("decoder", to_string(options.decoder)),
+      identity("positive_weight", options.positive_weight),
       content("data", data.content),
       content("test_data", data.test_content),
       identity("samples", integer(data.samples)),

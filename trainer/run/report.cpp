@@ -50,32 +50,33 @@ void Report::interval(const Interval& interval, steady_clock::time_point now) {
   if (settings_.rank != 0) return;
   if (now - last_metrics_ >= kMetricsEvery) {
     last_metrics_ = now;
-    const std::string json = progress_json(interval, settings_.place);
+    const std::string json = progress_json(interval, settings_.score, settings_.place);
     write_metrics(json);
     if (settings_.json && !settings_.quiet) print(json, false);
   }
   const auto every = terminal_ ? steady_clock::duration(kTerminalEvery) : kPlainEvery;
   if (!settings_.json && !settings_.quiet && now - last_progress_ >= every) {
     last_progress_ = now;
-    print(progress_text(interval, line_columns()), true);
+    print(progress_text(interval, settings_.score, line_columns()), true);
   }
 }
 
 void Report::epoch(const EpochSummary& epoch, std::int64_t epochs) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return;
-  const std::string json = epoch_json(epoch, settings_.place);
+  const std::string json = epoch_json(epoch, settings_.score, settings_.place);
   write_metrics(json);
   if (!settings_.quiet)
-    print(settings_.json ? json : epoch_text(epoch, epochs, line_columns()), false);
+    print(settings_.json ? json : epoch_text(epoch, settings_.score, epochs, line_columns()),
+          false);
 }
 
 void Report::outcome(const Outcome& outcome) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return;
-  const std::string json = outcome_json(outcome, settings_.place);
+  const std::string json = outcome_json(outcome, settings_.score, settings_.place);
   write_metrics(json);
-  std::string text = settings_.json ? json : outcome_text(outcome, line_columns());
+  std::string text = settings_.json ? json : outcome_text(outcome, settings_.score, line_columns());
   if (text.ends_with('\n')) text.pop_back();
   print(text, false);
 }

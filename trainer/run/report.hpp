@@ -20,6 +20,7 @@ class Report {
     bool json = false;
     bool quiet = false;
     Place place;
+    Score score = score_of(Target::label);
     std::filesystem::path metrics;  ///< empty: no file
   };
 

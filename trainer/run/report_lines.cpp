@@ -17,6 +17,11 @@ Json line(const char* type, const Place& place) {
   return {{"type", type}, {"world_size", place.world_size}, {"round", place.round}};
 }
 
+/// "test_accuracy".
+std::string in_json(const char* set, const Score& score) {
+  return fmt::format("{}_{}", set, score.key);
+}
+
 /// "oneDNN 2.6.3 avx512_core" as "isa=avx512_core, oneDNN 2.6.3".
 std::string compute_text(const std::string& compute) {
   const std::size_t space = compute.rfind(' ');
@@ -59,12 +64,12 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} m", whole / 3600, whole % 3600 / 60);
 }
 
-std::string progress_text(const Interval& interval, std::size_t columns) {
+std::string progress_text(const Interval& interval, const Score& score, std::size_t columns) {
   std::vector<Part> parts;
   parts.push_back({fmt::format("epoch {}/{}", interval.epoch + 1, interval.epochs), 9});
   parts.push_back({fmt::format("step {}/{}", interval.step, interval.last_step), 8});
   parts.push_back({fmt::format("loss {:.4f}", interval.loss), 7});
-  parts.push_back({fmt::format("accuracy {:.1f} %", 100 * interval.accuracy), 6});
+  parts.push_back({fmt::format("{} {:.1f} %", score.text, 100 * interval.score), 6});
   parts.push_back({fmt::format("{:.0f} samples/s", interval.samples_per_second), 4});
   parts.push_back({fmt::format("lr {:.3g}", interval.learning_rate), 1});
   if (interval.loss_scale) parts.push_back({fmt::format("scale {:g}", *interval.loss_scale), 2});
@@ -74,12 +79,12 @@ std::string progress_text(const Interval& interval, std::size_t columns) {
   return joined(std::move(parts), "  ", columns);
 }
 
-std::string progress_json(const Interval& interval, const Place& place) {
+std::string progress_json(const Interval& interval, const Score& score, const Place& place) {
   Json json = line("interval", place);
   json["step"] = interval.step;
   json["epoch"] = interval.epoch;
   json["loss"] = interval.loss;
-  json["accuracy"] = interval.accuracy;
+  json[score.key] = interval.score;
   json["learning_rate"] = interval.learning_rate;
   if (interval.loss_scale) json["loss_scale"] = *interval.loss_scale;
   json["skipped"] = interval.skipped;
@@ -88,34 +93,36 @@ std::string progress_json(const Interval& interval, const Place& place) {
   return json_text(json);
 }
 
-std::string epoch_text(const EpochSummary& epoch, std::int64_t epochs, std::size_t columns) {
+std::string epoch_text(const EpochSummary& epoch, const Score& score, std::int64_t epochs,
+                       std::size_t columns) {
   const std::string begin = fmt::format("epoch {}/{} done in {}: ", epoch.epoch + 1, epochs,
                                         duration_text(epoch.seconds));
   const std::size_t left = columns == 0 ? 0 : columns - std::min(columns - 1, begin.size());
-  return begin + joined({{fmt::format("train loss {:.4f}", epoch.train_loss), 0},
-                         {fmt::format("held-out loss {:.4f}", epoch.test_loss), 1},
-                         {fmt::format("held-out accuracy {:.2f} %", 100 * epoch.test_accuracy), 2}},
-                        ", ", left);
+  return begin +
+         joined({{fmt::format("train loss {:.4f}", epoch.train_loss), 0},
+                 {fmt::format("held-out loss {:.4f}", epoch.test_loss), 1},
+                 {fmt::format("held-out {} {:.2f} %", score.text, 100 * epoch.test_score), 2}},
+                ", ", left);
 }
 
-std::string epoch_json(const EpochSummary& epoch, const Place& place) {
+std::string epoch_json(const EpochSummary& epoch, const Score& score, const Place& place) {
   Json json = line("epoch", place);
   json["epoch"] = epoch.epoch;
   json["train_loss"] = epoch.train_loss;
-  json["train_accuracy"] = epoch.train_accuracy;
+  json[in_json("train", score)] = epoch.train_score;
   json["test_loss"] = epoch.test_loss;
-  json["test_accuracy"] = epoch.test_accuracy;
+  json[in_json("test", score)] = epoch.test_score;
   json["seconds"] = epoch.seconds;
   json["samples_per_second"] = epoch.samples_per_second;
   return json_text(json);
 }
 
-std::string outcome_text(const Outcome& outcome, std::size_t columns) {
+std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t columns) {
   std::string text = joined({{fmt::format("{:>5}", "epoch"), 9},
                              {fmt::format("{:>10}", "train loss"), 2},
-                             {fmt::format("{:>14}", "train accuracy"), 1},
+                             {fmt::format("{:>14}", fmt::format("train {}", score.text)), 1},
                              {fmt::format("{:>13}", "held-out loss"), 3},
-                             {fmt::format("{:>17}", "held-out accuracy"), 8},
+                             {fmt::format("{:>17}", fmt::format("held-out {}", score.text)), 8},
                              {fmt::format("{:>11}", "samples/s"), 0},
                              {fmt::format("{:>8}", "time"), 7}},
                             "  ", columns) +
@@ -123,9 +130,9 @@ std::string outcome_text(const Outcome& outcome, std::size_t columns) {
   for (const EpochSummary& epoch : outcome.epochs) {
     text += joined({{fmt::format("{:>5}", epoch.epoch + 1), 9},
                     {fmt::format("{:>10.4f}", epoch.train_loss), 2},
-                    {fmt::format("{:>12.2f} %", 100 * epoch.train_accuracy), 1},
+                    {fmt::format("{:>12.2f} %", 100 * epoch.train_score), 1},
                     {fmt::format("{:>13.4f}", epoch.test_loss), 3},
-                    {fmt::format("{:>15.2f} %", 100 * epoch.test_accuracy), 8},
+                    {fmt::format("{:>15.2f} %", 100 * epoch.test_score), 8},
                     {fmt::format("{:>11.0f}", epoch.samples_per_second), 0},
                     {fmt::format("{:>8}", duration_text(epoch.seconds)), 7}},
                    "  ", columns) +
@@ -142,7 +149,7 @@ std::string outcome_text(const Outcome& outcome, std::size_t columns) {
   return text + weights + (fits ? " " : "\n    ") + made_by + "\n";
 }
 
-std::string outcome_json(const Outcome& outcome, const Place& place) {
+std::string outcome_json(const Outcome& outcome, const Score& score, const Place& place) {
   Json json = line("final", place);
   json["weights"] = outcome.weights_hash;
   json["shards"] = outcome.shards;
@@ -157,7 +164,7 @@ std::string outcome_json(const Outcome& outcome, const Place& place) {
   if (!outcome.epochs.empty()) {
     json["train_loss"] = outcome.epochs.back().train_loss;
     json["test_loss"] = outcome.epochs.back().test_loss;
-    json["test_accuracy"] = outcome.epochs.back().test_accuracy;
+    json[in_json("test", score)] = outcome.epochs.back().test_score;
   }
   return json_text(json);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/training_state.hpp"
+#include "trainer/run/score.hpp"
 
 namespace ddprun::trainer {
 
@@ -24,7 +25,7 @@ struct Interval {
   std::int64_t epoch = 0;
   std::int64_t epochs = 0;
   double loss = 0;
-  double accuracy = 0;  ///< on training samples
+  double score = 0;  ///< on training samples
   double learning_rate = 0;
   std::optional<double> loss_scale;  ///< only with fp16
   std::uint64_t skipped = 0;         ///< steps skipped by overflow, in all
@@ -51,16 +52,17 @@ struct Outcome {
 
 /// The progress line: "epoch 1/5 step 120/470  loss 0.412  accuracy 87.1 %  45210 samples/s ...".
 /// Of the parts those that fit into so many columns; 0: all.
-std::string progress_text(const Interval& interval, std::size_t columns);
-std::string progress_json(const Interval& interval, const Place& place);
+std::string progress_text(const Interval& interval, const Score& score, std::size_t columns);
+std::string progress_json(const Interval& interval, const Score& score, const Place& place);
 
-std::string epoch_text(const EpochSummary& epoch, std::int64_t epochs, std::size_t columns);
-std::string epoch_json(const EpochSummary& epoch, const Place& place);
+std::string epoch_text(const EpochSummary& epoch, const Score& score, std::int64_t epochs,
+                       std::size_t columns);
+std::string epoch_json(const EpochSummary& epoch, const Score& score, const Place& place);
 
 /// The final table, several lines, with the line of the weights' hash. On a narrow terminal it has
 /// fewer columns of numbers.
-std::string outcome_text(const Outcome& outcome, std::size_t columns);
-std::string outcome_json(const Outcome& outcome, const Place& place);
+std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t columns);
+std::string outcome_json(const Outcome& outcome, const Score& score, const Place& place);
 
 /// "1 m 05 s".
 std::string duration_text(double seconds);

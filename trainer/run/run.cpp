@@ -46,6 +46,7 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const D
   // What a reader needs to feed the network.
   layout.metadata = {{"model", to_string(options.model)},
                      {"stem", to_string(options.stem)},
+                     {"decoder", to_string(options.decoder)},
                      {"data", set.name()},
                      {"image_shape", to_string(set.shape())},
                      {"classes", std::to_string(set.classes())},
@@ -140,13 +141,16 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
 int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const bool first_rank = environment.rank == 0;
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
-  const TrainAndTest sets = load_data(options.data, parse_image_shape(options.image_shape));
+  const Target target = target_of(options.model);
+  const TrainAndTest sets = load_data(options.data, generated_shape(options), target);
   DataFacts data = facts_of(*sets.train, *sets.test);
   const Graph graph = make_graph({.model = options.model,
                                   .shape = sets.train->shape(),
                                   .classes = sets.train->classes(),
                                   .dropout = options.dropout,
-                                  .stem = options.stem});
+                                  .stem = options.stem,
+                                  .decoder = options.decoder,
+                                  .positive_weight = options.positive_weight});
   const std::unique_ptr<Device> device = make_host_device();
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);
 
@@ -159,6 +163,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                  .json = options.json,
                  .quiet = options.quiet,
                  .place = {.world_size = environment.world_size, .round = environment.round},
+                 .score = score_of(target),
                  .metrics = writes ? out / kMetricsFile : std::filesystem::path()});
   StartingPoint start;
   std::optional<DirectoryClaim> claim;

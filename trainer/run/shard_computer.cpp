@@ -9,14 +9,16 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes, S
     : device_(device),
       lanes_(lanes),
       settings_(settings),
-      sample_floats_(graph.layers().front().output.count()) {
+      sample_floats_(graph.layers().front().output.count()),
+      mask_floats_(graph.target() == Target::mask ? graph.logits().count() : 0) {
   const auto batch = static_cast<std::size_t>(settings_.executor.batch);
   for (int lane = 0; lane < lanes.count(); ++lane) {
     lane_state_.push_back(
         std::unique_ptr<Lane>(new Lane{.executor = GraphExecutor(graph, device, settings_.executor),
                                        .counters = device.allocate(sizeof(Counters)),
                                        .images = std::vector<float>(batch * sample_floats_),
-                                       .labels = std::vector<std::int32_t>(batch)}));
+                                       .labels = std::vector<std::int32_t>(batch),
+                                       .masks = std::vector<float>(batch * mask_floats_)}));
   }
 }
 
@@ -29,12 +31,16 @@ void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
 Batch ShardComputer::fill(Lane& lane, const DataSet& set, std::size_t count,
                           const Sample& sample) const {
   const std::span<float> images(lane.images);
+  const std::span<float> masks(lane.masks);
   for (std::size_t item = 0; item < count; ++item) {
-    lane.labels[item] =
-        set.read(sample(item), images.subspan(item * sample_floats_, sample_floats_));
+    const std::size_t index = sample(item);
+    lane.labels[item] = set.read(index, images.subspan(item * sample_floats_, sample_floats_));
+    if (mask_floats_ > 0) set.read_mask(index, masks.subspan(item * mask_floats_, mask_floats_));
   }
+  const std::span<const std::int32_t> labels(lane.labels);
   return {.images = images.first(count * sample_floats_),
-          .labels = std::span(lane.labels).first(count)};
+          .labels = labels.first(mask_floats_ > 0 ? 0 : count),
+          .masks = masks.first(count * mask_floats_)};
 }
 
 void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun run,

@@ -54,6 +54,7 @@ class ShardComputer {
     DeviceMemory counters;  // one Counters
     std::vector<float> images;
     std::vector<std::int32_t> labels;
+    std::vector<float> masks;  // empty: there are labels
   };
   using Sample = std::function<std::size_t(std::size_t item)>;
 
@@ -66,6 +67,7 @@ class ShardComputer {
   Lanes& lanes_;
   Settings settings_;
   std::size_t sample_floats_;
+  std::size_t mask_floats_;  // 0: labels
   std::vector<std::unique_ptr<Lane>> lane_state_;
 };
 

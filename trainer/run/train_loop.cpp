@@ -38,6 +38,7 @@ BucketSizes bucket_sizes(const Options& options) {
 
 TrainLoop::TrainLoop(TrainParts parts)
     : parts_(parts),
+      score_(score_of(parts.graph.target())),
       reducer_(parts.communicator, parts.device, parts.plan.shards, parts.graph.arena_size(),
                bucket_sizes(parts.options)),
       computer_(parts.graph, parts.device, parts.lanes,
@@ -192,7 +193,7 @@ void TrainLoop::report_interval(const Counters& counters, double exposed_share, 
                     .epoch = state.epoch,
                     .epochs = parts_.options.epochs,
                     .loss = mean_loss(counters),
-                    .accuracy = accuracy(counters),
+                    .score = score_.of(counters),
                     .learning_rate = static_cast<double>(state.step_state.learning_rate),
                     .loss_scale = std::nullopt,
                     .skipped = state.step_state.skipped,
@@ -237,9 +238,9 @@ EpochSummary TrainLoop::summarize(const Counters& test) const {
   const Counters& train = state.epoch_counters;
   return {.epoch = state.epoch,
           .train_loss = mean_loss(train),
-          .train_accuracy = accuracy(train),
+          .train_score = score_.of(train),
           .test_loss = mean_loss(test),
-          .test_accuracy = accuracy(test),
+          .test_score = score_.of(test),
           .seconds = state.epoch_seconds,
           .samples_per_second =
               state.epoch_seconds > 0 ? static_cast<double>(train.count) / state.epoch_seconds : 0};
@@ -251,8 +252,8 @@ bool TrainLoop::end_epoch() {
   if (!evaluate(test)) return false;
   const EpochSummary summary = summarize(test);
   state.epochs.push_back(summary);
-  const bool best = summary.test_accuracy > state.best_accuracy;
-  if (best) state.best_accuracy = summary.test_accuracy;
+  const bool best = summary.test_score > state.best_score;
+  if (best) state.best_score = summary.test_score;
   ++state.epoch;
   state.block = 0;
   state.epoch_counters = {};

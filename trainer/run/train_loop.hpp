@@ -77,6 +77,7 @@ class TrainLoop {
   [[nodiscard]] Time deadline() const { return Clock::now() + parts_.options.comm_timeout; }
 
   TrainParts parts_;
+  Score score_;
   Progress progress_;
   Reducer reducer_;
   ShardComputer computer_;

@@ -54,6 +54,24 @@ TEST_CASE("batch norm has the same bits for any world size, held-out metrics too
   }
 }
 
+TEST_CASE("unet16 has the same bits for any world size, held-out metrics too") {
+  const auto kind = GENERATE(as<Arguments>{}, Arguments{"--precision=fp32"},
+                             Arguments{"--precision=bf16", "--decoder=deconv"});
+  // 200 held-out samples are 66 groups of 3 and one with an odd tail.
+  Arguments arguments{"--model",     "unet16", "--batch",           "3",
+                      "--max-steps", "2",      "--positive-weight", "2"};
+  arguments.insert(arguments.end(), kFourShards.begin(), kFourShards.end());
+  arguments.insert(arguments.end(), kind.begin(), kind.end());
+  const std::string one = train({.world_size = 1, .arguments = arguments});
+  CHECK_FALSE(field(one, "test_iou").empty());
+  for (const int world_size : {2, 3, 4}) {
+    INFO("world size " << world_size << ", " << kind[0]);
+    const std::string other = train({.world_size = world_size, .arguments = arguments});
+    for (const char* what : {"weights", "test_loss", "test_iou", "train_loss"})
+      CHECK(field(other, what) == field(one, what));
+  }
+}
+
 TEST_CASE("weights differ when anything that should matter differs") {
   const SmallData data;
   const std::string base = weights_of({.arguments = small_run(data, kFourShards)});

@@ -36,12 +36,12 @@ TrainingState full_state() {
                           .not_finite = 1};
   state.epochs = {{.epoch = 0,
                    .train_loss = 1.25,
-                   .train_accuracy = 0.5,
+                   .train_score = 0.5,
                    .test_loss = 1.0 / 3,
-                   .test_accuracy = 0.875,
+                   .test_score = 0.875,
                    .seconds = 1.5,
                    .samples_per_second = 12345.678}};
-  state.best_accuracy = 0.875;
+  state.best_score = 0.875;
   state.seconds = 2.5;
   state.world_size = 4;
   state.round = 2;

@@ -71,7 +71,52 @@ TEST_CASE("the small stem keeps images of 28 pixels large") {
   CHECK(graph.layer(pool->inputs[0]).output == ActivationShape{4, 4, 512});
 }
 
-TEST_CASE("no model takes fewer than two classes") {
+TEST_CASE("unet16 has the parameters of VGG16's convolutions and of its decoder") {
+  const Graph graph = make_graph({.model = ModelName::unet16, .shape = {448, 448, 3}});
+  CHECK(weights_in(graph) == 29'306'465);
+  CHECK(graph.target() == Target::mask);
+  CHECK(graph.logits() == ActivationShape{448, 448, 1});
+  std::size_t encoder = 0;
+  for (const Parameter& parameter : graph.parameters())
+    if (parameter.name.starts_with("features.")) encoder += parameter.count;
+  CHECK(encoder == 14'714'688);  // torchvision's vgg16().features
+  CHECK(named(graph, "features.28.weight").shape == std::vector<std::int64_t>{512, 512, 3, 3});
+  CHECK(named(graph, "features.0.weight").initial.value == Approx(std::sqrt(2.0 / 576)));
+  CHECK(named(graph, "features.0.bias").initial.kind == InitialValues::Kind::constant);
+  CHECK(named(graph, "center.block.1.conv.weight").shape ==
+        std::vector<std::int64_t>{512, 512, 3, 3});
+  CHECK(named(graph, "dec5.block.1.conv.weight").shape ==
+        std::vector<std::int64_t>{512, 768, 3, 3});
+  CHECK(named(graph, "dec3.block.2.conv.weight").shape == std::vector<std::int64_t>{64, 256, 3, 3});
+  CHECK(named(graph, "dec2.block.1.conv.weight").shape ==
+        std::vector<std::int64_t>{128, 192, 3, 3});
+  CHECK(named(graph, "dec1.conv.weight").shape == std::vector<std::int64_t>{32, 96, 3, 3});
+  CHECK(named(graph, "dec1.conv.weight").initial.kind == InitialValues::Kind::uniform);
+  CHECK(named(graph, "final.weight").shape == std::vector<std::int64_t>{1, 32, 1, 1});
+}
+
+TEST_CASE("unet16's other decoder has transposed convolutions") {
+  const Graph graph =
+      make_graph({.model = ModelName::unet16, .shape = {64, 32, 1}, .decoder = Decoder::deconv});
+  CHECK(graph.logits() == ActivationShape{64, 32, 1});
+  CHECK(named(graph, "center.block.0.conv.weight").shape ==
+        std::vector<std::int64_t>{512, 512, 3, 3});
+  CHECK(named(graph, "center.block.1.weight").shape == std::vector<std::int64_t>{512, 256, 4, 4});
+  CHECK(named(graph, "dec2.block.1.weight").shape == std::vector<std::int64_t>{128, 32, 4, 4});
+  CHECK(named(graph, "features.0.weight").shape == std::vector<std::int64_t>{64, 1, 3, 3});
+}
+
+TEST_CASE("unet16 names the sizes where a side is no multiple of 32") {
+  const auto with = [](int height, int width) {
+    return make_graph({.model = ModelName::unet16, .shape = {height, width, 3}});
+  };
+  CHECK_NOTHROW(with(32, 96));
+  CHECK_THROWS_WITH(with(450, 448), Catch::Contains("images of 450x448 pixels") &&
+                                        Catch::Contains("multiples of 32: use 480x448"));
+  CHECK_THROWS_AS(with(28, 28), DataError);
+}
+
+TEST_CASE("no classifier takes fewer than two classes") {
   CHECK_THROWS_AS(make_graph({ModelName::resnet18, {28, 28, 1}, 1}), DataError);
 }
 

@@ -1,6 +1,7 @@
 // The command line: defaults, spellings, and one clear line for each mistake.
 #include "trainer/run/options.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <set>
 #include <sstream>
@@ -54,6 +55,17 @@ TEST_CASE("words are converted to their values") {
   CHECK(options.checkpoint_every.steps == 20);
   CHECK(options.comm_timeout == std::chrono::seconds(3));
   CHECK(options.rendezvous_timeout == std::chrono::seconds(20));
+}
+
+TEST_CASE("generated pictures have the model's usual shape, or the one that is given") {
+  const auto shape = [](const Arguments& arguments) {
+    const ImageShape read = generated_shape(parse(arguments));
+    return std::array{read.height, read.width, read.channels};
+  };
+  CHECK(shape({}) == std::array{28, 28, 1});
+  CHECK(shape({"--image-shape=32x32x3"}) == std::array{32, 32, 3});
+  CHECK(shape({"--model=unet16"}) == std::array{32, 32, 3});
+  CHECK(shape({"--model=unet16", "--image-shape=64x96x1"}) == std::array{64, 96, 1});
 }
 
 TEST_CASE("a file of initial weights and prefixes to skip, one for each time it is given") {
@@ -157,11 +169,14 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--resume", "maybe"}, "--resume"},
       {{"--checkpoint-every", "soon"}, "--checkpoint-every"},
       {{"--comm-timeout", "0"}, "--comm-timeout: must be seconds above 0"},
+      {{"--model=unet16", "--image-shape=64x64"}, "like 64x96x3"},
       {{"--image-shape", "5x5"}, "--image-shape"},
       {{"--batch", "8", "--global-batch", "16"}, "--global-batch"},
       {{"--inject-overflow-at", "3"}, "--precision fp16"},
       {{"--dropout", "0.1"}, "--dropout needs --model alexnet"},
       {{"--stem", "imagenet"}, "--stem needs --model resnet18"},
+      {{"--decoder", "deconv"}, "--decoder needs --model unet16"},
+      {{"--positive-weight", "2"}, "--positive-weight needs --model unet16"},
       {{"--optimizer", "adamw", "--momentum", "0.5"}, "--momentum needs --optimizer sgd"},
       {{"--step-epochs", "2"}, "--step-epochs needs --schedule step"},
       {{"--step-factor", "0.5", "--schedule", "cosine"}, "--step-factor needs --schedule step"},

@@ -15,7 +15,7 @@ const Interval kInterval{.step = 120,
                          .epoch = 1,
                          .epochs = 5,
                          .loss = 0.41234,
-                         .accuracy = 0.871,
+                         .score = 0.871,
                          .learning_rate = 0.05,
                          .loss_scale = std::nullopt,
                          .skipped = 0,
@@ -23,26 +23,42 @@ const Interval kInterval{.step = 120,
                          .exposed_share = 0.012,
                          .seconds_left = 65};
 
+const Score kScore = score_of(Target::label);
+
 const EpochSummary kEpoch{.epoch = 0,
                           .train_loss = 0.5,
-                          .train_accuracy = 0.75,
+                          .train_score = 0.75,
                           .test_loss = 0.25,
-                          .test_accuracy = 0.9,
+                          .test_score = 0.9,
                           .seconds = 2.5,
                           .samples_per_second = 4800};
 
 TEST_CASE("the progress line has step, loss and speed") {
-  CHECK(progress_text(kInterval, 0) ==
+  CHECK(progress_text(kInterval, kScore, 0) ==
         "epoch 2/5  step 120/470  loss 0.4123  accuracy 87.1 %  45210 samples/s  lr 0.05  comm 1.2 "
         "%  1 m 05 s left");
   Interval half = kInterval;
   half.loss_scale = 32768;
   half.skipped = 1;
-  CHECK_THAT(progress_text(half, 0), Contains("scale 32768  skipped 1"));
+  CHECK_THAT(progress_text(half, kScore, 0), Contains("scale 32768  skipped 1"));
+}
+
+TEST_CASE("a run that learns masks is judged by the overlap of the pixels") {
+  const Score score = score_of(Target::mask);
+  CHECK_THAT(progress_text(kInterval, score, 0), Contains("IoU 87.1 %"));
+  CHECK_THAT(epoch_text(kEpoch, score, 5, 0), Contains("held-out IoU 90.00 %"));
+  const auto json = nlohmann::json::parse(epoch_json(kEpoch, score, {}));
+  CHECK(json["train_iou"] == 0.75);
+  CHECK(json["test_iou"] == 0.9);
+  CHECK_FALSE(json.contains("test_accuracy"));
+  const Counters counters{.count = 1, .correct = 1, .true_positives = 1, .false_negatives = 3};
+  CHECK(score.of(counters) == 0.25);
+  CHECK(kScore.of(counters) == 1);
 }
 
 TEST_CASE("a JSON line has its world size and round") {
-  const auto json = nlohmann::json::parse(progress_json(kInterval, {.world_size = 4, .round = 2}));
+  const auto json =
+      nlohmann::json::parse(progress_json(kInterval, kScore, {.world_size = 4, .round = 2}));
   CHECK(json["type"] == "interval");
   CHECK(json["world_size"] == 4);
   CHECK(json["round"] == 2);
@@ -53,7 +69,7 @@ TEST_CASE("a JSON line has its world size and round") {
 TEST_CASE("a loss that is not a number is null in JSON") {
   EpochSummary epoch = kEpoch;
   epoch.train_loss = std::numeric_limits<double>::quiet_NaN();
-  const auto json = nlohmann::json::parse(epoch_json(epoch, {}));
+  const auto json = nlohmann::json::parse(epoch_json(epoch, kScore, {}));
   CHECK(json["train_loss"].is_null());
   CHECK(json["test_accuracy"] == 0.9);
 }
@@ -70,13 +86,13 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
                         .restarts = 2,
                         .seconds = 12.4,
                         .checkpoint = "/out/step-00000094"};
-  const std::string text = outcome_text(outcome, 0);
+  const std::string text = outcome_text(outcome, kScore, 0);
   CHECK_THAT(text,
              Catch::Matchers::EndsWith(
                  "weights: 0123456789abcdef (V=4, b=64, threads=1, isa=avx2, oneDNN 2.6.3)\n"));
   CHECK_THAT(text, Contains("90.00 %") && Contains("restarts 2") &&
                        Contains("checkpoint: /out/step-00000094") && Contains("skipped 1"));
-  const auto json = nlohmann::json::parse(outcome_json(outcome, {}));
+  const auto json = nlohmann::json::parse(outcome_json(outcome, kScore, {}));
   CHECK(json["type"] == "final");
   CHECK(json["weights"] == "0123456789abcdef");
   CHECK(json["test_accuracy"] == 0.9);
@@ -86,7 +102,7 @@ TEST_CASE(
     "the path of a checkpoint that is no UTF-8 is in the last line, with marks for its bytes") {
   Outcome outcome;
   outcome.checkpoint = "/out/\xff/step-00000094";
-  const auto json = nlohmann::json::parse(outcome_json(outcome, {}));
+  const auto json = nlohmann::json::parse(outcome_json(outcome, kScore, {}));
   CHECK(json["checkpoint"] == "/out/\xef\xbf\xbd/step-00000094");
 }
 

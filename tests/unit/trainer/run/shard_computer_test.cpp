@@ -16,7 +16,8 @@ constexpr int kBatch = 8;
 
 /// The sums over all ranks, each with `lanes` lanes.
 Counters evaluate_with(int world_size, int lanes, const DataSet& set) {
-  const Graph graph = make_graph({ModelName::lenet, set.shape(), set.classes()});
+  const ModelName model = set.target() == Target::mask ? ModelName::unet16 : ModelName::lenet;
+  const Graph graph = make_graph({model, set.shape(), set.classes()});
   std::vector<float> parameters(graph.arena_size());
   initialize(graph.parameters(), parameters, 1);
   // As after training: small losses have more bits than the sums keep.
@@ -47,6 +48,21 @@ TEST_CASE("test metrics have the same bits for every world size and number of la
       CHECK(evaluate_with(world_size, lanes, set) == alone);
     }
   }
+}
+
+TEST_CASE("masks go to the samples they belong to, whichever rank and lane computes them") {
+  const ByteImageSet set("masked", make_shapes(3, 0, 11, {32, 32, 1}, Target::mask),
+                         shapes_normalization(1));
+  const Counters alone = evaluate_with(1, 1, set);
+  CHECK(alone.count == 11);
+  std::int64_t in_masks = 0;
+  std::vector<float> mask(32 * 32);
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    set.read_mask(i, mask);
+    in_masks += std::count(mask.begin(), mask.end(), 1.0F);
+  }
+  CHECK(alone.true_positives + alone.false_negatives == in_masks);
+  CHECK(evaluate_with(2, 2, set) == alone);
 }
 
 TEST_CASE("evaluation counts every sample once, also in a set smaller than a batch") {
