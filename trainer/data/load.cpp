@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
-#include <regex>
 
 #include "trainer/data/byte_images.hpp"
 #include "trainer/data/idx.hpp"
@@ -56,6 +56,18 @@ TrainAndTest load_idx(const std::filesystem::path& folder) {
   return sets;
 }
 
+/// The first three, whatever is between them; 0 for those that are not there.
+ImageShape numbers_in(const std::string& text) {
+  ImageShape shape{.height = 0, .width = 0, .channels = 0};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (int* number : {&shape.height, &shape.width, &shape.channels}) {
+    at = std::from_chars(at, end, *number).ptr;
+    if (at != end) ++at;
+  }
+  return shape;
+}
+
 }  // namespace
 
 std::string to_string(ImageShape shape) {
@@ -64,14 +76,11 @@ std::string to_string(ImageShape shape) {
 
 ImageShape parse_image_shape(const std::string& text, Target target) {
   if (target == Target::mask) {
-    static const std::regex kForm("([1-9][0-9]{0,2})x([1-9][0-9]{0,2})x([13])");
-    std::smatch parts;
-    if (std::regex_match(text, parts, kForm)) {
-      const ImageShape shape{.height = std::stoi(parts[1]),
-                             .width = std::stoi(parts[2]),
-                             .channels = std::stoi(parts[3])};
-      if (std::max(shape.height, shape.width) <= kMaskedSideMax) return shape;
-    }
+    const ImageShape shape = numbers_in(text);
+    const bool has_sides = std::min(shape.height, shape.width) >= 1 &&
+                           std::max(shape.height, shape.width) <= kMaskedSideMax;
+    const bool has_channels = shape.channels == 1 || shape.channels == 3;
+    if (has_sides && has_channels && text == to_string(shape)) return shape;
     throw DataError(fmt::format(
         "--image-shape {}: must be like 64x96x3, with sides of at most {} and 1 or 3 channels",
         text, kMaskedSideMax));
