@@ -9,6 +9,7 @@
 
 #include "base/no_descriptor.hpp"
 #include "base/start_thread.hpp"
+#include "rendezvous/service/running_file.hpp"
 #include "rendezvous/store/port_owner.hpp"
 
 namespace ddprun::agent {
@@ -74,6 +75,7 @@ void ServiceHost::serve(rdzv::StoreListener listener) {
   rdzv::ServiceServerSettings settings;
   settings.service.only_run_id = config_.run_id;
   settings.service.lease = settings_.lease;
+  settings.running_folder = rdzv::RunningFile::kFolder;
   settings.secret = settings_.secret;
   settings.check_uid = !config_.store_users.any;
   settings.allowed_uids.assign(config_.store_users.uids.begin(), config_.store_users.uids.end());

@@ -27,6 +27,7 @@
 #include "rendezvous/daemon/line_queue.hpp"
 #include "rendezvous/daemon/listen.hpp"
 #include "rendezvous/service/journal_file.hpp"
+#include "rendezvous/service/running_file.hpp"
 #include "rendezvous/service/service_server.hpp"
 #include "rendezvous/store/store_server.hpp"
 
@@ -128,6 +129,7 @@ bool open_journal(const std::string& folder, std::shared_ptr<Journal>& journal, 
 
 ServiceServerSettings service_settings(const DaemonOptions& options, DaemonLog& log) {
   ServiceServerSettings settings;
+  settings.running_folder = RunningFile::kFolder;
   settings.secret = options.secret;
   settings.connections_max =
       std::min<std::uint64_t>(settings.connections_max, options.store.connections_max);

@@ -14,12 +14,14 @@ namespace ddprun::rdzv {
 
 class RunningFile {
  public:
+  /// Where services of programs have it.
+  static constexpr const char* kFolder = "/dev/shm";
   /// After that nothing of a killed service can be left: agents give up long before.
   static constexpr std::chrono::hours kKept{1};
 
   /// For a service that listens there. `run_id`: of the one job that it has; empty: it has many.
   RunningFile(const std::string& addr, std::uint16_t port, const std::string& run_id,
-              const std::string& folder = "/dev/shm");
+              const std::string& folder);
 
   /// The longest lease of the agents that a killed service had. None: there was none, it was killed
   /// long ago, or the file cannot be read or is another user's.

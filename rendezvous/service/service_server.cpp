@@ -44,7 +44,7 @@ class ServiceServer::Impl {
         settings_(std::move(settings)),
         past_(settings_.journal ? settings_.journal->take_past() : JournalPast{}),
         clock_shift_(past_.clock_shift),
-        running_file_(addr_, port_, settings_.service.only_run_id),
+        running_file_(make_running_file()),
         core_(service_settings(), now()),
         log_(context_, settings_.on_warning, settings_.on_info),
         acceptor_(context_, acceptor_settings(), acceptor_events()),
@@ -197,14 +197,19 @@ class ServiceServer::Impl {
   /// By which the core lives: it goes on through restarts of this process and of the machine.
   [[nodiscard]] Clock::time_point now() const { return boot_clock_now() + clock_shift_; }
 
+  [[nodiscard]] std::optional<RunningFile> make_running_file() const {
+    if (settings_.journal || settings_.running_folder.empty()) return std::nullopt;
+    return RunningFile(addr_, port_, settings_.service.only_run_id, settings_.running_folder);
+  }
+
   [[nodiscard]] ServiceSettings service_settings() const {
     ServiceSettings settings = settings_.service;
     settings.has_secret = !settings_.secret.empty();
     if (settings_.journal) {
       settings.remembers = past_.is_complete;
       if (!settings.snapshots) settings.snapshots.emplace();
-    } else {
-      settings.past_lease = running_file_.past_lease(now());
+    } else if (running_file_) {
+      settings.past_lease = running_file_->past_lease(now());
     }
     return settings;
   }
@@ -225,7 +230,7 @@ class ServiceServer::Impl {
     ServiceActions actions = core_.on(event, now());
     follow_deadline();
     Journal* const journal = settings_.journal.get();
-    if (journal == nullptr) running_file_.follow(core_.lease_of_workers(now()), now());
+    if (running_file_) running_file_->follow(core_.lease_of_workers(now()), now());
     const bool is_due = journal != nullptr && !(actions.records.empty() && actions.forget.empty());
     if (!is_due && uncommitted_.empty()) return carry_out(actions);
     for (const JobRecord& record : actions.records) journal->append(record);
@@ -284,7 +289,7 @@ class ServiceServer::Impl {
   asio::io_context context_{1};
   JournalPast past_;  // until it is replayed
   const Clock::duration clock_shift_;
-  RunningFile running_file_;  // of a service without a journal
+  std::optional<RunningFile> running_file_;
   ServiceCore core_;
   std::vector<ServiceActions> uncommitted_;
   ServiceLog log_;

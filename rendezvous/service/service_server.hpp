@@ -27,6 +27,9 @@ struct ServiceServerSettings {
   /// What happens to jobs is durable there before anybody is told of it, and the jobs that it holds
   /// go on. Null: they end with the server. Used by nobody else.
   std::shared_ptr<Journal> journal;
+  /// Without a journal: the folder, in memory, of the RunningFile by which the next service learns
+  /// that this one was killed. Empty: it leaves none, and looks for none.
+  std::string running_folder;
 
   std::size_t connections_max = 100'000;
   std::size_t newcomers_max =
