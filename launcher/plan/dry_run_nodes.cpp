@@ -14,8 +14,7 @@ namespace ddprun::launcher {
 namespace {
 
 std::string hosting_text(const LaunchPlan& plan, const agent::RendezvousSettings& settings) {
-  if (settings.insists_on_rank && settings.hosting == rdzv::HostingWish::elsewhere)
-    return "the node with rank 0";
+  if (settings.hosting == rdzv::HostingWish::other_rank) return "the node with rank 0";
   if (!plan.hosting)
     return fmt::format("not known: {} does not resolve now", settings.endpoint.host);
   return fmt::format("{}: {}", plan.hosting->here ? "this node" : "another machine",

@@ -143,10 +143,10 @@ Outcome<void> meet_by_rank(const Given& given, LaunchPlan& plan, RendezvousSetti
   settings.insists_on_rank = true;
   settings.one_port = plan.agent.agent_store;
   if (rank != 0) {
-    settings.hosting = rdzv::HostingWish::elsewhere;
+    settings.hosting = rdzv::HostingWish::other_rank;
   } else {
     settings.hosting =
-        given.options.node_rank ? rdzv::HostingWish::here : rdzv::HostingWish::rank0_by_default;
+        given.options.node_rank ? rdzv::HostingWish::rank0 : rdzv::HostingWish::rank0_by_default;
   }
   if (settings.one_port) return {};
   // The worker of rank 0 needs MASTER_PORT itself; all nodes know this from their command lines.
@@ -176,7 +176,7 @@ Outcome<void> meet_at_endpoint(const Given& given, LaunchPlan& plan, RendezvousS
         "group rank 0 chooses them");
   }
   if (const auto is_host = options.rdzv_conf.boolean("is_host"))
-    settings.hosting = *is_host ? rdzv::HostingWish::here : rdzv::HostingWish::elsewhere;
+    settings.hosting = *is_host ? rdzv::HostingWish::is_host : rdzv::HostingWish::not_host;
   settings.node_rank = options.node_rank;
   if (settings.node_rank >= options.nodes.max) {
     plan.warnings.push_back(fmt::format("{} has no effect: with {} node ranks are 0 to {}",

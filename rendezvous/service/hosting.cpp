@@ -83,8 +83,9 @@ HostingChoice choose_host(HostingWish wish, const std::string& host,
   };
   const std::string shown =
       host == resolved.front() ? host : fmt::format("{} ({})", host, resolved.front());
-  if (wish == HostingWish::elsewhere) {
-    choice.why = "is_host=0, or another --node-rank than 0, leaves it to another node";
+  if (wish == HostingWish::not_host || wish == HostingWish::other_rank) {
+    choice.why = wish == HostingWish::not_host ? "is_host=0 leaves it to another node"
+                                               : "the node with --node-rank=0 does it";
     return choice;
   }
   const auto found = std::find_if(resolved.begin(), resolved.end(), is_own);
@@ -99,12 +100,14 @@ HostingChoice choose_host(HostingWish wish, const std::string& host,
     choice.listen_addr = any_addr_like(resolved.front());
     choice.public_addr = host;
     choice.why = shown + " is not an address of this machine";
-    choice.why = wish == HostingWish::rank0_by_default
-                     ? fmt::format(
-                           "no --node-rank is given, so this is node rank 0; but {}: give "
-                           "the other machines --node-rank=1, 2, ...",
-                           choice.why)
-                     : fmt::format("is_host=1 or --node-rank=0 says so, though {}", choice.why);
+    choice.why =
+        wish == HostingWish::rank0_by_default
+            ? fmt::format(
+                  "no --node-rank is given, so this is node rank 0; but {}: give "
+                  "the other machines --node-rank=1, 2, ...",
+                  choice.why)
+            : fmt::format("{} says so, though {}",
+                          wish == HostingWish::is_host ? "is_host=1" : "--node-rank=0", choice.why);
   } else if (is_loopback(*found) && !is_numeric(host) && host != "localhost") {
     // Debian maps a machine's own name to 127.0.1.1; others see another address behind it.
     choice.listen_addr = any_addr_like(*found);

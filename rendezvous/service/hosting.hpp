@@ -9,9 +9,11 @@ namespace ddprun::rdzv {
 
 enum class HostingWish {
   automatic,         ///< the first agent on the machine whose address is the endpoint's
-  here,              ///< this one, whatever the endpoint's address looks like from here
-  rank0_by_default,  ///< as `here`, because no node rank was given
-  elsewhere,         ///< another one, or rdzvd
+  is_host,           ///< is_host=1: this one, whatever the endpoint's address looks like from here
+  rank0,             ///< --node-rank=0: likewise
+  rank0_by_default,  ///< no --node-rank in a static job, so 0: likewise
+  not_host,          ///< is_host=0: another one, or rdzvd
+  other_rank,        ///< --node-rank other than 0: the one with node rank 0
 };
 
 struct HostingChoice {

@@ -246,15 +246,27 @@ TEST_CASE("a dry run of a static job shows what its command line fixes") {
                                         !Contains("\ngrows "));
   CHECK_THAT(
       text_of("0", "node1"),
-      Contains(
-          "hosted by    this node: is_host=1 or --node-rank=0 says so, though node1 (10.0.0.1) is "
-          "not an address of this machine\n"));
+      Contains("hosted by    this node: --node-rank=0 says so, though node1 (10.0.0.1) is not an "
+               "address of this machine\n"));
   CHECK_THAT(text_of("", "node1"),
              Contains("hosted by    this node: no --node-rank is given, so this is node rank 0; "
                       "but node1 (10.0.0.1) is not an address of this machine: give the other "
                       "machines --node-rank=1, 2, ...\n"));
   CHECK_THAT(text_of("0", "later"),
              Contains("hosted by    not known: later does not resolve now\n"));
+}
+
+TEST_CASE("a dry run of a c10d job names is_host, not an option that was not given") {
+  const auto text_of = [](const char* is_host) {
+    return dry_run_text(planned({"--dry-run", "--nnodes=2", "--rdzv-backend=c10d",
+                                 "--rdzv-endpoint=node1", is_host}),
+                        {});
+  };
+  CHECK_THAT(text_of("--rdzv-conf=is_host=1"),
+             Contains("hosted by    this node: is_host=1 says so, though node1 (10.0.0.1) is not "
+                      "an address of this machine\n"));
+  CHECK_THAT(text_of("--rdzv-conf=is_host=0"),
+             Contains("hosted by    another machine: is_host=0 leaves it to another node\n"));
 }
 
 TEST_CASE("a dry run tells when a job that may grow does so") {

@@ -23,7 +23,7 @@ TEST_CASE("static command lines with a node rank meet at the master's address an
     CHECK(plan.agent.rendezvous->endpoint == Endpoint("node1", 29500));
     CHECK(plan.agent.rendezvous->node_rank == rank);
     CHECK(plan.agent.rendezvous->hosting ==
-          (rank == 0 ? HostingWish::here : HostingWish::elsewhere));
+          (rank == 0 ? HostingWish::rank0 : HostingWish::other_rank));
   }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("the usual settings of a rendezvous get their effect") {
       planned({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=node1",
                "--rdzv-conf=is_host=0,join_timeout=60,last_call_timeout=5,keep_alive_interval=1,"
                "keep_alive_max_attempt=3,timeout=900"});
-  CHECK(plan.agent.rendezvous->hosting == HostingWish::elsewhere);
+  CHECK(plan.agent.rendezvous->hosting == HostingWish::not_host);
   CHECK(plan.agent.rendezvous->lease == 3s);
   CHECK(plan.agent.job.join_timeout == 60s);
   CHECK(plan.agent.job.last_call == 5s);

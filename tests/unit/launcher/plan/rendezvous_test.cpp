@@ -74,13 +74,13 @@ TEST_CASE("in a static job rank 0 serves and the workers' store is at the same p
   const auto plan = planned(kStatic);
   const auto& meeting = *plan.agent.rendezvous;
   CHECK(meeting.endpoint == Endpoint("node1", 29500));
-  CHECK(meeting.hosting == HostingWish::elsewhere);
+  CHECK(meeting.hosting == HostingWish::other_rank);
   CHECK(meeting.node_rank == 1);
   CHECK(meeting.insists_on_rank);
   CHECK(meeting.one_port);
   CHECK(plan.agent.master_addr == "node1");
   CHECK(plan.agent.master_port == 29500);
-  CHECK(static_meeting({"--node-rank=0"}).hosting == HostingWish::here);
+  CHECK(static_meeting({"--node-rank=0"}).hosting == HostingWish::rank0);
   CHECK(static_meeting({"--master-port=1234"}).endpoint.port == 1234);
 }
 
@@ -198,8 +198,8 @@ TEST_CASE("in a c10d job the endpoint is all that the nodes share") {
 }
 
 TEST_CASE("is_host says whether this node serves the endpoint of a c10d job") {
-  CHECK(dynamic_meeting({"--rdzv-conf=is_host=1"}).hosting == HostingWish::here);
-  CHECK(dynamic_meeting({"--rdzv-conf=is_host=false"}).hosting == HostingWish::elsewhere);
+  CHECK(dynamic_meeting({"--rdzv-conf=is_host=1"}).hosting == HostingWish::is_host);
+  CHECK(dynamic_meeting({"--rdzv-conf=is_host=false"}).hosting == HostingWish::not_host);
 }
 
 TEST_CASE("a master address has no effect beside an endpoint of c10d, and that is said once") {
