@@ -1,5 +1,4 @@
 #include "proto/membership_fields.hpp"
-#include "proto/membership_json.hpp"
 #include "proto/session_messages.hpp"
 
 namespace ddprun::proto {
@@ -63,8 +62,8 @@ inline constexpr auto kFields<Alive> = std::tuple{
     field("acknowledged", &Alive::acknowledged),
 };
 template <>
-inline constexpr auto kNames<Refused::Why> = std::to_array<std::string_view>(
-    {"wrong_secret", "other_job", "other_settings", "limit", "broken", "no_fence"});
+inline constexpr auto kNames<Refused::Why> =
+    std::to_array<std::string_view>({"wrong_secret", "other_job", "limit", "broken", "no_fence"});
 static_assert(kNames<Refused::Why>.size() == static_cast<int>(Refused::Why::no_fence) + 1);
 template <>
 inline constexpr std::string_view kKind<Refused> = "refused";
@@ -120,7 +119,9 @@ std::string encode_one(const Numbered& numbered) {
   std::visit([&](const auto& message) { write_message(out, message); }, numbered.message);
   return out += '}';
 }
-std::string encode_one(const MembershipMessage& message) { return encode(message); }
+std::string encode_one(const MembershipMessage& any) {
+  return std::visit([](const auto& message) { return encode_one(message); }, any);
+}
 
 Result<ClientMessage> not_plain(const Envelope& envelope, ClientMessage) {
   Numbered numbered;

@@ -94,12 +94,11 @@ struct Alive {
 /// The service closes the connection after it.
 struct Refused {
   enum class Why {
-    wrong_secret,    ///< the proof is wrong, or missing where one is needed
-    other_job,       ///< this service serves another run id only
-    other_settings,  ///< the job's nodes were given other settings
-    limit,           ///< of connections, jobs or agents
-    broken,          ///< frames that the protocol does not allow
-    no_fence,        ///< the node to fence is unknown or may be alive, or the asker may not
+    wrong_secret,  ///< the proof is wrong, or missing where one is needed
+    other_job,     ///< this service serves another run id only
+    limit,         ///< of connections, jobs or agents
+    broken,        ///< frames that the protocol does not allow
+    no_fence,      ///< the node to fence is unknown or may be alive, or the asker may not
   } why = Why::broken;
   std::string reason;  ///< for people: what was expected and what to do
 };

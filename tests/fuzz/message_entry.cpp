@@ -2,9 +2,9 @@
 #include <string_view>
 
 #include "base/assert.hpp"
-#include "proto/membership_json.hpp"
 #include "proto/session_messages.hpp"
 #include "tests/fuzz/entries.hpp"
+#include "tests/support/membership_json.hpp"
 #include "tests/support/random_message.hpp"
 
 namespace ddprun::test {

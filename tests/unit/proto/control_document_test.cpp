@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "proto/frame_tag.hpp"
-#include "proto/membership_json.hpp"
 #include "proto/message_limits.hpp"
 #include "proto/session_messages.hpp"
 #include "tests/support/document_table.hpp"

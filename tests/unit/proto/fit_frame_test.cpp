@@ -3,8 +3,8 @@
 #include <string>
 
 #include "proto/fit_frame.hpp"
-#include "proto/membership_json.hpp"
 #include "proto/message_limits.hpp"
+#include "tests/support/membership_json.hpp"
 
 using namespace ddprun;
 using namespace ddprun::proto;

@@ -4,9 +4,9 @@
 
 #include "proto/error.hpp"
 #include "proto/frame.hpp"
-#include "proto/membership_json.hpp"
 #include "proto/message_limits.hpp"
 #include "proto/session_messages.hpp"
+#include "tests/support/membership_json.hpp"
 
 using namespace ddprun::proto;
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "proto/error.hpp"
-#include "proto/membership_json.hpp"
 #include "proto/message_limits.hpp"
 #include "proto/session_messages.hpp"
+#include "tests/support/membership_json.hpp"
 #include "tests/support/random_message.hpp"
 
 using namespace ddprun;
