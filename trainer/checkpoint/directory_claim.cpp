@@ -23,6 +23,8 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr const char* kFile = ".claim";
+/// Locked by the process that claimed last, and by older ones that have not ended yet.
+constexpr const char* kAliveFile = ".claim_alive";
 constexpr auto kLockWait = 10s;
 constexpr std::size_t kBytesMax = 4096;
 
@@ -69,6 +71,15 @@ std::optional<Claimed> read_claim(const UniqueFd& fd) {
   }
 }
 
+bool is_later(const DirectoryClaim::Round& one, const DirectoryClaim::Round& other) {
+  return one.run_id == other.run_id && one.epoch == other.epoch && one.number > other.number;
+}
+
+/// Only a lock that another process holds counts.
+bool is_locked_by_another(const UniqueFd& fd) {
+  return ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 }  // namespace
 
 DirectoryClaim::DirectoryClaim(const fs::path& directory, Round round)
@@ -77,6 +88,15 @@ DirectoryClaim::DirectoryClaim(const fs::path& directory, Round round)
   const UniqueFd fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!fd) throw_errno(path_);
   lock(fd, path_);
+  alive_ = UniqueFd(::open((directory / kAliveFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!alive_) throw_errno(directory / kAliveFile);
+  const auto claimed = read_claim(fd);
+  if (claimed && is_later(claimed->round, round_) && is_locked_by_another(alive_)) {
+    throw DataError(fmt::format(
+        "{} belongs to round {} of this job, which still runs; this is round {}, which is over",
+        directory.string(), claimed->round.number, round_.number));
+  }
+  ::flock(alive_.get(), LOCK_SH | LOCK_NB);
   const nlohmann::json json = {
       {"run", round_.run_id}, {"epoch", round_.epoch}, {"round", round_.number}, {"token", token_}};
   const std::string text =

@@ -1,6 +1,6 @@
 // Which round of a job writes checkpoints into a directory: the last one that claimed it. A worker
 // of an older round that was cut off from the job, and is about to be killed for it, finds there
-// that it comes too late.
+// that it comes too late, also where it comes to claim after the newer round did.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,10 @@ class DirectoryClaim {
   };
 
   /// Claims `directory`, which is made if need be: once this returns, no earlier claim can publish
-  /// there any more. Throws std::system_error, and DataError where another process
-  /// publishes for longer than 10 s.
+  /// there any more. Throws std::system_error, and DataError where another process publishes for
+  /// longer than 10 s, or where a later round of the same run and epoch claimed it and is alive:
+  /// a claim counts as alive as long as its object lives. (A run that ended is no obstacle: the
+  /// next one of the same id may count its rounds from 0 again.)
   DirectoryClaim(const std::filesystem::path& directory, Round round);
 
   /// While the result is held, no process can claim the directory. Throws DataError where a later
@@ -32,6 +34,7 @@ class DirectoryClaim {
   std::filesystem::path path_;
   Round round_;
   std::string token_;  // differs for each claim
+  UniqueFd alive_;     // its lock tells others that this process lives; none: no locks here
 };
 
 }  // namespace ddprun::trainer

@@ -39,9 +39,12 @@ CheckpointKeeper::CheckpointKeeper(Settings settings, Time now)
       writer_(writer_settings()) {}
 
 CheckpointWriter::Settings CheckpointKeeper::writer_settings() {
-  CheckpointWriter::Settings writer = settings_.writer;
-  writer.on_failure = [this](const std::string& why) { warn_of_failure(why); };
-  return writer;
+  CheckpointWriter::Settings& given = settings_.writer;
+  return {.directory = given.directory,
+          .keep = given.keep,
+          .layout = given.layout,
+          .claim = std::exchange(given.claim, std::nullopt),
+          .on_failure = [this](const std::string& why) { warn_of_failure(why); }};
 }
 
 /// On the writer's thread.

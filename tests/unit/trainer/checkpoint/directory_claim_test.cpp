@@ -5,7 +5,7 @@
 #include <sys/file.h>
 
 #include <catch2/catch.hpp>
-#include <optional>
+#include <utility>
 
 #include "tests/support/temp_dir.hpp"
 #include "tests/unit/trainer/checkpoint/fixture.hpp"
@@ -20,12 +20,12 @@ using Catch::Matchers::Contains;
 
 constexpr std::chrono::seconds kWritten{20};
 
-CheckpointWriter::Settings settings(const std::filesystem::path& directory,
-                                    const DirectoryClaim& claim, std::string& failure) {
+CheckpointWriter::Settings settings(const std::filesystem::path& directory, DirectoryClaim claim,
+                                    std::string& failure) {
   return {.directory = directory,
           .keep = 2,
           .layout = test::small_layout(),
-          .claim = claim,
+          .claim = std::move(claim),
           .on_failure = [&failure](const std::string& why) { failure = why; }};
 }
 
@@ -40,13 +40,11 @@ TEST_CASE("a round publishes until a later one has claimed the directory") {
   const auto directory = folder / "made by the claim";
   std::string failure_of_old;
   std::string failure_of_new;
-  const DirectoryClaim old_claim(directory, {"job", 1, 3});
-  CheckpointWriter old_round(settings(directory, old_claim, failure_of_old));
+  CheckpointWriter old_round(settings(directory, {directory, {"job", 1, 3}}, failure_of_old));
   write_one(old_round, 10);
   CHECK(old_round.totals().written == 1);
 
-  const DirectoryClaim new_claim(directory, {"job", 1, 4});
-  CheckpointWriter new_round(settings(directory, new_claim, failure_of_new));
+  CheckpointWriter new_round(settings(directory, {directory, {"job", 1, 4}}, failure_of_new));
   write_one(old_round, 20);
   write_one(new_round, 11);
   CHECK(old_round.totals().written == 1);
@@ -60,12 +58,33 @@ TEST_CASE("a round publishes until a later one has claimed the directory") {
   CHECK_FALSE(std::filesystem::exists(directory / "step-00000020"));
 }
 
+TEST_CASE("a round that comes to claim after a later one is refused while that one is alive") {
+  const test::TempDir directory;
+  const DirectoryClaim first(directory.path(), {"job", 1, 2});
+  {
+    const DirectoryClaim newest(directory.path(), {"job", 1, 4});
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      CHECK_THROWS_WITH(DirectoryClaim(directory.path(), {"job", 1, 3}),
+                        Contains("belongs to round 4 of this job, which still runs; this is "
+                                 "round 3, which is over"));
+    }
+    CHECK(newest.hold());
+  }
+}
+
 TEST_CASE("the same run id is claimed again by a job that counts from the beginning") {
   const test::TempDir directory;
-  const DirectoryClaim yesterday(directory.path(), {"job", 1, 7});
+  { const DirectoryClaim yesterday(directory.path(), {"job", 1, 7}); }
   const DirectoryClaim today(directory.path(), {"job", 1, 0});
   CHECK(today.hold());
-  CHECK_THROWS_AS(yesterday.hold(), DataError);
+}
+
+TEST_CASE("a new epoch claims what rounds of an older one still hold") {
+  const test::TempDir directory;
+  const DirectoryClaim old_epoch(directory.path(), {"job", 1, 7});
+  const DirectoryClaim new_epoch(directory.path(), {"job", 2, 0});
+  CHECK(new_epoch.hold());
+  CHECK_THROWS_AS(old_epoch.hold(), DataError);
 }
 
 TEST_CASE("runs of different ids may share a directory") {
