@@ -39,7 +39,8 @@ bool LiveRows::write(std::string_view bytes, Clock::time_point now, std::string&
   }
   const Row& row = rows_[row_];
   const bool at_its_end = row.redrawn && column_ > 0 && column_ == row.cells.size();
-  if (at_its_end && now - written_ >= kBarRests && begins_text(bytes)) {
+  const bool full = column_ == static_cast<std::size_t>(columns_) && !row.too_long;
+  if (at_its_end && (full || now - written_ >= kBarRests) && begins_text(bytes)) {
     if (row.too_long) overflow_.clear();  // the end of the bar
     beside_bar_ = true;
   }

@@ -25,7 +25,8 @@ class LiveRows {
   static constexpr std::size_t kRowsMax = 64;
   static constexpr std::size_t kRowColumnsMax = 64 * 1024;
   static constexpr std::size_t kCellsMax = 256 * 1024;
-  /// What is written to the end of a bar so long after it was drawn is a line of its own.
+  /// What is written to the end of a bar so long after it was drawn is a line of its own; behind a
+  /// bar that fills the terminal's width it is so at once.
   static constexpr std::chrono::milliseconds kBarRests{20};
   /// A finished row that nothing has come back to for so long is final.
   static constexpr std::chrono::milliseconds kSettle{300};

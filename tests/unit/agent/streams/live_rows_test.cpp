@@ -149,6 +149,15 @@ TEST_CASE("text printed behind a bar that fills the width is a line of its own")
   CHECK(worker.shown() == Rows{"=========="});
 }
 
+TEST_CASE("text printed at once behind the first state of a bar that fills the width") {
+  Worker worker;
+  worker.rows.set_columns(10);
+  worker.write("\r##########");
+  worker.write("Traceback (most recent call last):\n");
+  CHECK(worker.finished == "Traceback (most recent call last):\n");
+  CHECK(worker.shown() == Rows{"##########"});
+}
+
 TEST_CASE("text behind a bar that leaves one column is a line of its own, too") {
   Worker worker;
   worker.rows.set_columns(10);
