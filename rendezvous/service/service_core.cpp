@@ -32,7 +32,10 @@ std::optional<Clock::time_point> ServiceCore::deadline() const {
 void ServiceCore::take(const ConnectionOpened& opened, Context& context) {
   if (!settings_.only_run_id.empty() && !opened.run_id.empty() &&
       opened.run_id != settings_.only_run_id) {
-    tell_of_other_job(opened, context);
+    tell_of_refusal(settings_.only_run_id, opened.addr,
+                    fmt::format("it is for --rdzv-id='{}', this job is '{}'", opened.run_id,
+                                settings_.only_run_id),
+                    context);
     refuse(opened.connection, Refused::Why::other_job,
            fmt::format("this rendezvous serves the job '{}' only", settings_.only_run_id), context);
     return;
@@ -40,14 +43,21 @@ void ServiceCore::take(const ConnectionOpened& opened, Context& context) {
   connections_[opened.connection] = {opened.run_id, opened.addr, {}};
 }
 
-/// Those that wait for nodes may wait for this one, which has a typing error in its --rdzv-id.
-void ServiceCore::tell_of_other_job(const ConnectionOpened& opened, Context& context) {
-  const auto entry = jobs_.find(settings_.only_run_id);
+void ServiceCore::take(const ProofMissing& missing, Context& context) {
+  tell_of_refusal(missing.run_id, missing.addr,
+                  "it has another --rdzv-secret-file than the rendezvous, or none", context);
+}
+
+/// Those that wait for nodes may wait for this one, which was started with a wrong option. Anybody
+/// can make such connections, so they are told seldom.
+void ServiceCore::tell_of_refusal(const std::string& run_id, const std::string& addr,
+                                  const std::string& why, Context& context) {
+  const auto entry = jobs_.find(run_id);
   if (entry == jobs_.end()) return;
-  std::string line =
-      fmt::format("a connection from {} was refused: it is for --rdzv-id='{}', this job is '{}'",
-                  opened.addr, opened.run_id, settings_.only_run_id);
-  if (std::exchange(last_other_job_, line) == line) return;
+  std::string line = fmt::format("a connection from {} was refused: {}", addr, why);
+  if (line == told_refusal_ || context.now < told_refusal_at_ + kRefusalsToldEvery) return;
+  told_refusal_ = line;
+  told_refusal_at_ = context.now;
   int told = 0;
   for (const auto& [agent, session] : entry->second.job.sessions()) {
     const Membership* membership = entry->second.job.membership();

@@ -52,6 +52,11 @@ struct ConnectionOpened {
   std::string run_id;
   std::string addr;  ///< numeric, of the peer
 };
+/// A connection ended that should have proven the secret: it has another one, or none.
+struct ProofMissing {
+  std::string run_id;
+  std::string addr;  ///< numeric, of the peer
+};
 struct ClientSaid {
   ConnectionId connection = 0;
   proto::ClientMessage message;
@@ -63,7 +68,8 @@ struct ConnectionEnded {
   bool cleanly = false;
 };
 
-using ServiceEvent = std::variant<ConnectionOpened, ClientSaid, ConnectionEnded, DeadlinePassed>;
+using ServiceEvent =
+    std::variant<ConnectionOpened, ProofMissing, ClientSaid, ConnectionEnded, DeadlinePassed>;
 
 // Actions
 // -------------------------------------------------------------------------
@@ -108,6 +114,8 @@ class ServiceCore {
   static constexpr int kSilentPeriods = 2;
   /// An agent that was lost before its job ended may come back so much later to learn how.
   static constexpr std::chrono::hours kLateComer{1};
+  /// Waiting agents are told of a refused connection so often, at most.
+  static constexpr std::chrono::seconds kRefusalsToldEvery{1};
   /// All agents together are heard so often, at most; with more, leases grow.
   static constexpr int kKeepAlivesPerSecondMax = 10'000;
 
@@ -158,6 +166,7 @@ class ServiceCore {
   };
 
   void take(const ConnectionOpened& opened, Context& context);
+  void take(const ProofMissing& missing, Context& context);
   void take(const ClientSaid& said, Context& context);
   void take(const ConnectionEnded& ended, Context& context);
   void take(const DeadlinePassed& passed, Context& context);
@@ -172,7 +181,8 @@ class ServiceCore {
             Context& context);
   void hear(ConnectionId id, Connection& from, const proto::Fence& fence, Context& context);
 
-  void tell_of_other_job(const ConnectionOpened& opened, Context& context);
+  void tell_of_refusal(const std::string& run_id, const std::string& addr, const std::string& why,
+                       Context& context);
   void welcome(ConnectionId id, const proto::Resume& resume, const Connection& to,
                const Entry& entry, bool resumed, Context& context);
   void begin_job(const std::string& run_id, Entry& entry, std::chrono::nanoseconds lease,
@@ -212,11 +222,12 @@ class ServiceCore {
   Clock::time_point began_at_;
   Jobs jobs_;
   std::map<ConnectionId, Connection> connections_;
-  std::string last_other_job_;                 // of which those that wait were told
-  std::int64_t sessions_ = 0;                  // of all jobs
-  std::int64_t busy_jobs_ = 0;                 // that are not idle
-  std::int64_t jobs_with_workers_ = 0;         // that may have some
-  std::chrono::nanoseconds longest_lease_{0};  // that was ever granted
+  std::string told_refusal_;  // the last one of which those that wait were told
+  Clock::time_point told_refusal_at_ = Clock::time_point::min();
+  std::int64_t sessions_ = 0;                                      // of all jobs
+  std::int64_t busy_jobs_ = 0;                                     // that are not idle
+  std::int64_t jobs_with_workers_ = 0;                             // that may have some
+  std::chrono::nanoseconds longest_lease_{0};                      // that was ever granted
   std::set<std::pair<Clock::time_point, std::string>> deadlines_;  // of jobs
   std::deque<EndedSession> ended_;                                 // by time
   std::optional<Clock::time_point> check_at_;                      // no lease is over before

@@ -114,7 +114,10 @@ void ServicePeer::read() {
   static thread_local std::array<char, kReadBytes> buffer;
   const ssize_t count = recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (count < 0 && would_block(errno)) return await_bytes();
-  if (count <= 0) return end(count == 0, "");
+  if (count <= 0) {
+    lacks_secret_ = hello() != nullptr && !is_open();  // it was asked for a proof, and left
+    return end(count == 0, "");
+  }
   if (!closing_) take({buffer.data(), static_cast<std::size_t>(count)});
   if (!ended_) await_bytes();
 }
@@ -126,9 +129,11 @@ void ServicePeer::take(std::string_view bytes) {
     const auto body = channel_->next();
     if (!body) {
       // A peer that has no valid proof is told so: the remedy is on its side.
-      if (body.error() == proto::Errc::not_authentic && !was_open)
+      if (body.error() == proto::Errc::not_authentic && !was_open) {
+        lacks_secret_ = true;
         send(proto::Refused{proto::Refused::Why::wrong_secret,
                             "it has another secret than the rendezvous"});
+      }
       flush();
       return end(false, body.error().message());
     }

@@ -52,6 +52,9 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   [[nodiscard]] bool is_open() const { return channel_ && channel_->is_open(); }
   [[nodiscard]] const proto::Hello* hello() const { return channel_ ? channel_->peer() : nullptr; }
 
+  /// Of a connection that ended: it was asked for a proof, and gave a wrong one or left.
+  [[nodiscard]] bool lacks_secret() const { return lacks_secret_; }
+
   /// Goes out with `flush`.
   void send(proto::ServiceMessage message);
   void flush();
@@ -86,6 +89,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   std::string unsent_;
   bool writing_ = false;
   bool closing_ = false;  // nothing that arrives counts any more
+  bool lacks_secret_ = false;
   bool ended_ = false;
 };
 

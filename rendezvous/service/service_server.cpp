@@ -173,6 +173,7 @@ class ServiceServer::Impl {
     events.ended = [this](ServicePeer& peer, bool cleanly, const std::string& why) {
       if (!why.empty()) log_.warn_of_peer(fmt::format("closed {}: {}", peer.addr(), why));
       const ConnectionId id = peer.id();
+      if (peer.lacks_secret()) handle(ProofMissing{peer.hello()->run_id, peer.addr()});
       newcomers_.erase(id);
       peers_.erase(id);
       handle(ConnectionEnded{id, cleanly});

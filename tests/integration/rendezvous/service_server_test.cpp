@@ -246,6 +246,23 @@ TEST_CASE("an agent with a wrong or without a secret is told, and told what to d
   CHECK(none.last<Finished>()->reason.find("asks for a secret") != std::string::npos);
 }
 
+TEST_CASE("nodes that wait are told of one with a wrong or without a secret") {
+  for (const char* secret : {"wrong", ""}) {
+    ServiceServerSettings settings;
+    settings.secret = "right";
+    Served served(settings);
+    boost::asio::io_context context;
+    ServiceAgent waiting(context, "waiting", served.place("right"));
+    waiting.join(2, 2);
+    REQUIRE(run_until(context, [&] { return waiting.has<proto::Waiting>(); }));
+    ServiceAgent other(context, "other", served.place(secret));
+    REQUIRE(run_until(context, [&] { return waiting.has<proto::Remark>(); }));
+    CHECK(waiting.last<proto::Remark>()->text ==
+          "a connection from 127.0.0.1 was refused: it has another --rdzv-secret-file than the "
+          "rendezvous, or none");
+  }
+}
+
 TEST_CASE("a client of a store is handed over, with all that it said") {
   std::mutex mutex;
   std::vector<UniqueFd> handed;

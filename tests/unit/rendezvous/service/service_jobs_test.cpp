@@ -77,6 +77,25 @@ TEST_CASE("nodes that wait hear of one with another run id, once") {
   CHECK(service.messages == messages + 1);
 }
 
+TEST_CASE("nodes that wait hear of one without the secret, and not more often than each second") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2), "job");
+  const std::size_t messages = service.messages;
+  service.miss_proof("job", "10.0.0.7");
+  REQUIRE(service.last<proto::Remark>(a) != nullptr);
+  CHECK(service.last<proto::Remark>(a)->text ==
+        "a connection from 10.0.0.7 was refused: it has another --rdzv-secret-file than the "
+        "rendezvous, or none");
+  service.miss_proof("job", "10.0.0.8");
+  service.miss_proof("another", "10.0.0.9");
+  CHECK(service.messages == messages + 1);
+  service.now += 1s;
+  service.miss_proof("job", "10.0.0.7");  // the same
+  CHECK(service.messages == messages + 1);
+  service.miss_proof("job", "10.0.0.8");
+  CHECK(service.messages == messages + 2);
+}
+
 TEST_CASE("a service of one job leaves the next run of that job to another service") {
   rdzv::ServiceSettings settings;
   settings.only_run_id = "job";

@@ -30,6 +30,9 @@ class ServiceScript {
     take(core.on(rdzv::ConnectionOpened{id, run_id, addr}, now));
     return id;
   }
+  void miss_proof(const std::string& run_id, const std::string& addr) {
+    take(core.on(rdzv::ProofMissing{run_id, addr}, now));
+  }
   void say(rdzv::ConnectionId id, proto::ClientMessage message) {
     take(core.on(rdzv::ClientSaid{id, std::move(message)}, now));
   }
