@@ -165,12 +165,17 @@ std::optional<CommandLineEnd> CommandLine::parse(const std::vector<std::string>&
   add_own_options();
   std::vector<std::string> reversed;  // the order that CLI11 wants
   std::transform(arguments.rbegin(), arguments.rend(), std::back_inserter(reversed), with_dashes);
-  // As of a variable that is not set. CLI11 would take the next argument for the value.
+  // CLI11 would read a flag's value as a truth value, and take the next argument for an empty one,
+  // as of a variable that is not set.
   for (auto argument = reversed.rbegin(); argument != reversed.rend(); ++argument) {
     const std::string name = argument->substr(0, argument->find('='));
-    if (!name.starts_with("--") || *argument != name + "=") continue;
+    if (!name.starts_with("--") || name == *argument) continue;
     const CLI::Option* option = app_.get_option_no_throw(name);
-    if (option != nullptr && option->get_items_expected_max() > 0)
+    if (option == nullptr) continue;
+    if (option->get_items_expected_max() == 0)
+      return wrong(
+          fmt::format("{0} takes no value: write {0} alone (see {1})", name, help_command_));
+    if (*argument == name + "=")
       return wrong(fmt::format("{} (see {})", needs_value(name, *option), help_command_));
   }
   try {

@@ -145,6 +145,8 @@ TEST_CASE("an option of ddprun behind train is answered with its place") {
 TEST_CASE("a missing value is named by its kind, with the command that shows the help") {
   CHECK(refused({"--epochs"}).text ==
         "train: --epochs needs a value: --epochs=N (see train --help)\n");
+  CHECK(refused({"--quiet=no"}).text ==
+        "train: --quiet takes no value: write --quiet alone (see train --help)\n");
   CHECK(refused({"--out"}).text == "train: --out needs a value: --out=DIR (see train --help)\n");
   setenv("TORCHELASTIC_RUN_ID", "job", 1);
   const std::string under_ddprun = refused({"--epochs"}).text;
