@@ -5,6 +5,7 @@
 
 #include "launcher/options/option_rows.hpp"
 #include "launcher/options/option_value.hpp"
+#include "launcher/options/options_without_effect.hpp"
 #include "launcher/options/rendezvous_options.hpp"
 #include "launcher/options/signal_names.hpp"
 
@@ -26,6 +27,14 @@ Request request_of(const ParsedCommandLine& parsed) {
   if (parsed.flag("make-secret")) return Request::make_secret;
   if (!parsed.given("dry-run")) return Request::run;
   return parsed.text("dry-run") == "json" ? Request::dry_run_json : Request::dry_run;
+}
+
+/// What else was asked for that would not be done; empty: nothing.
+std::string beside_make_secret(const ParsedCommandLine& parsed) {
+  if (!parsed.flag("make-secret")) return "";
+  if (parsed.program) return *parsed.program;
+  if (parsed.given("dry-run")) return "--dry-run";
+  return parsed.flag("explain-policy") ? "--explain-policy" : "";
 }
 
 Outcome<ProcessCount> process_count(const ParsedCommandLine& parsed) {
@@ -202,6 +211,8 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   options.completion_shell = parsed.text("completion");
   options.warnings = parsed.warnings;
   if (parsed.ended_by) return options;
+  if (const auto beside = beside_make_secret(parsed); !beside.empty())
+    return usage_error("--make-secret makes the file and starts nothing: leave out " + beside);
   // First of all: another error may be about PROGRAM, taken for an option's value.
   const bool needs_program =
       options.request != Request::explain_policy && options.request != Request::make_secret;
@@ -241,6 +252,8 @@ Outcome<LaunchOptions> launch_options(const ParsedCommandLine& parsed,
   if (const auto taken = take_stopping(parsed, environment, options); !taken) return taken.error();
   options.containment = choice<Containment>(parsed, "contain");
   options.log_level = log_level(parsed, environment);
+  const auto idle = options_without_effect(parsed, options);
+  options.warnings.insert(options.warnings.end(), idle.begin(), idle.end());
 
   if (!parsed.program) return options;
   if (const auto program = take_program(parsed, options); !program) return program.error();

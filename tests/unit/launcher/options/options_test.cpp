@@ -64,6 +64,40 @@ TEST_CASE("an option of train before PROGRAM is answered with its place") {
                  Contains("PROGRAM's own options go after PROGRAM"));
 }
 
+TEST_CASE("options that have no effect beside the others cause a warning each") {
+  using Lines = std::vector<std::string>;
+  const auto warnings = [](std::vector<std::string> arguments,
+                           const Environment& environment = {}) {
+    arguments.emplace_back("p");
+    return accepted_options(arguments, environment).warnings;
+  };
+  CHECK(warnings(
+            {"--restart-window=60", "--restart-delay=1", "--min-uptime=3", "--no-restart-on=4"}) ==
+        Lines{"--restart-window=60 has no effect here: nothing is restarted without "
+              "--max-restarts=N",
+              "--restart-delay=1 has no effect here: nothing is restarted without --max-restarts=N",
+              "--min-uptime=3 has no effect here: nothing is restarted without --max-restarts=N",
+              "--no-restart-on=4 has no effect here: nothing is restarted without "
+              "--max-restarts=N"});
+  CHECK(warnings({"--grow-delay=1", "--max-node-changes=2"}) ==
+        Lines{"--max-node-changes=2 has no effect here: the job has one node",
+              "--grow-delay=1 has no effect here: the job has one node"});
+  CHECK(warnings({"--nnodes=1:4", "--standalone", "--grow-delay=1"}).size() == 1);
+  CHECK(warnings({"--on-silence=report"}) ==
+        Lines{"--on-silence=report has no effect here: no silence is looked for without "
+              "--log-timeout=SECONDS"});
+  CHECK(warnings({"--log-keep=3"}) ==
+        Lines{"--log-keep=3 has no effect here: log files have no limit without "
+              "--log-max-size=SIZE"});
+
+  CHECK(warnings({"--max-restarts=1", "--restart-window=60", "--restart-delay=1"}).empty());
+  CHECK(warnings({"--nnodes=2", "--restart-delay=1"}).empty());
+  CHECK(warnings({"--log-timeout=9", "--on-silence=report"}).empty());
+  CHECK(warnings({"--log-max-size=1M", "--log-keep=3"}).empty());
+  CHECK(warnings({"--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--standalone"}).empty());
+  CHECK(warnings({"--rdzv-auth=required", "--rdzv-secret-file=s"}).empty());
+}
+
 TEST_CASE("without options one worker is started and nothing is restarted") {
   const auto options = accepted_options({"train", "--lr", "1"});
   CHECK(options.request == Request::run);

@@ -117,6 +117,14 @@ TEST_CASE("a secret is made without PROGRAM, where the other options say") {
   const auto options = meeting_options({"--make-secret", "--rdzv-secret-file=here"});
   CHECK(options.request == Request::make_secret);
   CHECK(options.secret_file == "here");
+  CHECK(options.warnings.empty());
+}
+
+TEST_CASE("a secret is not made beside what would be left undone") {
+  const std::string refusal = "--make-secret makes the file and starts nothing: leave out ";
+  CHECK(meeting_refusal({"--make-secret", "--nnodes=2", "train", "--lr=1"}) == refusal + "train");
+  CHECK(meeting_refusal({"--make-secret", "--dry-run"}) == refusal + "--dry-run");
+  CHECK(meeting_refusal({"--make-secret", "--explain-policy"}) == refusal + "--explain-policy");
 }
 
 TEST_CASE("a node is lost after as many silent keep-alives as the settings allow") {
