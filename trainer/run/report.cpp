@@ -61,13 +61,13 @@ void Report::interval(const Interval& interval, steady_clock::time_point now) {
   }
 }
 
-void Report::epoch(const EpochSummary& epoch, std::int64_t epochs) {
+void Report::epoch(const EpochSummary& epoch, EpochEnd end, std::int64_t epochs) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return;
-  const std::string json = epoch_json(epoch, settings_.score, settings_.place);
+  const std::string json = epoch_json(epoch, end, settings_.score, settings_.place);
   write_metrics(json);
   if (!settings_.quiet)
-    print(settings_.json ? json : epoch_text(epoch, settings_.score, epochs, line_columns()),
+    print(settings_.json ? json : epoch_text(epoch, end, settings_.score, epochs, line_columns()),
           false);
 }
 

@@ -1,5 +1,5 @@
-// Says what a run does: a progress line on a terminal, plain lines elsewhere, JSON lines in
-// metrics.jsonl, warnings on stderr. Only rank 0 says anything but errors.
+// Reports what a run does: a progress line on a terminal, plain lines elsewhere, JSON lines in
+// metrics.jsonl, warnings on stderr. Only rank 0 reports anything but errors.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ class Report {
   void note(const std::string& text);
   /// Called as often as the loop likes; decides itself what is worth showing now.
   void interval(const Interval& interval, std::chrono::steady_clock::time_point now);
-  void epoch(const EpochSummary& epoch, std::int64_t epochs);
+  void epoch(const EpochSummary& epoch, EpochEnd end, std::int64_t epochs);
   void outcome(const Outcome& outcome);
 
   /// Whether interval() would do something now.

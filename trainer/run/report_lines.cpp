@@ -93,10 +93,12 @@ std::string progress_json(const Interval& interval, const Score& score, const Pl
   return json_text(json);
 }
 
-std::string epoch_text(const EpochSummary& epoch, const Score& score, std::int64_t epochs,
-                       std::size_t columns) {
-  const std::string begin = fmt::format("epoch {}/{} done in {}: ", epoch.epoch + 1, epochs,
-                                        duration_text(epoch.seconds));
+std::string epoch_text(const EpochSummary& epoch, EpochEnd end, const Score& score,
+                       std::int64_t epochs, std::size_t columns) {
+  const std::string begin =
+      fmt::format("epoch {}/{} {} {}: ", epoch.epoch + 1, epochs,
+                  end == EpochEnd::complete ? "done in" : "cut off by --max-steps after",
+                  duration_text(epoch.seconds));
   const std::size_t left = columns == 0 ? 0 : columns - std::min(columns - 1, begin.size());
   return begin +
          joined({{fmt::format("train loss {:.4f}", epoch.train_loss), 0},
@@ -105,9 +107,11 @@ std::string epoch_text(const EpochSummary& epoch, const Score& score, std::int64
                 ", ", left);
 }
 
-std::string epoch_json(const EpochSummary& epoch, const Score& score, const Place& place) {
+std::string epoch_json(const EpochSummary& epoch, EpochEnd end, const Score& score,
+                       const Place& place) {
   Json json = line("epoch", place);
   json["epoch"] = epoch.epoch;
+  json["complete"] = end == EpochEnd::complete;
   json["train_loss"] = epoch.train_loss;
   json[in_json("train", score)] = epoch.train_score;
   json["test_loss"] = epoch.test_loss;

@@ -55,9 +55,13 @@ struct Outcome {
 std::string progress_text(const Interval& interval, const Score& score, std::size_t columns);
 std::string progress_json(const Interval& interval, const Score& score, const Place& place);
 
-std::string epoch_text(const EpochSummary& epoch, const Score& score, std::int64_t epochs,
-                       std::size_t columns);
-std::string epoch_json(const EpochSummary& epoch, const Score& score, const Place& place);
+/// Whether an epoch was trained to its end, or --max-steps came first.
+enum class EpochEnd { complete, cut_off };
+
+std::string epoch_text(const EpochSummary& epoch, EpochEnd end, const Score& score,
+                       std::int64_t epochs, std::size_t columns);
+std::string epoch_json(const EpochSummary& epoch, EpochEnd end, const Score& score,
+                       const Place& place);
 
 /// The final table, several lines, with the line of the weights' hash. On a narrow terminal it has
 /// fewer columns of numbers.

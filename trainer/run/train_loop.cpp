@@ -261,7 +261,7 @@ bool TrainLoop::end_epoch() {
   if (parts_.keeper == nullptr) return true;
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
-  parts_.report.epoch(summary, parts_.options.epochs);
+  parts_.report.epoch(summary, EpochEnd::complete, parts_.options.epochs);
   offer_checkpoint(best, now);
   return true;
 }
@@ -285,7 +285,8 @@ int TrainLoop::finish() {
     Counters test;
     if (!evaluate(test)) return exit_code_;
     outcome.epochs.push_back(summarize(test));
-    if (parts_.keeper != nullptr) parts_.report.epoch(outcome.epochs.back(), parts_.options.epochs);
+    if (parts_.keeper != nullptr)
+      parts_.report.epoch(outcome.epochs.back(), EpochEnd::cut_off, parts_.options.epochs);
   }
   if (parts_.keeper == nullptr) return kExitSuccess;
   progress_.at(state.step, "last checkpoint");
