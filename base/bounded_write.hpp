@@ -1,4 +1,4 @@
-// Writes to a descriptor that somebody else made, without waiting for its reader beyond a limit.
+// Writes to a descriptor that another program made, without waiting for its reader beyond a limit.
 #pragma once
 
 #include <chrono>

@@ -61,7 +61,7 @@ ByteOutput::Taken ConsoleOutput::take(std::string_view bytes) {
       n = send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
       break;
     case Kind::waiting: {
-      // Somebody else's pipe. Where poll sees room, so many bytes never block.
+      // Another program's pipe. Where poll sees room, so many bytes never block.
       pollfd entry{fd_, POLLOUT, 0};
       if (poll(&entry, 1, 0) == 0) return {};
       n = ::write(fd_, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));

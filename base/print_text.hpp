@@ -6,7 +6,7 @@
 namespace ddprun {
 
 /// Prints the text to stdout; false: stderr has a line with the reason. `has_stdout`: what
-/// ensure_standard_descriptors gave; without a stdout of its own nobody can read the text.
+/// ensure_standard_descriptors gave; without a stdout of its own the text cannot be read.
 bool print_text(const char* program, std::string_view text, bool has_stdout);
 
 }  // namespace ddprun

@@ -17,8 +17,9 @@ inline constexpr std::size_t kSecretBytesMax = 4096;
 /// a writer.
 boost::system::result<std::string, std::string> read_secret_file(const std::string& path);
 
-/// Where the secret lies if nobody says so: `ddprun/secret` in the user's folder for settings.
-/// The values of XDG_CONFIG_HOME and HOME; none: not set. Empty: there is no such folder. Pure.
+/// Where the secret lies if no option or variable tells: `ddprun/secret` in the user's folder for
+/// settings. The values of XDG_CONFIG_HOME and HOME; none: not set. Empty: there is no such folder.
+/// Pure.
 std::string default_secret_path(const std::optional<std::string>& xdg_config_home,
                                 const std::optional<std::string>& home);
 

@@ -1,4 +1,4 @@
-// What a program does about an exception that nobody catches, in whichever thread.
+// What a program does about an exception that is not caught, in whichever thread.
 #pragma once
 
 namespace ddprun {

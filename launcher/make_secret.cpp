@@ -52,7 +52,7 @@ int write_new_file(const std::string& path, const std::string& text) {
 Outcome<std::string> make_secret_file(const std::string& path) {
   if (path.empty()) {
     return usage_error(
-        "--make-secret: HOME is not set; say where with --make-secret --rdzv-secret-file=FILE");
+        "--make-secret: HOME is not set; choose a file with --make-secret --rdzv-secret-file=FILE");
   }
   std::error_code failed;
   if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())

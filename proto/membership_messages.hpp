@@ -153,7 +153,7 @@ struct RunningWorker {
 struct Stopped {
   RoundNumber round = 0;
   std::vector<WorkerFailure> failures;
-  /// Of all its workers that said how far they were; none: nobody did.
+  /// Of all its workers that reported how far they were; none: no worker did.
   std::optional<std::uint64_t> furthest_step = std::nullopt;
   std::vector<RunningWorker> still_ran = {};
   /// When the round began on this node. None: it is the job's only one.
@@ -284,7 +284,7 @@ struct Finished {
   int max_restarts = 0;
   /// The node that reports a failure in full; empty: this one does.
   std::string report_at = {};
-  std::optional<LostNode> lost_node = std::nullopt;  ///< failed: for want of it
+  std::optional<LostNode> lost_node = std::nullopt;  ///< failed: because it was lost
   /// Of the job, where this message does not have all that it follows from.
   std::optional<int> exit_code = std::nullopt;
   bool has_leftovers = false;  ///< processes could not be killed, on one of the nodes

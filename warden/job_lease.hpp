@@ -1,6 +1,6 @@
 // The part of a node in a job of several nodes, as the warden guards it: the lease under which its
-// workers may run, and the connection to the rendezvous, whose end in order says that nothing of
-// the job is left here.
+// workers may run, and the connection to the rendezvous: if it ends in order, nothing of the job is
+// left here.
 #pragma once
 
 #include <atomic>

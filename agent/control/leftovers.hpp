@@ -12,7 +12,7 @@ class Leftovers {
   using Clock = std::chrono::steady_clock;
 
   /// Processes that a worker has started often end by themselves a moment after it (Python's
-  /// resource tracker): nothing is said of those.
+  /// resource tracker): those are not reported.
   static constexpr std::chrono::milliseconds kSettle{100};
 
   /// What to do now.
@@ -20,7 +20,7 @@ class Leftovers {
     nothing,    ///< wait for `gone` or the deadline
     terminate,  ///< name them and send SIGTERM
     kill,       ///< SIGKILL, and the round is over
-    over,       ///< nobody is left: the round is over
+    over,       ///< no process is left: the round is over
   };
 
   /// The workers have ended. `any`: something of them is left. `patience`: how long it may take to

@@ -108,7 +108,7 @@ void NodeLink::start() {
     fail("ddprun cannot wait for the rendezvous: " + why_no_descriptor(failed));
 }
 
-/// Nobody knows of this node yet, so there is nobody to leave.
+/// The service does not know this node yet, so there is nothing to leave.
 void NodeLink::fail(const std::string& problem) {
   session_.stop();
   has_failed_ = true;

@@ -10,9 +10,9 @@
 
 namespace ddprun::agent {
 
-/// A free TCP port of `host` (a numeric address) that the kernel gives to nobody else for about a
-/// minute, and that a listener with SO_REUSEADDR, as every PyTorch has, may still take: it is left
-/// in TIME_WAIT. Of `ports`, where that is given. Errors: the system's.
+/// A free TCP port of `host` (a numeric address) that the kernel gives to no other process for
+/// about a minute, and that a listener with SO_REUSEADDR, as every PyTorch has, may still take: it
+/// is left in TIME_WAIT. Of `ports`, where that is given. Errors: the system's.
 Result<std::uint16_t> reserve_port(const std::string& host, const std::optional<PortRange>& ports);
 
 }  // namespace ddprun::agent

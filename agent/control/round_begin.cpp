@@ -208,7 +208,7 @@ void Agent::end_store() {
   handles_->store.reset();
 }
 
-/// A start is too short for that, and nobody fills a machine's memory in so little time.
+/// A start is too short for that: no process fills a machine's memory in so little time.
 void Agent::count_memory_kills() {
   memory_timer_.expires_after(kMemoryCountAfter);
   memory_timer_.async_wait([this](ErrorCode ec) {

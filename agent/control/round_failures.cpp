@@ -16,8 +16,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// What one worker said before it ended.
-struct LastWords {
+/// What one worker printed before it ended.
+struct LastOutput {
   LineSigns signs;
   std::vector<std::string> lines;
 };
@@ -46,21 +46,21 @@ Clock::time_point written_at(const std::string& file, const EndedRound& ended, i
   return ended.started_at + since_start(last_written(fd.get(), status), ended, local_rank);
 }
 
-LastWords last_words(const EndedRound& ended, int local_rank) {
-  LastWords words;
+LastOutput last_output(const EndedRound& ended, int local_rank) {
+  LastOutput output;
   const StreamMode mode =
       ended.config.workers[static_cast<std::size_t>(local_rank)].standard_error.mode;
   if (mode == StreamMode::file) {
     const std::string file =
         stream_file(ended.config.log_folder, ended.round.restart_count, local_rank, true);
-    words.lines = last_lines_of(file, kTailLines, kTailLineBytesMax);
+    output.lines = last_lines_of(file, kTailLines, kTailLineBytesMax);
     const auto at = written_at(file, ended, local_rank);
-    for (const std::string& line : words.lines) words.signs.line(line, [at] { return at; });
+    for (const std::string& line : output.lines) output.signs.line(line, [at] { return at; });
   } else if (ended.output != nullptr) {
-    words.lines = ended.output->last_lines(ended.round.number, local_rank);
-    words.signs = ended.output->signs(ended.round.number, local_rank);
+    output.lines = ended.output->last_lines(ended.round.number, local_rank);
+    output.signs = ended.output->signs(ended.round.number, local_rank);
   }
-  return words;
+  return output;
 }
 
 /// Whether a worker has made progress since `exception`. Pages have the clock of the words.
@@ -102,7 +102,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
   for (std::size_t i = 0; i < ended.workers.size(); ++i) {
     const WorkerRecord& worker = ended.workers[i];
     const int local_rank = static_cast<int>(i);
-    LastWords words = last_words(ended, local_rank);
+    LastOutput output = last_output(ended, local_rank);
     WorkerObservation seen;
     seen.exit = worker.exit;
     seen.ended_at = worker.ended_at - ended.started_at;
@@ -113,18 +113,18 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     seen.stop_signal = ended.stop_signal;
     seen.not_started = worker.error;
     seen.memory_kill = ended.memory_kill;
-    if (const auto at = words.signs.first_at(); at && !went_on(ended.pages[i], *at)) {
+    if (const auto at = output.signs.first_at(); at && !went_on(ended.pages[i], *at)) {
       seen.exception_at = *at - ended.started_at;
-      seen.exception_message = words.signs.message();
-      seen.exception_certain = words.signs.certain();
-      seen.exception_in_output = words.signs.has_stdout();
+      seen.exception_message = output.signs.message();
+      seen.exception_certain = output.signs.certain();
+      seen.exception_in_output = output.signs.has_stdout();
     }
     const auto file = read_error_file(error_file(ended.config, ended.round, local_rank));
     if (file && file->problem.empty() &&
         (has_files_of_its_own(ended) || !is_older(file->written, ended))) {
       seen.error_file_at = since_start(file->written, ended, local_rank);
       seen.error_file_message = file->error.message;
-      if (words.lines.empty()) words.lines = file->error.callstack;
+      if (output.lines.empty()) output.lines = file->error.callstack;
     }
     const bool hung = ended.hang != nullptr && ended.hang->local_rank == local_rank;
     if (hung) {
@@ -146,7 +146,7 @@ std::vector<proto::WorkerFailure> failures_of(const EndedRound& ended) {
     failure.ran_for = worker.ran_for;
     failure.ended_at = seen.ended_at;
     failure.error = worker.error;
-    failure.last_lines = std::move(words.lines);
+    failure.last_lines = std::move(output.lines);
     failure.evidence = *evidence;
     failure.stopped_by_us = hung || (worker.stopped_by_us && !worker.was_dying);
     if (const auto& page = ended.pages[i]) failure.progress = {page->step, page->phase};

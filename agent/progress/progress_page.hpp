@@ -1,4 +1,4 @@
-// The page by which a worker says how far it is: read, never mapped (a worker may cut it), and
+// The page by which a worker reports how far it is: read, never mapped (a worker may cut it), and
 // never trusted. Layout: docs/progress.md.
 #pragma once
 

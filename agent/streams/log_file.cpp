@@ -68,7 +68,7 @@ void LogFile::rotate() {
     std::rename(part(number - 1).c_str(), part(number).c_str());
   const int moved =
       rotation_.keep == 0 ? ::unlink(path_.c_str()) : std::rename(path_.c_str(), part(1).c_str());
-  int failed = moved == 0 || errno == ENOENT ? 0 : errno;  // ENOENT: somebody has taken it away
+  int failed = moved == 0 || errno == ENOENT ? 0 : errno;  // ENOENT: it was moved away
   if (failed == 0) {
     auto fresh = open_log_file(path_);
     if (fresh) {

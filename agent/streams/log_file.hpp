@@ -23,7 +23,7 @@ class LogFile final : public ByteOutput {
 
   /// Blocks as long as the disk does. A new part begins where the next line would exceed the cap;
   /// lines are never cut, unless one is longer than the cap by kRotationOverrunMax. What the disk
-  /// refuses is lost, and the first loss is said.
+  /// refuses is lost, and the first loss is reported.
   Taken take(std::string_view bytes) override;
   void wait() override {}
 

@@ -50,8 +50,8 @@ class LogWriter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `room_made` is called by the thread when half of the queue is free, after somebody was told to
-  /// wait; it must do no more than wake that somebody, and is not called after `give_up`.
+  /// `room_made` is called by the thread when half of the queue is free, after a writer was told to
+  /// wait; it must do no more than wake that writer, and is not called after `give_up`.
   explicit LogWriter(LogWriterSettings settings, std::function<void()> room_made = {})
       : state_(std::make_shared<State>(settings, std::move(room_made))) {}
   /// Does not wait for a write that blocks: see `finish`.
@@ -114,7 +114,7 @@ class LogWriter {
     bool given_up = false;   // nothing more goes out
     bool settled = false;    // all that did not is counted
     int waiting = 0;         // callers that wait for `taken`
-    bool wanted = false;     // somebody was told to wait
+    bool wanted = false;     // a writer was told to wait
     bool at_work = false;
     bool dropping = false;  // until half of the queue is free
     std::uint64_t dropped = 0;

@@ -35,7 +35,7 @@ struct OutputStream {
   // does now.
   bool late = false;
   ssize_t last_read = 0;
-  // As much of what comes next may have been in the pipe when somebody asked to catch up; 0: that
+  // As much of what comes next may have been in the pipe when the agent asked to catch up; 0: that
   // has been read.
   ssize_t behind = 0;
   LogBuffer filtered;  // lines that a filter found, on their way to the file
@@ -72,7 +72,7 @@ struct OutputStream {
 
 /// Where the lines of one stream go while some bytes of it are looked at.
 struct LineSink {
-  /// `shown` gets what the console shall show of it; null `kept`: nobody wants its last lines.
+  /// `shown` gets what the console shall show of it; null `kept`: its last lines are not wanted.
   LineSink(OutputStream& of, Console& merged, LogBuffer& shown, StreamTail* kept)
       : stream(of), tail(kept), console(merged) {
     OutputSource& source = of.source;

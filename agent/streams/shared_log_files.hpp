@@ -1,5 +1,5 @@
 // Log files to which several workers of a round write: each is opened once, because with a size cap
-// somebody must know the size.
+// one owner must know the size.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@ namespace ddprun::agent {
 
 class SharedLogFiles {
  public:
-  /// The file of that path: the one that somebody has still, else what `open` makes of the path,
-  /// which may be null. Files that nobody has any more are forgotten: a job may have many rounds.
+  /// The file of that path: the one that is still in use, else what `open` makes of the path,
+  /// which may be null. Files that are in use no more are forgotten: a job may have many rounds.
   template <class Open>
   std::shared_ptr<LogFile> get(const std::string& path, const Open& open) {
     if (const auto found = files_.find(path); found != files_.end()) {

@@ -145,7 +145,7 @@ bool WorkerOutput::catch_up(Steady::time_point deadline) {
 void WorkerOutput::drain(Steady::time_point deadline) {
   std::unique_lock lock(mutex_);
   end_requested_ = true;
-  told_over_ = next_round_;
+  over_next_ = next_round_;
   wake();
   changed_.wait_until(lock, deadline, [this] { return open_ == 0 && new_lines_.empty(); });
   end_requested_ = false;

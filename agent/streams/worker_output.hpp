@@ -184,9 +184,9 @@ class WorkerOutput {
   bool unfinished_err_ = false;
   std::optional<std::uint64_t> first_on_screen_;  // see Console
   int screen_columns_ = 0;                        // of that terminal
-  bool end_requested_ = false;                    // somebody waits for the streams to end
+  bool end_requested_ = false;                    // the agent waits for the streams to end
   proto::RoundNumber next_round_ = 0;             // above all of which we have streams
-  proto::RoundNumber told_over_ = 0;              // what `over_` shall be
+  proto::RoundNumber over_next_ = 0;              // what `over_` shall be
   std::map<TailKey, StreamTail> tails_;           // of the stderr of the newest rounds
 
   std::thread thread_;

@@ -21,7 +21,7 @@ constexpr auto kBusyConsole = 200ms;          // before bars are tried again on 
 constexpr auto kWatchAgain = 100ms;           // after the system refused to watch a stream
 constexpr auto kBackgroundRest = 1s;          // before it is asked whether the shell has it still
 
-/// Whether a line that stops here waits for somebody to type: `(Pdb) `, `Go on? [y/n] `, `Name:`.
+/// Whether a line that stops here waits for the user to type: `(Pdb) `, `Go on? [y/n] `, `Name:`.
 bool looks_like_prompt(std::string_view line) {
   const auto last = line.find_last_not_of(' ');
   if (last == std::string_view::npos) return false;

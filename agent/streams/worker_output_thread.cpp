@@ -43,7 +43,7 @@ void WorkerOutput::run() {
       const std::lock_guard lock(mutex_);
       note_unfinished();
       if (stop_) return;
-      over_ = told_over_;
+      over_ = over_next_;
       if (end_requested_ || catch_ups_done_ < catching_up_) continue;
     }
     if (busy && !full_) rest();

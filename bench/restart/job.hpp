@@ -27,7 +27,7 @@ namespace ddprun::bench {
 
 using Command = std::vector<std::string>;
 
-/// A free port of this machine, which nobody keeps: the agents of a job must be told the same one
+/// A free port of this machine, which is not kept: the agents of a job must be told the same one
 /// beforehand.
 inline int free_port() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

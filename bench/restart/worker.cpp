@@ -1,5 +1,5 @@
-// The worker of bench_restart: says when it began to run and when SIGTERM reached it, then dies of
-// it at once.
+// The worker of bench_restart: reports when it began to run and when SIGTERM reached it, then dies
+// of it at once.
 #include <fcntl.h>
 #include <unistd.h>
 

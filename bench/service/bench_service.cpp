@@ -20,7 +20,7 @@ namespace bench = ddprun::bench;
 namespace {
 
 constexpr const char* kFooter = R"(
-One thread plays all agents: each has a connection of its own and says what a ddprun agent says, at
+One thread plays all agents: each has a connection of its own and sends what a ddprun agent sends, at
 once and without workers. rdzvd is started afresh for each life of the job, which is:
 
   form      first connect to the last agent's round; --nnodes=N:N

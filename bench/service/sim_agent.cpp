@@ -87,7 +87,7 @@ void SimAgent::keep_alive() { send(proto::KeepAlive{++asked_, 1s}); }
 
 void SimAgent::hear(const proto::Prove&) { throw std::runtime_error("a second proof"); }
 void SimAgent::hear(const proto::Status&) {
-  throw std::runtime_error("a status that nobody asked for");
+  throw std::runtime_error("a status that was not asked for");
 }
 void SimAgent::hear(const proto::Refused& refused) { throw std::runtime_error(refused.reason); }
 void SimAgent::hear(const proto::Welcome& welcome) { welcome_ = welcome; }

@@ -23,7 +23,7 @@ class SimAgent {
   /// `job` must outlive it. Its hello is in the output at once.
   SimAgent(const SimJob& job, std::uint32_t index);
 
-  /// Bytes of the service. Throws std::runtime_error where it says what it must not.
+  /// Bytes of the service. Throws std::runtime_error where it sends what it must not.
   void take(std::string_view bytes);
   std::string take_output() { return channel_.take_output(); }
 

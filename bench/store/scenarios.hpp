@@ -52,7 +52,7 @@ void run_look_ups(const Settings& settings, Report& report);
 
 /// Connections that fit beside what a process needs for itself.
 std::uint32_t connections_max(const Settings& settings);
-/// Whether that many connections fit; says so where they do not.
+/// Whether that many connections fit; prints a line where they do not.
 bool can_connect(const Settings& settings, Report& report, std::uint32_t clients);
 std::unique_ptr<Server> start(const Settings& settings, const ServerKind& kind);
 SwarmOptions swarm_options(const Server& server, std::uint32_t clients);

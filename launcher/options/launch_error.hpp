@@ -13,7 +13,7 @@
 
 namespace ddprun::launcher {
 
-/// Printed as `ddprun: MESSAGE`. The message is one line that says what to do. A
+/// Printed as `ddprun: MESSAGE`. The message is one line that tells what to do. A
 /// constructor instead of an aggregate: Outcome<int> must not mistake a plain number for an error.
 struct LaunchError {
   LaunchError() = default;

@@ -17,7 +17,7 @@ inline constexpr std::array kOwnRows = {
         .group = OptionGroup::ourselves,
         .placeholder = "VALUE",
         .help = "Accepted for Paddle's sake",
-        .no_effect = "it is about Paddle's own launcher",
+        .no_effect = "these options concern Paddle's own launcher",
     },
     OptionRow{
         .name = "dry-run",
@@ -32,7 +32,7 @@ inline constexpr std::array kOwnRows = {
         .choices = choices<LogLevel>,
         .also = "warn|critical|fatal",
         .group = OptionGroup::ourselves,
-        .help = "Which messages of its own ddprun prints to stderr",
+        .help = "Which of its own messages ddprun prints to stderr",
         .more = "Its warnings begin with \"ddprun: warning: \". Where the option is absent, "
                 "torchrun's variable LOGLEVEL counts (DEBUG, INFO, WARNING, ...).",
         .default_text = "warning",
@@ -53,7 +53,7 @@ inline constexpr std::array kOwnRows = {
         .group = OptionGroup::ourselves,
         .placeholder = "SECONDS",
         .help = "Accepted for torchrun's sake",
-        .no_effect = "ddprun does not poll: the kernel reports a worker's end at once",
+        .no_effect = "the kernel reports a worker's end at once, so ddprun does not poll",
     },
     OptionRow{
         .name = "start-method",
@@ -92,7 +92,7 @@ inline constexpr std::array kOwnRows = {
         .short_name = 'h',
         .type = ValueType::flag,
         .group = OptionGroup::ourselves,
-        .help = "Print all options; -h prints the ones that most jobs need",
+        .help = "--help prints all options, -h those that most jobs need",
         .ends = true,
     },
 };

@@ -190,7 +190,7 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST",
-        .help = "Paddle's list of nodes; several are an error with what to type instead",
+        .help = "Paddle's list of nodes; for several, an error shows what to type instead",
         .no_effect = "the nodes of a job meet at --rdzv-endpoint or --master-addr",
     },
     OptionRow{

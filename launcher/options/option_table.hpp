@@ -49,7 +49,7 @@ struct OptionRow {
   std::string_view default_value = {};  ///< given to the accessors; empty: none
   std::string_view default_text =
       {};  ///< shown instead of default_value; both empty: nothing is shown
-  std::string_view no_effect = {};  ///< not empty: accepted, and this reason is said once
+  std::string_view no_effect = {};  ///< not empty: accepted, and a warning gives this reason
   bool ends = false;                ///< --help and the like: the rest of the line is not looked at
 };
 

@@ -29,7 +29,7 @@ class ParsedCommandLine {
  public:
   explicit ParsedCommandLine(std::span<const OptionRow> table);
 
-  /// Somebody said it: the command line or a variable.
+  /// By the command line or a variable.
   [[nodiscard]] bool given(RowRef row) const;
   [[nodiscard]] bool flag(FlagRef row) const;
   /// Empty when there is neither a value nor a default.

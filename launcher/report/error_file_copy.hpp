@@ -16,7 +16,7 @@ namespace ddprun::launcher {
 std::optional<std::string> error_file_copy(const agent::AgentResult& result,
                                            std::chrono::system_clock::time_point now);
 
-/// Replaces the file. Empty, or the line for the user that says what failed.
+/// Replaces the file. Empty, or the line for the user about what failed.
 std::string write_error_file_copy(const std::string& path, const std::string& json);
 
 }  // namespace ddprun::launcher

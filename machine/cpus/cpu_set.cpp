@@ -46,7 +46,7 @@ std::optional<CpuRange> cpu_range(std::string_view piece) {
   return CpuRange{*first, *last};
 }
 
-/// What a message may show of a text that somebody else wrote.
+/// What a message may show of a text from outside.
 std::string shown(std::string_view text) {
   constexpr std::size_t kShownMax = 40;
   std::string result(text.substr(0, kShownMax));

@@ -10,12 +10,12 @@ namespace ddprun::machine {
 namespace {
 
 /// What sits on a NUMA node and wants CPUs: a GPU, or a worker where there are none.
-struct Tenant {
+struct CpuUser {
   std::string name;  ///< for messages
   int node = 0;
 };
 
-using Tenants = std::vector<Tenant>;
+using CpuUsers = std::vector<CpuUser>;
 
 std::vector<CpuPlace> allowed_places(const MachineTopology& topology) {
   std::vector<CpuPlace> places;
@@ -48,19 +48,19 @@ class PlacementRules {
       : topology_(topology),
         allowed_(allowed_places(topology)),
         mode_(mode),
-        tenants_are_(with_gpus ? "GPUs" : "workers") {}
+        users_are_(with_gpus ? "GPUs" : "workers") {}
 
-  Placed<CpuSet> set_for(const Tenants& tenants, std::size_t number) const {
-    const int node = tenants[number].node;
+  Placed<CpuSet> set_for(const CpuUsers& users, std::size_t number) const {
+    const int node = users[number].node;
     const std::vector<CpuPlace> places =
         mode_ == NumaBinding::socket ? of_package(node) : of_node(node);
-    if (places.empty()) return nothing_for(tenants[number]);
-    const auto share = [&](const Tenant& tenant) { return tenant.node == node; };
-    const auto own = tenants.begin() + static_cast<std::ptrdiff_t>(number);
-    const auto before = static_cast<std::size_t>(std::count_if(tenants.begin(), own, share));
+    if (places.empty()) return nothing_for(users[number]);
+    const auto share = [&](const CpuUser& user) { return user.node == node; };
+    const auto own = users.begin() + static_cast<std::ptrdiff_t>(number);
+    const auto before = static_cast<std::size_t>(std::count_if(users.begin(), own, share));
     if (mode_ == NumaBinding::exclusive) {
       const auto sharers =
-          static_cast<std::size_t>(std::count_if(tenants.begin(), tenants.end(), share));
+          static_cast<std::size_t>(std::count_if(users.begin(), users.end(), share));
       return exclusive_share(places, before, sharers, node);
     }
     if (mode_ == NumaBinding::core_complex) return core_complex(places, before);
@@ -96,7 +96,7 @@ class PlacementRules {
     if (cores.size() < sharers) {
       return PlacementError(
           "NUMA node " + std::to_string(node) + " has " + std::to_string(sharers) + " " +
-          tenants_are_ + ", but only " + std::to_string(cores.size()) +
+          users_are_ + ", but only " + std::to_string(cores.size()) +
           " physical cores that this process may use (CPUs " + format_cpus(numbers_of(places)) +
           "); use --numa-binding=node, or give the job more CPUs (taskset, "
           "cpuset, --cpus-per-task)");
@@ -120,9 +120,9 @@ class PlacementRules {
     return complexes[number % complexes.size()];
   }
 
-  PlacementError nothing_for(const Tenant& tenant) const {
+  PlacementError nothing_for(const CpuUser& user) const {
     const std::string ours = format_cpus(numbers_of(allowed_));
-    return PlacementError(tenant.name + " is on NUMA node " + std::to_string(tenant.node) +
+    return PlacementError(user.name + " is on NUMA node " + std::to_string(user.node) +
                           ", which has no CPU that this process may use (it may use " +
                           (ours.empty() ? "none that is online" : ours) +
                           "); give the job CPUs of that node (taskset, cpuset, scheduler), use "
@@ -132,7 +132,7 @@ class PlacementRules {
   const MachineTopology& topology_;
   std::vector<CpuPlace> allowed_;
   NumaBinding mode_;
-  std::string tenants_are_;
+  std::string users_are_;
 };
 
 /// The only NUMA node with CPUs, if it is the only one.
@@ -144,16 +144,16 @@ std::optional<int> only_node(const MachineTopology& topology) {
   return all ? std::optional<int>(node) : std::nullopt;
 }
 
-Placed<Tenants> gpu_tenants(const MachineTopology& topology, const std::vector<std::string>& gpus) {
-  Tenants tenants;
+Placed<CpuUsers> gpu_users(const MachineTopology& topology, const std::vector<std::string>& gpus) {
+  CpuUsers users;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const std::string name =
         "GPU " + std::to_string(i) + (gpus[i].empty() ? "" : " (" + gpus[i] + ")");
     const auto known = topology.pci_nodes.find(gpus[i]);
     if (known != topology.pci_nodes.end()) {
-      tenants.push_back({name, known->second});
+      users.push_back({name, known->second});
     } else if (const auto only = only_node(topology)) {
-      tenants.push_back({name, *only});
+      users.push_back({name, *only});
     } else {
       return PlacementError(
           "the NUMA node of " + name + " is not known" +
@@ -161,24 +161,24 @@ Placed<Tenants> gpu_tenants(const MachineTopology& topology, const std::vector<s
           "; leave --numa-binding out, or bind workers by a wrapper (numactl)");
     }
   }
-  return tenants;
+  return users;
 }
 
 /// Without GPUs each worker stands where its part of all physical cores begins, so nodes get
 /// workers by their sizes, and never more than they have cores while there are cores for all.
-Tenants worker_tenants(const MachineTopology& topology, int local_workers) {
+CpuUsers worker_users(const MachineTopology& topology, int local_workers) {
   std::map<int, std::vector<CpuPlace>> nodes;
   for (const CpuPlace& place : allowed_places(topology)) nodes[place.node].push_back(place);
   std::vector<int> node_of_core;
   for (const auto& [node, places] : nodes)
     node_of_core.insert(node_of_core.end(), grouped(places, &CpuPlace::core).size(), node);
-  Tenants tenants;
+  CpuUsers users;
   const auto workers = static_cast<std::size_t>(local_workers);
   for (std::size_t i = 0; i < workers; ++i) {
     const int node = node_of_core.empty() ? 0 : node_of_core[i * node_of_core.size() / workers];
-    tenants.push_back({"local rank " + std::to_string(i), node});
+    users.push_back({"local rank " + std::to_string(i), node});
   }
-  return tenants;
+  return users;
 }
 
 }  // namespace
@@ -192,18 +192,18 @@ Placed<std::vector<CpuSet>> place_workers(const MachineTopology& topology, NumaB
                           " GPUs; start a worker for each GPU (--nproc-per-node=gpu), or make it "
                           "a CPU job (--gpus=none)");
   }
-  Tenants tenants;
+  CpuUsers users;
   if (gpus.empty()) {
-    tenants = worker_tenants(topology, local_workers);
+    users = worker_users(topology, local_workers);
   } else {
-    auto found = gpu_tenants(topology, gpus);
+    auto found = gpu_users(topology, gpus);
     if (!found) return found.error();
-    tenants = std::move(*found);
+    users = std::move(*found);
   }
   const PlacementRules rules(topology, mode, !gpus.empty());
   std::vector<CpuSet> sets;
   for (std::size_t i = 0; i < workers; ++i) {
-    auto set = rules.set_for(tenants, i);
+    auto set = rules.set_for(users, i);
     if (!set) return set.error();
     sets.push_back(std::move(*set));
   }

@@ -1,4 +1,4 @@
-// How placement says no: a text of one to three lines that says what to do.
+// How placement refuses: a text of one to three lines that tells what to do.
 #pragma once
 
 #include <boost/system/result.hpp>

@@ -16,7 +16,7 @@ struct CpuPlace {
   bool allowed = true;  ///< this process may run there
   int node = 0;         ///< NUMA node
   int package = 0;      ///< physical package, a socket
-  int core = 0;         ///< the same number for SMT siblings, and for nobody else
+  int core = 0;         ///< the same number for SMT siblings, and for no other CPU
   int cache = 0;        ///< the same number for those that share their last-level cache
 };
 

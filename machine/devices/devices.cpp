@@ -29,7 +29,7 @@ std::string sysfs_spelling(std::string address) {
 /// The few calls of NVML that we need, looked up by name: its header is not needed to build.
 class Nvml {
  public:
-  /// Empty when the library is not there or the driver does not answer; `why` then says so.
+  /// Empty when the library is missing or the driver does not answer; `why` then tells which.
   static std::optional<std::vector<Gpu>> list(const std::string& library, std::string& why);
 
  private:

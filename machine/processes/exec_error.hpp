@@ -1,5 +1,5 @@
-// Why a program could not be executed, in words that say what to do. The kernel's own are about the
-// file, also where its interpreter is what is missing.
+// Why a program could not be executed, in words that tell what to do. The kernel's own are about
+// the file, also where its interpreter is what is missing.
 #pragma once
 
 #include <string>

@@ -37,7 +37,7 @@ bool has_children() {
 }
 
 std::vector<ProcessEntry> kill_all_children(Clock::time_point deadline, SendSignal send) {
-  // The init of a pid namespace owns all of it, and needs no /proc to say so.
+  // The init of a pid namespace owns all of it, and needs no /proc to find it.
   const bool owns_namespace = getpid() == 1;
   const auto begin = Clock::now();
   while (true) {

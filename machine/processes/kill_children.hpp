@@ -1,4 +1,4 @@
-// The end of everything below us: kill, reap, until nobody is left.
+// The end of everything below us: kill, reap, until no process is left.
 #pragma once
 
 #include <chrono>

@@ -40,7 +40,7 @@ struct ChildPlan {
   std::size_t oom_score_length;
   const unsigned long* cpus;  // null: as the parent
   std::size_t cpus_bytes;
-  // Where the child says what failed: ours, because it shares our memory, or shared pages.
+  // Where the child reports what failed: ours, because it shares our memory, or shared pages.
   struct Failure {
     int error;
     bool of_affinity;
@@ -164,7 +164,7 @@ void after_copy(long /*pid*/) {}
 #endif
 
 // Starts the child with a copy of our memory, in a cgroup if there is one: clone3 with our memory
-// shared would return twice on one stack. Only the page in which it says what failed is shared.
+// shared would return twice on one stack. Only the page in which it reports what failed is shared.
 pid_t clone_with_copy(ChildPlan* plan, int cgroup) {
   static void* const shared = mmap(nullptr, sizeof(ChildPlan::Failure), PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);

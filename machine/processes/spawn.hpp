@@ -50,7 +50,7 @@ struct SpawnedProcess {
 /// Starts a process in a session of its own that dies (SIGKILL) with the calling thread, with the
 /// descriptors 0, 1, 2 and no other, and the user's signal mask, dispositions and limits. Returns
 /// once the program runs. Errors: the errno of execve or of the clone, or that of
-/// sched_setaffinity, and the message says so; nothing is left then.
+/// sched_setaffinity, and the message tells which; no process is left then.
 Result<SpawnedProcess> spawn(const SpawnRequest& request, const UserState& user);
 
 /// How a process ended, and what it used.

@@ -1,4 +1,4 @@
-// What is said and heard, and in which order.
+// Which messages are sent and received, and in which order.
 #include "rendezvous/client/agent_session.hpp"
 
 #include <algorithm>

@@ -42,7 +42,7 @@ struct Submitted {
 struct Connected {};
 /// Answers Connect, or a connection has ended that was open.
 struct ConnectionFailed {
-  bool refused = false;  ///< nobody listens there
+  bool refused = false;  ///< nothing listens there
   std::string reason;
 };
 struct ServiceSaid {
@@ -186,7 +186,7 @@ class AgentSession {
   std::deque<std::pair<std::uint64_t, SessionClock::time_point>> asked_;  // by number
   JobClock job_clock_;
   std::string trouble_;       // why the last attempt failed
-  bool refused_ = false;      // nobody listened there
+  bool refused_ = false;      // nothing listened there
   std::string told_trouble_;  // of which people were told; empty: of none
   SessionClock::time_point told_at_{};
 };

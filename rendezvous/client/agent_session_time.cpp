@@ -38,7 +38,7 @@ void AgentSession::reconnect_later(Context& context) {
   link_ = Link::waiting;
   std::uniform_int_distribution<std::int64_t> part(0, pause_.count());
   next_attempt_at_ = context.now + std::chrono::nanoseconds(part(random_));
-  // Each attempt that finds nobody renews the lease, so they come more often than it ends.
+  // Each attempt that finds nothing there renews the lease, so they come more often than it ends.
   const auto longest = std::min(kLongestPause, lease_ / 5);
   pause_ = std::max(std::min(pause_ * 2, longest), std::min(kFirstPause, longest));
 }
@@ -171,7 +171,7 @@ void AgentSession::tell_of_silence(Context& context) {
   context.act(Tell{std::move(line)});
 }
 
-/// Nobody can say now whether the job goes on.
+/// It is not known now whether the job goes on.
 void AgentSession::tell_of_failure(const proto::WorkerFailed& failed, Context& context) {
   if (link_ == Link::attached || !heard_at_) return;
   const auto left =

@@ -18,7 +18,7 @@ class OwnService {
   OwnService& operator=(const OwnService&) = delete;
 
   /// The service's name leads to these numeric addresses now, at least one: if one of them is this
-  /// machine's, and nobody serves there, the service is here from now on. Asked at each attempt to
+  /// machine's, and nothing serves there, the service is here from now on. Asked at each attempt to
   /// reach the service, until it has welcomed this agent: a name may move, and a port become free.
   virtual void look(const std::vector<std::string>& addresses) = 0;
   [[nodiscard]] virtual bool is_here() const = 0;

@@ -10,7 +10,7 @@ namespace ddprun::rdzv {
 /// Between the resolver and its thread, which may outlive it.
 struct Resolver::Mailbox {
   std::mutex mutex;
-  boost::asio::io_context* context = nullptr;  // null: nobody waits any more
+  boost::asio::io_context* context = nullptr;  // null: nothing waits any more
   Done done;                                   // of the context's thread; empty: none is busy
 };
 

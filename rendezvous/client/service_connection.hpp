@@ -34,7 +34,7 @@ class ServiceConnection {
   /// Called from the context, never from within a call of this class.
   struct Events {
     std::function<void()> connected;
-    /// An attempt has failed, or the connection has ended. `refused`: nobody listens there; once
+    /// An attempt has failed, or the connection has ended. `refused`: nothing listens there; once
     /// a service has welcomed this agent, "there" is where that one was.
     std::function<void(bool refused, const std::string& reason)> failed;
     std::function<void(proto::ServiceMessage)> said;

@@ -146,7 +146,7 @@ class StoreClient::Impl {
   }
 
  private:
-  /// After an error nobody knows which reply comes next.
+  /// After an error it is unknown which reply comes next.
   Result<void> checked(const Result<void>& result) {
     if (!result) connection_.reset();
     return result;

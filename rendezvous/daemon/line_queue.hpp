@@ -29,7 +29,7 @@ class LineQueue {
   /// Becomes readable when a line is there. For poll.
   [[nodiscard]] int descriptor() const { return wakeup_.get(); }
   /// By one thread: writes lines for as long as `fd` takes them at once. Lines for a descriptor
-  /// that nobody can ever read are gone. False: some are left.
+  /// that can never be read are gone. False: some are left.
   bool flush(int fd);
 
  private:

@@ -83,7 +83,7 @@ ProgramText program_text() {
                     "node7 is switched off: its job need not wait for it"},
                    {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-id=ID --rdzv-endpoint=HOST:29400 "
                     "...",
-                    "agents whose rounds it forms"},
+                    "agents of a job: it forms their rounds"},
                    {"torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 "
                     "--rdzv-conf=is_host=0 ...",
                     "torchrun's agents, which meet in its store"},
@@ -105,11 +105,11 @@ ProgramText program_text() {
                        "It could not listen, open a descriptor or start a thread, or use the "
                        "state folder; --status, --fence: there is no such job, or the node is not "
                        "given up"},
-                      {"2", "The command line is wrong, or the secret file is"},
+                      {"2", "The command line is wrong, or the secret file cannot be used"},
                       {"69",
                        "--status, --fence: no rendezvous answers at the endpoint, or it has "
                        "another secret"},
-                      {"70", "Internal failure, such as no memory"}}}},
+                      {"70", "Internal failure, such as too little memory"}}}},
       .see_also = "ddprun(1)"};
 }
 
@@ -130,8 +130,9 @@ void add_service_options(CommandLine& line, Texts& texts) {
   line.text(
       "--secret-file", texts.secret_file, "FILE",
       "Agents must prove the secret in FILE: 16 to 4096 bytes. Only its owner may have access "
-      "to it: this user or root. With --status or --fence it is what the rendezvous has; if the "
-      "option is missing, DDPRUN_SECRET_FILE or ~/.config/ddprun/secret, where there is one");
+      "to it: this user or root. --status and --fence need the one of the rendezvous that "
+      "they ask. If the option is missing, that is DDPRUN_SECRET_FILE or "
+      "~/.config/ddprun/secret, if there is one");
   line.text("--state-dir", texts.state_dir, "DIR",
             "Keep a journal of the jobs in this folder, which is made if needed: an rdzvd that is "
             "started again with it goes on with them, and their agents notice nothing. Keys of "
@@ -146,13 +147,13 @@ void add_observer_options(CommandLine& line, Texts& texts) {
             "Print the jobs of a running rdzvd, or of the rendezvous in an agent, with their "
             "nodes, instead of serving");
   line.text("--fence", texts.fence, "NODE",
-            "Give up a node of the job --run-id: its name, or the id of its agent as --status "
-            "shows it. Make sure before that nothing of the job runs there: cut it off, or switch "
-            "it off. The job then does not wait until the node's lease is over");
+            "Count a node of the job --run-id as lost: its name, or the id of its agent as "
+            "--status shows it. First make sure that nothing of the job runs there: switch it off, "
+            "or cut it off. The job then does not wait until the node's lease is over");
   line.text("--run-id", texts.run_id, "ID", "The job that --status or --fence is about");
   line.text("--endpoint", texts.endpoint, "HOST:PORT", "The rendezvous to ask")
       ->default_str(kDefaultEndpoint);
-  line.flag("--json", texts.json, "Print the status as JSON, as the protocol has it");
+  line.flag("--json", texts.json, "With --status: print it as JSON, as docs/protocol.md describes");
 }
 
 void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {

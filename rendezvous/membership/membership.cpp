@@ -167,7 +167,7 @@ void Membership::join_running(Context& context) {
 void Membership::grow_when_due(Context& context) {
   const int taking_part = count(Phase::active) + count(Phase::done) + count(Phase::gone);
   const int room = settings_.max_nodes - taking_part;
-  // A round in which somebody is done already is not given up for a newcomer.
+  // A round in which a worker is done already is not given up for a newcomer.
   if (!settings_.grow_delay || room <= 0 || taking_part > count(Phase::active) ||
       count(Phase::waiting) == 0) {
     grow_at_.reset();

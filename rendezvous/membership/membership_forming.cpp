@@ -228,7 +228,7 @@ proto::Round Membership::round_for(const Seat& seat) const {
 
 // ---- what those that wait are told ----
 
-/// Those that are expected back, or the ranks that nobody has yet.
+/// Those that are expected back, or the ranks that no node has yet.
 /// None, where they are too many to be named.
 std::vector<std::string> Membership::joined() const {
   std::vector<std::string> names;
@@ -256,7 +256,7 @@ std::vector<std::string> Membership::missing() const {
   return names;
 }
 
-/// With those that wait; or when the job ends for want of them.
+/// With those that wait; or when the job ends because they are too few.
 Clock::time_point Membership::forms_at() const {
   if (last_call_at_) return *last_call_at_;
   const int waiting = count(Phase::waiting);
@@ -266,7 +266,7 @@ Clock::time_point Membership::forms_at() const {
 }
 
 void Membership::tell_waiting(Context& context) {
-  tell_at_.reset();  // until somebody joins or leaves
+  tell_at_.reset();  // until a node joins or leaves
   proto::Waiting waiting;
   waiting.nodes = count(Phase::waiting);
   waiting.min_nodes = settings_.min_nodes;

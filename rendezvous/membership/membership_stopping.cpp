@@ -128,7 +128,7 @@ void Membership::check_stopped(Context& context) {
   }
 }
 
-/// What is said last of a worker counts: at first only its end was known.
+/// The last message about a worker counts: at first only its end was known.
 void Membership::add_failures(const AgentId& agent, const Member& member,
                               const std::vector<proto::WorkerFailure>& failures,
                               const std::optional<proto::JobTime>& round_began) {
@@ -151,7 +151,7 @@ void Membership::keep_details(int rank) {
   detailed_.erase(least);
 }
 
-/// Whether every worker that failed may have done so for want of a node that was lost.
+/// Whether every worker that failed may have done so because a node was lost.
 bool Membership::lost_node_explains() const {
   if (lost_.empty()) return false;
   return std::all_of(failed_.begin(), failed_.end(),

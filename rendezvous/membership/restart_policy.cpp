@@ -176,7 +176,7 @@ std::string explain(const proto::RestartSettings& settings) {
                                             : fmt::format("ends the job: each lasted less than {}",
                                                           describe(settings.minimum_uptime)));
   line(fmt::format("{} rounds in a row, no new step", settings.crash_loop_rounds),
-       "ends the job, where workers say their step (DDPRUN_PROGRESS_FILE)");
+       "ends the job, if the workers report their step (DDPRUN_PROGRESS_FILE)");
   return text;
 }
 

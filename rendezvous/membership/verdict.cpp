@@ -80,8 +80,8 @@ std::string without_numbers(std::string_view text) {
   return result.starts_with(prefix) ? result.substr(prefix.size()) : result;
 }
 
-/// What a worker said of its end; empty: nothing that was seen.
-std::string last_words(const proto::WorkerFailure& failure) {
+/// What a worker printed or wrote about its end; empty: nothing that was seen.
+std::string last_message(const proto::WorkerFailure& failure) {
   if (!failure.error.empty()) return failure.error;
   if (!failure.evidence.text.empty()) return without_numbers(failure.evidence.text);
   const auto line = std::find_if(failure.last_lines.rbegin(), failure.last_lines.rend(),
@@ -93,9 +93,9 @@ bool failed_alike(const proto::WorkerFailure& culprit, const proto::WorkerFailur
   if (culprit.evidence.kind == EvidenceKind::hang || other.evidence.kind == EvidenceKind::hang)
     return false;
   if (culprit.evidence.victim_phrase.empty() && !other.evidence.victim_phrase.empty()) return false;
-  const std::string words = last_words(culprit);
-  if (words != last_words(other)) return false;
-  if (!words.empty()) return true;
+  const std::string message = last_message(culprit);
+  if (message != last_message(other)) return false;
+  if (!message.empty()) return true;
   // A crash that comes of our stopping the worker is no failure of its own.
   return culprit.exit == other.exit && !(other.exit.by_signal && other.evidence.after_stop);
 }

@@ -1,4 +1,4 @@
-// Which agent of a job has the rendezvous service: the one whose machine owns the endpoint's
+// Which agent of a job has the rendezvous service: the one on the machine that owns the endpoint's
 // address.
 #pragma once
 
@@ -8,7 +8,7 @@
 namespace ddprun::rdzv {
 
 enum class HostingWish {
-  automatic,         ///< the first agent on the machine whose address is the endpoint's
+  automatic,         ///< the first agent on the machine that has the endpoint's address
   is_host,           ///< is_host=1: this one, whatever the endpoint's address looks like from here
   rank0,             ///< --node-rank=0: likewise
   rank0_by_default,  ///< no --node-rank in a static job, so 0: likewise

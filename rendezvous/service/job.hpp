@@ -55,12 +55,12 @@ struct MemoryLost {
 };
 
 /// The job is new here, and so may be the service: no round of fewer than all nodes forms before.
-/// Nodes of a past that nobody remembers may have workers until then.
+/// Nodes of a past of which no record is left may have workers until then.
 struct JobBegan {
   Clock::time_point incomplete_not_before;
 };
 
-/// All that has to be known of a job that is over and whose agents all know it: its past before
+/// All that has to be known of a job that is over, once all its agents know it: its past before
 /// this event can be forgotten.
 struct JobOver {
   proto::Epoch next_epoch = 1;
@@ -69,8 +69,8 @@ struct JobOver {
   Clock::time_point incomplete_not_before;
 };
 
-/// A snapshot begins: with what follows it is all that has to be known of a job whose round runs
-/// undisturbed, but for the end of an earlier life of it (JobOver).
+/// A snapshot begins: with what follows it is all that has to be known of a job with a round that
+/// runs undisturbed, but for the end of an earlier life of it (JobOver).
 struct JobRestored {
   Clock::time_point began_at;
   bool lost_any = false;
@@ -118,7 +118,7 @@ class Job {
   };
   using Sessions = std::map<proto::AgentId, Session>;
 
-  /// How long the service waits for the agents of a job whose records are lost.
+  /// How long the service waits for the agents of a job of which the records are lost.
   static constexpr std::chrono::hours kAwaited{1};
 
   explicit Job(Clock::time_point now) : began_at_(now) {}
@@ -140,11 +140,11 @@ class Job {
   [[nodiscard]] std::chrono::nanoseconds age(Clock::time_point now) const {
     return std::max<std::chrono::nanoseconds>(now - began_at_, std::chrono::nanoseconds(0));
   }
-  /// Null: nobody has joined.
+  /// Null: no agent has joined.
   [[nodiscard]] const Membership* membership() const {
     return membership_ ? &*membership_ : nullptr;
   }
-  /// Whether there is nothing that somebody may yet ask for.
+  /// Whether there is nothing that an agent may yet ask for.
   [[nodiscard]] bool is_empty() const {
     return sessions_.empty() && !membership_ && !outcome_ && !awaited_until_;
   }
@@ -155,7 +155,7 @@ class Job {
   [[nodiscard]] bool may_have_workers() const {
     return membership_ && membership_->has_formed() && !membership_->outcome();
   }
-  /// Whether nobody is waited for.
+  /// Whether no agent is waited for.
   [[nodiscard]] bool is_idle() const { return is_empty() || (is_over() && sessions_.empty()); }
   /// Whether it is over for an agent that was started then: such a one means to run it again.
   [[nodiscard]] bool was_over_before(Clock::time_point started) const {

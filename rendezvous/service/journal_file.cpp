@@ -127,7 +127,7 @@ void FileJournal::read_past(const std::string& boot_id, Clock::time_point boot_t
       unlinkat(directory_.get(), name.c_str(), 0);  // the old one is whole
     }
   }
-  // By another boot's clock nobody knows how long the service was away: then not at all, so that
+  // By another boot's clock it is not known how long the service was away: then not at all, so that
   // all that is waited for lasts longer rather than shorter.
   past_.clock_shift = clock.value_or(Clock::duration{0});
   for (const JobRecord& record : past_.records)

@@ -36,9 +36,9 @@ struct ServiceSettings {
   bool remembers = false;   ///< a journal brought back the jobs of the time before
   /// The service before this one ended while a round was out, and nothing else is known of it: its
   /// agents, with leases of this length, may still have workers. No round forms before these are
-  /// over. None: there was none, or it ended in order, or nobody can tell.
+  /// over. None: there was none, or it ended in order, or that is not known.
   std::optional<std::chrono::nanoseconds> past_lease;
-  std::optional<SnapshotSettings> snapshots;  ///< none: nobody keeps the records
+  std::optional<SnapshotSettings> snapshots;  ///< none: no records are kept
   std::size_t jobs_max = 10'000;
   std::size_t sessions_per_job_max = 100'000;
 };
@@ -137,7 +137,7 @@ class ServiceCore {
   /// `past_lease` of the next service, should this one be killed and leave no journal.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> lease_of_workers(
       Clock::time_point now) const;
-  /// Of a job whose agents all know how it ended: nobody is waited for.
+  /// All agents of all jobs know how their job ended: none is waited for.
   [[nodiscard]] bool is_idle() const { return busy_jobs_ == 0; }
 
  private:

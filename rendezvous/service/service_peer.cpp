@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kReadBytes = 64 * 1024;
 
 /// A peer that is being told why it is refused reads that within so long.
-constexpr std::chrono::milliseconds kLastWordsWithin{2'000};
+constexpr std::chrono::milliseconds kCloseWithin{2'000};
 
 /// How many bytes must be there before the socket counts as readable.
 void wake_at(int fd, int bytes) { setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes); }
@@ -188,7 +188,7 @@ void ServicePeer::flush() {
 
 void ServicePeer::close_in_order() {
   closing_ = true;
-  expect_within(kLastWordsWithin);
+  expect_within(kCloseWithin);
   flush();
 }
 

@@ -25,7 +25,7 @@ struct ServiceServerSettings {
   ServiceSettings service;
   std::string secret;  ///< all clients must prove it; empty: none
   /// What happens to jobs is durable there before anybody is told of it, and the jobs that it holds
-  /// go on. Null: they end with the server. Used by nobody else.
+  /// go on. Null: they end with the server. Used by no other thread.
   std::shared_ptr<Journal> journal;
   /// Without a journal: the folder, in memory, of the RunningFile by which the next service learns
   /// that this one was killed. Empty: it leaves none, and looks for none.
@@ -44,8 +44,8 @@ struct ServiceServerSettings {
   bool check_uid = true;
   std::vector<uid_t> allowed_uids;
 
-  /// Gets a connection whose first bytes are not ours, nothing read. Called on the service's
-  /// thread. Empty: it is closed, with one line.
+  /// Gets a connection that begins with other bytes than ours, nothing read. Called on the
+  /// service's thread. Empty: it is closed, with one line.
   std::function<void(UniqueFd)> on_store_client;
   /// A line for the people at the service; called on its thread. Empty: to spdlog.
   std::function<void(const std::string&)> on_warning;

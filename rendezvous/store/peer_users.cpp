@@ -126,7 +126,7 @@ PeerUsers::Peer PeerUsers::ask(int fd) {
     const bool allowed = std::find(allowed_.begin(), allowed_.end(), found.uid) != allowed_.end();
     return {allowed ? Answer::allowed : Answer::other, found.uid, ""};
   }
-  // Once its process has closed it, the socket belongs to nobody, and root's number stands there.
+  // Once its process has closed it, the socket has no owner, and root's number stands there.
   // Our own end is surely there: if even that is not found, the kernel does not tell.
   const Found control = look_up(netlink_.get(), ours, peer);
   if (control.open) return {Answer::gone, 0, ""};

@@ -1,4 +1,4 @@
-// The user whose process is at the other end of a loopback connection. TCP does not say
+// The user that owns the process at the other end of a loopback connection. TCP does not say
 // (SO_PEERCRED is for Unix sockets), but the kernel's table of sockets does, by NETLINK_SOCK_DIAG.
 #pragma once
 

@@ -24,7 +24,7 @@ namespace ddprun::rdzv {
 namespace {
 
 constexpr std::size_t kAcceptsMax =
-    256;  ///< in one go, so that a storm of connects delays nobody for long
+    256;  ///< in one go, so that a storm of connects delays no client for long
 constexpr std::chrono::milliseconds kAcceptRetry{
     100};                                        ///< while the process has no descriptor left
 constexpr std::uint64_t kOtherDescriptors = 64;  ///< that a process has beside its clients
@@ -46,7 +46,7 @@ void StoreLoop::accept_clients() {
   const Clock::time_point now = Clock::now();
   for (std::size_t i = 0; i < kAcceptsMax; ++i) {
     if (is_full()) {
-      if (i > 0) return;  // nobody may be there; epoll says so if somebody is
+      if (i > 0) return;  // none may be there; epoll tells if one is
       return pause_accepting(Accepting::full, kFull);
     }
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

@@ -24,7 +24,7 @@ class StoreHandover {
     /// One that has waited longer is reset at the next offer or opening: it came for the store of
     /// another round.
     std::chrono::milliseconds parked_for{60'000};
-    /// A connection is parked, the first since the hand-over was closed: somebody wants a store.
+    /// A connection is parked, the first since the hand-over was closed: a client wants a store.
     /// Called on the thread that offers it, with no lock held; by then another thread may have
     /// opened the hand-over.
     std::function<void()> on_first_client;
@@ -37,7 +37,7 @@ class StoreHandover {
 
   /// Takes a connected socket from which nothing has been read.
   void offer(UniqueFd connection);
-  /// Gives `store` what is parked, but for those whose other end has left, and from now on all that
+  /// Gives `store` what is parked, except where the other end has left, and from now on all that
   /// is offered. `store` must live until `close` returns.
   void open(StoreServer& store);
   /// The store gets nothing more; the clients that it has stay its own.

@@ -31,8 +31,8 @@ Result<StoreListener> listen_store(const std::string& host, std::uint16_t first,
 
 /// Serves one store until destroyed. Its thread is joined by the destructor, which closes every
 /// connection; neither waits for a client. Clients that break the protocol are closed with one log
-/// line and hurt nobody else. With StoreSettings::reset_on_close the port is free at once and no
-/// client of this server lingers on it.
+/// line and disturb no other client. With StoreSettings::reset_on_close the port is free at once
+/// and no client of this server lingers on it.
 class StoreServer {
  public:
   /// Errors: the system's, where there is no descriptor or no thread left; the listener is closed

@@ -245,7 +245,7 @@ class Host:
 
 
 class NameServer:
-    """Knows no name, and says so after `delay` seconds, to whoever asks at the switch."""
+    """Knows no name, and answers so after `delay` seconds, at the switch."""
 
     def __init__(self, delay):
         self.delay = delay

@@ -52,7 +52,7 @@ MAY_INCLUDE = {
     "trainer/run": ["trainer", "rendezvous/client", "rendezvous/store", "worker", "proto", "base/cli", "base/texts", "base"],
     "worker": ["rendezvous/client", "proto", "base"],
 }
-# Included only by a folder whose row names them: "base" in a row is base/ without its sub-folders.
+# Included only by a folder that names them in its row: "base" in a row is base/ without its sub-folders.
 NAMED_ONLY = ["base/texts", "base/cli"]
 UNCHECKED = {"tests", "bench", "cmake"}
 OUR_FOLDERS = {folder.split("/")[0] for folder in MAY_INCLUDE} | {"tests", "bench"}

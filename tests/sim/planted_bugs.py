@@ -58,7 +58,7 @@ BUGS = {
         Edit(FORMING, "{ incomplete_not_before_ = when; }", "{ incomplete_not_before_ = when - when.time_since_epoch(); }")],
     "killed-service-leaves-no-trace": [Edit(
         LEASES, "if (!settings_.past_lease) return;", "return;")],
-    # Rounds: who takes part, and how they end.
+    # Rounds: which nodes take part, and how they end.
     "round-ends-without-its-last-node": [Edit(
         STOPPING, "if (count(Phase::active) + count(Phase::done) > 0) return;",
         "if (count(Phase::active) + count(Phase::done) > 1) return;")],

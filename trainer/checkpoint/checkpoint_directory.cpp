@@ -169,7 +169,7 @@ void prune(const fs::path& directory, const std::string& lineage, std::size_t ke
       ++kept;
       continue;
     }
-    // First under a name that nobody takes for a checkpoint: a kill halfway leaves no torn one.
+    // First under a name that is never taken for a checkpoint: a kill halfway leaves no torn one.
     const fs::path doomed =
         directory / (std::string(kTemporaryPrefix) + entry.path.filename().string());
     std::error_code ignored;

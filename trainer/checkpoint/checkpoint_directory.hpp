@@ -27,7 +27,7 @@ struct FoundCheckpoint {
 FoundCheckpoint find_newest(const std::filesystem::path& directory, const CheckpointLayout& layout,
                             const std::function<std::string(const TrainingState&)>& refuse);
 
-/// A checkpoint under construction: an exclusive directory that nobody takes for a checkpoint. It
+/// A checkpoint under construction: an exclusive directory that is never taken for a checkpoint. It
 /// is locked (flock), so that others can tell it from one left by a dead writer. Removed by the
 /// destructor unless published.
 class PendingCheckpoint {

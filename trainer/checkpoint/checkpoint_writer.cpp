@@ -105,7 +105,7 @@ void CheckpointWriter::Work::run() {
   }
 }
 
-/// The first of several in a row, while there is somebody to report it to.
+/// The first of several in a row, while there is a caller to report it to.
 void CheckpointWriter::Work::report(const std::string& failure) {
   {
     const std::lock_guard lock(mutex);

@@ -1,5 +1,6 @@
-// The reading half of safetensors.hpp. The header is somebody else's file, so it is read event by
-// event: nothing is built from it but rows of a table, and nothing is followed that is no such row.
+// The reading half of safetensors.hpp. The file may come from anywhere, so its header is read event
+// by event: nothing is built from it but rows of a table, and nothing is followed that is no such
+// row.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -18,14 +18,14 @@ CommResult ShmCommunicator::enter_barrier(Clock::time_point deadline) {
   own().consumed.store(round);
   own().posted.store(round);
   waiter_.ring();
-  const auto owes = [&](int rank) { return member(rank).block->posted.load() < round; };
-  return waiter_.until_none_owes(owes, -1, "a barrier", deadline);
+  const auto is_behind = [&](int rank) { return member(rank).block->posted.load() < round; };
+  return waiter_.until_none_is_behind(is_behind, -1, "a barrier", deadline);
 }
 
-/// Until the half of this rank's staging memory that `round` uses is needed by nobody.
+/// Until the half of this rank's staging memory that `round` uses is needed by no rank.
 CommResult ShmCommunicator::await_staging(std::uint64_t round, Clock::time_point deadline) {
-  const auto owes = [&](int rank) { return member(rank).block->consumed.load() + 2 < round; };
-  return waiter_.until_none_owes(owes, -1, "reading what was sent to it", deadline);
+  const auto is_behind = [&](int rank) { return member(rank).block->consumed.load() + 2 < round; };
+  return waiter_.until_none_is_behind(is_behind, -1, "reading what was sent to it", deadline);
 }
 
 CommResult ShmCommunicator::broadcast(std::span<std::byte> bytes, int root,
@@ -46,10 +46,10 @@ CommResult ShmCommunicator::broadcast(std::span<std::byte> bytes, int root,
     } else {
       // Every rank posts every round, so that `posted` says where it is.
       own().posted.store(round);
-      const auto owes = [&](int rank) {
+      const auto is_behind = [&](int rank) {
         return rank == root && member(rank).block->posted.load() < round;
       };
-      CommResult result = waiter_.until_none_owes(owes, -1, "a broadcast", deadline);
+      CommResult result = waiter_.until_none_is_behind(is_behind, -1, "a broadcast", deadline);
       if (!result.ok()) return result;
       std::memcpy(piece.data(), staging(root, round), piece.size());
       phase(CommPhase::in_broadcast);
@@ -73,8 +73,8 @@ CommResult ShmCommunicator::all_gather(std::span<const std::byte> mine, std::spa
     std::memcpy(staging(options_.rank, round), mine.data() + at, bytes);
     own().posted.store(round);
     waiter_.ring();
-    const auto owes = [&](int rank) { return member(rank).block->posted.load() < round; };
-    result = waiter_.until_none_owes(owes, -1, "an all-gather", deadline);
+    const auto is_behind = [&](int rank) { return member(rank).block->posted.load() < round; };
+    result = waiter_.until_none_is_behind(is_behind, -1, "an all-gather", deadline);
     if (!result.ok()) return result;
     for (int rank = 0; rank < options_.world_size; ++rank) {
       const std::size_t offset = static_cast<std::size_t>(rank) * mine.size() + at;

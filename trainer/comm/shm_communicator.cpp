@@ -77,7 +77,7 @@ CommResult ShmCommunicator::finish(Ticket ticket, Clock::time_point deadline) {
     const Ticket next = complete_ + 1;
     const Started& sum = started(next);
     const bool all_ready = ready_everywhere() >= next;
-    const auto owes = [&](int rank) {
+    const auto is_behind = [&](int rank) {
       if (member(rank).block->started.load() < next) return true;
       if (!all_ready) return false;  // nothing can be claimed yet; once it can, we have work to do
       for (int chunk = 0; chunk < sum.chunks.count; ++chunk) {
@@ -87,7 +87,7 @@ CommResult ShmCommunicator::finish(Ticket ticket, Clock::time_point deadline) {
       return false;
     };
     const char* what = all_ready ? "its part of the sum of bucket" : "the gradients of bucket";
-    CommResult result = waiter_.until_none_owes(owes, sum.bucket, what, deadline);
+    CommResult result = waiter_.until_none_is_behind(is_behind, sum.bucket, what, deadline);
     if (!result.ok()) return result;
   }
 }

@@ -61,7 +61,7 @@ struct RankBlock {
   alignas(64) Word64
       posted;  // last round of a collective that this rank has entered, with its staging filled
   alignas(64) Word64 consumed;  // last round of which this rank needs the staging no more
-  alignas(64) Word32 doorbell;  // futex; rises when somebody rings
+  alignas(64) Word32 doorbell;  // futex; rises when a rank rings
   Word32 asleep;                // 1 while this rank may be in futex wait: ring it after a change
   alignas(64) Word32 left;      // 1: this rank has destroyed its communicator
 
@@ -75,7 +75,7 @@ static_assert(sizeof(RankBlock) <= kRankBlockBytes);
 
 /// Why the group is aborted: fits one word, so that it is there whole or not at all.
 struct AbortRecord {
-  int by = 0;       ///< rank that says so
+  int by = 0;       ///< rank that reported it
   int rank = -1;    ///< rank that is gone; -1: abort() was called
   int bucket = -1;  ///< bucket waited for; -1: not in an all-reduce
 

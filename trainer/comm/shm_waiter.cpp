@@ -41,7 +41,7 @@ void futex_wake(Word32& word) {
 }
 
 /// `what`, with the bucket's number where there is one.
-std::string owed(const char* what, int bucket) {
+std::string named(const char* what, int bucket) {
   return bucket < 0 ? what : fmt::format("{} {}", what, bucket);
 }
 
@@ -52,9 +52,9 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 ShmWaiter::ShmWaiter(ShmGroup& group, int rank)
     : group_(group), rank_(rank), spins_(group.crowded ? kSpinsCrowded : kSpins) {}
 
-int ShmWaiter::first_owing(const std::function<bool(int)>& owes) const {
+int ShmWaiter::first_behind(const std::function<bool(int)>& is_behind) const {
   for (int rank = 0; rank < static_cast<int>(group_.members.size()); ++rank) {
-    if (rank != rank_ && owes(rank)) return rank;
+    if (rank != rank_ && is_behind(rank)) return rank;
   }
   return -1;
 }
@@ -67,10 +67,10 @@ void ShmWaiter::sleep(std::uint32_t bell, Clock::duration at_most) {
   futex_wait(member(rank_).block->doorbell, bell, std::min<Clock::duration>(at_most, kLookEvery));
 }
 
-CommResult ShmWaiter::until_none_owes(const std::function<bool(int)>& owes, int bucket,
-                                      const char* what, Clock::time_point deadline) {
+CommResult ShmWaiter::until_none_is_behind(const std::function<bool(int)>& is_behind, int bucket,
+                                           const char* what, Clock::time_point deadline) {
   for (int spin = 0; spin < spins_; ++spin) {
-    if (first_owing(owes) < 0) return {};
+    if (first_behind(is_behind) < 0) return {};
     if (aborted()) return abort_result();
     pause_processor();
   }
@@ -84,37 +84,35 @@ CommResult ShmWaiter::until_none_owes(const std::function<bool(int)>& owes, int 
     // refuse to sleep.
     const std::uint32_t bell = own.doorbell.load();
     own.asleep.store(1);
-    int owing = first_owing(owes);
+    int behind = first_behind(is_behind);
     Clock::time_point now = Clock::now();
-    if (owing >= 0 && !aborted() && now < deadline) sleep(bell, deadline - now);
+    if (behind >= 0 && !aborted() && now < deadline) sleep(bell, deadline - now);
     own.asleep.store(0);
 
-    owing = first_owing(owes);
-    if (owing < 0) return {};
+    behind = first_behind(is_behind);
+    if (behind < 0) return {};
     if (aborted()) return abort_result();
     now = Clock::now();
     if (now >= next_look || now >= deadline) {
       next_look = now + kLookEvery;
       for (int rank = 0; rank < static_cast<int>(group_.members.size()); ++rank) {
-        // Its last deeds are visible once it is seen gone, so what it still owes after that stays
-        // owed.
-        if (rank == rank_ || !gone(rank) || !owes(rank)) continue;
+        // All that it did is visible once it is seen gone, so what is missing then stays missing.
+        if (rank == rank_ || !gone(rank) || !is_behind(rank)) continue;
         const bool left = member(rank).block->left.load() != 0;
         abort({rank_, rank, bucket},
-              fmt::format("rank {} (pid {}) {} and owes {}", rank, member(rank).watch.pid(),
-                          left ? "left" : "is gone", owed(what, bucket)));
+              fmt::format("rank {} (pid {}) {} before it finished {}", rank,
+                          member(rank).watch.pid(), left ? "left" : "ended", named(what, bucket)));
         return abort_result();
       }
     }
     if (now >= deadline) {
       const std::string reason = fmt::format(
-          "rank {} (pid {}), which still runs or is stopped, owes {} after rank {} waited {:.3f} "
-          "s, until "
-          "its deadline",
-          owing, member(owing).watch.pid(), owed(what, bucket), rank_, seconds(now - began));
+          "rank {} (pid {}), which still runs or is suspended, has not finished {} after rank {} "
+          "waited {:.3f} s, until its deadline",
+          behind, member(behind).watch.pid(), named(what, bucket), rank_, seconds(now - began));
       // The others learn which rank was given up, rather than that this one is gone next.
-      abort({rank_, owing, bucket}, reason);
-      return {CommStatus::timed_out, owing, bucket, reason};
+      abort({rank_, behind, bucket}, reason);
+      return {CommStatus::timed_out, behind, bucket, reason};
     }
   }
 }

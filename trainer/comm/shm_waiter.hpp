@@ -14,14 +14,15 @@ class ShmWaiter {
  public:
   ShmWaiter(ShmGroup& group, int rank);
 
-  /// Until `owes(rank)` is false for every other rank, in which case it returns done. `owes` reads
-  /// shared words only and may become true for another rank meanwhile. A rank that owes and is
-  /// gone: aborted, for the whole group. `what` says in words what is owed; `bucket` is -1 outside
-  /// an all-reduce.
-  CommResult until_none_owes(const std::function<bool(int)>& owes, int bucket, const char* what,
-                             Clock::time_point deadline);
+  /// Until `is_behind(rank)` is false for every other rank, in which case it returns done.
+  /// `is_behind` reads shared words only and may become true for another rank meanwhile. A rank
+  /// that is behind and is gone: aborted, for the whole group. `what` names what is waited for;
+  /// `bucket` is -1 outside an all-reduce.
+  CommResult until_none_is_behind(const std::function<bool(int)>& is_behind, int bucket,
+                                  const char* what, Clock::time_point deadline);
 
-  /// Wakes every rank that sleeps. To be called after raising a word that somebody may wait for.
+  /// Wakes every rank that sleeps. To be called after raising a word that another rank may wait
+  /// for.
   void ring();
 
   [[nodiscard]] bool aborted() const;
@@ -32,7 +33,7 @@ class ShmWaiter {
 
  private:
   Member& member(int rank) const { return group_.members[static_cast<std::size_t>(rank)]; }
-  int first_owing(const std::function<bool(int)>& owes) const;
+  int first_behind(const std::function<bool(int)>& is_behind) const;
   bool gone(int rank) const;
   void sleep(std::uint32_t bell, Clock::duration at_most);
 

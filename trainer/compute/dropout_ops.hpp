@@ -1,4 +1,4 @@
-// Dropout whose mask is a pure function of (seed, step, layer, shard, element): no mask is stored,
+// Dropout. Its mask is a pure function of (seed, step, layer, shard, element): no mask is stored,
 // the backward pass computes it again, and neither ranks nor threads nor the order of the elements
 // can change it.
 #pragma once

@@ -55,7 +55,7 @@ class ManyNodes {
     words.insert(words.end(), actions.begin(), actions.end());
     return nodes.emplace_back(words, job.settings());
   }
-  /// A file for whose sake workers run on.
+  /// Workers run on until this file exists.
   [[nodiscard]] std::string gate() const { return (folder_ / "gate").string(); }
   void open_gate() const { std::ofstream(folder_ / "gate") << "x"; }
 

@@ -1,4 +1,4 @@
-// Jobs of several nodes whose rendezvous was killed and had no journal.
+// Jobs of several nodes after a rendezvous without a journal was killed.
 #include "tests/integration/launcher/many_nodes.hpp"
 
 using namespace ddprun;

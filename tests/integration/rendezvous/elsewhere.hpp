@@ -1,4 +1,4 @@
-// A port that is not a store's own, whose connections a test hands on.
+// A port that is not a store's own: a test hands its connections on.
 #pragma once
 
 #include <poll.h>

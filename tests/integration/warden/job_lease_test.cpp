@@ -1,5 +1,6 @@
-// What the warden does for a node of a job of several nodes: it fences workers whose agent does
-// not, and the connection to the rendezvous ends in order only when nothing of the job is left.
+// What the warden does for a node of a job of several nodes: it fences workers where the agent
+// does not, and the connection to the rendezvous ends in order only when nothing of the job is
+// left.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>

@@ -158,7 +158,7 @@ TEST_CASE("a service that refuses connections renews the lease, for the lost tim
   }
 }
 
-TEST_CASE("a node whose workers have succeeded is not stopped by a silent service") {
+TEST_CASE("a silent service does not stop a node after its workers have succeeded") {
   Script agent;
   agent.begin();
   agent.submit(proto::WorkersDone{0});

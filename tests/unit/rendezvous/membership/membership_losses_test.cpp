@@ -37,7 +37,7 @@ TEST_CASE("a lost node uses up no restart, though a victim's crash was seen firs
   }
 }
 
-TEST_CASE("a worker that hung for want of a lost node is no failure of its own") {
+TEST_CASE("a worker that hung because a node was lost is no failure of its own") {
   Script job(nodes(1, 2, 0));
   job.join("a");
   job.join("b");

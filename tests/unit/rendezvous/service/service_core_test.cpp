@@ -212,7 +212,7 @@ TEST_CASE("a host that was started again is not waited for") {
   }
 }
 
-TEST_CASE("the outcome reaches an agent whose connection was away") {
+TEST_CASE("the outcome reaches an agent that had lost its connection") {
   ServiceScript service;
   const auto a = service.join("a", nodes(2, 2, 3));
   const auto b = service.join("b", nodes(2, 2, 3));

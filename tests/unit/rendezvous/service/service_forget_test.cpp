@@ -29,7 +29,7 @@ void run_job(ServiceScript& service) {
 
 }  // namespace
 
-TEST_CASE("a job whose agents all know how it ended needs no journal, and is known on") {
+TEST_CASE("a job needs no journal, and is known on, once all its agents know how it ended") {
   ServiceScript service;
   run_job(service);
   CHECK(service.journal.empty());

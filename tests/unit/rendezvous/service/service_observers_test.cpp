@@ -76,7 +76,7 @@ TEST_CASE("a fenced node is lost at once, and the next round forms without it") 
   CHECK_FALSE(service.last<proto::Welcome>(again)->resumed);
 }
 
-TEST_CASE("a node whose agent is heard is not fenced, one that fell silent is") {
+TEST_CASE("a node with an agent that is heard is not fenced, one that fell silent is") {
   ServiceScript service;
   const auto a = service.join("a", nodes(2, 2, 3));
   const auto b = service.join("b", nodes(2, 2, 3));

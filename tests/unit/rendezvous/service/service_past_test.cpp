@@ -85,7 +85,7 @@ TEST_CASE("a service without its journal forms no round until the old one's leas
   CHECK(service.last<Round>(a)->restart_count == 2);
 }
 
-TEST_CASE("a service whose predecessor was killed while workers ran forms no round beside them") {
+TEST_CASE("a service forms no round beside workers that its killed predecessor left") {
   rdzv::ServiceSettings settings = ServiceScript::with_secret();
   ServiceScript killed(settings);
   CHECK(killed.core.lease_of_workers(killed.now) == std::nullopt);

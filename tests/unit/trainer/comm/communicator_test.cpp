@@ -190,8 +190,8 @@ TEST_CASE("a rank that never starts a bucket is named when the deadline has pass
 }
 
 TEST_CASE(
-    "a rank that leaves while others need it makes them return aborted, and one that owes nothing "
-    "does not") {
+    "a rank that leaves while others need it makes them return aborted, and one that is not "
+    "waited for does not") {
   Problems problems;
   run_group({GroupKind::shared_memory, 3, 3, 64, 1}, [&](Communicator& communicator) {
     const Ticket first = communicator.start(0, {0, 32});
