@@ -8,7 +8,7 @@ namespace ddprun::launcher {
 namespace {
 
 /// Options that have one here under another name.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kRenamed = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kRenamed = {{
     {"num-processes", "nproc-per-node"},
     {"num-gpus", "nproc-per-node"},
     {"num-nodes", "nnodes"},
@@ -18,6 +18,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kRenamed 
     {"main-process-port", "master-port"},
     {"gpu-ids", "gpus"},
     {"num-cpu-threads-per-process", "omp-threads"},
+    {"run-id", "rdzv-id"},
 }};
 
 constexpr std::string_view kWhatToType = "docs/torchrun.md, \"Tools that start torchrun\"";

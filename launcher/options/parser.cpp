@@ -294,7 +294,13 @@ LaunchError CommandLineParser::unknown(const std::string& spelling) const {
   std::string message = "unknown option " + spelling;
   if (const auto other = instead_of_option(name, typed_value()); !other.empty())
     return usage_error(message + other);
-  message += meant ? "; did you mean --" + *meant + "?" : "; ddprun --help shows all options";
+  if (meant) {
+    message += "; did you mean --" + *meant + "?";
+  } else if (program_with_option(name.substr(0, name.find('='))) == "rdzvd") {
+    message += "; rdzvd has one of this name";
+  } else {
+    message += "; ddprun --help shows all options";
+  }
   return usage_error(message + " (PROGRAM's own options go after PROGRAM)");
 }
 

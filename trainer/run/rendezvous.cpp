@@ -39,7 +39,7 @@ class Rendezvous::Connection {
       if (!listener) {
         throw DataError(fmt::format(
             "rank 0 cannot host the store at {} (MASTER_ADDR:MASTER_PORT): {}. Choose a free port, "
-            "or set TORCHELASTIC_USE_AGENT_STORE=True if a store is there already",
+            "or set TORCHELASTIC_USE_AGENT_STORE=True if a store already runs there",
             where, listener.error().message()));
       }
       auto server = rdzv::StoreServer::start(std::move(*listener));

@@ -45,6 +45,15 @@ TEST_CASE("options of other launchers are answered with what to type here") {
              StartsWith("--log is ambiguous: it could be ") && !Contains("--elastic-level"));
 }
 
+TEST_CASE("an unknown option that rdzvd has is answered with its name") {
+  for (const std::string name : {"--status", "--fence", "--state_dir", "--listen"}) {
+    CHECK(refused_options({name + "=x", "p"}) ==
+          "unknown option " + name +
+              "; rdzvd has one of this name (PROGRAM's own options go after PROGRAM)");
+  }
+  CHECK_THAT(refused_options({"--run_id=x", "p"}), Contains("did you mean --rdzv-id=x?"));
+}
+
 TEST_CASE("an option of train before PROGRAM is answered with its place") {
   const std::string answer =
       "--epochs is an option of train: put it behind PROGRAM, as in ddprun train --epochs";
