@@ -101,6 +101,11 @@ class Membership {
   /// The agent's group rank in the newest round; none: it has no part in it.
   [[nodiscard]] std::optional<int> group_rank(const proto::AgentId& agent) const;
   [[nodiscard]] bool has_formed() const { return formed_any_; }
+  /// What one that goes on with this job has to know; none: nothing has happened.
+  [[nodiscard]] std::optional<proto::PastRound> past() const;
+  /// The job ran before, under a service that has lost its memory: rounds, epochs and restarts are
+  /// counted on from there. May be called again; the newest counts.
+  void go_on_from(const proto::PastRound& past);
   [[nodiscard]] proto::RoundNumber next_round() const { return next_round_; }
   [[nodiscard]] int restart_count() const { return policy_.restart_count(); }
   /// Set once the state is finished.

@@ -117,7 +117,15 @@ void Membership::learn_past(const proto::Join& join) {
   const proto::PastRound& past = *join.was_in;
   const bool ours =
       past.epoch < epoch_ || (past.epoch == epoch_ && formed_any_ && past.number < next_round_);
-  if (ours && !past_) return;
+  if (!ours || past_) go_on_from(past);
+}
+
+std::optional<proto::PastRound> Membership::past() const {
+  if (!formed_any_) return past_;
+  return proto::PastRound{epoch_, next_round_ - 1, policy_.restart_count()};
+}
+
+void Membership::go_on_from(const proto::PastRound& past) {
   if (!past_) past_.emplace();
   past_->epoch = std::max(past_->epoch, past.epoch);
   past_->number = std::max(past_->number, past.number);

@@ -114,6 +114,7 @@ void Job::begin_epoch(const proto::Join& join, Clock::time_point at) {
   membership_.emplace(join.settings, at, epoch_, began_at_);
   membership_->hold_incomplete_until(incomplete_not_before_);
   if (hold_until_) membership_->hold_until(*std::exchange(hold_until_, std::nullopt));
+  if (past_) membership_->go_on_from(*std::exchange(past_, std::nullopt));
 }
 
 void Job::apply_one(const SessionLost& lost, Clock::time_point at, MembershipActions& actions) {
@@ -147,6 +148,7 @@ void Job::apply_one(const PastHeard& past, Clock::time_point, MembershipActions&
 
 void Job::apply_one(const MemoryLost& lost, Clock::time_point at, MembershipActions& actions) {
   epoch_ = epoch();
+  if (membership_) past_ = membership_->past();
   membership_.reset();
   erase_sessions();
   outcome_.reset();
@@ -190,6 +192,7 @@ std::vector<JobEvent> Job::snapshot() const {
 void Job::apply_one(const JobRestored& job, Clock::time_point, MembershipActions&) {
   erase_sessions();
   hold_until_.reset();
+  past_.reset();
   awaited_until_.reset();
   began_at_ = job.began_at;
   lost_any_ = job.lost_any;

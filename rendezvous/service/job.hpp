@@ -199,6 +199,7 @@ class Job {
   Clock::time_point incomplete_not_before_{};
   proto::Epoch epoch_ = 1;  // of the next membership core
   std::optional<Clock::time_point> hold_until_;
+  std::optional<proto::PastRound> past_;  // before the memory was lost
   std::optional<Membership> membership_;
   Sessions sessions_;
   std::set<std::pair<std::string, proto::AgentId>> by_node_;  // those of sessions_ that have joined

@@ -219,6 +219,36 @@ TEST_CASE("an old copy of a journal is found out, and two groups never run besid
   CHECK(service.last<Round>(of_a)->restart_count == 1);
 }
 
+TEST_CASE("what nodes tell of the past counts also if the memory is lost twice") {
+  ServiceScript service;
+  const auto join_again = [&](const std::string& node, const std::string& agent) {
+    const auto connection = service.begin(agent);
+    proto::Join join = ServiceScript::join_of(node, nodes(2, 2, 3));
+    join.was_in = proto::PastRound{1, 6, 2};
+    service.say(connection, 1, join);
+    return connection;
+  };
+  // It has no journal, and learns from one node that it is in the second epoch.
+  static_cast<void>(join_again("a", "a/2"));
+  static_cast<void>(join_again("b", "b/2"));
+  service.journal.pop_back();
+  service.restart();
+  proto::Resume newer = resume("b/2", 2);
+  newer.epoch = 2;
+  newer.acknowledged = 1;
+  service.say(service.open(), newer);
+  REQUIRE(service.warnings.size() == 1);
+  CHECK(service.warnings[0].find("journal is older") != std::string::npos);
+
+  const auto a = join_again("a", "a/3");
+  const auto b = join_again("b", "b/3");
+  service.pass(18s, {a, b});
+  REQUIRE(service.last<Round>(a) != nullptr);
+  CHECK(service.last<Round>(a)->epoch == 2);
+  CHECK(service.last<Round>(a)->number == 7);
+  CHECK(service.last<Round>(a)->restart_count == 2);
+}
+
 TEST_CASE("a job of which the memory was lost goes in the end, if none of its agents comes back") {
   ServiceScript service;
   const auto a = service.join("a", nodes(1, 2, 3));
