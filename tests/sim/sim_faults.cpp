@@ -25,14 +25,17 @@ Faults draw_faults(World& world) {
   faults.links_hiccup = world.one_in(3);
   faults.service_crashes = world.one_in(2);
   faults.bad_batch = faults.workers_fail && world.one_in(3);
+  faults.hosts_sleep = world.one_in(3);
   faults.service_forgets = world.one_in(6);
   if (!faults.service_forgets) return faults;
   faults.service_crashes = true;
   faults.service_has_no_journal = world.one_in(2);
   if (faults.service_has_no_journal) return faults;
+  faults.disk_fills = world.one_in(2);
   // A node that is new in every respect cannot tell a service without memory of the others. That a
   // stopped agent goes is its warden's doing.
-  faults.nodes_crash = faults.nodes_vanish = faults.nodes_come = faults.agents_freeze = false;
+  faults.nodes_crash = faults.nodes_vanish = faults.nodes_come = faults.agents_freeze =
+      faults.hosts_sleep = false;
   return faults;
 }
 
@@ -70,6 +73,7 @@ void SimJob::do_harm() {
   for (auto& [id, agent] : agents_)
     if (agent.node->alive()) alive.push_back(&agent);
   if (alive.empty()) return;
+  if (faults_.service_forgets && world_.one_in(3)) return harm_service();
   Agent& victim = *alive[world_.below(alive.size())];
   switch (world_.below(10)) {
     case 0:
@@ -99,6 +103,9 @@ void SimJob::do_harm() {
     case 8:
       if (faults_.links_slow) slow_down(victim);
       break;
+    case 9:
+      if (faults_.hosts_sleep) put_to_sleep(victim);
+      break;
     default:
       break;
   }
@@ -123,6 +130,20 @@ void SimJob::freeze(Agent& victim) {
     world_.note(victim.id + " goes on");
     victim.link->thaw();
     victim.node->thaw();
+  });
+}
+
+void SimJob::put_to_sleep(Agent& victim) {
+  if (victim.node->suspended()) return;
+  const Duration lasts = world_.one_in(2) ? world_.up_to(5s) : world_.up_to(2min);
+  harmed(lasts);
+  world_.note(victim.id + " sleeps");
+  victim.node->suspend();
+  victim.link->suspend();
+  world_.after(lasts, [this, &victim] {
+    world_.note(victim.id + " wakes up");
+    victim.link->resume();
+    victim.node->resume();
   });
 }
 
@@ -168,7 +189,7 @@ void SimJob::slow_down(Agent& victim) {
 void SimJob::be_replaced() {
   for (auto& [id, agent] : agents_)
     if (agent.node->alive()) freeze(agent);
-  service_.crash(world_.up_to(1s), false);
+  service_.crash(world_.up_to(1s), Disk::lost);
   for (int i = 0; i < settings_.max_nodes; ++i) add_node(fmt::format("node{}", names_++));
 }
 
@@ -178,13 +199,16 @@ void SimJob::harm_service() {
       world_.one_in(2)) {
     be_replaced();
   } else if (faults_.service_has_no_journal || (faults_.service_forgets && world_.one_in(2))) {
-    service_.crash(away, false);
+    const bool flipped = !faults_.service_has_no_journal && world_.one_in(2);
+    service_.crash(away, flipped ? Disk::flipped : Disk::lost);
+  } else if (faults_.disk_fills && world_.one_in(2)) {
+    service_.fill_disk(world_.up_to(2min));
   } else if (world_.one_in(3)) {
     service_.crash_while_telling(away);
   } else if (world_.one_in(2)) {
     service_.crash_while_writing(away);
   } else {
-    service_.crash(away, true);
+    service_.crash(away, Disk::kept);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tests/sim/sim_job.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 namespace ddprun::sim {
 
@@ -69,7 +70,8 @@ History SimJob::run(Duration faults_for) {
   for (const auto& [id, agent] : agents_)
     require(!agent.node->alive() || faults_.service_has_no_journal,
             fmt::format("{} was told the end", id));
-  if (!faults_.service_has_no_journal && history_.outcome &&
+  // One that has forgotten a round before a node heard of it forms another one of its number.
+  if (!faults_.service_forgets && history_.outcome &&
       history_.outcome->outcome == Finished::Outcome::succeeded) {
     const RoundSeen& last = rounds_.rbegin()->second;
     require(last.done == last.nodes, "all nodes of the last round were done");
@@ -79,8 +81,8 @@ History SimJob::run(Duration faults_for) {
   // The death of a service that keeps its journal is no fault: nobody notices it.
   const bool no_faults = !faults_.workers_fail && !faults_.workers_hang && !faults_.nodes_crash &&
                          !faults_.nodes_vanish && !faults_.nodes_leave && !faults_.cancelled &&
-                         !faults_.agents_freeze && !faults_.network_cut && !faults_.links_slow &&
-                         !faults_.service_forgets;
+                         !faults_.agents_freeze && !faults_.hosts_sleep && !faults_.network_cut &&
+                         !faults_.links_slow && !faults_.service_forgets;
   if (no_faults) {
     require(last_restart_count_ == 0, "no restart without a fault");
     require(history_.outcome && history_.outcome->outcome == Finished::Outcome::succeeded,
@@ -159,20 +161,31 @@ void SimJob::see_service() {
   const rdzv::Membership* membership = service_.membership();
   if (membership == nullptr) return;
   state_ = membership->state();
+  // A node that was started just when the job ended runs it again, from the beginning.
+  if (history_.outcome) return;
   if (membership->has_formed()) see_formed(*membership);
-  if (membership->outcome() && !history_.outcome) history_.outcome = membership->outcome();
+  if (membership->outcome()) history_.outcome = membership->outcome();
   require(membership->restart_count() <= settings_.restart.max_restarts, "the budget holds");
   // A service that has forgotten learns it from the nodes' joins, and they from their rounds.
   if (!membership->has_formed()) return;
   if (faults_.service_forgets && membership->state() == rdzv::JobState::forming) return;
   // Of a round that no node has heard of nobody can tell a service without memory.
   const int known = faults_.service_forgets ? started_restart_count_ : last_restart_count_;
-  require(faults_.service_has_no_journal || membership->restart_count() >= known,
+  require(past_may_be_unknown() || membership->restart_count() >= known,
           "the restart count never falls");
   last_restart_count_ = membership->restart_count();
 }
 
 // ---- what must hold of rounds ----
+
+/// To a service that has lost its memory: the nodes that could tell it have left.
+bool SimJob::past_may_be_unknown() const {
+  if (faults_.service_has_no_journal) return true;
+  return faults_.service_forgets &&
+         std::any_of(agents_.begin(), agents_.end(), [](const auto& entry) {
+           return entry.second.told.has_value() || !entry.second.node->alive();
+         });
+}
 
 /// All messages of a round leave the core at one time: each rank is given once, all agree.
 void SimJob::see_formed(const rdzv::Membership& membership) {
@@ -182,9 +195,7 @@ void SimJob::see_formed(const rdzv::Membership& membership) {
           "round numbers rise");
   // Of a round that no node has heard of, or only nodes that have left, nobody can tell a service
   // without memory.
-  const bool may_begin_anew =
-      faults_.service_has_no_journal || (faults_.service_forgets && faults_.nodes_leave);
-  require(may_begin_anew || !newest_started_ || *newest_started_ < id.second,
+  require(past_may_be_unknown() || !newest_started_ || *newest_started_ < id.second,
           "round numbers rise through the epochs");
   for (const auto& [agent, session] : service_.job()->sessions()) {
     const auto current = membership.current(agent);
@@ -236,7 +247,8 @@ void SimJob::workers_started(Agent& agent) {
   started_restart_count_ =
       std::max(started_restart_count_, agent.node->machine().round()->round.restart_count);
   for (const auto& [id, other] : agents_) {
-    if (!other.node->alive() || other.node->live_workers() == 0) continue;
+    if (!other.node->alive() || other.node->suspended() || other.node->live_workers() == 0)
+      continue;
     require(group_of(other) == group_of(agent),
             fmt::format("{} has workers of another round than {}", id, agent.id));
   }

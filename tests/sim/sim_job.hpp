@@ -25,12 +25,14 @@ struct Faults {
   bool nodes_leave = false;    ///< by SIGTERM
   bool cancelled = false;      ///< by SIGINT
   bool agents_freeze = false;  ///< SIGSTOP; their workers run on
+  bool hosts_sleep = false;    ///< suspend to memory: nothing of them runs, clocks go on
   bool clocks_differ = false;  ///< in speed, by as much as is allowed
   bool network_cut = false;
   bool links_slow = false;    ///< for a time, by seconds
   bool links_hiccup = false;  ///< now and then what is sent waits up to a second
   bool service_crashes = false;
-  bool service_forgets = false;  ///< it may come back without its journal
+  bool service_forgets = false;  ///< it may come back without its journal, or with a damaged one
+  bool disk_fills = false;       ///< for a time; the journal is lost if the service crashes then
   /// It never had one. Nodes that it has forgotten need not be there to tell of the past: rounds
   /// and restarts are then counted anew.
   bool service_has_no_journal = false;
@@ -87,6 +89,7 @@ class SimJob {
   void see_service();
   void see_formed(const rdzv::Membership& membership);
   void see_round(const RoundId& id, const proto::Round& round, int workers);
+  [[nodiscard]] bool past_may_be_unknown() const;
   void check_newest_round();
   void workers_started(Agent& agent);
   void worker_failed(Agent& agent, int local_rank, bool victim);
@@ -97,6 +100,7 @@ class SimJob {
   void do_harm();
   void leave(Agent& leaver, int signal);
   void freeze(Agent& victim);
+  void put_to_sleep(Agent& victim);
   void harmed(Duration lasts = {});
   void harm_network(Agent& victim);
   void cut(Agent& victim, Cut way);

@@ -68,7 +68,7 @@ void SimLink::on(rdzv::SessionEvent event) {
 }
 
 void SimLink::go_on() {
-  if (frozen_ || std::exchange(busy_, true)) return;
+  if (frozen_ || suspended_ || std::exchange(busy_, true)) return;
   for (; !events_.empty(); events_.pop_front()) {
     for (rdzv::SessionAction& action : session_.on(std::move(events_.front()), clock_.now()))
       std::visit([this](auto& specific) { obey(specific); }, action);
@@ -79,6 +79,12 @@ void SimLink::go_on() {
 
 void SimLink::thaw() {
   frozen_ = false;
+  if (alive_) go_on();
+}
+
+void SimLink::resume() {
+  suspended_ = false;
+  if (std::exchange(warden_is_due_, false)) lease_over_();
   if (alive_) go_on();
 }
 
@@ -96,7 +102,12 @@ void SimLink::follow_deadline() {
 /// The agent is to act at once, and the warden a second later in its place.
 void SimLink::obey(rdzv::LeaseMoved& action) {
   world_.at(clock_.in_world(action.until + 1s), [this, until = action.until] {
-    if (alive_ && session_.lease_end() == until) lease_over_();
+    if (!alive_ || session_.lease_end() != until) return;
+    if (suspended_) {
+      warden_is_due_ = true;
+    } else {
+      lease_over_();
+    }
   });
 }
 
@@ -136,7 +147,7 @@ void SimLink::connection_failed(ConnectionId id, bool refused) {
 
 void SimLink::connected(ConnectionId id) {
   if (!alive_ || id != connection_) return;
-  if (frozen_) {
+  if (frozen_ || suspended_) {
     world_.after(kHealingNoticed, [this, id] { connected(id); });
     return;
   }
@@ -170,13 +181,15 @@ SimService::SimService(World& world, bool has_journal, std::function<void()> aft
 }
 
 std::vector<rdzv::JobRecord> SimService::restore() {
+  rdzv::JournalContent journal = rdzv::read_journal(disk_);
+  const bool damaged = journal.state == rdzv::JournalContent::State::damaged;
+  if (damaged) journal.records.clear();
+  disk_.resize(damaged ? 0 : journal.good_bytes);
   rdzv::ServiceSettings settings;
   settings.remembers = !disk_.empty();
   if (leaves_file_) settings.past_lease = lease_of_workers_;
   settings.snapshots = {0, 1};  // often
   core_.emplace(settings, world_.now());
-  rdzv::JournalContent journal = rdzv::read_journal(disk_);
-  disk_.resize(journal.good_bytes);
   for (const rdzv::JobRecord& record : journal.records) core_->replay(record);
   return std::move(journal.records);
 }
@@ -187,19 +200,44 @@ void SimService::begin() {
   follow_deadline();
 }
 
-void SimService::crash(Duration away, bool keeps_journal) {
+void SimService::crash(Duration away, Disk disk) {
   if (!core_) return;
-  world_.note(keeps_journal ? "the service crashes" : "the service crashes and forgets");
+  if (!std::exchange(unwritten_, "").empty()) disk = Disk::lost;  // it is known to lack something
+  world_.note(disk == Disk::kept ? "the service crashes" : "the service crashes and forgets");
   core_.reset();
   deadline_.reset();
   for (auto& [id, wire] : wires_)
     if (wire.channel) close(id, wire);
-  world_.after(away, [this, keeps_journal] {
-    if (!keeps_journal) disk_.clear();
+  world_.after(away, [this, disk] {
+    if (disk == Disk::lost) disk_.clear();
+    if (disk == Disk::flipped) flip_bit();
     world_.note("the service is back");
     begin();
     after_();
   });
+}
+
+void SimService::flip_bit() {
+  if (disk_.empty()) return;
+  char& byte = disk_[world_.below(disk_.size())];
+  byte = static_cast<char>(byte ^ (1 << world_.below(8)));
+}
+
+void SimService::fill_disk(Duration lasts) {
+  if (!core_ || std::exchange(disk_full_, true)) return;
+  world_.note("the disk is full");
+  world_.after(lasts, [this] {
+    world_.note("the disk has room again");
+    disk_full_ = false;
+    disk_ += std::exchange(unwritten_, "");
+  });
+}
+
+void SimService::write(const rdzv::ServiceActions& actions) {
+  std::string& end = disk_full_ ? unwritten_ : disk_;
+  if (disk_.empty() && unwritten_.empty() && !actions.records.empty())
+    end = rdzv::journal_head(kRunId);
+  for (const rdzv::JobRecord& record : actions.records) rdzv::append_journal_frame(end, record);
 }
 
 const rdzv::Job* SimService::job() const { return core_ ? core_->job(kRunId) : nullptr; }
@@ -221,9 +259,8 @@ void SimService::on(const rdzv::ServiceEvent& event) {
 
 void SimService::obey(rdzv::ServiceActions& actions) {
   const std::size_t durable = disk_.size();
-  if (disk_.empty() && !actions.records.empty()) disk_ = rdzv::journal_head(kRunId);
-  for (const rdzv::JobRecord& record : actions.records) rdzv::append_journal_frame(disk_, record);
-  if (crash_while_writing_ && !actions.records.empty()) {
+  write(actions);
+  if (crash_while_writing_ && !disk_full_ && !actions.records.empty()) {
     // What is whole on the disk has happened, though nobody was told.
     const auto known = rdzv::read_journal(disk_.substr(0, durable)).records.size();
     const bool is_replaced = !actions.snapshots.empty() && world_.one_in(2);
@@ -233,15 +270,16 @@ void SimService::obey(rdzv::ServiceActions& actions) {
                     whole.end());
     if (is_replaced) disk_ = rdzv::journal_of(actions.snapshots.back());
     after_();
-    crash(*std::exchange(crash_while_writing_, std::nullopt), true);
+    crash(*std::exchange(crash_while_writing_, std::nullopt), Disk::kept);
     return;
   }
-  for (const rdzv::JobSnapshot& snapshot : actions.snapshots) disk_ = rdzv::journal_of(snapshot);
+  if (!disk_full_)
+    for (const rdzv::JobSnapshot& snapshot : actions.snapshots) disk_ = rdzv::journal_of(snapshot);
   for (rdzv::JobRecord& record : actions.records) records_.push_back(std::move(record));
   for (const std::string& line : actions.log) world_.note(line);
   if (crash_while_telling_ && !actions.records.empty()) {
     after_();
-    crash(*std::exchange(crash_while_telling_, std::nullopt), true);
+    crash(*std::exchange(crash_while_telling_, std::nullopt), Disk::kept);
     return;
   }
   for (rdzv::ServiceSend& send : actions.sends) {

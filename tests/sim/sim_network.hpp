@@ -24,6 +24,9 @@ enum class Cut { none, up, down, both };
 
 class SimService;
 
+/// What a service that comes back finds of its journal: all, nothing, or all but a bit.
+enum class Disk { kept, lost, flipped };
+
 /// An agent's end: its session, and the connection that it has.
 class SimLink {
  public:
@@ -43,6 +46,9 @@ class SimLink {
   /// The agent is stopped (SIGSTOP), and goes on: the connection stays.
   void freeze() { frozen_ = true; }
   void thaw();
+  /// The host sleeps, and wakes up: its clock goes on meanwhile, and its warden looks first.
+  void suspend() { suspended_ = true; }
+  void resume();
   [[nodiscard]] const HostClock& clock() const { return clock_; }
   [[nodiscard]] bool is_cut(bool up) const;
   [[nodiscard]] const rdzv::AgentSession& session() const { return session_; }
@@ -79,7 +85,9 @@ class SimLink {
   Duration delay_{0};
   bool alive_ = true;
   bool frozen_ = false;
-  bool busy_ = false;  // with events_
+  bool suspended_ = false;
+  bool warden_is_due_ = false;  // when the host wakes up
+  bool busy_ = false;           // with events_
 };
 
 class SimService {
@@ -87,8 +95,10 @@ class SimService {
   /// One that has no journal leaves a file when it is killed. `after`: when events were taken.
   SimService(World& world, bool has_journal, std::function<void()> after);
 
-  /// Its process ends; it comes back after a time, with its journal or without.
-  void crash(Duration away, bool keeps_journal);
+  /// Its process ends; it comes back after a time.
+  void crash(Duration away, Disk disk);
+  /// Nothing can be written for a time. A crash meanwhile loses the journal, which lacks something.
+  void fill_disk(Duration lasts);
   [[nodiscard]] bool is_up() const { return core_.has_value(); }
   /// Null: nobody has joined.
   [[nodiscard]] const rdzv::Membership* membership() const;
@@ -126,6 +136,8 @@ class SimService {
   };
 
   std::vector<rdzv::JobRecord> restore();
+  void write(const rdzv::ServiceActions& actions);
+  void flip_bit();
   void begin();
   void on(const rdzv::ServiceEvent& event);
   void obey(rdzv::ServiceActions& actions);
@@ -139,7 +151,9 @@ class SimService {
   World& world_;
   std::function<void()> after_;
   std::optional<rdzv::ServiceCore> core_;
-  std::string disk_;  // a whole journal
+  std::string disk_;       // a journal
+  std::string unwritten_;  // of it, while the disk is full
+  bool disk_full_ = false;
   const bool leaves_file_;
   std::optional<std::chrono::nanoseconds> lease_of_workers_;  // what that says
   std::vector<rdzv::JobRecord> records_;

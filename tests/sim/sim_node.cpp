@@ -67,7 +67,7 @@ void SimNode::on(agent::NodeEvent event) {
 }
 
 void SimNode::go_on() {
-  if (frozen_ || std::exchange(busy_, true)) return;
+  if (frozen_ || suspended_ || std::exchange(busy_, true)) return;
   for (; !events_.empty() && alive_; events_.pop_front()) {
     for (agent::NodeAction& action : machine_.on(std::move(events_.front()), surroundings_.now()))
       std::visit([this](auto& specific) { obey(specific); }, action);
@@ -83,6 +83,12 @@ void SimNode::thaw() {
   if (alive_) go_on();
 }
 
+void SimNode::resume() {
+  suspended_ = false;
+  if (alive_) go_on();
+  for (const auto& what : std::exchange(held_, {})) what();
+}
+
 void SimNode::follow_deadline() {
   if (deadline_ == machine_.deadline()) return;
   deadline_ = machine_.deadline();
@@ -96,8 +102,15 @@ void SimNode::follow_deadline() {
 
 /// Unless the node is gone by then, or its workers were started anew.
 void SimNode::later(Duration time, std::function<void()> what) {
-  world_.after(time, [this, exists = exists_, started = started_, what = std::move(what)] {
+  const auto unless_gone = [this, exists = exists_, started = started_, what = std::move(what)] {
     if (*exists && started == started_) what();
+  };
+  world_.after(time, [this, exists = exists_, unless_gone] {
+    if (*exists && suspended_) {
+      held_.emplace_back(unless_gone);
+    } else {
+      unless_gone();
+    }
   });
 }
 

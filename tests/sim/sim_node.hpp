@@ -45,10 +45,14 @@ class SimNode {
   /// SIGSTOP and SIGCONT for the agent: its workers run on.
   void freeze();
   void thaw();
+  /// The host sleeps, and wakes up: nothing of it runs meanwhile.
+  void suspend() { suspended_ = true; }
+  void resume();
 
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] int workers() const { return static_cast<int>(workers_.size()); }
   [[nodiscard]] int live_workers() const;
+  [[nodiscard]] bool suspended() const { return suspended_; }
   [[nodiscard]] const std::string& name() const { return config_.node_name; }
   [[nodiscard]] const agent::NodeMachine& machine() const { return machine_; }
 
@@ -93,7 +97,9 @@ class SimNode {
   std::optional<Clock::time_point> deadline_;
   bool alive_ = true;
   bool frozen_ = false;
-  bool busy_ = false;  // with events_
+  bool suspended_ = false;
+  std::vector<std::function<void()>> held_;  // until the host wakes up
+  bool busy_ = false;                        // with events_
   // What is planned for this node may come when it is no more.
   std::shared_ptr<bool> exists_ = std::make_shared<bool>(true);
 };
