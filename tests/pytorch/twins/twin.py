@@ -1,6 +1,6 @@
 """A model of `train` in PyTorch, with the same options: twin.py begin OPTIONS, then `train OPTIONS` and twin.py follow OPTIONS.
 
-begin   writes the data set (--data) and PyTorch's own initial values of the model (--init-from).
+begin   writes the data set (--data) and initial weights (--init-from): PyTorch's own, and others for batch norm.
 follow  trains as `train` does, and prints one line of JSON: the loss of every step, the held-out loss after every epoch, and
         how far the newest checkpoint (in --out) is from the weights and running statistics here.
 """
@@ -15,9 +15,10 @@ import safetensors_file
 import torch
 from data import HELD_OUT, TRAIN, Data, Order, write_folder
 from lenet import LeNet
+from resnet18 import ResNet18
 from torch.nn import functional
 
-MODELS = {"lenet": LeNet}
+MODELS = {"lenet": LeNet, "resnet18": ResNet18}
 
 
 def parse(arguments):
@@ -140,7 +141,12 @@ def follow(options):
 def begin(options):
     shape = tuple(map(int, options.image.split("x")))
     write_folder(options.data, shape, tuple(map(int, options.samples.split(","))))
-    safetensors_file.write(options.init_from, make_model(options, shape).state_dict())
+    model = make_model(options, shape)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):  # 1 and 0 would hide how both are used
+            torch.nn.init.uniform_(module.weight, 0.8, 1.2)
+            torch.nn.init.uniform_(module.bias, -0.2, 0.2)
+    safetensors_file.write(options.init_from, model.state_dict())
 
 
 if __name__ == "__main__":
