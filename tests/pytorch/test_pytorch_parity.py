@@ -94,6 +94,16 @@ class Parity(TorchTest):
     def test_resnet18_with_two_shards_has_the_losses_of_two_ranks_in_pytorch(self, torch):
         self.check_resnet18(torch, "--batch=16", "--shards=2", "--optimizer=adamw", "--lr=0.00001", "--weight-decay=0.1")
 
+    @with_each_torch
+    def test_alexnet_has_pytorchs_losses_with_the_same_dropout(self, torch):
+        # One step an epoch, because a checkpoint has 228 MB.
+        twin = self.train_both(torch, "64x64x3", "8,8", "--model=alexnet", "--dropout=0.3", "--batch=4", "--shards=2",
+                               "--epochs=8", "--lr=0.1", "--momentum=0", "--weight-decay=0.01", f"--seed={2**33 + 5}",
+                               "--checkpoint-every=1h", "--keep=1")
+        self.check_losses("loss of a step", of_epochs(self.out, "train_loss"), twin["losses"], 8)
+        self.check_losses("held-out loss", of_epochs(self.out, "test_loss"), twin["held_out"], 8)
+        self.check_end(twin["distances"], weights=1e-3)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -13,12 +13,14 @@ import sys
 
 import safetensors_file
 import torch
+from alexnet import AlexNet
 from data import HELD_OUT, TRAIN, Data, Order, write_folder
+from dropout import Dropout
 from lenet import LeNet
 from resnet18 import ResNet18
 from torch.nn import functional
 
-MODELS = {"lenet": LeNet, "resnet18": ResNet18}
+MODELS = {"lenet": LeNet, "resnet18": ResNet18, "alexnet": AlexNet}
 
 
 def parse(arguments):
@@ -29,6 +31,7 @@ def parse(arguments):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     for name in ("batch", "epochs"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--dropout", type=float)
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--max-steps", type=int)
     parser.add_argument("--seed", type=int, default=0)
@@ -44,7 +47,7 @@ def parse(arguments):
 
 def make_model(options, shape):
     torch.manual_seed(options.seed)
-    return MODELS[options.model](shape)
+    return MODELS[options.model](shape, **({} if options.dropout is None else {"dropout": options.dropout}))
 
 
 def make_optimizer(options, model):
@@ -80,12 +83,19 @@ class SharedStatistics:
             buffer.copy_(sum(values) / len(values))
 
 
-def train_step(model, data, shards):
+def place_dropouts(model, seed, step, shard):
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.place(seed, step, shard)
+
+
+def train_step(model, data, shards, seed, step):
     """The mean gradient, and the mean loss of all samples."""
     model.train()
     statistics = SharedStatistics(model)
     total = 0
-    for indices in shards:
+    for shard, indices in enumerate(shards):
+        place_dropouts(model, seed, step, shard)
         images, labels = data.batch(TRAIN, indices)
         loss = functional.cross_entropy(model(images), labels)
         (loss / len(shards)).backward()
@@ -131,7 +141,7 @@ def follow(options):
         for group in optimizer.param_groups:
             group["lr"] = rate(options, step, steps)
         optimizer.zero_grad()
-        losses.append(train_step(model, data, order.indices(step)))
+        losses.append(train_step(model, data, order.indices(step), options.seed, step))
         optimizer.step()
         if (step + 1) % order.steps == 0:
             held_out.append(evaluate(model, data, options.batch))

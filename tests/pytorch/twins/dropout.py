@@ -1,0 +1,40 @@
+"""Dropout with the masks of `train` (trainer/compute/dropout_ops.hpp): words of Philox 4x32-10, counted by element."""
+
+import torch
+from torch import nn
+
+KEY = 0x64726F70
+LOW = 0xFFFFFFFF
+
+
+def philox(counter, key):
+    """Four words for each counter. 64-bit products wrap, but every bit of them is there."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        first, second = c0 * 0xD2511F53, c2 * 0xCD9E8D57
+        c0, c1, c2, c3 = (second >> 32 & LOW) ^ c1 ^ k0, second & LOW, (first >> 32 & LOW) ^ c3 ^ k1, first & LOW
+        k0, k1 = k0 + 0x9E3779B9 & LOW, k1 + 0xBB67AE85 & LOW
+    return torch.stack((c0, c1, c2, c3), 1)
+
+
+class Dropout(nn.Module):
+    """The model's `number`-th dropout. `place` is set before each forward pass."""
+
+    def __init__(self, probability, number):
+        super().__init__()
+        self.probability = probability
+        self.number = number
+        self.seed, self.step, self.shard = 0, 0, 0
+
+    def place(self, seed, step, shard):
+        self.seed, self.step, self.shard = seed, step, shard
+
+    def forward(self, x):
+        if not self.training or self.probability == 0:
+            return x
+        block = torch.arange(-(-x.numel() // 4))
+        constant = [torch.full_like(block, word) for word in (self.number << 16 | self.shard, self.step & LOW, self.step >> 32)]
+        words = philox((block, *constant), (self.seed & LOW, self.seed >> 32 ^ KEY)).reshape(-1)[:x.numel()]
+        kept = (words >> 8).float() / 2**24 >= self.probability
+        return x * kept.reshape(x.shape) * (1 / (1 - self.probability))
