@@ -1,6 +1,6 @@
 // Max-pooling in our own loops. oneDNN's loses a nan on the way, so that a diverged run would go on
 // with a finite loss; here, as in PyTorch, a nan wins, and of equal values the first gets the
-// gradient. It is also about twice as fast.
+// gradient. It is also at least twice as fast.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +39,63 @@ DDPRUN_VECTOR_INLINE inline void give_gradient(const float* slope, const std::in
   for (std::size_t c = 0; c < channels; ++c) gradient[c] += winner[c] == place ? slope[c] : 0.0F;
 }
 
+/// The four places of a 2 x 2 window, all channels: the same as four calls of take_larger(), but
+/// the largest value so far stays in a register.
+DDPRUN_VECTOR_INLINE inline void take_largest_of_four(const float* __restrict top,
+                                                      const float* __restrict bottom,
+                                                      std::size_t channels,
+                                                      float* __restrict largest,
+                                                      std::int32_t* __restrict winner) {
+#pragma GCC ivdep
+  for (std::size_t c = 0; c < channels; ++c) {
+    const float first = top[c];
+    const float second = top[channels + c];
+    const bool second_takes = second > first || second != second;
+    const float upper = second_takes ? second : first;
+    const std::int32_t upper_place = second_takes ? 1 : 0;
+    const float third = bottom[c];
+    const bool third_takes = third > upper || third != third;
+    const float before = third_takes ? third : upper;
+    const std::int32_t place_before = third_takes ? 2 : upper_place;
+    const float fourth = bottom[channels + c];
+    const bool fourth_takes = fourth > before || fourth != fourth;
+    largest[c] = fourth_takes ? fourth : before;
+    winner[c] = fourth_takes ? 3 : place_before;
+  }
+}
+
+/// Overwrites the gradients of the four places: no other window has them. Adding to 0 turns a
+/// gradient of -0 into +0, as give_gradient() does.
+DDPRUN_VECTOR_INLINE inline void give_four_gradients(const float* __restrict slope,
+                                                     const std::int32_t* __restrict winner,
+                                                     std::size_t channels, float* __restrict top,
+                                                     float* __restrict bottom) {
+#pragma GCC ivdep
+  for (std::size_t c = 0; c < channels; ++c) {
+    // Read once: g++ 12 does not know that the four stores leave these as they are.
+    const float value = slope[c];
+    const std::int32_t place = winner[c];
+    top[c] = 0.0F + (place == 0 ? value : 0.0F);
+    top[channels + c] = 0.0F + (place == 1 ? value : 0.0F);
+    bottom[c] = 0.0F + (place == 2 ? value : 0.0F);
+    bottom[channels + c] = 0.0F + (place == 3 ? value : 0.0F);
+  }
+}
+
+/// Calls visit(output pixel, upper left input pixel) for every window in one image, where the
+/// windows are 2 x 2, side by side and without padding.
+template <class Visit>
+DDPRUN_VECTOR_INLINE inline void for_each_two_by_two(const ActivationShape& in,
+                                                     const ActivationShape& out, int image,
+                                                     Visit visit) {
+  for (int y = 0; y < out.height; ++y) {
+    const int output_row = (image * out.height + y) * out.width;
+    const int input_row = (image * in.height + 2 * y) * in.width;
+    for (int x = 0; x < out.width; ++x)
+      visit(static_cast<std::size_t>(output_row + x), static_cast<std::size_t>(input_row + 2 * x));
+  }
+}
+
 /// Calls visit(output pixel, input pixel, place in the window, first of the window) for every place
 /// in one image.
 template <class Visit>
@@ -70,7 +127,9 @@ class MaxPoolLayer final : public Operation {
         in_(shape.inputs[0].shape),
         out_(shape.output),
         window_(window),
-        channels_(static_cast<std::size_t>(in_.channels)) {}
+        channels_(static_cast<std::size_t>(in_.channels)),
+        row_(static_cast<std::size_t>(in_.width) * channels_),
+        two_by_two_(window.size == 2 && window.stride == 2 && window.padding == 0) {}
 
   /// For each output, the place in its window that it came from.
   [[nodiscard]] OperationMemory memory() const override {
@@ -92,6 +151,15 @@ class MaxPoolLayer final : public Operation {
  private:
   DDPRUN_VECTOR_CLONES
   void forward_image(int image, const float* input, float* output, std::int32_t* winners) {
+    if (two_by_two_) {
+      for_each_two_by_two(in_, out_, image,
+                          [&](std::size_t to, std::size_t from) DDPRUN_VECTOR_INLINE {
+                            const float* const top = input + from * channels_;
+                            take_largest_of_four(top, top + row_, channels_,
+                                                 output + to * channels_, winners + to * channels_);
+                          });
+      return;
+    }
     for_each_place(in_, out_, window_, image,
                    [&](std::size_t to, std::size_t from, std::int32_t place, bool first)
                        DDPRUN_VECTOR_INLINE {
@@ -103,7 +171,17 @@ class MaxPoolLayer final : public Operation {
   void backward_image(int image, const float* output_gradient, const std::int32_t* winners,
                       float* input_gradient) {
     const std::size_t count = in_.count();
-    std::fill_n(input_gradient + static_cast<std::size_t>(image) * count, count, 0.0F);
+    if (!two_by_two_ || in_.height % 2 != 0 || in_.width % 2 != 0)  // pixels outside all windows
+      std::fill_n(input_gradient + static_cast<std::size_t>(image) * count, count, 0.0F);
+    if (two_by_two_) {
+      for_each_two_by_two(
+          in_, out_, image, [&](std::size_t to, std::size_t from) DDPRUN_VECTOR_INLINE {
+            float* const top = input_gradient + from * channels_;
+            give_four_gradients(output_gradient + to * channels_, winners + to * channels_,
+                                channels_, top, top + row_);
+          });
+      return;
+    }
     for_each_place(in_, out_, window_, image,
                    [&](std::size_t to, std::size_t from, std::int32_t place, bool)
                        DDPRUN_VECTOR_INLINE {
@@ -116,6 +194,8 @@ class MaxPoolLayer final : public Operation {
   ActivationShape in_, out_;
   Window window_;
   std::size_t channels_;
+  std::size_t row_;  // floats
+  bool two_by_two_;
 };
 
 }  // namespace
