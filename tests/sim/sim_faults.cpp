@@ -21,7 +21,7 @@ Faults draw_faults(World& world) {
   faults.cancelled = world.one_in(6);
   faults.clocks_differ = world.one_in(4);
   faults.network_cut = world.one_in(2);
-  faults.links_slow = world.one_in(4);
+  faults.links_slow = world.one_in(2);
   faults.links_hiccup = world.one_in(3);
   faults.service_crashes = world.one_in(2);
   faults.bad_batch = faults.workers_fail && world.one_in(3);
@@ -92,7 +92,11 @@ void SimJob::do_harm() {
       if (faults_.cancelled && world_.one_in(4)) leave(victim, SIGINT);
       break;
     case 5:
-      if (faults_.network_cut) harm_network(victim);
+      if (faults_.network_cut && faults_.links_slow && world_.one_in(2)) {
+        slow_down(victim);
+      } else if (faults_.network_cut) {
+        harm_network(victim);
+      }
       break;
     case 6:
       if (faults_.service_crashes) harm_service();
@@ -149,7 +153,7 @@ void SimJob::put_to_sleep(Agent& victim) {
 
 void SimJob::harm_network(Agent& victim) {
   constexpr Cut kCuts[] = {Cut::up, Cut::down, Cut::both};
-  cut(victim, kCuts[world_.below(3)]);
+  cut(victim, kCuts[world_.below(3)], draw_cut());
 }
 
 /// A node does not hear that a round has formed, and before it is connected again a worker of
@@ -159,14 +163,15 @@ void SimJob::miss_round() {
   for (auto& [id, agent] : agents_)
     if (agent.node->alive()) alive.push_back(&agent);
   if (alive.empty()) return;
-  cut(*alive[world_.below(alive.size())], Cut::both);
+  cut(*alive[world_.below(alive.size())], Cut::both, draw_cut());
   fails_soon_ = true;
 }
 
-void SimJob::cut(Agent& victim, Cut way) {
+Duration SimJob::draw_cut() { return world_.one_in(2) ? world_.up_to(5s) : world_.up_to(1min); }
+
+void SimJob::cut(Agent& victim, Cut way, Duration lasts) {
   victim.link->set_cut(way);
   world_.note(victim.id + " is cut off");
-  const Duration lasts = world_.one_in(2) ? world_.up_to(5s) : world_.up_to(1min);
   harmed(lasts);
   world_.after(lasts, [this, &victim] {
     world_.note(victim.id + " is connected again");
@@ -175,13 +180,14 @@ void SimJob::cut(Agent& victim, Cut way) {
 }
 
 void SimJob::slow_down(Agent& victim) {
-  const Duration lasts = world_.up_to(1min);
+  const Duration lasts = world_.up_to(30s);
   harmed(lasts + lease_);  // until clocks are known well again
-  victim.link->set_delay(world_.up_to(6s));
+  victim.link->set_delay(world_.one_in(2) ? Duration(6s) : world_.up_to(6s));
   world_.note(victim.id + " has a slow link");
   world_.after(lasts, [&victim] { victim.link->set_delay(0s); });
-  // What is on its way back then still arrives.
-  if (faults_.network_cut) world_.after(lasts / 2, [this, &victim] { cut(victim, Cut::up); });
+  // What is on its way back then still arrives, long after the service has heard the last word.
+  if (faults_.network_cut)
+    world_.after(lasts / 2, [this, &victim] { cut(victim, Cut::up, 30s + world_.up_to(30s)); });
 }
 
 /// All agents are stopped, so that nobody tells the next service of their workers, and as many new

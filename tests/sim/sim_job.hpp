@@ -103,7 +103,8 @@ class SimJob {
   void put_to_sleep(Agent& victim);
   void harmed(Duration lasts = {});
   void harm_network(Agent& victim);
-  void cut(Agent& victim, Cut way);
+  void cut(Agent& victim, Cut way, Duration lasts);
+  [[nodiscard]] Duration draw_cut();
   void slow_down(Agent& victim);
   void harm_service();
   void be_replaced();
