@@ -46,7 +46,6 @@ DDPRUN_VECTOR_INLINE inline void take_largest_of_four(const float* __restrict to
                                                       std::size_t channels,
                                                       float* __restrict largest,
                                                       std::int32_t* __restrict winner) {
-#pragma GCC ivdep
   for (std::size_t c = 0; c < channels; ++c) {
     const float first = top[c];
     const float second = top[channels + c];
@@ -70,9 +69,9 @@ DDPRUN_VECTOR_INLINE inline void give_four_gradients(const float* __restrict slo
                                                      const std::int32_t* __restrict winner,
                                                      std::size_t channels, float* __restrict top,
                                                      float* __restrict bottom) {
-#pragma GCC ivdep
+#pragma omp simd
   for (std::size_t c = 0; c < channels; ++c) {
-    // Read once: g++ 12 does not know that the four stores leave these as they are.
+    // Read before the stores: g++ 12 does not know that those leave these as they are.
     const float value = slope[c];
     const std::int32_t place = winner[c];
     top[c] = 0.0F + (place == 0 ? value : 0.0F);
