@@ -12,7 +12,7 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr int kBatch = 3;
+constexpr int kImages = 3;
 
 struct Pooled {
   std::vector<float> output, input_gradient;
@@ -22,8 +22,8 @@ struct Pooled {
 /// up in the order of the outputs.
 Pooled reference(const Window& window, const ActivationShape& in, const ActivationShape& out,
                  const std::vector<float>& input, const std::vector<float>& slope) {
-  Pooled values{std::vector<float>(kBatch * out.count()),
-                std::vector<float>(kBatch * in.count(), 0.0F)};
+  Pooled values{std::vector<float>(kImages * out.count()),
+                std::vector<float>(kImages * in.count(), 0.0F)};
   const auto take = [&](int n, int y, int x, int c) {
     const std::size_t to = test::at(out, n, y, x, c);
     float largest = 0;
@@ -43,7 +43,7 @@ Pooled reference(const Window& window, const ActivationShape& in, const Activati
     values.output[to] = largest;
     values.input_gradient[winner] += slope[to];
   };
-  for (int n = 0; n < kBatch; ++n) {
+  for (int n = 0; n < kImages; ++n) {
     for (int y = 0; y < out.height; ++y) {
       for (int x = 0; x < out.width; ++x) {
         for (int c = 0; c < in.channels; ++c) take(n, y, x, c);
@@ -105,12 +105,12 @@ TEST_CASE(
       INFO(c.height << " x " << c.width << " pixels, " << channels << " channels, window "
                     << c.window.size << ", stride " << c.window.stride << ", padding "
                     << c.window.padding);
-      test::LayerRun layer(layer::MaxPool{c.window}, {.batch = kBatch,
+      test::LayerRun layer(layer::MaxPool{c.window}, {.batch = kImages,
                                                       .inputs = {{in, GradientUse::overwrite}},
                                                       .output = out,
                                                       .parameter_counts = {}});
-      layer.inputs = {awkward_values(kBatch * in.count(), 1)};
-      layer.output_gradient = test::uniform_values(kBatch * out.count(), 3);
+      layer.inputs = {awkward_values(kImages * in.count(), 1)};
+      layer.output_gradient = test::uniform_values(kImages * out.count(), 3);
       for (std::size_t i = 0; i < layer.output_gradient.size(); i += 5)
         layer.output_gradient[i] = -0.0F;
       layer.run();
