@@ -158,6 +158,7 @@ void SimJob::see_service() {
       history_.cells.emplace(static_cast<int>(state_), static_cast<int>(rdzv::EventKind::deadline));
     }
   }
+  require(!service_.replay_differed(), "a journal brings back what was there");
   const rdzv::Membership* membership = service_.membership();
   if (membership == nullptr) return;
   state_ = membership->state();

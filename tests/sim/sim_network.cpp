@@ -103,11 +103,8 @@ void SimLink::follow_deadline() {
 void SimLink::obey(rdzv::LeaseMoved& action) {
   world_.at(clock_.in_world(action.until + 1s), [this, until = action.until] {
     if (!alive_ || session_.lease_end() != until) return;
-    if (suspended_) {
-      warden_is_due_ = true;
-    } else {
-      lease_over_();
-    }
+    warden_is_due_ = suspended_;
+    if (!suspended_) lease_over_();
   });
 }
 
@@ -196,6 +193,7 @@ std::vector<rdzv::JobRecord> SimService::restore() {
 
 void SimService::begin() {
   restore();
+  replay_differed_ |= before_crash_ && known() != *std::exchange(before_crash_, std::nullopt);
   core_->begin(world_.now());
   follow_deadline();
 }
@@ -204,6 +202,7 @@ void SimService::crash(Duration away, Disk disk) {
   if (!core_) return;
   if (!std::exchange(unwritten_, "").empty()) disk = Disk::lost;  // it is known to lack something
   world_.note(disk == Disk::kept ? "the service crashes" : "the service crashes and forgets");
+  if (disk == Disk::kept) before_crash_ = known();
   core_.reset();
   deadline_.reset();
   for (auto& [id, wire] : wires_)
@@ -241,6 +240,16 @@ void SimService::write(const rdzv::ServiceActions& actions) {
 }
 
 const rdzv::Job* SimService::job() const { return core_ ? core_->job(kRunId) : nullptr; }
+
+SimService::Known SimService::known() const {
+  Known known;
+  if (job() != nullptr) known.deadline = job()->deadline();
+  if (const rdzv::Membership* members = membership()) {
+    known.next_round = members->next_round();
+    known.restart_count = members->restart_count();
+  }
+  return known;
+}
 
 const rdzv::Membership* SimService::membership() const {
   const rdzv::Job* found = job();

@@ -103,6 +103,8 @@ class SimService {
   /// Null: nobody has joined.
   [[nodiscard]] const rdzv::Membership* membership() const;
   [[nodiscard]] const rdzv::Job* job() const;
+  /// A service came back with a whole journal, and was not what it was before.
+  [[nodiscard]] bool replay_differed() const { return replay_differed_; }
   /// The next crash comes in the middle of what it does: what is durable was not told.
   void crash_while_telling(Duration away) { crash_while_telling_ = away; }
   /// The same in the middle of what it writes: some of that is cut.
@@ -135,6 +137,15 @@ class SimService {
     Pipe down;
   };
 
+  /// Some of what a replay must bring back.
+  struct Known {
+    std::optional<Clock::time_point> deadline;
+    proto::RoundNumber next_round = 0;
+    int restart_count = 0;
+    friend bool operator==(const Known&, const Known&) = default;
+  };
+
+  [[nodiscard]] Known known() const;
   std::vector<rdzv::JobRecord> restore();
   void write(const rdzv::ServiceActions& actions);
   void flip_bit();
@@ -154,6 +165,8 @@ class SimService {
   std::string disk_;       // a journal
   std::string unwritten_;  // of it, while the disk is full
   bool disk_full_ = false;
+  std::optional<Known> before_crash_;  // if the journal has all of it
+  bool replay_differed_ = false;
   const bool leaves_file_;
   std::optional<std::chrono::nanoseconds> lease_of_workers_;  // what that says
   std::vector<rdzv::JobRecord> records_;
