@@ -8,7 +8,7 @@ import unittest
 
 import harness
 from harness import Hosts
-from rounds import RoundsTest
+from rounds import LEASE, RoundsTest
 
 harness.enter_namespaces()
 
@@ -21,7 +21,7 @@ class Losses(RoundsTest):
             hosts[1].lose_power()
             lost_at = time.monotonic()
             number, began_at = self.wait_for_round(hosts, nodes, 4, number)
-            print(f"power loss to the others' new round: {began_at - lost_at:.2f} s at a lease of 3 s", file=sys.stderr)
+            print(f"power loss to the others' new round: {began_at - lost_at:.2f} s at a lease of {LEASE:g} s", file=sys.stderr)
             hosts[1].heal()
             nodes[1:2] = self.start(hosts, [hosts[1]])
             self.wait_for_round(hosts, nodes, 6, number)
@@ -59,9 +59,9 @@ class Losses(RoundsTest):
             nodes = self.start(hosts)
             self.wait_for_round(hosts, nodes, 6)
             hosts[1].cut()
-            time.sleep(1.2)
+            time.sleep(0.4 * LEASE)
             hosts[1].heal()
-            time.sleep(4.5)  # it would have been given up 5 s after the cut
+            time.sleep(LEASE + 1.5)  # it would have been given up 2 s after its lease
             self.assertEqual({sign[1] for sign in self.alive(hosts)}, {0}, "\n".join(map(str, nodes)))
             self.end(hosts, nodes)
 
@@ -71,13 +71,13 @@ class Losses(RoundsTest):
             self.wait_for_round(hosts, nodes, 6)
             hosts[0].cut()
             cut_at = time.monotonic()
-            time.sleep(8)
+            time.sleep(LEASE + 5)
             signs = self.alive(hosts)
             for host in hosts:
                 newest = max(sign[4] for sign in signs if sign[0] == host.name)
                 print(f"the rendezvous cut off: the workers of {host.name} ended after {newest - cut_at:.2f} s",
                       file=sys.stderr)
-                self.assertLess(newest, cut_at + 7)
+                self.assertLess(newest, cut_at + LEASE + 4)
             self.assertEqual({sign[1] for sign in signs}, {0})
             hosts[0].heal()
             self.wait_for_round(hosts, nodes, 6, 0)
@@ -90,9 +90,9 @@ class Losses(RoundsTest):
             hosts[0].cut()
             hosts[1].move_name("node1", hosts[2].addr)
             cut_at = time.monotonic()
-            time.sleep(8)
+            time.sleep(LEASE + 5)
             newest = max(sign[4] for sign in self.alive(hosts) if sign[0] == "node2")
-            self.assertLess(newest, cut_at + 7, nodes[1])
+            self.assertLess(newest, cut_at + LEASE + 4, nodes[1])
             hosts[1].move_name("node1", hosts[0].addr)
             hosts[0].heal()
             self.wait_for_round(hosts, nodes, 4, 0)
