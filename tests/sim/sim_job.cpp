@@ -179,12 +179,14 @@ void SimJob::see_service() {
 
 // ---- what must hold of rounds ----
 
-/// To a service that has lost its memory: the nodes that could tell it have left.
+/// To a service that has lost its memory: the nodes that could tell it have left, or are cut off.
 bool SimJob::past_may_be_unknown() const {
   if (faults_.service_has_no_journal) return true;
   return faults_.service_forgets &&
          std::any_of(agents_.begin(), agents_.end(), [](const auto& entry) {
-           return entry.second.told.has_value() || !entry.second.node->alive();
+           const Agent& agent = entry.second;
+           return agent.told.has_value() || !agent.node->alive() || agent.link->is_cut(true) ||
+                  agent.link->is_cut(false);
          });
 }
 
