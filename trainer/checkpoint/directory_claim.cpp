@@ -12,6 +12,7 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "trainer/error.hpp"
@@ -71,8 +72,17 @@ std::optional<Claimed> read_claim(const UniqueFd& fd) {
   }
 }
 
+/// Epochs rise where the rendezvous has lost its memory; rounds count from 0 in each.
 bool is_later(const DirectoryClaim::Round& one, const DirectoryClaim::Round& other) {
-  return one.run_id == other.run_id && one.epoch == other.epoch && one.number > other.number;
+  return one.run_id == other.run_id &&
+         std::tie(one.epoch, one.number) > std::tie(other.epoch, other.number);
+}
+
+/// The epoch is named only where it tells the two apart.
+std::string to_string(const DirectoryClaim::Round& round, const DirectoryClaim::Round& beside) {
+  return round.epoch == beside.epoch
+             ? fmt::format("round {}", round.number)
+             : fmt::format("round {} of epoch {}", round.number, round.epoch);
 }
 
 /// Only a lock that another process holds counts.
@@ -93,8 +103,8 @@ DirectoryClaim::DirectoryClaim(const fs::path& directory, Round round)
   const auto claimed = read_claim(fd);
   if (claimed && is_later(claimed->round, round_) && is_locked_by_another(alive_)) {
     throw DataError(fmt::format(
-        "{} belongs to round {} of this job, which still runs; this is round {}, which is over",
-        directory.string(), claimed->round.number, round_.number));
+        "{} belongs to {} of this job, which still runs; this is {}, which is over",
+        directory.string(), to_string(claimed->round, round_), to_string(round_, claimed->round)));
   }
   ::flock(alive_.get(), LOCK_SH | LOCK_NB);
   const nlohmann::json json = {
@@ -115,10 +125,11 @@ UniqueFd DirectoryClaim::hold() const {
   const auto claimed = read_claim(fd);
   if (claimed && claimed->token == token_) return fd;
   if (claimed && claimed->round.run_id != round_.run_id) return fd;
-  throw DataError(fmt::format(
-      "{} belongs to {}; this is round {}, which is over", path_.parent_path().string(),
-      claimed ? fmt::format("round {} of this job", claimed->round.number) : "a later round",
-      round_.number));
+  const Round& theirs = claimed ? claimed->round : round_;
+  throw DataError(
+      fmt::format("{} belongs to {}; this is {}, which is over", path_.parent_path().string(),
+                  claimed ? to_string(theirs, round_) + " of this job" : "a later round",
+                  to_string(round_, theirs)));
 }
 
 }  // namespace ddprun::trainer

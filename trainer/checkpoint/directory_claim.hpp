@@ -21,9 +21,10 @@ class DirectoryClaim {
 
   /// Claims `directory`, which is made if need be: once this returns, no earlier claim can publish
   /// there any more. Throws std::system_error, and DataError where another process publishes for
-  /// longer than 10 s, or where a later round of the same run and epoch claimed it and is alive:
-  /// a claim counts as alive as long as its object lives. (A run that ended is no obstacle: the
-  /// next one of the same id may count its rounds from 0 again.)
+  /// longer than 10 s, or where a later round of the same run claimed it and is alive (a higher
+  /// epoch, or a higher number in the same one): a claim counts as alive as long as its object
+  /// lives. (A run that ended is no obstacle: the next one of the same id may count its epochs and
+  /// rounds from the beginning again.)
   DirectoryClaim(const std::filesystem::path& directory, Round round);
 
   /// While the result is held, no process can claim the directory. Throws DataError where a later

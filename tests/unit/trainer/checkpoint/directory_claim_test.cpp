@@ -84,7 +84,18 @@ TEST_CASE("a new epoch claims what rounds of an older one still hold") {
   const DirectoryClaim old_epoch(directory.path(), {"job", 1, 7});
   const DirectoryClaim new_epoch(directory.path(), {"job", 2, 0});
   CHECK(new_epoch.hold());
-  CHECK_THROWS_AS(old_epoch.hold(), DataError);
+  CHECK_THROWS_WITH(old_epoch.hold(), Contains("belongs to round 0 of epoch 2 of this job; this is "
+                                               "round 7 of epoch 1, which is over"));
+}
+
+TEST_CASE(
+    "an older epoch that comes to claim after a newer one is refused while that one is alive") {
+  const test::TempDir directory;
+  const DirectoryClaim newer(directory.path(), {"job", 2, 1});
+  CHECK_THROWS_WITH(DirectoryClaim(directory.path(), {"job", 1, 5}),
+                    Contains("belongs to round 1 of epoch 2 of this job, which still runs; this is "
+                             "round 5 of epoch 1, which is over"));
+  CHECK(newer.hold());
 }
 
 TEST_CASE("runs of different ids may share a directory") {
