@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "base/boot_clock.hpp"
+#include "base/boot_timer.hpp"
 #include "base/bounded_write.hpp"
 #include "base/describe.hpp"
 #include "base/exit_codes.hpp"
@@ -25,6 +26,7 @@
 #include "machine/processes/kill_children.hpp"
 #include "machine/processes/pid_namespace.hpp"
 #include "warden/agent_deadline.hpp"
+#include "warden/fence_deadline.hpp"
 #include "warden/process_title.hpp"
 #include "warden/warden_signals.hpp"
 
@@ -37,7 +39,6 @@ using namespace std::chrono_literals;
 constexpr auto kCgroupLimit = 1s;
 constexpr auto kSayLimit = 500ms;
 constexpr auto kLastKillLimit = 1s;  // after a deadline that has passed
-constexpr auto kFenceMargin = 1s;    // for the agent to kill the workers itself
 constexpr auto kStuckMargin =
     5s;  // what an agent may take beyond the grace period before it counts as stuck
 
@@ -68,7 +69,7 @@ class Warden {
       if (const auto code = agent_exit()) return *code;
       look_at_agent();
       reap_strangers();
-      if (fence_in() == 0ns) {
+      if (fence_.is_due(lease_end(), {.boot = boot_clock_now(), .steady = Clock::now()})) {
         kill(agent_, SIGKILL);
         return finish(kExitNoRound, kLastKillLimit,
                       agent_name() +
@@ -93,26 +94,26 @@ class Warden {
   }
 
  private:
-  void wait() const {
-    pollfd ears[] = {{signals_.get(), POLLIN, 0}, {link_.get(), POLLIN, 0}};
+  void wait() {
+    fence_timer_.set(fence_.wake_until() ? std::nullopt : fence_.at(lease_end()));
+    pollfd ears[] = {{signals_.get(), POLLIN, 0},
+                     {link_.get(), POLLIN, 0},
+                     {fence_timer_.descriptor(), POLLIN, 0}};
     if (agent_said_all_) ears[1].fd = -1;
     timespec left{};
     auto deadline = deadline_.next();
-    if (const auto fence = fence_in(); fence)
-      deadline = std::min(deadline.value_or(Clock::time_point::max()), Clock::now() + *fence);
+    for (const auto& other : {fence_.wake_until(), fence_timer_.missed_at()})
+      if (other) deadline = std::min(deadline.value_or(Clock::time_point::max()), *other);
     if (deadline) {
       const auto until = std::max<std::chrono::nanoseconds>(*deadline - Clock::now(), 0ns);
       const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
       left = {seconds.count(), static_cast<long>((until - seconds).count())};
     }
-    ppoll(ears, 2, deadline ? &left : nullptr, nullptr);
+    ppoll(ears, std::size(ears), deadline ? &left : nullptr, nullptr);
   }
 
-  /// How long until we must kill what the agent should have killed; none: there is no lease.
-  std::optional<Clock::duration> fence_in() const {
-    const auto until = lease_ ? lease_->until() : std::nullopt;
-    if (!until) return std::nullopt;
-    return std::max<Clock::duration>(*until + kFenceMargin - boot_clock_now(), 0ns);
+  std::optional<Clock::time_point> lease_end() const {
+    return lease_ ? lease_->until() : std::nullopt;
   }
 
   void take_signals() {
@@ -208,8 +209,9 @@ class Warden {
   }
 
   void say_stopped() const {
-    const auto until_killed =
-        std::min(deadline_.left(Clock::now()), fence_in().value_or(Clock::duration::max()));
+    auto until_killed = deadline_.left(Clock::now());
+    if (const auto at = FenceDeadline::at(lease_end()))
+      until_killed = std::clamp<Clock::duration>(*at - boot_clock_now(), 0ns, until_killed);
     const auto left = std::chrono::ceil<std::chrono::seconds>(until_killed);
     say(agent_name() + " is stopped (SIGSTOP); run `kill -CONT " + std::to_string(agent_) +
         "` to resume the job, or it is killed in " + std::to_string(left.count()) + " s");
@@ -261,6 +263,8 @@ class Warden {
   UniqueFd link_;
   std::optional<machine::GuardedCgroup> cgroup_;
   std::optional<LeasePage> lease_;
+  FenceDeadline fence_;
+  BootTimer fence_timer_;
   HeldConnection connection_;
   UniqueFd signals_;
   bool agent_said_all_ = false;

@@ -1,16 +1,14 @@
 #include "agent/control/remote_membership.hpp"
 
-#include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include <boost/asio/post.hpp>
 
 #include "base/boot_clock.hpp"
-#include "base/unique_handle.hpp"
+#include "base/boot_timer.hpp"
 
 namespace ddprun::agent {
 
@@ -32,12 +30,12 @@ RemoteMembership::RemoteMembership(asio::io_context& context, rdzv::SessionSetti
       timer_(context) {}
 
 ErrorCode RemoteMembership::start() {
-  UniqueFd timer(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!timer) return last_system_error();
+  auto timer = make_boot_timer();
+  if (!timer) return timer.error();
   ErrorCode failed;
-  timer_.assign(timer.get(), failed);
+  timer_.assign(timer->get(), failed);
   if (failed) return failed;
-  static_cast<void>(timer.release());
+  static_cast<void>(timer->release());
   await_timer();
   on(rdzv::SessionTimePassed{});
   return {};
@@ -82,13 +80,7 @@ void RemoteMembership::on(rdzv::SessionEvent event) {
 void RemoteMembership::follow_deadline() {
   if (deadline_ == session_.deadline()) return;
   deadline_ = session_.deadline();
-  itimerspec when{};
-  if (deadline_) {
-    // 0 would switch it off.
-    const auto at = std::max<std::int64_t>(deadline_->time_since_epoch().count(), 1);
-    when.it_value = {at / 1'000'000'000, at % 1'000'000'000};
-  }
-  timerfd_settime(timer_.native_handle(), TFD_TIMER_ABSTIME, &when, nullptr);
+  set_boot_timer(timer_.native_handle(), deadline_);
 }
 
 void RemoteMembership::await_timer() {
