@@ -120,11 +120,12 @@ MembershipActions Membership::on(const MembershipEvent& event, Clock::time_point
 std::optional<Clock::time_point> Membership::deadline() const {
   if (state_ == JobState::running) return grow_at_;
   if (state_ != JobState::forming) return std::nullopt;
-  Clock::time_point next = forming_since_ + settings_.join_timeout;
   auto last_call = last_call_at_;
   if (last_call && not_before_) last_call = std::max(*last_call, *not_before_);
+  std::optional<Clock::time_point> next;
+  if (!will_form()) next = forming_since_ + settings_.join_timeout;
   for (const auto& other : {last_call, not_before_, tell_at_})
-    if (other) next = std::min(next, *other);
+    if (other && (!next || *other < *next)) next = other;
   return next;
 }
 

@@ -192,6 +192,7 @@ class Membership {
   void go_on_from_past();
   void grow_when_due(Context& context);
   void try_form(Context& context);
+  [[nodiscard]] bool will_form() const;
   void form(Context& context);
   [[nodiscard]] std::vector<Member*> seated();
   [[nodiscard]] proto::Round round_for(const Seat& seat) const;

@@ -89,6 +89,12 @@ void Membership::try_form(Context& context) {
   }
 }
 
+/// A round that forms by itself at a known moment is not given up before it: enough nodes are
+/// there, and the last call or the leases of an earlier life are waited for.
+bool Membership::will_form() const {
+  return last_call_at_ || (not_before_ && count(Phase::waiting) >= settings_.min_nodes);
+}
+
 void Membership::deadline_forming(Context& context) {
   if (not_before_ && context.now >= *not_before_) {
     not_before_.reset();
@@ -99,7 +105,7 @@ void Membership::deadline_forming(Context& context) {
     form(context);
     return;
   }
-  if (context.now < forming_since_ + settings_.join_timeout) {
+  if (will_form() || context.now < forming_since_ + settings_.join_timeout) {
     if (tell_at_ && context.now >= *tell_at_) tell_waiting(context);
     return;
   }
