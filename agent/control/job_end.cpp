@@ -91,7 +91,7 @@ void Agent::describe_last_round() {
   result_.first_rank = round.round.first_rank;
   result_.nodes = round.round.group_world_size;
   result_.world_size = round.round.world_size;
-  result_.started = handles_->wall_started_at;
+  result_.started = wall_time_of(round.started_at);
   result_.before_last_round = round.started_at - started_at_;
   result_.workers = workers();
   if (handles_->store) result_.newer_store_clients = handles_->store->counters().newer_clients > 0;

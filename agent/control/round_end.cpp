@@ -204,7 +204,7 @@ void Agent::summarize_round() {
   RoundSummary summary;
   summary.number = round.round.number;
   summary.restart_count = round.round.restart_count;
-  summary.started = handles_->wall_started_at;
+  summary.started = wall_time_of(round.started_at);
   summary.lasted = Clock::now() - round.started_at;
   summary.end = round.stop ? round.stop->reason : "";
   // A job that is restarted for weeks must not grow.
