@@ -160,9 +160,9 @@ std::string NodeLink::public_addr() const {
 /// Gloo meets at the address of the machine's own name. Where that is a loopback address, as on
 /// Debian, the workers of different nodes would never meet.
 void NodeLink::look_at_own_name() {
-  const auto take = [this](const Result<rdzv::Addresses>& found) {
+  const auto take = [this](const Result<Addresses>& found) {
     name_timer_.cancel();
-    std::string addr = found ? rdzv::numeric_host(**found) : "";
+    std::string addr = found ? numeric_host(**found) : "";
     if (!addr.empty() && !is_loopback(addr)) return;
     const std::string interface = rdzv::interface_towards_others(own_addr_);
     if (interface.empty()) return;

@@ -1,7 +1,6 @@
 #include "launcher/plan/host_lookup.hpp"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -14,6 +13,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "base/addresses.hpp"
 #include "base/printable.hpp"
 #include "base/unique_handle.hpp"
 
@@ -29,21 +29,27 @@ constexpr auto kOneQuestion =
 
 /// What the child found: sent through a pipe as it is.
 struct Answer {
-  int failed = EAI_AGAIN;  ///< getaddrinfo's code; 0: `address` is there
+  int failed = EAI_AGAIN;  ///< 0: `address` is there
+  bool is_system_error = false;
   std::array<char, 128> address{};
+
+  [[nodiscard]] ErrorCode error() const {
+    return {failed, is_system_error ? boost::system::system_category() : resolver_category()};
+  }
 };
 
 Answer ask(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
   Answer answer;
-  answer.failed = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (answer.failed == 0) {
-    answer.failed =
-        ::getnameinfo(found->ai_addr, found->ai_addrlen, answer.address.data(),
-                      static_cast<socklen_t>(answer.address.size()), nullptr, 0, NI_NUMERICHOST);
+  const auto found = look_up_addresses(host, 0);
+  if (!found) {
+    answer.failed = found.error().value();
+    answer.is_system_error = found.error().category() != resolver_category();
+    return answer;
   }
+  const std::string numeric = numeric_host(**found);
+  if (numeric.empty() || numeric.size() >= answer.address.size()) return answer;
+  numeric.copy(answer.address.data(), numeric.size());
+  answer.failed = 0;
   return answer;
 }
 
@@ -100,7 +106,7 @@ std::optional<std::string> look_up_host(const std::string& host, std::chrono::mi
       std::fprintf(
           stderr,
           "ddprun: waiting for the name %s (%s); giving up in %lld s (--rdzv-conf=read_timeout)\n",
-          printable(host).c_str(), ::gai_strerror(answer.failed),
+          printable(host).c_str(), answer.error().message().c_str(),
           static_cast<long long>(std::chrono::ceil<std::chrono::seconds>(left).count()));
       printed = answer.failed;
     }

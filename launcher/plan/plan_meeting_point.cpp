@@ -1,6 +1,5 @@
 // Where the workers of one node meet: MASTER_ADDR, MASTER_PORT, and where our store listens.
-#include <arpa/inet.h>
-
+#include "base/addresses.hpp"
 #include "launcher/plan/plan_parts.hpp"
 
 namespace ddprun::launcher {
@@ -8,12 +7,6 @@ namespace {
 
 constexpr std::string_view kLoopback = "127.0.0.1";
 constexpr std::chrono::seconds kResolveLimit{60};  // where --rdzv-conf does not say
-
-bool is_numeric_address(const std::string& host) {
-  in6_addr address;  // large enough for both families
-  return ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
-         ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
-}
 
 /// torchrun's rule for --standalone; people use the flag so that two jobs on one machine never
 /// meet. With several nodes torchrun waits for some that cannot come.

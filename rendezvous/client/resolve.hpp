@@ -1,26 +1,18 @@
-// Host names to addresses, with a deadline.
+// Host names to addresses, with a deadline or without waiting.
 #pragma once
-
-#include <netdb.h>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 
+#include "base/addresses.hpp"
 #include "base/result.hpp"
 
 namespace ddprun::rdzv {
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-/// "10.0.0.1" or "::1"; empty: it is of neither family.
-std::string numeric_host(const addrinfo& addr);
-
-/// The stream addresses of `host` (a name, or a numeric IPv4 or IPv6 address) in the system's order
-/// of preference; at least one. Errors: timed_out (the resolver did not answer by `deadline`), or
-/// getaddrinfo's.
+/// As look_up_addresses(). Errors beside its own: timed_out (the resolver did not answer by
+/// `deadline`), or the system's where no thread can be started.
 Result<Addresses> resolve(const std::string& host, std::uint16_t port,
                           std::chrono::steady_clock::time_point deadline);
 

@@ -302,14 +302,9 @@ int ServiceConnection::descriptor() const {
 std::string ServiceConnection::local_addr() const {
   sockaddr_storage addr{};
   socklen_t length = sizeof addr;
-  char host[NI_MAXHOST] = "";
-  if (!attempt_ || !attempt_->socket.is_open() ||
-      getsockname(attempt_->socket.native_handle(), reinterpret_cast<sockaddr*>(&addr), &length) !=
-          0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&addr), length, host, sizeof host, nullptr, 0,
-                  NI_NUMERICHOST) != 0)
-    return "";
-  return host;
+  auto* const any = reinterpret_cast<sockaddr*>(&addr);
+  if (getsockname(descriptor(), any, &length) != 0) return "";
+  return numeric_host(any, length);
 }
 
 }  // namespace ddprun::rdzv

@@ -1,6 +1,5 @@
 #include "rendezvous/daemon/listen.hpp"
 
-#include <array>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -18,15 +17,6 @@ using namespace std::chrono_literals;
 constexpr auto kLookupLimit = 5s;  ///< for one look-up, so that a signal is not kept waiting
 constexpr auto kFirstPause = 100ms;
 constexpr auto kLongestPause = 2000ms;
-
-std::string numeric_host(const addrinfo& addr) {
-  std::array<char, NI_MAXHOST> host{};
-  if (getnameinfo(addr.ai_addr, addr.ai_addrlen, host.data(), host.size(), nullptr, 0,
-                  NI_NUMERICHOST) != 0) {
-    return "";
-  }
-  return host.data();
-}
 
 /// The first address of the host that can be bound.
 Result<StoreListener> listen_once(const Endpoint& endpoint, Clock::time_point deadline,

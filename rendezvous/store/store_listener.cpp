@@ -1,12 +1,11 @@
 // listen_store: the listening socket of a store, before there is a server for it.
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <memory>
 #include <random>
 
+#include "base/addresses.hpp"
 #include "rendezvous/store/store_server.hpp"
 
 namespace ddprun::rdzv {
@@ -31,14 +30,9 @@ std::uint16_t bound_port(int fd) {
 }  // namespace
 
 Result<StoreListener> listen_store(const std::string& host, std::uint16_t port) {
-  addrinfo hints{};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) {
-    return ErrorCode(EINVAL, boost::system::system_category());
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addr(found, &freeaddrinfo);
+  const Result<Addresses> found = numeric_addresses(host, port);
+  if (!found) return ErrorCode(EINVAL, boost::system::system_category());
+  const addrinfo* const addr = found->get();
 
   StoreListener listener;
   listener.fd.reset(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
