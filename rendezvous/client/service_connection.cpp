@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -201,16 +200,17 @@ void ServiceConnection::await_bytes() {
 }
 
 void ServiceConnection::read() {
-  static thread_local std::array<char, kReadBytes> buffer;
+  // On the heap: every thread of the program writes all its thread-local bytes when it starts.
+  static thread_local const auto buffer = std::make_unique_for_overwrite<char[]>(kReadBytes);
   const ssize_t count =
-      recv(attempt_->socket.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+      recv(attempt_->socket.native_handle(), buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (count < 0 && would_block(errno)) return await_bytes();
   if (count <= 0) {
     const std::string why =
         count == 0 ? "the rendezvous closed the connection" : std::strerror(errno);
     return channel_->is_open() ? fail(false, why) : fail_with_stranger(why);
   }
-  channel_->append({buffer.data(), static_cast<std::size_t>(count)});
+  channel_->append({buffer.get(), static_cast<std::size_t>(count)});
   const std::weak_ptr<Attempt> is = attempt_;
   while (!is.expired() && channel_) {
     const bool was_open = channel_->is_open();

@@ -111,14 +111,15 @@ void ServicePeer::await_bytes() {
 }
 
 void ServicePeer::read() {
-  static thread_local std::array<char, kReadBytes> buffer;
-  const ssize_t count = recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  // On the heap: every thread of the program writes all its thread-local bytes when it starts.
+  static thread_local const auto buffer = std::make_unique_for_overwrite<char[]>(kReadBytes);
+  const ssize_t count = recv(socket_.native_handle(), buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (count < 0 && would_block(errno)) return await_bytes();
   if (count <= 0) {
     lacks_secret_ = hello() != nullptr && !is_open();  // it was asked for a proof, and left
     return end(count == 0, "");
   }
-  if (!closing_) take({buffer.data(), static_cast<std::size_t>(count)});
+  if (!closing_) take({buffer.get(), static_cast<std::size_t>(count)});
   if (!ended_) await_bytes();
 }
 

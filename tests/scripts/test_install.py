@@ -45,6 +45,12 @@ class Installed(unittest.TestCase):
         text = subprocess.run(["readelf", "-d", program], check=True, capture_output=True, text=True).stdout
         return re.findall(r"\(NEEDED\).*\[(.*)\]", text)
 
+    def test_ddprun_has_few_thread_local_bytes_because_each_thread_writes_them_all_at_its_start(self):
+        text = subprocess.run(["readelf", "-lW", self.prefix / "bin" / "ddprun"], check=True, capture_output=True, text=True).stdout
+        sizes = [int(line.split()[5], 16) for line in text.splitlines() if line.split()[:1] == ["TLS"]]
+        self.assertEqual(len(sizes), 1)
+        self.assertLess(sizes[0], 1024)
+
     def test_ddprun_says_its_version_from_the_moved_folder_under_poisoned_libraries(self):
         done = self.run_program(self.prefix / "bin" / "ddprun", "--version")
         self.assertEqual(done.returncode, 0, done.stderr)
