@@ -1,0 +1,58 @@
+"""Finds options of ddprun that would do nothing: rows of the option table that no code reads, and values that no planner uses.
+
+usage: lint_options.py ROOT     prints one line for each finding; exit 1 if there are any
+"""
+
+import pathlib
+import re
+import sys
+
+from source_tree import code_only, line_of
+
+OPTIONS = pathlib.Path("launcher") / "options"
+ROW = re.compile(r'OptionRow\{\s*\.name = "([^"]+)",(.*?)\n    \},', re.DOTALL)
+# A choice of one word has nothing to tell.
+ONE_CHOICE = re.compile(r'\.choices = "[^"|]*"')
+VALUES = re.compile(r"\nstruct LaunchOptions \{\n(.*?)\n\};", re.DOTALL)
+# `Type name;` and `Type name = value;`, at the beginning of a line.
+MEMBER = re.compile(r"^  [\w:<>, ]+? (\w+)(?: = [^;]+)?;", re.MULTILINE)
+
+
+def unread_rows(root):
+    """Rows that have something to tell, and that launcher/options/*.cpp do not name."""
+    reading = "".join(path.read_text(encoding="utf-8") for path in sorted((root / OPTIONS).glob("*.cpp")))
+    for path in sorted((root / OPTIONS).glob("option_rows_*.hpp")):
+        text = path.read_text(encoding="utf-8")
+        for row in ROW.finditer(text):
+            name, fields = row.groups()
+            idle = ".no_effect" in fields or ("ValueType::choice," in fields and ONE_CHOICE.search(fields))
+            if not idle and f'"{name}"' not in reading:
+                yield f"{path.relative_to(root)}:{line_of(text, row.start())}: no code reads --{name}; " \
+                      "read it in launcher/options/, or give the row a .no_effect"
+
+
+def unused_values(root):
+    """Members of LaunchOptions that the launcher does not use outside launcher/options/."""
+    path = root / OPTIONS / "options.hpp"
+    text = path.read_text(encoding="utf-8")
+    values = VALUES.search(code_only(text))
+    if not values:
+        yield f"{OPTIONS / 'options.hpp'}:1: no struct LaunchOptions is there; teach tests/scripts/lint_options.py its new place"
+        return
+    using = "".join(source.read_text(encoding="utf-8") for source in sorted((root / "launcher").rglob("*.cpp"))
+                    if OPTIONS not in source.relative_to(root).parents)
+    for member in MEMBER.finditer(values.group(1)):
+        if not re.search(rf"(?:\.|->){member.group(1)}\b", using):
+            line = line_of(text, values.start(1) + member.start())
+            yield f"{OPTIONS / 'options.hpp'}:{line}: nothing uses LaunchOptions::{member.group(1)} behind the parser"
+
+
+def findings(root):
+    root = pathlib.Path(root)
+    return [*unread_rows(root), *unused_values(root)]
+
+
+if __name__ == "__main__":
+    lines = findings(sys.argv[1])
+    print("\n".join(lines), end="\n" if lines else "")
+    sys.exit(1 if lines else 0)
