@@ -5,8 +5,10 @@
 
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
@@ -120,14 +122,17 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
       if (!ec && *self->open_ < kConnectionsMax && same_user(socket)) {
         std::make_shared<Session>(std::move(socket), self->answer_, self->open_)->read();
       }
-      if (no_descriptor(ec)) return self->accept_later();
+      if (no_descriptor(ec)) return self->accept_later(ec);
       self->accept();
     });
   }
 
   /// Where there is no descriptor, the connection waits in the kernel, and would be announced again
   /// at once.
-  void accept_later() {
+  void accept_later(const ErrorCode& error) {
+    if (!std::exchange(is_warned_, true))
+      spdlog::warn("{} cannot be asked for the job's state now: {}", name_,
+                   why_no_descriptor(error));
     later_.expires_after(kNoDescriptorsRest);
     later_.async_wait([self = shared_from_this()](ErrorCode ec) {
       if (!ec && self->acceptor_.is_open()) self->accept();
@@ -146,6 +151,7 @@ class JobSocket::Impl : public std::enable_shared_from_this<Impl> {
   asio::steady_timer later_;
   Answer answer_;
   std::string name_;
+  bool is_warned_ = false;
   std::shared_ptr<int> open_ = std::make_shared<int>(0);
 };
 

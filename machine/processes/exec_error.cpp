@@ -40,6 +40,7 @@ std::string explain_by_first_line(int error, std::string_view first_line) {
 }
 
 std::string explain_exec_error(int error, const std::string& file) {
+  if (error == EAGAIN) return "the limit of processes is reached; raise it (ulimit -u, pids.max)";
   const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, kFirstLineMax> text{};
   const ssize_t n = fd ? read(fd.get(), text.data(), text.size()) : -1;

@@ -157,4 +157,6 @@ TEST_CASE("a file that cannot be executed is explained by its first line") {
   CHECK(machine::explain_by_first_line(ENOENT, "#!") ==
         "interpreter  does not exist; fix the #! line");
   CHECK(machine::explain_exec_error(ENOENT, "/no/such/file").empty());
+  CHECK(machine::explain_exec_error(EAGAIN, "/bin/sh") ==
+        "the limit of processes is reached; raise it (ulimit -u, pids.max)");
 }
