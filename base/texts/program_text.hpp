@@ -14,8 +14,8 @@ inline constexpr std::string_view kShells = "bash|zsh|fish|tcsh";
 
 /// How options are written: true of each of our programs.
 inline constexpr std::string_view kOptionRules =
-    "Names have dashes or underscores (--like-this, --like_this). A value follows = or stands in "
-    "the next word.";
+    "Names have dashes or underscores (--like-this, --like_this). A value follows = or is the next "
+    "word.";
 
 struct OptionText {
   /// Every spelling with its dashes; the first is the one that is shown.

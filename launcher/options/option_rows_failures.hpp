@@ -17,7 +17,7 @@ inline constexpr std::array kFailureRows = {
         .type = ValueType::count,
         .group = OptionGroup::failures,
         .placeholder = "N",
-        .help = "How often the group is restarted after failures",
+        .help = "How often the workers are restarted after failures",
         .default_value = "0",
     },
     OptionRow{
@@ -25,7 +25,7 @@ inline constexpr std::array kFailureRows = {
         .type = ValueType::count,
         .group = OptionGroup::failures,
         .placeholder = "N",
-        .help = "How often the group is restarted because a node was lost or left",
+        .help = "How often the workers are restarted because a node was lost or left",
         .more = "Such restarts do not count for --max-restarts. For jobs of several nodes.",
         .default_text = "any number",
     },
@@ -45,11 +45,10 @@ inline constexpr std::array kFailureRows = {
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
         .help = "Wait before the second restart in a row; doubled for each further one",
-        .more =
-            "auto is 1 s, doubled up to 30 s; a number is doubled up to a minute; 0 never "
-            "waits. Each wait is up to a quarter shorter, at random. The first restart comes at "
-            "once; so does the next one after a round that lasted 30 s (or --min-uptime), or "
-            "got to a new step.",
+        .more = "auto is 1 s, doubled up to 30 s; a number is doubled up to a minute; 0 never "
+                "waits. Each wait is up to a quarter shorter, at random. The first restart comes "
+                "at once. So does the next one after a round that lasted 30 s (or --min-uptime) or "
+                "reached a new step.",
         .default_value = "auto",
     },
     OptionRow{
@@ -57,7 +56,7 @@ inline constexpr std::array kFailureRows = {
         .type = ValueType::seconds,
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
-        .help = "Give up after three failures in a row, each sooner than SECONDS after its start",
+        .help = "Give up after three rounds in a row that failed within SECONDS",
         .default_text = "never",
     },
     OptionRow{
@@ -74,7 +73,7 @@ inline constexpr std::array kFailureRows = {
         .name = "explain-policy",
         .type = ValueType::flag,
         .group = OptionGroup::failures,
-        .help = "Show what would happen after each kind of failure, and start nothing",
+        .help = "Show what would happen after each kind of failure; start nothing",
     },
     OptionRow{
         .name = "exit-code",
@@ -96,15 +95,14 @@ inline constexpr std::array kFailureRows = {
         .type = ValueType::seconds,
         .group = OptionGroup::failures,
         .placeholder = "SECONDS",
-        .help = "Treat a worker as hung if the progress it reports stands still for this long",
+        .help = "Treat a worker as hung if it reports no progress for this long",
         .more =
-            "Only workers that report progress are watched, from their first report on. train "
-            "reports "
-            "progress. Other programs write the file that DDPRUN_PROGRESS_FILE names: in C and C++ "
-            "with ddprun_progress.h, in Python with the lines of docs/progress.md. "
-            "The report shows the stacks of the worker furthest behind. SECONDS must exceed the "
-            "longest work between two reports: a step, an evaluation, a checkpoint, a compilation. "
-            "0: no worker is watched.",
+            "ddprun watches only workers that report progress, from their first report on. train "
+            "reports progress. Other programs write to the file that DDPRUN_PROGRESS_FILE names: "
+            "in C and C++ with ddprun_progress.h, in Python with the lines of docs/progress.md. "
+            "The report shows the stacks of the worker that is furthest behind. SECONDS must be "
+            "longer than the longest work between two reports: a step, an evaluation, a "
+            "checkpoint, a compilation. 0: no worker is watched.",
         .default_text = "off",
     },
     OptionRow{
@@ -114,8 +112,8 @@ inline constexpr std::array kFailureRows = {
         .placeholder = "SECONDS",
         .help = "Warn when a worker has printed nothing for this long",
         .more = "For programs that only print. ddprun warns once in each silence; --on-silence can "
-                "make it a failure. ddprun does not see the output of a single worker, nor with "
-                "--output=raw, nor what --redirects sends to files. 0: no warning.",
+                "make it a failure. ddprun does not see the output of a single worker, or with "
+                "--output=raw, or what --redirects sends to files. 0: no warning.",
         .default_text = "off",
     },
     OptionRow{
@@ -123,10 +121,10 @@ inline constexpr std::array kFailureRows = {
         .type = ValueType::choice,
         .choices = choices<OnSilence>,
         .group = OptionGroup::failures,
-        .help = "At --log-timeout: only warn, or treat a job that prints nothing at all as hung",
-        .more = "restart: when no worker has printed anything for --log-timeout, the round fails "
-                "as by a hang, and --max-restarts decides. One worker that prints is enough to go "
-                "on.",
+        .help = "At --log-timeout: only warn, or also restart if no worker prints anything",
+        .more =
+            "restart: if no worker has printed anything for --log-timeout, the round fails as with "
+            "a hang, and --max-restarts decides. One worker that prints is enough to go on.",
         .default_value = "report",
     },
     OptionRow{
@@ -156,10 +154,10 @@ inline constexpr std::array kFailureRows = {
         .type = ValueType::choice,
         .choices = choices<Containment>,
         .group = OptionGroup::failures,
-        .help = "How strictly processes are contained, so that none outlives the job",
-        .more = "tree: by parents and children. cgroup: the workers have a cgroup (v2) of their "
-                "own. pidns: agent and workers run in a pid namespace. auto: cgroup where ddprun's "
-                "own is delegated to it, else tree. See docs/containment.md.",
+        .help = "How ddprun makes sure that no process outlives the job",
+        .more = "tree: through parent and child processes. cgroup: the workers have a cgroup (v2) "
+                "of their own. pidns: agent and workers run in a pid namespace. auto: cgroup if "
+                "ddprun's own cgroup is delegated to the user, else tree. See docs/containment.md.",
         .default_value = "auto",
     },
     OptionRow{
@@ -168,7 +166,7 @@ inline constexpr std::array kFailureRows = {
         .type = ValueType::text,
         .group = OptionGroup::failures,
         .placeholder = "NAMES",
-        .help = "Signals that end the job: passed to the workers, then the grace period",
+        .help = "Signals that stop the job; ddprun passes them to the workers",
         .default_value = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
     },
     OptionRow{

@@ -20,13 +20,10 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::workers,
         .placeholder = "N",
         .help = "Workers on this machine",
-        .more = "A number, or a word: gpu is one for each visible GPU, cpu one for each logical "
-                "CPU of the machine, auto is "
-                "gpu where there are GPUs and cpu elsewhere. More workers than visible GPUs is an "
-                "error, unless "
-                "--gpus=none makes it a CPU job. When --gpus lists GPUs and this "
-                "option is absent, there "
-                "is one worker for each of them.",
+        .more = "A number, or a word: gpu is one for each visible GPU; cpu is one for each logical "
+                "CPU of the machine; auto is gpu if there are GPUs, else cpu. More workers than "
+                "visible GPUs is an error, unless --gpus=none makes it a CPU job. If --gpus lists "
+                "GPUs and this option is absent, there is one worker for each of them.",
         .default_text = "1",
     },
     OptionRow{
@@ -35,11 +32,11 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::workers,
         .placeholder = "N|MIN:MAX",
-        .help = "Nodes of the job: machines on each of which this command is started",
-        .more = "With MIN:MAX the job starts when MAX nodes are there, or when MIN are and no "
-                "further one has come within the last call (30 s). It goes on while MIN are left, "
-                "and takes in new nodes up to MAX (--grow-delay). Several nodes meet at "
-                "--rdzv-endpoint or --master-addr.",
+        .help = "Number of machines (nodes) of the job; type this command on each",
+        .more =
+            "With MIN:MAX the job starts when MAX nodes have joined, or 30 s (last_call_timeout) "
+            "after MIN have joined. It goes on as long as MIN are left, and accepts new nodes up "
+            "to MAX (--grow-delay). Several nodes meet at --rdzv-endpoint or --master-addr.",
         .default_value = "1:1",
         .default_text = "1",
     },
@@ -59,7 +56,7 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::workers,
         .placeholder = "N",
         .help = "OMP_NUM_THREADS of the workers",
-        .more = "auto shares the CPUs that this job may use (affinity and cgroup quota) among the "
+        .more = "auto divides the CPUs that this job may use (affinity and cgroup quota) among the "
                 "workers of this machine. Without the option several workers get 1 each, as under "
                 "torchrun, unless the variable is set.",
         .default_text = "1 for several workers",
@@ -71,9 +68,9 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::workers,
         .help = "Bind each worker to CPUs near its GPU",
         .more = "node and socket: all CPUs of the GPU's NUMA node or package; exclusive: a share "
-                "of the node's cores; core-complex: the CPUs behind one last-level cache. Workers "
-                "without a GPU are spread evenly. Set by system call before PROGRAM starts: "
-                "numactl is not needed.",
+                "of the node's cores; core-complex: the CPUs that share one last-level cache. "
+                "Workers without a GPU are spread evenly. ddprun binds by a system call before "
+                "PROGRAM starts, so numactl is not needed.",
     },
     OptionRow{
         .name = "module",
@@ -116,8 +113,7 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::flag,
         .group = OptionGroup::program,
         .help = "Like --local-rank-argument=none",
-        .more =
-            "The name that torch.distributed.launch gave it: the local rank is in LOCAL_RANK only.",
+        .more = "torch.distributed.launch's name for it: the local rank is in LOCAL_RANK only.",
     },
     OptionRow{
         .name = "gpus",
@@ -127,10 +123,9 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::gpus,
         .placeholder = "0,2",
         .help = "GPUs of the job; none makes it a CPU job",
-        .more = "Numbers count among the GPUs that CUDA_VISIBLE_DEVICES leaves visible. Without "
-                "--nproc-per-node a list "
-                "also sets how many workers there are. Paddle's names --devices and "
-                "--selected-gpus are understood.",
+        .more = "Numbers count the visible GPUs (CUDA_VISIBLE_DEVICES) from 0. Without "
+                "--nproc-per-node, a list also sets the number of workers. Paddle's names "
+                "--devices and --selected-gpus work, too.",
         .default_value = "all",
     },
     OptionRow{
@@ -148,10 +143,9 @@ inline constexpr std::array kJobRows = {
         .choices = choices<GpuVisibility>,
         .group = OptionGroup::gpus,
         .help = "GPUs that a worker sees: all of the job, or only its own",
-        .more =
-            "With all, CUDA_VISIBLE_DEVICES of every worker is the list of the job's GPUs and "
-            "LOCAL_RANK is the "
-            "worker's place in it. With own it is the worker's one GPU, which is then device 0.",
+        .more = "all: CUDA_VISIBLE_DEVICES of every worker is the list of the job's GPUs, and "
+                "LOCAL_RANK is the worker's place in it. own: it is the worker's one GPU, which is "
+                "then device 0.",
         .default_value = "all",
     },
     OptionRow{
@@ -160,8 +154,8 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::flag,
         .group = OptionGroup::gpus,
         .help = "Every worker sees one GPU and LOCAL_RANK 0",
-        .more = "Implies --gpu-visibility=own. ${local_rank} in arguments, and the folders of the "
-                "logs, keep the real one.",
+        .more = "Implies --gpu-visibility=own. ${local_rank} in arguments and the folders of the "
+                "logs keep the real local rank.",
     },
     OptionRow{
         .name = "output",
@@ -169,11 +163,9 @@ inline constexpr std::array kJobRows = {
         .choices = choices<OutputMode>,
         .group = OptionGroup::streams,
         .help = "How the workers' output is shown",
-        .more = "prefix marks every line with its rank and gives the workers a terminal if ddprun "
-                "has one; pty and pipe "
-                "do the same with a terminal, or a pipe, in any case; raw hands them ddprun's own "
-                "stdout and stderr, as "
-                "torchrun does.",
+        .more = "prefix: every line begins with its rank, and the workers get a terminal if ddprun "
+                "has one. pty, pipe: the same, but always with a terminal, or always with a pipe. "
+                "raw: the workers get ddprun's own stdout and stderr, as under torchrun.",
         .default_text = "prefix, raw for one worker",
     },
     OptionRow{
@@ -190,12 +182,11 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::streams,
         .placeholder = "FOLDER",
-        .help = "Where --redirects, --tee and error files go",
-        .more =
-            "A run makes a folder RUN there, named by its id and something random, with "
-            "RUN/attempt_N/RANK/stdout.log, stderr.log and error.json for every restart and "
-            "local rank; latest links to the newest run. ddprun never deletes a run. /dev/null: no "
-            "files at all.",
+        .help = "Folder for error files and the files of --redirects and --tee",
+        .more = "A run makes a folder RUN there, with its id and a random part as its name. "
+                "RUN/attempt_N/RANK/ holds stdout.log, stderr.log and error.json of each restart "
+                "and local rank; latest links to the newest run. ddprun never deletes a run. "
+                "/dev/null: no files at all.",
         .default_text = "a new folder in TMPDIR, if files are written",
     },
     OptionRow{
@@ -205,8 +196,8 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::streams,
         .placeholder = "0..3|RANK:0..3,...",
-        .help = "Streams that go to files instead of here: 1 stdout, 2 stderr, 3 both",
-        .more = "One digit is for all workers; 0:3,5:1 names local ranks, the others get 0.",
+        .help = "Streams that go to files and are not shown: 1 stdout, 2 stderr, 3 both",
+        .more = "One digit applies to all workers. 0:3,5:1 names local ranks; the others get 0.",
         .default_value = "0",
     },
     OptionRow{
@@ -216,9 +207,9 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::streams,
         .placeholder = "0..3|RANK:0..3,...",
-        .help = "Streams that go to files and here: 1 stdout, 2 stderr, 3 both",
-        .more = "Grammar as for --redirects. Their lines begin with torchrun's prefix, [ROLE "
-                "LOCALRANK]: without the blank.",
+        .help = "Streams that go to files and are also shown: 1 stdout, 2 stderr, 3 both",
+        .more = "Same form as --redirects. Shown lines begin with torchrun's prefix, such as "
+                "[default0]:",
         .default_value = "0",
     },
     OptionRow{
@@ -228,7 +219,7 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .placeholder = "0,1",
         .help = "Show only the output of these local ranks",
-        .more = "The others' output goes to their files where they have any, else nowhere.",
+        .more = "The output of the other workers goes only to their files, if they have any.",
         .default_text = "all",
     },
     OptionRow{
@@ -300,8 +291,8 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .help =
             "If the reader of ddprun's output is too slow: drop output, or let the workers wait",
-        .more = "Output is dropped where the terminal or reader makes no room within 0.1 s, or the "
-                "disk takes nothing for 2 s; the bytes are counted and reported. With block "
+        .more = "drop: output is dropped if the terminal or the reader makes no room within 0.1 s, "
+                "or the disk accepts nothing for 2 s; ddprun counts and reports the bytes. block: "
                 "nothing is dropped while the job runs.",
         .default_value = "drop",
     },
@@ -327,7 +318,7 @@ inline constexpr std::array kJobRows = {
         .type = ValueType::text,
         .group = OptionGroup::streams,
         .placeholder = "NAME",
-        .help = "Accepted for torchrun's sake",
+        .help = "Accepted because torchrun has it",
         .no_effect = "it names a Python plug-in, and there is no Python in ddprun",
     },
 };

@@ -16,7 +16,7 @@ inline constexpr std::array kOwnRows = {
         .type = ValueType::text,
         .group = OptionGroup::ourselves,
         .placeholder = "VALUE",
-        .help = "Accepted for Paddle's sake",
+        .help = "Accepted because Paddle has them",
         .no_effect = "these options concern Paddle's own launcher",
     },
     OptionRow{
@@ -24,7 +24,7 @@ inline constexpr std::array kOwnRows = {
         .type = ValueType::optional_choice,
         .choices = "text|json",
         .group = OptionGroup::ourselves,
-        .help = "Show what would be started, and why, and start nothing",
+        .help = "Show what would be started and why; start nothing",
     },
     OptionRow{
         .name = "log-level",
@@ -33,8 +33,8 @@ inline constexpr std::array kOwnRows = {
         .also = "warn|critical|fatal",
         .group = OptionGroup::ourselves,
         .help = "Which of its own messages ddprun prints to stderr",
-        .more = "Its warnings begin with \"ddprun: warning: \". Where the option is absent, "
-                "torchrun's variable LOGLEVEL counts (DEBUG, INFO, WARNING, ...).",
+        .more = "Its warnings begin with \"ddprun: warning: \". If the option is absent, ddprun "
+                "uses torchrun's variable LOGLEVEL (DEBUG, INFO, WARNING, ...).",
         .default_text = "warning",
     },
     OptionRow{
@@ -43,7 +43,7 @@ inline constexpr std::array kOwnRows = {
         .type = ValueType::text,
         .group = OptionGroup::ourselves,
         .placeholder = "NAME",
-        .help = "Accepted for torchrun's sake",
+        .help = "Accepted because torchrun has it",
         .no_effect = "it names a Python plug-in, and there is no Python in ddprun",
     },
     OptionRow{
@@ -52,7 +52,7 @@ inline constexpr std::array kOwnRows = {
         .type = ValueType::seconds,
         .group = OptionGroup::ourselves,
         .placeholder = "SECONDS",
-        .help = "Accepted for torchrun's sake",
+        .help = "Accepted because torchrun has it",
         .no_effect = "the kernel reports a worker's end at once, so ddprun does not poll",
     },
     OptionRow{
@@ -61,7 +61,7 @@ inline constexpr std::array kOwnRows = {
         .type = ValueType::choice,
         .choices = "spawn|fork|forkserver",
         .group = OptionGroup::ourselves,
-        .help = "Accepted for torchrun's sake",
+        .help = "Accepted because torchrun has it",
         .no_effect = "every worker is a fresh process",
     },
     OptionRow{
@@ -92,7 +92,7 @@ inline constexpr std::array kOwnRows = {
         .short_name = 'h',
         .type = ValueType::flag,
         .group = OptionGroup::ourselves,
-        .help = "--help prints all options, -h those that most jobs need",
+        .help = "--help prints all options, -h the most common ones",
         .ends = true,
     },
 };

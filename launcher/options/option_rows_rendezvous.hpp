@@ -14,9 +14,10 @@ inline constexpr std::array kRendezvousRows = {
         .environment = "PET_STANDALONE",
         .type = ValueType::flag,
         .group = OptionGroup::rendezvous,
-        .help = "Run alone on this machine: ignore --rdzv-id, address and port",
-        .more = "Without --master-port a job of one node has a port of its own anyway. With "
-                "--nnodes=1:MAX the job has one node; other values of --nnodes are refused.",
+        .help = "A job on this machine only: --rdzv-id, address and port are ignored",
+        .more = "A job of one node without --master-port has a free port of its own, also without "
+                "this option. With --nnodes=1:MAX the job has one node; other values of --nnodes "
+                "are refused.",
     },
     OptionRow{
         .name = "master-addr",
@@ -24,9 +25,10 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST",
-        .help = "Where the workers meet, MASTER_ADDR",
-        .more = "For several nodes: name or address of the node with rank 0, the same text on each "
-                "node (only with --rdzv-backend=static). It may resolve late.",
+        .help = "Address of the workers' store, MASTER_ADDR",
+        .more =
+            "With several nodes (and --rdzv-backend=static): name or address of the node with rank "
+            "0, the same text on each node. If the name does not resolve yet, ddprun tries again.",
         .default_text = "127.0.0.1",
     },
     OptionRow{
@@ -35,8 +37,8 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::count,
         .group = OptionGroup::rendezvous,
         .placeholder = "PORT",
-        .help = "Where the workers meet, MASTER_PORT",
-        .more = "Several nodes need no other port: they meet there, too.",
+        .help = "Port of the workers' store, MASTER_PORT",
+        .more = "Several nodes also meet at this port, so they need no other.",
         .default_text = "a free one; 29500 for several nodes",
     },
     OptionRow{
@@ -46,8 +48,8 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .help = "Which process serves the workers' TCPStore",
         .more = "agent: ddprun serves a new store for each round. rank0: the worker of rank 0 "
-                "serves it, as in plain PyTorch; for a PyTorch that is newer than this ddprun, or "
-                "built without libuv (then also USE_LIBUV=0).",
+                "serves it, as in plain PyTorch. Use it for a PyTorch that is newer than this "
+                "ddprun, or built without libuv (then also set USE_LIBUV=0).",
         .default_value = "agent",
     },
     OptionRow{
@@ -56,7 +58,7 @@ inline constexpr std::array kRendezvousRows = {
         .choices = "any",
         .group = OptionGroup::rendezvous,
         .placeholder = "UID,...",
-        .help = "Other users of this machine that may use the store",
+        .help = "Other users of this machine who may use the store",
         .default_text = "none: only your own user and root",
     },
     OptionRow{
@@ -67,7 +69,7 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "ID",
         .help = "Name of the run, TORCHELASTIC_RUN_ID",
-        .more = "Agents with the same id and meeting point are one job.",
+        .more = "Agents with the same id and the same rendezvous form one job.",
         .default_text = "a random UUID; none for several nodes",
     },
     OptionRow{
@@ -79,9 +81,9 @@ inline constexpr std::array kRendezvousRows = {
         .help = "How several nodes meet: static, c10d; one node needs none",
         .more = "static: the node with --node-rank=0 serves --master-addr and --master-port, and "
                 "each node knows its rank. c10d: the same command on each node; the node that has "
-                "the endpoint's address serves it. Both end when that node is lost, unless it "
-                "comes back; rdzvd on another machine outlives nodes. etcd and etcd-v2 are "
-                "accepted for one node, and have no effect there.",
+                "the endpoint's address serves it. With both, the job ends if that node is lost "
+                "and does not come back; with rdzvd on another machine it does not. etcd and "
+                "etcd-v2 are accepted for one node, and have no effect there.",
         .default_value = "static",
     },
     OptionRow{
@@ -91,10 +93,10 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST[:PORT]",
-        .help = "Where the nodes of a job meet",
-        .more = "Name or address of one of the nodes, or of a machine that runs rdzvd. "
-                "[::1]:29500 for IPv6. The port is 29400 where it is left out. With the static "
-                "backend it is MASTER_ADDR and MASTER_PORT.",
+        .help = "Address of the rendezvous, where the nodes of a job meet",
+        .more = "Name or address of one of the nodes, or of a machine that runs rdzvd. [::1]:29500 "
+                "for IPv6. The default port is 29400. With the static backend it is MASTER_ADDR "
+                "and MASTER_PORT.",
     },
     OptionRow{
         .name = "rdzv-conf",
@@ -105,10 +107,10 @@ inline constexpr std::array kRendezvousRows = {
         .help = "Settings of the rendezvous: join_timeout, last_call_timeout, "
                 "keep_alive_interval, keep_alive_max_attempt, lost_timeout (seconds), is_host",
         .more =
-            "For several nodes. join_timeout or timeout: seconds until a round must have formed "
-            "(600); last_call_timeout: wait for more nodes when MIN are there (30); "
+            "For several nodes. join_timeout or timeout: seconds within which a round must form "
+            "(600); last_call_timeout: how long to wait for more nodes when MIN have joined (30); "
             "keep_alive_interval and keep_alive_max_attempt: a node that is silent for their "
-            "product (5 x 3) is lost; is_host: 1 serves the endpoint here, 0 does not; "
+            "product (5 x 3) is lost; is_host: 1 runs the rendezvous on this machine, 0 does not; "
             "lost_timeout: how long the job waits for a lost rendezvous (300). torchrun's other "
             "keys are accepted; an unknown key causes one warning, with the nearest known key.",
     },
@@ -122,7 +124,7 @@ inline constexpr std::array kRendezvousRows = {
         .help = "Rank of this node among all nodes, GROUP_RANK",
         .more = "With --rdzv-backend=static each node needs its own, and rank 0 is the node at "
                 "--master-addr. With c10d nodes are ordered by their names, and a rank that is "
-                "given is used where it is free.",
+                "given is used if it is free.",
         .default_value = "0",
     },
     OptionRow{
@@ -133,16 +135,16 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "HOST",
         .help = "Address of this machine for the other nodes",
-        .more = "Without it they use the one by which it reaches the meeting point. On one node it "
-                "stands in for --master-addr.",
+        .more = "If it is absent, the other nodes use the address from which this machine reaches "
+                "the rendezvous. In a job of one node it is used if --master-addr is absent.",
     },
     OptionRow{
         .name = "port-range",
         .type = ValueType::text,
         .group = OptionGroup::rendezvous,
         .placeholder = "FIRST:LAST",
-        .help = "Ports from which a free one is chosen, for firewalls",
-        .more = "Ports that are given (--master-port, --rdzv-endpoint) may lie outside.",
+        .help = "Choose free ports only from this range, for firewalls",
+        .more = "Ports that you name (--master-port, --rdzv-endpoint) may lie outside.",
         .default_text = "any",
     },
     OptionRow{
@@ -151,10 +153,10 @@ inline constexpr std::array kRendezvousRows = {
         .choices = "never",
         .group = OptionGroup::rendezvous,
         .placeholder = "SECONDS",
-        .help = "How long new nodes wait for further ones before the job restarts with them",
-        .more = "A running job below --nnodes=MIN:MAX restarts its workers to take in new nodes; "
-                "it does not wait when MAX are there. never: new nodes wait until a round ends for "
-                "another reason.",
+        .help = "Time from a new node's joining to the restart that includes it",
+        .more = "A running job with fewer than MAX nodes (--nnodes=MIN:MAX) restarts its workers "
+                "to include new nodes. It does so at once when MAX have joined. never: new nodes "
+                "wait until a round ends for another reason.",
         .default_value = "5",
     },
     OptionRow{
@@ -164,10 +166,9 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .placeholder = "FILE",
         .help = "Secret that all nodes of the job share",
-        .more = "Where the serving side has a secret, only agents with the same one can join or "
-                "stop the job. The file must be unreadable for other users. Without the option "
-                "ddprun uses ~/.config/ddprun/secret if that file exists (XDG_CONFIG_HOME is "
-                "respected).",
+        .more = "If the rendezvous has a secret, only agents with the same one can join or stop "
+                "the job. Other users must not be able to read the file. Without the option ddprun "
+                "uses ~/.config/ddprun/secret if that file exists (XDG_CONFIG_HOME is respected).",
         .default_text = "~/.config/ddprun/secret, if there is one",
     },
     OptionRow{
@@ -175,7 +176,7 @@ inline constexpr std::array kRendezvousRows = {
         .type = ValueType::choice,
         .choices = choices<RdzvAuth>,
         .group = OptionGroup::rendezvous,
-        .help = "required: only meet others that have this node's secret",
+        .help = "required: refuse a rendezvous without this node's secret",
         .more = "auto: a job without a secret runs, with a warning.",
         .default_value = "auto",
     },
@@ -183,7 +184,7 @@ inline constexpr std::array kRendezvousRows = {
         .name = "make-secret",
         .type = ValueType::flag,
         .group = OptionGroup::rendezvous,
-        .help = "Make the file of --rdzv-secret-file with a new secret, and start nothing",
+        .help = "Write a new secret to the file of --rdzv-secret-file; start nothing",
     },
     OptionRow{
         .name = "ips",

@@ -22,7 +22,7 @@ std::string_view group_title(OptionGroup group) {
     case failures:
       return "Failures";
     case rendezvous:
-      return "Meeting point";
+      return "Rendezvous and store";
     case ourselves:
       return "ddprun itself";
   }

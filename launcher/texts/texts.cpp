@@ -9,50 +9,50 @@ namespace {
 constexpr const char* kProgramRules =
     "A name with a slash is that file: .py, .pyc and .pyz run under Python, an executable file by "
     "itself.\n"
-    "A bare name is a program that comes with ddprun (train); else a Python file, or a file that "
-    "is not executable, in the current folder, which runs under Python; else a program on PATH.\n"
+    "A name without a slash is a program that comes with ddprun (train); else a file in the "
+    "current folder, if it is a Python file or not executable, and it runs under Python; else a "
+    "program on PATH.\n"
     "Python is $PYTHON_EXEC, else python3, else python on PATH, with -u.\n"
-    "What follows PROGRAM belongs to it and is never looked at; one -- directly before or after "
-    "PROGRAM is removed.\n"
+    "Arguments after PROGRAM belong to PROGRAM, and ddprun does not read them. It removes one -- "
+    "directly before or after PROGRAM.\n"
     "${local_rank} in an argument becomes the worker's local rank.";
 
 TextSection environment_section() {
   return {
       .title = "Environment",
       .text =
-          "Workers find the variables of torchrun's contract: RANK, LOCAL_RANK, "
-          "WORLD_SIZE, MASTER_ADDR, MASTER_PORT and the others. ddprun itself reads:",
+          "Workers get the same variables as under torchrun: RANK, LOCAL_RANK, WORLD_SIZE, "
+          "MASTER_ADDR, MASTER_PORT and others. ddprun itself reads:",
       .terms = {{"PET_NAME",
-                 "Default of the option of that name, as for torchrun; the command line wins. A "
-                 "flag takes a number (not 0 is on) or true, false, yes, no, on, off. An empty "
-                 "variable counts as not set, with one warning"},
+                 "Default of the option of that name, as for torchrun. The command line overrides "
+                 "it. The variable of a flag is a number (0 is off, others on) or true, false, "
+                 "yes, no, on, off. An empty variable counts as not set, with one warning"},
                 {"PYTHON_EXEC", "The Python that runs scripts and modules"},
-                {"LOGLEVEL", "Level of ddprun's own messages where --log-level is absent"},
+                {"LOGLEVEL", "Level of ddprun's own messages if --log-level is absent"},
                 {"CUDA_VISIBLE_DEVICES",
                  "GPUs that the job may use: numbers, GPU- and MIG- names. As for CUDA, entries "
                  "after an invalid one are ignored"},
                 {"OMP_NUM_THREADS",
-                 "Set to 1 for several workers where it is absent, as torchrun does"}},
+                 "Set to 1 for several workers if it is absent, as under torchrun"}},
       .in_help = false};
 }
 
 TextSection exit_section() {
-  return {
-      .title = "Exit status",
-      .text =
-          "A failed job ends with the culprit's exit code, or 128 + its signal. A worker may "
-          "itself exit with any of the codes below. ddprun's own codes:",
-      .terms = {
-          {"0", "All workers ended with 0, or there was nothing to start (--help, --dry-run)"},
-          {"1", "A text (--help, --dry-run) could not be written to stdout"},
-          {"2", "The command line is wrong; nothing was started"},
-          {"69",
-           "No round could form: too few nodes came, a port is taken, a limit of files or threads "
-           "is too low"},
-          {"70", "Internal failure: the agent was killed or stuck, or ddprun got no memory"},
-          {"71", "Processes of the job could not be killed"},
-          {"126", "PROGRAM was found, but cannot be executed"},
-          {"127", "PROGRAM, or the Python that it needs, was not found"}}};
+  return {.title = "Exit status",
+          .text =
+              "A failed job ends with the culprit's exit code, or 128 + its signal. A worker may "
+              "itself exit with any of the codes below. ddprun's own codes:",
+          .terms = {
+              {"0", "All workers ended with 0, or there was nothing to start (--help, --dry-run)"},
+              {"1", "A text (--help, --dry-run) could not be written to stdout"},
+              {"2", "The command line is wrong; nothing was started"},
+              {"69",
+               "The job could not start or go on: too few nodes joined, a port is in use, a limit "
+               "of files or threads is too low"},
+              {"70", "Internal failure: the agent was killed or stuck, or ddprun got no memory"},
+              {"71", "Processes of the job could not be killed"},
+              {"126", "PROGRAM was found, but cannot be executed"},
+              {"127", "PROGRAM, or the Python that it needs, was not found"}}};
 }
 
 ProgramText program_text() {
@@ -62,25 +62,24 @@ ProgramText program_text() {
       .purpose = "start the workers of a training job, watch them, and restart them on failure",
       .synopsis = "ddprun [OPTIONS] PROGRAM [ARGUMENTS...]",
       .description =
-          "ddprun starts the workers of a training job on this machine, gives each the variables "
-          "that programs for torchrun expect, watches them, and starts the group again when one "
-          "fails, as often as --max-restarts allows. With --nnodes the same command on several "
-          "machines starts one job. torchrun's command lines work unchanged.",
+          "ddprun starts the workers of a training job on this machine and watches them. If one "
+          "fails, it starts all of them again, as often as --max-restarts allows. Programs and "
+          "command lines for torchrun work unchanged. With --nnodes, the same command on several "
+          "machines starts one job.",
       .examples = {{"ddprun --nproc-per-node=2 train", "the bundled trainer, two workers"},
                    {"ddprun --nproc-per-node=gpu train.py --lr 0.1",
                     "a Python script, one worker per GPU"},
                    {"ddprun --gpus=0,2 --max-restarts=3 train.py",
-                    "on two of the GPUs; restarted up to 3 times"},
+                    "on two of the GPUs, with up to 3 restarts"},
                    {"ddprun --nproc-per-node=4 -m project.train", "a Python module"},
                    {"ddprun --nproc-per-node=2 ./a.out --any",
                     "any program; options after it are its own"},
                    {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py",
-                    "one job on two machines: type it on each; node1 is one of them"},
+                    "one job on two machines, of which one is node1; type it on both"},
                    {"ddprun --dry-run --nproc-per-node=2 train",
-                    "only show what would be started, and why"}},
+                    "only show what would be started and why"}},
       .option_rules =
-          "Long names can be shortened as long as they stay unambiguous. If an option is repeated, "
-          "the "
+          "Long names can be shortened if they stay unambiguous. If an option is repeated, the "
           "last one counts. torchrun's variables PET_NAME give defaults.",
       .options = {},
       .sections = {{.title = "How PROGRAM is found", .text = kProgramRules, .terms = {}},
@@ -98,27 +97,27 @@ ProgramText program_text() {
 std::string short_help_text() {
   return R"(Usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS...]
 
-Starts the workers of a training job and watches them. --max-restarts=N starts
-them again when one fails. Takes torchrun's command lines.
+Starts the workers of a training job and watches them. With --max-restarts=N it
+starts them again if one fails. Command lines for torchrun work unchanged.
 
   ddprun --nproc-per-node=2 train           the bundled trainer, two workers
   ddprun --nproc-per-node=gpu train.py      a Python script, one worker per GPU
   ddprun --nproc-per-node=2 ./a.out --any   any program with its own options
   ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node1 train.py
-                                            on each of two machines: one job
+                                            one job: type it on two machines
 
   --nproc-per-node=N|gpu|cpu|auto  workers (default: 1)
-  --gpus=all|none|0,2              GPUs that they use (default: all)
+  --gpus=all|none|0,2              GPUs of the job (default: all)
   --max-restarts=N                 restarts after failures (default: 0)
   --nnodes=N|MIN:MAX               machines of the job (default: 1)
-  --progress-timeout=SECONDS       treat a worker as hung when what it reports
-                                   stands still for so long (default: off)
+  --progress-timeout=SECONDS       treat a worker as hung if it reports no
+                                   progress for this long (default: off)
   --grace-period=SECONDS           from a stop signal to SIGKILL (default: 30)
   --log-dir=FOLDER --tee=3         also keep each worker's output in files
   --rank-filter=RANKS              show only the output of these ranks
-  --output=raw                     show output as it comes, without prefixes
+  --output=raw                     show the output unchanged, without prefixes
   --report=FILE                    write how the job ended to FILE, as JSON
-  --dry-run                        show what would be started, and why
+  --dry-run                        show what would be started and why
 
 ddprun --help lists all options, ddprun --man | man -l - explains them.
 )";

@@ -62,54 +62,55 @@ ProgramText program_text() {
       .synopsis = "rdzvd [OPTIONS]",
       .description =
           "rdzvd serves two things at one port. For the agents of ddprun it is the rendezvous of "
-          "any number of jobs, each with its own --rdzv-id: it forms their rounds and decides "
-          "about restarts. For all others it is one key-value store in the protocol of PyTorch's "
-          "TCPStore, in both of its dialects (1.13 and 2.x): PyTorch's own clients and torchrun's "
-          "agents can use it, unchanged.\n"
-          "The first line on stdout is the address that it listens on. Jobs and keys live in "
-          "memory and end with the program. If rdzvd is started again, agents that still run "
-          "join it by themselves, and their jobs restart once. With --state-dir jobs outlive it: "
-          "the next rdzvd goes on with them, and their workers run on.",
+          "any number of jobs, each with its own --rdzv-id: it decides when their workers start "
+          "and restart. For all other clients it is one key-value store in the protocol of "
+          "PyTorch's TCPStore, in both dialects (1.13 and 2.x). PyTorch's own clients and "
+          "torchrun's agents can use it unchanged.\n"
+          "The first line on stdout is the address at which it listens. Jobs and keys exist only "
+          "in memory. If rdzvd is started again, agents that still run join it by themselves, and "
+          "their jobs restart once. With --state-dir, rdzvd also keeps the jobs on the disk: if it "
+          "is started again, it continues them, and their workers run on.",
       .examples = {{"rdzvd", "on 127.0.0.1:29400, for this machine and this user"},
-                   {"rdzvd --listen=127.0.0.1:0", "on a free port; the first line names it"},
+                   {"rdzvd --listen=127.0.0.1:0",
+                    "on a free port; the first line of output shows it"},
                    {"rdzvd --listen='[::]:29400' --allow-uid=any",
                     "for the machines of a cluster and all their users"},
                    {"rdzvd --listen=10.0.0.5:29400 --secret-file=/etc/ddprun/secret",
                     "agents must have the same secret"},
                    {"rdzvd --listen=10.0.0.5:29400 --state-dir=/var/lib/rdzvd",
-                    "jobs go on when it is started again"},
-                   {"rdzvd --status", "the jobs of the one that runs here"},
+                    "jobs continue if rdzvd is started again"},
+                   {"rdzvd --status", "show the jobs of the rdzvd on this machine"},
                    {"rdzvd --fence=node7 --run-id=ID --endpoint=HOST:29400",
-                    "node7 is switched off: its job need not wait for it"},
+                    "tell the job ID that node7 is switched off, so that it does not wait for it"},
                    {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-id=ID --rdzv-endpoint=HOST:29400 "
                     "...",
-                    "agents of a job: it forms their rounds"},
+                    "a job of ddprun that uses this rdzvd"},
                    {"torchrun --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 "
                     "--rdzv-conf=is_host=0 ...",
-                    "torchrun's agents, which meet in its store"},
+                    "a job of torchrun that uses its store"},
                    {"dist.TCPStore('HOST', 29400, is_master=False)", "a client in Python"}},
       .sections =
           {{.title = "Signals",
             .text = "SIGTERM, SIGINT and SIGHUP close all connections and end the program with 0.",
             .in_help = false},
            {.title = "Security",
-            .text = "The store's protocol has neither authentication nor encryption: any program "
-                    "that can connect can read and change every key. With --secret-file only "
-                    "agents that prove the secret can join or stop jobs; without it, all can.\n"
-                    "On loopback the kernel tells which user each client belongs to; beyond it, "
-                    "only a firewall "
-                    "or a private network keeps strangers out of the store."},
+            .text =
+                "The store's protocol has neither authentication nor encryption: any program "
+                "that can connect can read and change every key. With --secret-file, only agents "
+                "that have the secret can join or stop jobs; without it, any program can.\n"
+                "On loopback, rdzvd asks the kernel which user each client belongs to. Beyond "
+                "loopback, only a firewall or a private network keeps strangers out of the store."},
            {.title = "Exit status",
-            .terms = {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP; --status, --fence: done"},
-                      {"1",
-                       "It could not listen, open a descriptor or start a thread, or use the "
-                       "state folder; --status, --fence: there is no such job, or the node is not "
-                       "given up"},
-                      {"2", "The command line is wrong, or the secret file cannot be used"},
-                      {"69",
-                       "--status, --fence: no rendezvous answers at the endpoint, or it has "
-                       "another secret"},
-                      {"70", "Internal failure, such as too little memory"}}}},
+            .terms =
+                {{"0", "Stopped by SIGTERM, SIGINT or SIGHUP; --status, --fence: done"},
+                 {"1",
+                  "It could not listen, open a descriptor, start a thread or use the state folder; "
+                  "--status, --fence: the job does not exist, or the node is not given up"},
+                 {"2", "The command line is wrong, or the secret file cannot be used"},
+                 {"69",
+                  "--status, --fence: no rendezvous answers at the endpoint, or it has "
+                  "another secret"},
+                 {"70", "Internal failure, such as too little memory"}}}},
       .see_also = "ddprun(1)"};
 }
 
@@ -120,23 +121,23 @@ void add_service_options(CommandLine& line, Texts& texts) {
             "free one. The bound address is the first line on stdout")
       ->default_str(kDefaultEndpoint);
   line.duration("--listen-timeout", texts.listen_timeout, kNoTime,
-                "How long to try while HOST does not resolve or is not up yet. Units are ms, s, m "
+                "How long to try if HOST does not resolve, or this machine does not have its "
+                "address yet. Units are ms, s, m "
                 "and h: 30, 0.5, 500ms, 2m");
-  line.text("--allow-uid", texts.allow_uid, "USER,...|any",
-            "Other users of this machine (numbers or names) that may use the store, and join jobs "
-            "where there is no secret, over loopback; any: all of them. Its own user and root "
-            "always may")
-      ->delimiter(',');
   line.text(
-      "--secret-file", texts.secret_file, "FILE",
-      "Agents must prove the secret in FILE: 16 to 4096 bytes. Only its owner may have access "
-      "to it: this user or root. --status and --fence need the one of the rendezvous that "
-      "they ask. If the option is missing, that is DDPRUN_SECRET_FILE or "
-      "~/.config/ddprun/secret, if there is one");
+          "--allow-uid", texts.allow_uid, "USER,...|any",
+          "Other users of this machine (numbers or names) who may use the store over loopback, and "
+          "join jobs if there is no secret; any: all users. The user of rdzvd and root always may")
+      ->delimiter(',');
+  line.text("--secret-file", texts.secret_file, "FILE",
+            "Agents must have the secret in FILE: 16 to 4096 bytes. Its owner must be this user or "
+            "root, and no other user may have access. --status and --fence need the secret of the "
+            "rendezvous that they ask; without the option they take it from DDPRUN_SECRET_FILE or "
+            "~/.config/ddprun/secret, if that exists");
   line.text("--state-dir", texts.state_dir, "DIR",
-            "Keep a journal of the jobs in this folder, which is made if needed: an rdzvd that is "
-            "started again with it goes on with them, and their agents notice nothing. Keys of "
-            "the store are not kept");
+            "Keep a journal of the jobs in this folder, which is made if needed. If rdzvd is "
+            "started again with the same folder, the jobs continue without a restart. Keys of the "
+            "store are not kept");
   line.flag("--no-old-dialect", texts.no_old_dialect,
             "Refuse clients of PyTorch 1.13 and 2.0: their dialect has no handshake");
 }
@@ -144,12 +145,12 @@ void add_service_options(CommandLine& line, Texts& texts) {
 void add_observer_options(CommandLine& line, Texts& texts) {
   line.group("Ask a running rdzvd");
   line.flag("--status", texts.status,
-            "Print the jobs of a running rdzvd, or of the rendezvous in an agent, with their "
-            "nodes, instead of serving");
+            "Print the jobs and nodes of a running rdzvd, or of the rendezvous in an agent; do not "
+            "serve");
   line.text("--fence", texts.fence, "NODE",
-            "Count a node of the job --run-id as lost: its name, or the id of its agent as "
-            "--status shows it. First make sure that nothing of the job runs there: switch it off, "
-            "or cut it off. The job then does not wait until the node's lease is over");
+            "Give up a dead node of the job --run-id, so that the job does not wait until the "
+            "node's lease is over. NODE is its name, or the id of its agent as --status shows it. "
+            "First make sure that nothing of the job runs there: switch it off, or cut it off");
   line.text("--run-id", texts.run_id, "ID", "The job that --status or --fence is about");
   line.text("--endpoint", texts.endpoint, "HOST:PORT", "The rendezvous to ask")
       ->default_str(kDefaultEndpoint);
@@ -162,16 +163,18 @@ void add_limit_options(CommandLine& line, StoreSettings& store, Texts& texts) {
     line.number(name, value, 1, kCountMax, "N", help);
   };
   add("--max-clients", store.connections_max,
-      "Clients at the same time; more of them wait. At most 100000 of them can be agents");
+      "Clients at the same time; others wait. At most 100000 of them can be agents");
   add("--max-key-bytes", store.request.key_bytes_max, "Length of a key");
   add("--max-value-bytes", store.request.value_bytes_max, "Length of a value in one request");
   add("--max-list-elements", store.request.list_elements_max, "Keys or pairs in one request");
   add("--max-request-bytes", store.request.request_bytes_max, "One request as a whole");
-  add("--max-waited-keys", store.waited_keys_max, "Keys that one client waits for at a time");
+  add("--max-waited-keys", store.waited_keys_max,
+      "Keys that one client waits for at the same time");
   add("--max-unread-bytes", store.reply_backlog_bytes_max,
-      "Unread reply bytes of one client; above this rdzvd stops serving it until it reads");
+      "Unread reply bytes of one client; above this, rdzvd does not serve the client until it "
+      "reads");
   line.duration("--handshake-timeout", texts.handshake_timeout, kNoTime,
-                "Close clients that have sent no request by then; 0: never");
+                "Close clients that have sent no request after this time; 0: never");
 }
 
 void add_output_options(CommandLine& line, DaemonOptions& options, Texts& texts) {
@@ -224,8 +227,8 @@ ObserverOptions observer(const Texts& texts, const std::vector<std::string>& giv
     if (std::find(kObserverOptions.begin(), kObserverOptions.end(), name) != kObserverOptions.end())
       continue;
     throw UsageError(
-        fmt::format("{}: nothing is served with --status or --fence; the rendezvous "
-                    "to ask is --endpoint=HOST:PORT",
+        fmt::format("{}: only for serving, not for --status or --fence; the rendezvous to ask is "
+                    "--endpoint=HOST:PORT",
                     name));
   }
   ObserverOptions options;

@@ -98,13 +98,12 @@ void add_data_options(CommandLine& line, Options& options) {
             "Initial weights by name from this safetensors file (F32, F16 or BF16), in place of "
             "seeded ones; every name, shape and type must match");
   line.text("--init-skip", options.init_skip, "PREFIX",
-            "With --init-from: leave out parameters and tensors with names that begin so; may be "
-            "given "
-            "several times")
+            "With --init-from: leave out parameters and tensors with names that begin with PREFIX; "
+            "may be given several times")
       ->allow_extra_args(false);
   line.number("--epochs", options.epochs, 1, kManyMax, "N", "Passes over the training set");
   line.number("--max-steps", options.max_steps, 1, kStepsMax, "N",
-              "Stop after so many steps (the learning rate still follows --epochs)");
+              "Stop after N steps (the learning rate still follows --epochs)");
 }
 
 void add_batch_options(CommandLine& line, Options& options) {
@@ -131,7 +130,7 @@ void add_optimizer_options(CommandLine& line, Options& options) {
   line.number("--weight-decay", options.weight_decay, 0, kRateMax, "X", "Not applied to biases");
   line.choice("--schedule", options.schedule, "How the learning rate changes; counts steps");
   line.number("--step-epochs", options.step_epochs, 1, kManyMax, "N",
-              "With --schedule step: multiply the rate every so many epochs");
+              "With --schedule step: multiply the rate every N epochs");
   line.number("--step-factor", options.step_factor, 0, 1, "X",
               "With --schedule step: by this factor");
   line.number("--warmup", options.warmup, 0, kStepsMax, "N",

@@ -71,7 +71,7 @@ Exit status
   127  not found
 
 Names have dashes or underscores (--like-this, --like_this). A value follows =
-or stands in the next word. The cook decides. --man has more.
+or is the next word. The cook decides. --man has more.
 )");
 }
 

@@ -105,7 +105,7 @@ TEST_CASE("options for serving are refused in a question") {
        {"--listen=1", "--listen-timeout=1", "--allow-uid=any", "--state-dir=x", "--no-old-dialect",
         "--max-clients=1", "--max-unread-bytes=1", "--handshake-timeout=1", "--stats-interval=1"}) {
     const std::string line =
-        option.substr(0, option.find('=')) + ": nothing is served with --status or --fence; ";
+        option.substr(0, option.find('=')) + ": only for serving, not for --status or --fence; ";
     CHECK(contains(refused({"--status", option}), line));
     CHECK(contains(refused({option, "--fence=a", "--run-id=b"}), line));
     CHECK(std::holds_alternative<DaemonOptions>(parse_daemon_options({option})));
