@@ -1,31 +1,22 @@
 # ddprun_test(NAME SOURCES a_test.cpp ... LIBRARIES ... LABELS ... TIMEOUT seconds ENVIRONMENT A=b ...)
-# One Catch2 program test_NAME; every TEST_CASE becomes a ctest line. Labels: unit, integration, slow, speed, gpu.
+# One Catch2 program test_NAME; every TEST_CASE becomes a ctest line. Labels: unit, integration, slow, speed, release, gpu.
 # tests/scripts/lint_test_names.py knows which names CMake's lists do not survive.
 
 # A name that matches no test case is a failure. Catch2 3 does that unasked; Catch2 2 would end with 0.
 set(ddprun_catch_options "")
 if(Catch2_VERSION VERSION_LESS 3)
-  set(ddprun_catch_options EXTRA_ARGS --warn NoTests)
+  set(ddprun_catch_options --warn NoTests)
 endif()
 
-function(ddprun_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ENVIRONMENT" ${ARGN})
+# Registers the cases of PROGRAM as NAME: ...; the lists as for ddprun_test().
+function(ddprun_register_cases name program)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
-  add_executable(test_${name} ${ARG_SOURCES})
-  target_link_libraries(test_${name} PRIVATE ddprun_settings Catch2::Catch2WithMain ${ARG_LIBRARIES})
-  # Of a test, g++ takes 2.6 times as long to optimize what the sanitizers add.
-  if(DDPRUN_SANITIZE)
-    target_compile_options(test_${name} PRIVATE -O0)
-  endif()
-  set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  catch_discover_tests(test_${name} TEST_PREFIX "${name}: " TEST_LIST test_${name}_cases ${ddprun_catch_options}
-    PROPERTIES TIMEOUT ${ARG_TIMEOUT})
-  # What scripts/test builds of the release preset.
-  if("speed" IN_LIST ARG_LABELS OR "release" IN_LIST ARG_LABELS)
-    add_dependencies(release_tests test_${name})
-  endif()
+  # The name of the run has no effect but this: Catch2 tells registrations of one program apart by their arguments.
+  catch_discover_tests(${program} TEST_PREFIX "${name}: " TEST_LIST test_${name}_cases
+    EXTRA_ARGS --name ${name} ${ddprun_catch_options} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   # catch_discover_tests cannot pass on properties that are lists, and Catch2 3's sets a SKIP_RETURN_CODE of its own after
   # ours, so those are set in a file that is read later.
   set(properties_file ${CMAKE_CURRENT_BINARY_DIR}/test_${name}_properties.cmake)
@@ -35,4 +26,35 @@ function(ddprun_test name)
     "  set_tests_properties(\"\${case}\" PROPERTIES LABELS \"${ARG_LABELS}\" ENVIRONMENT \"${environment}\" SKIP_RETURN_CODE 77)\n"
     "endforeach()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${properties_file})
+endfunction()
+
+function(ddprun_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ENVIRONMENT" ${ARGN})
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_link_libraries(test_${name} PRIVATE ddprun_settings Catch2::Catch2WithMain ${ARG_LIBRARIES})
+  # Of a test, g++ takes 2.6 times as long to optimize what the sanitizers add. UBSan alone adds a third to the time of a
+  # test that only drives programs; of the others it also checks our headers.
+  if(DDPRUN_SANITIZE)
+    target_compile_options(test_${name} PRIVATE -O0)
+    if("integration" IN_LIST ARG_LABELS AND DDPRUN_SANITIZE MATCHES "undefined")
+      target_compile_options(test_${name} PRIVATE -fno-sanitize=undefined)
+    endif()
+  endif()
+  set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  # scripts/test builds and runs these in the release build alone.
+  if("speed" IN_LIST ARG_LABELS OR "release" IN_LIST ARG_LABELS)
+    add_dependencies(release_tests test_${name})
+    if(DDPRUN_SANITIZE)
+      set_target_properties(test_${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+      return()
+    endif()
+  endif()
+  ddprun_register_cases(${name} test_${name} TIMEOUT "${ARG_TIMEOUT}" LABELS ${ARG_LABELS} ENVIRONMENT ${ARG_ENVIRONMENT})
+endfunction()
+
+# ddprun_test_again(NAME OF OTHER LABELS ... TIMEOUT seconds ENVIRONMENT A=b ...)
+# The cases of test_OTHER once more as NAME, with other settings: no program of its own has to be built.
+function(ddprun_test_again name)
+  cmake_parse_arguments(ARG "" "OF" "" ${ARGN})
+  ddprun_register_cases(${name} test_${ARG_OF} ${ARG_UNPARSED_ARGUMENTS})
 endfunction()

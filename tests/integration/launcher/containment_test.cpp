@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/support/child.hpp"
+#include "tests/support/repeats.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -102,15 +103,16 @@ std::chrono::nanoseconds settling_time(const std::string& level) {
   return time;
 }
 
-// Kills at DDPRUN_INSTANTS random instants from the first system calls of ddprun to workers that
+// Kills at 8 (slow: 100) random instants from the first system calls of ddprun to workers that
 // have settled; gives how many kills met their victim.
 int kill_at_random_instants(const std::string& level, Victim victim, unsigned seed) {
   need(level);
   std::mt19937 random(seed);
   const auto longest = static_cast<unsigned>(settling_time(level) / 1us * 3 / 2);
+  const int instants = test::repeats("DDPRUN_TEST_INSTANTS", 8);
   int killed = 0;
   std::chrono::nanoseconds slowest{0};
-  for (int instant = 0; instant < DDPRUN_INSTANTS; ++instant) {
+  for (int instant = 0; instant < instants; ++instant) {
     CAPTURE(level, seed, instant);
     KilledJob job(level, instant % 4 == 3);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % longest));
@@ -125,7 +127,7 @@ int kill_at_random_instants(const std::string& level, Victim victim, unsigned se
     for (const pid_t survivor : test::processes_with(job.entry)) kill(survivor, SIGKILL);
     job.child.wait();
   }
-  std::cout << level << ": killed " << killed << " of " << DDPRUN_INSTANTS
+  std::cout << level << ": killed " << killed << " of " << instants
             << "; the last process was gone after at most "
             << std::chrono::duration_cast<std::chrono::milliseconds>(slowest).count() << " ms\n";
   return killed;

@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "tests/support/child.hpp"
 #include "tests/support/job.hpp"
+#include "tests/support/repeats.hpp"
 #include "tests/support/skip.hpp"
 
 using namespace ddprun;
@@ -179,7 +179,8 @@ TEST_CASE("a new round begins when no process of the old one is left") {
 }
 
 TEST_CASE("stopped workers and workers that ignore SIGTERM end with the grace period") {
-  for (int i = 0; i < DDPRUN_ENDINGS; ++i) {
+  const int endings = test::repeats("DDPRUN_TEST_ENDINGS", 6);
+  for (int i = 0; i < endings; ++i) {
     CAPTURE(i);
     test::Job job;
     const bool stopped = i % 2 == 0;
@@ -222,10 +223,10 @@ TEST_CASE("a worker that cannot be killed is named and the job ends all the same
   CHECK(has(result.err, "could not be killed: pid " + std::to_string(workers.front()) +
                             " (job_worker), state D (waits in the kernel"));
   std::ifstream file(report);
-  const auto json = nlohmann::json::parse(file);
-  CHECK(json["exit_code"] == 71);
-  REQUIRE(json["leftovers"].size() == 1);
-  CHECK(has(json["leftovers"][0], "(job_worker), state D"));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  CHECK(has(text, "\"exit_code\": 71"));
+  CHECK(has(text, "(job_worker), state D"));
+  CHECK(text.find("(job_worker), state D") == text.rfind("(job_worker), state D"));
   freezer.thaw();
   CHECK(test::eventually([&] { return test::processes_with(job.mark_entry()).empty(); }));
 }
