@@ -273,7 +273,7 @@ struct Verdict {
   std::vector<Suspect> suspects;      ///< those of which one may hang, by rank
   std::optional<CloseCall> close_call = std::nullopt;
 };
-/// The job is over, for everybody.
+/// The job is over, on all nodes.
 struct Finished {
   enum class Outcome { succeeded, failed, cancelled } outcome = Outcome::succeeded;
   std::string reason;

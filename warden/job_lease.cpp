@@ -35,7 +35,7 @@ void HeldConnection::hold(UniqueFd socket) {
 }
 
 void HeldConnection::end_in_order() {
-  // Not by closing it: bytes that nobody has read would make a reset of that.
+  // Not by close(): with unread bytes that sends a reset.
   if (socket_) shutdown(socket_.get(), SHUT_WR);
   socket_.reset();
 }

@@ -42,14 +42,14 @@ struct ddprun_progress_page {
 };
 
 typedef struct ddprun_progress {
-  volatile struct ddprun_progress_page* page; /* NULL: nobody reads it, and updates do nothing */
+  volatile struct ddprun_progress_page* page; /* NULL: there is no reader, and updates do nothing */
 } ddprun_progress;
 
 /* Makes the page that the environment variable DDPRUN_PROGRESS_FILE names. Returns 0, or an errno;
- * ENOENT: there is no such variable, so nobody reads; ENOSPC: memory (/dev/shm) or the disk that
- * TMPDIR lies on is full. After an error updates are allowed and do nothing. ddprun judges nobody
- * before the first update. Also lets the debuggers that ddprun starts look at this process, where
- * the kernel allows that to parents only. */
+ * ENOENT: there is no such variable, so no reader; ENOSPC: memory (/dev/shm) or the disk that
+ * TMPDIR lies on is full. After an error updates are allowed and do nothing. ddprun judges no
+ * worker before its first update. Also lets the debuggers that ddprun starts look at this process,
+ * where the kernel allows that to parents only. */
 static inline int ddprun_progress_open(ddprun_progress* progress) {
   const char* path = getenv("DDPRUN_PROGRESS_FILE");
   void* memory;

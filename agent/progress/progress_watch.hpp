@@ -15,8 +15,8 @@ namespace ddprun::agent {
 std::chrono::nanoseconds look_period(std::chrono::nanoseconds timeout);
 
 /// How much of the time between two looks counts as silence: none of it while the job is paused,
-/// and never more than two periods, so that a stopped machine or an agent that was not let run
-/// makes nobody hang.
+/// and never more than two periods. So a stopped machine, or an agent that did not get to run,
+/// makes no worker appear as hung.
 class LookClock {
  public:
   using Clock = std::chrono::steady_clock;

@@ -41,7 +41,7 @@ inline int free_port() {
   return ntohs(addr.sin_port);
 }
 
-/// Starts a command that nobody listens to. It is not waited for.
+/// Starts a command with its output discarded. It is not waited for.
 inline pid_t start(Command command) {
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());

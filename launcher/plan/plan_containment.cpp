@@ -10,7 +10,7 @@ Outcome<void> plan_containment(const LaunchOptions& options, const Probes& probe
   ContainmentLevel& level = plan.warden.containment;
   switch (options.containment) {
     case Containment::automatic:
-      // Only where it is ours by agreement: a cgroup is visible to those who manage the machine.
+      // Only where it was delegated to us: people who manage the machine see a cgroup.
       level = probes.cgroup_delegated() ? ContainmentLevel::cgroup : ContainmentLevel::tree;
       break;
     case Containment::tree:

@@ -173,7 +173,7 @@ std::optional<ProgramChoice> Resolver::bundled() const {
       request_.executable_folder.empty()) {
     return std::nullopt;
   }
-  // libexec first: in an installed tree the folder of ddprun holds everybody's programs.
+  // libexec first: in an installed tree the folder of ddprun has programs of other packages, too.
   for (const auto& folder : {libexec_folder(), request_.executable_folder}) {
     const std::string file = join(folder, request_.program);
     if (is_program(files_.look(file))) {

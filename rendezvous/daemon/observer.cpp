@@ -102,7 +102,7 @@ class Observer {
   }
 
   void no_answer(const std::string& reason) {
-    // Only of this machine can it be known who has the port.
+    // Which program has the port can be found out on this machine only.
     const auto owner =
         is_loopback(options_.endpoint.host) ? port_owner(*options_.endpoint.port) : std::nullopt;
     end(kExitNoRound, fmt::format("no rendezvous answers at {}: {}{}", where_, reason,

@@ -125,7 +125,7 @@ TEST_CASE("SIGTERM takes one node away, Ctrl-C ends the job on all nodes") {
     job.open_gate();
     CHECK(job.nodes[0].wait().status == 0);
   }
-  SECTION("SIGINT, or SIGTERM at the node without which nobody meets") {
+  SECTION("SIGINT, or SIGTERM at the node that has the rendezvous") {
     const bool at_host = GENERATE(false, true);
     if (at_host) {
       job.nodes[0].signal(SIGTERM);

@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "alone") == 0) {
     unsetenv("DDPRUN_PROGRESS_FILE");
     if (ddprun_progress_open(&progress) != ENOENT) return 11;
-    ddprun_progress_update(&progress, 1, "nobody reads this");
+    ddprun_progress_update(&progress, 1, "no reader here");
     setenv("DDPRUN_PROGRESS_FILE", "/nowhere/page", 1);
     if (ddprun_progress_open(&progress) != ENOENT) return 12;
     ddprun_progress_update(&progress, 1, "nor this");
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   }
   if (argc > 1 && strcmp(argv[1], "full") == 0) {
     if (ddprun_progress_open(&progress) != ENOSPC) return 16;
-    ddprun_progress_update(&progress, 1, "nobody reads this");
+    ddprun_progress_update(&progress, 1, "no reader here");
     ddprun_progress_close(&progress);
     return 0;
   }

@@ -5,7 +5,7 @@
 //   before_write    records are appended, and nothing of them is in the file
 //   torn_write      the half of a write is in the file
 //   before_sync     they are in the file, and not yet durable
-//   after_sync      they are durable, and nobody has been told
+//   after_sync      they are durable, and no agent has been told
 //   telling         one agent has been told what became durable, and the next one has not
 //   before_forget   a job is over, and its file is there
 //   after_forget    its file is gone

@@ -99,7 +99,7 @@ TEST_CASE("rdzvd --status prints the jobs and nodes of a running rdzvd") {
   CHECK(none.status == 1);
   CHECK(none.out.empty());
   CHECK_THAT(none.err, StartsWith("rdzvd: there is no job 'nowhere' at " + rdzvd.first_line));
-  // Nobody asks twice or keeps what was asked: rdzvd has nothing to report.
+  // No request is repeated or kept: rdzvd has nothing to report.
   CHECK(rdzvd.stop().err.empty());
 }
 

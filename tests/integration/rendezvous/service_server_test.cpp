@@ -1,5 +1,5 @@
 // The rendezvous service over loopback: agents form rounds, lose it, prove themselves; strangers
-// harm nobody.
+// harm no job.
 #include "rendezvous/service/service_server.hpp"
 
 #include <netinet/in.h>
@@ -129,7 +129,7 @@ TEST_CASE("the agent in the service's own process needs no network") {
   boost::asio::io_context context;
   ServerHere here(*served.server, 0);
   rdzv::ServicePlace place = served.place();
-  place.port = 1;  // nobody is there
+  place.port = 1;  // no service is there
   place.own = &here;
   ServiceAgent host(context, "host", place);
   ServiceAgent other(context, "other", served.place());
@@ -143,7 +143,7 @@ TEST_CASE("each attempt asks anew whether the service is in the agent's own proc
   boost::asio::io_context context;
   ServerHere here(*served.server, 3);
   rdzv::ServicePlace place = served.place();
-  place.port = 1;  // nobody is there
+  place.port = 1;  // no service is there
   place.own = &here;
   ServiceAgent host(context, "host", place);
   host.join(1, 1);
@@ -216,7 +216,7 @@ TEST_CASE("agents outlive a service, and begin again with one that knows nothing
   b.join(2, 2);
   REQUIRE(run_until(context, [&] { return a.has<Round>() && b.has<Round>(); }));
   served.reset();
-  // Nobody is there: that renews the lease of half a second.
+  // No service is there: that renews the lease of half a second.
   run_until(
       context, [] { return false; }, 2s);
   CHECK_FALSE(a.has<Stop>());
@@ -366,7 +366,7 @@ TEST_CASE("connections of another user do not flood the log") {
   CHECK(lines < kStrangers);
 }
 
-TEST_CASE("strangers at the service's port harm nobody") {
+TEST_CASE("strangers at the service's port harm no job") {
   ServiceServerSettings settings;
   settings.open_within = 300ms;
   settings.silent_within = 300ms;

@@ -182,7 +182,7 @@ TEST_CASE("a connection outlives its agent, and ends in order when all are kille
     const UniqueFd near = rendezvous.connect();
     link.hold_connection(near.get());
     worker.start();
-    char byte = 0;  // until there are bytes that nobody reads: a plain end would be a reset
+    char byte = 0;  // until there are unread bytes: a plain end would be a reset
     static_cast<void>(recv(near.get(), &byte, 1, MSG_PEEK));
     raise(SIGKILL);
   });

@@ -70,7 +70,7 @@ TEST_CASE("a secret file of another user is refused") {
   CHECK(contains(why_not(path), "belongs to user 12345"));
 }
 
-TEST_CASE("what is no regular file is no secret file, and nobody waits for its writer") {
+TEST_CASE("a pipe or folder is no secret file, and reading it does not wait for a writer") {
   const test::TempDir dir;
   CHECK(contains(why_not(dir / "absent"), "No such file or directory"));
   CHECK(contains(why_not(dir.path()), "is not a regular file"));

@@ -45,7 +45,7 @@ Ending ending_of(const std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE("an exception that nobody catches ends the program with one line and its exit code") {
+TEST_CASE("an exception that is not caught ends the program with one line and its exit code") {
   const Ending ending = ending_of([] { throw std::runtime_error("the reason"); });
   CHECK(ending.said == "tester: internal error: the reason\n");
   REQUIRE(WIFEXITED(ending.status));

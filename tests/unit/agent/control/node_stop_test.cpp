@@ -43,7 +43,7 @@ TEST_CASE("the first Ctrl-C passes the signal on and a second one kills") {
   CHECK(node.took() == Did{"end the job"});
 }
 
-TEST_CASE("somebody who waits for the end is told how long it may take") {
+TEST_CASE("a user who waits for the end is told how long it may take") {
   ScriptedNode node(2);
   node.round();
   node.signal(SIGTERM);

@@ -365,7 +365,7 @@ TEST_CASE("a secret that is found is used, and demanded of others on request") {
   CHECK(static_meeting({}).secret.empty());
 }
 
-TEST_CASE("a secret that cannot be used is an error, also where nobody asked for it") {
+TEST_CASE("a secret that cannot be used is an error, also where no option asks for one") {
   CHECK(refused_plan(with(kStatic, {"--rdzv-secret-file=/none"})) ==
         "cannot read the secret file /none");
   Machine unreadable;

@@ -154,7 +154,7 @@ TEST_CASE("those that wait are told how many nodes are there and which are missi
   CHECK(job.newest<proto::Waiting>("b").missing == std::vector<std::string>{"a"});
 }
 
-TEST_CASE("node ranks that nobody has yet are named") {
+TEST_CASE("node ranks that no node has yet are named") {
   Script job(nodes(12, 12));
   proto::Join join = job.join_of("a");
   join.requested_group_rank = 3;

@@ -100,7 +100,7 @@ TEST_CASE("the next process finds what was committed, of each job in its order")
     const auto journal = open(dir);
     const JournalPast past = journal->take_past();
     CHECK(past.records.empty());
-    CHECK_FALSE(past.is_complete);  // nobody knows what was before
+    CHECK_FALSE(past.is_complete);  // what was before is unknown
     CHECK(past.warnings.empty());
     write(*journal, {began("job", "a"), began(odd, "x"), began("job", "b")});
     write(*journal, {began("job", "c")});

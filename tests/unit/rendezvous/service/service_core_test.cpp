@@ -131,7 +131,7 @@ TEST_CASE("a connection that ended cleanly while its agent came back by another 
   CHECK(service.last<Stop>(a) == nullptr);
 }
 
-TEST_CASE("agents of jobs that nobody knows take no place from others") {
+TEST_CASE("agents of unknown jobs take no place from others") {
   rdzv::ServiceSettings settings;
   settings.jobs_max = 2;
   ServiceScript service(settings);
@@ -260,7 +260,7 @@ TEST_CASE("leases are what the agent wishes for, within bounds") {
   CHECK(service.last<Welcome>(id)->keep_alive_period == lease / 5);
 }
 
-TEST_CASE("messages that make no sense end the connection, and nobody else notices") {
+TEST_CASE("messages that make no sense end the connection, and no other is affected") {
   ServiceScript service;
   const auto a = service.join("a", nodes(1, 1, 3));
   const auto bad = service.open();

@@ -38,7 +38,7 @@ TEST_CASE("a service is idle when no job waits for anybody, also after a restart
   } else {
     service.restart();
     CHECK_FALSE(service.core.is_idle());
-    service.pass(1min);  // nobody comes back: the job waits for other nodes
+    service.pass(1min);  // no node comes back: the job waits for others
     CHECK_FALSE(service.core.is_idle());
   }
   // The first job again, by an agent that was started later.

@@ -247,7 +247,7 @@ TEST_CASE("a snapshot waits for a round that runs undisturbed") {
   CHECK(service.snapshots == 3);  // one node is done
   ServiceScript without;
   static_cast<void>(without.join("a", nodes(1, 1, 3)));
-  CHECK(without.snapshots == 0);  // nobody keeps its records
+  CHECK(without.snapshots == 0);  // its records are not kept
 }
 
 TEST_CASE("how a job with very many failed workers ended can be read from its journal") {

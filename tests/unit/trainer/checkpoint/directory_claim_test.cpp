@@ -106,7 +106,7 @@ TEST_CASE("runs of different ids may share a directory") {
   CHECK(other.hold());
 }
 
-TEST_CASE("a claim that is damaged is another's, one that was deleted is nobody's") {
+TEST_CASE("a claim that is damaged belongs to another round, one that was deleted to none") {
   const test::TempDir directory;
   const DirectoryClaim claim(directory.path(), {"job", 1, 0});
   test::write_text(directory / ".claim", "{\"run\": \"job\", \"ep");
@@ -119,7 +119,7 @@ TEST_CASE("a claim that is damaged is another's, one that was deleted is nobody'
   CHECK_NOTHROW(claim.hold());
 }
 
-TEST_CASE("nobody claims a directory while a checkpoint is being published there") {
+TEST_CASE("no round claims a directory while a checkpoint is being published there") {
   const test::TempDir directory;
   const DirectoryClaim claim(directory.path(), {"job", 1, 0});
   const UniqueFd held = claim.hold();

@@ -115,7 +115,7 @@ TEST_CASE("evaluation uses the running mean and variance") {
   }
 }
 
-TEST_CASE("the other gradients are right where nobody needs the input's") {
+TEST_CASE("the other gradients are right where the input's is not needed") {
   test::LayerRun with = norm_run(norm_shape(4, {3, 3, 16}), true);
   test::LayerRun without = norm_run(norm_shape(4, {3, 3, 16}, GradientUse::none), true);
   with.run();
