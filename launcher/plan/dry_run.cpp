@@ -231,7 +231,7 @@ std::string dry_run_text(const LaunchPlan& plan, const RankZeroEnvironment& envi
   text += fmt::format("grace period {} s\n", seconds(agent.stop.grace_period));
   text += fmt::format("kill timeout {} s\n", seconds(agent.stop.kill_timeout));
   text += fmt::format("containment  {}\n", to_string(agent.containment));
-  text += fmt::format("environment of {}rank 0, beside what is inherited\n",
+  text += fmt::format("environment of {}rank 0, in addition to what is inherited\n",
                       agent.rendezvous ? "local " : "");
   for (const auto& [name, value] : environment) {
     const std::string later = value_to_come(plan, name);

@@ -169,8 +169,8 @@ std::string explain(const proto::RestartSettings& settings) {
            ? "no wait (--restart-delay)"
            : fmt::format("{}, doubled each time up to {}, less up to a quarter",
                          describe(settings.back_off), describe(settings.back_off_max)));
-  line("the wait begins anew after a round",
-       fmt::format("that lasted {} or got to a new step", describe(lived_after(settings))));
+  line("the wait is reset by a round",
+       fmt::format("that lasted {} or reached a new step", describe(lived_after(settings))));
   line(fmt::format("{} short rounds in a row", settings.crash_loop_rounds),
        settings.minimum_uptime.count() == 0 ? "nothing: no round is too short (--min-uptime)"
                                             : fmt::format("ends the job: each lasted less than {}",
