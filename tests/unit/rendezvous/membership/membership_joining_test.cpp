@@ -218,3 +218,42 @@ TEST_CASE("an agent that may have missed a message is told the same again") {
   job.stopped("b");
   CHECK(std::get<Finished>(*job.membership.current("b")).signal == 2);
 }
+
+TEST_CASE("a last call that was announced is waited for beyond the join timeout") {
+  proto::JobSettings settings = nodes(1, 2);
+  settings.join_timeout = 8s;
+  settings.last_call = 2s;
+  Script job(settings);
+  job.pass(7s);
+  job.join("a");
+  job.pass(1999ms);
+  CHECK(job.membership.state() == JobState::forming);
+  job.pass(1ms);
+  CHECK(job.membership.state() == JobState::running);
+}
+
+TEST_CASE("a round that waits for the leases of an earlier life has no join timeout until then") {
+  proto::JobSettings settings = nodes(1, 2);
+  settings.join_timeout = 8s;
+  settings.last_call = 2s;
+  Script job(settings);
+  job.membership.hold_incomplete_until(job.now + 16s);
+  job.join("a");
+  job.pass(16s - 1ms);
+  CHECK(job.membership.state() == JobState::forming);
+  job.pass(1ms);
+  CHECK(job.membership.state() == JobState::running);
+
+  Script held(settings);
+  held.membership.hold_until(held.now + 16s);
+  held.join("a");
+  held.pass(16s);
+  CHECK(held.membership.state() == JobState::forming);
+  held.pass(2s);
+  CHECK(held.membership.state() == JobState::running);
+
+  Script empty(settings);
+  empty.membership.hold_until(empty.now + 16s);
+  empty.pass(8s);
+  CHECK(empty.membership.state() == JobState::finished);
+}
