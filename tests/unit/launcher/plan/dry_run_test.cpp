@@ -202,7 +202,7 @@ TEST_CASE("a dry run of several nodes shows how they meet, and invents no rank")
         "lost         a node after 15.0 s of silence, the rendezvous after 5 min 0 s\n",
         "grows        5.0 s after a new node\n", "  local rank 1  OMP_NUM_THREADS=1\n",
         "store        the node of group rank 0, a free port, served by ddprun\n",
-        "environment of local rank 0, beside", "  RANK=(known when the round forms)\n",
+        "environment of local rank 0, in addition to", "  RANK=(known when the round forms)\n",
         "  LOCAL_RANK=0\n", "  WORLD_SIZE=(known when the round forms)\n",
         "  MASTER_ADDR=(known when the round forms)\n",
         "  MASTER_PORT=(known when the round forms)\n"}) {
