@@ -81,7 +81,7 @@ ProgramText program_text() {
                     "jobs continue if rdzvd is started again"},
                    {"rdzvd --status", "show the jobs of the rdzvd on this machine"},
                    {"rdzvd --fence=node7 --run-id=ID --endpoint=HOST:29400",
-                    "tell the job ID that node7 is switched off, so that it does not wait for it"},
+                    "give up node7, which is switched off"},
                    {"ddprun --nnodes=2 --rdzv-backend=c10d --rdzv-id=ID --rdzv-endpoint=HOST:29400 "
                     "...",
                     "a job of ddprun that uses this rdzvd"},
