@@ -40,7 +40,12 @@ IdxHeader parse_with_rank(std::span<const std::uint8_t> bytes, const std::string
   return header;
 }
 
-std::filesystem::path find_one(const std::filesystem::path& folder, const std::string& stem,
+void cut_header(std::vector<std::uint8_t>& bytes, const IdxHeader& header) {
+  bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(header.payload_offset));
+}
+
+/// Empty: not found.
+std::filesystem::path look_for(const std::filesystem::path& folder, const std::string& stem,
                                const std::string& kind) {
   for (const char* separator : {"-", "."}) {
     for (const char* suffix : {"", ".gz"}) {
@@ -48,10 +53,46 @@ std::filesystem::path find_one(const std::filesystem::path& folder, const std::s
       if (std::filesystem::is_regular_file(candidate)) return candidate;
     }
   }
+  return {};
+}
+
+std::filesystem::path find_one(const std::filesystem::path& folder, const std::string& stem,
+                               const std::string& kind, const char* targets) {
+  std::filesystem::path found = look_for(folder, stem, kind);
+  if (!found.empty()) return found;
   throw DataError(
       fmt::format("{}: no {}-{} or {}-{}.gz there; the folder must hold the four files of an "
-                  "MNIST-like set (train and t10k, images and labels)",
-                  folder.string(), stem, kind, stem, kind));
+                  "MNIST-like set (train and t10k, images and {})",
+                  folder.string(), stem, kind, stem, kind, targets));
+}
+
+void read_labels(const std::filesystem::path& file, const std::filesystem::path& images_file,
+                 std::uint32_t images, ByteImages& result) {
+  result.labels = read_file_or_gzip(file);
+  const IdxHeader header = parse_with_rank(result.labels, file.string(), 1, 1, "labels have 1");
+  if (header.dimensions[0] != images) {
+    throw DataError(fmt::format("{} holds {} images, but {} holds {} labels", images_file.string(),
+                                images, file.string(), header.dimensions[0]));
+  }
+  cut_header(result.labels, header);
+  result.classes = *std::max_element(result.labels.begin(), result.labels.end()) + 1;
+}
+
+void read_masks(const std::filesystem::path& file, const std::filesystem::path& images_file,
+                std::uint32_t images, ByteImages& result) {
+  result.masks = read_file_or_gzip(file);
+  const IdxHeader header = parse_with_rank(result.masks, file.string(), 3, 3, "masks have 3");
+  const std::vector<std::uint32_t> wanted{images, static_cast<std::uint32_t>(result.shape.height),
+                                          static_cast<std::uint32_t>(result.shape.width)};
+  if (header.dimensions != wanted) {
+    const auto text = [](const std::vector<std::uint32_t>& sides) {
+      return fmt::format("{} of {}x{}", sides[0], sides[1], sides[2]);
+    };
+    throw DataError(fmt::format("{} holds images, {}, but {} holds masks, {}", images_file.string(),
+                                text(wanted), file.string(), text(header.dimensions)));
+  }
+  cut_header(result.masks, header);
+  result.classes = 1;
 }
 
 }  // namespace
@@ -136,20 +177,13 @@ std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file) {
   return bytes;
 }
 
-ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels) {
+ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& targets,
+                         Target target) {
   ByteImages result;
   result.pixels = read_file_or_gzip(images);
-  const IdxHeader image_header =
+  const IdxHeader header =
       parse_with_rank(result.pixels, images.string(), 3, 4, "images have 3 (or 4 with channels)");
-  result.labels = read_file_or_gzip(labels);
-  const IdxHeader label_header =
-      parse_with_rank(result.labels, labels.string(), 1, 1, "labels have 1");
-
-  const auto& dimensions = image_header.dimensions;
-  if (dimensions[0] != label_header.dimensions[0]) {
-    throw DataError(fmt::format("{} holds {} images, but {} holds {} labels", images.string(),
-                                dimensions[0], labels.string(), label_header.dimensions[0]));
-  }
+  const auto& dimensions = header.dimensions;
   const std::uint32_t channels = dimensions.size() == 4 ? dimensions[3] : 1;
   if (channels != 1 && channels != 3) {
     refuse(images.string(), 16, fmt::format("{} channels, not 1 or 3", channels));
@@ -157,26 +191,38 @@ ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesys
   result.shape = ImageShape{.height = static_cast<int>(dimensions[1]),
                             .width = static_cast<int>(dimensions[2]),
                             .channels = static_cast<int>(channels)};
-  const auto offset = [](const IdxHeader& header) {
-    return static_cast<std::ptrdiff_t>(header.payload_offset);
-  };
-  result.pixels.erase(result.pixels.begin(), result.pixels.begin() + offset(image_header));
-  result.labels.erase(result.labels.begin(), result.labels.begin() + offset(label_header));
-  result.classes = *std::max_element(result.labels.begin(), result.labels.end()) + 1;
+  cut_header(result.pixels, header);
+  (target == Target::mask ? read_masks : read_labels)(targets, images, dimensions[0], result);
   return result;
 }
 
-IdxFolder find_idx_folder(const std::filesystem::path& folder) {
+IdxFolder find_idx_folder(const std::filesystem::path& folder, Target target) {
   if (!std::filesystem::is_directory(folder)) {
     throw DataError(
         fmt::format("{}: no such directory; --data takes a folder with the files of an MNIST-like "
                     "set, or `generated`",
                     folder.string()));
   }
-  return IdxFolder{.train_images = find_one(folder, "train-images", "idx3-ubyte"),
-                   .train_labels = find_one(folder, "train-labels", "idx1-ubyte"),
-                   .test_images = find_one(folder, "t10k-images", "idx3-ubyte"),
-                   .test_labels = find_one(folder, "t10k-labels", "idx1-ubyte")};
+  const auto one = [&](const char* stem, const char* kind, const char* targets) {
+    return find_one(folder, stem, kind, targets);
+  };
+  if (target == Target::mask) {
+    const bool has_labels = !look_for(folder, "train-labels", "idx1-ubyte").empty();
+    if (has_labels && look_for(folder, "train-masks", "idx3-ubyte").empty()) {
+      throw DataError(fmt::format(
+          "{} holds labels, but this model learns masks: add train-masks-idx3-ubyte and "
+          "t10k-masks-idx3-ubyte, or use another --model",
+          folder.string()));
+    }
+    return IdxFolder{.train_images = one("train-images", "idx3-ubyte", "masks"),
+                     .train_targets = one("train-masks", "idx3-ubyte", "masks"),
+                     .test_images = one("t10k-images", "idx3-ubyte", "masks"),
+                     .test_targets = one("t10k-masks", "idx3-ubyte", "masks")};
+  }
+  return IdxFolder{.train_images = one("train-images", "idx3-ubyte", "labels"),
+                   .train_targets = one("train-labels", "idx1-ubyte", "labels"),
+                   .test_images = one("t10k-images", "idx3-ubyte", "labels"),
+                   .test_targets = one("t10k-labels", "idx1-ubyte", "labels")};
 }
 
 }  // namespace ddprun::trainer

@@ -5,7 +5,7 @@
 //   rank   := one byte      dimension := 4 bytes, big-endian
 //
 // Images have 3 dimensions (count, rows, columns) or 4 (count, rows, columns, channels); labels
-// have 1.
+// have 1, masks have 3.
 #pragma once
 
 #include <cstddef>
@@ -39,18 +39,19 @@ IdxHeader parse_idx(std::span<const std::uint8_t> bytes, const std::string& file
 /// kIdxBytesMax.
 std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file);
 
-/// Images and labels of one pair of files. Throws DataError; also where their counts differ.
-/// `classes` is one more than the greatest label.
-ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels);
+/// Images and their targets, one pair of files. Throws DataError; also where their counts or sides
+/// differ. `classes` is one more than the greatest label, or 1 of masks.
+ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& targets,
+                         Target target);
 
 /// The four files of a folder, found under MNIST's names (train-images-idx3-ubyte,
 /// train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte; `.` for the last `-idx`
-/// also; each plain or .gz).
+/// also; each plain or .gz). Masks are in train-masks-idx3-ubyte and t10k-masks-idx3-ubyte.
 struct IdxFolder {
-  std::filesystem::path train_images, train_labels, test_images, test_labels;
+  std::filesystem::path train_images, train_targets, test_images, test_targets;
 };
 
 /// Throws DataError that names the folder and the missing file.
-IdxFolder find_idx_folder(const std::filesystem::path& folder);
+IdxFolder find_idx_folder(const std::filesystem::path& folder, Target target);
 
 }  // namespace ddprun::trainer

@@ -31,10 +31,10 @@ TrainAndTest load_shapes(ImageShape shape, Target target) {
   return {.train = make(0, train), .test = make(train, test)};
 }
 
-TrainAndTest load_idx(const std::filesystem::path& folder) {
-  const IdxFolder files = find_idx_folder(folder);
-  ByteImages train = read_idx_pair(files.train_images, files.train_labels);
-  ByteImages test = read_idx_pair(files.test_images, files.test_labels);
+TrainAndTest load_idx(const std::filesystem::path& folder, Target target) {
+  const IdxFolder files = find_idx_folder(folder, target);
+  ByteImages train = read_idx_pair(files.train_images, files.train_targets, target);
+  ByteImages test = read_idx_pair(files.test_images, files.test_targets, target);
   if (to_string(train.shape) != to_string(test.shape)) {
     throw DataError(fmt::format("{} holds images of {}, but {} of {}", files.train_images.string(),
                                 to_string(train.shape), files.test_images.string(),
@@ -42,8 +42,8 @@ TrainAndTest load_idx(const std::filesystem::path& folder) {
   }
   if (test.classes > train.classes) {
     throw DataError(fmt::format("{} holds the label {}, but the labels of {} end at {}",
-                                files.test_labels.string(), test.classes - 1,
-                                files.train_labels.string(), train.classes - 1));
+                                files.test_targets.string(), test.classes - 1,
+                                files.train_targets.string(), train.classes - 1));
   }
   test.classes = train.classes;
   const Normalization normalization = measure_normalization(train);
@@ -93,14 +93,7 @@ ImageShape parse_image_shape(const std::string& text, Target target) {
 }
 
 TrainAndTest load_data(const std::string& data, ImageShape generated_shape, Target target) {
-  if (data == kGeneratedData) return load_shapes(generated_shape, target);
-  TrainAndTest sets = load_idx(data);
-  if (target == Target::mask)
-    throw DataError(
-        fmt::format("{} holds labels, but this model learns masks: use --data {}, or "
-                    "another --model",
-                    data, kGeneratedData));
-  return sets;
+  return data == kGeneratedData ? load_shapes(generated_shape, target) : load_idx(data, target);
 }
 
 }  // namespace ddprun::trainer

@@ -25,8 +25,8 @@ inline constexpr int kMaskedSideMax = 256;
 std::string to_string(ImageShape shape);
 
 /// `data` is "generated" (drawn in `generated_shape`) or a folder with the files of an MNIST-like
-/// set, which has labels. Throws DataError that names the file, or where the data has no such
-/// target. Both sets have the same shape, classes and normalisation (the training set's).
+/// set (idx.hpp). Throws DataError that names the file, or where the data has no such target. Both
+/// sets have the same shape, classes and normalisation (the training set's).
 TrainAndTest load_data(const std::string& data, ImageShape generated_shape,
                        Target target = Target::label);
 

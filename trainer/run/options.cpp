@@ -87,9 +87,9 @@ void add_data_options(CommandLine& line, Options& options) {
   line.number("--positive-weight", options.positive_weight, 0, kRateMax, "X",
               "unet16: factor on the loss of the pixels of a mask");
   line.text("--data", options.data, "DIR",
-            "generated (ten kinds of shapes, drawn when needed; for unet16 with masks), or a "
-            "folder with "
-            "train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones");
+            "generated (ten kinds of shapes, drawn when needed; for a U-Net with masks), or a "
+            "folder with train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k "
+            "ones; for a U-Net train-masks-idx3-ubyte[.gz] in place of the labels");
   line.text("--image-shape", options.image_shape, "HxWxC",
             "Of generated pictures: 28x28x1 or 32x32x3; for unet16 sides of multiples of 32 up to "
             "256, 1 or 3 channels")

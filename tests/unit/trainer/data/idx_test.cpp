@@ -158,7 +158,8 @@ TEST_CASE("a pair gives pixels, labels, shape and the number of classes") {
   const test::TempDir directory;
   write(directory / "images", idx({4, 2, 3}));
   write(directory / "labels", idx({4}));
-  const ByteImages images = read_idx_pair(directory / "images", directory / "labels");
+  const ByteImages images =
+      read_idx_pair(directory / "images", directory / "labels", Target::label);
   CHECK(images.labels == Bytes{0, 1, 2, 3});
   CHECK(images.pixels.size() == 24);
   CHECK(images.pixels[11] == 1);
@@ -172,9 +173,10 @@ TEST_CASE("images may carry channels") {
   const test::TempDir directory;
   write(directory / "images", idx({4, 2, 3, 3}));
   write(directory / "labels", idx({4}));
-  CHECK(read_idx_pair(directory / "images", directory / "labels").shape.channels == 3);
+  CHECK(read_idx_pair(directory / "images", directory / "labels", Target::label).shape.channels ==
+        3);
   write(directory / "two", idx({4, 2, 3, 2}));
-  CHECK_THROWS_WITH(read_idx_pair(directory / "two", directory / "labels"),
+  CHECK_THROWS_WITH(read_idx_pair(directory / "two", directory / "labels", Target::label),
                     Contains("two: offset 16: 2 channels"));
 }
 
@@ -182,14 +184,33 @@ TEST_CASE("counts of images and labels must agree") {
   const test::TempDir directory;
   write(directory / "images", idx({4, 2, 3}));
   write(directory / "labels", idx({5}));
-  CHECK_THROWS_WITH(read_idx_pair(directory / "images", directory / "labels"),
+  CHECK_THROWS_WITH(read_idx_pair(directory / "images", directory / "labels", Target::label),
                     Contains("holds 4 images") && Contains("holds 5 labels"));
+}
+
+TEST_CASE("masks have the count and the sides of their images") {
+  const test::TempDir directory;
+  write(directory / "images", idx({4, 2, 3, 3}));
+  write(directory / "masks", idx({4, 2, 3}));
+  const auto read = [&](const char* masks) {
+    return read_idx_pair(directory / "images", directory / masks, Target::mask);
+  };
+  const ByteImages images = read("masks");
+  CHECK(images.masks.size() == 24);
+  CHECK(images.masks[11] == 1);
+  CHECK(images.labels.empty());
+  CHECK(images.classes == 1);
+  write(directory / "other", idx({4, 3, 2}));
+  CHECK_THROWS_WITH(read("other"), Contains("images holds images, 4 of 2x3, but ") &&
+                                       Contains("other holds masks, 4 of 3x2"));
+  write(directory / "labels", idx({4}));
+  CHECK_THROWS_WITH(read("labels"), Contains("1 dimensions, but masks have 3"));
 }
 
 TEST_CASE("labels in the place of images are refused") {
   const test::TempDir directory;
   write(directory / "labels", idx({4}));
-  CHECK_THROWS_WITH(read_idx_pair(directory / "labels", directory / "labels"),
+  CHECK_THROWS_WITH(read_idx_pair(directory / "labels", directory / "labels", Target::label),
                     Contains("labels: offset 3: 1 dimensions, but images have 3"));
 }
 

@@ -96,7 +96,7 @@ TEST_CASE("pictures with masks may have other shapes") {
   }
 }
 
-TEST_CASE("generated data has masks where a model learns masks, and a folder of labels has none") {
+TEST_CASE("generated data has masks where a model learns masks, and a folder may have some") {
   const TrainAndTest sets =
       load_data("generated", {.height = 32, .width = 32, .channels = 1}, Target::mask);
   CHECK(sets.train->target() == Target::mask);
@@ -106,7 +106,20 @@ TEST_CASE("generated data has masks where a model learns masks, and a folder of 
   const test::TempDir directory;
   write_set(directory);
   CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey, Target::mask),
-                    Contains(directory.path().string()) && Contains("holds labels"));
+                    Contains(directory.path().string()) && Contains("holds labels") &&
+                        Contains("add train-masks-idx3-ubyte"));
+  write_images(directory / "train-masks-idx3-ubyte", 4, 8);
+  CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey, Target::mask),
+                    Contains("no t10k-masks-idx3-ubyte") && Contains("images and masks"));
+  write_images(directory / "t10k-masks-idx3-ubyte", 2, 8);
+  const TrainAndTest drawn = load_data(directory.path().string(), kGrey, Target::mask);
+  CHECK(drawn.train->target() == Target::mask);
+  CHECK(drawn.test->size() == 2);
+  std::vector<float> mask(64);
+  drawn.train->read_mask(3, mask);
+  CHECK(mask[0] == 0);
+  CHECK(mask[1] == Approx(200.0 / 255));
+  CHECK(load_data(directory.path().string(), kGrey).train->target() == Target::label);
 }
 
 TEST_CASE("an image of one value everywhere is not divided by zero") {
