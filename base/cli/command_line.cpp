@@ -64,9 +64,11 @@ CLI::Option* CommandLine::word(const char* name, std::string_view choices, const
                                std::function<bool(const std::string&)> known,
                                std::function<void(const std::string&)> take) {
   const auto check = [choices, known = std::move(known)](const std::string& text) {
-    return known(text)
-               ? std::string()
-               : fmt::format("must be one of {}, not {}", fmt::join(words_of(choices), ", "), text);
+    if (known(text)) return std::string();
+    const auto words = words_of(choices);
+    const auto meant = nearest(lower(text), {words.begin(), words.end()});
+    return fmt::format("must be one of {}, not {}{}", fmt::join(words, ", "), text,
+                       meant ? fmt::format("; did you mean {}?", *meant) : "");
   };
   return app_.add_option_function<std::string>(name, std::move(take), help)
       ->type_name(std::string(choices))

@@ -31,12 +31,14 @@ constexpr std::array kPrograms = {
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
-        "model|dropout|stem|decoder|positive-weight|data|image-shape|init-from|init-skip|epochs|"
+        "model|classes|dropout|stem|decoder|positive-weight|data|image-shape|init|init-from|init-"
+        "skip|"
+        "epochs|"
         "max-steps|batch|global-"
         "batch|"
         "shards|"
         "accumulate|optimizer|"
-        "lr|momentum|weight-decay|schedule|step-epochs|step-factor|warmup|precision|seed|"
+        "lr|momentum|weight-decay|decay|schedule|step-epochs|step-factor|warmup|precision|seed|"
         "threads-per-shard|lanes|bucket-mb|comm-timeout|rendezvous-timeout|out|resume|"
         "checkpoint-every|keep|json|quiet|inject-overflow-at"},
     ProgramOptions{

@@ -17,11 +17,12 @@ enum class OptimizerKind { sgd, adamw };
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::sgd;
   double weight_decay = 0;
-  double momentum = 0.9;  ///< sgd
-  bool nesterov = false;  ///< sgd; needs momentum > 0
-  double beta1 = 0.9;     ///< adamw
-  double beta2 = 0.999;   ///< adamw
-  double epsilon = 1e-8;  ///< adamw
+  bool decays_all = false;  ///< biases and norms too, as PyTorch does by default
+  double momentum = 0.9;    ///< sgd
+  bool nesterov = false;    ///< sgd; needs momentum > 0
+  double beta1 = 0.9;       ///< adamw
+  double beta2 = 0.999;     ///< adamw
+  double epsilon = 1e-8;    ///< adamw
 };
 
 /// What all elements of one optimizer step share. Computed where the step runs, from the StepState

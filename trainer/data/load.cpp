@@ -41,9 +41,12 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target) {
                                 to_string(test.shape)));
   }
   if (test.classes > train.classes) {
-    throw DataError(fmt::format("{} holds the label {}, but the labels of {} end at {}",
-                                files.test_targets.string(), test.classes - 1,
-                                files.train_targets.string(), train.classes - 1));
+    const auto beyond = std::find_if(test.labels.begin(), test.labels.end(),
+                                     [&](int label) { return label >= train.classes; });
+    throw DataError(fmt::format("{} holds the label {} (sample {}), but the labels of {} end at {}",
+                                files.test_targets.string(), static_cast<int>(*beyond),
+                                beyond - test.labels.begin(), files.train_targets.string(),
+                                train.classes - 1));
   }
   test.classes = train.classes;
   const Normalization normalization = measure_normalization(train);

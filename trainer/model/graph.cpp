@@ -217,6 +217,20 @@ void Graph::finish() {
   }
 }
 
+void Graph::begin_normal(double deviation) {
+  for (const Layer& one : layers_) {
+    const bool has_weights = std::holds_alternative<layer::Convolution>(one.kind) ||
+                             std::holds_alternative<layer::TransposedConvolution>(one.kind) ||
+                             std::holds_alternative<layer::Linear>(one.kind);
+    if (!has_weights) continue;
+    for (std::size_t k = 0; k < one.parameters.size(); ++k) {
+      InitialValues& initial = parameters_[static_cast<std::size_t>(one.parameters[k])].initial;
+      initial = k == 0 ? InitialValues{InitialValues::Kind::normal, deviation}
+                       : InitialValues{InitialValues::Kind::constant, 0};
+    }
+  }
+}
+
 std::size_t Graph::final_up_to(const Layer& layer) const {
   const auto next = static_cast<std::size_t>(layer.parameters.back()) + 1;
   return next < parameters_.size() ? parameters_[next].offset : arena_size_;

@@ -57,6 +57,10 @@ class Graph {
   /// bias; each on 64 bytes. Call once, last.
   void finish();
 
+  /// After finish(): the weights of convolutions (transposed ones too) and of linear layers begin
+  /// normal with this deviation, their biases as 0; norms keep their 1 and 0.
+  void begin_normal(double deviation);
+
   [[nodiscard]] const std::vector<Layer>& layers() const { return layers_; }
   [[nodiscard]] const Layer& layer(int index) const {
     return layers_.at(static_cast<std::size_t>(index));

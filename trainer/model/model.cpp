@@ -11,15 +11,23 @@ namespace {
 constexpr int kLargestImage = 1 << 14;
 
 Graph build(const ModelSettings& settings) {
+  const double dropout = settings.dropout.value_or(default_dropout(settings.model));
+  const auto over_resnet = [&](ResnetDepth depth) {
+    return unet_resnet(settings.shape, depth, settings.decoder, dropout, settings.positive_weight);
+  };
   switch (settings.model) {
     case ModelName::lenet:
       break;
     case ModelName::alexnet:
-      return alexnet(settings.shape, settings.classes, settings.dropout);
+      return alexnet(settings.shape, settings.classes, dropout);
     case ModelName::resnet18:
       return resnet18(settings.shape, settings.classes, settings.stem);
     case ModelName::unet16:
       return unet16(settings.shape, settings.decoder, settings.positive_weight);
+    case ModelName::unet_resnet34:
+      return over_resnet(ResnetDepth::layers34);
+    case ModelName::unet_resnet101:
+      return over_resnet(ResnetDepth::layers101);
   }
   return lenet(settings.shape, settings.classes);
 }
@@ -47,7 +55,9 @@ Graph make_graph(const ModelSettings& settings) {
   if (target_of(settings.model) == Target::label && settings.classes < 2)
     throw DataError("a classifier needs at least two classes");
   try {
-    return build(settings);
+    Graph graph = build(settings);
+    if (settings.normal_init) graph.begin_normal(*settings.normal_init);
+    return graph;
   } catch (const ImagesTooSmall&) {
     throw too_small(settings);
   }

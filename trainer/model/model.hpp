@@ -1,29 +1,41 @@
 // The bundled models, each a table of layers.
 #pragma once
 
+#include <optional>
+
 #include "trainer/model/graph.hpp"
 #include "trainer/model/model_tables.hpp"
 
 namespace ddprun::trainer {
 
-enum class ModelName { lenet, alexnet, resnet18, unet16 };
+enum class ModelName { lenet, alexnet, resnet18, unet16, unet_resnet34, unet_resnet101 };
 
 struct ModelSettings {
   ModelName model = ModelName::lenet;
   ImageShape shape{};
-  int classes = 0;                      ///< of labels
-  double dropout = 0.5;                 ///< of AlexNet
+  int classes = 0;                      ///< outputs of a classifier's head
+  std::optional<double> dropout = {};   ///< none: default_dropout()
   Stem stem = Stem::small;              ///< of a ResNet
   Decoder decoder = Decoder::bilinear;  ///< of a U-Net
   double positive_weight = 1;           ///< of a U-Net's loss
+  /// Deviation of initial weights, see Graph::begin_normal(); none: the model's own distributions.
+  std::optional<double> normal_init = {};
 };
 
-/// What the model learns.
-inline Target target_of(ModelName model) {
-  return model == ModelName::unet16 ? Target::mask : Target::label;
+constexpr bool is_unet_resnet(ModelName model) {
+  return model == ModelName::unet_resnet34 || model == ModelName::unet_resnet101;
 }
 
-/// Throws DataError if the images are too small, or a U-Net's sides no multiples of 32.
+/// What the model learns.
+constexpr Target target_of(ModelName model) {
+  return model == ModelName::unet16 || is_unet_resnet(model) ? Target::mask : Target::label;
+}
+
+/// The probability in the models that have dropout: AlexNet's and the U-Nets' over ResNets.
+constexpr double default_dropout(ModelName model) { return is_unet_resnet(model) ? 0.2 : 0.5; }
+
+/// Throws DataError if the images are too small, or a U-Net's sides no multiples of 32 (over
+/// ResNets: of 64).
 Graph make_graph(const ModelSettings& settings);
 
 }  // namespace ddprun::trainer

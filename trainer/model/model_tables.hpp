@@ -14,6 +14,9 @@ enum class Stem {
   imagenet,  ///< 7x7 convolution of stride 2, 3x3 max-pooling of stride 2: torchvision's
 };
 
+/// The encoder of a U-Net.
+enum class ResnetDepth { layers34, layers101 };
+
 /// How a U-Net's decoder doubles height and width.
 enum class Decoder {
   bilinear,  ///< bilinear with half-pixel centres, then two 3x3 convolutions
@@ -40,5 +43,16 @@ Graph resnet18(ImageShape image, int classes, Stem stem);
 /// where e1 to e5 are the encoder's stages before their pooling. Throws DataError where a side is
 /// no multiple of 32.
 Graph unet16(ImageShape image, Decoder decoder, double positive_weight);
+/// Learns masks, as unet16. With 3 channels and the bilinear decoder 34.6 million parameters,
+/// or 74.6 million with 101 layers. Names and initial values: the encoder's (conv1, bn1, layer1 to
+/// layer4) are those of torchvision's resnet34 and resnet101, so that their weights can be loaded;
+/// the decoder, with 32 filters, is center, dec5 to dec1, dec0 and final, with PyTorch's default
+/// values. The pooling behind bn1 is 2x2, not torchvision's 3x3:
+///   e1 = layer1(max_pool(relu(bn1(conv1(x))), 2)); e2 = layer2(e1); ...; at = center(pool(e4))
+///   at = dec5(cat(at, e4)); ... dec2(cat(at, e1)); dec1; dec0; 2-D dropout; final
+/// `dropout`: the probability, 0.2 in the original. Throws DataError where a side is no multiple of
+/// 64.
+Graph unet_resnet(ImageShape image, ResnetDepth depth, Decoder decoder, double dropout,
+                  double positive_weight);
 
 }  // namespace ddprun::trainer

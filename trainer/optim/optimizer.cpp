@@ -31,6 +31,10 @@ Optimizer::Optimizer(const OptimizerConfig& config, std::vector<Parameter> param
                      std::size_t arena_size, Device& device, int shards)
     : config_(config), parameters_(std::move(parameters)), device_(device), shards_(shards) {
   check(config_);
+  if (config_.decays_all) {
+    for (Parameter& parameter : parameters_)
+      parameter.decay = parameter.role == ParameterRole::weight;
+  }
   std::sort(parameters_.begin(), parameters_.end(),
             [](const Parameter& a, const Parameter& b) { return a.offset < b.offset; });
   for (const std::string& name : moment_names(config_))

@@ -1,7 +1,9 @@
 #include "trainer/run/options.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "base/cli/command_line.hpp"
@@ -37,8 +39,12 @@ constexpr auto words_for(Resume) {
 
 constexpr auto words_for(ModelName) {
   using enum ModelName;
-  return std::array{Word{lenet, "lenet"}, Word{alexnet, "alexnet"}, Word{resnet18, "resnet18"},
-                    Word{unet16, "unet16"}};
+  return std::array{Word{lenet, "lenet"},
+                    Word{alexnet, "alexnet"},
+                    Word{resnet18, "resnet18"},
+                    Word{unet16, "unet16"},
+                    Word{unet_resnet34, "unet-resnet34"},
+                    Word{unet_resnet101, "unet-resnet101"}};
 }
 
 constexpr auto words_for(Stem) {
@@ -51,12 +57,19 @@ constexpr auto words_for(Decoder) {
   return std::array{Word{bilinear, "bilinear"}, Word{deconv, "deconv"}};
 }
 
+constexpr auto words_for(Decay) {
+  using enum Decay;
+  return std::array{Word{weights, "weights"}, Word{all, "all"}};
+}
+
 namespace {
 
 constexpr double kSgdRate = 0.05;
 constexpr double kAdamwRate = 0.001;
 constexpr int kManyMax = 1'000'000;
 constexpr double kRateMax = 1e6;
+constexpr int kClassesMax = 1'000'000;
+constexpr double kDeviationMax = 1000;
 constexpr std::int64_t kStepsMax = std::int64_t{1} << 60;
 
 /// How this program's help is called: an installed one is in libexec, where only ddprun finds it.
@@ -70,30 +83,40 @@ std::string help_command() {
 
 /// What is read before it becomes Options.
 struct Texts {
+  std::string init = "default";
   std::string checkpoint_every = "auto";
 };
 
-void add_data_options(CommandLine& line, Options& options) {
+void add_data_options(CommandLine& line, Options& options, Texts& texts) {
   line.group("What to train");
   line.choice("--model", options.model, "Network to train");
+  line.number("--classes", options.classes, 2, kClassesMax, "N",
+              "Outputs of a classifier's last layer; at least as many as the data has classes")
+      ->default_str("the data's");
   line.number("--dropout", options.dropout, 0, 1, "P",
-              "alexnet: the probability with which its two dropout layers drop a value");
+              "The probability with which alexnet's two dropout layers drop a value, or the one of "
+              "unet-resnet34 and -101 a whole channel")
+      ->default_str("alexnet 0.5, unet-resnet 0.2");
   line.choice("--stem", options.stem,
               "How resnet18 begins: with a 3x3 convolution (images of about 28 pixels), or with "
               "torchvision's 7x7 one and max-pooling");
   line.choice("--decoder", options.decoder,
-              "How unet16 enlarges: bilinear and two convolutions, or a convolution and a "
+              "How a U-Net enlarges: bilinear and two convolutions, or a convolution and a "
               "transposed one");
   line.number("--positive-weight", options.positive_weight, 0, kRateMax, "X",
-              "unet16: factor on the loss of the pixels of a mask");
+              "U-Nets: factor on the loss of the pixels of a mask");
   line.text("--data", options.data, "DIR",
             "generated (ten kinds of shapes, drawn when needed; for a U-Net with masks), or a "
             "folder with train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k "
             "ones; for a U-Net train-masks-idx3-ubyte[.gz] in place of the labels");
   line.text("--image-shape", options.image_shape, "HxWxC",
-            "Of generated pictures: 28x28x1 or 32x32x3; for unet16 sides of multiples of 32 up to "
-            "256, 1 or 3 channels")
-      ->default_str("28x28x1, unet16 32x32x3");
+            "Of generated pictures: 28x28x1 or 32x32x3; for U-Nets sides of at most 256 that are "
+            "multiples of 32 (unet-resnet: of 64), 1 or 3 channels")
+      ->default_str("28x28x1, unet16 32x32x3, unet-resnet 64x64x3");
+  line.text(
+      "--init", texts.init, "HOW",
+      "Seeded initial values: default (the model's own, docs/trainer.md), or normal:STD: weights "
+      "of convolutions and linear layers normal with this deviation, their biases 0");
   line.text("--init-from", options.init_from, "FILE",
             "Initial weights by name from this safetensors file (F32, F16 or BF16), in place of "
             "seeded ones; every name, shape and type must match");
@@ -127,7 +150,12 @@ void add_optimizer_options(CommandLine& line, Options& options) {
   line.number("--lr", options.learning_rate, 0, kRateMax, "X", "Learning rate")
       ->default_str("sgd 0.05, adamw 0.001");
   line.number("--momentum", options.momentum, 0, 1, "X", "Momentum (sgd only)");
-  line.number("--weight-decay", options.weight_decay, 0, kRateMax, "X", "Not applied to biases");
+  line.number("--weight-decay", options.weight_decay, 0, kRateMax, "X",
+              "Rate at which weights decay towards 0");
+  line.choice(
+      "--decay", options.decay,
+      "What decays: the weights of convolutions and linear layers, or all parameters, biases "
+      "and norms too, as in PyTorch where nothing else is said");
   line.choice("--schedule", options.schedule, "How the learning rate changes; counts steps");
   line.number("--step-epochs", options.step_epochs, 1, kManyMax, "N",
               "With --schedule step: multiply the rate every N epochs");
@@ -192,6 +220,23 @@ void check_init(const Options& options) {
   }
 }
 
+/// "default" gives none.
+std::optional<double> parse_init(const std::string& text) {
+  if (text == "default") return std::nullopt;
+  constexpr std::string_view kNormal = "normal:";
+  if (text.starts_with(kNormal)) {
+    double deviation = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + kNormal.size(), end, deviation);
+    if (error == std::errc() && stop == end && deviation > 0 && deviation <= kDeviationMax)
+      return deviation;
+  }
+  throw DataError(
+      fmt::format("--init {}: must be default, or normal:STD with a deviation above 0 and at most "
+                  "{}, such as normal:0.01",
+                  text, kDeviationMax));
+}
+
 /// Options that would do nothing beside the others.
 void check_given(const std::vector<std::string>& given, const Options& options) {
   struct Need {
@@ -199,11 +244,18 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
     bool is_met;
     const char* what;
   };
+  const bool is_unet = target_of(options.model) == Target::mask;
+  constexpr const char* kUnets = "--model unet16, unet-resnet34 or unet-resnet101";
   const Need needs[] = {
-      {"--dropout", options.model == ModelName::alexnet, "--model alexnet"},
+      {"--classes", !is_unet, "--model lenet, alexnet or resnet18: the others learn masks"},
+      {"--init", !options.init_from || !options.init_skip.empty(),
+       "--init-skip beside --init-from, which gives all other weights"},
+      {"--decay", options.weight_decay > 0, "--weight-decay above 0"},
+      {"--dropout", options.model == ModelName::alexnet || is_unet_resnet(options.model),
+       "--model alexnet, unet-resnet34 or unet-resnet101"},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
-      {"--decoder", options.model == ModelName::unet16, "--model unet16"},
-      {"--positive-weight", options.model == ModelName::unet16, "--model unet16"},
+      {"--decoder", is_unet, kUnets},
+      {"--positive-weight", is_unet, kUnets},
       {"--momentum", options.optimizer == OptimizerKind::sgd, "--optimizer sgd"},
       {"--step-epochs", options.schedule == ScheduleKind::step, "--schedule step"},
       {"--step-factor", options.schedule == ScheduleKind::step, "--schedule step"},
@@ -218,6 +270,7 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
 
 void convert(const Texts& texts, Options& options) {
   check_init(options);
+  options.normal_init = parse_init(texts.init);
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
   generated_shape(options);
 }
@@ -231,8 +284,13 @@ double base_rate(const Options& options) {
 
 ImageShape generated_shape(const Options& options) {
   const Target target = target_of(options.model);
-  const char* const usual = target == Target::mask ? "32x32x3" : "28x28x1";
+  const char* usual = target == Target::mask ? "32x32x3" : "28x28x1";
+  if (is_unet_resnet(options.model)) usual = "64x64x3";
   return parse_image_shape(options.image_shape.value_or(usual), target);
+}
+
+double dropout_of(const Options& options) {
+  return options.dropout.value_or(default_dropout(options.model));
 }
 
 std::string to_string(ModelName model) { return std::string(word_of(model)); }
@@ -240,6 +298,7 @@ std::string to_string(Stem stem) { return std::string(word_of(stem)); }
 std::string to_string(Decoder decoder) { return std::string(word_of(decoder)); }
 std::string to_string(Precision precision) { return std::string(word_of(precision)); }
 std::string to_string(OptimizerKind kind) { return std::string(word_of(kind)); }
+std::string to_string(Decay decay) { return std::string(word_of(decay)); }
 std::string to_string(ScheduleKind kind) { return std::string(word_of(kind)); }
 
 std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& arguments) {
@@ -248,7 +307,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   CommandLine line(program_text(), help_command(), [] {
     return ddprun::version_text("train") + "compute: " + compute_description() + "\n";
   });
-  add_data_options(line, options);
+  add_data_options(line, options, texts);
   add_batch_options(line, options);
   add_optimizer_options(line, options);
   add_machine_options(line, options);

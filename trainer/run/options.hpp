@@ -23,17 +23,25 @@ enum class Resume {
   never,      ///< starts from step 0
 };
 
+/// What weight decay applies to.
+enum class Decay {
+  weights,  ///< those of convolutions and linear layers
+  all,      ///< biases and norms too: PyTorch's default
+};
+
 /// V is at most this.
 inline constexpr int kShardsMax = 65'536;
 
 struct Options {
   ModelName model = ModelName::lenet;
-  double dropout = 0.5;
+  std::optional<int> classes;     ///< outputs of the head; none: the data's classes
+  std::optional<double> dropout;  ///< none: default_dropout()
   Stem stem = Stem::small;
   Decoder decoder = Decoder::bilinear;
   double positive_weight = 1;
   std::string data = "generated";
   std::optional<std::string> image_shape;  ///< none: the model's default
+  std::optional<double> normal_init;       ///< --init=normal:STD
   std::optional<std::string> init_from;    ///< a safetensors file with initial weights
   std::vector<std::string> init_skip;      ///< prefixes of names that it need not have
 
@@ -48,6 +56,7 @@ struct Options {
   std::optional<double> learning_rate;  ///< none: the optimizer's default
   double momentum = 0.9;
   double weight_decay = 0;
+  Decay decay = Decay::weights;
   ScheduleKind schedule = ScheduleKind::cosine;
   int step_epochs = 30;  ///< schedule step: epochs between two reductions
   double step_factor = 0.1;
@@ -84,6 +93,9 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
 /// The learning rate in use.
 double base_rate(const Options& options);
 
+/// The probability of dropout in use.
+double dropout_of(const Options& options);
+
 /// Of generated pictures.
 ImageShape generated_shape(const Options& options);
 
@@ -92,6 +104,7 @@ std::string to_string(ModelName model);
 std::string to_string(Stem stem);
 std::string to_string(Decoder decoder);
 std::string to_string(OptimizerKind kind);
+std::string to_string(Decay decay);
 std::string to_string(ScheduleKind kind);
 
 }  // namespace ddprun::trainer

@@ -55,7 +55,7 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
   const auto integer = [](auto value) { return static_cast<std::int64_t>(value); };
   RunConfig config{
       identity("model", to_string(options.model)),
-      identity("dropout", options.dropout),
+      identity("dropout", dropout_of(options)),
       identity("stem", to_string(options.stem)),
       identity("decoder", to_string(options.decoder)),
       identity("positive_weight", options.positive_weight),
@@ -63,7 +63,7 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
       content("test_data", data.test_content),
       identity("samples", integer(data.samples)),
       identity("image_shape", to_string(data.shape)),
-      identity("classes", integer(data.classes)),
+      identity("classes", integer(head_classes(options, data))),
       identity("shards", integer(plan.shards)),
       identity("batch", integer(plan.batch)),
       identity("threads_per_shard", integer(options.threads_per_shard)),
@@ -81,6 +81,10 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
                       .identity = true,
                       .title = options.init_from.value_or("")});
   }
+  // Entries that older checkpoints lack: only where they are not the default.
+  if (options.normal_init)
+    config.push_back(identity("init", fmt::format("normal:{}", *options.normal_init)));
+  if (options.decay != Decay::weights) config.push_back(setting("decay", to_string(options.decay)));
   if (options.optimizer == OptimizerKind::sgd) {
     config.push_back(setting("momentum", options.momentum));
   }
@@ -162,10 +166,22 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
   return plan;
 }
 
+int head_classes(const Options& options, const DataFacts& data) {
+  const int classes = options.classes.value_or(data.classes);
+  if (classes < data.classes) {
+    throw DataError(
+        fmt::format("--classes {}: {} has {} classes, so the head needs at least as many outputs: "
+                    "--classes={}",
+                    classes, data.name, data.classes, data.classes));
+  }
+  return classes;
+}
+
 OptimizerConfig optimizer_config(const Options& options) {
   OptimizerConfig config;
   config.kind = options.optimizer;
   config.weight_decay = options.weight_decay;
+  config.decays_all = options.decay == Decay::all;
   config.momentum = options.momentum;
   return config;
 }

@@ -52,6 +52,10 @@ DataFacts facts_of(const DataSet& train, const DataSet& test);
 TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment,
                     const DataFacts& data, std::optional<int> shards_there);
 
+/// Outputs of the head: --classes, else the data's classes; 1 of masks. Throws DataError where the
+/// data has more.
+int head_classes(const Options& options, const DataFacts& data);
+
 /// The optimizer that the options ask for.
 OptimizerConfig optimizer_config(const Options& options);
 

@@ -49,7 +49,7 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const D
                      {"decoder", to_string(options.decoder)},
                      {"data", set.name()},
                      {"image_shape", to_string(set.shape())},
-                     {"classes", std::to_string(set.classes())},
+                     {"classes", std::to_string(graph.classes())},
                      {"mean", number_list(set.normalization().mean)},
                      {"deviation", number_list(set.normalization().deviation)}};
   return layout;
@@ -146,11 +146,12 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   DataFacts data = facts_of(*sets.train, *sets.test);
   const Graph graph = make_graph({.model = options.model,
                                   .shape = sets.train->shape(),
-                                  .classes = sets.train->classes(),
+                                  .classes = head_classes(options, data),
                                   .dropout = options.dropout,
                                   .stem = options.stem,
                                   .decoder = options.decoder,
-                                  .positive_weight = options.positive_weight});
+                                  .positive_weight = options.positive_weight,
+                                  .normal_init = options.normal_init});
   const std::unique_ptr<Device> device = make_host_device();
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);
 

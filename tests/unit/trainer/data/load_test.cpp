@@ -76,7 +76,8 @@ TEST_CASE("training and held-out files must belong together") {
   }
   SECTION("labels") {
     write_labels(directory / "t10k-labels.idx1-ubyte", {0, 7});
-    CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey), Contains("holds the label 7"));
+    CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey),
+                      Contains("holds the label 7 (sample 1), but"));
   }
 }
 

@@ -116,6 +116,99 @@ TEST_CASE("unet16 names the sizes where a side is no multiple of 32") {
   CHECK_THROWS_AS(with(28, 28), DataError);
 }
 
+TEST_CASE(
+    "the U-Nets over ResNets have the parameters of torchvision's stages and of the decoder") {
+  struct Case {
+    ModelName model;
+    std::size_t bilinear, deconv, encoder;
+    std::int64_t bottom;  // channels
+  };
+  // The encoders: torchvision's resnet34 and resnet101 without their last layer.
+  for (const Case& c :
+       {Case{ModelName::unet_resnet34, 34'604'897, 37'615'457, 21'284'672, 512},
+        Case{ModelName::unet_resnet101, 74'621'025, 77'631'585, 42'500'160, 2048}}) {
+    const Graph graph = make_graph({.model = c.model, .shape = {448, 448, 3}});
+    CHECK(weights_in(graph) == c.bilinear);
+    CHECK(weights_in(make_graph(
+              {.model = c.model, .shape = {64, 128, 3}, .decoder = Decoder::deconv})) == c.deconv);
+    CHECK(graph.target() == Target::mask);
+    CHECK(graph.logits() == ActivationShape{448, 448, 1});
+    std::size_t encoder = 0;
+    for (const Parameter& parameter : graph.parameters()) {
+      const bool is_encoder = parameter.name.starts_with("conv1.") ||
+                              parameter.name.starts_with("bn1.") ||
+                              parameter.name.starts_with("layer");
+      if (is_encoder && parameter.role == ParameterRole::weight) encoder += parameter.count;
+    }
+    CHECK(encoder == c.encoder);
+    CHECK(named(graph, "center.block.1.conv.weight").shape ==
+          std::vector<std::int64_t>{512, c.bottom, 3, 3});
+    CHECK(named(graph, "dec2.block.2.conv.weight").shape ==
+          std::vector<std::int64_t>{128, 128, 3, 3});
+    CHECK(named(graph, "dec1.block.2.conv.weight").shape ==
+          std::vector<std::int64_t>{32, 128, 3, 3});
+    CHECK(named(graph, "dec0.conv.weight").initial.kind == InitialValues::Kind::uniform);
+    CHECK(named(graph, "conv1.weight").initial.kind == InitialValues::Kind::normal);
+  }
+}
+
+TEST_CASE("a bottleneck has its stride in the 3x3 convolution, and four times the channels") {
+  const Graph graph =
+      make_graph({.model = ModelName::unet_resnet101, .shape = {64, 64, 3}, .dropout = 0.0});
+  const auto layer = [&](const std::string& name) {
+    const auto found = std::find_if(graph.layers().begin(), graph.layers().end(),
+                                    [&](const Layer& one) { return one.name == name; });
+    REQUIRE(found != graph.layers().end());
+    return *found;
+  };
+  CHECK(layer("layer1.0.downsample.0").output == ActivationShape{16, 16, 256});
+  CHECK(layer("layer2.0.conv1").output == ActivationShape{16, 16, 128});
+  CHECK(layer("layer2.0.conv2").output == ActivationShape{8, 8, 128});
+  CHECK(layer("layer3.22.conv3").output == ActivationShape{4, 4, 1024});
+}
+
+TEST_CASE(
+    "the U-Nets over ResNets drop whole channels before the last layer, unless asked not to") {
+  const auto dropout_in = [](std::optional<double> dropout) {
+    const Graph graph =
+        make_graph({.model = ModelName::unet_resnet34, .shape = {64, 64, 1}, .dropout = dropout});
+    const Layer& before = graph.layer(graph.layers()[graph.layers().size() - 2].inputs.at(0));
+    const auto* const kind = std::get_if<layer::Dropout>(&before.kind);
+    if (kind == nullptr) return 0.0;
+    CHECK(kind->whole_channels);
+    return kind->probability;
+  };
+  CHECK(dropout_in({}) == 0.2);
+  CHECK(dropout_in(0.4) == 0.4);
+  CHECK(dropout_in(0.0) == 0.0);
+}
+
+TEST_CASE("the U-Nets over ResNets need sides that are multiples of 64") {
+  const auto with = [](int height, int width) {
+    return make_graph({.model = ModelName::unet_resnet101, .shape = {height, width, 3}});
+  };
+  CHECK_NOTHROW(with(64, 128));
+  CHECK_THROWS_WITH(with(96, 64), Catch::Contains("images of 96x64 pixels do not fit "
+                                                  "unet-resnet101") &&
+                                      Catch::Contains("multiples of 64: use 128x64"));
+}
+
+TEST_CASE("initial weights may be normal with one deviation; biases are then 0, norms as before") {
+  const Graph graph =
+      make_graph({.model = ModelName::unet_resnet34, .shape = {64, 64, 1}, .normal_init = 0.01});
+  for (const char* name : {"conv1.weight", "dec5.block.1.conv.weight", "final.weight"}) {
+    CHECK(named(graph, name).initial.kind == InitialValues::Kind::normal);
+    CHECK(named(graph, name).initial.value == 0.01);
+  }
+  CHECK(named(graph, "final.bias").initial.kind == InitialValues::Kind::constant);
+  CHECK(named(graph, "final.bias").initial.value == 0);
+  CHECK(named(graph, "bn1.weight").initial.value == 1);
+  CHECK(named(graph, "bn1.running_var").initial.value == 1);
+  const Graph linear = make_graph(
+      {.model = ModelName::lenet, .shape = {28, 28, 1}, .classes = 10, .normal_init = 0.5});
+  CHECK(named(linear, "fc1.weight").initial.value == 0.5);
+}
+
 TEST_CASE("no classifier takes fewer than two classes") {
   CHECK_THROWS_AS(make_graph({ModelName::resnet18, {28, 28, 1}, 1}), DataError);
 }

@@ -1,5 +1,6 @@
 #include "trainer/optim/optimizer.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -102,6 +103,24 @@ TEST_CASE("ten steps end where torch.optim 2.15 ends, with and without a loss sc
       for (const std::size_t padding : {4, 15, 18, 31}) REQUIRE(arena[padding] == 0.0F);
     }
   }
+}
+
+TEST_CASE("decay may apply to biases too, but never to statistics") {
+  std::vector<Parameter> parameters = table();
+  parameters.push_back({"p.running_mean", {2}, ParameterLayout::as_pytorch, 24, 2, false});
+  parameters.back().role = ParameterRole::statistic;
+  const auto after = [&](bool all) {
+    Optimizer optimizer({.weight_decay = 0.5, .decays_all = all, .momentum = 0}, parameters, kArena,
+                        test::host());
+    std::vector<float> arena(kArena, 1.0F);
+    StepState state;
+    state.learning_rate = 1;
+    optimizer.update(0, kArena, arena.data(), std::vector<float>(kArena, 0.0F).data(), state);
+    return std::array{arena[0], arena[16], arena[24]};
+  };
+  // Weight, bias, statistic: the last one is mixed, 0.9 of what it was.
+  CHECK(after(false) == std::array{0.5F, 1.0F, 0.9F});
+  CHECK(after(true) == std::array{0.5F, 0.5F, 0.9F});
 }
 
 TEST_CASE("a thousand AdamW steps stay within 1e-5 of the formulas in double precision") {

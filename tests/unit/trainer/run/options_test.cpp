@@ -65,7 +65,23 @@ TEST_CASE("generated pictures have the model's usual shape, or the one that is g
   CHECK(shape({}) == std::array{28, 28, 1});
   CHECK(shape({"--image-shape=32x32x3"}) == std::array{32, 32, 3});
   CHECK(shape({"--model=unet16"}) == std::array{32, 32, 3});
+  CHECK(shape({"--model=unet-resnet34"}) == std::array{64, 64, 3});
   CHECK(shape({"--model=unet16", "--image-shape=64x96x1"}) == std::array{64, 96, 1});
+}
+
+TEST_CASE("initial values, decay and the width of the head can be chosen") {
+  CHECK_FALSE(parse({"--init=default"}).normal_init);
+  CHECK(parse({"--init=normal:0.01"}).normal_init == 0.01);
+  CHECK(parse({}).decay == Decay::weights);
+  CHECK(parse({"--decay=all", "--weight-decay=0.01"}).decay == Decay::all);
+  CHECK_FALSE(parse({}).classes);
+  CHECK(parse({"--classes=1000"}).classes == 1000);
+}
+
+TEST_CASE("each model has its own rate of dropout, unless one is given") {
+  CHECK(dropout_of(parse({"--model=alexnet"})) == 0.5);
+  CHECK(dropout_of(parse({"--model=unet-resnet34"})) == 0.2);
+  CHECK(dropout_of(parse({"--model=unet-resnet101", "--dropout=0"})) == 0);
 }
 
 TEST_CASE("a file of initial weights and prefixes to skip, one for each time it is given") {
@@ -176,6 +192,16 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--batch", "8", "--global-batch", "16"}, "--global-batch"},
       {{"--inject-overflow-at", "3"}, "--precision fp16"},
       {{"--dropout", "0.1"}, "--dropout needs --model alexnet"},
+      {{"--model", "unet-resnet43"}, "did you mean unet-resnet34?"},
+      {{"--classes", "1"}, "--classes"},
+      {{"--classes", "4", "--model=unet16"}, "--classes needs --model lenet"},
+      {{"--init", "norml:0.01"}, "--init norml:0.01: must be default, or normal:STD"},
+      {{"--init", "normal:0"}, "--init normal:0: must be"},
+      {{"--init", "normal:0.01x"}, "--init normal:0.01x: must be"},
+      {{"--init", "normal:nan"}, "--init normal:nan: must be"},
+      {{"--init=normal:0.01", "--init-from=a"}, "--init needs --init-skip beside --init-from"},
+      {{"--decay", "al", "--weight-decay=0.1"}, "weights, all, not al; did you mean all?"},
+      {{"--decay", "all"}, "--decay needs --weight-decay above 0"},
       {{"--stem", "imagenet"}, "--stem needs --model resnet18"},
       {{"--decoder", "deconv"}, "--decoder needs --model unet16"},
       {{"--positive-weight", "2"}, "--positive-weight needs --model unet16"},

@@ -100,6 +100,16 @@ TEST_CASE(
   other.precision = Precision::fp16;
   CHECK_THAT(difference(other).identity, Contains("precision fp32 there, fp16 here"));
   other = options;
+  other.normal_init = 0.01;
+  CHECK(difference(other).identity == "init absent there, normal:0.01 here");
+  other = options;
+  other.classes = 12;
+  CHECK(difference(other).identity == "classes 10 there, 12 here");
+  other = options;
+  other.decay = Decay::all;
+  CHECK(difference(other).identity.empty());
+  CHECK(difference(other).settings == "decay absent there, all here");
+  other = options;
   other.learning_rate = 0.5;
   CHECK(difference(other).identity.empty());
   CHECK_THAT(difference(other).settings, Contains("lr 0.05 there, 0.5 here"));
@@ -109,6 +119,16 @@ TEST_CASE(
   other.max_steps = 3;
   CHECK(difference(other).identity.empty());
   CHECK(difference(other).settings.empty());
+}
+
+TEST_CASE("the head has the data's classes, or more, but never fewer") {
+  Options options;
+  CHECK(head_classes(options, kData) == 10);
+  options.classes = 1000;
+  CHECK(head_classes(options, kData) == 1000);
+  options.classes = 9;
+  CHECK_THROWS_WITH(head_classes(options, kData),
+                    Contains("--classes 9: shapes has 10 classes") && Contains("--classes=10"));
 }
 
 TEST_CASE("a run knows its data by content and not by name") {
