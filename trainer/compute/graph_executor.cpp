@@ -35,12 +35,21 @@ GraphExecutor::GraphExecutor(const Graph& graph, Device& device, Settings settin
       storage_(device.storage(settings.precision)) {
   if (settings.batch < 1) throw DataError("a shard needs at least one sample");
   device_.use_threads(settings_.threads);
-  const std::size_t one = graph.target() == Target::mask ? graph.logits().count() * sizeof(float)
-                                                         : sizeof(std::int32_t);
-  targets_ = device_.allocate(static_cast<std::size_t>(settings_.batch) * one);
 }
 
 GraphExecutor::~GraphExecutor() = default;
+
+std::size_t GraphExecutor::target_bytes() const {
+  const std::size_t one = graph_.target() == Target::mask ? graph_.logits().count() * sizeof(float)
+                                                          : sizeof(std::int32_t);
+  return static_cast<std::size_t>(settings_.batch) * one;
+}
+
+std::size_t GraphExecutor::bytes_needed(int train_batch) {
+  const std::size_t training = prepared({.batch = train_batch, .trains = true}).plan.bytes;
+  const std::size_t evaluation = prepared({.batch = settings_.batch, .trains = false}).plan.bytes;
+  return std::max(training, evaluation) + target_bytes();
+}
 
 std::byte* GraphExecutor::at(std::size_t offset) const {
   return offset == LayerPlaces::kNowhere ? nullptr : memory_.data() + offset;
@@ -76,7 +85,6 @@ GraphExecutor::Prepared& GraphExecutor::prepared(Key key) {
     memories[i] = node.operation->memory();
   }
   slot->plan = plan_memory(graph_, key.batch, bytes_of(storage_), key.trains, memories);
-  if (slot->plan.bytes > memory_.bytes()) memory_ = device_.allocate(slot->plan.bytes);
   return *slot;
 }
 
@@ -114,6 +122,8 @@ void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key)
   check(batch);
   device_.use_threads(settings_.threads);
   current_ = &prepared(key);
+  if (current_->plan.bytes > memory_.bytes()) memory_ = device_.allocate(current_->plan.bytes);
+  if (targets_.bytes() == 0) targets_ = device_.allocate(target_bytes());
   weights_ = weights;
   for (std::size_t i = 0; i < current_->nodes.size(); ++i) point_to(i, *current_);
 

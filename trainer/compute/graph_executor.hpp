@@ -61,6 +61,10 @@ class GraphExecutor {
   /// with the size. Padding between parameters gets zeros.
   void backward(std::span<float> gradients, const std::function<void(std::size_t)>& final_up_to);
 
+  /// Bytes of the device's memory that bytes() will come to, and of labels or masks, if shards of
+  /// `train_batch` samples are trained and settings.batch evaluated. Makes the operations, but
+  /// allocates nothing.
+  std::size_t bytes_needed(int train_batch);
   /// Bytes of the device's memory that hold the tensors of its passes; 0 before the first one.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
 
@@ -72,6 +76,7 @@ class GraphExecutor {
     auto operator<=>(const Key&) const = default;
   };
 
+  [[nodiscard]] std::size_t target_bytes() const;
   Prepared& prepared(Key key);
   void forward(const Batch& batch, const Weights& weights, Key key);
   [[nodiscard]] std::size_t count_of(const Batch& batch) const;

@@ -16,7 +16,9 @@
 #include "trainer/host/host_device.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/machine_memory.hpp"
 #include "trainer/run/rendezvous.hpp"
+#include "trainer/run/run_memory.hpp"
 #include "trainer/run/start.hpp"
 #include "trainer/run/train_loop.hpp"
 
@@ -57,7 +59,8 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const D
 
 /// What this run sets out to do. `epochs`: of them all.
 std::string start_text(const TrainPlan& plan, const DataFacts& data, const StartingPoint& start,
-                       const std::string& out, const WorkerEnvironment& environment, int epochs) {
+                       const std::string& out, const WorkerEnvironment& environment, int epochs,
+                       const RunMemory& memory) {
   if (start.snapshot && start.snapshot->state.step >= plan.last_step) {
     const std::string all = plan.last_step < plan.total_steps
                                 ? fmt::format("{} steps", plan.last_step)
@@ -70,9 +73,40 @@ std::string start_text(const TrainPlan& plan, const DataFacts& data, const Start
   } else if (!out.empty()) {
     from += ", checkpoints in " + out;
   }
-  return fmt::format("training on {} ({} samples), {} worker{}, V={}, b={}, {}", data.name,
-                     data.samples, environment.world_size, environment.world_size == 1 ? "" : "s",
-                     plan.shards, plan.batch, from);
+  return fmt::format("training on {} ({} samples), {} worker{}, V={}, b={}, memory {}, {}",
+                     data.name, data.samples, environment.world_size,
+                     environment.world_size == 1 ? "" : "s", plan.shards, plan.batch,
+                     bytes_text(memory.total()), from);
+}
+
+/// What this worker is going to allocate. Throws DataError where that can never fit; warns where it
+/// may not. `there`: as it was before any worker began to allocate.
+RunMemory check_memory(const Options& options, const WorkerEnvironment& environment,
+                       const TrainPlan& plan, const Graph& graph, std::size_t samples,
+                       Device& device, const MachineMemory& there, Report& report) {
+  const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
+  const std::size_t of_shard =
+      (samples + static_cast<std::size_t>(plan.shards) - 1) / static_cast<std::size_t>(plan.shards);
+  const MemoryQuestion question{
+      .executor = {.batch = plan.batch,
+                   .precision = options.precision,
+                   .threads = options.threads_per_shard},
+      .optimizer = optimizer_config(options),
+      .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
+      .shards = plan.shards,
+      .run = run,
+      .lanes = choose_lanes(options, environment, usable_cores(), run.count),
+      .keeps_checkpoints = environment.rank == 0};
+  const int workers = environment.local_world_size;
+  RunMemory need = least_memory(graph, question, device.storage(options.precision));
+  MemoryVerdict verdict = judge_memory(need, workers, there);
+  if (verdict.refusal.empty()) {
+    need = planned_memory(graph, device, question);
+    verdict = judge_memory(need, workers, there);
+  }
+  if (!verdict.refusal.empty()) throw DataError(verdict.refusal);
+  if (!verdict.warning.empty() && environment.local_rank == 0) report.warning(verdict.warning);
+  return need;
 }
 
 std::filesystem::path current_folder() {
@@ -153,6 +187,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                                   .positive_weight = options.positive_weight,
                                   .normal_init = options.normal_init});
   const std::unique_ptr<Device> device = make_host_device();
+  const MachineMemory memory_there = machine_memory();  // before any worker allocates
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);
 
   // Rank 0 alone looks at checkpoints: the others may not see its disk.
@@ -185,6 +220,8 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   Rendezvous rendezvous(environment, options.rendezvous_timeout);
   shards_there = rendezvous.agree_on_shards(shards_there.value_or(0));
   const TrainPlan plan = make_plan(options, environment, data, shards_there);
+  const RunMemory memory =
+      check_memory(options, environment, plan, graph, data.samples, *device, memory_there, report);
   Meeting meeting = meet(rendezvous, environment, plan, graph.arena_size(), report);
   if (meeting.exit_code) return *meeting.exit_code;
 
@@ -224,8 +261,8 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   } else if (options.init_from) {
     report.note(initial.note);
   }
-  report.note(
-      start_text(plan, data, start, keeps ? out.string() : "", environment, options.epochs));
+  report.note(start_text(plan, data, start, keeps ? out.string() : "", environment, options.epochs,
+                         memory));
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   Lanes lanes(choose_lanes(options, environment, usable_cores(), run.count));
   TrainLoop loop({.options = options,

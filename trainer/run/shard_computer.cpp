@@ -22,6 +22,12 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes, S
   }
 }
 
+std::uint64_t ShardComputer::host_bytes(const Graph& graph, int batch) {
+  const std::size_t mask = graph.target() == Target::mask ? graph.logits().count() : 0;
+  const std::size_t sample = graph.layers().front().output.count() + mask;
+  return static_cast<std::uint64_t>(batch) * (sample * sizeof(float) + sizeof(std::int32_t));
+}
+
 void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
   const auto one = [&](int lane) { work(*lane_state_[static_cast<std::size_t>(lane)]); };
   lanes_.run(std::ref(one));

@@ -44,6 +44,9 @@ class ShardComputer {
   /// rank + world_size, ... A sample's loss does not depend on the world size.
   void evaluate(const DataSet& set, int rank, int world_size, const Weights& weights);
 
+  /// Of the host's memory, for each lane: the samples of a shard on their way to the device.
+  static std::uint64_t host_bytes(const Graph& graph, int batch);
+
   /// What the samples since the last call came to. Waits for the device.
   Counters take_counters();
 

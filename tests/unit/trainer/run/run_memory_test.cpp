@@ -1,0 +1,93 @@
+// What a run will need is known before it is allocated, and compared with what there is.
+#include "trainer/run/run_memory.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/trainer/host/host_executor.hpp"
+#include "tests/unit/trainer/host/samples.hpp"
+#include "trainer/model/model.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+MemoryQuestion question(int batch) {
+  return {.executor = {.batch = batch}, .optimizer = {}, .train_batch = batch, .run = {0, 1}};
+}
+
+TEST_CASE(
+    "the plan of a lane is what its executor comes to hold, and nothing is allocated for it") {
+  const ImageShape shape{28, 28, 1};
+  const Graph graph = make_graph({.model = ModelName::lenet, .shape = shape, .classes = 10});
+  const RunMemory need = planned_memory(graph, test::host(), question(8));
+  test::HostExecutor executor(graph, 8);
+  std::vector<float> parameters(graph.arena_size());
+  std::vector<float> gradients(graph.arena_size());
+  const test::Samples samples = test::noise(8, shape, 10, 1);
+  executor.train(samples.batch(), parameters, 1, 1, gradients);
+  executor.evaluate(samples.batch(), parameters);
+  const std::uint64_t beside = 8 * sizeof(std::int32_t) + 8 * (28 * 28 * 4 + 4);
+  CHECK(need.lane == executor.bytes() + beside);
+  CHECK(least_memory(graph, question(8), Storage::fp32).lane <= need.lane);
+
+  GraphExecutor planned(graph, test::host(), {.batch = 8});
+  planned.bytes_needed(8);
+  CHECK(planned.bytes() == 0);
+}
+
+TEST_CASE("the bytes of a batch that no machine holds are known at once") {
+  const Graph graph = make_graph({.model = ModelName::unet16, .shape = {448, 448, 3}});
+  const RunMemory need = least_memory(graph, question(1'000'000), Storage::fp32);
+  // The first two stages alone: 2 x 448 x 448 x 64 + 2 x 224 x 224 x 128 floats a sample.
+  CHECK(need.lane > std::uint64_t{1'000'000} * 4 * (2 * 448 * 448 * 64 + 2 * 224 * 224 * 128));
+}
+
+TEST_CASE("arenas are counted: moments, partial sums of several shards, copies for checkpoints") {
+  const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
+  const auto arenas = [&](MemoryQuestion asked, Storage storage = Storage::fp32) {
+    return least_memory(graph, asked, storage).arenas;
+  };
+  MemoryQuestion asked = question(1);
+  CHECK(arenas(asked) == 3);  // parameters, momentum, gradients
+  CHECK(arenas(asked, Storage::rounded_to_bf16) == 4);
+  asked.optimizer.momentum = 0;
+  CHECK(arenas(asked) == 2);
+  asked.optimizer.kind = OptimizerKind::adamw;
+  CHECK(arenas(asked) == 4);
+  asked.keeps_checkpoints = true;
+  CHECK(arenas(asked) == 8);
+  asked = question(1);
+  asked.shards = 8;
+  asked.run = {0, 8};
+  CHECK(arenas(asked) == 6);  // one of the eight shards' sum, three partial sums below it
+  asked.lanes = 2;
+  CHECK(arenas(asked) == 7);
+}
+
+TEST_CASE("a need beyond the machine is refused, one beyond what is free is warned of") {
+  const RunMemory need{.arena = 100'000'000, .arenas = 4, .lane = 800'000'000, .lanes = 2};
+  CHECK(need.total() == 2'000'000'000);
+  const auto judge = [&](std::uint64_t most, std::uint64_t available, int workers = 1) {
+    return judge_memory(need, workers, {.most = most, .available = available, .is_cgroup = false});
+  };
+  CHECK(judge(4'000'000'000, 2'000'000'000).refusal.empty());
+  CHECK(judge(4'000'000'000, 2'000'000'000).warning.empty());
+  CHECK(judge(4'000'000'000, 1'999'999'999).refusal.empty());
+  CHECK(
+      judge(4'000'000'000, 1'900'000'000).warning ==
+      "this run needs 2.00 GB of memory (4 arenas of 100 MB for parameters and gradients, 2 lanes "
+      "of 800 MB for the samples of a shard), but this machine has 4.00 GB, of which 1.90 GB are "
+      "available now: use a smaller --batch, fewer --lanes, smaller images or another --model");
+  CHECK_THAT(
+      judge(1'500'000'000, 1'500'000'000).refusal,
+      Contains("needs 2.00 GB") && Contains("this machine has 1.50 GB: use a smaller --batch"));
+  CHECK_THAT(judge(7'000'000'000, 7'000'000'000, 4).refusal,
+             Contains("the 4 workers here need 8.00 GB of memory (each: 4 arenas"));
+  CHECK_THAT(judge_memory(need, 1, {.most = 1, .available = 1, .is_cgroup = true}).refusal,
+             Contains("the cgroup's limit is 0 kB"));
+  CHECK(judge_memory(need, 1, {}).refusal.empty());  // unknown
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,20 @@
+// How much memory this machine, or the cgroup that we are in, has for the programs in it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace ddprun::trainer {
+
+/// In bytes.
+struct MachineMemory {
+  std::uint64_t most = 0;       ///< RAM and swap, or the cgroup's limit if that is less; 0: unknown
+  std::uint64_t available = 0;  ///< of it now, with what files can give back
+  bool is_cgroup = false;       ///< a cgroup's limit is what counts
+};
+
+/// Reads /proc/meminfo and the limits of our cgroup (version 2 or 1) and those above it. What
+/// cannot be read does not count. `root` stands before all paths, for tests.
+MachineMemory machine_memory(const std::filesystem::path& root = "/");
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,51 @@
+// What memory a run is going to need, compared with what there is, before any of it is taken.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/comm/shard_tree.hpp"
+#include "trainer/compute/graph_executor.hpp"
+#include "trainer/optim/optimizer.hpp"
+#include "trainer/run/machine_memory.hpp"
+
+namespace ddprun::trainer {
+
+/// Of one worker, in bytes. The data set is in memory by then and does not count.
+struct RunMemory {
+  std::uint64_t arena = 0;  ///< one value for each parameter
+  int arenas = 0;           ///< parameters, gradients and their partial sums, moments, copies
+  std::uint64_t lane = 0;   ///< the plan of one lane: activations and their gradients
+  int lanes = 1;
+
+  [[nodiscard]] std::uint64_t total() const {
+    return arena * static_cast<std::uint64_t>(arenas) + lane * static_cast<std::uint64_t>(lanes);
+  }
+};
+
+struct MemoryQuestion {
+  GraphExecutor::Settings executor;
+  OptimizerConfig optimizer;
+  int train_batch = 1;  ///< the most samples of a shard that the data has
+  int shards = 1;       ///< V
+  ShardRun run;         ///< what this worker computes
+  int lanes = 1;
+  bool keeps_checkpoints = false;  ///< rank 0: copies of parameters and moments
+};
+
+/// At least this much: a pure function of graph and batch, quick at any size.
+RunMemory least_memory(const Graph& graph, const MemoryQuestion& question, Storage storage);
+/// With what the operations want beside their tensors: makes them, but allocates none of it.
+RunMemory planned_memory(const Graph& graph, Device& device, const MemoryQuestion& question);
+
+struct MemoryVerdict {
+  std::string refusal;  ///< the run can never fit; empty: it can
+  std::string warning;  ///< it fits only if others give memory back; empty: it fits
+};
+/// `workers`: on this machine, all with this need. Both texts have the bytes and the remedy.
+MemoryVerdict judge_memory(const RunMemory& need, int workers, const MachineMemory& there);
+
+/// "1.25 GB", in powers of 1000.
+std::string bytes_text(std::uint64_t bytes);
+
+}  // namespace ddprun::trainer
