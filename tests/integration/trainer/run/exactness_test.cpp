@@ -24,6 +24,20 @@ const Arguments kFourShards{"--shards", "4", "--checkpoint-every", "off"};
 
 std::string weights_of(const GroupOptions& options) { return weights(options); }
 
+/// V=4, on one to four workers. `score`: the name of the held-out one.
+void check_world_sizes(Arguments arguments, const char* score) {
+  arguments.insert(arguments.end(), kFourShards.begin(), kFourShards.end());
+  const std::string one = train({.world_size = 1, .arguments = arguments});
+  CHECK_FALSE(field(one, score).empty());
+  for (const int world_size : {2, 3, 4}) {
+    INFO("world size " << world_size);
+    for (const std::string& argument : arguments) UNSCOPED_INFO(argument);
+    const std::string other = train({.world_size = world_size, .arguments = arguments});
+    for (const char* what : {"weights", "test_loss", score, "train_loss"})
+      CHECK(field(other, what) == field(one, what));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("weights are the same bits for world sizes 1, 2, 3 and 4") {
@@ -38,38 +52,39 @@ TEST_CASE("weights are the same bits for world sizes 1, 2, 3 and 4") {
   }
 }
 
-TEST_CASE("batch norm has the same bits for any world size, held-out metrics too") {
-  const SmallData data(12);
-  const auto precision = GENERATE(as<std::string>{}, "fp32", "bf16");
+TEST_CASE("classifiers have the same bits for any world size, held-out metrics too") {
+  struct Case {
+    int side;
+    Arguments arguments;
+  };
   // 250 samples are 7 steps of 32 and one with an odd tail.
-  Arguments arguments{"--data", data.path(), "--model", "resnet18",    "--batch",
-                      "8",      "--epochs",  "1",       "--precision", precision};
-  arguments.insert(arguments.end(), kFourShards.begin(), kFourShards.end());
-  const std::string one = train({.world_size = 1, .arguments = arguments});
-  for (const int world_size : {2, 3, 4}) {
-    INFO("world size " << world_size << ", " << precision);
-    const std::string other = train({.world_size = world_size, .arguments = arguments});
-    for (const char* what : {"weights", "test_loss", "test_accuracy", "train_loss"})
-      CHECK(field(other, what) == field(one, what));
-  }
+  const auto one = GENERATE(
+      values<Case>({{28, {"--model=lenet", "--batch=8"}},
+                    {63, {"--model=alexnet", "--batch=3", "--momentum=0", "--max-steps=1"}},
+                    {12, {"--model=resnet18", "--batch=8"}},
+                    {12, {"--model=resnet18", "--batch=8", "--precision=bf16"}}}));
+  const SmallData data(one.side);
+  Arguments arguments{"--data", data.path(), "--epochs=1"};
+  arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+  check_world_sizes(arguments, "test_accuracy");
 }
 
-TEST_CASE("unet16 has the same bits for any world size, held-out metrics too") {
-  const auto kind = GENERATE(as<Arguments>{}, Arguments{"--precision=fp32"},
-                             Arguments{"--precision=bf16", "--decoder=deconv"});
-  // 200 held-out samples are 66 groups of 3 and one with an odd tail.
-  Arguments arguments{"--model",     "unet16", "--batch",           "3",
-                      "--max-steps", "2",      "--positive-weight", "2"};
-  arguments.insert(arguments.end(), kFourShards.begin(), kFourShards.end());
-  arguments.insert(arguments.end(), kind.begin(), kind.end());
-  const std::string one = train({.world_size = 1, .arguments = arguments});
-  CHECK_FALSE(field(one, "test_iou").empty());
-  for (const int world_size : {2, 3, 4}) {
-    INFO("world size " << world_size << ", " << kind[0]);
-    const std::string other = train({.world_size = world_size, .arguments = arguments});
-    for (const char* what : {"weights", "test_loss", "test_iou", "train_loss"})
-      CHECK(field(other, what) == field(one, what));
-  }
+TEST_CASE("U-Nets have the same bits for any world size, held-out metrics too") {
+  struct Case {
+    int side;
+    Arguments arguments;
+  };
+  // 10 samples are a step of 8 and one of 4, two of them again; 5 held-out ones are two groups of 2
+  // and one of 1.
+  const auto one = GENERATE(
+      values<Case>({{32, {"--model=unet16", "--positive-weight=2"}},
+                    {32, {"--model=unet16", "--decoder=deconv", "--precision=bf16"}},
+                    {64, {"--model=unet-resnet34", "--precision=bf16"}},
+                    {64, {"--model=unet-resnet101", "--decoder=deconv", "--momentum=0"}}}));
+  const SmallMasks data(one.side);
+  Arguments arguments{"--data", data.path(), "--epochs=1", "--batch=2", "--lr=0.01"};
+  arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+  check_world_sizes(arguments, "test_iou");
 }
 
 TEST_CASE("weights differ when anything that should matter differs") {

@@ -17,28 +17,39 @@ void put_number(std::ofstream& out, std::uint32_t value) {
   for (const int shift : {24, 16, 8, 0}) out.put(static_cast<char>(value >> shift));
 }
 
-void write_pair(const std::filesystem::path& images_path, const std::filesystem::path& labels_path,
-                const trainer::ByteImages& set) {
-  const auto count = static_cast<std::uint32_t>(set.labels.size());
-  std::ofstream images(images_path, std::ios::binary);
+void write_idx(const std::filesystem::path& path, const std::vector<std::uint32_t>& sides,
+               const std::vector<std::uint8_t>& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  put_number(out, 0x800U + static_cast<std::uint32_t>(sides.size()));
+  for (const std::uint32_t side : sides) put_number(out, side);
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
+}
+
+/// `name`: train or t10k.
+void write_set(const TempDir& directory, const std::string& name, const trainer::ByteImages& set) {
   const auto side = static_cast<std::uint32_t>(set.shape.height);
-  for (const std::uint32_t value : {0x803U, count, side, side}) put_number(images, value);
-  images.write(reinterpret_cast<const char*>(set.pixels.data()),
-               static_cast<std::streamsize>(set.pixels.size()));
-  std::ofstream labels(labels_path, std::ios::binary);
-  for (const std::uint32_t value : {0x801U, count}) put_number(labels, value);
-  labels.write(reinterpret_cast<const char*>(set.labels.data()),
-               static_cast<std::streamsize>(set.labels.size()));
+  const auto count = static_cast<std::uint32_t>(set.pixels.size()) / (side * side);
+  write_idx(directory / (name + "-images-idx3-ubyte"), {count, side, side}, set.pixels);
+  if (set.masks.empty()) {
+    write_idx(directory / (name + "-labels-idx1-ubyte"), {count}, set.labels);
+  } else {
+    write_idx(directory / (name + "-masks-idx3-ubyte"), {count, side, side}, set.masks);
+  }
 }
 
 }  // namespace
 
 SmallData::SmallData(int side) {
   const trainer::ImageShape shape{.height = side, .width = side, .channels = 1};
-  write_pair(directory_ / "train-images-idx3-ubyte", directory_ / "train-labels-idx1-ubyte",
-             trainer::make_shapes(1, 0, 250, shape));
-  write_pair(directory_ / "t10k-images-idx3-ubyte", directory_ / "t10k-labels-idx1-ubyte",
-             trainer::make_shapes(1, 250, 64, shape));
+  write_set(directory_, "train", trainer::make_shapes(1, 0, 250, shape));
+  write_set(directory_, "t10k", trainer::make_shapes(1, 250, 64, shape));
+}
+
+SmallMasks::SmallMasks(int side) {
+  const trainer::ImageShape shape{.height = side, .width = side, .channels = 1};
+  write_set(directory_, "train", trainer::make_shapes(1, 0, 10, shape, trainer::Target::mask));
+  write_set(directory_, "t10k", trainer::make_shapes(1, 10, 5, shape, trainer::Target::mask));
 }
 
 WorkerGroup::WorkerGroup(const GroupOptions& options) {

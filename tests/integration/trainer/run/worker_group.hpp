@@ -26,6 +26,16 @@ class SmallData {
   TempDir directory_;
 };
 
+/// The same for models that learn masks: 10 pictures for training and 5 held out, grey.
+class SmallMasks {
+ public:
+  explicit SmallMasks(int side);
+  [[nodiscard]] std::string path() const { return directory_.path().string(); }
+
+ private:
+  TempDir directory_;
+};
+
 struct GroupOptions {
   int world_size = 1;
   std::vector<std::string> arguments = {};
