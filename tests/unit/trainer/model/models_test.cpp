@@ -193,7 +193,8 @@ TEST_CASE("the U-Nets over ResNets need sides that are multiples of 64") {
                                       Catch::Contains("multiples of 64: use 128x64"));
 }
 
-TEST_CASE("initial weights may be normal with one deviation; biases are then 0, norms as before") {
+TEST_CASE(
+    "initial weights may be normal with one deviation, with biases of 0 and norms as before") {
   const Graph graph =
       make_graph({.model = ModelName::unet_resnet34, .shape = {64, 64, 1}, .normal_init = 0.01});
   for (const char* name : {"conv1.weight", "dec5.block.1.conv.weight", "final.weight"}) {
