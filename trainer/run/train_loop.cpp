@@ -18,6 +18,9 @@ constexpr std::int64_t kShareStepsMax = 256;
 /// Arenas below this are updated by one lane: waking others would take longer.
 constexpr std::size_t kFloatsPerLane = std::size_t{1} << 17;
 
+/// Of a shard with a loss that is not finite, in the message.
+constexpr int kShownSamplesMax = 16;
+
 /// With loss scaling a run ends that has skipped so many steps in a row with the smallest scale.
 constexpr std::uint64_t kStuckSteps = 100;
 
@@ -323,9 +326,18 @@ std::string TrainLoop::where_not_finite(const Counters& counters) const {
   const TrainPlan& plan = parts_.plan;
   const SamplePlace place = SamplePlace::of(counters.first_not_finite, plan.shards, plan.batch);
   const std::int64_t block = place.step - (parts_.state.step - parts_.state.block);
-  return fmt::format("the loss is not finite in step {} (shard {}, sample {} of the training set)",
-                     place.step + 1, place.shard,
-                     order_.sample(static_cast<std::size_t>(block), place.shard, place.item));
+  const auto sample = [&](int item) {
+    return order_.sample(static_cast<std::size_t>(block), place.shard, item);
+  };
+  const int count = order_.batch_of(static_cast<std::size_t>(block));
+  std::string all;
+  for (int item = 0; item < std::min(count, kShownSamplesMax); ++item)
+    all += fmt::format("{}{}", item == 0 ? "" : ", ", sample(item));
+  if (count > kShownSamplesMax) all += fmt::format(" and {} more", count - kShownSamplesMax);
+  return fmt::format(
+      "the loss is not finite in step {} (shard {}, sample {} of the training set; the shard's "
+      "samples are {})",
+      place.step + 1, place.shard, sample(place.item), all);
 }
 
 bool TrainLoop::end_broken(const std::string& what) {

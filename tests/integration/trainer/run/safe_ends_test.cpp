@@ -60,7 +60,8 @@ TEST_CASE("a loss that is not finite ends the run: rank 0 says where, the others
       CHECK_THAT(results[rank].err, Contains("rank 0"));
     }
     CHECK_THAT(results[0].err, Contains("the loss is not finite in step ") &&
-                                   Contains(" of the training set): lower --lr") &&
+                                   Contains(" of the training set; the shard's samples are ") &&
+                                   Contains("): lower --lr") &&
                                    Contains("the last checkpoint is " + out.path().string()));
     // The same step, shard and sample for any number of workers.
     const std::size_t begin = results[0].err.find("the loss");
