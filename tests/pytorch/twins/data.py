@@ -3,10 +3,7 @@
 import struct
 
 import torch
-from safetensors_file import bytes_of
-
-CLASSES = 10
-TRAIN, HELD_OUT = "train", "t10k"
+from folder import HELD_OUT, TRAIN
 
 
 def read_idx(path):
@@ -16,43 +13,31 @@ def read_idx(path):
     return torch.frombuffer(data, dtype=torch.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
-def write_idx(path, tensor):
-    path.write_bytes(struct.pack(f">4B{tensor.dim()}I", 0, 0, 8, tensor.dim(), *tensor.shape) + bytes_of(tensor))
-
-
-def write_folder(folder, shape, counts):
-    """Pictures of noise with a bright band at the height that is the label: something to learn in a few steps."""
-    random = torch.Generator().manual_seed(1)
-    folder.mkdir(parents=True)
-    height, width, channels = shape
-    for name, count in zip((TRAIN, HELD_OUT), counts):
-        labels = torch.randint(CLASSES, (count,), generator=random, dtype=torch.uint8)
-        labels[0] = CLASSES - 1  # `train` takes the number of classes from the greatest label
-        images = torch.randint(180, (count, height, width, channels), generator=random, dtype=torch.uint8)
-        for image, label in zip(images, labels.tolist()):
-            image[label * height // CLASSES:(label + 2) * height // CLASSES] += 70
-        write_idx(folder / f"{name}-images-idx3-ubyte", images)
-        write_idx(folder / f"{name}-labels-idx1-ubyte", labels)
-
-
 class Data:
-    """Both sets of a folder, normalised by the mean and deviation of the one for training."""
+    """Both sets of a folder, normalised by the mean and deviation of the one for training. Targets are labels or masks."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, masked=False, channels_last=False):
         pixels = {name: read_idx(folder / f"{name}-images-idx3-ubyte") for name in (TRAIN, HELD_OUT)}
         self.shape = (*pixels[TRAIN].shape[1:], 1)[:3]
         channels = self.shape[2]
         of_channels = pixels[TRAIN].reshape(-1, channels).double() / 255
         mean = of_channels.mean(0).float()
         deviation = of_channels.std(0, unbiased=False).float()
-        self.images = {}
+        self.images, self.targets = {}, {}
+        layout = torch.channels_last if channels_last else torch.contiguous_format
         for name, read in pixels.items():
             images = (read.reshape(-1, *self.shape).float() / 255 - mean) / deviation
-            self.images[name] = images.permute(0, 3, 1, 2).contiguous()
-        self.labels = {name: read_idx(folder / f"{name}-labels-idx1-ubyte").long() for name in (TRAIN, HELD_OUT)}
+            self.images[name] = images.permute(0, 3, 1, 2).contiguous(memory_format=layout)
+            if masked:
+                self.targets[name] = read_idx(folder / f"{name}-masks-idx3-ubyte").float() / 255
+            else:
+                self.targets[name] = read_idx(folder / f"{name}-labels-idx1-ubyte").long()
 
     def batch(self, name, indices):
-        return self.images[name][indices], self.labels[name][indices]
+        return self.images[name][indices], self.targets[name][indices]
+
+    def count(self, name):
+        return len(self.targets[name])
 
 
 class Order:

@@ -1,5 +1,7 @@
 """Dropout with the masks of `train` (trainer/compute/dropout_ops.hpp): words of Philox 4x32-10, counted by element."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -19,12 +21,13 @@ def philox(counter, key):
 
 
 class Dropout(nn.Module):
-    """The model's `number`-th dropout. `place` is set before each forward pass."""
+    """The model's `number`-th dropout, of values or of whole channels. `place` is set before each forward pass."""
 
-    def __init__(self, probability, number):
+    def __init__(self, probability, number, whole_channels=False):
         super().__init__()
         self.probability = probability
         self.number = number
+        self.whole_channels = whole_channels
         self.seed, self.step, self.shard = 0, 0, 0
 
     def place(self, seed, step, shard):
@@ -33,8 +36,10 @@ class Dropout(nn.Module):
     def forward(self, x):
         if not self.training or self.probability == 0:
             return x
-        block = torch.arange(-(-x.numel() // 4))
+        shape = (*x.shape[:2], 1, 1) if self.whole_channels else x.shape
+        count = math.prod(shape)
+        block = torch.arange(-(-count // 4))
         constant = [torch.full_like(block, word) for word in (self.number << 16 | self.shard, self.step & LOW, self.step >> 32)]
-        words = philox((block, *constant), (self.seed & LOW, self.seed >> 32 ^ KEY)).reshape(-1)[:x.numel()]
+        words = philox((block, *constant), (self.seed & LOW, self.seed >> 32 ^ KEY)).reshape(-1)[:count]
         kept = (words >> 8).float() / 2**24 >= self.probability
-        return x * kept.reshape(x.shape) * (1 / (1 - self.probability))
+        return x * kept.reshape(shape) * (1 / (1 - self.probability))

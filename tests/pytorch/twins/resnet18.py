@@ -20,15 +20,20 @@ class BasicBlock(nn.Module):
         return functional.relu(self.bn2(self.conv2(y)) + self.downsample(x))
 
 
+def stage(kind, inputs, channels, count, stride, factor=1):
+    """Blocks of one size; the first has the stride."""
+    blocks = [kind(inputs, channels, stride)] + [kind(channels * factor, channels, 1) for _ in range(count - 1)]
+    return nn.Sequential(*blocks)
+
+
 class ResNet18(nn.Module):
     def __init__(self, image_shape, classes=10):
         super().__init__()
         self.conv1 = nn.Conv2d(image_shape[2], 64, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         channels = 64
-        for stage, outputs in enumerate((64, 128, 256, 512), 1):
-            blocks = BasicBlock(channels, outputs, 1 if stage == 1 else 2), BasicBlock(outputs, outputs, 1)
-            setattr(self, f"layer{stage}", nn.Sequential(*blocks))
+        for number, outputs in enumerate((64, 128, 256, 512), 1):
+            setattr(self, f"layer{number}", stage(BasicBlock, channels, outputs, 2, 1 if number == 1 else 2))
             channels = outputs
         self.fc = nn.Linear(channels, classes)
         for module in self.modules():

@@ -1,11 +1,16 @@
 """A model of `train` in PyTorch, with the same options: twin.py begin OPTIONS, then `train OPTIONS` and twin.py follow OPTIONS.
 
-begin   writes the data set (--data) and initial weights (--init-from): PyTorch's own, and others for batch norm.
-follow  trains as `train` does, and prints one line of JSON: the loss of every step, the held-out loss after every epoch, and
-        how far the newest checkpoint (in --out) is from the weights and running statistics here.
+begin      writes the data set (--data) and initial weights (--init-from): PyTorch's own, and others for batch norm.
+follow     trains as `train` does, and prints one line of JSON: the loss of every step, the held-out loss after every epoch.
+           With --out, also how far its newest checkpoint is from the weights and running statistics here; that checkpoint
+           goes through load_state_dict(strict=True) and state_dict() into --back.
+gradients  computes the first step in double precision and prints how far the gradients in --out are from it, and how far
+           those of PyTorch in single precision. The former are the momentum buffers after one step of SGD without decay:
+           the gradients as they are.
 """
 
 import argparse
+import copy
 import json
 import math
 import pathlib
@@ -14,24 +19,31 @@ import sys
 import safetensors_file
 import torch
 from alexnet import AlexNet
-from data import HELD_OUT, TRAIN, Data, Order, write_folder
+from data import HELD_OUT, TRAIN, Data, Order
 from dropout import Dropout
+from folder import write_folder
 from lenet import LeNet
 from resnet18 import ResNet18
 from torch.nn import functional
+from unet import UNet16, UNetResNet34, UNetResNet101
 
-MODELS = {"lenet": LeNet, "resnet18": ResNet18, "alexnet": AlexNet}
+MODELS = {"lenet": LeNet, "resnet18": ResNet18, "alexnet": AlexNet, "unet16": UNet16, "unet-resnet34": UNetResNet34,
+          "unet-resnet101": UNetResNet101}
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("what", choices=("begin", "follow"))
+    parser.add_argument("what", choices=("begin", "follow", "gradients"))
     parser.add_argument("--model", choices=MODELS, required=True)
-    for name in ("data", "init-from", "out"):
+    for name in ("data", "init-from"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    for name in ("out", "back"):
+        parser.add_argument(f"--{name}", type=pathlib.Path)
     for name in ("batch", "epochs"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--dropout", type=float)
+    parser.add_argument("--decoder")
+    parser.add_argument("--positive-weight", type=float, default=1)
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--max-steps", type=int)
     parser.add_argument("--seed", type=int, default=0)
@@ -39,21 +51,29 @@ def parse(arguments):
     parser.add_argument("--lr", type=float, required=True)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--weight-decay", type=float, default=0)
+    parser.add_argument("--decay", choices=("weights", "all"), default="weights")
     parser.add_argument("--schedule", choices=("constant", "cosine"), default="cosine")
+    parser.add_argument("--channels-last", action="store_true", help="follow only: PyTorch's other layout")
+    parser.add_argument("--without-onednn", action="store_true", help="follow only: PyTorch's own convolutions")
+    parser.add_argument("--fresh-statistics", action="store_true", help="follow only: batch norm begins with 0 and 1")
     parser.add_argument("--image", help="begin only: HEIGHTxWIDTHxCHANNELS of the data set")
     parser.add_argument("--samples", help="begin only: TRAINING,HELD-OUT")
-    return parser.parse_known_args(arguments)[0]
+    options = parser.parse_known_args(arguments)[0]
+    options.masked = options.model.startswith("unet")
+    return options
 
 
 def make_model(options, shape):
     torch.manual_seed(options.seed)
-    return MODELS[options.model](shape, **({} if options.dropout is None else {"dropout": options.dropout}))
+    given = {name: getattr(options, name) for name in ("dropout", "decoder") if getattr(options, name) is not None}
+    return MODELS[options.model](shape, **given)
 
 
 def make_optimizer(options, model):
-    """Weight decay spares biases and norms: all that has one dimension."""
-    groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": options.weight_decay},
-              {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0}]
+    """Without --decay=all weight decay spares biases and norms: all that has one dimension."""
+    decays = [p for p in model.parameters() if options.decay == "all" or p.dim() > 1]
+    others = [p for p in model.parameters() if options.decay != "all" and p.dim() == 1]
+    groups = [{"params": decays, "weight_decay": options.weight_decay}, {"params": others, "weight_decay": 0}]
     if options.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=options.lr)
     return torch.optim.SGD(groups, lr=options.lr, momentum=options.momentum)
@@ -89,15 +109,23 @@ def place_dropouts(model, seed, step, shard):
             module.place(seed, step, shard)
 
 
-def train_step(model, data, shards, seed, step):
+def mean_loss(options, logits, targets):
+    if not options.masked:
+        return functional.cross_entropy(logits, targets)
+    weight = torch.tensor(options.positive_weight, dtype=logits.dtype)
+    return functional.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), pos_weight=weight)
+
+
+def train_step(options, model, data, order, step):
     """The mean gradient, and the mean loss of all samples."""
     model.train()
     statistics = SharedStatistics(model)
     total = 0
+    shards = order.indices(step)
     for shard, indices in enumerate(shards):
-        place_dropouts(model, seed, step, shard)
-        images, labels = data.batch(TRAIN, indices)
-        loss = functional.cross_entropy(model(images), labels)
+        place_dropouts(model, options.seed, step, shard)
+        images, targets = data.batch(TRAIN, indices)
+        loss = mean_loss(options, model(images.to(next(model.parameters()).dtype)), targets)
         (loss / len(shards)).backward()
         statistics.end_shard()
         total += loss.item() / len(shards)  # shards have equally many samples
@@ -105,21 +133,24 @@ def train_step(model, data, shards, seed, step):
     return total
 
 
-def evaluate(model, data, batch):
+def evaluate(options, model, data):
     model.eval()
     total = 0
+    count = data.count(HELD_OUT)
     with torch.no_grad():
-        for indices in torch.arange(len(data.labels[HELD_OUT])).split(batch):
-            images, labels = data.batch(HELD_OUT, indices)
-            total += functional.cross_entropy(model(images), labels, reduction="sum").item()
-    return total / len(data.labels[HELD_OUT])
+        for indices in torch.arange(count).split(options.batch):
+            images, targets = data.batch(HELD_OUT, indices)
+            total += mean_loss(options, model(images), targets).item() * len(indices)
+    return total / count
 
 
-def distances(model, checkpoint):
+def distances(model, checkpoint, back):
     """Of weights and of running statistics: the greatest |difference| / |value| of any tensor, both as Euclidean norms."""
     tensors = safetensors_file.read(checkpoint / "model.safetensors")
     there = {name: value.clone() for name, value in model.state_dict().items()}
     model.load_state_dict(tensors, strict=True)
+    if back is not None:
+        safetensors_file.write(back, model.state_dict())
     parameters = dict(model.named_parameters())
     found = {}
     for name, value in there.items():
@@ -129,36 +160,68 @@ def distances(model, checkpoint):
     return found
 
 
-def follow(options):
-    data = Data(options.data)
+def start(options):
+    """Data, the model with its initial weights, and the order of samples."""
+    data = Data(options.data, options.masked, options.channels_last)
     model = make_model(options, data.shape)
     model.load_state_dict(safetensors_file.read(options.init_from))
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d) and options.fresh_statistics:
+            module.reset_running_stats()
+    return data, model, Order(data.count(TRAIN), options.shards, options.batch, options.seed)
+
+
+def follow(options):
+    data, model, order = start(options)
+    if options.channels_last:
+        model = model.to(memory_format=torch.channels_last)
     optimizer = make_optimizer(options, model)
-    order = Order(len(data.labels[TRAIN]), options.shards, options.batch, options.seed)
     steps = order.steps * options.epochs
     losses, held_out = [], []
     for step in range(min(steps, options.max_steps or steps)):
         for group in optimizer.param_groups:
             group["lr"] = rate(options, step, steps)
         optimizer.zero_grad()
-        losses.append(train_step(model, data, order.indices(step), options.seed, step))
+        losses.append(train_step(options, model, data, order, step))
         optimizer.step()
         if (step + 1) % order.steps == 0:
-            held_out.append(evaluate(model, data, options.batch))
-    print(json.dumps({"losses": losses, "held_out": held_out, "distances": distances(model, options.out / "latest")}))
+            held_out.append(evaluate(options, model, data))
+    result = {"losses": losses, "held_out": held_out, "torch": torch.__version__}
+    if options.out is not None:
+        result["distances"] = distances(model, options.out / "latest", options.back)
+    return result
+
+
+def gradients(options):
+    data, model, order = start(options)
+    exact = copy.deepcopy(model).double()
+    for one in (model, exact):
+        train_step(options, one, data, order, 0)
+    ours = safetensors_file.read(options.out / "latest" / "optim.safetensors")
+    squares, of_ours, of_single, worst = 0.0, 0.0, 0.0, ("", 0.0)
+    for (name, parameter), single in zip(exact.named_parameters(), model.parameters()):
+        norm = torch.linalg.vector_norm(parameter.grad).item()
+        difference = torch.linalg.vector_norm(ours.pop(f"{name}.momentum_buffer").double() - parameter.grad).item()
+        squares, of_ours = squares + norm**2, of_ours + difference**2
+        of_single += torch.linalg.vector_norm(single.grad.double() - parameter.grad).item()**2
+        worst = max(worst, (name, difference / norm), key=lambda one: one[1])
+    return {"whole": math.sqrt(of_ours / squares), "single": math.sqrt(of_single / squares), "worst": worst, "left": list(ours)}
 
 
 def begin(options):
     shape = tuple(map(int, options.image.split("x")))
-    write_folder(options.data, shape, tuple(map(int, options.samples.split(","))))
+    write_folder(options.data, shape, tuple(map(int, options.samples.split(","))), options.masked)
     model = make_model(options, shape)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):  # 1 and 0 would hide how both are used
             torch.nn.init.uniform_(module.weight, 0.8, 1.2)
             torch.nn.init.uniform_(module.bias, -0.2, 0.2)
     safetensors_file.write(options.init_from, model.state_dict())
+    return {}
 
 
 if __name__ == "__main__":
     chosen = parse(sys.argv[1:])
-    {"begin": begin, "follow": follow}[chosen.what](chosen)
+    if chosen.without_onednn:
+        torch.backends.mkldnn.set_flags(False)
+    print(json.dumps({"begin": begin, "follow": follow, "gradients": gradients}[chosen.what](chosen)))

@@ -1,0 +1,65 @@
+"""Parity with PyTorch that takes minutes: usual learning rates, which amplify every rounding, and the largest U-Net."""
+
+import unittest
+
+from harness import with_each_torch
+from parity import ParityTest, losses_by_checkpoints, of_epochs, relative_distances
+
+
+class UsualRates(ParityTest):
+    """PyTorch with another layout of memory, or with its own convolutions, parts from itself, too: we are to be within 1e-5 in
+    the first 20 steps, and later not farther than twice as far as PyTorch is from itself at worst."""
+
+    def check(self, ours, count):
+        plain, *others = (self.twin("follow", *more)["losses"] for more in ((), ("--channels-last",), ("--without-onednn",)))
+        distances = relative_distances(ours, plain)
+        own = [max(both) for both in zip(*(relative_distances(other, plain) for other in others))]
+        self.assertEqual((len(distances), len(own)), (count, count))
+        self.tell(f"greatest relative difference over 20 steps {max(distances[:20]):.1e} (PyTorch from itself "
+                  f"{max(own[:20]):.1e}), over {count} steps {max(distances):.1e} (PyTorch {max(own):.1e})")
+        self.assertLess(max(distances[:20]), max(1e-5, 2 * max(own[:20])))
+        self.assertLess(max(distances), max(1e-5, 2 * max(own)))
+
+    def check_lenet(self, torch, *options):
+        self.begin(torch, "28x28x1", "1000,20", "--model=lenet", "--batch=64", "--epochs=7", "--max-steps=100", *options)
+        out = self.folder / "out"
+        self.train(f"--out={out}", "--checkpoint-every=1", "--keep=1000", "--quiet")
+        self.check(losses_by_checkpoints(out), 100)
+
+    @with_each_torch
+    def test_lenet_with_sgd(self, torch):
+        self.check_lenet(torch, "--optimizer=sgd", "--lr=0.05")
+
+    @with_each_torch
+    def test_lenet_with_adamw(self, torch):
+        self.check_lenet(torch, "--optimizer=adamw", "--lr=0.001", "--weight-decay=0.01")
+
+    def check_epochs(self, torch, image, samples, count, *options):
+        self.begin(torch, image, samples, f"--epochs={count}", *options)
+        out = self.folder / "out"
+        self.train(f"--out={out}", "--checkpoint-every=off", "--quiet")
+        self.check(of_epochs(out, "train_loss"), count)
+
+    @with_each_torch
+    def test_resnet18_with_sgd(self, torch):
+        self.check_epochs(torch, "20x20x3", "32,4", 40, "--model=resnet18", "--batch=32", "--lr=0.05")
+
+    @with_each_torch
+    def test_alexnet_with_adamw(self, torch):
+        self.check_epochs(torch, "64x64x3", "8,4", 24, "--model=alexnet", "--batch=8", "--optimizer=adamw", "--lr=0.0001")
+
+    @with_each_torch
+    def test_unet16_with_sgd(self, torch):
+        self.check_epochs(torch, "32x32x3", "4,2", 24, "--model=unet16", "--batch=4", "--lr=0.01")
+
+
+class LargeModels(ParityTest):
+    @with_each_torch
+    def test_unet_resnet101_has_pytorchs_losses(self, torch):
+        self.check_model(torch, "64x64x3", "4,4", 5, "--model=unet-resnet101", "--decoder=deconv", "--batch=2", "--shards=2",
+                         "--lr=0.001", "--momentum=0", weights=1e-2, statistics=1e-3)
+        self.check_gradients()
+
+
+if __name__ == "__main__":
+    unittest.main()
