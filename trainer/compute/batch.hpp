@@ -1,16 +1,29 @@
 // The samples of one pass.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
+#include "trainer/model/graph.hpp"
+
 namespace ddprun::trainer {
 
-/// In host memory, not owned. Of labels and masks the one that the graph's target() names.
+/// In host memory, not owned: images, or texts as token ids with lengths, as the graph begins; of
+/// labels and masks the one that its target() names.
 struct Batch {
-  std::span<const float> images;              ///< samples x height x width x channels
-  std::span<const std::int32_t> labels = {};  ///< the class of each sample
-  std::span<const float> masks = {};          ///< samples x height x width, 0 to 1
+  std::span<const float> images = {};          ///< samples x height x width x channels
+  std::span<const std::int32_t> labels = {};   ///< the class of each sample
+  std::span<const float> masks = {};           ///< samples x height x width, 0 to 1
+  std::span<const std::int32_t> tokens = {};   ///< samples x width; behind a length: anything
+  std::span<const std::int32_t> lengths = {};  ///< tokens of each sample, 1 to width
+  int width = 0;  ///< of texts: what padded_length() makes of the longest
 };
+
+/// The width of a batch with a longest sample of `tokens` tokens, at most `positions`: rounded up
+/// to kLengthUnit.
+inline int padded_length(int tokens, int positions) {
+  return std::min((tokens + kLengthUnit - 1) / kLengthUnit * kLengthUnit, positions);
+}
 
 }  // namespace ddprun::trainer

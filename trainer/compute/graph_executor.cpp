@@ -10,7 +10,8 @@
 
 namespace ddprun::trainer {
 
-/// A graph for one number of samples: operations and where their tensors lie.
+/// A graph for one number of samples and one width of texts: operations and where their tensors
+/// lie.
 struct GraphExecutor::Prepared {
   struct Node {
     const Layer* layer = nullptr;
@@ -22,7 +23,9 @@ struct GraphExecutor::Prepared {
     std::vector<float*> parameter_gradients;
     Tensors tensors;
   };
-  int batch = 0;
+  Prepared(int samples, Graph at_width) : batch(samples), graph(std::move(at_width)) {}
+  int batch;
+  Graph graph;
   std::vector<std::vector<GradientUse>> uses;
   std::vector<Node> nodes;
   MemoryPlan plan;
@@ -45,10 +48,18 @@ std::size_t GraphExecutor::target_bytes() const {
   return static_cast<std::size_t>(settings_.batch) * one;
 }
 
-std::size_t GraphExecutor::bytes_needed(int train_batch) {
-  const std::size_t training = prepared({.batch = train_batch, .trains = true}).plan.bytes;
-  const std::size_t evaluation = prepared({.batch = settings_.batch, .trains = false}).plan.bytes;
-  return std::max(training, evaluation) + target_bytes();
+/// Token ids and lengths.
+std::size_t GraphExecutor::text_bytes() const {
+  const auto positions = static_cast<std::size_t>(graph_.text().positions);
+  if (positions == 0) return 0;
+  return static_cast<std::size_t>(settings_.batch) * (positions + 1) * sizeof(std::int32_t);
+}
+
+std::size_t GraphExecutor::bytes_needed(int train_batch, int width) {
+  const Key training{.batch = train_batch, .width = width, .trains = true};
+  const Key evaluation{.batch = settings_.batch, .width = width, .trains = false};
+  return std::max(prepared(training).plan.bytes, prepared(evaluation).plan.bytes) +
+         target_bytes() + text_bytes();
 }
 
 std::byte* GraphExecutor::at(std::size_t offset) const {
@@ -58,14 +69,14 @@ std::byte* GraphExecutor::at(std::size_t offset) const {
 GraphExecutor::Prepared& GraphExecutor::prepared(Key key) {
   std::unique_ptr<Prepared>& slot = prepared_[key];
   if (slot) return *slot;
-  slot = std::make_unique<Prepared>();
-  slot->batch = key.batch;
+  slot = std::make_unique<Prepared>(key.batch, graph_.at_length(key.width));
   slot->uses = gradient_uses(graph_);
-  slot->nodes.resize(graph_.layers().size());
+  const Graph& graph = slot->graph;
+  slot->nodes.resize(graph.layers().size());
   std::vector<OperationMemory> memories(slot->nodes.size());
   for (std::size_t i = 0; i < slot->nodes.size(); ++i) {
     Prepared::Node& node = slot->nodes[i];
-    node.layer = &graph_.layers()[i];
+    node.layer = &graph.layers()[i];
     if (node.layer->inputs.empty()) continue;
     OperationShape shape{.batch = key.batch,
                          .inputs = {},
@@ -75,7 +86,7 @@ GraphExecutor::Prepared& GraphExecutor::prepared(Key key) {
                          .trains = key.trains};
     for (std::size_t k = 0; k < node.layer->inputs.size(); ++k) {
       const GradientUse use = key.trains ? slot->uses[i][k] : GradientUse::none;
-      shape.inputs.push_back({graph_.layer(node.layer->inputs[k]).output, use});
+      shape.inputs.push_back({graph.layer(node.layer->inputs[k]).output, use});
       node.has_backward = node.has_backward || use != GradientUse::none;
     }
     for (const int index : node.layer->parameters)
@@ -84,7 +95,7 @@ GraphExecutor::Prepared& GraphExecutor::prepared(Key key) {
     node.operation = device_.make_operation(*node.layer, shape);
     memories[i] = node.operation->memory();
   }
-  slot->plan = plan_memory(graph_, key.batch, bytes_of(storage_), key.trains, memories);
+  slot->plan = plan_memory(graph, key.batch, bytes_of(storage_), key.trains, memories);
   return *slot;
 }
 
@@ -124,10 +135,23 @@ void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key)
   current_ = &prepared(key);
   if (current_->plan.bytes > memory_.bytes()) memory_ = device_.allocate(current_->plan.bytes);
   if (targets_.bytes() == 0) targets_ = device_.allocate(target_bytes());
+  if (texts_.bytes() == 0) texts_ = device_.allocate(text_bytes());
   weights_ = weights;
   for (std::size_t i = 0; i < current_->nodes.size(); ++i) point_to(i, *current_);
 
   pass_.count = static_cast<int>(count_of(batch));
+  copy_targets(batch);
+  if (graph_.text().positions > 0) {
+    copy_texts(batch);
+  } else {
+    copy_images(batch);
+  }
+  for (Prepared::Node& node : current_->nodes) {
+    if (node.operation && !is_loss(node.layer->kind)) node.operation->forward(node.tensors, pass_);
+  }
+}
+
+void GraphExecutor::copy_targets(const Batch& batch) {
   if (graph_.target() == Target::mask) {
     pass_.masks = targets_.as<float>().data();
     device_.copy_in(std::as_bytes(batch.masks), targets_.data());
@@ -135,6 +159,9 @@ void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key)
     pass_.labels = targets_.as<std::int32_t>().data();
     device_.copy_in(std::as_bytes(batch.labels), targets_.data());
   }
+}
+
+void GraphExecutor::copy_images(const Batch& batch) {
   const LayerPlaces& images = current_->plan.layers.front();
   const std::size_t value_bytes = bytes_of(storage_);
   const std::size_t filled = batch.images.size() * value_bytes;
@@ -142,9 +169,17 @@ void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key)
                             graph_.layers().front().output.count() * value_bytes;
   device_.copy_in(storage_, batch.images, at(images.output));
   device_.clear({at(images.output) + filled, whole - filled});
-  for (Prepared::Node& node : current_->nodes) {
-    if (node.operation && !is_loss(node.layer->kind)) node.operation->forward(node.tensors, pass_);
-  }
+}
+
+void GraphExecutor::copy_texts(const Batch& batch) {
+  const auto samples = static_cast<std::size_t>(settings_.batch);
+  const std::span<std::int32_t> lengths = texts_.as<std::int32_t>().first(samples);
+  const std::span<std::int32_t> tokens = texts_.as<std::int32_t>().subspan(samples);
+  device_.copy_in(std::as_bytes(batch.lengths), lengths.data());
+  device_.clear(std::as_writable_bytes(lengths.subspan(batch.lengths.size())));
+  device_.copy_in(std::as_bytes(batch.tokens), tokens.data());
+  pass_.tokens = tokens.data();
+  pass_.lengths = lengths.data();
 }
 
 void GraphExecutor::train(const Batch& batch, const Weights& weights, const ShardId& shard) {
@@ -153,12 +188,13 @@ void GraphExecutor::train(const Batch& batch, const Weights& weights, const Shar
   pass_.shard = shard.shard;
   pass_.shards = shard.shards;
   pass_.batch = settings_.batch;
-  forward(batch, weights, {.batch = static_cast<int>(count_of(batch)), .trains = true});
+  forward(batch, weights,
+          {.batch = static_cast<int>(count_of(batch)), .width = batch.width, .trains = true});
 }
 
 void GraphExecutor::evaluate(const Batch& batch, const Weights& weights) {
   pass_ = {};
-  forward(batch, weights, {.batch = settings_.batch, .trains = false});
+  forward(batch, weights, {.batch = settings_.batch, .width = batch.width, .trains = false});
 }
 
 void GraphExecutor::loss(Counters& counters) {
@@ -205,6 +241,7 @@ void GraphExecutor::check_arena(std::size_t size) const {
 }
 
 std::size_t GraphExecutor::count_of(const Batch& batch) const {
+  if (graph_.text().positions > 0) return batch.lengths.size();
   return batch.images.size() / graph_.layers().front().output.count();
 }
 
@@ -218,9 +255,29 @@ void GraphExecutor::check(const Batch& batch) const {
     throw std::logic_error("batch of another size than the executor's");
   }
   check_labels(batch.labels);
+  check_texts(batch);
   for (const float value : batch.masks) {
     if (!(value >= 0 && value <= 1))
       throw DataError("a mask in the data has a value beyond 0 and 1");
+  }
+}
+
+void GraphExecutor::check_texts(const Batch& batch) const {
+  const int positions = graph_.text().positions;
+  if (positions == 0) return;
+  if (batch.width < 1 || batch.width > positions || batch.width % kLengthUnit != 0 ||
+      batch.tokens.size() != batch.lengths.size() * static_cast<std::size_t>(batch.width))
+    throw std::logic_error("texts of another width than the batch's");
+  std::span<const std::int32_t> row = batch.tokens;
+  for (const std::int32_t length : batch.lengths) {
+    if (length < 1 || length > batch.width)
+      throw std::logic_error("a length beyond the width of the batch");
+    for (const std::int32_t token : row.first(static_cast<std::size_t>(length)))
+      if (token < 0 || token >= graph_.text().vocabulary)
+        throw DataError("token " + std::to_string(token) +
+                        " in the data, but the model has tokens 0 to " +
+                        std::to_string(graph_.text().vocabulary - 1));
+    row = row.subspan(static_cast<std::size_t>(batch.width));
   }
 }
 

@@ -30,7 +30,8 @@ struct ShardId {
 };
 
 /// Computes one shard at a time, for one thread at a time. A pass over a batch is forward(), loss()
-/// and, in training, backward().
+/// and, in training, backward(). Of each number of samples, and of texts of each width, it prepares
+/// the operations once; there are at most positions / kLengthUnit widths.
 class GraphExecutor {
  public:
   struct Settings {
@@ -46,8 +47,8 @@ class GraphExecutor {
   GraphExecutor& operator=(const GraphExecutor&) = delete;
 
   /// Computes all of the batch, which has 1 to settings.batch samples. Throws DataError if a label
-  /// is not one of the model's classes, or a mask has values beyond 0 and 1. `weights` must stay as
-  /// they are until the end of the pass.
+  /// is not one of the model's classes, a mask has values beyond 0 and 1, or a token is not in the
+  /// vocabulary. `weights` must stay as they are until the end of the pass.
   void train(const Batch& batch, const Weights& weights, const ShardId& shard);
   /// Forward only, always as a full batch: what is missing is computed from zeros and does not
   /// count. So a sample's loss does not depend on how many others there are.
@@ -61,10 +62,10 @@ class GraphExecutor {
   /// with the size. Padding between parameters gets zeros.
   void backward(std::span<float> gradients, const std::function<void(std::size_t)>& final_up_to);
 
-  /// Bytes of the device's memory that bytes() will come to, and of labels or masks, if shards of
-  /// `train_batch` samples are trained and settings.batch evaluated. Makes the operations, but
-  /// allocates nothing.
-  std::size_t bytes_needed(int train_batch);
+  /// Bytes of the device's memory that bytes() will come to, and of labels, masks and texts, if
+  /// shards of `train_batch` samples are trained and settings.batch evaluated, texts with `width`
+  /// tokens (images: 0). Makes the operations, but allocates nothing.
+  std::size_t bytes_needed(int train_batch, int width);
   /// Bytes of the device's memory that hold the tensors of its passes; 0 before the first one.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
 
@@ -72,15 +73,21 @@ class GraphExecutor {
   struct Prepared;
   struct Key {
     int batch = 0;
+    int width = 0;  // of texts; of images 0
     bool trains = false;
     auto operator<=>(const Key&) const = default;
   };
 
   [[nodiscard]] std::size_t target_bytes() const;
+  [[nodiscard]] std::size_t text_bytes() const;
   Prepared& prepared(Key key);
   void forward(const Batch& batch, const Weights& weights, Key key);
   [[nodiscard]] std::size_t count_of(const Batch& batch) const;
   void check(const Batch& batch) const;
+  void check_texts(const Batch& batch) const;
+  void copy_targets(const Batch& batch);
+  void copy_images(const Batch& batch);
+  void copy_texts(const Batch& batch);
   void check_labels(std::span<const std::int32_t> labels) const;
   void check_arena(std::size_t size) const;
   void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);
@@ -94,6 +101,7 @@ class GraphExecutor {
   Storage storage_;
   DeviceMemory memory_;   // of the largest plan; the others are views of it
   DeviceMemory targets_;  // labels or masks
+  DeviceMemory texts_;    // token ids, then lengths
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
   Prepared* current_ = nullptr;  // of the pass under way
   Weights weights_;

@@ -94,8 +94,8 @@ class Planner {
     LayerPieces& own = places_[i];
     const BackwardReads reads = backward_reads(layer.kind);
     for (const int input : layer.inputs) {
-      const int piece = *places_[static_cast<std::size_t>(input)].output;
-      pieces_.extend(piece, has_backward(i) && reads.inputs ? backward_of(i) : now);
+      const std::optional<int>& piece = places_[static_cast<std::size_t>(input)].output;
+      if (piece) pieces_.extend(*piece, has_backward(i) && reads.inputs ? backward_of(i) : now);
     }
     if (is_in_place(i)) {
       own.output = places_[static_cast<std::size_t>(layer.inputs[0])].output;

@@ -2,16 +2,16 @@
 #include "trainer/compute/dropout_ops.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
+#include "trainer/host/dropout_factors.hpp"
 #include "trainer/host/operations.hpp"
 #include "trainer/host/vector_clones.hpp"
 
 namespace ddprun::trainer {
 namespace {
-
-constexpr std::size_t kBlock = 4;  // elements that one block of random words serves
 
 class DropoutLayer final : public Operation {
  public:
@@ -50,18 +50,26 @@ class DropoutLayer final : public Operation {
     }
   }
 
-  DDPRUN_VECTOR_CLONES
   void drop_elements(const DropoutMask& mask, const float* from, float* to) const {
-    const std::size_t blocks = count_ / kBlock;
-    for (std::size_t block = 0; block < blocks; ++block) {
-      const PhiloxBlock words = mask.words(static_cast<std::uint32_t>(block));
-      for (std::size_t k = 0; k < kBlock; ++k) {
-        const std::size_t element = kBlock * block + k;
-        Dropout{}(to[element], from[element], mask.factor_of_word(words.word[k]));
-      }
+    if (kind_.sample_stride == 0 || kind_.sample_stride == count_ / batch_) {
+      drop_row(mask, 0, count_, from, to);
+      return;
     }
-    for (std::size_t element = kBlock * blocks; element < count_; ++element)
-      Dropout{}(to[element], from[element], mask.factor(element));
+    const std::size_t row = count_ / batch_;
+    for (std::size_t sample = 0; sample < batch_; ++sample)
+      drop_row(mask, sample * kind_.sample_stride, row, from + sample * row, to + sample * row);
+  }
+
+  /// Elements from `first` on, a multiple of four.
+  DDPRUN_VECTOR_CLONES
+  static void drop_row(const DropoutMask& mask, std::size_t first, std::size_t count,
+                       const float* from, float* to) {
+    std::array<float, 4 * kFactorPiece> factors;
+    for (std::size_t begin = 0; begin < count; begin += factors.size()) {
+      const std::size_t piece = std::min(factors.size(), count - begin);
+      fill_factors(mask, first + begin, piece, factors.data());
+      for (std::size_t i = 0; i < piece; ++i) Dropout{}(to[begin + i], from[begin + i], factors[i]);
+    }
   }
 
   void drop_channels(const DropoutMask& mask, const float* from, float* to) const {

@@ -29,6 +29,7 @@ bool is_exact(const LayerKind& kind) {
   return std::holds_alternative<layer::Relu>(kind) ||
          std::holds_alternative<layer::Flatten>(kind) ||
          std::holds_alternative<layer::Concat>(kind) ||
+         std::holds_alternative<layer::FirstToken>(kind) ||
          std::holds_alternative<layer::MaxPool>(kind);
 }
 
@@ -51,6 +52,14 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
           [&](const layer::Add&) { return make_add(shape); },
           [&](const layer::Upsample&) { return make_upsample(shape); },
           [&](const layer::Concat&) { return make_concat(shape); },
+          [](const layer::Tokens&) { return std::unique_ptr<Operation>(); },
+          [&](const layer::Embedding&) { return make_embedding(shape); },
+          [&](const layer::LayerNorm&) { return make_layer_norm(shape); },
+          [&](const layer::Gelu&) { return make_gelu(shape); },
+          [&](const layer::Tanh&) { return make_tanh(shape); },
+          [&](const layer::AttentionProjection&) { return make_attention_projection(shape); },
+          [&](const layer::Attention& one) { return make_attention(shape, one); },
+          [&](const layer::FirstToken&) { return make_first_token(shape); },
           [&](const layer::SoftmaxCrossEntropy&) { return make_softmax_cross_entropy(shape); },
           [&](const layer::BinaryCrossEntropy& one) {
             return make_binary_cross_entropy(shape, one.positive_weight);

@@ -247,23 +247,25 @@ std::unique_ptr<Operation> make_transposed_convolution(const OperationShape& sha
 
 std::unique_ptr<Operation> make_linear(const OperationShape& shape) {
   const int inputs = shape.inputs[0].shape.channels;
+  const int rows = shape.batch * shape.output.height * shape.output.width;
   const memory::dims weight{shape.output.channels, inputs};
-  const Descriptions at{plain({shape.batch, inputs}, memory::format_tag::nc),
-                        plain({shape.batch, shape.output.channels}, memory::format_tag::nc),
+  const Descriptions at{plain({rows, inputs}, memory::format_tag::nc),
+                        plain({rows, shape.output.channels}, memory::format_tag::nc),
                         plain({shape.output.channels}, memory::format_tag::x),
                         plain(weight, memory::format_tag::oi)};
-  const memory::desc any = plain(weight, memory::format_tag::any);
+  // As it is in the arena: reordering it in every pass costs more than another layout saves.
+  const memory::desc& kept = at.arena_weight;
   const auto forward = describe<dnnl::inner_product_forward>(dnnl::prop_kind::forward_training,
-                                                             at.input, any, at.bias, at.output);
+                                                             at.input, kept, at.bias, at.output);
   const auto backward_weights = describe_backward<dnnl::inner_product_backward_weights>(
-      forward, at.input, any, at.bias, at.output);
+      forward, at.input, kept, at.bias, at.output);
   using Weighted = WeightedLayer<dnnl::inner_product_forward, dnnl::inner_product_backward_data,
                                  dnnl::inner_product_backward_weights>;
   if (!needs_input_gradient(shape)) {
     return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
   }
   const auto backward_data =
-      describe_backward<dnnl::inner_product_backward_data>(forward, at.input, any, at.output);
+      describe_backward<dnnl::inner_product_backward_data>(forward, at.input, kept, at.output);
   return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
 }
 

@@ -10,22 +10,30 @@ namespace ddprun::trainer {
 // Of one storage type, floats, and with input gradients that are overwritten: rounded storage and
 // gradients that accumulate are added around them (host_device.cpp).
 
-// Over oneDNN (onednn_operations.cpp, batch_norm.cpp).
+// Over oneDNN (onednn_operations.cpp, batch_norm.cpp, attention.cpp).
 /// Without a bias if the shape has one parameter.
 std::unique_ptr<Operation> make_convolution(const OperationShape& shape, const Window& window);
 std::unique_ptr<Operation> make_transposed_convolution(const OperationShape& shape,
                                                        const layer::TransposedConvolution& kind);
-/// Reads its weight as PyTorch has it: outputs x inputs.
+/// Reads its weight as PyTorch has it: outputs x inputs. Of each pixel or token by itself.
 std::unique_ptr<Operation> make_linear(const OperationShape& shape);
 std::unique_ptr<Operation> make_average_pool(const OperationShape& shape, const Window& window);
 std::unique_ptr<Operation> make_batch_norm(const OperationShape& shape, bool relu);
+std::unique_ptr<Operation> make_attention_projection(const OperationShape& shape);
+std::unique_ptr<Operation> make_attention(const OperationShape& shape,
+                                          const layer::Attention& kind);
 
 // In loops of our own (max_pool.cpp, adaptive_pool.cpp, upsample.cpp, dropout.cpp,
-// element_operations.cpp).
+// layer_norm.cpp, activations.cpp, embedding.cpp, element_operations.cpp).
 std::unique_ptr<Operation> make_max_pool(const OperationShape& shape, const Window& window);
 std::unique_ptr<Operation> make_adaptive_average_pool(const OperationShape& shape);
 std::unique_ptr<Operation> make_upsample(const OperationShape& shape);
 std::unique_ptr<Operation> make_dropout(const OperationShape& shape, const layer::Dropout& kind);
+std::unique_ptr<Operation> make_layer_norm(const OperationShape& shape);
+std::unique_ptr<Operation> make_gelu(const OperationShape& shape);
+std::unique_ptr<Operation> make_tanh(const OperationShape& shape);
+std::unique_ptr<Operation> make_embedding(const OperationShape& shape);
+std::unique_ptr<Operation> make_first_token(const OperationShape& shape);
 std::unique_ptr<Operation> make_relu(const OperationShape& shape);
 std::unique_ptr<Operation> make_flatten(const OperationShape& shape);
 std::unique_ptr<Operation> make_add(const OperationShape& shape);

@@ -9,4 +9,7 @@ namespace ddprun::trainer {
 /// forbids that.
 void set_thread_count(int threads);
 
+/// How many that is.
+int thread_count();
+
 }  // namespace ddprun::trainer

@@ -61,11 +61,16 @@ int Graph::transposed_convolution(const std::string& name, int from, int channel
                  .output = {enlarged(in.height), enlarged(in.width), channels}});
 }
 
-int Graph::linear(const std::string& name, int from, int features) {
-  const ActivationShape& in = output_of(from);
-  if (in.height != 1 || in.width != 1) throw std::logic_error(name + " needs a flatten before it");
-  return append(
-      {.kind = layer::Linear{}, .name = name, .inputs = {from}, .output = {1, 1, features}});
+int Graph::linear(const std::string& name, int from, int features, layer::Linear kind) {
+  const Layer& input = layer(from);
+  const ActivationShape& in = input.output;
+  if (!input.has_tokens && (in.height != 1 || in.width != 1))
+    throw std::logic_error(name + " needs a flatten before it");
+  return append({.kind = kind,
+                 .name = name,
+                 .inputs = {from},
+                 .output = {in.height, in.width, features},
+                 .has_tokens = input.has_tokens});
 }
 
 int Graph::relu(int from) {
@@ -99,9 +104,14 @@ int Graph::batch_norm(const std::string& name, int from, bool relu) {
 
 int Graph::dropout(int from, double probability, bool whole_channels) {
   if (probability == 0) return from;
-  return append({.kind = layer::Dropout{probability, whole_channels, dropouts_++},
+  const Layer& input = layer(from);
+  return append({.kind = layer::Dropout{.probability = probability,
+                                        .whole_channels = whole_channels,
+                                        .number = dropouts_++,
+                                        .sample_stride = input.output.count()},
                  .inputs = {from},
-                 .output = output_of(from)});
+                 .output = input.output,
+                 .has_tokens = input.has_tokens});
 }
 
 int Graph::flatten(int from) {
@@ -112,7 +122,10 @@ int Graph::flatten(int from) {
 
 int Graph::add(int a, int b) {
   if (output_of(a) != output_of(b)) throw std::logic_error("add needs two inputs of one shape");
-  return append({.kind = layer::Add{}, .inputs = {a, b}, .output = output_of(a)});
+  return append({.kind = layer::Add{},
+                 .inputs = {a, b},
+                 .output = output_of(a),
+                 .has_tokens = layer(a).has_tokens});
 }
 
 int Graph::concat(int a, int b) {
@@ -191,10 +204,17 @@ void Graph::place_parameters(Layer& one) {
     place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, initial);
   } else if (std::holds_alternative<layer::BatchNorm>(one.kind)) {
     place_batch_norm(one);
-  } else if (std::holds_alternative<layer::Linear>(one.kind)) {
-    const InitialValues initial = default_of(inputs);
-    place(one, ".weight", {outputs, inputs}, ParameterLayout::as_pytorch, true, initial);
-    place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, initial);
+  } else if (const auto* linear = std::get_if<layer::Linear>(&one.kind)) {
+    InitialValues weight = default_of(inputs);
+    InitialValues bias = weight;
+    if (linear->normal_deviation > 0) {
+      weight = {InitialValues::Kind::normal, linear->normal_deviation};
+      bias = {InitialValues::Kind::constant, 0};
+    }
+    place(one, ".weight", {outputs, inputs}, ParameterLayout::as_pytorch, true, weight);
+    place(one, ".bias", {outputs}, ParameterLayout::as_pytorch, false, bias);
+  } else {
+    place_text_parameters(one);
   }
 }
 

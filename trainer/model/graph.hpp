@@ -18,6 +18,14 @@ struct ImageShape {
   int channels = 1;
 };
 
+struct TextShape {
+  int vocabulary = 0;  ///< token ids are below it; 0: no text
+  int positions = 0;   ///< the most tokens of a sample; of a graph a multiple of kLengthUnit
+};
+
+/// Texts are computed with lengths that are multiples of this.
+inline constexpr int kLengthUnit = 32;
+
 /// The message names the window and what it meets.
 class ImagesTooSmall : public DataError {
  public:
@@ -25,11 +33,12 @@ class ImagesTooSmall : public DataError {
 };
 
 /// Built by one call per layer, in topological order; each returns the layer's index. Layer 0 is
-/// the images, the last one the loss, which reads the logits. Calls throw ImagesTooSmall if a
-/// window does not fit.
+/// the images or the tokens, the last one the loss, which reads the logits. Calls throw
+/// ImagesTooSmall if a window does not fit.
 class Graph {
  public:
   explicit Graph(ImageShape image);
+  explicit Graph(TextShape text);
 
   int convolution(const std::string& name, int from, int channels, layer::Convolution kind);
   int convolution(const std::string& name, int from, int channels, Window window) {
@@ -37,7 +46,8 @@ class Graph {
   }
   int transposed_convolution(const std::string& name, int from, int channels,
                              layer::TransposedConvolution kind);
-  int linear(const std::string& name, int from, int features);
+  /// Of images after a flatten; of texts for each token.
+  int linear(const std::string& name, int from, int features, layer::Linear kind = {});
   int relu(int from);
   int max_pool(int from, Window window);
   int average_pool(int from, Window window);
@@ -49,6 +59,18 @@ class Graph {
   int add(int a, int b);
   int concat(int a, int b);
   int upsample(int from);
+
+  // Of texts (graph_text.cpp).
+  int embedding(const std::string& name, int from, int channels);
+  int layer_norm(const std::string& name, int from);
+  int gelu(int from);
+  int tanh(int from);
+  /// `channels`, a multiple of 16, of each of the three.
+  int attention_projection(const std::string& name, int from, int channels);
+  /// `from`: an attention_projection. `heads` divides its channels.
+  int attention(int from, int heads, double dropout, bool first_only = false);
+  int first_token(int from);
+
   int softmax_cross_entropy(int logits);
   /// `logits`: one channel.
   int binary_cross_entropy(int logits, double positive_weight);
@@ -69,6 +91,11 @@ class Graph {
   [[nodiscard]] const std::vector<Parameter>& parameters() const { return parameters_; }
   /// In floats, padding between parameters included.
   [[nodiscard]] std::size_t arena_size() const { return arena_size_; }
+  /// Of images: zeros.
+  [[nodiscard]] const TextShape& text() const { return text_; }
+  /// The same graph for texts of `tokens` tokens, at most the positions, with the same parameters.
+  /// Of images: a copy.
+  [[nodiscard]] Graph at_length(int tokens) const;
   [[nodiscard]] int classes() const { return logits().channels; }
   [[nodiscard]] Target target() const { return target_of(layers_.back().kind); }
   /// What the loss reads of one sample.
@@ -88,8 +115,10 @@ class Graph {
              ParameterRole role = ParameterRole::weight);
   void place_parameters(Layer& layer);
   void place_batch_norm(Layer& layer);
+  void place_text_parameters(Layer& layer);
   [[nodiscard]] const ActivationShape& output_of(int layer) const;
 
+  TextShape text_;
   std::vector<Layer> layers_;
   std::vector<Parameter> parameters_;
   std::size_t arena_size_ = 0;

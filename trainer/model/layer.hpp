@@ -17,7 +17,7 @@ struct Window {
 };
 
 /// One sample's activations are height x width x channels (channels last); after `flatten` 1 x 1 x
-/// features.
+/// features; of a text 1 x tokens x channels.
 struct ActivationShape {
   int height = 1;
   int width = 1;
@@ -61,9 +61,12 @@ struct TransposedConvolution {
   Window window;
   int output_padding = 0;  ///< below the stride
 };
+/// Of each pixel or token by itself.
 struct Linear {
   static constexpr BackwardReads reads{.inputs = true};
   static constexpr bool in_place = false;
+  /// Weights normal with this deviation, bias 0. 0: PyTorch's default.
+  double normal_deviation = 0;
 };
 struct Relu {
   static constexpr BackwardReads reads{.output = true};
@@ -105,7 +108,10 @@ struct Dropout {
   static constexpr bool in_place = true;
   double probability = 0.5;
   bool whole_channels = false;
-  int number = 0;  ///< among the graph's dropout layers
+  int number = 0;  ///< among the graph's dropouts
+  /// The mask numbers element e of sample s as s * sample_stride + e, so that the padding of a text
+  /// does not change it. 0: samples lie side by side. A multiple of four where they do not.
+  std::size_t sample_stride = 0;
 };
 /// In PyTorch's order, channel by channel, so that the linear layer that follows has PyTorch's
 /// weight as it is.
@@ -129,6 +135,67 @@ struct Concat {
   static constexpr BackwardReads reads{};
   static constexpr bool in_place = false;
 };
+
+// Of texts. Behind a sample's length there are tokens of padding: no real value depends on theirs,
+// and the gradients that come back to them are 0.
+
+/// The first layer of a text model. Token ids and lengths are in the Pass: there are no values.
+struct Tokens {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+};
+/// The sum of a row for the token, one for its position (place + 2, as in RoBERTa, whose padding
+/// has position 1) and one for its type, of which there is one; 0 for padding. Parameters:
+/// word_embeddings.weight, position_embeddings.weight, token_type_embeddings.weight, normal with
+/// this deviation.
+struct Embedding {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+  int vocabulary = 0;
+  int positions = 0;
+  double normal_deviation = 0.02;
+};
+/// PyTorch's LayerNorm (epsilon 1e-5) over the channels. Parameters: weight, bias.
+struct LayerNorm {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+};
+/// With erf, not its approximation by tanh: PyTorch's default.
+struct Gelu {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+};
+struct Tanh {
+  static constexpr BackwardReads reads{.output = true};
+  static constexpr bool in_place = true;
+};
+/// The three linear layers before self-attention as one: of each token the query, the key and the
+/// value behind one another. Parameters: query.weight, key.weight, value.weight, query.bias,
+/// key.bias, value.bias; the three weights lie side by side in the arena, and so do the biases.
+struct AttentionProjection {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+  double normal_deviation = 0.02;
+};
+/// Multi-head self-attention, softmax(query key' / sqrt(channels of a head)) value, over the tokens
+/// of a sample that are no padding. Reads the output of AttentionProjection. In training the
+/// probabilities have a dropout: that of sample s, head h, query q and key k is element
+/// ((s * heads + h) * positions + q) * positions + k of its mask.
+struct Attention {
+  static constexpr BackwardReads reads{.inputs = true};
+  static constexpr bool in_place = false;
+  int heads = 1;
+  double dropout = 0;
+  int dropout_number = 0;   ///< among the graph's dropouts
+  int positions = 0;        ///< the most tokens of a sample
+  bool first_only = false;  ///< the query is the first token alone: the output is 1 x 1 x channels
+};
+/// The values of each sample's first token: 1 x 1 x channels.
+struct FirstToken {
+  static constexpr BackwardReads reads{};
+  static constexpr bool in_place = false;
+};
+
 /// The loss: mean over the samples of -ln softmax(logits)[label]. It has no output.
 struct SoftmaxCrossEntropy {
   static constexpr BackwardReads reads{.inputs = true};
@@ -149,7 +216,9 @@ using LayerKind =
     std::variant<layer::Images, layer::Convolution, layer::TransposedConvolution, layer::Linear,
                  layer::Relu, layer::MaxPool, layer::AveragePool, layer::AdaptiveAveragePool,
                  layer::BatchNorm, layer::Dropout, layer::Flatten, layer::Add, layer::Upsample,
-                 layer::Concat, layer::SoftmaxCrossEntropy, layer::BinaryCrossEntropy>;
+                 layer::Concat, layer::Tokens, layer::Embedding, layer::LayerNorm, layer::Gelu,
+                 layer::Tanh, layer::AttentionProjection, layer::Attention, layer::FirstToken,
+                 layer::SoftmaxCrossEntropy, layer::BinaryCrossEntropy>;
 
 struct Layer {
   LayerKind kind;
@@ -159,6 +228,7 @@ struct Layer {
   ActivationShape output{};       ///< of one sample
   std::vector<int> parameters{};  ///< indices in Graph::parameters(), in the order of the kind:
                                   ///< weight, bias
+  bool has_tokens = false;        ///< the output's width is the number of tokens
 };
 
 inline BackwardReads backward_reads(const LayerKind& kind) {
@@ -169,7 +239,8 @@ inline bool works_in_place(const LayerKind& kind) {
 }
 /// Whether the layer reads master weights, whatever the storage type.
 inline bool reads_master(const LayerKind& kind) {
-  return std::holds_alternative<layer::BatchNorm>(kind);
+  return std::holds_alternative<layer::BatchNorm>(kind) ||
+         std::holds_alternative<layer::LayerNorm>(kind);
 }
 inline bool is_loss(const LayerKind& kind) {
   return std::holds_alternative<layer::SoftmaxCrossEntropy>(kind) ||

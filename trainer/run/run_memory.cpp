@@ -39,9 +39,10 @@ RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage st
 }  // namespace
 
 RunMemory least_memory(const Graph& graph, const MemoryQuestion& question, Storage storage) {
-  const std::vector<OperationMemory> nothing(graph.layers().size());
+  const Graph wide = graph.at_length(question.width);
+  const std::vector<OperationMemory> nothing(wide.layers().size());
   const auto plan = [&](int batch, bool trains) {
-    return plan_memory(graph, batch, bytes_of(storage), trains, nothing).bytes;
+    return plan_memory(wide, batch, bytes_of(storage), trains, nothing).bytes;
   };
   return need_of(graph, question, storage,
                  std::max(plan(question.train_batch, true), plan(question.executor.batch, false)));
@@ -50,7 +51,7 @@ RunMemory least_memory(const Graph& graph, const MemoryQuestion& question, Stora
 RunMemory planned_memory(const Graph& graph, Device& device, const MemoryQuestion& question) {
   GraphExecutor executor(graph, device, question.executor);
   return need_of(graph, question, device.storage(question.executor.precision),
-                 executor.bytes_needed(question.train_batch));
+                 executor.bytes_needed(question.train_batch, question.width));
 }
 
 MemoryVerdict judge_memory(const RunMemory& need, int workers, const MachineMemory& there) {

@@ -27,6 +27,7 @@ struct MemoryQuestion {
   GraphExecutor::Settings executor;
   OptimizerConfig optimizer;
   int train_batch = 1;  ///< the most samples of a shard that the data has
+  int width = 0;        ///< tokens of the widest shard; of images 0
   int shards = 1;       ///< V
   ShardRun run;         ///< what this worker computes
   int lanes = 1;

@@ -38,8 +38,9 @@ inline double distance(const std::vector<float>& got, const std::vector<double>&
 /// A layer of one storage type (fp32), and what it computes of given values.
 class LayerRun {
  public:
-  LayerRun(const LayerKind& kind, OperationShape shape) : shape_(std::move(shape)) {
-    host().use_threads(1);
+  LayerRun(const LayerKind& kind, OperationShape shape, int threads = 1)
+      : shape_(std::move(shape)) {
+    host().use_threads(threads);
     operation_ = host().make_operation({.kind = kind}, shape_);
     const OperationMemory memory = operation_->memory();
     saved_ = host().allocate(memory.saved);

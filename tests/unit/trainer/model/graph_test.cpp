@@ -71,6 +71,60 @@ TEST_CASE("parameters lie in the order in which backward finishes them, each on 
   REQUIRE(graph.final_up_to(graph.layers()[1]) == graph.arena_size());
 }
 
+Graph text_graph() {
+  Graph graph(TextShape{.vocabulary = 20, .positions = 64});
+  const int words = graph.dropout(graph.layer_norm("norm", graph.embedding("e", 0, 32)), 0.1);
+  const int mixed = graph.attention(graph.attention_projection("self", words, 32), 2, 0.1);
+  const int sum = graph.add(words, graph.linear("out", mixed, 32, {.normal_deviation = 0.02}));
+  const int first = graph.dropout(graph.tanh(graph.first_token(graph.gelu(sum))), 0.1);
+  graph.softmax_cross_entropy(graph.linear("head", first, 2));
+  graph.finish();
+  return graph;
+}
+
+TEST_CASE("layers of texts have a width for each token, up to the first one's") {
+  const Graph graph = text_graph();
+  CHECK(graph.layer(0).output == ActivationShape{1, 64, 0});
+  CHECK(graph.layer(4).output == ActivationShape{1, 64, 96});
+  CHECK(graph.layer(5).output == ActivationShape{1, 64, 32});
+  CHECK(graph.logits() == ActivationShape{1, 1, 2});
+  const Graph narrow = graph.at_length(32);
+  for (std::size_t i = 0; i < graph.layers().size(); ++i) {
+    ActivationShape want = graph.layers()[i].output;
+    if (want.width == 64) want.width = 32;
+    CHECK(narrow.layers()[i].output == want);
+  }
+  // Each dropout has a mask of its own, numbered as for all positions.
+  CHECK(std::get<layer::Dropout>(narrow.layer(3).kind).sample_stride == 64 * 32);
+  CHECK(std::get<layer::Attention>(narrow.layer(5).kind).dropout_number == 1);
+  CHECK(std::get<layer::Attention>(narrow.layer(5).kind).positions == 64);
+  CHECK(narrow.arena_size() == graph.arena_size());
+  CHECK_THROWS_AS(graph.at_length(96), std::logic_error);
+}
+
+TEST_CASE("query, key and value lie side by side, and embeddings come last in the arena") {
+  const Graph graph = text_graph();
+  const auto& parameters = graph.parameters();
+  std::vector<std::string> names;
+  for (const Parameter& one : parameters) names.push_back(one.name);
+  CHECK(names == std::vector<std::string>{
+                     "head.weight", "head.bias", "out.weight", "out.bias", "self.query.weight",
+                     "self.key.weight", "self.value.weight", "self.query.bias", "self.key.bias",
+                     "self.value.bias", "norm.weight", "norm.bias", "e.word_embeddings.weight",
+                     "e.position_embeddings.weight", "e.token_type_embeddings.weight"});
+  CHECK(parameters[5].offset == parameters[4].offset + 32 * 32);
+  CHECK(parameters[6].offset == parameters[5].offset + 32 * 32);
+  CHECK(parameters[8].offset == parameters[7].offset + 32);
+  CHECK(parameters[12].shape == std::vector<std::int64_t>{20, 32});
+  CHECK(parameters[13].shape == std::vector<std::int64_t>{66, 32});
+  CHECK(parameters[12].decay);
+  CHECK_FALSE(parameters[10].decay);
+  CHECK(parameters[10].initial.value == 1);
+  CHECK(parameters[2].initial.kind == InitialValues::Kind::normal);
+  CHECK(parameters[3].initial.kind == InitialValues::Kind::constant);
+  CHECK(parameters[0].initial.kind == InitialValues::Kind::uniform);
+}
+
 TEST_CASE("images too small for a window are refused with both sizes in the message") {
   Graph graph({2, 28, 1});
   REQUIRE_THROWS_WITH(graph.max_pool(0, {.size = 3, .stride = 1, .padding = 0}),
@@ -86,6 +140,12 @@ TEST_CASE("tables that cannot work are our own mistake") {
   REQUIRE_THROWS_AS(graph.add(0, half), std::logic_error);
   REQUIRE_THROWS_AS(graph.concat(0, half), std::logic_error);
   REQUIRE_THROWS_AS(graph.finish(), std::logic_error);  // no loss
+  REQUIRE_THROWS_AS(Graph(TextShape{.vocabulary = 9, .positions = 33}), std::logic_error);
+  Graph text(TextShape{.vocabulary = 9, .positions = 32});
+  const int words = text.embedding("e", 0, 48);
+  REQUIRE_THROWS_AS(text.attention_projection("a", words, 20), std::logic_error);
+  REQUIRE_THROWS_AS(text.attention(words, 2, 0), std::logic_error);
+  REQUIRE_THROWS_AS(graph.first_token(0), std::logic_error);
 }
 
 }  // namespace

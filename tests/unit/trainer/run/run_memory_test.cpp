@@ -32,7 +32,7 @@ TEST_CASE(
   CHECK(least_memory(graph, question(8), Storage::fp32).lane <= need.lane);
 
   GraphExecutor planned(graph, test::host(), {.batch = 8});
-  planned.bytes_needed(8);
+  planned.bytes_needed(8, 0);
   CHECK(planned.bytes() == 0);
 }
 
