@@ -31,9 +31,8 @@ constexpr std::array kPrograms = {
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
-        "model|classes|dropout|stem|decoder|positive-weight|data|image-shape|init|init-from|init-"
-        "skip|"
-        "epochs|"
+        "model|classes|dropout|stem|decoder|positive-weight|size|data|image-shape|sentences|"
+        "tokens|init|init-from|init-skip|epochs|"
         "max-steps|batch|global-"
         "batch|"
         "shards|"

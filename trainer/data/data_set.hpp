@@ -1,5 +1,5 @@
-// What the training loop sees of a data set: images with labels or masks that lie decoded in
-// memory.
+// What the training loop sees of a data set: images with labels or masks, or texts with labels,
+// that lie decoded in memory.
 #pragma once
 
 #include <cstddef>
@@ -18,28 +18,42 @@ struct Normalization {
   std::vector<float> deviation;
 };
 
-/// A fixed list of samples. Reading one allocates nothing and is safe from several threads at once.
+/// A fixed list of samples: images, or texts as token ids. Reading one allocates nothing and is
+/// safe from several threads at once.
 class DataSet {
  public:
   virtual ~DataSet() = default;
   [[nodiscard]] virtual const std::string& name() const = 0;
-  [[nodiscard]] virtual ImageShape shape() const = 0;
-  /// What each image comes with.
+  /// What each sample comes with.
   [[nodiscard]] virtual Target target() const = 0;
   /// Of the labels; 1 of masks.
   [[nodiscard]] virtual int classes() const = 0;
   [[nodiscard]] virtual std::size_t size() const = 0;
-  [[nodiscard]] virtual const Normalization& normalization() const = 0;
-
   /// Hash of all samples' bytes and targets (base/hash_bytes.hpp), and of nothing else: the same
   /// set has it in any folder. Known since the set was loaded.
   [[nodiscard]] virtual std::uint64_t content_hash() const = 0;
 
+  // Of images; the others are never asked to read one.
+
+  /// Of texts: zeros.
+  [[nodiscard]] virtual ImageShape shape() const { return {0, 0, 0}; }
+  /// Of texts: empty.
+  [[nodiscard]] virtual const Normalization& normalization() const;
   /// Writes sample `index` (below size()) as height x width x channels normalised floats; gives its
   /// label, 0 to classes() - 1. `pixels` has exactly that many floats.
-  virtual std::int32_t read(std::size_t index, std::span<float> pixels) const = 0;
+  virtual std::int32_t read(std::size_t index, std::span<float> pixels) const;
   /// Of a set of masks: writes that of sample `index`, height x width floats from 0 to 1.
-  virtual void read_mask(std::size_t index, std::span<float> mask) const = 0;
+  virtual void read_mask(std::size_t index, std::span<float> mask) const;
+
+  // Of texts; the others are never asked to read one.
+
+  /// Positions: the tokens of the longest. Of images: zeros.
+  [[nodiscard]] virtual TextShape text() const { return {}; }
+  [[nodiscard]] bool has_texts() const { return text().vocabulary > 0; }
+  /// Tokens of sample `index`.
+  [[nodiscard]] virtual int length(std::size_t index) const;
+  /// Writes them, `tokens` having exactly their number; gives the label.
+  virtual std::int32_t read_tokens(std::size_t index, std::span<std::int32_t> tokens) const;
 };
 
 /// Floats in one sample of `shape`.

@@ -14,8 +14,9 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr std::uint64_t kShapesSeed =
-    20;  // of the set, not of the run: every run sees the same pictures
+// Of the sets, not of the run: every run sees the same samples.
+constexpr std::uint64_t kShapesSeed = 20;
+constexpr std::uint64_t kSentencesSeed = 21;
 
 TrainAndTest load_shapes(ImageShape shape, Target target) {
   const bool masked = target == Target::mask;
@@ -97,6 +98,20 @@ ImageShape parse_image_shape(const std::string& text, Target target) {
 
 TrainAndTest load_data(const std::string& data, ImageShape generated_shape, Target target) {
   return data == kGeneratedData ? load_shapes(generated_shape, target) : load_idx(data, target);
+}
+
+TrainAndTest load_texts(const std::string& data, const SentenceSettings& settings) {
+  if (data != kGeneratedData)
+    throw DataError(fmt::format(
+        "--data {}: a model of texts reads no files yet: use --data {}, or another --model", data,
+        kGeneratedData));
+  const std::string name = fmt::format("generated sentences of up to {} tokens", settings.tokens);
+  const auto make = [&](std::size_t first, std::size_t count) {
+    return std::make_unique<TextSet>(name,
+                                     make_sentences(kSentencesSeed, first, count, settings.tokens));
+  };
+  const auto count = static_cast<std::size_t>(settings.count);
+  return {.train = make(0, count), .test = make(count, (count + 3) / 4)};
 }
 
 }  // namespace ddprun::trainer

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "trainer/data/data_set.hpp"
+#include "trainer/data/sentences.hpp"
 
 namespace ddprun::trainer {
 
@@ -13,7 +14,7 @@ struct TrainAndTest {
   std::unique_ptr<DataSet> test;
 };
 
-/// The word that asks for the generated shapes.
+/// The word that asks for the generated shapes or sentences.
 inline constexpr const char* kGeneratedData = "generated";
 
 /// Reads the shape of generated pictures: for labels "28x28x1" or "32x32x3", for masks any with
@@ -29,5 +30,14 @@ std::string to_string(ImageShape shape);
 /// sets have the same shape, classes and normalisation (the training set's).
 TrainAndTest load_data(const std::string& data, ImageShape generated_shape,
                        Target target = Target::label);
+
+/// What generated sentences are to be like.
+struct SentenceSettings {
+  int count = kSentences;        ///< for training; a quarter as many are held out
+  int tokens = kSentenceTokens;  ///< the most of one
+};
+
+/// Texts: `data` is "generated" (sentences). Throws DataError for anything else.
+TrainAndTest load_texts(const std::string& data, const SentenceSettings& settings);
 
 }  // namespace ddprun::trainer

@@ -7,33 +7,10 @@
 #include <cmath>
 
 #include "base/assert.hpp"
+#include "trainer/data/random_stream.hpp"
 
 namespace ddprun::trainer {
 namespace {
-
-/// A counter-based stream (splitmix64): value k of stream s is a hash of (s, k).
-class Stream {
- public:
-  Stream(std::uint64_t seed, std::uint64_t index)
-      : state_(mix(mix(seed + 0x9e3779b97f4a7c15ULL) ^ index)) {}
-
-  std::uint64_t next() {
-    state_ += 0x9e3779b97f4a7c15ULL;
-    return mix(state_);
-  }
-  /// In low .. high.
-  float uniform(float low, float high) {
-    return low + (high - low) * static_cast<float>(next() >> 40) * 0x1p-24F;
-  }
-
- private:
-  static std::uint64_t mix(std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
-  std::uint64_t state_;
-};
 
 /// Whether the point (x, y), in units of the shape's radius, belongs to the kind.
 bool inside(int kind, float x, float y) {
@@ -72,7 +49,7 @@ std::uint8_t draw_shape(std::uint64_t seed, std::uint64_t index, ImageShape shap
                         std::span<std::uint8_t> pixels, std::span<std::uint8_t> mask) {
   DDPRUN_ASSERT(pixels.size() == sample_size(shape) && shape.channels <= 3, "pixels of one sample");
   DDPRUN_ASSERT(mask.empty() || mask.size() == mask_size(shape), "mask of one sample");
-  Stream stream(seed, index);
+  RandomStream stream(seed, index);
   const int kind = static_cast<int>(stream.next() % kShapeKinds);
   const auto side = static_cast<float>(std::min(shape.height, shape.width));
 

@@ -28,6 +28,8 @@ Graph build(const ModelSettings& settings) {
       return over_resnet(ResnetDepth::layers34);
     case ModelName::unet_resnet101:
       return over_resnet(ResnetDepth::layers101);
+    case ModelName::textclf:
+      return textclf(settings.size, settings.vocabulary, settings.classes, dropout);
   }
   return lenet(settings.shape, settings.classes);
 }

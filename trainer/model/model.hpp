@@ -8,7 +8,7 @@
 
 namespace ddprun::trainer {
 
-enum class ModelName { lenet, alexnet, resnet18, unet16, unet_resnet34, unet_resnet101 };
+enum class ModelName { lenet, alexnet, resnet18, unet16, unet_resnet34, unet_resnet101, textclf };
 
 struct ModelSettings {
   ModelName model = ModelName::lenet;
@@ -18,6 +18,8 @@ struct ModelSettings {
   Stem stem = Stem::small;              ///< of a ResNet
   Decoder decoder = Decoder::bilinear;  ///< of a U-Net
   double positive_weight = 1;           ///< of a U-Net's loss
+  int vocabulary = 0;                   ///< of the data, if it is texts
+  TextSize size = TextSize::tiny;       ///< of the text classifier
   /// Deviation of initial weights, see Graph::begin_normal(); none: the model's own distributions.
   std::optional<double> normal_init = {};
 };
@@ -31,8 +33,15 @@ constexpr Target target_of(ModelName model) {
   return model == ModelName::unet16 || is_unet_resnet(model) ? Target::mask : Target::label;
 }
 
-/// The probability in the models that have dropout: AlexNet's and the U-Nets' over ResNets.
-constexpr double default_dropout(ModelName model) { return is_unet_resnet(model) ? 0.2 : 0.5; }
+/// Whether the model reads texts; otherwise images.
+constexpr bool reads_texts(ModelName model) { return model == ModelName::textclf; }
+
+/// The usual probability; 0 of models without a dropout.
+constexpr double default_dropout(ModelName model) {
+  if (is_unet_resnet(model)) return 0.2;
+  if (model == ModelName::alexnet) return 0.5;
+  return model == ModelName::textclf ? 0.1 : 0;
+}
 
 /// Throws DataError if the images are too small, or a U-Net's sides no multiples of 32 (over
 /// ResNets: of 64).

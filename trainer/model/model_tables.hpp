@@ -23,6 +23,13 @@ enum class Decoder {
   deconv,    ///< a 3x3 convolution, then a 4x4 transposed one of stride 2
 };
 
+/// Of a text classifier.
+enum class TextSize {
+  tiny,   ///< 2 layers of 128 channels, 2 heads, 512 inner channels; the data's vocabulary
+  base,   ///< roberta-base: 12 layers of 768 channels, 12 heads, 3,072 inner; 50,265 tokens
+  large,  ///< roberta-large: 24 layers of 1,024 channels, 16 heads, 4,096 inner; 50,265 tokens
+};
+
 /// For messages: "28x28".
 inline std::string size_text(int height, int width) {
   return std::to_string(height) + "x" + std::to_string(width);
@@ -54,5 +61,17 @@ Graph unet16(ImageShape image, Decoder decoder, double positive_weight);
 /// 64.
 Graph unet_resnet(ImageShape image, ResnetDepth depth, Decoder decoder, double dropout,
                   double positive_weight);
+
+/// RoBERTa with learned positions from 2 (for at most 512 tokens), layer norm behind each sum
+/// (epsilon 1e-5), GELU, and a head that reads the first token: dense, tanh, out_proj. Names as in
+/// transformers' RobertaForSequenceClassification: roberta.embeddings.word_embeddings.weight to
+/// classifier.out_proj.bias. Initial values: weights and embeddings normal with the deviation 0.02
+/// (transformers sets the row of the padding to 0; here nothing reads it), biases 0, norms 1 and 0.
+/// `dropout`: of embeddings, attention's probabilities, both outputs of each layer, and twice in
+/// the head. tiny has 0.5 million parameters beside 128 for each token, base 124.6 million and
+/// large 355.4 million, each with 2 classes.
+Graph textclf(TextSize size, int vocabulary, int classes, double dropout);
+/// What it reads.
+TextShape textclf_shape(TextSize size, int vocabulary);
 
 }  // namespace ddprun::trainer

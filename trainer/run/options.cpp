@@ -9,7 +9,6 @@
 #include "base/cli/command_line.hpp"
 #include "base/version.hpp"
 #include "proto/environment_names.hpp"
-#include "trainer/data/load.hpp"
 #include "trainer/error.hpp"
 #include "trainer/host/description.hpp"
 #include "trainer/run/exit_codes.hpp"
@@ -44,7 +43,13 @@ constexpr auto words_for(ModelName) {
                     Word{resnet18, "resnet18"},
                     Word{unet16, "unet16"},
                     Word{unet_resnet34, "unet-resnet34"},
-                    Word{unet_resnet101, "unet-resnet101"}};
+                    Word{unet_resnet101, "unet-resnet101"},
+                    Word{textclf, "textclf"}};
+}
+
+constexpr auto words_for(TextSize) {
+  using enum TextSize;
+  return std::array{Word{tiny, "tiny"}, Word{base, "base"}, Word{large, "large"}};
 }
 
 constexpr auto words_for(Stem) {
@@ -94,9 +99,9 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
               "Outputs of a classifier's last layer; at least as many as the data has classes")
       ->default_str("the data's");
   line.number("--dropout", options.dropout, 0, 1, "P",
-              "The probability with which alexnet's two dropout layers drop a value, or the one of "
-              "unet-resnet34 and -101 a whole channel")
-      ->default_str("alexnet 0.5, unet-resnet 0.2");
+              "The probability with which the dropout layers of alexnet and textclf drop a value, or "
+              "the one of unet-resnet34 and -101 a whole channel")
+      ->default_str("alexnet 0.5, unet-resnet 0.2, textclf 0.1");
   line.choice("--stem", options.stem,
               "How resnet18 begins: with a 3x3 convolution (images of about 28 pixels), or with "
               "torchvision's 7x7 one and max-pooling");
@@ -105,14 +110,21 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
               "transposed one");
   line.number("--positive-weight", options.positive_weight, 0, kRateMax, "X",
               "U-Nets: factor on the loss of the pixels of a mask");
+  line.choice("--size", options.size,
+              "textclf: tiny (2 layers of 128 channels), or the size of roberta-base or -large");
   line.text("--data", options.data, "DIR",
-            "generated (ten kinds of shapes, drawn when needed; for a U-Net with masks), or a "
-            "folder with train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k "
-            "ones; for a U-Net train-masks-idx3-ubyte[.gz] in place of the labels");
+            "generated (ten kinds of shapes, drawn when needed; for a U-Net with masks; for "
+            "textclf sentences), or a folder with train-images-idx3-ubyte[.gz], "
+            "train-labels-idx1-ubyte[.gz] and the t10k ones; for a U-Net "
+            "train-masks-idx3-ubyte[.gz] in place of the labels");
   line.text("--image-shape", options.image_shape, "HxWxC",
             "Of generated pictures: 28x28x1 or 32x32x3; for U-Nets sides of at most 256 that are "
             "multiples of 32 (unet-resnet: of 64), 1 or 3 channels")
       ->default_str("28x28x1, unet16 32x32x3, unet-resnet 64x64x3");
+  line.number("--sentences", options.sentences.count, 1, kSentencesMost, "N",
+              "Of generated sentences: how many for training; a quarter as many are held out");
+  line.number("--tokens", options.sentences.tokens, kSentenceTokensLeast, kSentenceTokensMost, "N",
+              "Of generated sentences: the most tokens of one");
   line.text(
       "--init", texts.init, "HOW",
       "Seeded initial values: default (the model's own, docs/trainer.md), or normal:STD: weights "
@@ -247,12 +259,16 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
   const bool is_unet = target_of(options.model) == Target::mask;
   constexpr const char* kUnets = "--model unet16, unet-resnet34 or unet-resnet101";
   const Need needs[] = {
-      {"--classes", !is_unet, "--model lenet, alexnet or resnet18: the others learn masks"},
+      {"--classes", !is_unet, "a --model that learns labels: U-Nets learn masks"},
       {"--init", !options.init_from || !options.init_skip.empty(),
        "--init-skip beside --init-from, which gives all other weights"},
       {"--decay", options.weight_decay > 0, "--weight-decay above 0"},
-      {"--dropout", options.model == ModelName::alexnet || is_unet_resnet(options.model),
-       "--model alexnet, unet-resnet34 or unet-resnet101"},
+      {"--dropout", default_dropout(options.model) > 0,
+       "--model alexnet, unet-resnet34, unet-resnet101 or textclf"},
+      {"--size", options.model == ModelName::textclf, "--model textclf"},
+      {"--sentences", options.model == ModelName::textclf, "--model textclf"},
+      {"--tokens", options.model == ModelName::textclf, "--model textclf"},
+      {"--image-shape", !reads_texts(options.model), "a --model of images"},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
       {"--decoder", is_unet, kUnets},
       {"--positive-weight", is_unet, kUnets},
@@ -296,6 +312,7 @@ double dropout_of(const Options& options) {
 std::string to_string(ModelName model) { return std::string(word_of(model)); }
 std::string to_string(Stem stem) { return std::string(word_of(stem)); }
 std::string to_string(Decoder decoder) { return std::string(word_of(decoder)); }
+std::string to_string(TextSize size) { return std::string(word_of(size)); }
 std::string to_string(Precision precision) { return std::string(word_of(precision)); }
 std::string to_string(OptimizerKind kind) { return std::string(word_of(kind)); }
 std::string to_string(Decay decay) { return std::string(word_of(decay)); }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trainer/compute/storage.hpp"
+#include "trainer/data/load.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/optim/optimizer.hpp"
 #include "trainer/optim/schedule.hpp"
@@ -39,6 +40,8 @@ struct Options {
   Stem stem = Stem::small;
   Decoder decoder = Decoder::bilinear;
   double positive_weight = 1;
+  TextSize size = TextSize::tiny;
+  SentenceSettings sentences;
   std::string data = "generated";
   std::optional<std::string> image_shape;  ///< none: the model's default
   std::optional<double> normal_init;       ///< --init=normal:STD
@@ -93,7 +96,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
 /// The learning rate in use.
 double base_rate(const Options& options);
 
-/// The probability of dropout in use.
+/// The probability of dropout in use; 0 of models without one.
 double dropout_of(const Options& options);
 
 /// Of generated pictures.
@@ -103,6 +106,7 @@ std::string to_string(Precision precision);
 std::string to_string(ModelName model);
 std::string to_string(Stem stem);
 std::string to_string(Decoder decoder);
+std::string to_string(TextSize size);
 std::string to_string(OptimizerKind kind);
 std::string to_string(Decay decay);
 std::string to_string(ScheduleKind kind);

@@ -62,7 +62,6 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
       content("data", data.content),
       content("test_data", data.test_content),
       identity("samples", integer(data.samples)),
-      identity("image_shape", to_string(data.shape)),
       identity("classes", integer(head_classes(options, data))),
       identity("shards", integer(plan.shards)),
       identity("batch", integer(plan.batch)),
@@ -75,6 +74,12 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
       setting("schedule", to_string(options.schedule)),
       setting("warmup", options.warmup),
   };
+  if (reads_texts(options.model)) {
+    config.push_back(identity("size", to_string(options.size)));
+    config.push_back(identity("vocabulary", integer(data.text.vocabulary)));
+  } else {
+    config.push_back(identity("image_shape", to_string(data.shape)));
+  }
   if (!data.initial_weights.empty()) {
     config.push_back({.name = kInitFromEntry,
                       .value = data.initial_weights,
@@ -133,7 +138,8 @@ DataFacts facts_of(const DataSet& train, const DataSet& test) {
           .test_content = hash_text(test.content_hash()),
           .samples = train.size(),
           .shape = train.shape(),
-          .classes = train.classes()};
+          .classes = train.classes(),
+          .text = train.text()};
 }
 
 TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment,

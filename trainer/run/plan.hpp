@@ -41,6 +41,7 @@ struct DataFacts {
   std::size_t samples = 0;
   ImageShape shape;
   int classes = 0;
+  TextShape text = {};  ///< zeros: images
   std::string initial_weights =
       {};  ///< their hash if they are those of --init-from; known to rank 0
 };

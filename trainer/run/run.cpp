@@ -12,6 +12,7 @@
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/buffer.hpp"
 #include "trainer/data/load.hpp"
+#include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
 #include "trainer/host/host_device.hpp"
 #include "trainer/model/model.hpp"
@@ -50,11 +51,28 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const D
                      {"stem", to_string(options.stem)},
                      {"decoder", to_string(options.decoder)},
                      {"data", set.name()},
-                     {"image_shape", to_string(set.shape())},
-                     {"classes", std::to_string(graph.classes())},
-                     {"mean", number_list(set.normalization().mean)},
-                     {"deviation", number_list(set.normalization().deviation)}};
+                     {"classes", std::to_string(graph.classes())}};
+  if (set.has_texts()) {
+    layout.metadata.insert({"size", to_string(options.size)});
+    layout.metadata.insert({"vocabulary", std::to_string(graph.text().vocabulary)});
+  } else {
+    layout.metadata.insert({"image_shape", to_string(set.shape())});
+    layout.metadata.insert({"mean", number_list(set.normalization().mean)});
+    layout.metadata.insert({"deviation", number_list(set.normalization().deviation)});
+  }
   return layout;
+}
+
+TrainAndTest load(const Options& options) {
+  if (reads_texts(options.model)) return load_texts(options.data, options.sentences);
+  return load_data(options.data, generated_shape(options), target_of(options.model));
+}
+
+/// Before training, so that no step meets a text that it cannot read.
+void check_texts_of(const TrainAndTest& sets, const Graph& graph) {
+  if (!sets.train->has_texts()) return;
+  check_texts(*sets.train, "training", graph.text());
+  check_texts(*sets.test, "held-out", graph.text());
 }
 
 /// What this run sets out to do. `epochs`: of them all.
@@ -79,11 +97,19 @@ std::string start_text(const TrainPlan& plan, const DataFacts& data, const Start
                      bytes_text(memory.total()), from);
 }
 
+/// Of texts: the tokens of the widest batch, padding included; of images 0.
+int widest(const TrainAndTest& sets, const Graph& graph) {
+  if (!sets.train->has_texts()) return 0;
+  const int longest = std::max(sets.train->text().positions, sets.test->text().positions);
+  return padded_length(longest, graph.text().positions);
+}
+
 /// What this worker is going to allocate. Throws DataError where that can never fit; warns where it
 /// may not. `there`: as it was before any worker began to allocate.
 RunMemory check_memory(const Options& options, const WorkerEnvironment& environment,
-                       const TrainPlan& plan, const Graph& graph, std::size_t samples,
+                       const TrainPlan& plan, const Graph& graph, const TrainAndTest& sets,
                        Device& device, const MachineMemory& there, Report& report) {
+  const std::size_t samples = sets.train->size();
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   const std::size_t of_shard =
       (samples + static_cast<std::size_t>(plan.shards) - 1) / static_cast<std::size_t>(plan.shards);
@@ -93,6 +119,7 @@ RunMemory check_memory(const Options& options, const WorkerEnvironment& environm
                    .threads = options.threads_per_shard},
       .optimizer = optimizer_config(options),
       .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
+      .width = widest(sets, graph),
       .shards = plan.shards,
       .run = run,
       .lanes = choose_lanes(options, environment, usable_cores(), run.count),
@@ -176,7 +203,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const bool first_rank = environment.rank == 0;
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
   const Target target = target_of(options.model);
-  const TrainAndTest sets = load_data(options.data, generated_shape(options), target);
+  const TrainAndTest sets = load(options);
   DataFacts data = facts_of(*sets.train, *sets.test);
   const Graph graph = make_graph({.model = options.model,
                                   .shape = sets.train->shape(),
@@ -185,7 +212,10 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                                   .stem = options.stem,
                                   .decoder = options.decoder,
                                   .positive_weight = options.positive_weight,
+                                  .vocabulary = sets.train->text().vocabulary,
+                                  .size = options.size,
                                   .normal_init = options.normal_init});
+  check_texts_of(sets, graph);
   const std::unique_ptr<Device> device = make_host_device();
   const MachineMemory memory_there = machine_memory();  // before any worker allocates
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);
@@ -221,7 +251,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   shards_there = rendezvous.agree_on_shards(shards_there.value_or(0));
   const TrainPlan plan = make_plan(options, environment, data, shards_there);
   const RunMemory memory =
-      check_memory(options, environment, plan, graph, data.samples, *device, memory_there, report);
+      check_memory(options, environment, plan, graph, sets, *device, memory_there, report);
   Meeting meeting = meet(rendezvous, environment, plan, graph.arena_size(), report);
   if (meeting.exit_code) return *meeting.exit_code;
 

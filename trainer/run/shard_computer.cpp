@@ -10,15 +10,19 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes, S
       lanes_(lanes),
       settings_(settings),
       sample_floats_(graph.layers().front().output.count()),
-      mask_floats_(graph.target() == Target::mask ? graph.logits().count() : 0) {
+      mask_floats_(graph.target() == Target::mask ? graph.logits().count() : 0),
+      positions_(graph.text().positions) {
+  const auto positions = static_cast<std::size_t>(positions_);
   const auto batch = static_cast<std::size_t>(settings_.executor.batch);
   for (int lane = 0; lane < lanes.count(); ++lane) {
-    lane_state_.push_back(
-        std::unique_ptr<Lane>(new Lane{.executor = GraphExecutor(graph, device, settings_.executor),
-                                       .counters = device.allocate(sizeof(Counters)),
-                                       .images = std::vector<float>(batch * sample_floats_),
-                                       .labels = std::vector<std::int32_t>(batch),
-                                       .masks = std::vector<float>(batch * mask_floats_)}));
+    lane_state_.push_back(std::unique_ptr<Lane>(
+        new Lane{.executor = GraphExecutor(graph, device, settings_.executor),
+                 .counters = device.allocate(sizeof(Counters)),
+                 .images = std::vector<float>(batch * sample_floats_),
+                 .labels = std::vector<std::int32_t>(batch),
+                 .masks = std::vector<float>(batch * mask_floats_),
+                 .tokens = std::vector<std::int32_t>(batch * positions),
+                 .lengths = std::vector<std::int32_t>(positions > 0 ? batch : 0)}));
   }
 }
 
@@ -36,6 +40,33 @@ void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
 /// Reads samples sample(0) .. sample(count - 1) of the set.
 Batch ShardComputer::fill(Lane& lane, const DataSet& set, std::size_t count,
                           const Sample& sample) const {
+  return positions_ > 0 ? fill_texts(lane, set, count, sample)
+                        : fill_images(lane, set, count, sample);
+}
+
+Batch ShardComputer::fill_texts(Lane& lane, const DataSet& set, std::size_t count,
+                                const Sample& sample) const {
+  int longest = 1;
+  for (std::size_t item = 0; item < count; ++item) {
+    lane.lengths[item] = set.length(sample(item));
+    longest = std::max(longest, lane.lengths[item]);
+  }
+  const int width = padded_length(longest, positions_);
+  const auto row = static_cast<std::size_t>(width);
+  const std::span<std::int32_t> tokens = std::span(lane.tokens).first(count * row);
+  std::fill(tokens.begin(), tokens.end(), 0);
+  for (std::size_t item = 0; item < count; ++item) {
+    const auto length = static_cast<std::size_t>(lane.lengths[item]);
+    lane.labels[item] = set.read_tokens(sample(item), tokens.subspan(item * row, length));
+  }
+  return {.labels = std::span(lane.labels).first(count),
+          .tokens = tokens,
+          .lengths = std::span(lane.lengths).first(count),
+          .width = width};
+}
+
+Batch ShardComputer::fill_images(Lane& lane, const DataSet& set, std::size_t count,
+                                 const Sample& sample) const {
   const std::span<float> images(lane.images);
   const std::span<float> masks(lane.masks);
   for (std::size_t item = 0; item < count; ++item) {

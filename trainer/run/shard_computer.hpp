@@ -57,13 +57,17 @@ class ShardComputer {
     DeviceMemory counters;  // one Counters
     std::vector<float> images;
     std::vector<std::int32_t> labels;
-    std::vector<float> masks;  // empty: there are labels
+    std::vector<float> masks;                   // empty: there are labels
+    std::vector<std::int32_t> tokens, lengths;  // empty: there are images
   };
   using Sample = std::function<std::size_t(std::size_t item)>;
 
   /// Runs `work` on every lane.
   void on_lanes(const std::function<void(Lane&)>& work);
   Batch fill(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
+  Batch fill_images(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
+  /// As wide as its longest text asks for, so a function of the samples alone.
+  Batch fill_texts(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
   static Counters& counters_of(const Lane& lane) { return lane.counters.as<Counters>().front(); }
 
   Device& device_;
@@ -71,6 +75,7 @@ class ShardComputer {
   Settings settings_;
   std::size_t sample_floats_;
   std::size_t mask_floats_;  // 0: labels
+  int positions_;            // 0: images
   std::vector<std::unique_ptr<Lane>> lane_state_;
 };
 

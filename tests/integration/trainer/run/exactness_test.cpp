@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <fstream>
 
 #include "tests/integration/trainer/run/worker_group.hpp"
@@ -85,6 +86,45 @@ TEST_CASE("U-Nets have the same bits for any world size, held-out metrics too") 
   Arguments arguments{"--data", data.path(), "--epochs=1", "--batch=2", "--lr=0.01"};
   arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
   check_world_sizes(arguments, "test_iou");
+}
+
+TEST_CASE("textclf has the same bits for any world size and after a kill, held-out metrics too") {
+  const auto precision = GENERATE(as<std::string>{}, "fp32", "bf16");
+  // 90 sentences are 2 steps of 4 x 8 in each epoch and one with an odd tail. 23 are held out.
+  const Arguments arguments{"--model",  "textclf",     "--sentences", "90",       "--tokens",
+                            "40",       "--batch",     "8",           "--shards", "4",
+                            "--epochs", "2",           "--optimizer", "adamw",    "--lr",
+                            "0.001",    "--precision", precision};
+  const auto with = [&](const Arguments& more) {
+    Arguments all = arguments;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const Arguments off = with({"--checkpoint-every", "off"});
+  const std::string one = train({.world_size = 1, .arguments = off});
+  const auto check_same = [&](const std::string& other) {
+    for (const char* what : {"weights", "test_loss", "test_accuracy", "train_loss"}) {
+      CHECK_FALSE(field(one, what).empty());
+      CHECK(field(other, what) == field(one, what));
+    }
+  };
+  for (const int world_size : {2, 3, 4}) {
+    INFO("world size " << world_size << ", " << precision);
+    check_same(train({.world_size = world_size, .arguments = off}));
+  }
+  const TempDir directory;
+  GroupOptions options{.world_size = 2,
+                       .arguments = with({"--out", directory / "out", "--checkpoint-every", "1"})};
+  {
+    WorkerGroup group(options);
+    REQUIRE(
+        eventually([&] { return latest_step(directory / "out") >= 2; }, std::chrono::minutes(1)));
+    group.rank(1).signal(SIGKILL);
+    group.wait();
+  }
+  options.restart_count = 1;
+  options.world_size = 3;
+  check_same(train(options));
 }
 
 TEST_CASE("weights differ when anything that should matter differs") {

@@ -158,7 +158,7 @@ struct EmbeddingRun {
   test::LayerRun layer;
 };
 
-TEST_CASE("an embedding adds the rows of token, position and type; padding is 0") {
+TEST_CASE("an embedding adds the rows of token, position and type, padding is 0") {
   EmbeddingRun run;
   run.layer.run();
   const auto& tables = run.layer.parameters;

@@ -210,6 +210,42 @@ TEST_CASE(
   CHECK(named(linear, "fc1.weight").initial.value == 0.5);
 }
 
+TEST_CASE("textclf has the parameters of RoBERTa with a head for classes") {
+  const auto with = [](TextSize size) {
+    return make_graph({.model = ModelName::textclf,
+                       .classes = 2,
+                       .dropout = 0.1,
+                       .vocabulary = 54,
+                       .size = size});
+  };
+  const Graph base = with(TextSize::base);
+  CHECK(weights_in(base) == 124'647'170);  // transformers' RobertaForSequenceClassification
+  CHECK(base.parameters().size() == 201);
+  CHECK(base.text().vocabulary == 50'265);
+  CHECK(named(base, "roberta.embeddings.word_embeddings.weight").shape ==
+        std::vector<std::int64_t>{50265, 768});
+  CHECK(named(base, "roberta.embeddings.position_embeddings.weight").shape ==
+        std::vector<std::int64_t>{514, 768});
+  CHECK(named(base, "roberta.embeddings.token_type_embeddings.weight").shape ==
+        std::vector<std::int64_t>{1, 768});
+  CHECK(named(base, "roberta.embeddings.LayerNorm.weight").initial.value == 1);
+  CHECK(named(base, "roberta.encoder.layer.11.attention.self.query.weight").shape ==
+        std::vector<std::int64_t>{768, 768});
+  CHECK(named(base, "roberta.encoder.layer.0.attention.output.dense.weight").initial.value == 0.02);
+  CHECK_FALSE(named(base, "roberta.encoder.layer.0.attention.output.LayerNorm.weight").decay);
+  CHECK(named(base, "roberta.encoder.layer.3.intermediate.dense.weight").shape ==
+        std::vector<std::int64_t>{3072, 768});
+  CHECK(named(base, "roberta.encoder.layer.3.output.dense.bias").initial.value == 0);
+  CHECK(named(base, "roberta.encoder.layer.3.output.LayerNorm.bias").count == 768);
+  CHECK(named(base, "classifier.dense.weight").initial.value == 0.02);
+  CHECK(named(base, "classifier.out_proj.weight").shape == std::vector<std::int64_t>{2, 768});
+  CHECK(weights_in(with(TextSize::large)) == 355'361'794);
+  const Graph tiny = with(TextSize::tiny);
+  CHECK(named(tiny, "roberta.embeddings.word_embeddings.weight").shape ==
+        std::vector<std::int64_t>{54, 128});
+  CHECK(weights_in(tiny) == 486'402);
+}
+
 TEST_CASE("no classifier takes fewer than two classes") {
   CHECK_THROWS_AS(make_graph({ModelName::resnet18, {28, 28, 1}, 1}), DataError);
 }

@@ -78,10 +78,14 @@ TEST_CASE("initial values, decay and the width of the head can be chosen") {
   CHECK(parse({"--classes=1000"}).classes == 1000);
 }
 
-TEST_CASE("each model has its own rate of dropout, unless one is given") {
+TEST_CASE("each model with a dropout has a usual probability, or the one that is given") {
   CHECK(dropout_of(parse({"--model=alexnet"})) == 0.5);
+  CHECK(dropout_of(parse({"--model=textclf"})) == 0.1);
   CHECK(dropout_of(parse({"--model=unet-resnet34"})) == 0.2);
   CHECK(dropout_of(parse({"--model=unet-resnet101", "--dropout=0"})) == 0);
+  CHECK(dropout_of(parse({"--model=textclf", "--dropout=0"})) == 0);
+  CHECK(dropout_of(parse({"--model=alexnet", "--dropout=0.3"})) == 0.3);
+  CHECK(dropout_of(parse({})) == 0);
 }
 
 TEST_CASE("a file of initial weights and prefixes to skip, one for each time it is given") {
@@ -194,7 +198,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--dropout", "0.1"}, "--dropout needs --model alexnet"},
       {{"--model", "unet-resnet43"}, "did you mean unet-resnet34?"},
       {{"--classes", "1"}, "--classes"},
-      {{"--classes", "4", "--model=unet16"}, "--classes needs --model lenet"},
+      {{"--classes", "4", "--model=unet16"}, "--classes needs a --model that learns labels"},
       {{"--init", "norml:0.01"}, "--init norml:0.01: must be default, or normal:STD"},
       {{"--init", "normal:0"}, "--init normal:0: must be"},
       {{"--init", "normal:0.01x"}, "--init normal:0.01x: must be"},
@@ -202,6 +206,12 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--init=normal:0.01", "--init-from=a"}, "--init needs --init-skip beside --init-from"},
       {{"--decay", "al", "--weight-decay=0.1"}, "weights, all, not al; did you mean all?"},
       {{"--decay", "all"}, "--decay needs --weight-decay above 0"},
+      {{"--size", "base"}, "--size needs --model textclf"},
+      {{"--tokens", "32"}, "--tokens needs --model textclf"},
+      {{"--sentences", "32"}, "--sentences needs --model textclf"},
+      {{"--model=textclf", "--tokens=8"}, "--tokens: must be a number from 16 to 4096"},
+      {{"--model=textclf", "--size=huge"}, "--size: must be one of tiny, base, large"},
+      {{"--model=textclf", "--image-shape=28x28x1"}, "--image-shape needs a --model of images"},
       {{"--stem", "imagenet"}, "--stem needs --model resnet18"},
       {{"--decoder", "deconv"}, "--decoder needs --model unet16"},
       {{"--positive-weight", "2"}, "--positive-weight needs --model unet16"},

@@ -6,6 +6,7 @@
 
 #include "tests/unit/trainer/host/host_executor.hpp"
 #include "trainer/compute/initialize.hpp"
+#include "trainer/data/sentences.hpp"
 #include "trainer/data/shapes.hpp"
 #include "trainer/model/model.hpp"
 
@@ -16,8 +17,13 @@ constexpr int kBatch = 8;
 
 /// The sums over all ranks, each with `lanes` lanes.
 Counters evaluate_with(int world_size, int lanes, const DataSet& set) {
-  const ModelName model = set.target() == Target::mask ? ModelName::unet16 : ModelName::lenet;
-  const Graph graph = make_graph({model, set.shape(), set.classes()});
+  const ModelName model = set.has_texts()                ? ModelName::textclf
+                          : set.target() == Target::mask ? ModelName::unet16
+                                                         : ModelName::lenet;
+  const Graph graph = make_graph({.model = model,
+                                  .shape = set.shape(),
+                                  .classes = set.classes(),
+                                  .vocabulary = set.text().vocabulary});
   std::vector<float> parameters(graph.arena_size());
   initialize(graph.parameters(), parameters, 1);
   // As after training: small losses have more bits than the sums keep.
@@ -48,6 +54,14 @@ TEST_CASE("test metrics have the same bits for every world size and number of la
       CHECK(evaluate_with(world_size, lanes, set) == alone);
     }
   }
+}
+
+TEST_CASE("texts of any length have the same loss for every world size and number of lanes") {
+  const TextSet set("sentences", make_sentences(3, 0, 45, 80));  // 5 full batches and one of 5
+  const Counters alone = evaluate_with(1, 1, set);
+  CHECK(alone.count == 45);
+  for (const int world_size : {2, 3})
+    for (const int lanes : {1, 2}) CHECK(evaluate_with(world_size, lanes, set) == alone);
 }
 
 TEST_CASE("masks go to the samples they belong to, whichever rank and lane computes them") {

@@ -1,0 +1,31 @@
+#include "trainer/data/data_set.hpp"
+
+#include "base/assert.hpp"
+
+namespace ddprun::trainer {
+
+const Normalization& DataSet::normalization() const {
+  static const Normalization none;
+  return none;
+}
+
+std::int32_t DataSet::read(std::size_t /*index*/, std::span<float> /*pixels*/) const {
+  DDPRUN_ASSERT(false, "a set of texts has no images");
+  return 0;
+}
+
+void DataSet::read_mask(std::size_t /*index*/, std::span<float> /*mask*/) const {
+  DDPRUN_ASSERT(false, "a set of labels has no masks");
+}
+
+int DataSet::length(std::size_t /*index*/) const {
+  DDPRUN_ASSERT(false, "a set of images has no texts");
+  return 0;
+}
+
+std::int32_t DataSet::read_tokens(std::size_t /*index*/, std::span<std::int32_t> /*tokens*/) const {
+  DDPRUN_ASSERT(false, "a set of images has no texts");
+  return 0;
+}
+
+}  // namespace ddprun::trainer
