@@ -1,4 +1,4 @@
-// Layers over oneDNN: convolutions, linear, average pooling; and the name of what runs them.
+// Layers over oneDNN: convolutions, average pooling; and the name of what runs them.
 #include <algorithm>
 #include <memory>
 
@@ -58,7 +58,7 @@ class Relayout {
   std::unique_ptr<Kernel> kernel_;
 };
 
-/// Convolutions and linear layers differ in their descriptions alone.
+/// Convolutions and transposed ones differ in their descriptions alone.
 struct Descriptions {
   memory::desc input, output;
   memory::desc bias;  // zero: there is none
@@ -242,30 +242,6 @@ std::unique_ptr<Operation> make_transposed_convolution(const OperationShape& sha
   }
   const auto backward_data = describe_backward<dnnl::deconvolution_backward_data>(
       forward, algorithm, at.input, any, at.output, strides, begin, end);
-  return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
-}
-
-std::unique_ptr<Operation> make_linear(const OperationShape& shape) {
-  const int inputs = shape.inputs[0].shape.channels;
-  const int rows = shape.batch * shape.output.height * shape.output.width;
-  const memory::dims weight{shape.output.channels, inputs};
-  const Descriptions at{plain({rows, inputs}, memory::format_tag::nc),
-                        plain({rows, shape.output.channels}, memory::format_tag::nc),
-                        plain({shape.output.channels}, memory::format_tag::x),
-                        plain(weight, memory::format_tag::oi)};
-  // As it is in the arena: reordering it in every pass costs more than another layout saves.
-  const memory::desc& kept = at.arena_weight;
-  const auto forward = describe<dnnl::inner_product_forward>(dnnl::prop_kind::forward_training,
-                                                             at.input, kept, at.bias, at.output);
-  const auto backward_weights = describe_backward<dnnl::inner_product_backward_weights>(
-      forward, at.input, kept, at.bias, at.output);
-  using Weighted = WeightedLayer<dnnl::inner_product_forward, dnnl::inner_product_backward_data,
-                                 dnnl::inner_product_backward_weights>;
-  if (!needs_input_gradient(shape)) {
-    return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
-  }
-  const auto backward_data =
-      describe_backward<dnnl::inner_product_backward_data>(forward, at.input, kept, at.output);
   return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
 }
 

@@ -10,7 +10,7 @@ namespace ddprun::trainer {
 // Of one storage type, floats, and with input gradients that are overwritten: rounded storage and
 // gradients that accumulate are added around them (host_device.cpp).
 
-// Over oneDNN (onednn_operations.cpp, batch_norm.cpp, attention.cpp).
+// Over oneDNN (onednn_operations.cpp, linear.cpp, batch_norm.cpp, attention.cpp).
 /// Without a bias if the shape has one parameter.
 std::unique_ptr<Operation> make_convolution(const OperationShape& shape, const Window& window);
 std::unique_ptr<Operation> make_transposed_convolution(const OperationShape& shape,
