@@ -55,9 +55,10 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  /// What the bits of a result depend on beside the run's own settings: library version and
-  /// instruction set that the arithmetic really uses, e.g. "oneDNN 2.6.3 avx512_core".
-  [[nodiscard]] virtual std::string description() const = 0;
+  /// What the bits of a result depend on beside the run's own settings: library version, what
+  /// becomes of the precision, and the instruction set that the arithmetic really uses, e.g.
+  /// "oneDNN 2.6.3, bf16 stored avx512_core_bf16".
+  [[nodiscard]] virtual std::string description(Precision precision) const = 0;
   [[nodiscard]] virtual Storage storage(Precision precision) const = 0;
 
   /// What this thread calls from now on is computed by exactly `threads` threads of a CPU, whatever

@@ -9,8 +9,9 @@ namespace ddprun::trainer {
 /// the layers read. Arithmetic, master weights and gradient arenas are always fp32.
 enum class Precision { fp32, bf16, fp16 };
 
-/// What a device makes of it. The rounded ones are floats that hold only values of the other type,
-/// so results, overflow to inf included, are those of real storage, but no faster than fp32.
+/// What a device makes of it. The rounded ones are floats that hold only values of the other type:
+/// overflow and precision are those of real storage, but they are no faster than fp32. Their
+/// results may differ from real ones in the last bit of the type: sums are rounded elsewhere.
 enum class Storage { fp32, bf16, fp16, rounded_to_bf16, rounded_to_fp16 };
 
 /// Of one value.

@@ -43,9 +43,10 @@ class BatchNormLayer final : public Operation {
   BatchNormLayer(const OperationShape& shape, bool relu)
       : trains_(shape.trains),
         relu_(relu),
+        storage_(shape.storage),
         channels_(static_cast<std::size_t>(shape.output.channels)),
         values_(batch_count(shape, shape.output) / channels_) {
-    const memory::desc data = activations(shape.batch, shape.output);
+    const memory::desc data = activations(shape.batch, shape.output, shape.storage);
     const memory::desc vector = plain({shape.output.channels}, memory::format_tag::x);
     Flags flags = Flags::use_scale | Flags::use_shift;
     if (relu_) flags |= Flags::fuse_norm_relu;
@@ -123,7 +124,7 @@ class BatchNormLayer final : public Operation {
   [[nodiscard]] std::size_t vector_bytes() const { return aligned(channels_ * sizeof(float)); }
   [[nodiscard]] std::size_t mask_at() const { return 2 * vector_bytes(); }
   [[nodiscard]] std::size_t no_gradient_bytes() const {
-    return aligned(values_ * channels_ * sizeof(float));
+    return aligned(values_ * channels_ * bytes_of(storage_));
   }
   static float* mean_of(const Tensors& tensors) { return static_cast<float*>(tensors.saved); }
   [[nodiscard]] float* variance_of(const Tensors& tensors) const {
@@ -135,6 +136,7 @@ class BatchNormLayer final : public Operation {
 
   bool trains_;
   bool relu_;
+  Storage storage_;
   std::size_t channels_;
   std::size_t values_;  // of each channel
   std::size_t mask_bytes_ = 0;

@@ -13,6 +13,7 @@
 namespace ddprun::trainer {
 namespace {
 
+template <class T>
 class DropoutLayer final : public Operation {
  public:
   DropoutLayer(const OperationShape& shape, const layer::Dropout& kind)
@@ -24,13 +25,13 @@ class DropoutLayer final : public Operation {
 
   void forward(const Tensors& tensors, const Pass& pass) override {
     if (pass.state != nullptr) {
-      apply(mask_of(pass), input_of(tensors), output_of(tensors));
+      apply(mask_of(pass), input_of<T>(tensors), output_of<T>(tensors));
     } else if (tensors.output != tensors.inputs[0]) {
-      std::copy_n(input_of(tensors), count_, output_of(tensors));
+      std::copy_n(input_of<T>(tensors), count_, output_of<T>(tensors));
     }
   }
   void backward(const Tensors& tensors, const Pass& pass) override {
-    apply(mask_of(pass), output_gradient_of(tensors), input_gradient_of(tensors));
+    apply(mask_of(pass), output_gradient_of<T>(tensors), input_gradient_of<T>(tensors));
   }
 
  private:
@@ -42,7 +43,7 @@ class DropoutLayer final : public Operation {
              .shard = static_cast<std::uint16_t>(pass.shard)}};
   }
 
-  void apply(const DropoutMask& mask, const float* from, float* to) const {
+  void apply(const DropoutMask& mask, const T* from, T* to) const {
     if (kind_.whole_channels) {
       drop_channels(mask, from, to);
     } else {
@@ -50,7 +51,7 @@ class DropoutLayer final : public Operation {
     }
   }
 
-  void drop_elements(const DropoutMask& mask, const float* from, float* to) const {
+  void drop_elements(const DropoutMask& mask, const T* from, T* to) const {
     if (kind_.sample_stride == 0 || kind_.sample_stride == count_ / batch_) {
       drop_row(mask, 0, count_, from, to);
       return;
@@ -63,7 +64,7 @@ class DropoutLayer final : public Operation {
   /// Elements from `first` on, a multiple of four.
   DDPRUN_VECTOR_CLONES
   static void drop_row(const DropoutMask& mask, std::size_t first, std::size_t count,
-                       const float* from, float* to) {
+                       const T* from, T* to) {
     std::array<float, 4 * kFactorPiece> factors;
     for (std::size_t begin = 0; begin < count; begin += factors.size()) {
       const std::size_t piece = std::min(factors.size(), count - begin);
@@ -72,7 +73,7 @@ class DropoutLayer final : public Operation {
     }
   }
 
-  void drop_channels(const DropoutMask& mask, const float* from, float* to) const {
+  void drop_channels(const DropoutMask& mask, const T* from, T* to) const {
     const std::size_t pixels = count_ / batch_ / channels_;
     std::vector<float> factors(channels_);
     for (std::size_t image = 0; image < batch_; ++image) {
@@ -95,7 +96,9 @@ class DropoutLayer final : public Operation {
 }  // namespace
 
 std::unique_ptr<Operation> make_dropout(const OperationShape& shape, const layer::Dropout& kind) {
-  return std::make_unique<DropoutLayer>(shape, kind);
+  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
+    return std::make_unique<DropoutLayer<T>>(shape, kind);
+  });
 }
 
 }  // namespace ddprun::trainer

@@ -33,6 +33,24 @@ bool is_exact(const LayerKind& kind) {
          std::holds_alternative<layer::MaxPool>(kind);
 }
 
+/// Kinds whose operations work on real bf16. The others get copies that are floats (converted()):
+/// slower, but right.
+bool knows_bf16(const LayerKind& kind) {
+  if (const auto* const pool = std::get_if<layer::MaxPool>(&kind))
+    return pool->window.size <= pool->window.stride;  // else gradients add up, which wants floats
+  return std::holds_alternative<layer::Convolution>(kind) ||
+         std::holds_alternative<layer::TransposedConvolution>(kind) ||
+         std::holds_alternative<layer::Linear>(kind) || std::holds_alternative<layer::Relu>(kind) ||
+         std::holds_alternative<layer::AveragePool>(kind) ||
+         std::holds_alternative<layer::BatchNorm>(kind) ||
+         std::holds_alternative<layer::Dropout>(kind) ||
+         std::holds_alternative<layer::Flatten>(kind) || std::holds_alternative<layer::Add>(kind) ||
+         std::holds_alternative<layer::Upsample>(kind) ||
+         std::holds_alternative<layer::Concat>(kind) ||
+         std::holds_alternative<layer::SoftmaxCrossEntropy>(kind) ||
+         std::holds_alternative<layer::BinaryCrossEntropy>(kind);
+}
+
 std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShape& shape) {
   return std::visit(
       Overloaded{
@@ -70,14 +88,19 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
 
 class HostDevice final : public Device {
  public:
-  [[nodiscard]] std::string description() const override { return compute_description(); }
+  explicit HostDevice(Bf16 bf16)
+      : stores_bf16_(bf16 == Bf16::stored_if_possible && has_bf16_instructions()) {}
+
+  [[nodiscard]] std::string description(Precision precision) const override {
+    return compute_description(storage(precision));
+  }
 
   [[nodiscard]] Storage storage(Precision precision) const override {
     switch (precision) {
       case Precision::fp32:
         break;
       case Precision::bf16:
-        return Storage::rounded_to_bf16;
+        return stores_bf16_ ? Storage::bf16 : Storage::rounded_to_bf16;
       case Precision::fp16:
         return Storage::rounded_to_fp16;
     }
@@ -107,17 +130,21 @@ class HostDevice final : public Device {
 
   std::unique_ptr<Operation> make_operation(const Layer& layer,
                                             const OperationShape& shape) override {
-    std::unique_ptr<Operation> operation = make_plain(layer.kind, shape);
+    std::unique_ptr<Operation> operation = make_stored(layer, shape);
     const bool accumulates =
         std::any_of(shape.inputs.begin(), shape.inputs.end(),
                     [](const auto& input) { return input.gradient == GradientUse::accumulate; });
     if (accumulates) operation = accumulating(std::move(operation), shape);
-    if (shape.storage != Storage::fp32 && (accumulates || !is_exact(layer.kind)))
+    if (is_rounded(shape.storage) && (accumulates || !is_exact(layer.kind)))
       operation = rounded(std::move(operation), shape);
     return operation;
   }
   void store(Storage storage, std::span<const float> from, void* to) override {
-    round_to_storage(storage, from, {static_cast<float*>(to), from.size()});
+    if (storage == Storage::bf16) {
+      store_bfloat16(from, static_cast<BFloat16*>(to));
+    } else {
+      round_to_storage(storage, from, static_cast<float*>(to));
+    }
   }
 
   void add_into(std::span<float> sum, const float* addend) override {
@@ -158,13 +185,25 @@ class HostDevice final : public Device {
   std::uint64_t hash(std::span<const float> values) override { return hash_floats(values); }
 
  private:
+  static bool is_rounded(Storage storage) {
+    return storage == Storage::rounded_to_bf16 || storage == Storage::rounded_to_fp16;
+  }
+  static std::unique_ptr<Operation> make_stored(const Layer& layer, const OperationShape& shape) {
+    if (shape.storage != Storage::bf16 || knows_bf16(layer.kind))
+      return make_plain(layer.kind, shape);
+    OperationShape of_floats = shape;
+    of_floats.storage = Storage::fp32;
+    return converted(make_plain(layer.kind, of_floats), layer.kind, shape);
+  }
   static void copy(const void* from, void* to, std::size_t bytes) {
     if (bytes > 0) std::memcpy(to, from, bytes);
   }
+
+  bool stores_bf16_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_host_device() { return std::make_unique<HostDevice>(); }
+std::unique_ptr<Device> make_host_device(Bf16 bf16) { return std::make_unique<HostDevice>(bf16); }
 
 }  // namespace ddprun::trainer

@@ -10,46 +10,36 @@
 
 namespace ddprun::trainer {
 
-DDPRUN_VECTOR_CLONES
-void relu_forward(std::span<const float> input, std::span<float> output) {
-  const float* from = input.data();
-  float* to = output.data();
-  for (std::size_t i = 0, n = output.size(); i < n; ++i) Relu{}(to[i], from[i]);
+template <class T>
+DDPRUN_VECTOR_CLONES void relu_forward(const T* input, T* output, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) Relu{}(output[i], input[i]);
+}
+
+template <class T>
+DDPRUN_VECTOR_CLONES void relu_backward(const T* output_gradient, const T* output,
+                                        T* input_gradient, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    ReluBackward{}(input_gradient[i], output_gradient[i], output[i]);
+}
+
+template <class T>
+DDPRUN_VECTOR_CLONES void add(const T* a, const T* b, T* sum, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) Add{}(sum[i], a[i], b[i]);
 }
 
 DDPRUN_VECTOR_CLONES
-void relu_backward(std::span<const float> output_gradient, std::span<const float> output,
-                   std::span<float> input_gradient) {
-  const float* gradient = output_gradient.data();
-  const float* mask = output.data();
-  float* to = input_gradient.data();
-  for (std::size_t i = 0, n = input_gradient.size(); i < n; ++i) {
-    ReluBackward{}(to[i], gradient[i], mask[i]);
-  }
-}
-
-DDPRUN_VECTOR_CLONES
-void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) {
-  const float* left = a.data();
-  const float* right = b.data();
-  float* to = sum.data();
-  for (std::size_t i = 0, n = sum.size(); i < n; ++i) Add{}(to[i], left[i], right[i]);
-}
-
-DDPRUN_VECTOR_CLONES
-void round_to_storage(Storage storage, std::span<const float> values, std::span<float> rounded) {
+void round_to_storage(Storage storage, std::span<const float> values, float* rounded) {
   const float* from = values.data();
-  float* to = rounded.data();
-  const std::size_t n = rounded.size();
+  const std::size_t n = values.size();
   switch (storage) {
     case Storage::fp32:
-      if (from != to) std::copy(from, from + n, to);
+      if (from != rounded) std::copy(from, from + n, rounded);
       break;
     case Storage::rounded_to_bf16:
-      for (std::size_t i = 0; i < n; ++i) to[i] = round_to_bfloat16(from[i]);
+      for (std::size_t i = 0; i < n; ++i) rounded[i] = round_to_bfloat16(from[i]);
       break;
     case Storage::rounded_to_fp16:
-      for (std::size_t i = 0; i < n; ++i) to[i] = round_to_half(from[i]);
+      for (std::size_t i = 0; i < n; ++i) rounded[i] = round_to_half(from[i]);
       break;
     case Storage::bf16:
     case Storage::fp16:
@@ -57,26 +47,35 @@ void round_to_storage(Storage storage, std::span<const float> values, std::span<
   }
 }
 
-void round_to_storage(Storage storage, std::span<float> values) {
-  if (storage != Storage::fp32) round_to_storage(storage, values, values);
+DDPRUN_VECTOR_CLONES
+void store_bfloat16(std::span<const float> values, BFloat16* to) {
+  const float* from = values.data();
+  for (std::size_t i = 0, n = values.size(); i < n; ++i) store(to[i], from[i]);
 }
 
 DDPRUN_VECTOR_CLONES
-void softmax_cross_entropy(const float* logits, int classes, std::span<const std::int32_t> labels,
-                           std::int64_t place, Counters& counters) {
+void load_bfloat16(const BFloat16* from, std::span<float> values) {
+  float* to = values.data();
+  for (std::size_t i = 0, n = values.size(); i < n; ++i) to[i] = load(from[i]);
+}
+
+template <class T>
+DDPRUN_VECTOR_CLONES void softmax_cross_entropy(const T* logits, int classes,
+                                                std::span<const std::int32_t> labels,
+                                                std::int64_t place, Counters& counters) {
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const std::size_t start = row * static_cast<std::size_t>(classes);
-    const RowResult one = SoftmaxCrossEntropy{}(logits + start, classes, labels[row], 0.0F,
-                                                static_cast<float*>(nullptr));
+    const RowResult one =
+        SoftmaxCrossEntropy{}(logits + start, classes, labels[row], 0.0F, static_cast<T*>(nullptr));
     count_loss(counters, static_cast<double>(one.loss), place + static_cast<std::int64_t>(row));
     counters.correct += one.correct ? 1 : 0;
   }
 }
 
-DDPRUN_VECTOR_CLONES
-void softmax_cross_entropy_backward(const float* logits, int classes,
-                                    std::span<const std::int32_t> labels, float factor,
-                                    float* gradient) {
+template <class T>
+DDPRUN_VECTOR_CLONES void softmax_cross_entropy_backward(const T* logits, int classes,
+                                                         std::span<const std::int32_t> labels,
+                                                         float factor, T* gradient) {
   for (std::size_t row = 0; row < labels.size(); ++row) {
     const std::size_t start = row * static_cast<std::size_t>(classes);
     SoftmaxCrossEntropy{}(logits + start, classes, labels[row], factor, gradient + start);
@@ -85,19 +84,20 @@ void softmax_cross_entropy_backward(const float* logits, int classes,
 
 namespace {
 
-DDPRUN_VECTOR_CLONES
-void pixel_losses(std::span<const float> logits, const float* targets, float positive_weight,
-                  float* losses) {
+template <class T>
+DDPRUN_VECTOR_CLONES void pixel_losses(const T* logits, const float* targets, std::size_t count,
+                                       float positive_weight, float* losses) {
   const BinaryCrossEntropy loss{positive_weight};
-  for (std::size_t i = 0; i < logits.size(); ++i) losses[i] = loss(logits[i], targets[i]);
+  for (std::size_t i = 0; i < count; ++i) losses[i] = loss(logits[i], targets[i]);
 }
 
-DDPRUN_VECTOR_CLONES
-void count_pixels(std::span<const float> logits, const float* targets, Counters& counters) {
+template <class T>
+DDPRUN_VECTOR_CLONES void count_pixels(const T* logits, const float* targets, std::size_t count,
+                                       Counters& counters) {
   std::int64_t both = 0;
   std::int64_t predicted = 0;
   std::int64_t wanted = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     const bool predicts = predicts_mask(logits[i]);
     const bool wants = is_in_mask(targets[i]);
     both += predicts && wants ? 1 : 0;
@@ -111,7 +111,8 @@ void count_pixels(std::span<const float> logits, const float* targets, Counters&
 
 }  // namespace
 
-void binary_cross_entropy(const float* logits, const float* targets, std::size_t pixels,
+template <class T>
+void binary_cross_entropy(const T* logits, const float* targets, std::size_t pixels,
                           std::size_t samples, float positive_weight, std::int64_t place,
                           Counters& counters) {
   std::array<float, 256> losses{};
@@ -120,21 +121,38 @@ void binary_cross_entropy(const float* logits, const float* targets, std::size_t
     for (std::size_t begin = 0; begin < pixels; begin += losses.size()) {
       const std::size_t count = std::min(losses.size(), pixels - begin);
       const std::size_t first = sample * pixels + begin;
-      pixel_losses({logits + first, count}, targets + first, positive_weight, losses.data());
+      pixel_losses(logits + first, targets + first, count, positive_weight, losses.data());
       for (std::size_t i = 0; i < count; ++i) sum += static_cast<double>(losses[i]);
     }
     count_loss(counters, sum / static_cast<double>(pixels),
                place + static_cast<std::int64_t>(sample));
   }
-  count_pixels({logits, samples * pixels}, targets, counters);
+  count_pixels(logits, targets, samples * pixels, counters);
 }
 
-DDPRUN_VECTOR_CLONES
-void binary_cross_entropy_backward(std::span<const float> logits, const float* targets,
-                                   float positive_weight, float factor, float* gradient) {
+template <class T>
+DDPRUN_VECTOR_CLONES void binary_cross_entropy_backward(const T* logits, const float* targets,
+                                                        std::size_t count, float positive_weight,
+                                                        float factor, T* gradient) {
   const BinaryCrossEntropyBackward backward{positive_weight, factor};
-  for (std::size_t i = 0; i < logits.size(); ++i) backward(gradient[i], logits[i], targets[i]);
+  for (std::size_t i = 0; i < count; ++i) backward(gradient[i], logits[i], targets[i]);
 }
+
+#define DDPRUN_LOOPS_OF(T)                                                                        \
+  template void relu_forward(const T*, T*, std::size_t);                                          \
+  template void relu_backward(const T*, const T*, T*, std::size_t);                               \
+  template void add(const T*, const T*, T*, std::size_t);                                         \
+  template void softmax_cross_entropy(const T*, int, std::span<const std::int32_t>, std::int64_t, \
+                                      Counters&);                                                 \
+  template void softmax_cross_entropy_backward(const T*, int, std::span<const std::int32_t>,      \
+                                               float, T*);                                        \
+  template void binary_cross_entropy(const T*, const float*, std::size_t, std::size_t, float,     \
+                                     std::int64_t, Counters&);                                    \
+  template void binary_cross_entropy_backward(const T*, const float*, std::size_t, float, float,  \
+                                              T*);
+DDPRUN_LOOPS_OF(float)
+DDPRUN_LOOPS_OF(BFloat16)
+#undef DDPRUN_LOOPS_OF
 
 DDPRUN_VECTOR_CLONES
 bool any_non_finite(std::span<const float> values) {

@@ -7,39 +7,49 @@
 #include <span>
 
 #include "trainer/compute/counters.hpp"
+#include "trainer/compute/numeric.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/storage.hpp"
 
 namespace ddprun::trainer {
 
-// Spans of one call have equal sizes. Input and output may be the same memory.
-void relu_forward(std::span<const float> input, std::span<float> output);
-void relu_backward(std::span<const float> output_gradient, std::span<const float> output,
-                   std::span<float> input_gradient);
-void add(std::span<const float> a, std::span<const float> b, std::span<float> sum);
+// T: float or BFloat16, one type in each call. Input and output may be the same memory.
+template <class T>
+void relu_forward(const T* input, T* output, std::size_t count);
+template <class T>
+void relu_backward(const T* output_gradient, const T* output, T* input_gradient, std::size_t count);
+template <class T>
+void add(const T* a, const T* b, T* sum, std::size_t count);
 
-/// Rounds values to what the storage type can hold; it must be one of floats.
-void round_to_storage(Storage storage, std::span<float> values);
-void round_to_storage(Storage storage, std::span<const float> values, std::span<float> rounded);
+/// Rounds values to what the storage type can hold; it must be one of floats. `values` and
+/// `rounded` may be the same.
+void round_to_storage(Storage storage, std::span<const float> values, float* rounded);
+void store_bfloat16(std::span<const float> values, BFloat16* to);
+void load_bfloat16(const BFloat16* from, std::span<float> values);
 
 /// Rows of `classes` logits, one for each label: adds their losses and hits to `counters`.
 /// `place`: SamplePlace::number() of the first.
-void softmax_cross_entropy(const float* logits, int classes, std::span<const std::int32_t> labels,
+template <class T>
+void softmax_cross_entropy(const T* logits, int classes, std::span<const std::int32_t> labels,
                            std::int64_t place, Counters& counters);
 /// Writes (softmax - onehot) * factor.
-void softmax_cross_entropy_backward(const float* logits, int classes,
+template <class T>
+void softmax_cross_entropy_backward(const T* logits, int classes,
                                     std::span<const std::int32_t> labels, float factor,
-                                    float* gradient);
+                                    T* gradient);
 
 /// Samples of `pixels` logits each, and as many targets: adds their mean losses and their pixels to
 /// `counters`. `place`: SamplePlace::number() of the first.
-void binary_cross_entropy(const float* logits, const float* targets, std::size_t pixels,
+template <class T>
+void binary_cross_entropy(const T* logits, const float* targets, std::size_t pixels,
                           std::size_t samples, float positive_weight, std::int64_t place,
                           Counters& counters);
 /// Writes the slope of each logit times `factor`.
-void binary_cross_entropy_backward(std::span<const float> logits, const float* targets,
-                                   float positive_weight, float factor, float* gradient);
+template <class T>
+void binary_cross_entropy_backward(const T* logits, const float* targets, std::size_t count,
+                                   float positive_weight, float factor, T* gradient);
 
+// Spans of one call have equal sizes.
 bool any_non_finite(std::span<const float> values);
 
 /// running = 0.9 * running + 0.1 * (sum * share): PyTorch's momentum of running statistics.

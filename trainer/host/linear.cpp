@@ -21,11 +21,13 @@ class LinearLayer final : public Operation {
     const int inputs = shape.inputs[0].shape.channels;
     const int outputs = shape.output.channels;
     const int rows = shape.batch * shape.output.height * shape.output.width;
-    const memory::desc input = plain({rows, inputs}, memory::format_tag::ab);
-    const memory::desc output = plain({rows, outputs}, memory::format_tag::ab);
+    using Tag = memory::format_tag;
+    const Storage storage = shape.storage;
+    const memory::desc input = plain({rows, inputs}, Tag::ab, storage);
+    const memory::desc output = plain({rows, outputs}, Tag::ab, storage);
     // PyTorch's outputs x inputs, read as its transpose.
-    const memory::desc transposed = plain({inputs, outputs}, memory::format_tag::ba);
-    const memory::desc row = plain({1, outputs}, memory::format_tag::ab);
+    const memory::desc transposed = plain({inputs, outputs}, Tag::ba, storage);
+    const memory::desc row = plain({1, outputs}, Tag::ab, storage);
     const auto forward = describe<Forward>(input, transposed, row, output);
     forward_ = std::make_unique<Kernel>(forward, Forward(forward));
     forward_->declare(DNNL_ARG_SRC, input);
@@ -34,18 +36,20 @@ class LinearLayer final : public Operation {
     forward_->declare(DNNL_ARG_DST, output);
     if (!shape.trains) return;
 
-    const memory::desc weight = plain({outputs, inputs}, memory::format_tag::ab);
-    const memory::desc bias = plain({outputs}, memory::format_tag::x);
-    const auto hint = describe<dnnl::inner_product_forward>(dnnl::prop_kind::forward_training,
-                                                            input, weight, bias, output);
+    const memory::desc weight = plain({outputs, inputs}, Tag::ab, storage);
+    const memory::desc weight_gradient = plain({outputs, inputs}, Tag::ab);
+    const memory::desc bias_gradient = plain({outputs}, Tag::x);
+    const auto hint =
+        describe<dnnl::inner_product_forward>(dnnl::prop_kind::forward_training, input, weight,
+                                              plain({outputs}, Tag::x, storage), output);
     const auto backward_weights =
-        describe_backward<BackwardWeights>(hint, input, weight, bias, output);
+        describe_backward<BackwardWeights>(hint, input, weight_gradient, bias_gradient, output);
     backward_weights_ =
         std::make_unique<Kernel>(backward_weights, BackwardWeights(backward_weights));
     backward_weights_->declare(DNNL_ARG_SRC, input);
     backward_weights_->declare(DNNL_ARG_DIFF_DST, output);
-    backward_weights_->declare(DNNL_ARG_DIFF_WEIGHTS, weight);
-    backward_weights_->declare(DNNL_ARG_DIFF_BIAS, bias);
+    backward_weights_->declare(DNNL_ARG_DIFF_WEIGHTS, weight_gradient);
+    backward_weights_->declare(DNNL_ARG_DIFF_BIAS, bias_gradient);
     if (shape.inputs[0].gradient == GradientUse::none) return;
     const auto backward_data = describe_backward<BackwardData>(hint, input, weight, output);
     backward_data_ = std::make_unique<Kernel>(backward_data, BackwardData(backward_data));

@@ -14,9 +14,10 @@ namespace {
 
 /// One place of a window, all channels: takes what is larger, or a nan, and notes the place. The
 /// first place of a window is taken as it is.
-DDPRUN_VECTOR_INLINE inline void take_larger(const float* __restrict values, std::int32_t place,
+template <class T>
+DDPRUN_VECTOR_INLINE inline void take_larger(const T* __restrict values, std::int32_t place,
                                              bool first, std::size_t channels,
-                                             float* __restrict largest,
+                                             T* __restrict largest,
                                              std::int32_t* __restrict winner) {
   if (first) {
     for (std::size_t c = 0; c < channels; ++c) largest[c] = values[c];
@@ -24,60 +25,63 @@ DDPRUN_VECTOR_INLINE inline void take_larger(const float* __restrict values, std
     return;
   }
   for (std::size_t c = 0; c < channels; ++c) {
-    const float value = values[c];
-    const float before = largest[c];
+    const float value = load(values[c]);
+    const float before = load(largest[c]);
     const std::int32_t place_before = winner[c];
     const bool takes = value > before || value != value;
-    largest[c] = takes ? value : before;
+    store(largest[c], takes ? value : before);
     winner[c] = takes ? place : place_before;
   }
 }
 
-DDPRUN_VECTOR_INLINE inline void give_gradient(const float* slope, const std::int32_t* winner,
+template <class T>
+DDPRUN_VECTOR_INLINE inline void give_gradient(const T* slope, const std::int32_t* winner,
                                                std::int32_t place, std::size_t channels,
-                                               float* gradient) {
-  for (std::size_t c = 0; c < channels; ++c) gradient[c] += winner[c] == place ? slope[c] : 0.0F;
+                                               T* gradient) {
+  for (std::size_t c = 0; c < channels; ++c)
+    store(gradient[c], load(gradient[c]) + (winner[c] == place ? load(slope[c]) : 0.0F));
 }
 
 /// The four places of a 2 x 2 window, all channels: the same as four calls of take_larger(), but
 /// the largest value so far stays in a register.
-DDPRUN_VECTOR_INLINE inline void take_largest_of_four(const float* __restrict top,
-                                                      const float* __restrict bottom,
-                                                      std::size_t channels,
-                                                      float* __restrict largest,
+template <class T>
+DDPRUN_VECTOR_INLINE inline void take_largest_of_four(const T* __restrict top,
+                                                      const T* __restrict bottom,
+                                                      std::size_t channels, T* __restrict largest,
                                                       std::int32_t* __restrict winner) {
   for (std::size_t c = 0; c < channels; ++c) {
-    const float first = top[c];
-    const float second = top[channels + c];
+    const float first = load(top[c]);
+    const float second = load(top[channels + c]);
     const bool second_takes = second > first || second != second;
     const float upper = second_takes ? second : first;
     const std::int32_t upper_place = second_takes ? 1 : 0;
-    const float third = bottom[c];
+    const float third = load(bottom[c]);
     const bool third_takes = third > upper || third != third;
     const float before = third_takes ? third : upper;
     const std::int32_t place_before = third_takes ? 2 : upper_place;
-    const float fourth = bottom[channels + c];
+    const float fourth = load(bottom[channels + c]);
     const bool fourth_takes = fourth > before || fourth != fourth;
-    largest[c] = fourth_takes ? fourth : before;
+    store(largest[c], fourth_takes ? fourth : before);
     winner[c] = fourth_takes ? 3 : place_before;
   }
 }
 
 /// Overwrites the gradients of the four places: no other window has them. Adding to 0 turns a
 /// gradient of -0 into +0, as give_gradient() does.
-DDPRUN_VECTOR_INLINE inline void give_four_gradients(const float* __restrict slope,
+template <class T>
+DDPRUN_VECTOR_INLINE inline void give_four_gradients(const T* __restrict slope,
                                                      const std::int32_t* __restrict winner,
-                                                     std::size_t channels, float* __restrict top,
-                                                     float* __restrict bottom) {
+                                                     std::size_t channels, T* __restrict top,
+                                                     T* __restrict bottom) {
 #pragma omp simd
   for (std::size_t c = 0; c < channels; ++c) {
     // Read before the stores: g++ 12 does not know that those leave these as they are.
-    const float value = slope[c];
+    const float value = load(slope[c]);
     const std::int32_t place = winner[c];
-    top[c] = 0.0F + (place == 0 ? value : 0.0F);
-    top[channels + c] = 0.0F + (place == 1 ? value : 0.0F);
-    bottom[c] = 0.0F + (place == 2 ? value : 0.0F);
-    bottom[channels + c] = 0.0F + (place == 3 ? value : 0.0F);
+    store(top[c], 0.0F + (place == 0 ? value : 0.0F));
+    store(top[channels + c], 0.0F + (place == 1 ? value : 0.0F));
+    store(bottom[c], 0.0F + (place == 2 ? value : 0.0F));
+    store(bottom[channels + c], 0.0F + (place == 3 ? value : 0.0F));
   }
 }
 
@@ -119,6 +123,7 @@ DDPRUN_VECTOR_INLINE inline void for_each_place(const ActivationShape& in,
   }
 }
 
+template <class T>
 class MaxPoolLayer final : public Operation {
  public:
   MaxPoolLayer(const OperationShape& shape, const Window& window)
@@ -137,23 +142,23 @@ class MaxPoolLayer final : public Operation {
   void forward(const Tensors& tensors, const Pass& /*pass*/) override {
     auto* const winners = static_cast<std::int32_t*>(tensors.saved);
     for_each_image(batch_, [&](int image) {
-      forward_image(image, input_of(tensors), output_of(tensors), winners);
+      forward_image(image, input_of<T>(tensors), output_of<T>(tensors), winners);
     });
   }
   void backward(const Tensors& tensors, const Pass& /*pass*/) override {
     const auto* const winners = static_cast<const std::int32_t*>(tensors.saved);
     for_each_image(batch_, [&](int image) {
-      backward_image(image, output_gradient_of(tensors), winners, input_gradient_of(tensors));
+      backward_image(image, output_gradient_of<T>(tensors), winners, input_gradient_of<T>(tensors));
     });
   }
 
  private:
   DDPRUN_VECTOR_CLONES
-  void forward_image(int image, const float* input, float* output, std::int32_t* winners) {
+  void forward_image(int image, const T* input, T* output, std::int32_t* winners) {
     if (two_by_two_) {
       for_each_two_by_two(in_, out_, image,
                           [&](std::size_t to, std::size_t from) DDPRUN_VECTOR_INLINE {
-                            const float* const top = input + from * channels_;
+                            const T* const top = input + from * channels_;
                             take_largest_of_four(top, top + row_, channels_,
                                                  output + to * channels_, winners + to * channels_);
                           });
@@ -167,15 +172,15 @@ class MaxPoolLayer final : public Operation {
                        });
   }
   DDPRUN_VECTOR_CLONES
-  void backward_image(int image, const float* output_gradient, const std::int32_t* winners,
-                      float* input_gradient) {
+  void backward_image(int image, const T* output_gradient, const std::int32_t* winners,
+                      T* input_gradient) {
     const std::size_t count = in_.count();
     if (!two_by_two_ || in_.height % 2 != 0 || in_.width % 2 != 0)  // pixels outside all windows
-      std::fill_n(input_gradient + static_cast<std::size_t>(image) * count, count, 0.0F);
+      std::fill_n(input_gradient + static_cast<std::size_t>(image) * count, count, T{});
     if (two_by_two_) {
       for_each_two_by_two(
           in_, out_, image, [&](std::size_t to, std::size_t from) DDPRUN_VECTOR_INLINE {
-            float* const top = input_gradient + from * channels_;
+            T* const top = input_gradient + from * channels_;
             give_four_gradients(output_gradient + to * channels_, winners + to * channels_,
                                 channels_, top, top + row_);
           });
@@ -193,14 +198,16 @@ class MaxPoolLayer final : public Operation {
   ActivationShape in_, out_;
   Window window_;
   std::size_t channels_;
-  std::size_t row_;  // floats
+  std::size_t row_;  // values
   bool two_by_two_;
 };
 
 }  // namespace
 
 std::unique_ptr<Operation> make_max_pool(const OperationShape& shape, const Window& window) {
-  return std::make_unique<MaxPoolLayer>(shape, window);
+  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
+    return std::make_unique<MaxPoolLayer<T>>(shape, window);
+  });
 }
 
 }  // namespace ddprun::trainer

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "trainer/compute/storage.hpp"
 #include "trainer/model/layer.hpp"
 
 namespace ddprun::trainer::onednn {
@@ -49,14 +50,20 @@ typename Primitive::primitive_desc describe_backward(const Hint& hint,
 #endif
 }
 
-inline memory::desc activations(int batch, const ActivationShape& shape) {
+inline memory::data_type type_of(Storage storage) {
+  return storage == Storage::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+inline memory::desc activations(int batch, const ActivationShape& shape, Storage storage) {
   return {{batch, shape.channels, shape.height, shape.width},
-          memory::data_type::f32,
+          type_of(storage),
           memory::format_tag::nhwc};
 }
 
-inline memory::desc plain(memory::dims dims, memory::format_tag tag) {
-  return {std::move(dims), memory::data_type::f32, tag};
+/// fp32: gradients of parameters, and what is kept in fp32 always.
+inline memory::desc plain(memory::dims dims, memory::format_tag tag,
+                          Storage storage = Storage::fp32) {
+  return {std::move(dims), type_of(storage), tag};
 }
 
 inline std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }

@@ -58,12 +58,30 @@ class Relayout {
   std::unique_ptr<Kernel> kernel_;
 };
 
-/// Convolutions and transposed ones differ in their descriptions alone.
+/// Convolutions and transposed ones differ in their descriptions alone. Weights and gradients of
+/// weights: as the arenas have them, and with the layout left to the library.
 struct Descriptions {
   memory::desc input, output;
-  memory::desc bias;  // zero: there is none
-  memory::desc arena_weight;
+  memory::desc bias, bias_gradient;  // zero: there is none
+  memory::desc weight, any_weight;
+  memory::desc weight_gradient, any_weight_gradient;
 };
+
+Descriptions descriptions_of(const OperationShape& shape, const memory::dims& weight,
+                             memory::format_tag tag) {
+  using Tag = memory::format_tag;
+  const Storage storage = shape.storage;
+  const bool has_bias = shape.parameter_counts.size() > 1;
+  const memory::dims bias{shape.output.channels};
+  return {.input = activations(shape.batch, shape.inputs[0].shape, storage),
+          .output = activations(shape.batch, shape.output, storage),
+          .bias = has_bias ? plain(bias, Tag::x, storage) : memory::desc(),
+          .bias_gradient = has_bias ? plain(bias, Tag::x) : memory::desc(),
+          .weight = plain(weight, tag, storage),
+          .any_weight = plain(weight, Tag::any, storage),
+          .weight_gradient = plain(weight, tag),
+          .any_weight_gradient = plain(weight, Tag::any)};
+}
 
 template <class Forward, class BackwardData, class BackwardWeights>
 class WeightedLayer final : public Operation {
@@ -74,8 +92,8 @@ class WeightedLayer final : public Operation {
       : has_bias_(!at.bias.is_zero()),
         forward_(forward, Forward(forward)),
         backward_weights_(backward_weights, BackwardWeights(backward_weights)),
-        weight_(at.arena_weight, forward.weights_desc(), forward.weights_desc()),
-        weight_gradient_(backward_weights.diff_weights_desc(), at.arena_weight,
+        weight_(at.weight, forward.weights_desc(), forward.weights_desc()),
+        weight_gradient_(backward_weights.diff_weights_desc(), at.weight_gradient,
                          backward_weights.diff_weights_desc()) {
     forward_.declare(DNNL_ARG_SRC, at.input);
     forward_.declare(DNNL_ARG_WEIGHTS, forward.weights_desc());
@@ -84,13 +102,13 @@ class WeightedLayer final : public Operation {
     backward_weights_.declare(DNNL_ARG_SRC, at.input);
     backward_weights_.declare(DNNL_ARG_DIFF_DST, at.output);
     backward_weights_.declare(DNNL_ARG_DIFF_WEIGHTS, backward_weights.diff_weights_desc());
-    if (has_bias_) backward_weights_.declare(DNNL_ARG_DIFF_BIAS, at.bias);
+    if (has_bias_) backward_weights_.declare(DNNL_ARG_DIFF_BIAS, at.bias_gradient);
     if (backward_data == nullptr) return;
     backward_data_ = std::make_unique<Kernel>(*backward_data, BackwardData(*backward_data));
     backward_data_->declare(DNNL_ARG_DIFF_SRC, at.input);
     backward_data_->declare(DNNL_ARG_WEIGHTS, backward_data->weights_desc());
     backward_data_->declare(DNNL_ARG_DIFF_DST, at.output);
-    weight_for_data_ = std::make_unique<Relayout>(at.arena_weight, backward_data->weights_desc(),
+    weight_for_data_ = std::make_unique<Relayout>(at.weight, backward_data->weights_desc(),
                                                   backward_data->weights_desc());
   }
 
@@ -145,8 +163,8 @@ class WeightedLayer final : public Operation {
 class AveragePoolLayer final : public Operation {
  public:
   AveragePoolLayer(const OperationShape& shape, const Window& window) {
-    const memory::desc input = activations(shape.batch, shape.inputs[0].shape);
-    const memory::desc output = activations(shape.batch, shape.output);
+    const memory::desc input = activations(shape.batch, shape.inputs[0].shape, shape.storage);
+    const memory::desc output = activations(shape.batch, shape.output, shape.storage);
     const auto algorithm = dnnl::algorithm::pooling_avg_include_padding;  // PyTorch's default
     const memory::dims strides{window.stride, window.stride};
     const memory::dims size{window.size, window.size};
@@ -182,8 +200,6 @@ class AveragePoolLayer final : public Operation {
   std::unique_ptr<Kernel> backward_;
 };
 
-bool has_bias(const OperationShape& shape) { return shape.parameter_counts.size() > 1; }
-
 bool needs_input_gradient(const OperationShape& shape) {
   return shape.inputs[0].gradient != GradientUse::none;
 }
@@ -196,23 +212,20 @@ std::unique_ptr<Operation> make_convolution(const OperationShape& shape, const W
   const memory::dims weight{shape.output.channels, in.channels, window.size, window.size};
   const memory::dims strides{window.stride, window.stride};
   const memory::dims padding{window.padding, window.padding};
-  const Descriptions at{
-      activations(shape.batch, in), activations(shape.batch, shape.output),
-      has_bias(shape) ? plain({shape.output.channels}, memory::format_tag::x) : memory::desc(),
-      plain(weight, memory::format_tag::ohwi)};
-  const memory::desc any = plain(weight, memory::format_tag::any);
-  const auto forward =
-      describe<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, algorithm, at.input,
-                                          any, at.bias, at.output, strides, padding, padding);
+  const Descriptions at = descriptions_of(shape, weight, memory::format_tag::ohwi);
+  const auto forward = describe<dnnl::convolution_forward>(
+      dnnl::prop_kind::forward_training, algorithm, at.input, at.any_weight, at.bias, at.output,
+      strides, padding, padding);
   const auto backward_weights = describe_backward<dnnl::convolution_backward_weights>(
-      forward, algorithm, at.input, any, at.bias, at.output, strides, padding, padding);
+      forward, algorithm, at.input, at.any_weight_gradient, at.bias_gradient, at.output, strides,
+      padding, padding);
   using Weighted = WeightedLayer<dnnl::convolution_forward, dnnl::convolution_backward_data,
                                  dnnl::convolution_backward_weights>;
   if (!needs_input_gradient(shape)) {
     return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
   }
   const auto backward_data = describe_backward<dnnl::convolution_backward_data>(
-      forward, algorithm, at.input, any, at.output, strides, padding, padding);
+      forward, algorithm, at.input, at.any_weight, at.output, strides, padding, padding);
   return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
 }
 
@@ -226,22 +239,20 @@ std::unique_ptr<Operation> make_transposed_convolution(const OperationShape& sha
   const memory::dims begin{window.padding, window.padding};
   const int behind = window.padding - kind.output_padding;
   const memory::dims end{behind, behind};
-  const Descriptions at{activations(shape.batch, in), activations(shape.batch, shape.output),
-                        plain({shape.output.channels}, memory::format_tag::x),
-                        plain(weight, memory::format_tag::ihwo)};
-  const memory::desc any = plain(weight, memory::format_tag::any);
+  const Descriptions at = descriptions_of(shape, weight, memory::format_tag::ihwo);
   const auto forward =
       describe<dnnl::deconvolution_forward>(dnnl::prop_kind::forward_training, algorithm, at.input,
-                                            any, at.bias, at.output, strides, begin, end);
+                                            at.any_weight, at.bias, at.output, strides, begin, end);
   const auto backward_weights = describe_backward<dnnl::deconvolution_backward_weights>(
-      forward, algorithm, at.input, any, at.bias, at.output, strides, begin, end);
+      forward, algorithm, at.input, at.any_weight_gradient, at.bias_gradient, at.output, strides,
+      begin, end);
   using Weighted = WeightedLayer<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
                                  dnnl::deconvolution_backward_weights>;
   if (!needs_input_gradient(shape)) {
     return std::make_unique<Weighted>(at, forward, backward_weights, nullptr);
   }
   const auto backward_data = describe_backward<dnnl::deconvolution_backward_data>(
-      forward, algorithm, at.input, any, at.output, strides, begin, end);
+      forward, algorithm, at.input, at.any_weight, at.output, strides, begin, end);
   return std::make_unique<Weighted>(at, forward, backward_weights, &backward_data);
 }
 
@@ -249,7 +260,27 @@ std::unique_ptr<Operation> make_average_pool(const OperationShape& shape, const 
   return std::make_unique<AveragePoolLayer>(shape, window);
 }
 
-std::string compute_description() {
+bool has_bf16_instructions() {
+  const auto bits = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
+std::string compute_description(Storage storage) {
+  const auto kept = [&] {
+    switch (storage) {
+      case Storage::fp32:
+        break;
+      case Storage::bf16:
+        return ", bf16 stored";
+      case Storage::fp16:
+        return ", fp16 stored";
+      case Storage::rounded_to_bf16:
+        return ", bf16 rounded";
+      case Storage::rounded_to_fp16:
+        return ", fp16 rounded";
+    }
+    return "";
+  };
   const auto name = [](dnnl::cpu_isa isa) -> std::string {
     switch (isa) {
       case dnnl::cpu_isa::sse41:
@@ -272,7 +303,7 @@ std::string compute_description() {
   };
   const dnnl_version_t* version = dnnl_version();
   return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-         std::to_string(version->patch) + " " + name(dnnl::get_effective_cpu_isa());
+         std::to_string(version->patch) + kept() + " " + name(dnnl::get_effective_cpu_isa());
 }
 
 }  // namespace ddprun::trainer

@@ -3,12 +3,14 @@
 
 #include <memory>
 
+#include "trainer/compute/numeric.hpp"
 #include "trainer/compute/operation.hpp"
 
 namespace ddprun::trainer {
 
-// Of one storage type, floats, and with input gradients that are overwritten: rounded storage and
-// gradients that accumulate are added around them (host_device.cpp).
+// With input gradients that are overwritten: gradients that accumulate and rounded storage are
+// added around them (host_device.cpp). All of them know floats; those that host_device.cpp lists
+// know real bf16 as well, and the others get copies that are floats.
 
 // Over oneDNN (onednn_operations.cpp, linear.cpp, batch_norm.cpp, attention.cpp).
 /// Without a bias if the shape has one parameter.
@@ -42,22 +44,36 @@ std::unique_ptr<Operation> make_softmax_cross_entropy(const OperationShape& shap
 std::unique_ptr<Operation> make_binary_cross_entropy(const OperationShape& shape,
                                                      double positive_weight);
 
-/// Floats in a whole batch of `shape`.
+/// make(T{}), T being the type that layers of this storage keep their values in: float, or
+/// BFloat16.
+template <class Make>
+std::unique_ptr<Operation> for_storage(Storage storage, Make make) {
+  if (storage == Storage::bf16) return make(BFloat16{});
+  return make(0.0F);
+}
+
+/// Values in a whole batch of `shape`.
 inline std::size_t batch_count(const OperationShape& shape, const ActivationShape& one) {
   return static_cast<std::size_t>(shape.batch) * one.count();
 }
 
-// The tensors of an operation on floats.
-inline const float* input_of(const Tensors& tensors, std::size_t index = 0) {
-  return static_cast<const float*>(tensors.inputs[index]);
+// The tensors of an operation, T as in for_storage().
+template <class T = float>
+const T* input_of(const Tensors& tensors, std::size_t index = 0) {
+  return static_cast<const T*>(tensors.inputs[index]);
 }
-inline float* output_of(const Tensors& tensors) { return static_cast<float*>(tensors.output); }
-inline const float* output_gradient_of(const Tensors& tensors) {
-  return static_cast<const float*>(tensors.output_gradient);
+template <class T = float>
+T* output_of(const Tensors& tensors) {
+  return static_cast<T*>(tensors.output);
+}
+template <class T = float>
+const T* output_gradient_of(const Tensors& tensors) {
+  return static_cast<const T*>(tensors.output_gradient);
 }
 /// Null: nobody needs it.
-inline float* input_gradient_of(const Tensors& tensors, std::size_t index = 0) {
-  return static_cast<float*>(tensors.input_gradients[index]);
+template <class T = float>
+T* input_gradient_of(const Tensors& tensors, std::size_t index = 0) {
+  return static_cast<T*>(tensors.input_gradients[index]);
 }
 
 }  // namespace ddprun::trainer

@@ -9,6 +9,7 @@
 namespace ddprun::trainer {
 namespace {
 
+template <class T>
 class UpsampleLayer final : public Operation {
  public:
   explicit UpsampleLayer(const OperationShape& shape)
@@ -27,15 +28,15 @@ class UpsampleLayer final : public Operation {
   void forward(const Tensors& tensors, const Pass& /*pass*/) override {
     for_each_image(batch_, [&](int image) {
       const auto i = static_cast<std::size_t>(image);
-      enlarge(input_of(tensors) + i * image_, output_of(tensors) + i * 4 * image_,
+      enlarge(input_of<T>(tensors) + i * image_, output_of<T>(tensors) + i * 4 * image_,
               scratch(tensors, i));
     });
   }
   void backward(const Tensors& tensors, const Pass& /*pass*/) override {
     for_each_image(batch_, [&](int image) {
       const auto i = static_cast<std::size_t>(image);
-      gather(output_gradient_of(tensors) + i * 4 * image_, input_gradient_of(tensors) + i * image_,
-             scratch(tensors, i));
+      gather(output_gradient_of<T>(tensors) + i * 4 * image_,
+             input_gradient_of<T>(tensors) + i * image_, scratch(tensors, i));
     });
   }
 
@@ -46,54 +47,58 @@ class UpsampleLayer final : public Operation {
   [[nodiscard]] std::size_t pixel(int x) const { return static_cast<std::size_t>(x) * channels_; }
 
   DDPRUN_VECTOR_CLONES
-  void enlarge(const float* input, float* output, float* __restrict mixed) const {
+  void enlarge(const T* input, T* output, float* __restrict mixed) const {
     for (int y = 0; y < 2 * height_; ++y) {
       const UpsampleSource rows = upsample_source(y, height_);
-      const float* const near = input + static_cast<std::size_t>(rows.near) * row_;
-      const float* const far = input + static_cast<std::size_t>(rows.far) * row_;
-      for (std::size_t i = 0; i < row_; ++i) mixed[i] = upsample_mix(near[i], far[i]);
-      float* const row = output + static_cast<std::size_t>(y) * 2 * row_;
+      const T* const near = input + static_cast<std::size_t>(rows.near) * row_;
+      const T* const far = input + static_cast<std::size_t>(rows.far) * row_;
+      for (std::size_t i = 0; i < row_; ++i) mixed[i] = upsample_mix(load(near[i]), load(far[i]));
+      T* const row = output + static_cast<std::size_t>(y) * 2 * row_;
       for (int x = 0; x < 2 * width_; ++x) {
         const UpsampleSource columns = upsample_source(x, width_);
         const float* const left = mixed + pixel(columns.near);
         const float* const right = mixed + pixel(columns.far);
-        float* __restrict const to = row + pixel(x);
-        for (std::size_t c = 0; c < channels_; ++c) to[c] = upsample_mix(left[c], right[c]);
+        T* __restrict const to = row + pixel(x);
+        for (std::size_t c = 0; c < channels_; ++c) store(to[c], upsample_mix(left[c], right[c]));
       }
     }
   }
 
   DDPRUN_VECTOR_CLONES
-  void gather(const float* slopes, float* gradients, float* __restrict mixed) const {
+  void gather(const T* slopes, T* gradients, float* __restrict mixed) const {
     for (int y = 0; y < height_; ++y) {
       const UpsampleReaders rows = upsample_readers(y, height_);
-      const float* from[4];
+      const T* from[4];
       for (int k = 0; k < 4; ++k)
         from[k] = slopes + static_cast<std::size_t>(rows.pixel[k]) * 2 * row_;
       for (std::size_t i = 0; i < 2 * row_; ++i)
-        mixed[i] = upsample_gather(from[0][i], from[1][i], from[2][i], from[3][i]);
-      float* const row = gradients + static_cast<std::size_t>(y) * row_;
+        mixed[i] =
+            upsample_gather(load(from[0][i]), load(from[1][i]), load(from[2][i]), load(from[3][i]));
+      T* const row = gradients + static_cast<std::size_t>(y) * row_;
       for (int x = 0; x < width_; ++x) {
         const UpsampleReaders columns = upsample_readers(x, width_);
         const float* const a = mixed + pixel(columns.pixel[0]);
         const float* const b = mixed + pixel(columns.pixel[1]);
         const float* const c = mixed + pixel(columns.pixel[2]);
         const float* const d = mixed + pixel(columns.pixel[3]);
-        float* __restrict const to = row + pixel(x);
-        for (std::size_t k = 0; k < channels_; ++k) to[k] = upsample_gather(a[k], b[k], c[k], d[k]);
+        T* __restrict const to = row + pixel(x);
+        for (std::size_t k = 0; k < channels_; ++k)
+          store(to[k], upsample_gather(a[k], b[k], c[k], d[k]));
       }
     }
   }
 
   int batch_, height_, width_;  // of the input
   std::size_t channels_;
-  std::size_t row_, image_;  // floats of the input
+  std::size_t row_, image_;  // values of the input
 };
 
 }  // namespace
 
 std::unique_ptr<Operation> make_upsample(const OperationShape& shape) {
-  return std::make_unique<UpsampleLayer>(shape);
+  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
+    return std::make_unique<UpsampleLayer<T>>(shape);
+  });
 }
 
 }  // namespace ddprun::trainer

@@ -231,6 +231,10 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                  .place = {.world_size = environment.world_size, .round = environment.round},
                  .score = score_of(target),
                  .metrics = writes ? out / kMetricsFile : std::filesystem::path()});
+  if (first_rank && device->storage(options.precision) == Storage::rounded_to_bf16)
+    report.warning(
+        "--precision bf16: this CPU has no instructions for it (avx512_bf16), so values are only "
+        "rounded to bf16, and a step takes as long as in fp32");
   StartingPoint start;
   std::optional<DirectoryClaim> claim;
   std::optional<int> shards_there;
@@ -242,7 +246,8 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
     data.initial_weights = initial.hash;
     // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
     if (keeps && environment.restarted()) claim = claim_directory(out, environment, report);
-    start = find_start(options, environment, data, out, layout, device->description(), report);
+    start = find_start(options, environment, data, out, layout,
+                       device->description(options.precision), report);
     if (start.snapshot) shards_there = shards_of(start.snapshot->state.config);
     // Refused here where it can be, before anybody is waited for.
     shards_there = make_plan(options, environment, data, shards_there).shards;
@@ -277,7 +282,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   }
   learner.set_step_state(state.step_state);
   state.run = environment.run_id;
-  state.compute = device->description();
+  state.compute = device->description(options.precision);
   state.world_size = environment.world_size;
   state.round = environment.round;
   state.restarts = environment.restart_count;

@@ -9,6 +9,7 @@
 #include "tests/integration/trainer/run/worker_group.hpp"
 
 using namespace ddprun::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -190,8 +191,29 @@ TEST_CASE("half precisions are as exact as fp32") {
   const auto precision = GENERATE(as<std::string>{}, "bf16", "fp16");
   Arguments arguments = small_run(data, kFourShards);
   arguments.insert(arguments.end(), {"--precision", precision});
-  CHECK(weights_of({.world_size = 2, .arguments = arguments}) ==
-        weights_of({.world_size = 1, .arguments = arguments}));
+  const std::string one = weights_of({.world_size = 1, .arguments = arguments});
+  for (const int world_size : {2, 3, 4})
+    CHECK(weights_of({.world_size = world_size, .arguments = arguments}) == one);
+}
+
+TEST_CASE("bf16 on a CPU without instructions for it is rounded, as exact, and one line says so") {
+  const SmallData data(12);
+  const auto model = GENERATE(as<std::string>{}, "lenet", "resnet18");
+  const std::vector<std::pair<std::string, std::string>> without{
+      {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE"}};
+  Arguments arguments{"--data",   data.path(), "--model",     model,  "--batch",     "8",
+                      "--epochs", "1",         "--precision", "bf16", "--max-steps", "4"};
+  arguments.insert(arguments.end(), kFourShards.begin(), kFourShards.end());
+  const std::string one = train({.arguments = arguments, .environment = without});
+  CHECK_THAT(field(one, "compute"), Contains("bf16 rounded"));
+  for (const int world_size : {2, 3}) {
+    WorkerGroup group({.world_size = world_size, .arguments = arguments, .environment = without});
+    const std::vector<ChildResult> results = group.wait();
+    for (const ChildResult& result : results) REQUIRE(result.status == 0);
+    CHECK(field(last_line(results[0].out), "weights") == field(one, "weights"));
+    CHECK_THAT(results[0].err, Contains("no instructions for it (avx512_bf16)"));
+    CHECK(results[1].err.empty());
+  }
 }
 
 TEST_CASE("an overflow is skipped on all ranks, halves the loss scale, and training goes on") {

@@ -98,11 +98,14 @@ TEST_CASE("a finished run that is started again prints the same and trains nothi
 TEST_CASE("a run continues after all its workers were killed and ends with the same bits") {
   const SmallData data;
   const TempDir directory;
-  const std::string base = undisturbed(data);
+  const auto precision = GENERATE(as<std::string>{}, "fp32", "bf16");
+  const std::string base = weights(
+      {.arguments = three_epochs(data, {"--checkpoint-every", "off", "--precision", precision})});
   // Longer than the test: the kill ends the first round.
   GroupOptions options{
       .world_size = 2,
-      .arguments = three_epochs(data, {"--out", directory / "out", "--checkpoint-every", "2"})};
+      .arguments = three_epochs(
+          data, {"--out", directory / "out", "--checkpoint-every", "2", "--precision", precision})};
   {
     WorkerGroup group(options);
     REQUIRE(

@@ -58,8 +58,12 @@ std::string hash_in_child(const std::string& environment, const std::string& nam
 }
 
 TEST_CASE("child: one thread", "[.]") { std::printf("hash=%s\n", gradient_hash(1).c_str()); }
+TEST_CASE("child: bf16", "[.]") {
+  std::printf("hash=%s %s\n", gradient_hash(1, Precision::bf16).c_str(),
+              test::host().description(Precision::bf16).c_str());
+}
 TEST_CASE("child: two threads", "[.]") { std::printf("hash=%s\n", gradient_hash(2).c_str()); }
-TEST_CASE("child: one thread, one core", "[.]") {
+TEST_CASE("child: one core", "[.]") {
   cpu_set_t one;
   CPU_ZERO(&one);
   REQUIRE(sched_getaffinity(0, sizeof one, &one) == 0);
@@ -76,7 +80,7 @@ TEST_CASE("gradients have the same bits whatever OMP variables say and on one co
   REQUIRE(hash_in_child("env OMP_NUM_THREADS=4", "child: one thread") == want);
   REQUIRE(hash_in_child("env OMP_NUM_THREADS=3 OMP_DYNAMIC=true", "child: one thread") == want);
   REQUIRE(hash_in_child("env ONEDNN_DEFAULT_FPMATH_MODE=BF16", "child: one thread") == want);
-  REQUIRE(hash_in_child("env -u OMP_NUM_THREADS", "child: one thread, one core") == want);
+  REQUIRE(hash_in_child("env -u OMP_NUM_THREADS", "child: one core") == want);
 }
 
 TEST_CASE("a shard of two threads has the same bits whatever OMP variables say") {
@@ -86,6 +90,17 @@ TEST_CASE("a shard of two threads has the same bits whatever OMP variables say")
   const std::string want = gradient_hash(2);
   REQUIRE(hash_in_child("env OMP_NUM_THREADS=1", "child: two threads") == want);
   REQUIRE(hash_in_child("env OMP_NUM_THREADS=4 OMP_DYNAMIC=true", "child: two threads") == want);
+}
+
+TEST_CASE("bf16, stored or rounded, has the same bits whatever OMP variables say") {
+  const std::string child = "child: bf16";
+  for (const std::string isa : {"", "ONEDNN_MAX_CPU_ISA=AVX512_CORE "}) {
+    INFO(isa);
+    const std::string want = hash_in_child("env " + isa, child);
+    REQUIRE(hash_in_child("env " + isa + "OMP_NUM_THREADS=4", child) == want);
+    REQUIRE(hash_in_child("env " + isa + "OMP_NUM_THREADS=3 OMP_DYNAMIC=true", child) == want);
+    if (!isa.empty()) REQUIRE_THAT(want, Catch::Matchers::Contains("bf16 rounded"));
+  }
 }
 
 TEST_CASE("a thread limit that forbids the run's threads is refused, not obeyed in silence") {

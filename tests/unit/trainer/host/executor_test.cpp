@@ -50,8 +50,9 @@ struct Setup {
                                       [&](std::size_t end) { trained.marks.push_back(end); });
     return trained;
   }
-  Trained train(Precision precision, float scale = 1, int shards = 1) {
-    test::HostExecutor executor(graph, 4, precision);
+  Trained train(Precision precision, float scale = 1, int shards = 1,
+                Device& device = test::host()) {
+    test::HostExecutor executor(graph, 4, precision, 1, device);
     return train(executor, scale, shards);
   }
 };
@@ -125,9 +126,16 @@ TEST_CASE("half precisions give nearly the same loss and gradients, but not the 
   for (const float gradient : exact.gradients) {
     largest = std::max(largest, static_cast<double>(std::abs(gradient)));
   }
-  for (const auto& [precision, tolerance] :
-       {std::pair{Precision::bf16, 0.04}, std::pair{Precision::fp16, 0.005}}) {
-    const Trained rounded = setup.train(precision, 256);
+  struct Half {
+    Precision precision;
+    double tolerance;
+    Device& device;
+  };
+  for (const Half& half : {Half{Precision::bf16, 0.04, test::host()},
+                           Half{Precision::bf16, 0.04, test::rounding_host()},
+                           Half{Precision::fp16, 0.005, test::host()}}) {
+    const double tolerance = half.tolerance;
+    const Trained rounded = setup.train(half.precision, 256, 1, half.device);
     REQUIRE(rounded.gradients != exact.gradients);
     REQUIRE(test::loss_of(rounded.counters) ==
             Approx(test::loss_of(exact.counters)).epsilon(tolerance));

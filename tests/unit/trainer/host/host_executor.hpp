@@ -11,6 +11,12 @@
 
 namespace ddprun::trainer::test {
 
+/// One that rounds bf16, as on a CPU without instructions for it.
+inline Device& rounding_host() {
+  static const std::unique_ptr<Device> device = make_host_device(Bf16::rounded);
+  return *device;
+}
+
 /// One for all tests of a program.
 inline Device& host() {
   static const std::unique_ptr<Device> device = make_host_device();
@@ -20,9 +26,10 @@ inline Device& host() {
 class HostExecutor {
  public:
   HostExecutor(const Graph& graph, int batch, Precision precision = Precision::fp32,
-               int threads = 1)
-      : storage_(host().storage(precision)),
-        executor_(graph, host(), {.batch = batch, .precision = precision, .threads = threads}) {}
+               int threads = 1, Device& device = host())
+      : device_(device),
+        storage_(device.storage(precision)),
+        executor_(graph, device, {.batch = batch, .precision = precision, .threads = threads}) {}
 
   /// One shard of `shards`.
   Counters train(
@@ -51,10 +58,11 @@ class HostExecutor {
   Weights weights(std::span<const float> parameters) {
     if (storage_ == Storage::fp32) return {parameters.data(), parameters.data()};
     stored_.resize(parameters.size());
-    host().store(storage_, parameters, stored_.data());
+    device_.store(storage_, parameters, stored_.data());
     return {parameters.data(), stored_.data()};
   }
 
+  Device& device_;
   Storage storage_;
   GraphExecutor executor_;
   std::vector<float> stored_;

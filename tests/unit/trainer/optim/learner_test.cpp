@@ -6,6 +6,7 @@
 
 #include "tests/unit/trainer/host/host_executor.hpp"
 #include "trainer/compute/hash.hpp"
+#include "trainer/compute/numeric.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -94,7 +95,7 @@ TEST_CASE("an overflow skips the step and halves the scale") {
 TEST_CASE("layers read the parameters in the storage type, and the new ones after each step") {
   LearnerFixture fixture;
   for (float& parameter : fixture.parameters) parameter = 1.0F + 1.0F / 1024;  // no bf16
-  Learner learner(fixture.graph, test::host(),
+  Learner learner(fixture.graph, test::rounding_host(),
                   {.optimizer = {.momentum = 0}, .scaler = {}, .precision = Precision::bf16});
   learner.copy_in(0, fixture.parameters);
   const auto stored = [&] { return *static_cast<const float*>(learner.weights().stored); };
@@ -103,6 +104,14 @@ TEST_CASE("layers read the parameters in the storage type, and the new ones afte
   learner.set_learning_rate(1);
   fixture.step(learner);
   CHECK(stored() == 0.5F);
+  if (test::host().storage(Precision::bf16) == Storage::bf16) {
+    Learner half(fixture.graph, test::host(),
+                 {.optimizer = {.momentum = 0}, .scaler = {}, .precision = Precision::bf16});
+    half.copy_in(0, fixture.parameters);
+    const std::span<const BFloat16> two(static_cast<const BFloat16*>(half.weights().stored), 2);
+    CHECK(load(two[0]) == 1.0F);
+    CHECK(load(two[1]) == 1.0F);
+  }
   Learner exact(fixture.graph, test::host(), {});
   CHECK(exact.weights().stored == exact.weights().master);
 }

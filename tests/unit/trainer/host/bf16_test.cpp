@@ -1,0 +1,180 @@
+// Real bf16: each layer does what the layer on floats does with the same values, but for the
+// rounding of what it stores.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/support/skip.hpp"
+#include "tests/unit/trainer/host/layer_run.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr int kBatch = 3;
+
+struct Kind {
+  std::string name;
+  LayerKind kind;
+  std::vector<ActivationShape> inputs;
+  ActivationShape output;
+  std::vector<std::size_t> parameters = {};
+};
+
+std::vector<Kind> kinds() {
+  const Window three{.size = 3, .stride = 1, .padding = 1};
+  const Window halve{.size = 2, .stride = 2};
+  const ActivationShape image{6, 8, 16};
+  const ActivationShape half{3, 4, 16};
+  const ActivationShape vector{1, 1, 40};
+  return {
+      {"convolution", layer::Convolution{.window = three}, {image}, {6, 8, 32}, {32 * 9 * 16, 32}},
+      {"convolution without bias",
+       layer::Convolution{.window = three, .has_bias = false},
+       {{6, 8, 3}},
+       {6, 8, 5},
+       {5 * 9 * 3}},
+      {"transposed convolution",
+       layer::TransposedConvolution{.window = {.size = 4, .stride = 2, .padding = 1}},
+       {half},
+       {6, 8, 8},
+       {16 * 16 * 8, 8}},
+      {"linear", layer::Linear{}, {vector}, {1, 1, 24}, {24 * 40, 24}},
+      {"relu", layer::Relu{}, {image}, image},
+      {"max-pooling", layer::MaxPool{halve}, {image}, half},
+      {"max-pooling with overlap",
+       layer::MaxPool{{.size = 3, .stride = 2, .padding = 1}},
+       {image},
+       half},
+      {"average pooling", layer::AveragePool{halve}, {image}, half},
+      {"adaptive pooling", layer::AdaptiveAveragePool{}, {image}, {5, 3, 16}},
+      {"batch norm", layer::BatchNorm{false}, {image}, image, {16, 16, 16, 16}},
+      {"batch norm and relu", layer::BatchNorm{true}, {image}, image, {16, 16, 16, 16}},
+      {"dropout", layer::Dropout{.probability = 0.3}, {image}, image},
+      {"dropout of channels",
+       layer::Dropout{.probability = 0.3, .whole_channels = true},
+       {image},
+       image},
+      {"flatten", layer::Flatten{}, {image}, {1, 1, 6 * 8 * 16}},
+      {"add", layer::Add{}, {image, image}, image},
+      {"concat", layer::Concat{}, {image, {6, 8, 7}}, {6, 8, 23}},
+      {"upsample", layer::Upsample{}, {half}, image},
+      {"softmax cross-entropy", layer::SoftmaxCrossEntropy{}, {vector}, {}},
+      {"binary cross-entropy", layer::BinaryCrossEntropy{3}, {{6, 8, 1}}, {}},
+  };
+}
+
+std::vector<float> bf16_values(std::size_t count, std::uint32_t seed) {
+  std::vector<float> values = test::uniform_values(count, seed);
+  for (float& value : values) value = round_to_bfloat16(value);
+  return values;
+}
+
+std::vector<double> doubles(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+
+/// The same values in every storage.
+struct Given {
+  std::array<std::int32_t, kBatch> labels{3, 0, 39};
+  std::vector<float> masks = std::vector<float>(std::size_t{kBatch} * 6 * 8);
+  StepState state;
+  Counters counters;
+
+  Given() {
+    for (std::size_t i = 0; i < masks.size(); i += 3) masks[i] = 1.0F;
+    state.scaler.scale = 4096;  // of a loss: else its gradients are small
+  }
+
+  test::LayerRun run(const Kind& kind, Storage storage, GradientUse use = GradientUse::overwrite) {
+    OperationShape shape{.batch = kBatch,
+                         .inputs = {},
+                         .output = kind.output,
+                         .parameter_counts = kind.parameters,
+                         .storage = storage};
+    for (const ActivationShape& input : kind.inputs) shape.inputs.push_back({input, use});
+    test::LayerRun layer(kind.kind, shape);
+    std::uint32_t seed = 1;
+    for (const ActivationShape& input : kind.inputs)
+      layer.inputs.push_back(bf16_values(kBatch * input.count(), seed++));
+    for (const std::size_t count : kind.parameters)
+      layer.parameters.push_back(bf16_values(count, seed++));
+    layer.output_gradient = bf16_values(kBatch * kind.output.count(), seed);
+    layer.pass = {.count = kBatch,
+                  .labels = labels.data(),
+                  .masks = masks.data(),
+                  .counters = &counters,
+                  .state = &state};
+    layer.run();
+    return layer;
+  }
+};
+
+void need_bf16() {
+  if (test::host().storage(Precision::bf16) != Storage::bf16)
+    ddprun::test::skip("no instructions for bf16 on this CPU");
+}
+
+TEST_CASE("every layer on real bf16 agrees with the layer on floats to bf16's precision") {
+  need_bf16();
+  constexpr double kHalfBit = 1.0 / 256;  // of values up to 1: half a bit of 8
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    Given given;
+    const test::LayerRun floats = given.run(kind, Storage::fp32);
+    const std::int64_t loss = given.counters.loss;
+    given.counters = {};
+    const test::LayerRun halves = given.run(kind, Storage::bf16);
+    if (is_loss(kind.kind)) {
+      CHECK(loss != 0);
+      CHECK(given.counters.loss == loss);  // of the same logits
+    } else {
+      CHECK(test::distance(halves.output, doubles(floats.output)) < kHalfBit);
+    }
+    for (std::size_t k = 0; k < kind.inputs.size(); ++k) {
+      INFO("input " << k);
+      CHECK(test::distance(halves.input_gradients[k], doubles(floats.input_gradients[k])) <
+            kHalfBit);
+      for (const float value : halves.input_gradients[k])
+        REQUIRE(value == round_to_bfloat16(value));
+    }
+    for (std::size_t k = 0; k < kind.parameters.size(); ++k) {
+      INFO("parameter " << k);
+      CHECK(test::distance(halves.parameter_gradients[k], doubles(floats.parameter_gradients[k])) <
+            1e-5);  // floats, of the same values
+    }
+  }
+}
+
+TEST_CASE("gradients that accumulate are added in bf16, whether a layer knows it or not") {
+  need_bf16();
+  for (const Kind& kind : kinds()) {
+    if (kind.name != "convolution" && kind.name != "adaptive pooling" && kind.name != "add")
+      continue;
+    INFO(kind.name);
+    Given given;
+    const test::LayerRun first = given.run(kind, Storage::bf16);
+    const test::LayerRun added = given.run(kind, Storage::bf16, GradientUse::accumulate);
+    for (std::size_t i = 0; i < first.input_gradients[0].size(); ++i)  // 7 was there before
+      REQUIRE(added.input_gradients[0][i] == round_to_bfloat16(7.0F + first.input_gradients[0][i]));
+  }
+}
+
+TEST_CASE("a loss that is not finite stays so in bf16") {
+  need_bf16();
+  Given given;
+  for (const Kind& kind : kinds()) {
+    if (!is_loss(kind.kind)) continue;
+    INFO(kind.name);
+    test::LayerRun layer = given.run(kind, Storage::bf16);
+    given.counters = {};
+    layer.inputs[0][5] = std::numeric_limits<float>::quiet_NaN();
+    layer.run();
+    CHECK(given.counters.not_finite == 1);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
