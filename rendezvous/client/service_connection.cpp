@@ -1,5 +1,7 @@
 #include "rendezvous/client/service_connection.hpp"
 
+#include <linux/errqueue.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -48,6 +50,24 @@ std::optional<proto::Refused> refusal_for(const ErrorCode& error) {
   return std::nullopt;
 }
 
+/// Of a connect that was refused: whether a message of ICMP did that, which only firewalls send. A
+/// host without a listener answers with a reset. Linux before 5.8 does not tell.
+bool is_refused_by_icmp(int socket) {
+  alignas(cmsghdr) std::array<char, 512> control{};
+  msghdr message{};
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  if (recvmsg(socket, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return false;
+  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
+    const bool is_error = (one->cmsg_level == SOL_IP && one->cmsg_type == IP_RECVERR) ||
+                          (one->cmsg_level == SOL_IPV6 && one->cmsg_type == IPV6_RECVERR);
+    if (!is_error) continue;
+    const auto* error = reinterpret_cast<const sock_extended_err*>(CMSG_DATA(one));
+    return error->ee_origin == SO_EE_ORIGIN_ICMP || error->ee_origin == SO_EE_ORIGIN_ICMP6;
+  }
+  return false;
+}
+
 }  // namespace
 
 /// One try, from the look-up of the name to the end of the connection.
@@ -58,9 +78,10 @@ struct ServiceConnection::Attempt {
   Addresses addresses{nullptr, &freeaddrinfo};
   std::vector<const addrinfo*> left;  // to try, the next one last
   std::string trying;                 // numeric
-  bool begun = false;                 // the addresses are known
-  bool refused = false;               // one of them did, and the others have no way there
-  bool unreachable = false;           // one may be there, and is not reached
+  bool begun = false;        // the addresses are known
+  bool refused = false;      // one of them did, and the others have no way there
+  bool unreachable = false;  // one may be there, and is not reached
+  bool rejected = false;     // by a firewall
   bool writing = false;
 };
 
@@ -153,6 +174,10 @@ void ServiceConnection::established() {
   int error = 0;
   socklen_t length = sizeof error;
   getsockopt(attempt_->socket.native_handle(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error == ECONNREFUSED && is_refused_by_icmp(attempt_->socket.native_handle())) {
+    attempt_->rejected = true;
+    error = EHOSTUNREACH;  // the service may be there
+  }
   if (error != 0) return connect_failed(error);
   begin_channel();
 }
@@ -165,7 +190,9 @@ void ServiceConnection::connect_failed(int error) {
   if (error != ECONNREFUSED && !no_way) attempt_->unreachable = true;
   if (!attempt_->left.empty()) return try_next();
   const bool refused = attempt_->refused && !attempt_->unreachable;
-  fail(refused, std::strerror(refused ? ECONNREFUSED : error));
+  const bool rejected = attempt_->rejected && error == EHOSTUNREACH;
+  fail(refused, rejected ? "a firewall rejects connections"
+                         : std::strerror(refused ? ECONNREFUSED : error));
 }
 
 void ServiceConnection::begin(UniqueFd fd) {
