@@ -19,6 +19,7 @@ inline constexpr auto kFields<Resume> = std::tuple{
     field("lease_ns", &Resume::lease),
     field("replaces", &Resume::replaces),
     field("age_ns", &Resume::age),
+    field("path", &Resume::path),
 };
 template <>
 inline constexpr std::string_view kKind<KeepAlive> = "keep_alive";
@@ -49,8 +50,8 @@ inline constexpr auto kFields<Welcome> = std::tuple{
     field("acknowledged", &Welcome::acknowledged),
     required("lease_ns", &Welcome::lease),
     required("keep_alive_ns", &Welcome::keep_alive_period),
-    field("observed_addr", &Welcome::observed_addr),
     required("job_time_ns", &Welcome::job_time, kInstant),
+    field("direct", &Welcome::direct),
 };
 template <>
 inline constexpr std::string_view kKind<Alive> = "alive";

@@ -46,6 +46,8 @@ struct Resume {
   /// Its session before: it is over, and nothing of its round is left on the node. Empty: none.
   AgentId replaces;
   std::chrono::nanoseconds age{0};  ///< since the agent was started
+  /// Both ends of the connection as the agent sees them (base/connection_path.hpp). Empty: unknown.
+  std::string path;
 };
 /// A message that changes the job's state. Numbers of a session begin with 1 and have no gap; the
 /// agent keeps each until it is acknowledged and sends it again on a new connection.
@@ -81,8 +83,10 @@ struct Welcome {
   std::uint64_t acknowledged = 0;  ///< the highest sequence number that is durable
   std::chrono::nanoseconds lease{0};
   std::chrono::nanoseconds keep_alive_period{0};
-  std::string observed_addr;  ///< of the agent, as the service sees it
   std::chrono::nanoseconds job_time{0};
+  /// The service sees the same path: nothing between the two holds connections of its own, so only
+  /// they end or refuse one.
+  bool direct = false;
 };
 /// Answers a KeepAlive: with the four times the agent learns job time.
 struct Alive {

@@ -23,7 +23,7 @@ RemoteMembership::RemoteMembership(asio::io_context& context, rdzv::SessionSetti
           context, std::move(place),
           {[this] {
              if (events_.connected) events_.connected();
-             on(rdzv::Connected{});
+             on(rdzv::Connected{connection_.path()});
            },
            [this](bool refused, const std::string& reason) { lose_connection(refused, reason); },
            [this](proto::ServiceMessage message) { on(rdzv::ServiceSaid{std::move(message)}); }}),

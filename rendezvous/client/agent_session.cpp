@@ -105,6 +105,7 @@ void AgentSession::hear(proto::Welcome& welcome, Context& context) {
   if (link_ != Link::resuming) return;
   lease_ = welcome.lease;
   period_ = welcome.keep_alive_period;
+  direct_ = welcome.direct;
   pause_ = 0ns;
   asked_.clear();
   job_clock_.reset();  // a service that was started again may count otherwise

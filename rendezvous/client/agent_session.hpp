@@ -4,7 +4,8 @@
 //
 // Without an answer for a whole lease the agent's workers are killed: the service then counts the
 // node as lost and may start others. A service that is not there (connections are refused) starts
-// no workers; so a refused connection renews the lease, until `lost_timeout`.
+// no workers; so a refused connection renews the lease, until `lost_timeout`. A forwarder that is
+// not there proves nothing: so only where the last connection to the service was a direct one.
 #pragma once
 
 #include <chrono>
@@ -39,7 +40,9 @@ struct Submitted {
   proto::AgentMessage message;
 };
 /// Answers Connect: a control channel is open.
-struct Connected {};
+struct Connected {
+  std::string path = {};  ///< as base/connection_path.hpp has it; empty: unknown
+};
 /// Answers Connect, or a connection has ended that was open.
 struct ConnectionFailed {
   bool refused = false;  ///< nothing listens there
@@ -185,9 +188,11 @@ class AgentSession {
   std::uint64_t keep_alives_ = 0;
   std::deque<std::pair<std::uint64_t, SessionClock::time_point>> asked_;  // by number
   JobClock job_clock_;
-  std::string trouble_;       // why the last attempt failed
-  bool refused_ = false;      // nothing listened there
-  std::string told_trouble_;  // of which people were told; empty: of none
+  std::string trouble_;        // why the last attempt failed
+  std::string path_;           // of the connection
+  bool direct_ = false;        // the last welcome came from there, not through a forwarder
+  bool refused_ = false;       // the service is not there
+  std::string told_trouble_;   // of which people were told; empty: of none
   SessionClock::time_point told_at_{};
 };
 

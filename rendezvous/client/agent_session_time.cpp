@@ -43,8 +43,10 @@ void AgentSession::reconnect_later(Context& context) {
   pause_ = std::max(std::min(pause_ * 2, longest), std::min(kFirstPause, longest));
 }
 
-void AgentSession::take(Connected&, Context& context) {
-  if (link_ == Link::connecting) resume(context);
+void AgentSession::take(Connected& connected, Context& context) {
+  if (link_ != Link::connecting) return;
+  path_ = std::move(connected.path);
+  resume(context);
 }
 
 void AgentSession::resume(Context& context) {
@@ -58,6 +60,7 @@ void AgentSession::resume(Context& context) {
   resume.acknowledged = next_seq_ - 1 - unacknowledged_.size();
   resume.lease = lease_;
   resume.age = context.now - began_at_;
+  resume.path = path_;
   if (welcomed_as_ != own_id_) resume.replaces = welcomed_as_;
   context.act(SendToService{std::move(resume)});
 }
@@ -66,11 +69,10 @@ void AgentSession::take(ConnectionFailed& failed, Context& context) {
   if (link_ == Link::waiting) return;
   if (link_ == Link::attached) cut_at_ = context.now;
   trouble_ = std::move(failed.reason);
-  refused_ = failed.refused && link_ == Link::connecting;
+  refused_ = failed.refused && direct_ && link_ == Link::connecting;
   // A service that is not there starts no workers elsewhere; one that is started later waits until
   // our lease is over.
-  if (failed.refused && link_ == Link::connecting && lease_end_ && heard_at_ &&
-      attempt_at_ < *heard_at_ + settings_.lost_timeout)
+  if (refused_ && lease_end_ && heard_at_ && attempt_at_ < *heard_at_ + settings_.lost_timeout)
     renew_lease(std::max(*lease_end_, attempt_at_ + lease_), context);
   reconnect_later(context);
 }

@@ -12,6 +12,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "base/connection_path.hpp"
 #include "base/socket.hpp"
 #include "base/start_thread.hpp"
 #include "proto/error.hpp"
@@ -324,6 +325,10 @@ void ServiceConnection::reset() {
 
 int ServiceConnection::descriptor() const {
   return attempt_ && attempt_->socket.is_open() ? attempt_->socket.native_handle() : -1;
+}
+
+std::string ServiceConnection::path() const {
+  return connection_path(descriptor(), ConnectionSide::connected);
 }
 
 std::string ServiceConnection::local_addr() const {

@@ -56,6 +56,8 @@ class ServiceConnection {
   /// Of this end of the open connection, numeric: by it others reach this node. Empty: there is
   /// none.
   [[nodiscard]] std::string local_addr() const;
+  /// Of the open connection, as base/connection_path.hpp has it. Empty: it is in this process.
+  [[nodiscard]] std::string path() const;
   /// The connection's; it stays ours. Below 0: there is none.
   [[nodiscard]] int descriptor() const;
   /// Whether both sides have proven the secret.

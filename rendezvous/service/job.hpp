@@ -22,7 +22,7 @@ namespace ddprun::rdzv {
 /// A new session of an agent.
 struct SessionBegan {
   proto::AgentId agent;
-  std::string addr;  ///< as the service sees it
+  std::string addr;  ///< the host's own; empty: not known, as behind a forwarder
   std::chrono::nanoseconds lease{0};
   std::chrono::nanoseconds age{0};  ///< since the agent was started
 };

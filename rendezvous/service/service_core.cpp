@@ -11,6 +11,13 @@ using namespace std::chrono_literals;
 using proto::AgentId;
 using proto::Refused;
 
+namespace {
+
+/// By which a host is known again. That of a forwarder belongs to many.
+std::string own_addr(bool is_direct, const std::string& addr) { return is_direct ? addr : ""; }
+
+}  // namespace
+
 ServiceActions ServiceCore::on(const ServiceEvent& event, Clock::time_point now) {
   ServiceActions actions;
   Context context{now, actions};
@@ -40,7 +47,7 @@ void ServiceCore::take(const ConnectionOpened& opened, Context& context) {
            fmt::format("this rendezvous serves the job '{}' only", settings_.only_run_id), context);
     return;
   }
-  connections_[opened.connection] = {opened.run_id, opened.addr, {}};
+  connections_[opened.connection] = {opened.run_id, opened.addr, opened.path, {}, false};
 }
 
 void ServiceCore::take(const ProofMissing& missing, Context& context) {
@@ -85,7 +92,7 @@ void ServiceCore::take(const ConnectionEnded& ended, Context& context) {
   connections_.erase(found);
   if (connection.agent.empty()) return;
   jobs_.at(connection.run_id).job.contact(connection.agent).connection.reset();
-  if (ended.cleanly)
+  if (ended.cleanly && connection.is_direct)
     ended_.push_back({context.now + kEndMargin, connection.run_id, connection.agent});
 }
 
@@ -111,6 +118,7 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
     refuse(id, Refused::Why::broken, "resume is not allowed here", context);
     return;
   }
+  from.is_direct = !from.path.empty() && from.path == resume.path;
   auto found = jobs_.find(from.run_id);
   const bool is_past = resume.epoch && context.now < began_at_ + silence_allowed(lease_for(resume));
   if (found == jobs_.end() && resume.epoch && !is_past) {
@@ -152,7 +160,9 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
   if (!is_known) {
     if (entry.job.session(resume.replaces) != nullptr)
       end_session(from.run_id, entry, resume.replaces, proto::LossSign::cut_off, context);
-    record(from.run_id, entry, SessionBegan{resume.agent, from.addr, lease_for(resume), resume.age},
+    record(from.run_id, entry,
+           SessionBegan{resume.agent, own_addr(from.is_direct, from.addr), lease_for(resume),
+                        resume.age},
            context);
   }
   Job::Contact& contact = entry.job.contact(resume.agent);
@@ -170,7 +180,7 @@ void ServiceCore::welcome(ConnectionId id, const proto::Resume& resume, const Co
   proto::Welcome welcome;
   welcome.epoch = entry.job.epoch();
   welcome.resumed = resumed;
-  welcome.observed_addr = to.addr;
+  welcome.direct = to.is_direct;
   welcome.job_time = entry.job.age(context.now);
   const Job::Session* session = entry.job.session(resume.agent);
   if (session != nullptr) welcome.acknowledged = session->acknowledged;
@@ -196,7 +206,7 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Numbered&
   }
   if (const auto* join = std::get_if<proto::Join>(&numbered.message)) {
     if (join->was_in) hear_of_past(from.run_id, entry, join->was_in->epoch, session.lease, context);
-    drop_before_reboot(from.run_id, entry, *join, from.addr, context);
+    drop_before_reboot(from.run_id, entry, *join, own_addr(from.is_direct, from.addr), context);
   }
   record(from.run_id, entry, Said{from.agent, numbered.message}, context);
 }

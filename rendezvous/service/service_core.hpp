@@ -50,7 +50,8 @@ struct ServiceSettings {
 struct ConnectionOpened {
   ConnectionId connection = 0;
   std::string run_id;
-  std::string addr;  ///< numeric, of the peer
+  std::string addr;       ///< numeric, of the peer
+  std::string path = {};  ///< as base/connection_path.hpp has it; empty: unknown
 };
 /// A connection ended that should have proven the secret: it has another one, or none.
 struct ProofMissing {
@@ -64,7 +65,7 @@ struct ClientSaid {
 struct ConnectionEnded {
   ConnectionId connection = 0;
   /// By FIN: the agent's warden sends it when nothing of the job is left on the node. A reset
-  /// proves nothing.
+  /// proves nothing; nor does a FIN, where a forwarder may have sent it.
   bool cleanly = false;
 };
 
@@ -153,7 +154,9 @@ class ServiceCore {
   struct Connection {
     std::string run_id;
     std::string addr;
-    proto::AgentId agent;  // empty: it has no session yet
+    std::string path;
+    proto::AgentId agent;    // empty: it has no session yet
+    bool is_direct = false;  // the agent itself holds the other end
   };
   struct Context {
     Clock::time_point now;

@@ -92,11 +92,12 @@ void ServiceCore::lose_memory(const std::string& run_id, Entry& entry,
 }
 
 /// A host that was started again has no worker of the time before, although the lease of the agent
-/// that it had is not over. Only where its old connection is gone: names are not unique.
+/// that it had is not over. Only where its old connection is gone: names are not unique. `addr`:
+/// the host's own; empty: not known.
 void ServiceCore::drop_before_reboot(const std::string& run_id, Entry& entry,
                                      const proto::Join& join, const std::string& addr,
                                      Context& context) {
-  if (join.boot_id.empty()) return;
+  if (join.boot_id.empty() || addr.empty()) return;
   for (const AgentId& id : entry.job.agents_of(join.node_name)) {
     const Job::Session& session = *entry.job.session(id);
     if (session.addr == addr && !session.boot_id.empty() && session.boot_id != join.boot_id &&

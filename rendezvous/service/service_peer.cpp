@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/connection_path.hpp"
 #include "base/socket.hpp"
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
@@ -46,6 +47,10 @@ ErrorCode ServicePeer::begin(UniqueFd fd, proto::ControlChannel::Settings settin
   wake_at(socket_.native_handle(), proto::kControlSignBytes);
   look_at_first_bytes();
   return {};
+}
+
+std::string ServicePeer::path() {
+  return connection_path(socket_.native_handle(), ConnectionSide::accepted);
 }
 
 void ServicePeer::look_at_first_bytes() {

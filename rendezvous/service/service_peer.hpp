@@ -49,6 +49,8 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
 
   [[nodiscard]] ConnectionId id() const { return id_; }
   [[nodiscard]] const std::string& addr() const { return addr_; }
+  /// As base/connection_path.hpp has it. Empty: it is in this process, or has ended.
+  [[nodiscard]] std::string path();
   [[nodiscard]] bool is_open() const { return channel_ && channel_->is_open(); }
   [[nodiscard]] const proto::Hello* hello() const { return channel_ ? channel_->peer() : nullptr; }
 

@@ -164,7 +164,7 @@ class ServiceServer::Impl {
     events.controls = [this](ServicePeer& peer) { peer.expect_within(settings_.open_within); };
     events.opened = [this](ServicePeer& peer) {
       newcomers_.erase(peer.id());
-      handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr()});
+      handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr(), peer.path()});
       acceptor_.serve_adopted();
     };
     events.said = [this](ServicePeer& peer, proto::ClientMessage message) {

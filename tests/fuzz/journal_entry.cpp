@@ -90,9 +90,10 @@ class Replay {
     return core;
   }
   void come_back(ServiceCore& core, rdzv::ConnectionId connection, const proto::AgentId& agent) {
-    hear(core, rdzv::ConnectionOpened{connection, run_id_, "10.0.0.1"});
+    hear(core, rdzv::ConnectionOpened{connection, run_id_, "10.0.0.1", "path"});
     proto::Resume resume;
     resume.agent = agent;
+    resume.path = "path";
     const Job* job = core.job(run_id_);
     if (job != nullptr && job->session(agent) != nullptr) resume.epoch = job->epoch();
     say(core, connection, resume);

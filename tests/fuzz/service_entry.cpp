@@ -14,6 +14,7 @@ namespace ddprun::test {
 namespace {
 
 constexpr const char* kRunId = "job";
+constexpr const char* kPath = "direct";
 constexpr std::chrono::hours kBegin{1};
 
 /// What another process would make of the job must be what this one makes of it.
@@ -73,7 +74,9 @@ class ToldService {
     auto message = proto::decode_client_message(body);
     if (!message) return;
     const auto open = open_.try_emplace(number, next_);
-    if (open.second) take(core_.on(rdzv::ConnectionOpened{next_++, kRunId, "10.0.0.1"}, now_));
+    if (open.second)
+      take(core_.on(rdzv::ConnectionOpened{next_++, kRunId, "10.0.0.1", kPath}, now_));
+    if (auto* resume = std::get_if<proto::Resume>(&*message)) resume->path = kPath;
     take(core_.on(rdzv::ClientSaid{open.first->second, std::move(*message)}, now_));
   }
   void end(rdzv::ConnectionId digit, bool cleanly) {

@@ -2,38 +2,13 @@
 #include <filesystem>
 #include <memory>
 
-#include "tests/integration/launcher/many_nodes.hpp"
+#include "tests/integration/launcher/running_rdzvd.hpp"
 
 using namespace ddprun;
 using namespace ddprun::test;
 using Catch::Matchers::Contains;
 
 namespace {
-
-/// An rdzvd at a port of its own, or at one that was given.
-class Rdzvd {
- public:
-  explicit Rdzvd(const std::string& listen = "127.0.0.1:0")
-      : child_({program("rdzvd"), "--listen=" + listen}) {
-    REQUIRE(child_.wait_for_output("\n"));
-    endpoint = child_.out().substr(0, child_.out().find('\n'));
-  }
-  [[nodiscard]] std::vector<std::string> options(const std::string& count,
-                                                 const std::string& more) const {
-    return {"--nnodes=" + count, "--nproc-per-node=2", "--rdzv-backend=c10d",
-            "--rdzv-endpoint=" + endpoint, "--rdzv-conf=is_host=0," + more};
-  }
-  void signal(int number) const { child_.signal(number); }
-  ChildResult wait() { return child_.wait(); }
-
-  std::string endpoint;
-
- private:
-  Child child_;
-};
-
-// A lease of 1.2 s.
-const char* const kShort = "keep_alive_interval=0.4,keep_alive_max_attempt=3,last_call_timeout=1";
 
 bool says(Child& node, const std::string& text) {
   return node.wait_for(
@@ -45,7 +20,7 @@ bool says(Child& node, const std::string& text) {
 TEST_CASE("without an answer for a lease the workers are killed, and the job goes on later") {
   ManyNodes job;
   Rdzvd rdzvd;
-  for (int i = 0; i < 2; ++i) job.start(rdzvd.options("2", kShort), {"until", job.gate()});
+  for (int i = 0; i < 2; ++i) job.start(rdzvd.options("2", kShortLease), {"until", job.gate()});
   for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
   rdzvd.signal(SIGSTOP);
   for (Child& node : job.nodes) REQUIRE(says(node, "does not answer"));
@@ -67,7 +42,7 @@ TEST_CASE("without an answer for a lease the workers are killed, and the job goe
 TEST_CASE("a node that waits for others outlives a rendezvous that is silent") {
   ManyNodes job;
   Rdzvd rdzvd;
-  for (int i = 0; i < 2; ++i) job.start(rdzvd.options("2", kShort), {"until", job.gate()});
+  for (int i = 0; i < 2; ++i) job.start(rdzvd.options("2", kShortLease), {"until", job.gate()});
   for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
   job.nodes[1].signal(SIGKILL);
   REQUIRE(says(job.nodes[0], "1 of 2 nodes have joined"));
@@ -77,7 +52,7 @@ TEST_CASE("a node that waits for others outlives a rendezvous that is silent") {
   CHECK_FALSE(eventually([&] { return processes_with(job.job.mark_entry()).empty(); },
                          std::chrono::seconds(3)));
   rdzvd.signal(SIGCONT);
-  job.start(rdzvd.options("2", kShort), {"until", job.gate()});
+  job.start(rdzvd.options("2", kShortLease), {"until", job.gate()});
   for (const std::size_t i : {0U, 2U}) REQUIRE(job.nodes[i].wait_for_output("round=1"));
   job.open_gate();
   const auto nodes = job.wait();
@@ -89,7 +64,7 @@ TEST_CASE("workers go on while no rdzvd is there, and join one without memory ag
   ManyNodes job;
   auto rdzvd = std::make_unique<Rdzvd>();
   const std::string endpoint = rdzvd->endpoint;
-  const auto options = rdzvd->options("2", kShort);
+  const auto options = rdzvd->options("2", kShortLease);
   for (int i = 0; i < 2; ++i) job.start(options, {"until", job.gate()});
   for (Child& node : job.nodes) REQUIRE(node.wait_for_output("/4 "));
   rdzvd->signal(SIGKILL);
@@ -129,7 +104,7 @@ TEST_CASE("a node with a secret warns of a rendezvous that has none") {
   std::filesystem::permissions(path, std::filesystem::perms::owner_read);
   ManyNodes job;
   const Rdzvd rdzvd;
-  auto options = rdzvd.options("2", kShort);
+  auto options = rdzvd.options("2", kShortLease);
   job.start(options);
   options.push_back("--rdzv-secret-file=" + path);
   job.start(options);

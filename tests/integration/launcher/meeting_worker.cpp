@@ -2,9 +2,9 @@
 // arguments say:
 //
 //   fail RANK ROUND CODE   exit CODE as this rank of that round
-//   until FILE             run on until FILE is there
-//   alone FOLDER           exit 8 at once where another worker of this rank lives, or one of this
-//   round
+//   log FILE               while it runs on, FILE gets lines: its round, and the time of the
+//   machine until FILE             run on until FILE is there alone FOLDER           exit 8 at once
+//   where another worker of this rank lives, or one of this round
 //                          or a newer one has lived; FOLDER has a file for each rank
 #include <fcntl.h>
 #include <sys/file.h>
@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "rendezvous/client/store_client.hpp"
@@ -43,6 +44,17 @@ bool is_alone(const std::string& folder) {
     return false;
   }
   return pwrite(file, round.data(), round.size(), 0) == static_cast<ssize_t>(round.size());
+}
+
+/// For ever; short lines at the end of a file do not mix with those of others.
+void log_life(const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  for (;; usleep(5'000)) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    const std::string line = variable("DDPRUN_ROUND") + " " +
+                             std::to_string(std::chrono::nanoseconds(now).count()) + "\n";
+    if (write(file, line.data(), line.size()) < 0) return;
+  }
 }
 
 bool meet() {
@@ -82,6 +94,9 @@ int main(int argc, char** argv) {
         return std::atoi(argv[i + 3]);
       i += 4;
     } else if (action == "alone" && i + 1 < argc) {
+      i += 2;
+    } else if (action == "log" && i + 1 < argc) {
+      std::thread(log_life, argv[i + 1]).detach();
       i += 2;
     } else if (action == "until" && i + 1 < argc) {
       while (!std::filesystem::exists(argv[i + 1])) usleep(5'000);

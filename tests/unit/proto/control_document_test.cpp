@@ -11,6 +11,7 @@
 #include "proto/message_limits.hpp"
 #include "proto/session_messages.hpp"
 #include "tests/support/document_table.hpp"
+#include "tests/support/membership_json.hpp"
 #include "tests/support/random_message.hpp"
 
 using namespace ddprun::proto;

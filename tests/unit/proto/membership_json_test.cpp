@@ -137,7 +137,7 @@ TEST_CASE("messages are as large as the protocol plans them") {
   CHECK(encode(ClientMessage(Numbered{9, failed})).size() < 350);
   CHECK(encode(ClientMessage(KeepAlive{12'345, 86'400s})).size() < 70);
   CHECK(encode(ServiceMessage(Alive{12'345, 86'400s, 86'400s, 9})).size() < 110);
-  CHECK(encode(ServiceMessage(Welcome{1, true, 9, 15s, 3s, "10.20.30.40", 86'400s})).size() < 170);
+  CHECK(encode(ServiceMessage(Welcome{1, true, 9, 15s, 3s, 86'400s, true})).size() < 170);
 }
 
 TEST_CASE("what is no UTF-8 is replaced") {

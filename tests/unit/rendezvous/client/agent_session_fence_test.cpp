@@ -158,6 +158,41 @@ TEST_CASE("a service that refuses connections renews the lease, for the lost tim
   }
 }
 
+TEST_CASE("a forwarder that refuses connections does not renew the lease") {
+  Script agent;
+  agent.direct = false;
+  agent.begin();
+  agent.fail();
+  for (int i = 0; i < 20; ++i) {
+    agent.pass(500ms);
+    agent.fail(true, "Connection refused");
+  }
+  REQUIRE(agent.lines.size() == 1);
+  CHECK(agent.lines[0] ==
+        "the rendezvous at node1:29400 does not answer (Connection refused); the workers go on, "
+        "and are killed in 13 s if it stays so");
+  CHECK(agent.count<Stop>() == 0);
+  agent.pass(5s);
+  CHECK(agent.count<Stop>() == 1);
+}
+
+TEST_CASE("what a direct connection has shown does not count for a later one by a forwarder") {
+  Script agent;
+  agent.begin();
+  agent.fail();
+  agent.pass(500ms);
+  agent.take(rdzv::Connected{"the agent's end"});
+  CHECK(agent.last<Resume>()->path == "the agent's end");
+  agent.direct = false;
+  agent.welcome(true, 1);
+  agent.fail();
+  for (int i = 0; i < 32; ++i) {
+    agent.pass(500ms);
+    agent.fail(true, "Connection refused");
+  }
+  CHECK(agent.count<Stop>() == 1);
+}
+
 TEST_CASE("a silent service does not stop a node after its workers have succeeded") {
   Script agent;
   agent.begin();

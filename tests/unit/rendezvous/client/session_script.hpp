@@ -66,6 +66,7 @@ class SessionScript {
     welcome.acknowledged = known;
     welcome.lease = 15s;
     welcome.keep_alive_period = 3s;
+    welcome.direct = direct;
     hear(welcome);
   }
   void start_round(proto::RoundNumber number = 0, proto::Epoch epoch = 1) {
@@ -102,6 +103,7 @@ class SessionScript {
   std::vector<proto::MembershipMessage> delivered;
   std::vector<std::string> lines;
   std::uint64_t acknowledged = 0;
+  bool direct = true;  ///< what the service says of the connection
   int connects = 0;
   int resets = 0;
 };

@@ -38,7 +38,7 @@ TEST_CASE("two agents that join get a round, each its own numbers") {
   CHECK(welcome->epoch == 1);
   CHECK(welcome->lease == 15s);
   CHECK(welcome->keep_alive_period == 3s);
-  CHECK(welcome->observed_addr == "10.0.0.1");
+  CHECK(welcome->direct);
   CHECK(service.last<Round>(a) == nullptr);
   const auto b = service.join("b", nodes(2, 2, 3));
   REQUIRE(service.last<Round>(a) != nullptr);
@@ -116,6 +116,33 @@ TEST_CASE("a connection that ends cleanly is a lost node at once, a reset is not
   CHECK(service.last<Stop>(a) == nullptr);
   service.pass(60ms);
   CHECK((service.last<Stop>(a) != nullptr) == cleanly);
+}
+
+TEST_CASE("a forwarder that ends a connection cleanly proves nothing about the node behind it") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(1, 2, 3));
+  service.forwarded = true;
+  const auto b = service.join("b", nodes(1, 2, 3));
+  CHECK_FALSE(service.last<Welcome>(b)->direct);
+  service.end(b, true);
+  service.pass(17s, {a});
+  CHECK(service.last<Stop>(a) == nullptr);
+  service.pass(1s, {a});
+  REQUIRE(service.last<Stop>(a) != nullptr);
+  CHECK(service.last<Stop>(a)->reason.find("connection ended") == std::string::npos);
+}
+
+TEST_CASE("whether a connection is direct is asked on each one anew") {
+  ServiceScript service;
+  service.forwarded = true;
+  const auto a = service.join("a", nodes(1, 1, 3));
+  service.end(a, false);
+  const auto again = service.open();
+  proto::Resume direct = resume("a", 1, 2);
+  direct.path = ServiceScript::path(again);
+  service.say(again, direct);
+  CHECK(service.last<Welcome>(again)->resumed);
+  CHECK(service.last<Welcome>(again)->direct);
 }
 
 TEST_CASE("a connection that ended cleanly while its agent came back by another is no loss") {
@@ -200,6 +227,12 @@ TEST_CASE("a host that was started again is not waited for") {
     REQUIRE(service.last<Stop>(a) != nullptr);
     CHECK(service.last<Stop>(a)->reason ==
           "b (ranks 2 and 3) was lost: its machine was started again");
+  }
+  SECTION("its address is that of a forwarder, behind which many hosts may have its name") {
+    service.end(b, false);
+    service.forwarded = true;
+    join_again("another boot");
+    CHECK(service.last<Stop>(a) == nullptr);
   }
   SECTION("it was not started again: another agent of the same host") {
     service.end(b, false);

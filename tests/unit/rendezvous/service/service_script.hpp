@@ -27,9 +27,11 @@ class ServiceScript {
 
   rdzv::ConnectionId open(const std::string& run_id = "job", const std::string& addr = "10.0.0.1") {
     const rdzv::ConnectionId id = ++connections_;
-    take(core.on(rdzv::ConnectionOpened{id, run_id, addr}, now));
+    take(core.on(rdzv::ConnectionOpened{id, run_id, addr, path(id)}, now));
     return id;
   }
+  /// Both ends of a connection, as the service sees them.
+  static std::string path(rdzv::ConnectionId id) { return "path " + std::to_string(id); }
   void miss_proof(const std::string& run_id, const std::string& addr) {
     take(core.on(rdzv::ProofMissing{run_id, addr}, now));
   }
@@ -47,6 +49,7 @@ class ServiceScript {
     const rdzv::ConnectionId id = open(run_id);
     proto::Resume resume;
     resume.agent = agent;
+    resume.path = forwarded ? "path to a forwarder" : path(id);
     say(id, resume);
     return id;
   }
@@ -105,6 +108,7 @@ class ServiceScript {
   }
 
   rdzv::ServiceSettings settings;
+  bool forwarded = false;  ///< the connections of new sessions
   rdzv::Clock::time_point now{1h};
   rdzv::ServiceCore core;
   std::vector<rdzv::JobRecord> journal;
