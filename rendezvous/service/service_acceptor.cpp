@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr int kAcceptsMax = 256;  // in one go
-constexpr std::chrono::milliseconds kAcceptRetry{100};
+constexpr std::chrono::milliseconds kAcceptRetry{50};
 
 /// The other end's address without its port.
 std::string address_of(int fd) {
@@ -45,50 +45,60 @@ ErrorCode ServiceAcceptor::listen(UniqueFd listener) {
   return {};
 }
 
-void ServiceAcceptor::adopt(UniqueFd connection) {
-  adopted_.push_back(std::move(connection));
-  serve_adopted();
+void ServiceAcceptor::adopt(UniqueFd connection) { take(std::move(connection)); }
+
+/// Those that came first are served first.
+void ServiceAcceptor::take(UniqueFd fd) {
+  if (!may_use(fd.get())) return;
+  std::string addr = address_of(fd.get());
+  waiting_.push_back({std::move(fd), std::move(addr)});
+  serve_waiting();
 }
 
-void ServiceAcceptor::serve_adopted() {
-  while (!adopted_.empty() && events_.has_room()) {
-    admit(std::move(adopted_.front()));
-    adopted_.pop_front();
+void ServiceAcceptor::serve_waiting() {
+  if (std::exchange(is_serving_, true)) return;  // room was made for the first of them
+  while (!waiting_.empty() && events_.make_room(waiting_.front().addr)) {
+    Waiting next = std::move(waiting_.front());
+    waiting_.pop_front();
+    events_.admitted(std::move(next.fd), std::move(next.addr));
   }
+  is_serving_ = false;
+  if (!waiting_.empty()) rest();
 }
 
 void ServiceAcceptor::await_clients() {
+  if (std::exchange(is_awaiting_, true)) return;
   listener_.async_wait(asio::posix::descriptor_base::wait_read, [this](ErrorCode ec) {
+    is_awaiting_ = false;
     if (!ec) accept_clients();
   });
 }
 
 void ServiceAcceptor::accept_clients() {
   for (int i = 0; i < kAcceptsMax; ++i) {
-    if (!events_.has_room()) return rest();
+    if (is_resting_) return;
     UniqueFd fd(accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
-      if (no_descriptor(last_system_error())) return rest();
-      if (errno == EAGAIN) break;
-      continue;  // about the one connection that was taken off the queue
-    }
-    admit(std::move(fd));
+    if (fd) {
+      take(std::move(fd));
+    } else if (no_descriptor(last_system_error())) {
+      if (!events_.free_descriptor()) return rest();
+    } else if (errno == EAGAIN) {
+      break;
+    }  // else it was about the one connection that was taken off the queue
   }
   await_clients();
 }
 
 /// Clients wait in the kernel's queue meanwhile.
 void ServiceAcceptor::rest() {
+  if (std::exchange(is_resting_, true)) return;
   retry_timer_.expires_after(kAcceptRetry);
   retry_timer_.async_wait([this](ErrorCode ec) {
-    if (!ec) accept_clients();
+    if (ec) return;
+    is_resting_ = false;
+    serve_waiting();
+    if (!is_resting_ && listener_.is_open()) accept_clients();
   });
-}
-
-void ServiceAcceptor::admit(UniqueFd fd) {
-  if (!may_use(fd.get())) return;
-  std::string addr = address_of(fd.get());
-  events_.admitted(std::move(fd), std::move(addr));
 }
 
 bool ServiceAcceptor::may_use(int fd) {

@@ -30,8 +30,11 @@ class ServiceAcceptor {
     std::vector<uid_t> allowed_uids;
   };
   struct Events {
-    /// Whether one more connection may be admitted now.
-    std::function<bool()> has_room;
+    /// Makes room for one more connection from there, if there is none: whether it may be admitted
+    /// now. False: it is asked again soon.
+    std::function<bool(const std::string& addr)> make_room;
+    /// No descriptor is left: whether one was given back.
+    std::function<bool()> free_descriptor;
     /// `addr`: the other end's, numeric, without its port.
     std::function<void(UniqueFd, std::string addr)> admitted;
     /// One was closed: a line with the reason.
@@ -45,22 +48,29 @@ class ServiceAcceptor {
   /// A connection that was accepted elsewhere; it waits while there is no room.
   void adopt(UniqueFd connection);
   /// To be called whenever there may be room again.
-  void serve_adopted();
-  /// Adopted connections for which there is no room yet.
-  [[nodiscard]] std::size_t waiting() const { return adopted_.size(); }
+  void serve_waiting();
+  /// Connections for which there is no room yet.
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
 
  private:
   void await_clients();
   void accept_clients();
   void rest();
-  void admit(UniqueFd fd);
+  void take(UniqueFd fd);
   bool may_use(int fd);
 
   const Events events_;
   boost::asio::posix::stream_descriptor listener_;
   boost::asio::steady_timer retry_timer_;
   std::optional<PeerUsers> users_;
-  std::deque<UniqueFd> adopted_;
+  struct Waiting {
+    UniqueFd fd;
+    std::string addr;
+  };
+  std::deque<Waiting> waiting_;
+  bool is_serving_ = false;
+  bool is_awaiting_ = false;
+  bool is_resting_ = false;  // clients wait in the kernel's queue
 };
 
 }  // namespace ddprun::rdzv

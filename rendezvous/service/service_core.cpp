@@ -169,6 +169,7 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
   if (contact.connection) drop(*contact.connection, context);
   contact = {id, context.now};
   from.agent = resume.agent;
+  context.actions.attached.push_back(id);
   expect_word_of(*entry.job.session(resume.agent));
   welcome(id, resume, from, entry, is_known, context);
   if (auto current = entry.job.current(resume.agent))

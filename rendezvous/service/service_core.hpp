@@ -95,10 +95,11 @@ struct ServiceActions {
   std::vector<JobRecord> records;
   std::vector<JobSnapshot> snapshots;
   std::vector<ServiceSend> sends;
-  std::vector<ConnectionId> closes;   ///< after the sends
-  std::vector<std::string> forget;    ///< jobs of which no record is needed any more
-  std::vector<std::string> log;       ///< lines, at log level info
-  std::vector<std::string> warnings;  ///< lines, for the people at the service
+  std::vector<ConnectionId> attached;  ///< have a session from now on
+  std::vector<ConnectionId> closes;    ///< after the sends
+  std::vector<std::string> forget;     ///< jobs of which no record is needed any more
+  std::vector<std::string> log;        ///< lines, at log level info
+  std::vector<std::string> warnings;   ///< lines, for the people at the service
 };
 
 class ServiceCore {

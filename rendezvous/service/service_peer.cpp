@@ -105,8 +105,14 @@ void ServicePeer::give_up() {
   end(false, closing_ ? "" : "no messages in time");
 }
 
-void ServicePeer::give_up_if_unknown() {
-  if (!ended_ && !channel_ && first_bytes() < proto::kControlSignBytes) give_up();
+void ServicePeer::make_way_for_place() {
+  if (ended_) return;
+  if (!channel_ && first_bytes() == 0 && events_->is_silent(*this)) return hand_over();
+  make_way_for_descriptor();
+}
+
+void ServicePeer::make_way_for_descriptor() {
+  end(false, closing_ ? "" : "it had not joined yet, and others needed its place");
 }
 
 void ServicePeer::await_bytes() {
@@ -150,7 +156,6 @@ void ServicePeer::take(std::string_view bytes) {
     if (!*body) break;
     auto message = proto::decode_client_message(**body);
     if (message) {
-      timer_.cancel();
       events_->said(*this, std::move(*message));
     } else if (message.error() != proto::Errc::unknown_kind || !channel_->peer_is_newer()) {
       send(proto::Refused{proto::Refused::Why::broken, message.error().message()});

@@ -63,11 +63,14 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
   /// When the output is sent, the connection is closed in order, so that the other side can read
   /// it.
   void close_in_order();
-  /// It has this long to be open and to have said something; or, once it is being closed, to read
-  /// its last words.
+  /// It has this long for what is expected of it next; or, once it is being closed, to read its
+  /// last words.
   void expect_within(std::chrono::milliseconds within);
-  /// Ends it if it has not yet said what it is.
-  void give_up_if_unknown();
+  /// Its session tells from now on how long it may be silent.
+  void expect_forever() { timer_.cancel(); }
+  /// Ends it, because another needs its place, or its descriptor.
+  void make_way_for_place();
+  void make_way_for_descriptor();
   /// Now, by a reset.
   void reset();
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <optional>
 #include <thread>
 #include <unordered_map>
@@ -30,12 +29,6 @@ namespace ddprun::rdzv {
 
 namespace asio = boost::asio;
 
-namespace {
-
-constexpr std::chrono::milliseconds kRoomPause{100};
-
-}  // namespace
-
 class ServiceServer::Impl {
  public:
   Impl(StoreListener listener, ServiceServerSettings settings)
@@ -49,7 +42,7 @@ class ServiceServer::Impl {
         log_(context_, settings_.on_warning, settings_.on_info),
         acceptor_(context_, acceptor_settings(), acceptor_events()),
         core_timer_(context_),
-        room_timer_(context_),
+        newcomers_(settings_.newcomers),
         events_(std::make_shared<ServicePeer::Events>(events())) {
     replay();
   }
@@ -109,10 +102,8 @@ class ServiceServer::Impl {
 
   ServiceAcceptor::Events acceptor_events() {
     ServiceAcceptor::Events events;
-    events.has_room = [this] {
-      return peers_.size() < settings_.connections_max &&
-             newcomers_.size() < settings_.newcomers_max;
-    };
+    events.make_room = [this](const std::string& addr) { return make_room(addr); };
+    events.free_descriptor = [this] { return free_descriptor(); };
     events.admitted = [this](UniqueFd fd, std::string addr) {
       add(std::move(fd), std::move(addr));
     };
@@ -128,33 +119,28 @@ class ServiceServer::Impl {
     channel.hello = proto::rendezvous_hello();
     channel.secret = settings_.secret;
     if (peer->begin(std::move(fd), std::move(channel))) return;
-    newcomers_.emplace(id, now());
+    newcomers_.add(id, peer->addr(), now());
     peer->expect_within(settings_.silent_within);
     peers_.emplace(id, std::move(peer));
-    if (newcomers_.size() >= settings_.newcomers_max) make_room_later();
-  }
-
-  void make_room_later() {
-    if (std::exchange(is_room_awaited_, true)) return;
-    const auto oldest = newcomers_.begin()->second;
-    room_timer_.expires_after(
-        std::max<Clock::duration>(oldest + settings_.silent_within_if_full - now(), kRoomPause));
-    room_timer_.async_wait([this](ErrorCode ec) {
-      is_room_awaited_ = false;
-      if (!ec) make_room();
-    });
   }
 
   /// Connections that say nothing must not keep those out that would.
-  void make_room() {
-    if (newcomers_.size() < settings_.newcomers_max) return;
-    std::vector<std::shared_ptr<ServicePeer>> old;
-    for (const auto& [id, since] : newcomers_) {
-      if (since + settings_.silent_within_if_full > now()) break;
-      old.push_back(peers_.at(id));
-    }
-    for (const auto& peer : old) peer->give_up_if_unknown();
-    if (newcomers_.size() >= settings_.newcomers_max) make_room_later();
+  bool make_room(const std::string& addr) {
+    const bool is_full = peers_.size() >= settings_.connections_max;
+    if (!is_full && newcomers_.has_place()) return true;
+    const auto id = is_full ? newcomers_.oldest(now()) : newcomers_.to_close_for(addr, now());
+    if (!id) return false;
+    const std::shared_ptr<ServicePeer> peer = peers_.at(*id);
+    peer->make_way_for_place();
+    return true;
+  }
+
+  bool free_descriptor() {
+    const auto id = newcomers_.oldest(now());
+    if (!id) return false;
+    const std::shared_ptr<ServicePeer> peer = peers_.at(*id);
+    peer->make_way_for_descriptor();
+    return true;
   }
 
   // ---- what peers do ----
@@ -163,26 +149,27 @@ class ServiceServer::Impl {
     ServicePeer::Events events;
     events.controls = [this](ServicePeer& peer) { peer.expect_within(settings_.open_within); };
     events.opened = [this](ServicePeer& peer) {
-      newcomers_.erase(peer.id());
       handle(ConnectionOpened{peer.id(), peer.hello()->run_id, peer.addr(), peer.path()});
-      acceptor_.serve_adopted();
     };
     events.said = [this](ServicePeer& peer, proto::ClientMessage message) {
+      const bool is_newcomer = newcomers_.contains(peer.id());
+      if (is_newcomer) peer.expect_within(settings_.open_within);
       handle(ClientSaid{peer.id(), std::move(message)});
+      if (is_newcomer) acceptor_.serve_waiting();
     };
     events.ended = [this](ServicePeer& peer, bool cleanly, const std::string& why) {
       if (!why.empty()) log_.warn_of_peer(fmt::format("closed {}: {}", peer.addr(), why));
       const ConnectionId id = peer.id();
       if (peer.lacks_secret()) handle(ProofMissing{peer.hello()->run_id, peer.addr()});
-      newcomers_.erase(id);
+      newcomers_.remove(id);
       peers_.erase(id);
       handle(ConnectionEnded{id, cleanly});
-      acceptor_.serve_adopted();
+      acceptor_.serve_waiting();
     };
     events.speaks_c10d = [this](ServicePeer& peer, UniqueFd fd) {
-      newcomers_.erase(peer.id());
+      newcomers_.remove(peer.id());
       peers_.erase(peer.id());
-      acceptor_.serve_adopted();
+      acceptor_.serve_waiting();
       if (settings_.on_store_client) return settings_.on_store_client(std::move(fd));
       log_.warn_of_peer(
           fmt::format("closed {}: its protocol is that of PyTorch's store; a torchrun "
@@ -230,6 +217,7 @@ class ServiceServer::Impl {
   void handle(const ServiceEvent& event) {
     ServiceActions actions = core_.on(event, now());
     follow_deadline();
+    for (const ConnectionId id : actions.attached) attach(id);
     Journal* const journal = settings_.journal.get();
     if (running_file_) running_file_->follow(core_.lease_of_workers(now()), now());
     const bool is_due = journal != nullptr && !(actions.records.empty() && actions.forget.empty());
@@ -239,6 +227,11 @@ class ServiceServer::Impl {
     for (const std::string& run_id : actions.forget) journal->forget(run_id);
     uncommitted_.push_back(std::move(actions));
     if (uncommitted_.size() == 1) asio::post(context_, [this] { commit(); });
+  }
+
+  void attach(ConnectionId id) {
+    newcomers_.remove(id);
+    peers_.at(id)->expect_forever();
   }
 
   void commit() {
@@ -296,11 +289,9 @@ class ServiceServer::Impl {
   ServiceLog log_;
   ServiceAcceptor acceptor_;
   asio::steady_timer core_timer_;
-  asio::steady_timer room_timer_;
-  bool is_room_awaited_ = false;
+  Newcomers newcomers_;  // each is a peer
   const std::shared_ptr<const ServicePeer::Events> events_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
-  std::map<ConnectionId, Clock::time_point> newcomers_;  // that are not open yet, and since when
   ConnectionId connections_ = 0;
   std::optional<Clock::time_point> deadline_;
   std::thread thread_;

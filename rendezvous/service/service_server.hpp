@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "base/unique_handle.hpp"
 #include "rendezvous/service/journal.hpp"
+#include "rendezvous/service/newcomers.hpp"
 #include "rendezvous/service/service_core.hpp"
 #include "rendezvous/store/store_server.hpp"
 
@@ -32,13 +33,11 @@ struct ServiceServerSettings {
   std::string running_folder;
 
   std::size_t connections_max = 100'000;
-  std::size_t newcomers_max =
-      1'024;  ///< connections that are not open yet; more wait in the kernel
-  std::chrono::milliseconds open_within{5'000};  ///< hellos and proof
+  Newcomers::Limits newcomers;  ///< connections without a session; more wait in the kernel
+  /// Hellos and proof; then, without a session, each message.
+  std::chrono::milliseconds open_within{5'000};
   /// One that says nothing at all is taken for a store's client after that: PyTorch 1.13 has such.
   std::chrono::milliseconds silent_within{10'000};
-  /// The same where all places for newcomers are taken: others, that would speak, wait.
-  std::chrono::milliseconds silent_within_if_full{1'000};
   /// Without a secret: close loopback connections of other users than our own, root and
   /// `allowed_uids`.
   bool check_uid = true;
@@ -69,7 +68,8 @@ class ServiceServer {
   /// A connection to this server without a network. Errors: the system's.
   Result<UniqueFd> connect_locally();
   /// From any thread: serves a connected TCP socket, nothing read, as if it had been accepted.
-  /// Those over newcomers_max wait their turn, those over connections_max are closed with one line.
+  /// Those over newcomers.places wait their turn, those over connections_max are closed with one
+  /// line.
   void adopt(UniqueFd connection);
   /// Connections that are open now: those of agents. From any thread.
   [[nodiscard]] std::size_t agents() const;

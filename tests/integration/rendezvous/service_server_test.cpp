@@ -14,9 +14,11 @@
 #include "proto/frame.hpp"
 #include "rendezvous/store/warning_limiter.hpp"
 #include "tests/integration/rendezvous/elsewhere.hpp"
+#include "tests/integration/rendezvous/flood.hpp"
 #include "tests/integration/rendezvous/other_user.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/service_agent.hpp"
+#include "tests/support/child.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -294,7 +296,7 @@ TEST_CASE("a client of a store is handed over, with all that it said") {
 TEST_CASE("a service without a port of its own serves the connections that it adopts, in turn") {
   ServiceServerSettings settings;
   settings.silent_within = 300ms;
-  settings.newcomers_max = 1;
+  settings.newcomers.places = 1;
   auto started = ServiceServer::start({{}, "127.0.0.1", 1}, settings);
   REQUIRE(started.has_value());
   const test::Elsewhere elsewhere;
@@ -323,8 +325,7 @@ TEST_CASE(
     "connections that say nothing do not keep an agent out, however long they may be silent") {
   ServiceServerSettings settings;
   settings.silent_within = 10min;
-  settings.silent_within_if_full = 200ms;
-  settings.newcomers_max = 2;
+  settings.newcomers.places = 2;
   Served served(settings);
   std::deque<test::RawClient> silent;
   for (int i = 0; i < 7; ++i) silent.emplace_back(served.server->port());
@@ -335,6 +336,34 @@ TEST_CASE(
   CHECK(run_until(context, [&] { return a.has<Round>(); }));
   // Where there is room they may stay.
   CHECK(silent.back().silent());
+}
+
+TEST_CASE("a flood of connections that do not go on keeps no agent out") {
+  const std::string first = GENERATE(std::string(), std::string("\0\0\1\0{", 5));
+  const char* from = GENERATE("127.0.0.1", "127.0.0.2");
+  INFO(first.size() << " bytes each from " << from);
+  Served served;
+  test::Flood flood(served.server->port(), from, first);
+  REQUIRE(test::eventually([&] { return flood.replaced() > 0; }));
+  boost::asio::io_context context;
+  ServiceAgent a(context, "a", served.place());
+  ServiceAgent b(context, "b", served.place());
+  a.join(2, 2);
+  b.join(2, 2);
+  CHECK(run_until(
+      context, [&] { return a.has<Round>() && b.has<Round>(); }, 15s));
+}
+
+TEST_CASE("a connection that says something and begins no session keeps no place") {
+  ServiceServerSettings settings;
+  settings.open_within = 300ms;
+  Served served(settings);
+  test::RawClient client(served.server->port());
+  const std::string hello = R"({"ddprun":"rendezvous","versions":[1,1],)"
+                            R"("nonce":"000102030405060708090a0b0c0d0e0f","run_id":"job"})";
+  client.send(proto::encode_frame(hello) + proto::encode_frame(R"({"status":{}})"));
+  boost::asio::io_context context;
+  CHECK(run_until(context, [&] { return served.lines.have("no messages in time"); }));
 }
 
 TEST_CASE("a connection that is adopted over the limit is closed with one line") {
@@ -370,7 +399,7 @@ TEST_CASE("strangers at the service's port harm no job") {
   ServiceServerSettings settings;
   settings.open_within = 300ms;
   settings.silent_within = 300ms;
-  settings.newcomers_max = 3;  // each place is given back
+  settings.newcomers.places = 3;  // each place is given back
   Served served(settings);
   boost::asio::io_context context;
   std::deque<test::RawClient> strangers;
