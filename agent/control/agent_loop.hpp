@@ -96,6 +96,7 @@ class Agent {
   void obey(EndJob& action);
 
   void watch_timers();
+  void warn_of_few_files();
   std::string prepare_output();
   std::string prepare_meeting_point();
   [[nodiscard]] NodeLink::Events link_events();
@@ -151,6 +152,7 @@ class Agent {
   std::optional<TimerFile> timers_;  // none: they are not watched
 
   OpenFiles open_files_;
+  bool has_compared_files_ = false;              // with the number of nodes
   std::optional<StorePlace> meeting_point_;      // of the next round
   std::optional<rdzv::StoreListener> listener_;  // for the next round, where the store is ours
   std::optional<RoundHandles> handles_;          // of the machine's round

@@ -34,10 +34,18 @@ std::string not_our_address(const AgentConfig& config, const std::string& host) 
 void Agent::obey(const Prepare&) {
   std::string problem = prepare_output();
   if (problem.empty()) problem = prepare_meeting_point();
+  warn_of_few_files();
   const StorePlace place = meeting_point_.value_or(StorePlace{});
   const auto clients = std::min<std::uint64_t>(open_files_.store_clients, INT_MAX);
   handle(Prepared{place.addr, place.port, static_cast<int>(clients),
                   nodes_ != nullptr && nodes_->is_host(), std::move(problem)});
+}
+
+/// Once, where this node has the rendezvous.
+void Agent::warn_of_few_files() {
+  if (nodes_ == nullptr || !nodes_->is_host() || std::exchange(has_compared_files_, true)) return;
+  const std::string line = too_few_for_nodes(config_, open_files_);
+  if (!line.empty()) spdlog::warn("{}", line);
 }
 
 /// Before the first worker, so that no descriptor is missing in the middle; the thread starts after

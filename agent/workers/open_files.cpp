@@ -70,15 +70,27 @@ std::uint64_t open_files_needed(const AgentConfig& config) {
 
 OpenFiles open_files_for(const AgentConfig& config, std::uint64_t limit) {
   std::uint64_t needed = open_files_needed(config);
-  if (limit >= needed + kPlenty) return {{}, limit - needed - kPlenty};
+  if (limit >= needed + kPlenty) return {{}, limit - needed - kPlenty, limit};
   needed += count_open_files(limit);
   if (needed > limit) {
     return {fmt::format("{} workers take {} open files here, and the limit is {}: raise it (ulimit "
                         "-n), or start fewer workers",
                         config.workers.size(), needed, limit),
-            0};
+            0, limit};
   }
-  return {{}, limit - needed + kStoreClientsLeast};
+  return {{}, limit - needed + kStoreClientsLeast, limit};
+}
+
+std::string too_few_for_nodes(const AgentConfig& config, const OpenFiles& files) {
+  const auto nodes = static_cast<std::uint64_t>(config.job.max_nodes);
+  const std::uint64_t agents = nodes - 1;
+  const std::uint64_t workers = config.agent_store ? nodes * config.workers.size() : 0;
+  if (files.store_clients >= agents + workers) return "";
+  return fmt::format(
+      "this node has the rendezvous{} and may open {} files, about {} of them for connections; {} "
+      "nodes need about {}: raise the limit (ulimit -n)",
+      workers > 0 ? " and the workers' store" : "", files.limit, files.store_clients, nodes,
+      agents + workers);
 }
 
 }  // namespace ddprun::agent

@@ -22,7 +22,12 @@ std::uint64_t open_files_needed(const AgentConfig& config);
 struct OpenFiles {
   std::string problem;              ///< why the job can't be run; empty: it can
   std::uint64_t store_clients = 0;  ///< so many leave the agent what it needs itself
+  std::uint64_t limit = 0;
 };
 OpenFiles open_files_for(const AgentConfig& config, std::uint64_t limit);
+
+/// On the node that has the rendezvous: why not all of the job's nodes can be connected at one
+/// time; empty: they can.
+std::string too_few_for_nodes(const AgentConfig& config, const OpenFiles& files);
 
 }  // namespace ddprun::agent

@@ -193,6 +193,7 @@ class Membership {
   void grow_when_due(Context& context);
   void try_form(Context& context);
   [[nodiscard]] bool will_form() const;
+  void warn_of_store_room(const Member& server, int world_size, Context& context) const;
   void form(Context& context);
   [[nodiscard]] std::vector<Member*> seated();
   [[nodiscard]] proto::Round round_for(const Seat& seat) const;

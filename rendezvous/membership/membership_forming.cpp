@@ -169,6 +169,19 @@ std::vector<Membership::Member*> Membership::seated() {
   return seats;
 }
 
+/// To the people at the service, and to those of the node, whose limit it is.
+void Membership::warn_of_store_room(const Member& server, int world_size, Context& context) const {
+  const Node& node = server.node;
+  if (node.store_clients_max == 0 || node.store_clients_max >= world_size) return;
+  std::string line = fmt::format(
+      "{} serves the workers' store and may open too few files for {} workers: raise its limit "
+      "(ulimit -n)",
+      node.name, world_size);
+  context.actions.warnings.push_back(line);
+  for (const auto& [agent, member] : members_)
+    if (&member == &server) context.actions.sends.push_back({agent, proto::Remark{line}});
+}
+
 void Membership::form(Context& context) {
   const std::vector<Member*> nodes = seated();
   int world_size = 0;
@@ -178,11 +191,7 @@ void Membership::form(Context& context) {
     role_sizes[node->node.role] += node->node.local_world_size;
   }
   const Node& first = nodes.front()->node;
-  if (first.store_clients_max > 0 && first.store_clients_max < world_size)
-    context.actions.warnings.push_back(
-        fmt::format("{} serves the workers' store and may open too few files for {} workers: raise "
-                    "its limit (ulimit -n)",
-                    first.name, world_size));
+  warn_of_store_room(*nodes.front(), world_size, context);
   round_ = {};
   round_.epoch = epoch_;
   round_.number = next_round_++;

@@ -1,5 +1,6 @@
 #include "rendezvous/service/service_server.hpp"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -136,6 +137,14 @@ class ServiceServer::Impl {
   }
 
   bool free_descriptor() {
+    if (!std::exchange(has_told_of_descriptors_, true)) {
+      rlimit files{};
+      getrlimit(RLIMIT_NOFILE, &files);
+      log_.warn(fmt::format(
+          "connections wait, because this process has as many open files as it may have ({}): "
+          "raise the limit (ulimit -n); {} agents are connected",
+          files.rlim_cur, peers_.size() - newcomers_.size()));
+    }
     const auto id = newcomers_.oldest(now());
     if (!id) return false;
     const std::shared_ptr<ServicePeer> peer = peers_.at(*id);
@@ -290,6 +299,7 @@ class ServiceServer::Impl {
   ServiceAcceptor acceptor_;
   asio::steady_timer core_timer_;
   Newcomers newcomers_;  // each is a peer
+  bool has_told_of_descriptors_ = false;
   const std::shared_ptr<const ServicePeer::Events> events_;
   std::unordered_map<ConnectionId, std::shared_ptr<ServicePeer>> peers_;
   ConnectionId connections_ = 0;

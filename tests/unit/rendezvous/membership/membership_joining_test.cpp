@@ -41,6 +41,20 @@ TEST_CASE("a node with other options than the job is refused, or told which of t
   }
 }
 
+TEST_CASE("a node that may open too few files for the workers' store is told so itself") {
+  Script job(nodes(2, 2));
+  proto::Join join = job.join_of("a");
+  join.store_clients_max = 3;
+  job.say("a", join);
+  job.join("b");
+  const std::string line =
+      "a serves the workers' store and may open too few files for 4 workers: raise its limit "
+      "(ulimit -n)";
+  CHECK(job.warnings == std::vector<std::string>{line});
+  CHECK(job.newest<proto::Remark>("a").text == line);
+  CHECK(job.count<proto::Remark>("b") == 0);
+}
+
 TEST_CASE("every option of a job that differs on a node is named with both values") {
   proto::JobSettings given = nodes(2, 2);
   CHECK(rdzv::differences(nodes(2, 2), given).empty());
