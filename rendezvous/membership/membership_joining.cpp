@@ -61,6 +61,11 @@ std::string Membership::refusal(const Context& context, const proto::Join& join)
     return fmt::format("this job has --nnodes={}, {} was started with --nnodes={}",
                        range_of(settings_), join.node_name, range_of(join.settings));
   }
+  const bool may_serve_store = !join.insists_on_rank || join.requested_group_rank.value_or(0) == 0;
+  if (may_serve_store && (join.store_addr.empty() || join.store_port == 0))
+    return fmt::format(
+        "{} may have to serve the workers' store, and names no address and port for it",
+        join.node_name);
   if (!join.insists_on_rank || !join.requested_group_rank) return "";
   const int rank = *join.requested_group_rank;
   if (rank < 0 || rank >= settings_.max_nodes)

@@ -41,6 +41,35 @@ TEST_CASE("a node with other options than the job is refused, or told which of t
   }
 }
 
+TEST_CASE("a node that may have to serve the workers' store must name its place") {
+  Script job(nodes(2, 2));
+  job.join("a");
+  proto::Join join = job.join_of("b");
+  SECTION("no address") { join.store_addr.clear(); }
+  SECTION("no port") { join.store_port = 0; }
+  SECTION("one that insists on node rank 0") {
+    join.store_port = 0;
+    join.insists_on_rank = true;
+    join.requested_group_rank = 0;
+  }
+  job.say("b", join);
+  CHECK(job.finished("b").reason ==
+        "b may have to serve the workers' store, and names no address and port for it");
+  CHECK(job.membership.state() == JobState::forming);
+}
+
+TEST_CASE("a node that can have no part in the workers' store need not name its place") {
+  Script job(nodes(2, 2));
+  proto::Join join = job.join_of("b");
+  join.insists_on_rank = true;
+  join.requested_group_rank = 1;
+  join.store_addr.clear();
+  join.store_port = 0;
+  job.say("b", join);
+  job.join("a");
+  CHECK(job.membership.state() == JobState::running);
+}
+
 TEST_CASE("a node that may open too few files for the workers' store is told so itself") {
   Script job(nodes(2, 2));
   proto::Join join = job.join_of("a");

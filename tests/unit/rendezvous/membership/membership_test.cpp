@@ -304,10 +304,7 @@ TEST_CASE("messages about an old round are ignored") {
 
 TEST_CASE("a requested group rank is honoured") {
   Script job(nodes(2, 2));
-  proto::Join join;
-  join.local_world_size = 1;
-  join.settings = job.settings;
-  join.node_name = "a";
+  proto::Join join = job.join_of("a");
   join.requested_group_rank = 1;
   job.say("a", join);
   join.node_name = "b";
