@@ -50,7 +50,7 @@ void RemoteMembership::stop() {
 
 void RemoteMembership::lose_connection(bool refused, const std::string& reason) {
   if (events_.disconnected) events_.disconnected();
-  on(rdzv::ConnectionFailed{refused, reason});
+  on(rdzv::ConnectionFailed{refused, reason, connection_.why_elsewhere()});
 }
 
 void RemoteMembership::send(proto::AgentMessage message) {

@@ -102,6 +102,12 @@ std::string ServiceHost::port_user() const {
   return is_port_taken_ ? rdzv::port_owner(*settings_.endpoint.port).value_or("") : "";
 }
 
+std::string ServiceHost::why_elsewhere() const {
+  if (server_ || why_.empty()) return "";
+  const bool by_address = settings_.hosting == rdzv::HostingWish::automatic && !is_port_taken_;
+  return by_address ? why_ + " (--rdzv-conf=is_host=1 puts it here all the same)" : why_;
+}
+
 void ServiceHost::fail(const std::string& problem) {
   has_failed_ = true;
   boost::asio::post(context_, [this, problem] { events_.failed(problem); });

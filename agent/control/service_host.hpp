@@ -33,6 +33,7 @@ class ServiceHost final : public rdzv::OwnService {
   [[nodiscard]] bool is_here() const override { return server_.has_value(); }
   Result<UniqueFd> connect() override { return server_->connect_locally(); }
   [[nodiscard]] std::string port_user() const override;
+  [[nodiscard]] std::string why_elsewhere() const override;
 
   /// Null: it is not here.
   [[nodiscard]] rdzv::ServiceServer* server() { return server_ ? &*server_ : nullptr; }

@@ -286,8 +286,10 @@ void AgentSession::give_up(Context& context) {
   };
   const std::string why = trouble_.empty() ? "" : ": " + trouble_;
   if (!heard_at_) {
-    finish(fmt::format("no rendezvous answered at {} for {}{}", settings_.service,
-                       seconds(settings_.join_timeout), why),
+    const std::string elsewhere =
+        why_elsewhere_.empty() ? "" : "; it is not on this node: " + why_elsewhere_;
+    finish(fmt::format("no rendezvous answered at {} for {}{}{}", settings_.service,
+                       seconds(settings_.join_timeout), why, elsewhere),
            context);
     return;
   }

@@ -47,6 +47,7 @@ struct Connected {
 struct ConnectionFailed {
   bool refused = false;  ///< nothing listens there
   std::string reason;
+  std::string why_elsewhere = {};  ///< why the service is not on this machine; empty: unknown
 };
 struct ServiceSaid {
   proto::ServiceMessage message;
@@ -192,6 +193,7 @@ class AgentSession {
   std::string path_;           // of the connection
   bool direct_ = false;        // the last welcome came from there, not through a forwarder
   bool refused_ = false;       // the service is not there
+  std::string why_elsewhere_;  // the service is not here, by the last attempt
   std::string told_trouble_;   // of which people were told; empty: of none
   SessionClock::time_point told_at_{};
 };

@@ -69,6 +69,7 @@ void AgentSession::take(ConnectionFailed& failed, Context& context) {
   if (link_ == Link::waiting) return;
   if (link_ == Link::attached) cut_at_ = context.now;
   trouble_ = std::move(failed.reason);
+  why_elsewhere_ = std::move(failed.why_elsewhere);
   refused_ = failed.refused && direct_ && link_ == Link::connecting;
   // A service that is not there starts no workers elsewhere; one that is started later waits until
   // our lease is over.

@@ -27,6 +27,8 @@ class OwnService {
   /// The program that has the service's port on this machine, where the service might have been
   /// here. Empty: none, or it is not known.
   [[nodiscard]] virtual std::string port_user() const = 0;
+  /// For people: why the service is not here, by the last `look`. Empty: it is, or none was asked.
+  [[nodiscard]] virtual std::string why_elsewhere() const = 0;
 };
 
 }  // namespace ddprun::rdzv

@@ -79,6 +79,8 @@ struct ServiceConnection::Attempt {
   Addresses addresses{nullptr, &freeaddrinfo};
   std::vector<const addrinfo*> left;  // to try, the next one last
   std::string trying;                 // numeric
+  sockaddr_storage addr{};            // the same
+  socklen_t addr_length = 0;
   bool begun = false;        // the addresses are known
   bool refused = false;      // one of them did, and the others have no way there
   bool unreachable = false;  // one may be there, and is not reached
@@ -153,6 +155,8 @@ void ServiceConnection::try_next() {
   const addrinfo* addr = attempt_->left.back();
   attempt_->left.pop_back();
   attempt_->trying = numeric_host(*addr);
+  std::memcpy(&attempt_->addr, addr->ai_addr, addr->ai_addrlen);
+  attempt_->addr_length = addr->ai_addrlen;
   UniqueFd fd(socket(addr->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return connect_failed(errno);
   set_control_options(fd.get());
@@ -310,13 +314,30 @@ void ServiceConnection::fail(bool refused, const std::string& reason) {
 /// What listens there does not talk as a rendezvous does.
 void ServiceConnection::fail_with_stranger(const std::string& reason) {
   const std::string user = place_.own != nullptr ? place_.own->port_user() : "";
-  fail(false, reason + (user.empty() ? "; another program may have the port"
-                                     : "; " + user + " has the port"));
+  if (!user.empty()) return fail(false, reason + "; " + user + " has the port");
+  if (!is_store_) return ask_stranger(reason);
+  fail(false, reason + (*is_store_ ? "; PyTorch's store has the port, of a torchrun for example: "
+                                     "start ddprun in its place, or choose another port"
+                                   : "; another program may have the port"));
+}
+
+/// On another machine its program cannot be looked up, but it may be a store.
+void ServiceConnection::ask_stranger(const std::string& reason) {
+  const sockaddr_storage addr = attempt_->addr;
+  const socklen_t length = attempt_->addr_length;
+  reset();
+  attempt_ = std::make_shared<Attempt>(context_);
+  probe_.emplace(context_, [this, reason](bool is_store) {
+    is_store_ = is_store;
+    fail_with_stranger(reason);
+  });
+  probe_->ask(addr, length);
 }
 
 void ServiceConnection::reset() {
   hello_timer_.cancel();
   channel_.reset();
+  probe_.reset();
   unsent_.clear();
   if (!attempt_) return;
   if (attempt_->socket.is_open()) reset_on_close(attempt_->socket.native_handle());

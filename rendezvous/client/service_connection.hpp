@@ -17,6 +17,7 @@
 #include "proto/session_messages.hpp"
 #include "rendezvous/client/own_service.hpp"
 #include "rendezvous/client/resolver.hpp"
+#include "rendezvous/client/store_probe.hpp"
 
 namespace ddprun::rdzv {
 
@@ -60,6 +61,10 @@ class ServiceConnection {
   [[nodiscard]] std::string path() const;
   /// The connection's; it stays ours. Below 0: there is none.
   [[nodiscard]] int descriptor() const;
+  /// As OwnService's.
+  [[nodiscard]] std::string why_elsewhere() const {
+    return place_.own != nullptr ? place_.own->why_elsewhere() : "";
+  }
   /// Whether both sides have proven the secret.
   [[nodiscard]] bool is_proven() const { return channel_ && channel_->is_proven(); }
 
@@ -79,6 +84,7 @@ class ServiceConnection {
   void flush();
   void fail(bool refused, const std::string& reason);
   void fail_with_stranger(const std::string& reason);
+  void ask_stranger(const std::string& reason);
   void later(std::function<void()> what);
 
   boost::asio::io_context& context_;
@@ -92,6 +98,8 @@ class ServiceConnection {
   bool welcomed_ = false;      // by a service: it stays where it is
   std::string welcomed_from_;  // its numeric address; empty: it is here
   std::optional<proto::ControlChannel> channel_;
+  std::optional<StoreProbe> probe_;  // of a stranger, after the attempt
+  std::optional<bool> is_store_;     // what it has shown, once
   std::string unsent_;
 };
 

@@ -248,6 +248,8 @@ void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event
     longest_lease_ = std::max(longest_lease_, began->lease);
   context.actions.records.push_back({run_id, context.now, std::move(event)});
   ++entry.records;
+  std::erase_if(actions.warnings,
+                [&](const std::string& warning) { return is_told_here(entry, actions, warning); });
   for (Send& send : actions.sends) {
     const Job::Session* session = entry.job.session(send.to);
     if (session != nullptr && session->contact.connection)
@@ -258,6 +260,18 @@ void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event
   for (const std::string& warning : actions.warnings)
     context.actions.warnings.push_back(fmt::format("job '{}': {}", run_id, warning));
   follow(run_id, entry);
+}
+
+/// The agent in this process is sent the same line: its people are those at the service.
+bool ServiceCore::is_told_here(const Entry& entry, const MembershipActions& actions,
+                               const std::string& warning) const {
+  return std::any_of(actions.sends.begin(), actions.sends.end(), [&](const Send& send) {
+    const auto* remark = std::get_if<proto::Remark>(&send.message);
+    const Job::Session* session = entry.job.session(send.to);
+    if (remark == nullptr || session == nullptr || !session->contact.connection) return false;
+    return connections_.at(*session->contact.connection).addr.empty() &&
+           warning.ends_with(remark->text);
+  });
 }
 
 /// Of the jobs of which there are new records, after all of these.

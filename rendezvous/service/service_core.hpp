@@ -202,6 +202,8 @@ class ServiceCore {
                           const std::string& addr, Context& context);
   /// Makes it durable, applies it and passes on what follows.
   void record(const std::string& run_id, Entry& entry, JobEvent event, Context& context);
+  [[nodiscard]] bool is_told_here(const Entry& entry, const MembershipActions& actions,
+                                  const std::string& warning) const;
   void take_snapshots(Context& context);
   void follow(const std::string& run_id, Entry& entry);
   static void forget(const std::string& run_id, Entry& entry, ServiceActions& actions);

@@ -144,7 +144,8 @@ void ServicePeer::take(std::string_view bytes) {
       if (body.error() == proto::Errc::not_authentic && !was_open) {
         lacks_secret_ = true;
         send(proto::Refused{proto::Refused::Why::wrong_secret,
-                            "it has another secret than the rendezvous"});
+                            "it has another secret than the rendezvous; all need the same file "
+                            "(--rdzv-secret-file)"});
       }
       flush();
       return end(false, body.error().message());

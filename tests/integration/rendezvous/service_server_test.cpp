@@ -84,6 +84,7 @@ class ServerHere : public rdzv::OwnService {
   [[nodiscard]] bool is_here() const override { return left_ <= 0; }
   Result<UniqueFd> connect() override { return server_.connect_locally(); }
   [[nodiscard]] std::string port_user() const override { return "nobody"; }
+  [[nodiscard]] std::string why_elsewhere() const override { return ""; }
   [[nodiscard]] int left() const { return left_; }
 
  private:
@@ -241,7 +242,8 @@ TEST_CASE("an agent with a wrong or without a secret is told, and told what to d
   boost::asio::io_context context;
   ServiceAgent wrong(context, "wrong", served.place("wrong"));
   REQUIRE(run_until(context, [&] { return wrong.has<Finished>(); }));
-  CHECK(wrong.last<Finished>()->reason.ends_with("it has another secret than the rendezvous"));
+  CHECK(wrong.last<Finished>()->reason.ends_with(
+      "it has another secret than the rendezvous; all need the same file (--rdzv-secret-file)"));
   CHECK(served.lines.have("not from a peer that has the secret"));
   ServiceAgent none(context, "none", served.place());
   REQUIRE(run_until(context, [&] { return none.has<Finished>(); }));
@@ -364,6 +366,24 @@ TEST_CASE("a connection that says something and begins no session keeps no place
   client.send(proto::encode_frame(hello) + proto::encode_frame(R"({"status":{}})"));
   boost::asio::io_context context;
   CHECK(run_until(context, [&] { return served.lines.have("no messages in time"); }));
+}
+
+TEST_CASE("an agent that finds PyTorch's store in place of a rendezvous names it") {
+  auto listener = rdzv::listen_store("127.0.0.1", 0);
+  REQUIRE(listener.has_value());
+  const bool is_store = GENERATE(true, false);
+  const std::uint16_t port = listener->port;
+  std::optional<rdzv::StoreServer> store;
+  if (is_store) store.emplace(rdzv::StoreServer::start(std::move(*listener), {}).value());
+  boost::asio::io_context context;
+  rdzv::ServicePlace place;
+  place.host = "127.0.0.1";
+  place.port = port;
+  place.run_id = "job";
+  const ServiceAgent a(context, "a", place);
+  REQUIRE(run_until(context, [&] { return !a.lines.empty(); }));
+  CHECK(a.lines[0].find(is_store ? "PyTorch's store has the port" : "another program may") !=
+        std::string::npos);
 }
 
 TEST_CASE("a connection that is adopted over the limit is closed with one line") {

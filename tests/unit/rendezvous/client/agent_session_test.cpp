@@ -176,6 +176,20 @@ TEST_CASE("no service at all ends the job after the join time-out") {
   CHECK(agent.connects > 600);
 }
 
+TEST_CASE("a node that finds no rendezvous tells why it has none itself") {
+  Script agent;
+  for (int i = 0; i < 5000 && !agent.session.is_over(); ++i) {
+    agent.pass(200ms);
+    agent.take(rdzv::ConnectionFailed{false, "No route to host",
+                                      "10.0.0.9 is not an address of this machine"});
+  }
+  REQUIRE(agent.count<Finished>() == 1);
+  CHECK(
+      std::get<Finished>(agent.delivered.back()).reason ==
+      "no rendezvous answered at node1:29400 for 600 s: No route to host; it is not on this node: "
+      "10.0.0.9 is not an address of this machine");
+}
+
 TEST_CASE("a refusal ends the job at once, but for a limit, which may pass") {
   Script agent;
   agent.take(rdzv::Connected{});

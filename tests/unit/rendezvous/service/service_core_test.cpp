@@ -132,6 +132,24 @@ TEST_CASE("a forwarder that ends a connection cleanly proves nothing about the n
   CHECK(service.last<Stop>(a)->reason.find("connection ended") == std::string::npos);
 }
 
+TEST_CASE("people who see the lines of a node at the service are warned once") {
+  ServiceScript service;
+  const bool here = GENERATE(true, false);
+  const auto a = service.open("job", here ? "" : "10.0.0.1");
+  proto::Resume begins;
+  begins.agent = "a";
+  service.say(a, begins);
+  for (const char* name : {"a", "b"}) {
+    proto::Join join = ServiceScript::join_of(name, nodes(2, 2, 3));
+    join.requested_group_rank = 1;
+    service.say(name == std::string("a") ? a : service.begin("b"), 1, join);
+  }
+  REQUIRE(service.last<proto::Remark>(a) != nullptr);
+  CHECK(service.last<proto::Remark>(a)->text ==
+        "--node-rank=1 is given on a and on b: one of them gets it");
+  CHECK(service.warnings.empty() == here);
+}
+
 TEST_CASE("whether a connection is direct is asked on each one anew") {
   ServiceScript service;
   service.forwarded = true;
