@@ -60,15 +60,7 @@ void shrink(Finished& finished, int step) {
   if (step == 3) cut_lines(verdict.culprit.failure);
 }
 
-void shrink(Status& status, int step) {
-  for (JobStatus& job : status.jobs) {
-    if (step == 0) keep_first(job.members);
-    if (step == 1) job.members.clear();
-  }
-  if (step == 2) keep_first(status.jobs);
-}
-
-/// Of others there is nothing to cut: they are small.
+/// Of others there is nothing to cut: they are small, and a status is a page that fits.
 template <class Message>
 void shrink(Message&, int) {}
 

@@ -19,7 +19,7 @@ inline constexpr std::size_t kVerdictWorkersMax = 65536;  ///< victims, alike an
 inline constexpr std::size_t kLeftoversMax = 64;
 inline constexpr std::size_t kNoRestartCodesMax = 256;
 inline constexpr std::size_t kStatusJobsMax = 1000;
-inline constexpr std::size_t kStatusMembersMax = 1000;  ///< of one job
+inline constexpr std::size_t kStatusMembersMax = 1000;  ///< of all jobs in one page
 
 inline constexpr std::int64_t kNodesMax = 100'000;
 inline constexpr std::int64_t kWorkersPerNodeMax = 16'384;

@@ -33,9 +33,14 @@ inline constexpr std::string_view kKind<Bye> = "bye";
 template <>
 inline constexpr auto kFields<Bye> = std::tuple{};
 template <>
+inline constexpr auto kFields<StatusPlace> = std::tuple{
+    field("run_id", &StatusPlace::run_id),
+    field("agent", &StatusPlace::agent),
+};
+template <>
 inline constexpr std::string_view kKind<StatusRequest> = "status";
 template <>
-inline constexpr auto kFields<StatusRequest> = std::tuple{};
+inline constexpr auto kFields<StatusRequest> = std::tuple{field("from", &StatusRequest::from)};
 template <>
 inline constexpr std::string_view kKind<Fence> = "fence";
 template <>
@@ -101,6 +106,7 @@ template <>
 inline constexpr auto kFields<Status> = std::tuple{
     field("jobs", &Status::jobs, list(kStatusJobsMax)),
     field("job_count", &Status::job_count),
+    field("next", &Status::next),
     field("journal", &Status::journal),
     field("durable", &Status::durable),
 };

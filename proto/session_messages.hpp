@@ -62,8 +62,16 @@ struct KeepAlive {
 /// The agent has read the job's outcome and will not come back.
 struct Bye {};
 
-/// Of an observer, such as `rdzvd --status`.
-struct StatusRequest {};
+/// A place in the list of all jobs and their nodes, which is sorted by run id and agent.
+struct StatusPlace {
+  std::string run_id;  ///< from this job on; empty: from the first
+  AgentId agent;       ///< of that job's nodes only those after this one; empty: all
+  friend auto operator<=>(const StatusPlace&, const StatusPlace&) = default;
+};
+/// Of an observer, such as `rdzvd --status`: for one page of the list, from a place on.
+struct StatusRequest {
+  StatusPlace from;
+};
 /// Of an observer, for a person who has made sure that nothing of the job is left on a node: the
 /// node's session is over at once. Answered by the Status after that, or by Refused.
 struct Fence {
@@ -118,7 +126,7 @@ struct JobStatus {
   Epoch epoch = 0;
   std::string phase;
   std::optional<RoundNumber> round;
-  int nodes = 0;  ///< with a session; `members` has fewer of them in a large job
+  int nodes = 0;  ///< with a session; `members` has those of this page
   int min_nodes = 0;
   int max_nodes = 0;
   int restart_count = 0;
@@ -126,11 +134,13 @@ struct JobStatus {
   std::chrono::nanoseconds age{0};
   std::vector<MemberStatus> members;  ///< at most kStatusMembersMax
 };
+/// One page of the list; it fits into a frame.
 struct Status {
-  std::vector<JobStatus> jobs;  ///< at most kStatusJobsMax
-  int job_count = 0;
-  bool journal = false;  ///< whether jobs outlive the service
-  bool durable = true;   ///< false: the journal cannot be written
+  std::vector<JobStatus> jobs;      ///< at most kStatusJobsMax
+  int job_count = 0;                ///< of all pages
+  std::optional<StatusPlace> next;  ///< where the next page begins; none: this is the last one
+  bool journal = false;             ///< whether jobs outlive the service
+  bool durable = true;              ///< false: the journal cannot be written
 };
 
 using ServiceMessage = std::variant<Prove, Welcome, Alive, Refused, Status, MembershipMessage>;

@@ -29,7 +29,8 @@ ServicePlace place_of(const ObserverOptions& options) {
   return place;
 }
 
-/// One question and its answer. An observer has no session: it sends no Resume.
+/// One question and its answer, which may have many pages. An observer has no session: it sends no
+/// Resume.
 class Observer {
  public:
   explicit Observer(const ObserverOptions& options)
@@ -60,7 +61,7 @@ class Observer {
       no_answer(reason);
     };
     events.said = [this](proto::ServiceMessage message) {
-      if (const auto* status = std::get_if<proto::Status>(&message)) take(*status);
+      if (auto* status = std::get_if<proto::Status>(&message)) take(*status);
       if (const auto* refused = std::get_if<Refused>(&message)) take(*refused);
     };
     return events;
@@ -71,13 +72,25 @@ class Observer {
     connection_.send(proto::Fence{options_.fence});
   }
 
-  void take(const proto::Status& status) {
+  void take(proto::Status& page) {
+    if (options_.json) json_ += proto::encode(proto::ServiceMessage(page)) + "\n";
+    const auto next = page.next;
+    append_page(status_, std::move(page));
+    // Pages come in order, so that they come to an end.
+    if (next && (!asked_ || *next > *asked_)) {
+      asked_ = next;
+      return connection_.send(proto::StatusRequest{*next});
+    }
+    show(status_);
+  }
+
+  void show(const proto::Status& status) {
     if (!options_.run_id.empty() && status.jobs.empty())
       return end(kExitNoJob,
                  fmt::format("there is no job '{}' at {}; rdzvd --status without --run-id shows "
                              "those that are",
                              options_.run_id, where_));
-    if (options_.json) return end(0, proto::encode(proto::ServiceMessage(status)) + "\n");
+    if (options_.json) return end(0, std::move(json_));
     std::string text = status_text(status, where_);
     if (!options_.fence.empty())
       text = fmt::format("gave up the node {} of job {}: its session is lost\n",
@@ -122,6 +135,9 @@ class Observer {
   boost::asio::io_context context_{1};
   boost::asio::steady_timer timer_;
   ServiceConnection connection_;
+  proto::Status status_;                     // of all pages so far
+  std::string json_;                         // these, one a line
+  std::optional<proto::StatusPlace> asked_;  // where the last page begins
   Observation result_;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -64,6 +66,23 @@ std::string text_of(const proto::JobStatus& job) {
 }
 
 }  // namespace
+
+void append_page(proto::Status& status, proto::Status page) {
+  std::vector<proto::JobStatus> jobs = std::move(status.jobs);
+  for (proto::JobStatus& job : page.jobs) {
+    if (jobs.empty() || jobs.back().run_id != job.run_id) {
+      jobs.push_back(std::move(job));
+      continue;
+    }
+    std::vector<proto::MemberStatus> members = std::move(jobs.back().members);
+    members.insert(members.end(), std::make_move_iterator(job.members.begin()),
+                   std::make_move_iterator(job.members.end()));
+    jobs.back() = std::move(job);
+    jobs.back().members = std::move(members);
+  }
+  status = std::move(page);
+  status.jobs = std::move(jobs);
+}
 
 std::string status_text(const proto::Status& status, const std::string& place) {
   std::string text = fmt::format("rendezvous at {}: {}; {}\n", place,

@@ -223,6 +223,9 @@ class ServiceCore {
                                                   const std::string& node, Clock::time_point now);
   [[nodiscard]] static proto::JobStatus status_of(const std::string& run_id, const Entry& entry,
                                                   Clock::time_point now);
+  [[nodiscard]] static proto::MemberStatus status_of(const proto::AgentId& agent,
+                                                     const Job::Session& session, const Job& job,
+                                                     Clock::time_point now);
 
   ServiceSettings settings_;
   Clock::time_point began_at_;

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/endpoint.hpp"
+#include "proto/fit_frame.hpp"
 #include "proto/message_limits.hpp"
 #include "rendezvous/service/service_core.hpp"
 
@@ -20,6 +21,35 @@ using proto::Refused;
 namespace {
 
 constexpr std::size_t kNamesMax = 8;  // in a line
+
+/// What a page of a status has room for: an upper bound of its JSON.
+class Page {
+ public:
+  /// False: the page is full.
+  [[nodiscard]] bool add(const proto::JobStatus& job) {
+    return jobs_++ < proto::kStatusJobsMax && take(kJobBytes, job.run_id.size());
+  }
+  [[nodiscard]] bool add(const proto::MemberStatus& member) {
+    return members_++ < proto::kStatusMembersMax &&
+           take(kMemberBytes, member.agent.size() + member.node_name.size());
+  }
+
+ private:
+  static constexpr std::size_t kJobBytes = 512;     // without names
+  static constexpr std::size_t kMemberBytes = 192;  // the same
+  static constexpr std::size_t kEscaped = 6;        // a byte, as \u0001
+  /// For what is around the list, and the place at which the next page begins.
+  static constexpr std::size_t kRest = 512 + 2 * kEscaped * proto::kNameBytesMax;
+
+  bool take(std::size_t bytes, std::size_t of_names) {
+    bytes_ += bytes + kEscaped * of_names;
+    return bytes_ <= proto::kMessageBytesMax - kRest;
+  }
+
+  std::size_t jobs_ = 0;
+  std::size_t members_ = 0;
+  std::size_t bytes_ = 0;
+};
 
 /// "node1, node2 and 3 more".
 std::string listed(std::vector<std::string> names) {
@@ -46,19 +76,48 @@ std::string names_of(const Job& job) {
 
 }  // namespace
 
-void ServiceCore::hear(ConnectionId id, Connection& from, const proto::StatusRequest&,
+void ServiceCore::hear(ConnectionId id, Connection& from, const proto::StatusRequest& request,
                        Context& context) {
   proto::Status status;
-  for (const auto& [run_id, entry] : jobs_) {
-    if (!from.run_id.empty() && run_id != from.run_id) continue;
-    ++status.job_count;
-    if (status.jobs.size() < proto::kStatusJobsMax)
-      status.jobs.push_back(status_of(run_id, entry, context.now));
+  const auto [first, end] =
+      from.run_id.empty() ? std::pair(jobs_.begin(), jobs_.end()) : jobs_.equal_range(from.run_id);
+  status.job_count = static_cast<int>(from.run_id.empty() ? jobs_.size() : first != end);
+  Page page;
+  auto listed = first;
+  while (listed != end && listed->first < request.from.run_id) ++listed;
+  for (; listed != end && !status.next; ++listed) {
+    const auto& [run_id, entry] = *listed;
+    proto::JobStatus job = status_of(run_id, entry, context.now);
+    if (!page.add(job)) {
+      status.next = proto::StatusPlace{run_id, {}};
+      break;
+    }
+    proto::AgentId after = run_id == request.from.run_id ? request.from.agent : proto::AgentId();
+    const auto& sessions = entry.job.sessions();
+    for (auto one = sessions.upper_bound(after); one != sessions.end(); ++one) {
+      proto::MemberStatus member = status_of(one->first, one->second, entry.job, context.now);
+      if (!page.add(member)) {
+        status.next = proto::StatusPlace{run_id, after};
+        break;
+      }
+      after = one->first;
+      job.members.push_back(std::move(member));
+    }
+    status.jobs.push_back(std::move(job));
   }
   context.actions.sends.push_back({id, std::move(status)});
 }
 
-/// At most kStatusMembersMax of its nodes.
+proto::MemberStatus ServiceCore::status_of(const AgentId& agent, const Job::Session& session,
+                                           const Job& job, Clock::time_point now) {
+  const Membership* membership = job.membership();
+  return {agent, session.node_name,
+          membership != nullptr ? membership->group_rank(agent) : std::nullopt,
+          session.contact.connection.has_value(),
+          std::max<std::chrono::nanoseconds>(now - session.contact.heard_at, 0ns)};
+}
+
+/// Without its nodes.
 proto::JobStatus ServiceCore::status_of(const std::string& run_id, const Entry& entry,
                                         Clock::time_point now) {
   proto::JobStatus status;
@@ -77,13 +136,6 @@ proto::JobStatus ServiceCore::status_of(const std::string& run_id, const Entry& 
     status.phase = to_string(JobState::finished);
   }
   status.nodes = static_cast<int>(entry.job.sessions().size());
-  for (const auto& [id, session] : entry.job.sessions()) {
-    if (status.members.size() == proto::kStatusMembersMax) break;
-    status.members.push_back(
-        {id, session.node_name, membership != nullptr ? membership->group_rank(id) : std::nullopt,
-         session.contact.connection.has_value(),
-         std::max<std::chrono::nanoseconds>(now - session.contact.heard_at, 0ns)});
-  }
   return status;
 }
 

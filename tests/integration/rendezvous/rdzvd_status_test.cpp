@@ -1,10 +1,14 @@
 // rdzvd as a question to a rendezvous that runs: --status and --fence.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <sstream>
 
+#include "proto/message_limits.hpp"
 #include "proto/session_messages.hpp"
 #include "rendezvous/daemon/observer.hpp"
 #include "tests/integration/rendezvous/rdzvd_agents.hpp"
@@ -101,6 +105,47 @@ TEST_CASE("rdzvd --status prints the jobs and nodes of a running rdzvd") {
   CHECK_THAT(none.err, StartsWith("rdzvd: there is no job 'nowhere' at " + rdzvd.first_line));
   // No request is repeated or kept: rdzvd has nothing to report.
   CHECK(rdzvd.stop().err.empty());
+}
+
+TEST_CASE("rdzvd --status prints all nodes of a job of more than fit into one answer") {
+  constexpr int kNodes = proto::kStatusMembersMax + 200;
+  rlimit files{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &files) == 0);
+  files.rlim_cur = files.rlim_max;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &files) == 0);
+  if (files.rlim_max < 3 * kNodes) skip("too few open files are allowed (ulimit -Hn)");
+  const Home home;
+  Rdzvd rdzvd({"--listen=127.0.0.1:0"});
+  boost::asio::io_context context;
+  std::deque<ServiceAgent> agents;
+  for (int i = 0; i < kNodes; ++i)
+    agents.emplace_back(context, "n" + std::to_string(i), place(rdzvd, "large"))
+        .join(kNodes + 1, kNodes + 1);
+  const std::string endpoint = "--endpoint=" + rdzvd.first_line;
+  ChildResult text;
+  REQUIRE(run_until(context, [&] {
+    text = home.ask({"--status", endpoint});
+    return text.out.find("  nodes: " + std::to_string(kNodes) + " ") != std::string::npos &&
+           text.out.find("(has not joined)") == std::string::npos;
+  }));
+  CHECK(text.status == 0);
+  CHECK(text.out.find("more node") == std::string::npos);
+  const ChildResult json = home.ask({"--status", endpoint, "--run-id=large", "--json"});
+  std::set<std::string> listed;
+  std::istringstream lines(json.out);
+  int pages = 0;
+  for (std::string line; std::getline(lines, line); ++pages) {
+    const auto message = proto::decode_service_message(line);
+    REQUIRE(message.has_value());
+    for (const proto::MemberStatus& member : std::get<proto::Status>(*message).jobs.at(0).members)
+      listed.insert(member.node_name);
+  }
+  CHECK(pages == 2);
+  for (const ServiceAgent& agent : agents) {
+    CAPTURE(agent.name_);
+    CHECK(listed.contains(agent.name_));
+    CHECK(text.out.find("\n  " + agent.name_ + " ") != std::string::npos);
+  }
 }
 
 TEST_CASE("rdzvd --fence gives up a node, for good, and its job goes on without it") {

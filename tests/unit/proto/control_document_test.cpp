@@ -130,8 +130,8 @@ TEST_CASE("docs/protocol.md names the limits of control messages") {
       {"nodes by name in waiting, of those that have joined and of the missing ones",
        kWaitingNamesMax},
       {"workers in each list of a verdict", kVerdictWorkersMax},
-      {"jobs in status", kStatusJobsMax},
-      {"members of a job in status", kStatusMembersMax},
+      {"jobs in a page of status", kStatusJobsMax},
+      {"members of all jobs in a page of status", kStatusMembersMax},
       {"years of a time span", static_cast<std::uint64_t>(kSpanMax / std::chrono::hours(24 * 365))},
   };
   std::map<std::string, std::string> expected;

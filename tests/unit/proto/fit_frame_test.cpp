@@ -63,18 +63,6 @@ TEST_CASE("the lines of one worker alone may be too many") {
   CHECK(encode_to_fit(ServiceMessage(MembershipMessage(finished))).size() <= kMessageBytesMax);
 }
 
-TEST_CASE("a status of the worst names fits") {
-  Status status;
-  status.jobs.resize(kStatusJobsMax);
-  for (JobStatus& job : status.jobs) {
-    job.run_id = std::string(kNameBytesMax, '\x01');
-    job.members.resize(1);
-    for (MemberStatus& member : job.members)
-      member.agent = member.node_name = std::string(kNameBytesMax, '\x01');
-  }
-  CHECK(encode_to_fit(ServiceMessage(status)).size() <= kMessageBytesMax);
-}
-
 TEST_CASE("a message that fits is not touched") {
   Stopped stopped;
   for (int rank = 0; rank < 10; ++rank) stopped.failures.push_back(talkative(rank));

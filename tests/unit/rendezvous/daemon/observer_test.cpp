@@ -113,6 +113,32 @@ TEST_CASE("options for serving are refused in a question") {
   CHECK(asked({"--log-level=info", "--status"}).fence.empty());
 }
 
+TEST_CASE("the pages of a status are one list") {
+  using namespace ddprun::proto;
+  const auto job = [](const std::string& id, std::vector<std::string> agents) {
+    JobStatus job;
+    job.run_id = id;
+    job.nodes = static_cast<int>(agents.size());
+    for (const std::string& agent : agents) job.members.push_back({agent, {}, {}, true, {}});
+    return job;
+  };
+  Status status;
+  for (Status page : {Status{{job("a", {"1"}), job("b", {"1", "2"})}, 3, StatusPlace{"b", "2"}},
+                      Status{{job("b", {"3"}), job("c", {})}, 4, StatusPlace{"c", ""}},
+                      Status{{job("c", {"1", "2"})}, 4, std::nullopt}})
+    append_page(status, page);
+  REQUIRE(status.jobs.size() == 3);
+  CHECK(status.job_count == 4);
+  CHECK_FALSE(status.next.has_value());
+  const auto& members = status.jobs[1].members;
+  CHECK(status.jobs[1].run_id == "b");
+  CHECK(status.jobs[1].nodes == 1);  // as the last page has it
+  REQUIRE(members.size() == 3);
+  CHECK(members[0].agent + members[1].agent + members[2].agent == "123");
+  CHECK(status.jobs[0].members.size() == 1);
+  CHECK(status.jobs[2].members.size() == 2);
+}
+
 TEST_CASE("the status of a rendezvous is text for people") {
   using namespace ddprun::proto;
   Status status;
