@@ -167,27 +167,27 @@ void SimJob::see_service() {
   if (membership->has_formed()) see_formed(*membership);
   if (membership->outcome()) history_.outcome = membership->outcome();
   require(membership->restart_count() <= settings_.restart.max_restarts, "the budget holds");
-  // A service that has forgotten learns it from the nodes' joins, and they from their rounds.
   if (!membership->has_formed()) return;
-  if (faults_.service_forgets && membership->state() == rdzv::JobState::forming) return;
-  // Of a round that no node has heard of nobody can tell a service without memory.
-  const int known = faults_.service_forgets ? started_restart_count_ : last_restart_count_;
-  require(past_may_be_unknown() || membership->restart_count() >= known,
+  // What one that has forgotten must know is checked when its rounds form.
+  require(faults_.service_forgets || membership->restart_count() >= last_restart_count_,
           "the restart count never falls");
   last_restart_count_ = membership->restart_count();
 }
 
 // ---- what must hold of rounds ----
 
-/// To a service that has lost its memory: the nodes that could tell it have left, or are cut off.
-bool SimJob::past_may_be_unknown() const {
-  if (faults_.service_has_no_journal) return true;
-  return faults_.service_forgets &&
-         std::any_of(agents_.begin(), agents_.end(), [](const auto& entry) {
-           const Agent& agent = entry.second;
-           return agent.told.has_value() || !agent.node->alive() || agent.link->is_cut(true) ||
-                  agent.link->is_cut(false);
-         });
+/// What the service has been told of rounds. One that loses its memory can count on from what the
+/// nodes tell that have joined since: others may be cut off, on their way back, or gone.
+SimJob::Past SimJob::known_to_service() const {
+  if (!faults_.service_forgets) return {newest_started_, last_restart_count_};
+  Past known;
+  for (const auto& [id, session] : service_.job()->sessions()) {
+    if (session.node_name.empty() || !session.contact.connection) continue;
+    const Past& past = agents_.at(agent_of(id)).past;
+    known.newest = std::max(known.newest, past.newest);
+    known.restart_count = std::max(known.restart_count, past.restart_count);
+  }
+  return known;
 }
 
 /// All messages of a round leave the core at one time: each rank is given once, all agree.
@@ -196,10 +196,10 @@ void SimJob::see_formed(const rdzv::Membership& membership) {
   if (rounds_.contains(id) || membership.state() != rdzv::JobState::running) return;
   require(faults_.service_has_no_journal || rounds_.empty() || rounds_.rbegin()->first < id,
           "round numbers rise");
-  // Of a round that no node has heard of, or only nodes that have left, nobody can tell a service
-  // without memory.
-  require(past_may_be_unknown() || !newest_started_ || *newest_started_ < id.second,
-          "round numbers rise through the epochs");
+  const Past known = known_to_service();
+  require(!known.newest || *known.newest < id.second, "round numbers rise through the epochs");
+  require(membership.restart_count() >= known.restart_count,
+          "the restart count never falls through the epochs");
   for (const auto& [agent, session] : service_.job()->sessions()) {
     const auto current = membership.current(agent);
     const auto* round = current ? std::get_if<proto::Round>(&*current) : nullptr;
@@ -247,8 +247,7 @@ void SimJob::workers_started(Agent& agent) {
   const auto number = group_of(agent).first;
   world_.note(fmt::format("{} starts {}", agent.id, number));
   newest_started_ = std::max(newest_started_.value_or(number), number);
-  started_restart_count_ =
-      std::max(started_restart_count_, agent.node->machine().round()->round.restart_count);
+  agent.past = {number, agent.node->machine().round()->round.restart_count};
   for (const auto& [id, other] : agents_) {
     if (!other.node->alive() || other.node->suspended() || other.node->live_workers() == 0)
       continue;

@@ -60,12 +60,18 @@ class SimJob {
   History run(Duration faults_for);
 
  private:
+  /// What can be known of the rounds so far.
+  struct Past {
+    std::optional<proto::RoundNumber> newest;  // in any epoch, of which workers were started
+    int restart_count = 0;
+  };
   /// One agent process; a node that comes back is another.
   struct Agent {
     proto::AgentId id;
     std::unique_ptr<SimNode> node;
     std::unique_ptr<SimLink> link;
     std::optional<proto::Finished> told;
+    Past past;  // as its rounds told it
   };
   using RoundId = std::pair<proto::Epoch, proto::RoundNumber>;
   struct WorkerId {
@@ -89,7 +95,7 @@ class SimJob {
   void see_service();
   void see_formed(const rdzv::Membership& membership);
   void see_round(const RoundId& id, const proto::Round& round, int workers);
-  [[nodiscard]] bool past_may_be_unknown() const;
+  [[nodiscard]] Past known_to_service() const;
   void check_newest_round();
   void workers_started(Agent& agent);
   void worker_failed(Agent& agent, int local_rank, bool victim);
@@ -129,7 +135,6 @@ class SimJob {
   std::set<RoundId> after_failure_;                   // of a worker, in the round before
   rdzv::JobState state_ = rdzv::JobState::forming;    // as it was last seen
   int last_restart_count_ = 0;
-  int started_restart_count_ = 0;  // of the rounds of which workers were started
   History history_;
 };
 
