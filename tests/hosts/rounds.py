@@ -27,7 +27,7 @@ class RoundsTest(HostsTest):
         path = hosts.folder / "alive"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [(host, int(number), int(rank), int(size), float(at))
-                for host, number, rank, size, at in (line.split() for line in lines)]
+                for host, number, rank, size, _, at in (line.split() for line in lines)]
 
     def wait_for_round(self, hosts, nodes, size, after=-1, limit=40):
         """A round newer than `after` in which so many workers live: its number, and the time of its first sign of life."""
