@@ -156,6 +156,8 @@ CommandLineEnd CommandLine::unknown(const std::vector<std::string>& rest) const 
 std::string CommandLine::in_our_words(std::string message) const {
   const std::string name = message.substr(0, message.find(':'));
   const CLI::Option* option = app_.get_option_no_throw(name);
+  if (option != nullptr && message.starts_with(name + ": At Most 1 required but received "))
+    return fmt::format("{} is given several times: give it once", name);
   if (option == nullptr || !message.starts_with(name + ": 1 required ") ||
       !message.ends_with(" missing")) {
     return message;

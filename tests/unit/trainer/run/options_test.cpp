@@ -184,6 +184,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--lr", "-0.1"}, "--lr: must be a number from 0 to 1000000, not -0.1"},
       {{"--lr", "nan"}, "--lr"},
       {{"--seed", "-1"}, "--seed"},
+      {{"--seed=1", "--seed=2"}, "--seed is given several times: give it once (see"},
       {{"--shards", "99999999999999999999"}, "--shards"},
       {{"--momentum", "2"}, "--momentum"},
       {{"--optimizer", "adam"}, "--optimizer: must be one of sgd, adamw, not adam"},
