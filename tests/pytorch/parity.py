@@ -102,7 +102,7 @@ class ParityTest(TorchTest):
 
     def check_gradients(self, limit=1e-5):
         """Of the first step, beside the twin in double precision. Where a ReLU or a pooling goes the other way in single
-        precision, PyTorch in single precision is farther away than the limit, too."""
+        precision, or batch norm amplifies rounding, PyTorch in single precision is farther away than the limit, too."""
         out = self.folder / "gradients"
         self.options = [option for option in self.options if name_of(option) not in ("--weight-decay", "--decay")]
         self.train(f"--out={out}", "--quiet", "--optimizer=sgd", "--momentum=0.9", "--max-steps=1", "--checkpoint-every=1")
@@ -111,4 +111,4 @@ class ParityTest(TorchTest):
         name, worst = found["worst"]
         self.tell(f"gradients: {found['whole']:.1e} of the norm of all (PyTorch in single precision: {found['single']:.1e}), "
                   f"at most {worst:.1e} of one tensor's ({name})")
-        self.assertLess(found["whole"], max(limit, 2 * found["single"]))
+        self.assertLess(found["whole"], max(limit, 4 * found["single"]))

@@ -50,6 +50,11 @@ class Parity(ParityTest):
     def test_resnet18_with_two_shards_has_the_losses_of_two_ranks_in_pytorch(self, torch):
         self.check_model(torch, "20x20x3", "32,32", 12, "--model=resnet18", "--batch=16", "--shards=2", "--optimizer=adamw",
                          "--lr=0.00001", "--weight-decay=0.1", weights=1e-3, statistics=1e-3)
+
+    @with_each_torch
+    def test_resnet18_has_the_gradients_of_double_precision(self, torch):
+        # Small pictures: among the million inputs of ReLUs of the other tests some are 0 but for rounding.
+        self.begin(torch, "8x8x3", "8,2", "--model=resnet18", "--batch=4", "--shards=2", "--epochs=1", "--lr=0.1")
         self.check_gradients()
 
     @with_each_torch
