@@ -25,7 +25,9 @@ constexpr const char* kWords[] = {"<s>", "<pad>", "</s>", "<unk>", ",", ".", "ov
                                   "good", "great", "fine", "warm", "clever", "bright", "lovely",
                                   "rich",
                                   // adjectives, against
-                                  "bad", "dull", "poor", "cold", "silly", "dark", "ugly", "thin"};
+                                  "bad", "dull", "poor", "cold", "silly", "dark", "ugly", "thin",
+                                  // adjectives without an opinion
+                                  "long", "short", "old", "new", "red", "blue", "small", "large"};
 
 /// Words first .. first + count - 1.
 struct Kind {
@@ -43,7 +45,8 @@ constexpr Kind kVerbs{23, 6};
 constexpr Kind kNegations{29, 3};
 constexpr Kind kAdverbs{32, 6};
 constexpr std::array<Kind, 2> kAdjectives{Kind{46, 8}, Kind{38, 8}};  // against, in favour
-static_assert(std::size(kWords) == 54);
+constexpr Kind kPlainAdjectives{54, 8};
+static_assert(std::size(kWords) == 62);
 
 constexpr int kShortest = 12;   // <s>, the longest clause, "." and </s>, rounded up
 constexpr int kClauseMost = 8;  // with the comma before it
@@ -62,9 +65,13 @@ Clause make_clause(RandomStream& stream, bool counts) {
   if (counts) clause.tokens.push_back(kOverall);
   for (const Kind& kind : {kArticles, kNouns, kVerbs})
     clause.tokens.push_back(word_of(stream, kind));
-  const bool negated = stream.below(3) == 0;
+  const bool negated = stream.below(counts ? 3 : 8) == 0;
   if (negated) clause.tokens.push_back(word_of(stream, kNegations));
   if (stream.below(2) == 0) clause.tokens.push_back(word_of(stream, kAdverbs));
+  if (!counts) {
+    clause.tokens.push_back(word_of(stream, kPlainAdjectives));
+    return clause;
+  }
   const int adjective = stream.below(2);
   clause.tokens.push_back(word_of(stream, kAdjectives[static_cast<std::size_t>(adjective)]));
   clause.opinion = negated ? 1 - adjective : adjective;

@@ -29,8 +29,8 @@ struct Sentence {
 ///   sentence := <s> clause ("," clause)* "." </s>
 ///   clause   := ["overall"] article noun verb [negation] [adverb] adjective
 ///
-/// One clause begins with "overall", and the label is its opinion: that of its adjective, turned
-/// round by a negation. The other clauses have opinions of their own, which do not count. A pure
+/// One clause begins with "overall" and has an adjective with an opinion. The label is that
+/// opinion, turned round by a negation in the same clause; negations in others do not count. A pure
 /// function of its arguments.
 Sentence make_sentence(std::uint64_t seed, std::uint64_t index, int longest);
 

@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 
 TEST_CASE("sentences read as English, and one clause of each counts") {
   CHECK(sentence_text(make_sentence(21, 5, 24).tokens) ==
-        "<s> overall our actor looks hardly poor , our meal is hardly too bad . </s>");
+        "<s> overall our actor looks hardly poor , our meal is old . </s>");
   for (std::uint64_t i = 0; i < 200; ++i) {
     const std::string text = sentence_text(make_sentence(3, i, 48).tokens);
     CHECK(text.starts_with("<s> "));
