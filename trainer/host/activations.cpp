@@ -8,26 +8,26 @@
 namespace ddprun::trainer {
 namespace {
 
-DDPRUN_VECTOR_CLONES
-void gelu_forward(std::span<const float> input, float* output) {
+DDPRUN_VECTOR_CLONES DDPRUN_VECTOR_FLATTEN void gelu_forward(std::span<const float> input,
+                                                             float* output) {
   for (std::size_t i = 0; i < input.size(); ++i) Gelu{}(output[i], input[i]);
 }
 
-DDPRUN_VECTOR_CLONES
-void gelu_backward(const float* output_gradient, std::span<const float> input,
-                   float* input_gradient) {
+DDPRUN_VECTOR_CLONES DDPRUN_VECTOR_FLATTEN void gelu_backward(const float* output_gradient,
+                                                              std::span<const float> input,
+                                                              float* input_gradient) {
   for (std::size_t i = 0; i < input.size(); ++i)
     GeluBackward{}(input_gradient[i], output_gradient[i], input[i]);
 }
 
-DDPRUN_VECTOR_CLONES
-void tanh_forward(std::span<const float> input, float* output) {
+DDPRUN_VECTOR_CLONES DDPRUN_VECTOR_FLATTEN void tanh_forward(std::span<const float> input,
+                                                             float* output) {
   for (std::size_t i = 0; i < input.size(); ++i) Tanh{}(output[i], input[i]);
 }
 
-DDPRUN_VECTOR_CLONES
-void tanh_backward(const float* output_gradient, std::span<const float> output,
-                   float* input_gradient) {
+DDPRUN_VECTOR_CLONES DDPRUN_VECTOR_FLATTEN void tanh_backward(const float* output_gradient,
+                                                              std::span<const float> output,
+                                                              float* input_gradient) {
   for (std::size_t i = 0; i < output.size(); ++i)
     TanhBackward{}(input_gradient[i], output_gradient[i], output[i]);
 }

@@ -15,3 +15,5 @@
 /// For what such a function calls in its loops: code that is not inlined stays behind in the
 /// narrowest version.
 #define DDPRUN_VECTOR_INLINE __attribute__((always_inline))
+/// Beside DDPRUN_VECTOR_CLONES: inlines all that the function calls, however long it is.
+#define DDPRUN_VECTOR_FLATTEN __attribute__((flatten))
