@@ -56,7 +56,10 @@ std::string Case::shape_text() const { return fmt::format("{}x{}x{}", height, wi
 std::size_t Case::data_bytes() const {
   const auto pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
   const auto values = static_cast<std::size_t>(channels) + (masks ? 1 : 0);
-  return pixels * values * (masks ? trainer::kMaskedShapesTrainCount : train_count(*this));
+  const std::size_t count = masks
+                                ? trainer::kMaskedShapesTrainCount + trainer::kMaskedShapesTestCount
+                                : train_count(*this) + kTestCount;
+  return pixels * values * count;
 }
 
 const std::vector<Case>& all_cases() {

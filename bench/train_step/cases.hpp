@@ -21,7 +21,7 @@ struct Case {
   bool by_default = true;
 
   [[nodiscard]] std::string shape_text() const;
-  /// Of the training set, as `train` holds it: one byte for each value of a picture or a mask.
+  /// Of the data set, as `train` holds it: one byte for each value of a picture or a mask.
   [[nodiscard]] std::size_t data_bytes() const;
 };
 

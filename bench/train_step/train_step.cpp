@@ -132,7 +132,7 @@ void run_case(const bench::Case& one, const Options& options, const Table& table
         ours.add(bench::run_ours(race));
         if (!options.python.empty()) theirs.add(bench::run_pytorch(race, options.python));
       }
-      table.row(race, ours, theirs, ranks == 1 ? bench::library_share(race) : 0);
+      table.row(race, ours, theirs, ranks == 1 && one.steps > 1 ? bench::library_share(race) : 0);
     }
   }
 }

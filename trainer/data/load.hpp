@@ -20,7 +20,7 @@ inline constexpr const char* kGeneratedData = "generated";
 /// Reads the shape of generated pictures: for labels "28x28x1" or "32x32x3", for masks any with
 /// sides of at most kMaskedSideMax and 1 or 3 channels. Throws DataError.
 ImageShape parse_image_shape(const std::string& text, Target target = Target::label);
-inline constexpr int kMaskedSideMax = 256;
+inline constexpr int kMaskedSideMax = 512;
 
 /// "28x28x1".
 std::string to_string(ImageShape shape);

@@ -118,7 +118,7 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
             "train-labels-idx1-ubyte[.gz] and the t10k ones; for a U-Net "
             "train-masks-idx3-ubyte[.gz] in place of the labels");
   line.text("--image-shape", options.image_shape, "HxWxC",
-            "Of generated pictures: 28x28x1 or 32x32x3; for U-Nets sides of at most 256 that are "
+            "Of generated pictures: 28x28x1 or 32x32x3; for U-Nets sides of at most 512 that are "
             "multiples of 32 (unet-resnet: of 64), 1 or 3 channels")
       ->default_str("28x28x1, unet16 32x32x3, unet-resnet 64x64x3");
   line.number("--sentences", options.sentences.count, 1, kSentencesMost, "N",
