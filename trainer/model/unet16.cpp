@@ -8,8 +8,7 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr int kFilters = 32;
-constexpr int kDivisor = 32;  // five times halved, and doubled again
+constexpr int kUnet16Divisor = 32;  // five times halved, and doubled again
 
 /// torchvision's VGG16: the last layer of each stage before its pooling. Numbers count its modules,
 /// ReLUs and poolings included.
@@ -36,18 +35,18 @@ std::vector<int> vgg16_stages(Graph& graph) {
 }  // namespace
 
 Graph unet16(ImageShape image, Decoder decoder, double positive_weight) {
-  check_unet_sides(image, kDivisor, "unet16");
+  check_unet_sides(image, kUnet16Divisor, "unet16");
   Graph graph(image);
   const std::vector<int> stages = vgg16_stages(graph);
   const auto block = [&](const char* name, int from, int middle, int channels) {
-    return unet_block(graph, decoder, name, from, middle * kFilters, channels * kFilters);
+    return unet_block(graph, decoder, name, from, middle * kUnetFilters, channels * kUnetFilters);
   };
   int at = block("center", graph.max_pool(stages[4], kUnetPool), 16, 8);
   at = block("dec5", graph.concat(at, stages[4]), 16, 8);
   at = block("dec4", graph.concat(at, stages[3]), 16, 8);
   at = block("dec3", graph.concat(at, stages[2]), 8, 2);
   at = block("dec2", graph.concat(at, stages[1]), 4, 1);
-  at = unet_convolution(graph, "dec1.conv", graph.concat(at, stages[0]), kFilters);
+  at = unet_convolution(graph, "dec1.conv", graph.concat(at, stages[0]), kUnetFilters);
   graph.binary_cross_entropy(graph.convolution("final", at, 1, Window{}), positive_weight);
   graph.finish();
   return graph;

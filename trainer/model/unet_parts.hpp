@@ -10,6 +10,8 @@
 namespace ddprun::trainer {
 
 inline constexpr Window kUnetConvolution{.size = 3, .stride = 1, .padding = 1};
+/// Channels of the decoder's layers are multiples of it.
+inline constexpr int kUnetFilters = 32;
 inline constexpr Window kUnetPool{.size = 2, .stride = 2, .padding = 0};
 
 /// 3x3 with a ReLU and PyTorch's default initial values.
