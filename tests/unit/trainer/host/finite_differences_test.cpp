@@ -239,7 +239,14 @@ TEST_CASE("the gradients of every layer are the finite differences of its formul
             2e-6);
     }
   }
-  seen[LayerKind(layer::Images{}).index()] = true;  // has none
+  for (const LayerKind& none : {LayerKind(layer::Images{}), LayerKind(layer::Tokens{})})
+    seen[none.index()] = true;
+  // With lengths, in text_layers_test.cpp and attention_test.cpp.
+  for (const LayerKind& text :
+       {LayerKind(layer::Embedding{}), LayerKind(layer::LayerNorm{}), LayerKind(layer::Gelu{}),
+        LayerKind(layer::Tanh{}), LayerKind(layer::AttentionProjection{}),
+        LayerKind(layer::Attention{}), LayerKind(layer::FirstToken{})})
+    seen[text.index()] = true;
   CHECK(std::all_of(seen.begin(), seen.end(), [](bool one) { return one; }));
 }
 
