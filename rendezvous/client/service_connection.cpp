@@ -196,8 +196,8 @@ void ServiceConnection::connect_failed(int error) {
   if (!attempt_->left.empty()) return try_next();
   const bool refused = attempt_->refused && !attempt_->unreachable;
   const bool rejected = attempt_->rejected && error == EHOSTUNREACH;
-  fail(refused, rejected ? "a firewall rejects connections"
-                         : std::strerror(refused ? ECONNREFUSED : error));
+  fail(refused,
+       rejected ? "a firewall rejects connections" : std::strerror(refused ? ECONNREFUSED : error));
 }
 
 void ServiceConnection::begin(UniqueFd fd) {

@@ -58,8 +58,8 @@ std::size_t GraphExecutor::text_bytes() const {
 std::size_t GraphExecutor::bytes_needed(int train_batch, int width) {
   const Key training{.batch = train_batch, .width = width, .trains = true};
   const Key evaluation{.batch = settings_.batch, .width = width, .trains = false};
-  return std::max(prepared(training).plan.bytes, prepared(evaluation).plan.bytes) +
-         target_bytes() + text_bytes();
+  return std::max(prepared(training).plan.bytes, prepared(evaluation).plan.bytes) + target_bytes() +
+         text_bytes();
 }
 
 std::byte* GraphExecutor::at(std::size_t offset) const {

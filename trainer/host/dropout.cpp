@@ -63,8 +63,8 @@ class DropoutLayer final : public Operation {
 
   /// Elements from `first` on, a multiple of four.
   DDPRUN_VECTOR_CLONES
-  static void drop_row(const DropoutMask& mask, std::size_t first, std::size_t count,
-                       const T* from, T* to) {
+  static void drop_row(const DropoutMask& mask, std::size_t first, std::size_t count, const T* from,
+                       T* to) {
     std::array<float, 4 * kFactorPiece> factors;
     for (std::size_t begin = 0; begin < count; begin += factors.size()) {
       const std::size_t piece = std::min(factors.size(), count - begin);

@@ -98,9 +98,10 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
   line.number("--classes", options.classes, 2, kClassesMax, "N",
               "Outputs of a classifier's last layer; at least as many as the data has classes")
       ->default_str("the data's");
-  line.number("--dropout", options.dropout, 0, 1, "P",
-              "The probability with which the dropout layers of alexnet and textclf drop a value, or "
-              "the one of unet-resnet34 and -101 a whole channel")
+  line.number(
+          "--dropout", options.dropout, 0, 1, "P",
+          "The probability with which the dropout layers of alexnet and textclf drop a value, or "
+          "the one of unet-resnet34 and -101 a whole channel")
       ->default_str("alexnet 0.5, unet-resnet 0.2, textclf 0.1");
   line.choice("--stem", options.stem,
               "How resnet18 begins: with a 3x3 convolution (images of about 28 pixels), or with "

@@ -112,7 +112,8 @@ Failure connect_through_firewall() {
                                         [](proto::ServiceMessage) {}});
     connection.connect();
     test::run_until(context, [&] { return failure.is_known; });
-  }).join();
+  })
+      .join();
   return failure;
 }
 
