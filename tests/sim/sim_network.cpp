@@ -28,9 +28,6 @@ proto::ControlChannel channel_of(World& world, proto::Side side) {
   return proto::ControlChannel(std::move(settings));
 }
 
-/// No link has a forwarder.
-std::string path_of(ConnectionId id) { return std::to_string(id); }
-
 }  // namespace
 
 // ---- an agent's end ----
@@ -170,7 +167,7 @@ void SimLink::arrived(ConnectionId id, const std::string& bytes) {
     auto message = proto::decode_service_message(**body);
     if (message) on(rdzv::ServiceSaid{std::move(*message)});
   }
-  if (channel_ && !was_open && channel_->is_open()) on(rdzv::Connected{path_of(id)});
+  if (channel_ && !was_open && channel_->is_open()) on(rdzv::Connected{std::to_string(id)});
 }
 
 // ---- the service's process ----
@@ -393,7 +390,7 @@ void SimService::arrived_up(ConnectionId id, Wire& wire, const Item& item) {
       return;
     }
     if (wire.channel->is_open() && !std::exchange(wire.told, true))
-      on(rdzv::ConnectionOpened{id, wire.channel->peer()->run_id, "10.0.0.1", path_of(id)});
+      on(rdzv::ConnectionOpened{id, wire.channel->peer()->run_id, "10.0.0.1", std::to_string(id)});
     if (!*body) break;
     auto message = proto::decode_client_message(**body);
     if (message) on(rdzv::ClientSaid{id, std::move(*message)});

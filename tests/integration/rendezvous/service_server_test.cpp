@@ -1,5 +1,4 @@
-// The rendezvous service over loopback: agents form rounds, lose it, prove themselves; strangers
-// harm no job.
+// The rendezvous service over loopback: agents form rounds, lose it, prove themselves.
 #include "rendezvous/service/service_server.hpp"
 
 #include <netinet/in.h>
@@ -12,11 +11,9 @@
 #include <thread>
 
 #include "proto/frame.hpp"
-#include "rendezvous/store/warning_limiter.hpp"
 #include "tests/integration/rendezvous/elsewhere.hpp"
-#include "tests/integration/rendezvous/flood.hpp"
-#include "tests/integration/rendezvous/other_user.hpp"
 #include "tests/integration/rendezvous/raw_client.hpp"
+#include "tests/integration/rendezvous/served_agents.hpp"
 #include "tests/integration/rendezvous/service_agent.hpp"
 #include "tests/support/child.hpp"
 
@@ -28,50 +25,10 @@ using proto::Stop;
 using rdzv::ServiceServer;
 using rdzv::ServiceServerSettings;
 using test::run_until;
+using test::Served;
 using test::ServiceAgent;
 
 namespace {
-
-/// Lines of a server, from its thread.
-class Lines {
- public:
-  void add(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    lines_.push_back(line);
-  }
-  [[nodiscard]] bool have(const std::string& part) const { return count(part) > 0; }
-  [[nodiscard]] std::size_t count(const std::string& part) const {
-    const std::lock_guard lock(mutex_);
-    return static_cast<std::size_t>(std::count_if(
-        lines_.begin(), lines_.end(),
-        [&](const std::string& line) { return line.find(part) != std::string::npos; }));
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
-
-struct Served {
-  explicit Served(ServiceServerSettings settings = {}, std::uint16_t port = 0) {
-    settings.on_warning = [this](const std::string& line) { lines.add(line); };
-    auto listener = rdzv::listen_store("127.0.0.1", port);
-    REQUIRE(listener.has_value());
-    auto started = ServiceServer::start(std::move(*listener), std::move(settings));
-    REQUIRE(started.has_value());
-    server.emplace(std::move(*started));
-  }
-  [[nodiscard]] rdzv::ServicePlace place(std::string secret = "") const {
-    rdzv::ServicePlace place;
-    place.host = "127.0.0.1";
-    place.port = server->port();
-    place.run_id = "job";
-    place.secret = std::move(secret);
-    return place;
-  }
-  Lines lines;
-  std::optional<ServiceServer> server;
-};
 
 /// The server is its agent's own, from so many looks on.
 class ServerHere : public rdzv::OwnService {
@@ -321,127 +278,4 @@ TEST_CASE("a service without a port of its own serves the connections that it ad
   adopter.join();
   CHECK(started->agents() == 2);
   for (auto& client : silent) CHECK(client.closed());
-}
-
-TEST_CASE(
-    "connections that say nothing do not keep an agent out, however long they may be silent") {
-  ServiceServerSettings settings;
-  settings.silent_within = 10min;
-  settings.newcomers.places = 2;
-  Served served(settings);
-  std::deque<test::RawClient> silent;
-  for (int i = 0; i < 7; ++i) silent.emplace_back(served.server->port());
-  silent[1].send(std::string("\0\0", 2));
-  boost::asio::io_context context;
-  ServiceAgent a(context, "a", served.place());
-  a.join(1, 1);
-  CHECK(run_until(context, [&] { return a.has<Round>(); }));
-  // Where there is room they may stay.
-  CHECK(silent.back().silent());
-}
-
-TEST_CASE("a flood of connections that do not go on keeps no agent out") {
-  const std::string first = GENERATE(std::string(), std::string("\0\0\1\0{", 5));
-  const char* from = GENERATE("127.0.0.1", "127.0.0.2");
-  INFO(first.size() << " bytes each from " << from);
-  Served served;
-  test::Flood flood(served.server->port(), from, first);
-  REQUIRE(test::eventually([&] { return flood.replaced() > 0; }));
-  boost::asio::io_context context;
-  ServiceAgent a(context, "a", served.place());
-  ServiceAgent b(context, "b", served.place());
-  a.join(2, 2);
-  b.join(2, 2);
-  CHECK(run_until(
-      context, [&] { return a.has<Round>() && b.has<Round>(); }, 15s));
-}
-
-TEST_CASE("a connection that says something and begins no session keeps no place") {
-  ServiceServerSettings settings;
-  settings.open_within = 300ms;
-  Served served(settings);
-  test::RawClient client(served.server->port());
-  const std::string hello = R"({"ddprun":"rendezvous","versions":[1,1],)"
-                            R"("nonce":"000102030405060708090a0b0c0d0e0f","run_id":"job"})";
-  client.send(proto::encode_frame(hello) + proto::encode_frame(R"({"status":{}})"));
-  boost::asio::io_context context;
-  CHECK(run_until(context, [&] { return served.lines.have("no messages in time"); }));
-}
-
-TEST_CASE("an agent that finds PyTorch's store in place of a rendezvous names it") {
-  auto listener = rdzv::listen_store("127.0.0.1", 0);
-  REQUIRE(listener.has_value());
-  const bool is_store = GENERATE(true, false);
-  const std::uint16_t port = listener->port;
-  std::optional<rdzv::StoreServer> store;
-  if (is_store) store.emplace(rdzv::StoreServer::start(std::move(*listener), {}).value());
-  boost::asio::io_context context;
-  rdzv::ServicePlace place;
-  place.host = "127.0.0.1";
-  place.port = port;
-  place.run_id = "job";
-  const ServiceAgent a(context, "a", place);
-  REQUIRE(run_until(context, [&] { return !a.lines.empty(); }));
-  CHECK(a.lines[0].find(is_store ? "PyTorch's store has the port" : "another program may") !=
-        std::string::npos);
-}
-
-TEST_CASE("a connection that is adopted over the limit is closed with one line") {
-  Lines lines;
-  ServiceServerSettings settings;
-  settings.connections_max = 1;
-  settings.on_warning = [&](const std::string& line) { lines.add(line); };
-  auto started = ServiceServer::start({{}, "127.0.0.1", 1}, settings);
-  REQUIRE(started.has_value());
-  const test::Elsewhere elsewhere;
-  test::RawClient first(elsewhere.port());
-  started->adopt(elsewhere.accept());
-  test::RawClient second(elsewhere.port());
-  started->adopt(elsewhere.accept());
-  CHECK(second.closed());
-  CHECK(first.silent());
-  CHECK(lines.have("the limit of 1 connections is reached"));
-}
-
-TEST_CASE("connections of another user do not flood the log") {
-  test::need_root();
-  Served served;
-  constexpr std::size_t kStrangers = 3 * rdzv::WarningLimiter::kLinesMax;
-  for (std::size_t i = 0; i < kStrangers; ++i)
-    CHECK(test::received_by_user(test::kStranger, served.server->port(), "bytes").empty());
-  served.server.reset();  // its thread has ended
-  const std::size_t lines = served.lines.count("it belongs to user 65534");
-  CHECK(lines >= rdzv::WarningLimiter::kLinesMax);
-  CHECK(lines < kStrangers);
-}
-
-TEST_CASE("strangers at the service's port harm no job") {
-  ServiceServerSettings settings;
-  settings.open_within = 300ms;
-  settings.silent_within = 300ms;
-  settings.newcomers.places = 3;  // each place is given back
-  Served served(settings);
-  boost::asio::io_context context;
-  std::deque<test::RawClient> strangers;
-  const auto stranger = [&](const std::string& bytes) {
-    strangers.emplace_back(served.server->port()).send(bytes);
-  };
-  const std::string hello = R"({"ddprun":"rendezvous","versions":[1,1],)"
-                            R"("nonce":"000102030405060708090a0b0c0d0e0f","run_id":"job"})";
-  stranger("GET / HTTP/1.1\r\n\r\n");
-  stranger(std::string("\0\0\xff\xff{", 5));  // and nothing more
-  stranger(proto::encode_frame("{}"));        // no hello
-  stranger(proto::encode_frame(hello) + std::string("\x7f\xff\xff\xff{", 5));
-  stranger(proto::encode_frame(hello) + proto::encode_frame("{\"join\":{}}"));
-  stranger(proto::encode_frame(hello) + proto::encode_frame("{\"unheard_of\":{}}"));
-  for (int i = 0; i < 5; ++i) strangers.emplace_back(served.server->port());
-  ServiceAgent a(context, "a", served.place());
-  a.join(1, 1);
-  REQUIRE(run_until(context, [&] { return a.has<Round>(); }));
-  CHECK(run_until(context,
-                  [&] { return served.lines.have("its protocol is that of PyTorch's store"); }));
-  CHECK(run_until(context, [&] { return served.lines.have("no messages in time"); }));
-  CHECK(run_until(context, [&] { return served.lines.have("a length or count over its limit"); }));
-  a.link->send(proto::WorkersDone{0});
-  CHECK(run_until(context, [&] { return a.has<Finished>(); }));
 }
