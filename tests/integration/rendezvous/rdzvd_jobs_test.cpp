@@ -72,7 +72,8 @@ TEST_CASE("agents without rdzvd's secret are refused, and its store needs none")
   REQUIRE(run_until(context, [&] {
     return right.has<Round>() && wrong.has<Finished>() && none.has<Finished>();
   }));
-  CHECK(wrong.last<Finished>()->reason.ends_with("it has another secret than the rendezvous"));
+  CHECK(wrong.last<Finished>()->reason.find("it has another secret than the rendezvous") !=
+        std::string::npos);
   CHECK(none.last<Finished>()->reason.find("asks for a secret") != std::string::npos);
   CHECK_FALSE(none.has<Round>());
   CHECK(rdzvd.client().add("n", 1, soon()).value() == 1);

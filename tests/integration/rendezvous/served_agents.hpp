@@ -33,8 +33,8 @@ class ServerLines {
   std::vector<std::string> lines_;
 };
 
-struct Served {
-  explicit Served(rdzv::ServiceServerSettings settings = {}, std::uint16_t port = 0) {
+struct ServedAgents {
+  explicit ServedAgents(rdzv::ServiceServerSettings settings = {}, std::uint16_t port = 0) {
     settings.on_warning = [this](const std::string& line) { lines.add(line); };
     auto listener = rdzv::listen_store("127.0.0.1", port);
     REQUIRE(listener.has_value());

@@ -25,7 +25,7 @@ using proto::Stop;
 using rdzv::ServiceServer;
 using rdzv::ServiceServerSettings;
 using test::run_until;
-using test::Served;
+using test::ServedAgents;
 using test::ServiceAgent;
 
 namespace {
@@ -55,7 +55,7 @@ TEST_CASE("agents over real connections form a round, lose a worker and form ano
   const std::string secret = GENERATE("", "a secret");
   ServiceServerSettings settings;
   settings.secret = secret;
-  Served served(settings);
+  ServedAgents served(settings);
   boost::asio::io_context context;
   std::deque<ServiceAgent> agents;
   for (const std::string name : {"a", "b", "c"})
@@ -85,7 +85,7 @@ TEST_CASE("agents over real connections form a round, lose a worker and form ano
 }
 
 TEST_CASE("the agent in the service's own process needs no network") {
-  Served served;
+  ServedAgents served;
   boost::asio::io_context context;
   ServerHere here(*served.server, 0);
   rdzv::ServicePlace place = served.place();
@@ -99,7 +99,7 @@ TEST_CASE("the agent in the service's own process needs no network") {
 }
 
 TEST_CASE("each attempt asks anew whether the service is in the agent's own process") {
-  Served served;
+  ServedAgents served;
   boost::asio::io_context context;
   ServerHere here(*served.server, 3);
   rdzv::ServicePlace place = served.place();
@@ -112,7 +112,7 @@ TEST_CASE("each attempt asks anew whether the service is in the agent's own proc
 }
 
 TEST_CASE("after its welcome an agent takes over no service") {
-  std::optional<Served> served(std::in_place);
+  std::optional<ServedAgents> served(std::in_place);
   boost::asio::io_context context;
   ServerHere here(*served->server, 2);
   rdzv::ServicePlace place = served->place();
@@ -128,7 +128,7 @@ TEST_CASE("after its welcome an agent takes over no service") {
 }
 
 TEST_CASE("a connection that is reset is not a lost node yet") {
-  Served served;
+  ServedAgents served;
   boost::asio::io_context context;
   ServiceAgent a(context, "a", served.place());
   std::optional<ServiceAgent> b(std::in_place, context, "b", served.place());
@@ -142,7 +142,7 @@ TEST_CASE("a connection that is reset is not a lost node yet") {
 }
 
 TEST_CASE("a connection that ends in order is a lost node at once") {
-  Served served;
+  ServedAgents served;
   boost::asio::io_context context;
   boost::asio::io_context context_of_b;
   ServiceAgent b(context_of_b, "b", served.place());
@@ -168,7 +168,7 @@ TEST_CASE("a connection that ends in order is a lost node at once") {
 
 TEST_CASE("agents outlive a service, and begin again with one that knows nothing of them") {
   boost::asio::io_context context;
-  auto served = std::make_unique<Served>();
+  auto served = std::make_unique<ServedAgents>();
   const std::uint16_t port = served->server->port();
   ServiceAgent a(context, "a", served->place(), 500ms);
   ServiceAgent b(context, "b", served->place(), 500ms);
@@ -181,7 +181,7 @@ TEST_CASE("agents outlive a service, and begin again with one that knows nothing
       context, [] { return false; }, 2s);
   CHECK_FALSE(a.has<Stop>());
   CHECK_FALSE(b.has<Stop>());
-  served = std::make_unique<Served>(ServiceServerSettings{}, port);
+  served = std::make_unique<ServedAgents>(ServiceServerSettings{}, port);
   REQUIRE(run_until(context, [&] { return a.has<Stop>() && b.has<Stop>(); }));
   CHECK(a.last<Stop>()->kill);
   a.link->send(proto::Stopped{0, {}});
@@ -195,7 +195,7 @@ TEST_CASE("agents outlive a service, and begin again with one that knows nothing
 TEST_CASE("an agent with a wrong or without a secret is told, and told what to do") {
   ServiceServerSettings settings;
   settings.secret = "right";
-  Served served(settings);
+  ServedAgents served(settings);
   boost::asio::io_context context;
   ServiceAgent wrong(context, "wrong", served.place("wrong"));
   REQUIRE(run_until(context, [&] { return wrong.has<Finished>(); }));
@@ -211,7 +211,7 @@ TEST_CASE("nodes that wait are told of one with a wrong or without a secret") {
   for (const char* secret : {"wrong", ""}) {
     ServiceServerSettings settings;
     settings.secret = "right";
-    Served served(settings);
+    ServedAgents served(settings);
     boost::asio::io_context context;
     ServiceAgent waiting(context, "waiting", served.place("right"));
     waiting.join(2, 2);
@@ -233,7 +233,7 @@ TEST_CASE("a client of a store is handed over, with all that it said") {
     const std::lock_guard lock(mutex);
     handed.push_back(std::move(fd));
   };
-  Served served(settings);
+  ServedAgents served(settings);
   const auto count = [&] {
     const std::lock_guard lock(mutex);
     return handed.size();

@@ -20,7 +20,7 @@ using proto::Round;
 using rdzv::ServiceServer;
 using rdzv::ServiceServerSettings;
 using test::run_until;
-using test::Served;
+using test::ServedAgents;
 using test::ServiceAgent;
 
 TEST_CASE(
@@ -28,7 +28,7 @@ TEST_CASE(
   ServiceServerSettings settings;
   settings.silent_within = 10min;
   settings.newcomers.places = 2;
-  Served served(settings);
+  ServedAgents served(settings);
   std::deque<test::RawClient> silent;
   for (int i = 0; i < 7; ++i) silent.emplace_back(served.server->port());
   silent[1].send(std::string("\0\0", 2));
@@ -44,7 +44,7 @@ TEST_CASE("a flood of connections that do not go on keeps no agent out") {
   const std::string first = GENERATE(std::string(), std::string("\0\0\1\0{", 5));
   const char* from = GENERATE("127.0.0.1", "127.0.0.2");
   INFO(first.size() << " bytes each from " << from);
-  Served served;
+  ServedAgents served;
   test::Flood flood(served.server->port(), from, first);
   REQUIRE(test::eventually([&] { return flood.replaced() > 0; }));
   boost::asio::io_context context;
@@ -59,7 +59,7 @@ TEST_CASE("a flood of connections that do not go on keeps no agent out") {
 TEST_CASE("a connection that says something and begins no session keeps no place") {
   ServiceServerSettings settings;
   settings.open_within = 300ms;
-  Served served(settings);
+  ServedAgents served(settings);
   test::RawClient client(served.server->port());
   const std::string hello = R"({"ddprun":"rendezvous","versions":[1,1],)"
                             R"("nonce":"000102030405060708090a0b0c0d0e0f","run_id":"job"})";
@@ -105,7 +105,7 @@ TEST_CASE("a connection that is adopted over the limit is closed with one line")
 
 TEST_CASE("connections of another user do not flood the log") {
   test::need_root();
-  Served served;
+  ServedAgents served;
   constexpr std::size_t kStrangers = 3 * rdzv::WarningLimiter::kLinesMax;
   for (std::size_t i = 0; i < kStrangers; ++i)
     CHECK(test::received_by_user(test::kStranger, served.server->port(), "bytes").empty());
@@ -120,7 +120,7 @@ TEST_CASE("strangers at the service's port harm no job") {
   settings.open_within = 300ms;
   settings.silent_within = 300ms;
   settings.newcomers.places = 3;  // each place is given back
-  Served served(settings);
+  ServedAgents served(settings);
   boost::asio::io_context context;
   std::deque<test::RawClient> strangers;
   const auto stranger = [&](const std::string& bytes) {

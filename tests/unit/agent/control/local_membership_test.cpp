@@ -25,6 +25,8 @@ struct Node {
     proto::Join join;
     join.local_world_size = 2;
     join.settings = settings;
+    join.store_addr = "127.0.0.1";
+    join.store_port = 1000;
     link.send(join);
   }
   template <class T>

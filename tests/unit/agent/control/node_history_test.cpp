@@ -29,6 +29,8 @@ class Job {
         core_(settings(static_cast<int>(seed % 5)), node.now) {
     proto::Join join;
     join.local_world_size = static_cast<int>(node.config.workers.size());
+    join.store_addr = "127.0.0.1";
+    join.store_port = 1000;
     if (node.sent.empty()) node.sent.push_back(join);
     look();
   }
