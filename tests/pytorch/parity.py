@@ -38,10 +38,11 @@ def relative_distances(ours, theirs):
 
 class ParityTest(TorchTest):
     def begin(self, torch, image, samples, *options):
-        """The data set and initial weights, for `both`."""
+        """The data set and initial weights, for `both`. `image` None: the generated data."""
         self.out = self.folder / "out"
         self.torch = torch
-        self.options = [*options, f"--data={self.folder / 'data'}", f"--init-from={self.folder / 'initial.safetensors'}"]
+        data = "generated" if image is None else self.folder / "data"
+        self.options = [*options, f"--data={data}", f"--init-from={self.folder / 'initial.safetensors'}"]
         self.call(torch.python, TWIN, "begin", f"--image={image}", f"--samples={samples}", *self.options)
 
     def call(self, *command):

@@ -20,6 +20,15 @@ def philox(counter, key):
     return torch.stack((c0, c1, c2, c3), 1)
 
 
+def blocks(shape, whole):
+    """The numbers of the blocks of four elements of `shape`, whose first dimension counts samples, among samples of the
+    shape `whole`. The last dimension of both is a multiple of four."""
+    found = torch.arange(shape[0])
+    for count, room in zip((*shape[1:-1], shape[-1] // 4), (*whole[:-1], whole[-1] // 4)):
+        found = found[..., None] * room + torch.arange(count)
+    return found.reshape(-1)
+
+
 class Dropout(nn.Module):
     """The model's `number`-th dropout, of values or of whole channels. `place` is set before each forward pass."""
 
@@ -33,12 +42,13 @@ class Dropout(nn.Module):
     def place(self, seed, step, shard):
         self.seed, self.step, self.shard = seed, step, shard
 
-    def forward(self, x):
+    def forward(self, x, whole=None):
+        """`whole`: the shape of a sample with all positions, among which its elements are numbered; None: its own."""
         if not self.training or self.probability == 0:
             return x
         shape = (*x.shape[:2], 1, 1) if self.whole_channels else x.shape
         count = math.prod(shape)
-        block = torch.arange(-(-count // 4))
+        block = torch.arange(-(-count // 4)) if whole is None else blocks(shape, whole)
         constant = [torch.full_like(block, word) for word in (self.number << 16 | self.shard, self.step & LOW, self.step >> 32)]
         words = philox((block, *constant), (self.seed & LOW, self.seed >> 32 ^ KEY)).reshape(-1)[:count]
         kept = (words >> 8).float() / 2**24 >= self.probability

@@ -1,6 +1,7 @@
 """A model of `train` in PyTorch, with the same options: twin.py begin OPTIONS, then `train OPTIONS` and twin.py follow OPTIONS.
 
-begin      writes the data set (--data) and initial weights (--init-from): PyTorch's own, and others for batch norm.
+begin      writes the data set (--data, unless that is generated) and initial weights (--init-from): PyTorch's own, and others
+           for norms.
 follow     trains as `train` does, and prints one line of JSON: the loss of every step, the held-out loss after every epoch.
            With --out, also how far its newest checkpoint is from the weights and running statistics here; that checkpoint
            goes through load_state_dict(strict=True) and state_dict() into --back.
@@ -24,11 +25,13 @@ from dropout import Dropout
 from folder import write_folder
 from lenet import LeNet
 from resnet18 import ResNet18
+from sentences import VOCABULARY, Sentences
+from textclf import TextClassifier
 from torch.nn import functional
 from unet import UNet16, UNetResNet34, UNetResNet101
 
 MODELS = {"lenet": LeNet, "resnet18": ResNet18, "alexnet": AlexNet, "unet16": UNet16, "unet-resnet34": UNetResNet34,
-          "unet-resnet101": UNetResNet101}
+          "unet-resnet101": UNetResNet101, "textclf": TextClassifier}
 
 
 def parse(arguments):
@@ -44,6 +47,9 @@ def parse(arguments):
     parser.add_argument("--dropout", type=float)
     parser.add_argument("--decoder")
     parser.add_argument("--positive-weight", type=float, default=1)
+    parser.add_argument("--size")
+    parser.add_argument("--sentences", type=int, default=8000)
+    parser.add_argument("--tokens", type=int, default=64, help="the most of a generated sentence")
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--max-steps", type=int)
     parser.add_argument("--seed", type=int, default=0)
@@ -60,12 +66,14 @@ def parse(arguments):
     parser.add_argument("--samples", help="begin only: TRAINING,HELD-OUT")
     options = parser.parse_known_args(arguments)[0]
     options.masked = options.model.startswith("unet")
+    options.texts = options.model == "textclf"
     return options
 
 
 def make_model(options, shape):
+    """`shape`: of images; of texts the size of the vocabulary."""
     torch.manual_seed(options.seed)
-    given = {name: getattr(options, name) for name in ("dropout", "decoder") if getattr(options, name) is not None}
+    given = {name: getattr(options, name) for name in ("dropout", "decoder", "size") if getattr(options, name) is not None}
     return MODELS[options.model](shape, **given)
 
 
@@ -124,8 +132,10 @@ def train_step(options, model, data, order, step):
     shards = order.indices(step)
     for shard, indices in enumerate(shards):
         place_dropouts(model, options.seed, step, shard)
-        images, targets = data.batch(TRAIN, indices)
-        loss = mean_loss(options, model(images.to(next(model.parameters()).dtype)), targets)
+        inputs, targets = data.batch(TRAIN, indices)
+        if inputs.is_floating_point():
+            inputs = inputs.to(next(model.parameters()).dtype)
+        loss = mean_loss(options, model(inputs), targets)
         (loss / len(shards)).backward()
         statistics.end_shard()
         total += loss.item() / len(shards)  # shards have equally many samples
@@ -139,13 +149,14 @@ def evaluate(options, model, data):
     count = data.count(HELD_OUT)
     with torch.no_grad():
         for indices in torch.arange(count).split(options.batch):
-            images, targets = data.batch(HELD_OUT, indices)
-            total += mean_loss(options, model(images), targets).item() * len(indices)
+            inputs, targets = data.batch(HELD_OUT, indices)
+            total += mean_loss(options, model(inputs), targets).item() * len(indices)
     return total / count
 
 
 def distances(model, checkpoint, back):
-    """Of weights and of running statistics: the greatest |difference| / |value| of any tensor, both as Euclidean norms."""
+    """Of weights and of running statistics: the greatest |difference| / |value| of any tensor, both as Euclidean norms. Not of
+    the biases of keys: their gradient is 0 but for rounding, and AdamW makes steps of that as large as of any other."""
     tensors = safetensors_file.read(checkpoint / "model.safetensors")
     there = {name: value.clone() for name, value in model.state_dict().items()}
     model.load_state_dict(tensors, strict=True)
@@ -154,6 +165,8 @@ def distances(model, checkpoint, back):
     parameters = dict(model.named_parameters())
     found = {}
     for name, value in there.items():
+        if name.endswith(".key.bias"):
+            continue
         difference = torch.linalg.vector_norm(tensors[name].double() - value) / torch.linalg.vector_norm(value.double())
         kind = "weights" if name in parameters else "statistics"
         found[kind] = max(found.get(kind, 0.0), difference.item())
@@ -162,7 +175,10 @@ def distances(model, checkpoint, back):
 
 def start(options):
     """Data, the model with its initial weights, and the order of samples."""
-    data = Data(options.data, options.masked, options.channels_last)
+    if options.texts:
+        data = Sentences(options.sentences, options.tokens)
+    else:
+        data = Data(options.data, options.masked, options.channels_last)
     model = make_model(options, data.shape)
     model.load_state_dict(safetensors_file.read(options.init_from))
     for module in model.modules():
@@ -209,11 +225,13 @@ def gradients(options):
 
 
 def begin(options):
-    shape = tuple(map(int, options.image.split("x")))
-    write_folder(options.data, shape, tuple(map(int, options.samples.split(","))), options.masked)
+    shape = VOCABULARY
+    if not options.texts:
+        shape = tuple(map(int, options.image.split("x")))
+        write_folder(options.data, shape, tuple(map(int, options.samples.split(","))), options.masked)
     model = make_model(options, shape)
     for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):  # 1 and 0 would hide how both are used
+        if isinstance(module, (torch.nn.BatchNorm2d, torch.nn.LayerNorm)):  # 1 and 0 would hide how both are used
             torch.nn.init.uniform_(module.weight, 0.8, 1.2)
             torch.nn.init.uniform_(module.bias, -0.2, 0.2)
     safetensors_file.write(options.init_from, model.state_dict())
