@@ -16,7 +16,7 @@ sys.path.insert(0, str(TWINS))
 from folder import write_folder  # noqa: E402, which needs the line above
 
 CALM = ("--momentum=0", "--lr=0.01")
-# Each: the shape of a picture, numbers of samples (None and None: generated data), epochs of one step each, options.
+# Each: the shape of a picture, numbers of samples, epochs of one step each, options.
 CASES = {
     "lenet, SGD": ((28, 28, 1), (64, 50), 30, ("--model=lenet", "--batch=64", "--weight-decay=0.01", *CALM)),
     "lenet, AdamW": ((28, 28, 1), (64, 50), 30, ("--model=lenet", "--batch=32", "--shards=2", "--optimizer=adamw", "--lr=0.0001",
@@ -25,8 +25,6 @@ CASES = {
     "resnet18": ((20, 20, 3), (16, 8), 8, ("--model=resnet18", "--batch=8", "--shards=2", "--momentum=0", "--lr=0.0002")),
     "unet16": ((32, 32, 3), (4, 2), 4, ("--model=unet16", "--batch=2", "--shards=2", "--positive-weight=3", *CALM)),
     "unet16, deconv": ((32, 32, 1), (4, 2), 4, ("--model=unet16", "--batch=4", "--decoder=deconv", *CALM)),
-    "textclf": (None, None, 20, ("--model=textclf", "--sentences=24", "--batch=12", "--shards=2", "--optimizer=adamw",
-                                 "--lr=0.0001")),
     "unet-resnet34": ((64, 64, 3), (4, 2), 3, ("--model=unet-resnet34", "--batch=4", "--momentum=0", "--lr=0.001")),
 }
 
@@ -34,10 +32,8 @@ CASES = {
 def options_of(name, folder):
     """Writes the data."""
     shape, samples, epochs, options = CASES[name]
-    data = "generated"
-    if shape is not None:
-        data = folder / "data"
-        write_folder(data, shape, samples, masked="unet" in options[0])
+    data = folder / "data"
+    write_folder(data, shape, samples, masked="unet" in options[0])
     return [*options, f"--epochs={epochs}", f"--data={data}"]
 
 

@@ -241,12 +241,15 @@ void Graph::begin_normal(double deviation) {
   for (const Layer& one : layers_) {
     const bool has_weights = std::holds_alternative<layer::Convolution>(one.kind) ||
                              std::holds_alternative<layer::TransposedConvolution>(one.kind) ||
-                             std::holds_alternative<layer::Linear>(one.kind);
+                             std::holds_alternative<layer::Linear>(one.kind) ||
+                             std::holds_alternative<layer::AttentionProjection>(one.kind) ||
+                             std::holds_alternative<layer::Embedding>(one.kind);
     if (!has_weights) continue;
-    for (std::size_t k = 0; k < one.parameters.size(); ++k) {
-      InitialValues& initial = parameters_[static_cast<std::size_t>(one.parameters[k])].initial;
-      initial = k == 0 ? InitialValues{InitialValues::Kind::normal, deviation}
-                       : InitialValues{InitialValues::Kind::constant, 0};
+    for (const int index : one.parameters) {
+      Parameter& parameter = parameters_[static_cast<std::size_t>(index)];
+      parameter.initial = parameter.shape.size() > 1
+                              ? InitialValues{InitialValues::Kind::normal, deviation}
+                              : InitialValues{InitialValues::Kind::constant, 0};
     }
   }
 }

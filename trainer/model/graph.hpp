@@ -79,8 +79,8 @@ class Graph {
   /// bias; each on 64 bytes. Call once, last.
   void finish();
 
-  /// After finish(): the weights of convolutions (transposed ones too) and of linear layers begin
-  /// normal with this deviation, their biases as 0; norms keep their 1 and 0.
+  /// After finish(): the weights of convolutions (transposed ones too), linear layers and
+  /// embeddings begin normal with this deviation, their biases as 0; norms keep their 1 and 0.
   void begin_normal(double deviation);
 
   [[nodiscard]] const std::vector<Layer>& layers() const { return layers_; }
