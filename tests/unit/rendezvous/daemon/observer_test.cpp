@@ -116,11 +116,11 @@ TEST_CASE("options for serving are refused in a question") {
 TEST_CASE("the pages of a status are one list") {
   using namespace ddprun::proto;
   const auto job = [](const std::string& id, std::vector<std::string> agents) {
-    JobStatus job;
-    job.run_id = id;
-    job.nodes = static_cast<int>(agents.size());
-    for (const std::string& agent : agents) job.members.push_back({agent, {}, {}, true, {}});
-    return job;
+    JobStatus made;
+    made.run_id = id;
+    made.nodes = static_cast<int>(agents.size());
+    for (const std::string& agent : agents) made.members.push_back({agent, {}, {}, true, {}});
+    return made;
   };
   Status status;
   for (Status page : {Status{{job("a", {"1"}), job("b", {"1", "2"})}, 3, StatusPlace{"b", "2"}},
