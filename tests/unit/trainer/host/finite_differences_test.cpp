@@ -16,10 +16,10 @@ namespace {
 using namespace test;
 using Formula = std::function<Values(const Point&)>;
 
-constexpr double kStep = 1e-5;
+constexpr double kDifference = 1e-5;
 constexpr std::size_t kCompared = 2;  // parameters; batch norm's further ones are statistics
 
-struct Case {
+struct LayerCase {
   std::string name;
   LayerKind kind;
   std::vector<ActivationShape> inputs;
@@ -28,10 +28,10 @@ struct Case {
   Formula formula;
 };
 
-Values doubles(const std::vector<float>& values) { return {values.begin(), values.end()}; }
+Values in_double(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
 /// Of sum(slope * formula) by one of the point's values.
-Values differences(const Case& one, Point point, bool parameter, std::size_t index,
+Values differences(const LayerCase& one, Point point, bool parameter, std::size_t index,
                    const Values& slopes) {
   const auto sum = [&] {
     const Values output = one.formula(point);
@@ -43,19 +43,19 @@ Values differences(const Case& one, Point point, bool parameter, std::size_t ind
   Values gradient;
   for (double& value : values) {
     const double before = value;
-    value = before + kStep;
+    value = before + kDifference;
     const double above = sum();
-    value = before - kStep;
+    value = before - kDifference;
     const double below = sum();
     value = before;
-    gradient.push_back((above - below) / (2 * kStep));
+    gradient.push_back((above - below) / (2 * kDifference));
   }
   return gradient;
 }
 
 const std::vector<float> kMasks{1, 0, 0.25F, 1, 0, 0, 1, 0.75F, 1, 0, 0, 1};
 
-std::vector<Case> cases() {
+std::vector<LayerCase> cases() {
   const ActivationShape five{5, 4, 3};
   const ActivationShape pooled{2, 2, 3};
   const Window same{.size = 3, .stride = 1, .padding = 1};
@@ -195,7 +195,7 @@ std::vector<Case> cases() {
 
 TEST_CASE("the gradients of every layer are the finite differences of its formula in double") {
   std::vector<bool> seen(std::variant_size_v<LayerKind>, false);
-  for (const Case& one : cases()) {
+  for (const LayerCase& one : cases()) {
     INFO(one.name);
     seen[one.kind.index()] = true;
     OperationShape shape{
@@ -209,11 +209,11 @@ TEST_CASE("the gradients of every layer are the finite differences of its formul
       layer.inputs.push_back(test::uniform_values(size_of(input), seed++));
       for (float& value : layer.inputs.back())  // away from the kink of a ReLU
         value += value < 0 ? -0.01F : 0.01F;
-      point.inputs.push_back(doubles(layer.inputs.back()));
+      point.inputs.push_back(in_double(layer.inputs.back()));
     }
     for (const std::size_t count : one.parameters) {
       layer.parameters.push_back(test::uniform_values(count, seed++));
-      point.parameters.push_back(doubles(layer.parameters.back()));
+      point.parameters.push_back(in_double(layer.parameters.back()));
     }
     StepState state;
     Counters counters;
@@ -226,7 +226,7 @@ TEST_CASE("the gradients of every layer are the finite differences of its formul
                   .batch = kBatch};
     const bool is_last = is_loss(one.kind);
     layer.output_gradient = test::uniform_values(size_of(one.output), seed);
-    const Values slopes = is_last ? Values{1} : doubles(layer.output_gradient);
+    const Values slopes = is_last ? Values{1} : in_double(layer.output_gradient);
     layer.run();
     for (std::size_t k = 0; k < point.inputs.size(); ++k) {
       INFO("input " << k);

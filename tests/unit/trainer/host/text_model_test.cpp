@@ -52,8 +52,9 @@ TextSamples texts(std::vector<std::int32_t> lengths, int width, std::int32_t pad
   return samples;
 }
 
-struct Setup {
-  explicit Setup(double dropout = 0.2) : graph(small_net(dropout)), parameters(graph.arena_size()) {
+struct TextSetup {
+  explicit TextSetup(double dropout = 0.2)
+      : graph(small_net(dropout)), parameters(graph.arena_size()) {
     initialize(graph.parameters(), parameters, 5);
     // 0.02 would leave attention almost uniform.
     for (float& parameter : parameters) parameter *= 4;
@@ -68,7 +69,7 @@ struct Setup {
 };
 
 TEST_CASE("every gradient of a text model agrees with finite differences") {
-  Setup setup(0);
+  TextSetup setup(0);
   const TextSamples samples = texts({20, 32, 5}, 32);
   test::HostExecutor executor(setup.graph, 3);
   const std::vector<float> gradients = setup.train(executor, samples);
@@ -93,7 +94,7 @@ TEST_CASE("every gradient of a text model agrees with finite differences") {
 }
 
 TEST_CASE("neither the width of a batch nor what stands behind a text changes it") {
-  const Setup setup;
+  const TextSetup setup;
   test::HostExecutor executor(setup.graph, 3);
   const std::vector<float> narrow = setup.train(executor, texts({20, 32, 5}, 32));
   CHECK(setup.train(executor, texts({20, 32, 5}, 32, 29)) == narrow);
@@ -106,7 +107,7 @@ TEST_CASE("neither the width of a batch nor what stands behind a text changes it
 }
 
 TEST_CASE("all widths and numbers of texts are views of one memory") {
-  const Setup setup;
+  const TextSetup setup;
   test::HostExecutor executor(setup.graph, 3);
   setup.train(executor, texts({20, 96, 5}, 96));
   const std::size_t bytes = executor.bytes();
@@ -118,7 +119,7 @@ TEST_CASE("all widths and numbers of texts are views of one memory") {
 }
 
 TEST_CASE("evaluation of texts takes an incomplete batch") {
-  const Setup setup;
+  const TextSetup setup;
   test::HostExecutor executor(setup.graph, 4);
   const Counters both = executor.evaluate(texts({20, 9}, 32).batch(), setup.parameters);
   CHECK(both.count == 2);
@@ -128,7 +129,7 @@ TEST_CASE("evaluation of texts takes an incomplete batch") {
 }
 
 TEST_CASE("a token beyond the vocabulary is refused, in training and in evaluation") {
-  const Setup setup;
+  const TextSetup setup;
   test::HostExecutor executor(setup.graph, 2);
   for (const std::int32_t wrong : {-1, kVocabulary}) {
     TextSamples samples = texts({20, 9}, 32);
@@ -142,7 +143,7 @@ TEST_CASE("a token beyond the vocabulary is refused, in training and in evaluati
 }
 
 TEST_CASE("a text model in half precision gives nearly the same gradients") {
-  const Setup setup;
+  const TextSetup setup;
   const TextSamples samples = texts({20, 32, 5}, 32);
   test::HostExecutor exact(setup.graph, 3);
   const std::vector<float> want = setup.train(exact, samples);
