@@ -10,7 +10,7 @@ namespace ddprun::trainer {
 namespace {
 
 struct FakeMachine {
-  test::TempDir root;
+  ddprun::test::TempDir root;
   FakeMachine() {
     write("proc/meminfo",
           "MemTotal:  1000 kB\nMemFree:  1 kB\nMemAvailable:  600 kB\nSwapTotal:  50 kB\n"
@@ -70,7 +70,7 @@ TEST_CASE("a cgroup that uses more than its limit has nothing left") {
 }
 
 TEST_CASE("where nothing can be read the memory is unknown") {
-  const test::TempDir nothing;
+  const ddprun::test::TempDir nothing;
   CHECK(machine_memory(nothing.path()).most == 0);
 }
 
