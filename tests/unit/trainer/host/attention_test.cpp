@@ -11,7 +11,7 @@ namespace {
 
 using test::Doubles;
 
-struct Case {
+struct AttentionCase {
   std::vector<std::int32_t> lengths;
   int width;  // of the batch
   int heads;
@@ -23,9 +23,9 @@ struct Case {
 constexpr int kPositions = 192;
 constexpr std::uint64_t kSeed = 42;
 constexpr int kShard = 3;
-constexpr std::uint64_t kStep = 9;
+constexpr std::uint64_t kMaskStep = 9;
 
-OperationShape shape_of(const Case& one) {
+OperationShape shape_of(const AttentionCase& one) {
   return {.batch = static_cast<int>(one.lengths.size()),
           .inputs = {{{1, one.width, 3 * one.channels}, GradientUse::overwrite}},
           .output = {1, one.first_only ? 1 : one.width, one.channels},
@@ -33,7 +33,7 @@ OperationShape shape_of(const Case& one) {
 }
 
 /// softmax(q k' / sqrt(d)) v of each head, in which a dropout may have a part.
-Doubles formula(const Case& one, const Doubles& input) {
+Doubles formula(const AttentionCase& one, const Doubles& input) {
   const auto shape = shape_of(one);
   const auto channels = static_cast<std::size_t>(one.channels);
   const auto heads = static_cast<std::size_t>(one.heads);
@@ -41,7 +41,7 @@ Doubles formula(const Case& one, const Doubles& input) {
   const auto queries = static_cast<std::size_t>(shape.output.width);
   const std::size_t size = channels / heads;
   const DropoutMask mask(dropout_rate(one.dropout),
-                         {.seed = kSeed, .step = kStep, .layer = 5, .shard = kShard});
+                         {.seed = kSeed, .step = kMaskStep, .layer = 5, .shard = kShard});
   Doubles output(one.lengths.size() * queries * channels, 0.0);
   for (std::size_t s = 0; s < one.lengths.size(); ++s) {
     const auto length = static_cast<std::size_t>(one.lengths[s]);
@@ -71,7 +71,7 @@ Doubles formula(const Case& one, const Doubles& input) {
 }
 
 struct AttentionRun {
-  explicit AttentionRun(const Case& one)
+  explicit AttentionRun(const AttentionCase& one)
       : lengths(one.lengths),
         layer(layer::Attention{.heads = one.heads,
                                .dropout = one.dropout,
@@ -79,7 +79,7 @@ struct AttentionRun {
                                .positions = kPositions,
                                .first_only = one.first_only},
               shape_of(one)) {
-    state.updates = kStep - 2;
+    state.updates = kMaskStep - 2;
     state.skipped = 2;
     const OperationShape shape = shape_of(one);
     const auto samples = static_cast<std::size_t>(shape.batch);
@@ -98,7 +98,7 @@ struct AttentionRun {
 };
 
 TEST_CASE("attention and its gradient agree with the formula, with lengths and with dropout") {
-  const std::vector<Case> cases{
+  const std::vector<AttentionCase> cases{
       {.lengths = {5, 8}, .width = 8, .heads = 2, .channels = 8},
       {.lengths = {1, 32, 17}, .width = 32, .heads = 1, .channels = 16},
       {.lengths = {21, 3}, .width = 32, .heads = 3, .channels = 12, .dropout = 0.3},
@@ -109,7 +109,7 @@ TEST_CASE("attention and its gradient agree with the formula, with lengths and w
        .dropout = 0.3,
        .first_only = true},
   };
-  for (const Case& one : cases) {
+  for (const AttentionCase& one : cases) {
     INFO("width " << one.width << ", dropout " << one.dropout << ", first " << one.first_only);
     AttentionRun run(one);
     test::check_against(
@@ -118,7 +118,8 @@ TEST_CASE("attention and its gradient agree with the formula, with lengths and w
 }
 
 TEST_CASE("attention over several blocks of queries agrees with the formula") {
-  const Case one{.lengths = {150}, .width = 160, .heads = 1, .channels = 4, .dropout = 0.2};
+  const AttentionCase one{
+      .lengths = {150}, .width = 160, .heads = 1, .channels = 4, .dropout = 0.2};
   AttentionRun run(one);
   test::check_against(
       run.layer, [&](const std::vector<Doubles>& values) { return formula(one, values[0]); }, 2e-6,
@@ -138,8 +139,9 @@ std::vector<float> tokens_of(const std::vector<float>& values, std::size_t sampl
 }
 
 TEST_CASE("padding changes no bit of attention, and gets zeros") {
-  const Case narrow{.lengths = {20, 32}, .width = 32, .heads = 2, .channels = 16, .dropout = 0.3};
-  Case wide = narrow;
+  const AttentionCase narrow{
+      .lengths = {20, 32}, .width = 32, .heads = 2, .channels = 16, .dropout = 0.3};
+  AttentionCase wide = narrow;
   wide.width = 96;
   AttentionRun a(narrow);
   AttentionRun b(wide);
@@ -161,7 +163,7 @@ TEST_CASE("padding changes no bit of attention, and gets zeros") {
 }
 
 TEST_CASE("the bits of attention do not depend on the number of threads") {
-  const Case one{
+  const AttentionCase one{
       .lengths = {150, 20, 64}, .width = 160, .heads = 2, .channels = 32, .dropout = 0.1};
   AttentionRun alone(one);
   alone.layer.run();
@@ -181,7 +183,7 @@ TEST_CASE("the bits of attention do not depend on the number of threads") {
 }
 
 TEST_CASE("a shard with more attention probabilities than a mask can number is refused") {
-  Case one{.lengths = {1}, .width = 32, .heads = 16, .channels = 16, .dropout = 0.1};
+  AttentionCase one{.lengths = {1}, .width = 32, .heads = 16, .channels = 16, .dropout = 0.1};
   OperationShape shape = shape_of(one);
   shape.batch = 40'000;
   const layer::Attention kind{.heads = 16, .dropout = 0.1, .positions = kPositions};
