@@ -13,7 +13,7 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr int kBatch = 3;
+constexpr int kBf16Samples = 3;
 
 struct Kind {
   std::string name;
@@ -78,8 +78,8 @@ std::vector<double> doubles(const std::vector<float>& values) {
 
 /// The same values in every storage.
 struct Given {
-  std::array<std::int32_t, kBatch> labels{3, 0, 39};
-  std::vector<float> masks = std::vector<float>(std::size_t{kBatch} * 6 * 8);
+  std::array<std::int32_t, kBf16Samples> labels{3, 0, 39};
+  std::vector<float> masks = std::vector<float>(std::size_t{kBf16Samples} * 6 * 8);
   StepState state;
   Counters counters;
 
@@ -89,7 +89,7 @@ struct Given {
   }
 
   test::LayerRun run(const Kind& kind, Storage storage, GradientUse use = GradientUse::overwrite) {
-    OperationShape shape{.batch = kBatch,
+    OperationShape shape{.batch = kBf16Samples,
                          .inputs = {},
                          .output = kind.output,
                          .parameter_counts = kind.parameters,
@@ -98,11 +98,11 @@ struct Given {
     test::LayerRun layer(kind.kind, shape);
     std::uint32_t seed = 1;
     for (const ActivationShape& input : kind.inputs)
-      layer.inputs.push_back(bf16_values(kBatch * input.count(), seed++));
+      layer.inputs.push_back(bf16_values(kBf16Samples * input.count(), seed++));
     for (const std::size_t count : kind.parameters)
       layer.parameters.push_back(bf16_values(count, seed++));
-    layer.output_gradient = bf16_values(kBatch * kind.output.count(), seed);
-    layer.pass = {.count = kBatch,
+    layer.output_gradient = bf16_values(kBf16Samples * kind.output.count(), seed);
+    layer.pass = {.count = kBf16Samples,
                   .labels = labels.data(),
                   .masks = masks.data(),
                   .counters = &counters,
