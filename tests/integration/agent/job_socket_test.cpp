@@ -3,12 +3,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
+#include <memory>
+#include <sstream>
 #include <string>
 
 #include "base/unique_handle.hpp"
@@ -58,9 +62,31 @@ bool run_until(asio::io_context& context, const Asker& asker, const std::string&
   });
 }
 
+/// Our own log, kept instead of printed, as long as this lives.
+class KeptLog {
+ public:
+  KeptLog() {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "kept", std::make_shared<spdlog::sinks::ostream_sink_st>(text_)));
+    spdlog::set_pattern("%v");
+  }
+  ~KeptLog() { spdlog::set_default_logger(before_); }
+  KeptLog(const KeptLog&) = delete;
+  KeptLog& operator=(const KeptLog&) = delete;
+
+  [[nodiscard]] std::string text() const { return text_.str(); }
+
+ private:
+  std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+  std::ostringstream text_;
+};
+
 }  // namespace
 
-TEST_CASE("a job asked for its state while no descriptor is left answers when there is one again") {
+TEST_CASE(
+    "a job asked for its state while no descriptor is left warns once, and answers when there is "
+    "one again") {
+  const KeptLog log;
   asio::io_context context;
   auto opened = agent::JobSocket::open(context, test::unique_mark(), [] { return "the state"; });
   REQUIRE(opened.has_value());
@@ -81,9 +107,12 @@ TEST_CASE("a job asked for its state while no descriptor is left answers when th
   REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
   second.connect(opened->name());
   // A loop that asks the kernel again and again would take thousands of turns.
-  const std::size_t turns = context.run_for(150ms);
+  const std::size_t turns = context.run_for(500ms);
   REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(turns < 10);
   CHECK(second.answer().empty());
   CHECK(run_until(context, second, "the state"));
+  CHECK(log.text() == opened->name() +
+                          " cannot be asked for the job's state now: Too many open files; raise "
+                          "the limit of open files (ulimit -n)\n");
 }
