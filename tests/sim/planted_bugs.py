@@ -42,7 +42,7 @@ BUGS = {
         "return lease + std::chrono::nanoseconds(static_cast<std::int64_t>(drift)) + kKillMargin;",
         "return lease + std::chrono::nanoseconds(static_cast<std::int64_t>(drift) * 0);")],
     "reset-counts-as-end": [Edit(
-        SERVICE, "if (ended.cleanly)\n", "if (!connection.agent.empty())\n")],
+        SERVICE, "if (ended.cleanly && connection.is_direct)\n", "if (!connection.agent.empty())\n")],
     "lease-is-too-long": [Edit(
         SESSION_TIME, "  lease_end_ = until;\n", "  lease_end_ = until = until + lease_;\n")],
     "lease-from-the-answer": [Edit(
