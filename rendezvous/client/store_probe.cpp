@@ -17,7 +17,7 @@ using Wait = asio::posix::descriptor_base;
 namespace {
 
 /// A store answers at once.
-constexpr std::chrono::milliseconds kAnswerTime{1'500};
+constexpr std::chrono::milliseconds kAnswerTime{500};
 constexpr std::uint32_t kNonce = 0x64647072;  // the answer of a store has the same bytes
 
 std::string expected_answer() {
