@@ -10,7 +10,7 @@
 
 namespace ddprun::bench {
 
-/// A child whose output goes to a file; killed and reaped at the end, if it still runs.
+/// A child process that writes to a file; killed and reaped at the end, if it still runs.
 class Process {
  public:
   using Environment = std::vector<std::pair<std::string, std::string>>;

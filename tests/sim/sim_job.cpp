@@ -179,12 +179,18 @@ void SimJob::see_service() {
 /// What the service has been told of rounds. One that loses its memory can count on from what the
 /// nodes tell that have joined since: others may be cut off, on their way back, or gone.
 SimJob::Past SimJob::known_to_service() const {
-  if (!faults_.service_forgets) return {newest_started_, last_restart_count_};
   Past known;
+  if (!faults_.service_forgets) {
+    if (!rounds_.empty()) known.newest = rounds_.rbegin()->first;
+    known.number = newest_started_;
+    known.restart_count = last_restart_count_;
+    return known;
+  }
   for (const auto& [id, session] : service_.job()->sessions()) {
     if (session.node_name.empty() || !session.contact.connection) continue;
     const Past& past = agents_.at(agent_of(id)).past;
     known.newest = std::max(known.newest, past.newest);
+    known.number = std::max(known.number, past.number);
     known.restart_count = std::max(known.restart_count, past.restart_count);
   }
   return known;
@@ -194,10 +200,9 @@ SimJob::Past SimJob::known_to_service() const {
 void SimJob::see_formed(const rdzv::Membership& membership) {
   const RoundId id{membership.epoch(), membership.next_round() - 1};
   if (rounds_.contains(id) || membership.state() != rdzv::JobState::running) return;
-  require(faults_.service_has_no_journal || rounds_.empty() || rounds_.rbegin()->first < id,
-          "round numbers rise");
   const Past known = known_to_service();
-  require(!known.newest || *known.newest < id.second, "round numbers rise through the epochs");
+  require(!known.newest || *known.newest < id, "rounds rise");
+  require(!known.number || *known.number < id.second, "round numbers rise through the epochs");
   require(membership.restart_count() >= known.restart_count,
           "the restart count never falls through the epochs");
   for (const auto& [agent, session] : service_.job()->sessions()) {
@@ -247,7 +252,8 @@ void SimJob::workers_started(Agent& agent) {
   const auto number = group_of(agent).first;
   world_.note(fmt::format("{} starts {}", agent.id, number));
   newest_started_ = std::max(newest_started_.value_or(number), number);
-  agent.past = {number, agent.node->machine().round()->round.restart_count};
+  const proto::Round& round = agent.node->machine().round()->round;
+  agent.past = {RoundId{round.epoch, number}, number, round.restart_count};
   for (const auto& [id, other] : agents_) {
     if (!other.node->alive() || other.node->suspended() || other.node->live_workers() == 0)
       continue;

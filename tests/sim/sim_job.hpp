@@ -60,9 +60,11 @@ class SimJob {
   History run(Duration faults_for);
 
  private:
+  using RoundId = std::pair<proto::Epoch, proto::RoundNumber>;
   /// What can be known of the rounds so far.
   struct Past {
-    std::optional<proto::RoundNumber> newest;  // in any epoch, of which workers were started
+    std::optional<RoundId> newest;
+    std::optional<proto::RoundNumber> number;  // in any epoch, of which workers were started
     int restart_count = 0;
   };
   /// One agent process; a node that comes back is another.
@@ -73,7 +75,6 @@ class SimJob {
     std::optional<proto::Finished> told;
     Past past;  // as its rounds told it
   };
-  using RoundId = std::pair<proto::Epoch, proto::RoundNumber>;
   struct WorkerId {
     proto::AgentId agent;
     int local_rank = 0;
