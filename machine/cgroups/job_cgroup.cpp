@@ -52,14 +52,15 @@ void remove_below(const std::string& folder) {
 
 [[noreturn]] void guard_main(const JobCgroup& cgroup, int life) {
   constexpr int kLife = STDERR_FILENO + 1;
-  prctl(PR_SET_NAME, "ddp-guard");  // no `ddprun` in it: a kill by name shall leave it
-  setsid();                         // a signal to the job's process group is not for it
+  setsid();  // a signal to the job's process group is not for it
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
   // Above all not the end that keeps it asleep.
   dup2(life, kLife);
   syscall(SYS_close_range, kLife + 1U, ~0U, 0U);
+  // Last: what has this name guards. No `ddprun` in it: a kill by name shall leave it.
+  prctl(PR_SET_NAME, "ddp-guard");
   char nothing = 0;
   while (read(kLife, &nothing, 1) < 0 && errno == EINTR) {
   }
