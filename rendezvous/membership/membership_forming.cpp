@@ -169,7 +169,7 @@ std::vector<Membership::Member*> Membership::seated() {
   return seats;
 }
 
-/// To the people at the service, and to those of the node, whose limit it is.
+/// To the people at the service, and to those of the node that has this limit.
 void Membership::warn_of_store_room(const Member& server, int world_size, Context& context) const {
   const Node& node = server.node;
   if (node.store_clients_max == 0 || node.store_clients_max >= world_size) return;

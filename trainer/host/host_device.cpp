@@ -33,8 +33,8 @@ bool is_exact(const LayerKind& kind) {
          std::holds_alternative<layer::MaxPool>(kind);
 }
 
-/// Kinds whose operations work on real bf16. The others get copies that are floats (converted()):
-/// slower, but right.
+/// Kinds with operations that work on real bf16. The others get copies that are floats
+/// (converted()): slower, but right.
 bool knows_bf16(const LayerKind& kind) {
   if (const auto* const pool = std::get_if<layer::MaxPool>(&kind))
     return pool->window.size <= pool->window.stride;  // else gradients add up, which wants floats

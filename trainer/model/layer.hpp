@@ -144,7 +144,7 @@ struct Tokens {
   static constexpr BackwardReads reads{};
   static constexpr bool in_place = false;
 };
-/// The sum of a row for the token, one for its position (place + 2, as in RoBERTa, whose padding
+/// The sum of a row for the token, one for its position (place + 2, as in RoBERTa, where padding
 /// has position 1) and one for its type, of which there is one; 0 for padding. Parameters:
 /// word_embeddings.weight, position_embeddings.weight, token_type_embeddings.weight, normal with
 /// this deviation.

@@ -58,7 +58,7 @@ MemoryVerdict judge_memory(const RunMemory& need, int workers, const MachineMemo
   const std::uint64_t total = need.total() * static_cast<std::uint64_t>(workers);
   if (there.most == 0 || total <= std::min(there.most, there.available)) return {};
   const bool never = total > there.most;
-  const std::string who =
+  const std::string needs =
       workers == 1 ? "this run needs" : fmt::format("the {} workers here need", workers);
   const std::string where = there.is_cgroup ? "the cgroup's limit is" : "this machine has";
   const auto counted = [](int count, const char* what) {
@@ -68,7 +68,7 @@ MemoryVerdict judge_memory(const RunMemory& need, int workers, const MachineMemo
       "{} {} of memory ({}{} of {} for parameters and gradients, {} of {} for the samples of a "
       "shard), but {} {}{}: use a smaller --batch, fewer --lanes, smaller images or another "
       "--model",
-      who, bytes_text(total), workers == 1 ? "" : "each: ", counted(need.arenas, "arena"),
+      needs, bytes_text(total), workers == 1 ? "" : "each: ", counted(need.arenas, "arena"),
       bytes_text(need.arena), counted(need.lanes, "lane"), bytes_text(need.lane), where,
       bytes_text(there.most),
       never ? "" : fmt::format(", of which {} are available now", bytes_text(there.available)));

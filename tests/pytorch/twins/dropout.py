@@ -21,7 +21,7 @@ def philox(counter, key):
 
 
 def blocks(shape, whole):
-    """The numbers of the blocks of four elements of `shape`, whose first dimension counts samples, among samples of the
+    """The numbers of the blocks of four elements of `shape`, where the first dimension counts samples, among samples of the
     shape `whole`. The last dimension of both is a multiple of four."""
     found = torch.arange(shape[0])
     for count, room in zip((*shape[1:-1], shape[-1] // 4), (*whole[:-1], whole[-1] // 4)):
