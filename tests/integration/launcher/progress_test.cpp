@@ -18,6 +18,7 @@
 using namespace ddprun;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
+using test::all_stacks;
 using test::run_watched;
 using test::stand_in;
 
@@ -44,12 +45,6 @@ std::string python_example(const test::TempDir& folder) {
                       << "for step in range(4):\n    progress(step, 'forward')\n"
                          "raise SystemExit(21)\n";
   return path.string();
-}
-
-std::string all_stacks(const nlohmann::json& report) {
-  std::string text;
-  for (const auto& line : report["culprit"]["stacks"]) text += line.get<std::string>() + "\n";
-  return text;
 }
 
 }  // namespace

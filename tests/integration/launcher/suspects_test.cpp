@@ -10,6 +10,7 @@
 
 using namespace ddprun;
 using Catch::Matchers::Contains;
+using test::all_stacks;
 using test::run_watched;
 using test::stand_in;
 

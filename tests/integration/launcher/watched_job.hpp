@@ -27,6 +27,15 @@ WatchedJob<Json> run_watched(const std::vector<std::string>& options, const std:
   return {std::move(job), Json::parse(report)};
 }
 
+/// Of the culprit.
+template <class Json>
+std::string all_stacks(const Json& report) {
+  std::string text;
+  for (const auto& line : report["culprit"]["stacks"])
+    text += line.template get<std::string>() + "\n";
+  return text;
+}
+
 /// A program that takes the place of a debugger, in a folder of its own.
 inline std::string stand_in(const TempDir& folder, const std::string& name,
                             const std::string& script) {
