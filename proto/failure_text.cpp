@@ -39,7 +39,10 @@ std::string sign_of(const LostNode& lost) {
     case LossSign::ended:
       return "its connection ended";
     case LossSign::silent:
-      return fmt::format("it has not answered for {}", describe(lost.silent_for));
+      return fmt::format("it has not answered for {}{}", describe(lost.silent_for),
+                         lost.silent_for_longer
+                             ? " or longer, since before the rendezvous was started again"
+                             : "");
     case LossSign::cut_off:
       return "it was cut off for longer than its lease";
     case LossSign::rebooted:

@@ -15,9 +15,9 @@ constexpr int kSteps = 4;
 
 void cut_text(std::string& text) { text.resize(std::min(text.size(), kTextBytesKept)); }
 
-template <class Worker>
-void keep_first(std::vector<Worker>& workers) {
-  if (workers.size() > kWorkersKept) workers.erase(workers.begin() + kWorkersKept, workers.end());
+template <class Listed>
+void keep_first(std::vector<Listed>& list) {
+  if (list.size() > kWorkersKept) list.erase(list.begin() + kWorkersKept, list.end());
 }
 
 void cut_lines(WorkerFailure& failure) {
@@ -44,6 +44,7 @@ void shrink(Stopped& stopped, int step) {
 }
 
 void shrink(Finished& finished, int step) {
+  if (step == 0) keep_first(finished.nodes);
   if (!finished.verdict) return;
   Verdict& verdict = *finished.verdict;
   for (auto* workers : {&verdict.victims, &verdict.alike}) {

@@ -250,6 +250,7 @@ inline constexpr auto kFields<LostNode> = std::tuple{
     field("workers", &LostNode::workers),
     field("sign", &LostNode::sign),
     field("silent_for_ns", &LostNode::silent_for),
+    field("silent_for_longer", &LostNode::silent_for_longer),
     field("more", &LostNode::more),
 };
 template <>
@@ -307,6 +308,13 @@ inline constexpr auto kNames<Finished::Outcome> =
 static_assert(kNames<Finished::Outcome>.size() ==
               static_cast<int>(Finished::Outcome::cancelled) + 1);
 template <>
+inline constexpr auto kFields<NodeOfRound> = std::tuple{
+    required("name", &NodeOfRound::name, kText),
+    field("group_rank", &NodeOfRound::group_rank, kRank),
+    field("first_rank", &NodeOfRound::first_rank, kRank),
+    field("workers", &NodeOfRound::workers),
+};
+template <>
 inline constexpr std::string_view kKind<Finished> = "finished";
 template <>
 inline constexpr auto kFields<Finished> = std::tuple{
@@ -322,6 +330,7 @@ inline constexpr auto kFields<Finished> = std::tuple{
     field("exit_code", &Finished::exit_code, between(0, 255)),
     field("has_leftovers", &Finished::has_leftovers),
     field("losses", &Finished::losses),
+    field("nodes", &Finished::nodes, list(kNodesMax)),
 };
 
 }  // namespace ddprun::proto

@@ -225,6 +225,7 @@ struct LostNode {
   LossSign sign = LossSign::ended;
   std::chrono::nanoseconds silent_for{0};  ///< from its last word until it counted as lost
   int more = 0;                            ///< nodes that were lost after it in the same round
+  bool silent_for_longer = false;          ///< silent_for only counts from the service's start
 };
 /// The round cannot form yet. Comes again while that is so, to some of those that wait.
 struct Waiting {
@@ -273,6 +274,13 @@ struct Verdict {
   std::vector<Suspect> suspects;      ///< those of which one may hang, by rank
   std::optional<CloseCall> close_call = std::nullopt;
 };
+/// A node that had a part in the last round.
+struct NodeOfRound {
+  std::string name;
+  int group_rank = 0;
+  int first_rank = 0;
+  int workers = 0;
+};
 /// The job is over, on all nodes.
 struct Finished {
   enum class Outcome { succeeded, failed, cancelled } outcome = Outcome::succeeded;
@@ -289,6 +297,8 @@ struct Finished {
   std::optional<int> exit_code = std::nullopt;
   bool has_leftovers = false;  ///< processes could not be killed, on one of the nodes
   Losses losses = {};          ///< of the other nodes, for the one that reports
+  /// By group rank, for the one that reports. Fewer where they do not fit into a frame.
+  std::vector<NodeOfRound> nodes = {};
 };
 using MembershipMessage = std::variant<Round, RestartPlanned, Waiting, Remark, Stop, Finished>;
 

@@ -85,6 +85,7 @@ inline constexpr auto kFields<MemberStatus> = std::tuple{
     field("group_rank", &MemberStatus::group_rank, kNodes),
     field("connected", &MemberStatus::connected),
     field("silent_for_ns", &MemberStatus::silent_for),
+    field("silent_for_longer", &MemberStatus::silent_for_longer),
 };
 template <>
 inline constexpr auto kFields<JobStatus> = std::tuple{

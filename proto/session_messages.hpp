@@ -120,6 +120,7 @@ struct MemberStatus {
   std::optional<int> group_rank;  ///< in the newest round, where it has a part in it
   bool connected = false;
   std::chrono::nanoseconds silent_for{0};
+  bool silent_for_longer = false;  ///< silent_for only counts from the service's start
 };
 struct JobStatus {
   std::string run_id;

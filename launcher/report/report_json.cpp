@@ -116,6 +116,7 @@ Json lost_node_json(const proto::LostNode& lost) {
           {"sign", name_of(lost.sign)},
           {"sign_text", sign_of(lost)},
           {"silent_for_seconds", in_seconds(lost.silent_for)},
+          {"silent_for_longer", lost.silent_for_longer},
           {"more_nodes", lost.more}};
 }
 
@@ -139,6 +140,21 @@ Json logs_json(const agent::AgentResult& result) {
     if (!result.logs[i].standard_error.empty()) json["stderr"] = result.logs[i].standard_error;
     list.push_back(std::move(json));
   }
+  return list;
+}
+
+/// The nodes of the last round, as far as they are known here.
+Json nodes_json(const agent::AgentResult& result) {
+  Json list = Json::array();
+  const auto add = [&](const std::string& host, int group_rank, int first_rank, int workers) {
+    list.push_back({{"host", host},
+                    {"group_rank", group_rank},
+                    {"ranks", {first_rank, first_rank + workers - 1}}});
+  };
+  for (const proto::NodeOfRound& node : result.finished.nodes)
+    add(node.name, node.group_rank, node.first_rank, node.workers);
+  if (list.empty() && result.nodes == 1 && result.world_size > 0)
+    add(result.node_name, 0, 0, result.world_size);
   return list;
 }
 
@@ -168,6 +184,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["cwd"] = facts.folder;
   json["host"] = result.node_name;
   json["nodes"] = result.nodes;
+  json["node_list"] = nodes_json(result);
   json["world_size"] = result.world_size;
   json["started"] = describe(result.job_started);
   json["ended"] =

@@ -31,7 +31,9 @@ Row row_of(const proto::MemberStatus& member) {
   const std::string silent = describe(member.silent_for);
   return {member.node_name.empty() ? "(has not joined)" : printable(member.node_name),
           member.group_rank ? std::to_string(*member.group_rank) : "-",
-          member.connected ? "attached, heard " + silent + " ago" : "gone, silent for " + silent,
+          member.connected
+              ? "attached, heard " + silent + " ago"
+              : "gone, silent for " + silent + (member.silent_for_longer ? " or longer" : ""),
           printable(member.agent)};
 }
 

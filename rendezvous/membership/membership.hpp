@@ -33,6 +33,7 @@ struct AgentLost {
   proto::AgentId agent;
   proto::LossSign sign = proto::LossSign::ended;
   std::chrono::nanoseconds silent_for{0};  ///< since its last word
+  bool silent_for_longer = false;          ///< that was before the service was started
 };
 /// Time has moved past `Membership::deadline()`.
 struct DeadlinePassed {};
@@ -225,6 +226,7 @@ class Membership {
   [[nodiscard]] proto::Leave leave_of(const Member& member, const Context& context) const;
   [[nodiscard]] proto::Finished cancelled_by(const Member& member, const proto::Leave& leave) const;
   [[nodiscard]] proto::Losses losses_beside(const proto::AgentId& agent) const;
+  [[nodiscard]] std::vector<proto::NodeOfRound> nodes_of_round() const;
   [[nodiscard]] proto::Verdict take_verdict();
   void finish(Context& context, proto::Finished finished);
   void choose_reporter();

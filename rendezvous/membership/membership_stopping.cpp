@@ -263,6 +263,7 @@ void Membership::note_lost(const Members::value_type& member, const Context& con
     lost.workers = member.second.node.local_world_size;
     lost.sign = context.lost->sign;
     lost.silent_for = context.lost->silent_for;
+    lost.silent_for_longer = context.lost->silent_for_longer;
     lost_node_ = std::move(lost);
     lost_at_ = last_word;
   } else {
@@ -314,6 +315,26 @@ void Membership::choose_reporter() {
   if (first == nullptr) return;
   reporter_ = first->first;
   reporter_name_ = first->second.node.name;
+  const auto of_that_name =
+      std::count_if(members_.begin(), members_.end(), [this](const Members::value_type& entry) {
+        return entry.second.phase != Phase::gone && entry.second.node.name == reporter_name_;
+      });
+  if (of_that_name == 1) return;
+  reporter_name_ += first->second.seat
+                        ? fmt::format(" (group rank {})", first->second.seat->group_rank)
+                        : fmt::format(" (agent {})", first->first);
+}
+
+/// Of the last round, by group rank.
+std::vector<proto::NodeOfRound> Membership::nodes_of_round() const {
+  std::vector<proto::NodeOfRound> nodes;
+  for (const auto& [id, member] : members_)
+    if (member.seat)
+      nodes.push_back({member.node.name, member.seat->group_rank, member.seat->first_rank,
+                       member.node.local_world_size});
+  std::sort(nodes.begin(), nodes.end(),
+            [](const auto& a, const auto& b) { return a.group_rank < b.group_rank; });
+  return nodes;
 }
 
 /// An agent's last report covers all its rounds. With several nodes, each leftover gets its node's
@@ -345,6 +366,7 @@ Finished Membership::outcome_for(const AgentId& agent) const {
   finished.has_leftovers = has_leftovers_;
   if (agent == reporter_) {
     finished.losses = losses_beside(agent);
+    finished.nodes = nodes_of_round();
     return finished;
   }
   finished.report_at = reporter_name_;

@@ -37,6 +37,7 @@ struct SessionLost {
   proto::AgentId agent;
   proto::LossSign sign = proto::LossSign::ended;
   std::chrono::nanoseconds silent_for{0};  ///< since the agent's last word
+  bool silent_for_longer = false;          ///< that was before the service was started
 };
 /// The agent knows how the job ended.
 struct SessionOver {
@@ -105,6 +106,7 @@ class Job {
   struct Contact {
     std::optional<ConnectionId> connection;
     Clock::time_point heard_at;
+    bool since_start = false;  ///< not a word: heard_at is when the service was started
   };
   struct Session {
     std::uint64_t acknowledged = 0;  ///< messages that were applied

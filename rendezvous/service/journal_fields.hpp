@@ -31,6 +31,7 @@ inline constexpr auto kFields<rdzv::SessionLost> = std::tuple{
     required("agent", &rdzv::SessionLost::agent),
     field("sign", &rdzv::SessionLost::sign),
     field("silent_for_ns", &rdzv::SessionLost::silent_for),
+    field("silent_for_longer", &rdzv::SessionLost::silent_for_longer),
 };
 template <>
 inline constexpr std::string_view kKind<rdzv::SessionOver> = "session_over";

@@ -80,7 +80,11 @@ void ServiceCore::take(const ClientSaid& said, Context& context) {
   const auto connection = connections_.find(said.connection);
   if (connection == connections_.end()) return;  // it was refused, and is being closed
   Connection& from = connection->second;
-  if (!from.agent.empty()) jobs_.at(from.run_id).job.contact(from.agent).heard_at = context.now;
+  if (!from.agent.empty()) {
+    Job::Contact& contact = jobs_.at(from.run_id).job.contact(from.agent);
+    contact.heard_at = context.now;
+    contact.since_start = false;
+  }
   std::visit([&](const auto& message) { hear(said.connection, from, message, context); },
              said.message);
 }
@@ -348,7 +352,7 @@ ServiceActions ServiceCore::begin(Clock::time_point now) {
     if (!entry.job.is_idle()) ++busy_jobs_;
     if (entry.job.may_have_workers()) ++jobs_with_workers_;
     for (const auto& [id, session] : entry.job.sessions()) {
-      entry.job.contact(id).heard_at = now;
+      entry.job.contact(id) = {{}, now, true};
       expect_word_of(session);
       longest_lease_ = std::max(longest_lease_, session.lease);
       ++sessions_;

@@ -111,10 +111,12 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::StatusReq
 proto::MemberStatus ServiceCore::status_of(const AgentId& agent, const Job::Session& session,
                                            const Job& job, Clock::time_point now) {
   const Membership* membership = job.membership();
-  return {agent, session.node_name,
+  return {agent,
+          session.node_name,
           membership != nullptr ? membership->group_rank(agent) : std::nullopt,
           session.contact.connection.has_value(),
-          std::max<std::chrono::nanoseconds>(now - session.contact.heard_at, 0ns)};
+          std::max<std::chrono::nanoseconds>(now - session.contact.heard_at, 0ns),
+          session.contact.since_start};
 }
 
 /// Without its nodes.

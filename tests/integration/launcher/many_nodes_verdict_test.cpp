@@ -85,6 +85,8 @@ void check(const Staged& staged, int rank, int code, const std::string& evidence
   REQUIRE(staged.report["culprit"].is_object());
   CHECK(staged.report["culprit"]["rank"] == rank);
   CHECK(staged.report["culprit"]["evidence"] == evidence);
+  REQUIRE(staged.report["node_list"].size() == 3);
+  CHECK(staged.report["node_list"][2]["ranks"] == Json({4, 5}));
 }
 
 }  // namespace
@@ -161,4 +163,7 @@ TEST_CASE("a node that is lost is the culprit if all others are its victims") {
   CHECK(staged.report["culprit"].is_null());
   REQUIRE(staged.report["lost_node"].is_object());
   CHECK(staged.report["lost_node"]["ranks"] == Json({4, 5}));
+  CHECK(staged.report["lost_node"]["silent_for_longer"] == false);
+  REQUIRE(staged.report["node_list"].size() == 2);
+  CHECK(staged.report["node_list"][1]["ranks"] == Json({2, 3}));
 }

@@ -159,8 +159,8 @@ TEST_CASE("reports match their schema and use every key of it") {
         "trap '' TERM; echo 'ValueError: bad lr' >&2; exit 1");
   // Jobs of several nodes have these (many_nodes_verdict_test.cpp).
   std::set<std::string> never{"#/$defs/failed_worker/first_sign_uncertainty_seconds"};
-  for (const char* key :
-       {"evidence", "host", "ranks", "sign", "sign_text", "silent_for_seconds", "more_nodes"})
+  for (const char* key : {"evidence", "host", "ranks", "sign", "sign_text", "silent_for_seconds",
+                          "silent_for_longer", "more_nodes"})
     never.insert(std::string("#/$defs/lost_node/") + key);
   auto without_error = never;
   without_error.insert("#/$defs/failed_worker/error");

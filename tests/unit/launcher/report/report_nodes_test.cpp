@@ -33,6 +33,43 @@ TEST_CASE("a lost node is reported as the culprit") {
   CHECK(json["lost_node"]["sign"] == "silent");
 }
 
+TEST_CASE(
+    "the silence of a lost node counts from the start of a new rendezvous, and the report says "
+    "so") {
+  agent::AgentResult result;
+  result.finished.outcome = Ending::failed;
+  result.finished.lost_node = proto::LostNode{"node1", 8, 8, proto::LossSign::silent, 17s, 0, true};
+  CHECK(
+      has(said(result),
+          "lost: it has not answered for 17.0 s or longer, since before the rendezvous was started "
+          "again\n"));
+  const auto json = nlohmann::json::parse(launcher::report_json(result, 69, {}));
+  CHECK(json["lost_node"]["silent_for_longer"] == true);
+}
+
+TEST_CASE("the JSON report lists the nodes of the last round") {
+  agent::AgentResult result;
+  result.node_name = "node0";
+  result.world_size = 4;
+  const auto listed = [&] {
+    return nlohmann::json::parse(launcher::report_json(result, 0, {}))["node_list"];
+  };
+  REQUIRE(listed().size() == 1);
+  CHECK(listed()[0]["host"] == "node0");
+  CHECK(listed()[0]["ranks"] == nlohmann::json({0, 3}));
+  result.nodes = 2;
+  CHECK(listed().empty());  // another node reports
+  result.finished.nodes = {{"node0", 0, 0, 1}, {"node1", 1, 1, 3}};
+  REQUIRE(listed().size() == 2);
+  CHECK(listed()[1]["host"] == "node1");
+  CHECK(listed()[1]["group_rank"] == 1);
+  CHECK(listed()[1]["ranks"] == nlohmann::json({1, 3}));
+  result.nodes = 1;
+  result.world_size = 0;
+  result.finished.nodes.clear();
+  CHECK(listed().empty());  // no round began
+}
+
 TEST_CASE("of the workers that were stopped a node names its own, and tells so") {
   agent::AgentResult result = failed({false, 3, false});
   result.nodes = 2;

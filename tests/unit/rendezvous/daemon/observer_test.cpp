@@ -157,7 +157,7 @@ TEST_CASE("the status of a rendezvous is text for people") {
   job.max_restarts = 3;
   job.age = 125s;
   job.members = {{"node1.4711.0b5c", "node1", 0, true, 1200ms},
-                 {"n2.1", "n2", std::nullopt, false, 12s},
+                 {"n2.1", "n2", std::nullopt, false, 12s, true},
                  {"n3.1", "", std::nullopt, true, 3ms}};
   status.jobs = {job, {}};
   status.jobs[1].run_id = "new";
@@ -168,10 +168,10 @@ TEST_CASE("the status of a rendezvous is text for people") {
         "\n"
         "job a\\x1b[31mb: running, round 4, epoch 2, 2 min 5 s old\n"
         "  nodes: 5 (min 2, max 6); restarts: 1 of 3\n"
-        "  NODE              GROUP RANK  CONNECTION                 AGENT\n"
-        "  node1             0           attached, heard 1.2 s ago  node1.4711.0b5c\n"
-        "  n2                -           gone, silent for 12.0 s    n2.1\n"
-        "  (has not joined)  -           attached, heard 3 ms ago   n3.1\n"
+        "  NODE              GROUP RANK  CONNECTION                         AGENT\n"
+        "  node1             0           attached, heard 1.2 s ago          node1.4711.0b5c\n"
+        "  n2                -           gone, silent for 12.0 s or longer  n2.1\n"
+        "  (has not joined)  -           attached, heard 3 ms ago           n3.1\n"
         "  and 2 more nodes\n"
         "\n"
         "job new: no node has joined, epoch 1, 0 ms old\n"

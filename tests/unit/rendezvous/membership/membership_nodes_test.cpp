@@ -48,24 +48,6 @@ TEST_CASE("a spare takes the seat of a lost node in the next round") {
   CHECK(job.round("spare").master_addr == "b");
 }
 
-TEST_CASE("a spare does not report a job of which it had a part in an older round only") {
-  Script job(nodes(2, 2, 1));
-  job.join("a");
-  job.join("b");
-  job.join("c");
-  job.fail("a", 0);
-  job.stopped("a");
-  job.come_back("b");
-  job.pass(30s);  // a does not come back in time
-  REQUIRE(job.round("c").number == 1);
-  job.join("a");
-  job.done("b");
-  job.done("c");
-  CHECK(job.finished("b").report_at.empty());
-  CHECK(job.finished("a").report_at == "b");
-  CHECK(job.finished("c").report_at == "b");
-}
-
 TEST_CASE("after a failure the nodes of the round start again without a last call") {
   Script job(nodes(1, 4, 1));
   job.join("a");
@@ -364,32 +346,4 @@ TEST_CASE("ten thousand nodes form, fail, form again and end") {
   CHECK(job.round(name(9'999)).number == 1);
   for (int i = 0; i < kNodes; ++i) job.done(name(i));
   CHECK(job.finished(name(5)).outcome == Finished::Outcome::succeeded);
-}
-
-TEST_CASE("one node reports a failure in full, and the culprit's does") {
-  Script job(nodes(3, 3));
-  for (const char* agent : {"a", "b", "c"}) job.join(agent);
-  job.fail("b", 1);
-  for (const char* agent : {"a", "b", "c"}) {
-    proto::Stopped stopped{job.round(agent).number, {}};
-    if (std::string(agent) == "b") {
-      proto::WorkerFailure failure;
-      failure.local_rank = 1;
-      failure.exit = {true, 9, false};
-      failure.last_lines = {"it hurts"};
-      stopped.failures = {failure};
-    }
-    job.say(agent, stopped);
-  }
-  REQUIRE(job.membership.outcome().has_value());
-  const auto told = [&](const std::string& agent) { return job.finished(agent); };
-  CHECK(told("a").report_at.empty());
-  CHECK(told("a").verdict->culprit.failure.last_lines.size() == 1);
-  CHECK(told("a").verdict->culprit.node == "b");
-  CHECK(told("b").report_at == "a");
-  CHECK(told("b").verdict->culprit.failure.last_lines.size() == 1);
-  CHECK(told("c").report_at == "a");
-  CHECK(told("c").verdict->culprit.rank == 3);
-  CHECK(told("c").verdict->culprit.failure.last_lines.empty());
-  CHECK(told("c").reason.starts_with("rank 3 on b "));
 }

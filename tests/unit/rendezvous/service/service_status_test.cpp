@@ -1,4 +1,6 @@
 // What an observer is told of the jobs and nodes of a service, however many there are.
+#include <algorithm>
+
 #include "proto/fit_frame.hpp"
 #include "proto/message_limits.hpp"
 #include "tests/unit/rendezvous/service/service_script.hpp"
@@ -121,4 +123,36 @@ TEST_CASE("a status of many jobs and of the longest names is complete") {
   CHECK(listed.pages > 2);
   listed.jobs.erase(std::unique(listed.jobs.begin(), listed.jobs.end()), listed.jobs.end());
   CHECK(listed.jobs == jobs);
+}
+
+TEST_CASE(
+    "after a restart of the service a silence is known to be longer, until the agent is heard") {
+  ServiceScript service;
+  const auto a = service.join("a", nodes(2, 2, 3));
+  static_cast<void>(service.join("b", nodes(2, 2, 3)));
+  service.pass(5s, {a});
+  service.restart();
+  service.pass(3s);
+  proto::Resume resume;
+  resume.agent = "a";
+  resume.epoch = 1;
+  resume.round = 0;
+  resume.next_seq = 2;
+  service.say(service.open(), resume);
+  const auto observer = service.open();
+  service.say(observer, proto::StatusRequest{});
+  REQUIRE(service.last<proto::Status>(observer) != nullptr);
+  const auto& members = service.last<proto::Status>(observer)->jobs.at(0).members;
+  REQUIRE(members.size() == 2);
+  CHECK_FALSE(members[0].silent_for_longer);
+  CHECK(members[1].silent_for_longer);
+  CHECK(members[1].silent_for == 3s);
+  service.pass(30s);
+  const auto lost =
+      std::find_if(service.journal.begin(), service.journal.end(), [](const auto& one) {
+        const auto* event = std::get_if<rdzv::SessionLost>(&one.event);
+        return event != nullptr && event->agent == "b";
+      });
+  REQUIRE(lost != service.journal.end());
+  CHECK(std::get<rdzv::SessionLost>(lost->event).silent_for_longer);
 }
