@@ -192,6 +192,9 @@ class Host:
     def route_to_world(self):
         checked(["nsenter", f"--target={self.holder.pid}", "--net", "ip", "route", "add", "default", "via", SWITCH_ADDR])
 
+    def add_addr(self, addr):
+        checked(["nsenter", f"--target={self.holder.pid}", "--net", "ip", "addr", "add", f"{addr}/24", "dev", "eth0"])
+
     def processes(self):
         """Of all that was started on it, also in process namespaces below."""
         found = []
