@@ -17,9 +17,10 @@ class RoundsTest(HostsTest):
     nodes = "2:3"
     processes = 2
 
-    def start(self, hosts, on=None):
+    def start(self, hosts, on=None, options=(), endpoint="node1", **environment):
         return [hosts.ddprun(host, f"--nnodes={self.nodes}", f"--nproc-per-node={self.processes}", "--grow-delay=0.2",
-                             "--rdzv-backend=c10d", "--rdzv-endpoint=node1", CONF, sys.executable, WORKERS / "alive.py")
+                             "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", CONF, *options, sys.executable,
+                             WORKERS / "alive.py", **environment)
                 for host in on or hosts]
 
     def alive(self, hosts):

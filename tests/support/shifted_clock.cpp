@@ -1,16 +1,28 @@
 // Preloaded (LD_PRELOAD) into all programs of one host of a test: its wall clock is SHIFTED_CLOCK
-// seconds ahead of this machine's. All other clocks stay, and so do the times of files: as if these
+// seconds ahead of this machine's; if SHIFTED_CLOCK_FROM names a file, only once that file exists,
+// as when somebody sets the clock. All other clocks stay, and so do the times of files: as if these
 // were on a file server.
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
 
 namespace {
 
+bool is_set() {
+  const char* file = std::getenv("SHIFTED_CLOCK_FROM");
+  if (file == nullptr) return true;
+  const int error = errno;
+  const bool exists = access(file, F_OK) == 0;
+  errno = error;
+  return exists;
+}
+
 time_t shift() {
+  if (!is_set()) return 0;
   const char* seconds = std::getenv("SHIFTED_CLOCK");
   return seconds != nullptr ? std::atol(seconds) : 0;
 }
