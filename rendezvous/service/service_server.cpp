@@ -142,7 +142,7 @@ class ServiceServer::Impl {
       getrlimit(RLIMIT_NOFILE, &files);
       log_.warn(fmt::format(
           "connections wait, because this process has as many open files as it may have ({}): "
-          "raise the limit (ulimit -n); {} agents are connected",
+          "raise the limit (ulimit -n); agents connected: {}",
           files.rlim_cur, peers_.size() - newcomers_.size()));
     }
     const auto id = newcomers_.oldest(now());

@@ -28,7 +28,10 @@ inline Words rdzvd_command(const Words& options) {
 
 /// Its first line is already read.
 struct Rdzvd {
-  explicit Rdzvd(const Words& options) : child(rdzvd_command(options)) {
+  struct WholeCommand {};
+  static constexpr WholeCommand whole_command{};
+  explicit Rdzvd(const Words& options) : Rdzvd(rdzvd_command(options), whole_command) {}
+  Rdzvd(const Words& command, WholeCommand) : child(command) {
     REQUIRE(child.wait_for_output("\n"));
     first_line = child.out().substr(0, child.out().find('\n'));
     const auto address = parse_endpoint(first_line);
