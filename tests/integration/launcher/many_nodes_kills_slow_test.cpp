@@ -115,6 +115,7 @@ TEST_CASE("a job survives an rdzvd that is killed at any instant") {
   std::mt19937 random(seed);
   std::uniform_real_distribution<> share(0, 1);
   const Seconds length = undisturbed_job();
+  int killed = 0;
   for (unsigned run = 0; run < runs; ++run) {
     INFO("DDPRUN_TEST_SEED=" << seed << ", run " << run);
     SurvivingJob job;
@@ -123,10 +124,12 @@ TEST_CASE("a job survives an rdzvd that is killed at any instant") {
     for (auto kills = 1 + random() % 3; kills > 0; --kills) {
       std::this_thread::sleep_for(share(random) * length / 2);
       job.kill_rdzvd();
+      ++killed;
       job.start_rdzvd();
     }
     job.check_outcome();
   }
+  std::cout << "rdzvd was killed " << killed << " times in " << runs << " jobs" << std::endl;
 }
 
 TEST_CASE("a training does not notice that rdzvd is killed every second") {
