@@ -7,6 +7,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "trainer/data/sentences.hpp"
 #include "trainer/data/shapes.hpp"
 
 namespace ddprun::bench {
@@ -53,7 +54,14 @@ void write_pair(const Case& one, const std::string& start, std::uint32_t count) 
 
 std::string Case::shape_text() const { return fmt::format("{}x{}x{}", height, width, channels); }
 
+std::size_t Case::texts() const { return tokens == 0 ? 0 : train_count(*this); }
+
 std::size_t Case::data_bytes() const {
+  if (tokens > 0) {
+    const std::size_t held_out = texts() / 4;
+    const auto mean = static_cast<std::size_t>(trainer::kSentenceTokensLeast + tokens) / 2;
+    return (texts() + held_out) * mean * sizeof(std::int32_t);
+  }
   const auto pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
   const auto values = static_cast<std::size_t>(channels) + (masks ? 1 : 0);
   const std::size_t count = masks
@@ -81,6 +89,19 @@ const std::vector<Case>& all_cases() {
        .batch = 4,
        .masks = true,
        .steps = 3},
+      {.name = "textclf-tiny",
+       .model = "textclf",
+       .optimizer = "adamw",
+       .tokens = 64,
+       .size = "tiny",
+       .steps = 50},
+      {.name = "textclf-base",
+       .model = "textclf",
+       .batch = 8,
+       .optimizer = "adamw",
+       .tokens = 128,
+       .size = "base",
+       .steps = 3},
       // For its memory: a step takes half a minute.
       {.name = "unet16-448",
        .model = "unet16",
@@ -96,7 +117,7 @@ const std::vector<Case>& all_cases() {
 }
 
 void write_data(const Case& one, const std::string& folder) {
-  if (one.masks) return;
+  if (one.masks || one.tokens > 0) return;
   write_pair(one, folder + "/train", train_count(one));
   write_pair(one, folder + "/t10k", kTestCount);
 }

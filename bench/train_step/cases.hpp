@@ -17,18 +17,23 @@ struct Case {
   int batch = 64;
   std::string optimizer = "sgd";  ///< sgd: with momentum 0.9
   bool masks = false;             ///< generated pictures with masks; else pictures of noise
+  int tokens = 0;                 ///< generated texts of at most so many; 0: pictures
+  std::string size{};             ///< of textclf: --size
   int steps = 6;                  ///< that are measured
   bool by_default = true;
 
   [[nodiscard]] std::string shape_text() const;
-  /// Of the data set, as `train` holds it: one byte for each value of a picture or a mask.
+  /// Training texts.
+  [[nodiscard]] std::size_t texts() const;
+  /// Of the data set, as `train` holds it: one byte for each value of a picture or a mask, four
+  /// for a token of a text (of mean length).
   [[nodiscard]] std::size_t data_bytes() const;
 };
 
 const std::vector<Case>& all_cases();
 
 /// Writes the IDX files of a set of noise that has enough samples for one epoch; nothing where the
-/// case takes generated pictures.
+/// case takes generated pictures or texts.
 void write_data(const Case& one, const std::string& folder);
 
 }  // namespace ddprun::bench

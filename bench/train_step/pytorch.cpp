@@ -37,6 +37,8 @@ StepFigures run_pytorch(const Race& race, const std::string& python) {
                                          kScript,
                                          "--model=" + one.model,
                                          "--shape=" + one.shape_text(),
+                                         "--size=" + one.size,
+                                         fmt::format("--tokens={}", one.tokens),
                                          fmt::format("--batch={}", one.batch),
                                          "--optimizer=" + one.optimizer,
                                          "--precision=" + race.precision,

@@ -16,7 +16,7 @@ sys.path.insert(0, str(TWINS))
 from folder import write_folder  # noqa: E402, which needs the line above
 
 CALM = ("--momentum=0", "--lr=0.01")
-# Each: the shape of a picture, numbers of samples, epochs of one step each, options.
+# Each: the shape of a picture, numbers of samples, epochs of one step each, options. No shape: generated texts.
 CASES = {
     "lenet, SGD": ((28, 28, 1), (64, 50), 30, ("--model=lenet", "--batch=64", "--weight-decay=0.01", *CALM)),
     "lenet, AdamW": ((28, 28, 1), (64, 50), 30, ("--model=lenet", "--batch=32", "--shards=2", "--optimizer=adamw", "--lr=0.0001",
@@ -25,6 +25,8 @@ CASES = {
     "resnet18": ((20, 20, 3), (16, 8), 8, ("--model=resnet18", "--batch=8", "--shards=2", "--momentum=0", "--lr=0.0002")),
     "unet16": ((32, 32, 3), (4, 2), 4, ("--model=unet16", "--batch=2", "--shards=2", "--positive-weight=3", *CALM)),
     "unet16, deconv": ((32, 32, 1), (4, 2), 4, ("--model=unet16", "--batch=4", "--decoder=deconv", *CALM)),
+    "textclf": (None, None, 20, ("--model=textclf", "--sentences=32", "--batch=16", "--shards=2", "--optimizer=adamw",
+                                 "--lr=0.0005", "--weight-decay=0.01")),
     "unet-resnet34": ((64, 64, 3), (4, 2), 3, ("--model=unet-resnet34", "--batch=4", "--momentum=0", "--lr=0.001")),
 }
 
@@ -32,6 +34,8 @@ CASES = {
 def options_of(name, folder):
     """Writes the data."""
     shape, samples, epochs, options = CASES[name]
+    if shape is None:
+        return [*options, f"--epochs={epochs}", "--data=generated"]
     data = folder / "data"
     write_folder(data, shape, samples, masked="unet" in options[0])
     return [*options, f"--epochs={epochs}", f"--data={data}"]
