@@ -2,25 +2,15 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "base/file_name.hpp"
+
 namespace ddprun::launcher {
 namespace {
-
-constexpr std::size_t kRunIdBytesMax = 100;  // file names end at 255
-
-/// The run id as part of a file name.
-std::string file_name_of(const std::string& run_id) {
-  std::string name = run_id.substr(0, kRunIdBytesMax);
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '/' || (c >= 0 && c < ' ') || c == 127; },
-      '_');
-  return name.starts_with('.') ? "_" + name : name;
-}
 
 LaunchError cannot(const std::string& folder, const std::string& why) {
   return usage_error("--log-dir: cannot make a folder in " + folder + ": " + why +

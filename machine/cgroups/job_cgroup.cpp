@@ -17,8 +17,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/cgroup_places.hpp"
 #include "base/small_file.hpp"
-#include "machine/cgroups/cgroup_places.hpp"
 
 namespace ddprun::machine {
 namespace {

@@ -4,12 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace ddprun::machine {
-
-/// The number behind `name` in a text of `name number` lines. Pure.
-std::optional<std::uint64_t> counter_in(std::string_view text, std::string_view name);
 
 /// Kills for memory so far: those of our own cgroup where it counts them (version 2), else those of
 /// the whole machine. None: the kernel does not say. `root` stands before every path.

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <map>
 
+#include "base/cgroup_places.hpp"
 #include "base/small_file.hpp"
-#include "machine/cgroups/cgroup_places.hpp"
 
 namespace ddprun::machine {
 namespace {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 
+#include "base/file_name.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/data/sampler.hpp"
@@ -17,7 +17,6 @@ namespace {
 constexpr int kBatch = 64;
 constexpr const char* kOutFolder = "ddprun-out";
 constexpr const char* kRunPrefix = "run-";
-constexpr std::size_t kNameBytesMax = 100;
 
 int choose_shards(const Options& options, const WorkerEnvironment& environment,
                   std::optional<int> shards_there) {
@@ -101,17 +100,6 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
     config.push_back(setting("epochs", integer(options.epochs)));
   }
   return config;
-}
-
-/// A run id as the name of a directory.
-std::string file_name_of(const std::string& run_id) {
-  std::string name = run_id.substr(0, kNameBytesMax);
-  for (char& letter : name) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-' ||
-                       letter == '_' || letter == '.';
-    if (!plain) letter = '_';
-  }
-  return name.starts_with(".") ? "_" + name : name;
 }
 
 /// The highest N among the directories run-N.

@@ -5,13 +5,15 @@
 #include <fstream>
 #include <random>
 
-#include "machine/cgroups/cgroup_places.hpp"
+#include "base/cgroup_places.hpp"
 #include "machine/cpus/placement.hpp"
 #include "machine/cpus/topology.hpp"
 #include "machine/cpus/usable_cpus.hpp"
 #include "tests/support/temp_dir.hpp"
 
 using namespace ddprun::machine;
+using ddprun::cgroup_places;
+using ddprun::CgroupPlace;
 
 namespace {
 

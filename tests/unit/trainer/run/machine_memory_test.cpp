@@ -15,6 +15,9 @@ struct FakeMachine {
     write("proc/meminfo",
           "MemTotal:  1000 kB\nMemFree:  1 kB\nMemAvailable:  600 kB\nSwapTotal:  50 kB\n"
           "SwapFree:  20 kB\n");
+    write("proc/self/mountinfo",
+          "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
+          "36 30 0:33 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
   }
   void write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories((root / name).parent_path());
@@ -49,6 +52,14 @@ TEST_CASE("the least limit of our cgroups counts, and files' pages are given bac
     machine.write(top + "memory/job/memory.usage_in_bytes", "300000\n");
     machine.write(top + "memory/job/memory.stat", "total_inactive_file 100000\n");
     machine.write(top + "memory/memory.limit_in_bytes", "9223372036854771712\n");
+  }
+  SECTION("version 1 beside version 2, where a container shows its own cgroup at the top") {
+    machine.write("proc/self/mountinfo",
+                  "31 23 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup rw\n"
+                  "36 30 0:33 /docker/1 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    machine.write("proc/self/cgroup", "5:memory:/docker/1\n0::/docker/1\n");
+    machine.write(top + "memory/memory.limit_in_bytes", "500000\n");
+    machine.write(top + "memory/memory.usage_in_bytes", "200000\n");
   }
   SECTION("in a container that sees the host's path, but only its own top") {
     machine.write("proc/self/cgroup", "0::/host/docker/123\n");

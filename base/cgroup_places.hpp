@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun::machine {
+namespace ddprun {
 
 struct CgroupPlace {
   std::string mount_point;  ///< /sys/fs/cgroup
@@ -22,4 +22,4 @@ std::vector<CgroupPlace> cgroup_places(std::string_view controller, std::string_
 /// The same of this process. `root` stands before every path.
 std::vector<CgroupPlace> own_cgroups(std::string_view controller, const std::string& root = "");
 
-}  // namespace ddprun::machine
+}  // namespace ddprun

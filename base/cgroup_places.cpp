@@ -1,11 +1,11 @@
-#include "machine/cgroups/cgroup_places.hpp"
+#include "base/cgroup_places.hpp"
 
 #include <algorithm>
 #include <optional>
 
 #include "base/small_file.hpp"
 
-namespace ddprun::machine {
+namespace ddprun {
 namespace {
 
 std::vector<std::string_view> split_at(std::string_view text, char separator) {
@@ -112,4 +112,4 @@ std::vector<CgroupPlace> own_cgroups(std::string_view controller, const std::str
   return cgroup_places(controller, *cgroup_text, *mountinfo_text);
 }
 
-}  // namespace ddprun::machine
+}  // namespace ddprun
