@@ -12,20 +12,22 @@ namespace {
 
 constexpr std::size_t kFirstPosition = 2;  // RoBERTa's; its padding has 1
 
-DDPRUN_VECTOR_CLONES
-void add_rows(const float* word, const float* type, const float* position, std::size_t channels,
-              float* to) {
-  for (std::size_t c = 0; c < channels; ++c) to[c] = word[c] + type[c] + position[c];
+template <class T>
+DDPRUN_VECTOR_CLONES void add_rows(const T* word, const T* type, const T* position,
+                                   std::size_t channels, T* to) {
+  for (std::size_t c = 0; c < channels; ++c)
+    store(to[c], load(word[c]) + load(type[c]) + load(position[c]));
 }
 
-DDPRUN_VECTOR_CLONES
-void add_to_rows(const float* gradient, std::size_t channels, float* word, float* position,
-                 float* type) {
-  for (std::size_t c = 0; c < channels; ++c) word[c] += gradient[c];
-  for (std::size_t c = 0; c < channels; ++c) position[c] += gradient[c];
-  for (std::size_t c = 0; c < channels; ++c) type[c] += gradient[c];
+template <class T>
+DDPRUN_VECTOR_CLONES void add_to_rows(const T* gradient, std::size_t channels, float* word,
+                                      float* position, float* type) {
+  for (std::size_t c = 0; c < channels; ++c) word[c] += load(gradient[c]);
+  for (std::size_t c = 0; c < channels; ++c) position[c] += load(gradient[c]);
+  for (std::size_t c = 0; c < channels; ++c) type[c] += load(gradient[c]);
 }
 
+template <class T>
 class EmbeddingLayer final : public Operation {
  public:
   explicit EmbeddingLayer(const OperationShape& shape)
@@ -36,16 +38,16 @@ class EmbeddingLayer final : public Operation {
 
   void forward(const Tensors& tensors, const Pass& pass) override {
     const auto table = [&](std::size_t index) {
-      return static_cast<const float*>(tensors.parameters[index]);
+      return static_cast<const T*>(tensors.parameters[index]);
     };
-    float* to = output_of(tensors);
+    T* to = output_of<T>(tensors);
     for (std::size_t sample = 0; sample < batch_; ++sample) {
       const std::size_t length = length_of(pass, sample);
       for (std::size_t place = 0; place < length; ++place, to += channels_)
         add_rows(table(0) + token_of(pass, sample, place) * channels_, table(2),
                  table(1) + (place + kFirstPosition) * channels_, channels_, to);
       const std::size_t padding = (width_ - length) * channels_;
-      std::fill_n(to, padding, 0.0F);
+      std::fill_n(to, padding, T{});
       to += padding;
     }
   }
@@ -55,7 +57,7 @@ class EmbeddingLayer final : public Operation {
       std::fill_n(tensors.parameter_gradients[k], counts_[k], 0.0F);
     const auto table = [&](std::size_t index) { return tensors.parameter_gradients[index]; };
     for (std::size_t sample = 0; sample < batch_; ++sample) {
-      const float* from = output_gradient_of(tensors) + sample * width_ * channels_;
+      const T* from = output_gradient_of<T>(tensors) + sample * width_ * channels_;
       for (std::size_t place = 0; place < length_of(pass, sample); ++place, from += channels_)
         add_to_rows(from, channels_, table(0) + token_of(pass, sample, place) * channels_,
                     table(1) + (place + kFirstPosition) * channels_, table(2));
@@ -75,6 +77,7 @@ class EmbeddingLayer final : public Operation {
   std::vector<std::size_t> counts_;  // of the tables: words, positions, the type
 };
 
+template <class T>
 class FirstTokenLayer final : public Operation {
  public:
   explicit FirstTokenLayer(const OperationShape& shape)
@@ -84,14 +87,14 @@ class FirstTokenLayer final : public Operation {
 
   void forward(const Tensors& tensors, const Pass& /*pass*/) override {
     for (std::size_t sample = 0; sample < batch_; ++sample)
-      std::copy_n(input_of(tensors) + sample * sample_, channels_,
-                  output_of(tensors) + sample * channels_);
+      std::copy_n(input_of<T>(tensors) + sample * sample_, channels_,
+                  output_of<T>(tensors) + sample * channels_);
   }
   void backward(const Tensors& tensors, const Pass& /*pass*/) override {
     for (std::size_t sample = 0; sample < batch_; ++sample) {
-      float* const gradient = input_gradient_of(tensors) + sample * sample_;
-      std::copy_n(output_gradient_of(tensors) + sample * channels_, channels_, gradient);
-      std::fill_n(gradient + channels_, sample_ - channels_, 0.0F);
+      T* const gradient = input_gradient_of<T>(tensors) + sample * sample_;
+      std::copy_n(output_gradient_of<T>(tensors) + sample * channels_, channels_, gradient);
+      std::fill_n(gradient + channels_, sample_ - channels_, T{});
     }
   }
 
@@ -104,10 +107,14 @@ class FirstTokenLayer final : public Operation {
 }  // namespace
 
 std::unique_ptr<Operation> make_embedding(const OperationShape& shape) {
-  return std::make_unique<EmbeddingLayer>(shape);
+  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
+    return std::make_unique<EmbeddingLayer<T>>(shape);
+  });
 }
 std::unique_ptr<Operation> make_first_token(const OperationShape& shape) {
-  return std::make_unique<FirstTokenLayer>(shape);
+  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
+    return std::make_unique<FirstTokenLayer<T>>(shape);
+  });
 }
 
 }  // namespace ddprun::trainer

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
+#include "trainer/compute/numeric.hpp"
 #include "trainer/host/vector_clones.hpp"
 
 namespace ddprun::trainer {
@@ -22,6 +24,23 @@ using FloatLanes = float __attribute__((vector_size(kFloatLanes * sizeof(float))
   }
   float padded[kFloatLanes];
   for (std::size_t i = 0; i < kFloatLanes; ++i) padded[i] = i < count ? from[i] : fill;
+  std::memcpy(&to, padded, sizeof to);
+}
+
+/// The same of bf16.
+[[gnu::always_inline]] inline void load_lanes(FloatLanes& to, const BFloat16* from,
+                                              std::size_t count, float fill = 0.0F) {
+  using Halves = std::uint16_t __attribute__((vector_size(kFloatLanes * sizeof(std::uint16_t))));
+  using Words = std::uint32_t __attribute__((vector_size(kFloatLanes * sizeof(std::uint32_t))));
+  if (count >= kFloatLanes) {
+    Halves halves;
+    std::memcpy(&halves, from, sizeof halves);
+    const Words words = __builtin_convertvector(halves, Words) << 16;
+    std::memcpy(&to, &words, sizeof to);
+    return;
+  }
+  float padded[kFloatLanes];
+  for (std::size_t i = 0; i < kFloatLanes; ++i) padded[i] = i < count ? load(from[i]) : fill;
   std::memcpy(&to, padded, sizeof to);
 }
 

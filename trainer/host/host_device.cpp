@@ -33,22 +33,14 @@ bool is_exact(const LayerKind& kind) {
          std::holds_alternative<layer::MaxPool>(kind);
 }
 
-/// Kinds with operations that work on real bf16. The others get copies that are floats
-/// (converted()): slower, but right.
+/// Whether the operation works on real bf16. The others get copies that are floats (converted()):
+/// slower, but right.
 bool knows_bf16(const LayerKind& kind) {
   if (const auto* const pool = std::get_if<layer::MaxPool>(&kind))
     return pool->window.size <= pool->window.stride;  // else gradients add up, which wants floats
-  return std::holds_alternative<layer::Convolution>(kind) ||
-         std::holds_alternative<layer::TransposedConvolution>(kind) ||
-         std::holds_alternative<layer::Linear>(kind) || std::holds_alternative<layer::Relu>(kind) ||
-         std::holds_alternative<layer::AveragePool>(kind) ||
-         std::holds_alternative<layer::BatchNorm>(kind) ||
-         std::holds_alternative<layer::Dropout>(kind) ||
-         std::holds_alternative<layer::Flatten>(kind) || std::holds_alternative<layer::Add>(kind) ||
-         std::holds_alternative<layer::Upsample>(kind) ||
-         std::holds_alternative<layer::Concat>(kind) ||
-         std::holds_alternative<layer::SoftmaxCrossEntropy>(kind) ||
-         std::holds_alternative<layer::BinaryCrossEntropy>(kind);
+  // Attention's products are oneDNN's sgemm.
+  return !std::holds_alternative<layer::AdaptiveAveragePool>(kind) &&
+         !std::holds_alternative<layer::Attention>(kind);
 }
 
 std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShape& shape) {

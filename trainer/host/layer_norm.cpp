@@ -16,9 +16,9 @@ struct Rows {
   std::size_t channels;
 };
 
-DDPRUN_VECTOR_CLONES
-void normalize(const Rows& rows, const float* input, const float* weight, const float* bias,
-               float* output, RowMoments* moments) {
+template <class T>
+DDPRUN_VECTOR_CLONES void normalize(const Rows& rows, const T* input, const float* weight,
+                                    const float* bias, T* output, RowMoments* moments) {
   const std::size_t n = rows.channels;
   const auto count = static_cast<float>(n);
   for (std::size_t row = 0; row < rows.count; ++row, input += n, output += n) {
@@ -42,15 +42,17 @@ void normalize(const Rows& rows, const float* input, const float* weight, const 
 }
 
 /// Where the gradients of some rows go.
+template <class T>
 struct Gradients {
-  float* input;
+  T* input;
   float* weight;
   float* bias;
 };
 
-DDPRUN_VECTOR_CLONES
-void backward_rows(const Rows& rows, const float* input, const float* slopes, const float* weight,
-                   const RowMoments* moments, const Gradients& to) {
+template <class T>
+DDPRUN_VECTOR_CLONES void backward_rows(const Rows& rows, const T* input, const T* slopes,
+                                        const float* weight, const RowMoments* moments,
+                                        const Gradients<T>& to) {
   const std::size_t n = rows.channels;
   const auto count = static_cast<float>(n);
   float* __restrict const weight_sum = to.weight;
@@ -73,17 +75,18 @@ void backward_rows(const Rows& rows, const float* input, const float* slopes, co
       product_sums += slope * ((values - at.mean) * at.reciprocal);
     }
     for (std::size_t c = 0; c < n; ++c) {
-      weight_sum[c] += slopes[c] * normalized(input[c], at);
-      bias_sum[c] += slopes[c];
+      weight_sum[c] += load(slopes[c]) * normalized(input[c], at);
+      bias_sum[c] += load(slopes[c]);
     }
     if (to.input == nullptr) continue;
     const LayerNormBackward backward{at, sum_lanes(slope_sums) / count,
                                      sum_lanes(product_sums) / count};
-    float* const gradient = to.input + row * n;
+    T* const gradient = to.input + row * n;
     for (std::size_t c = 0; c < n; ++c) backward(gradient[c], slopes[c], input[c], weight[c]);
   }
 }
 
+template <class T>
 class LayerNormLayer final : public Operation {
  public:
   explicit LayerNormLayer(const OperationShape& shape)
@@ -103,23 +106,25 @@ class LayerNormLayer final : public Operation {
   void forward(const Tensors& tensors, const Pass& /*pass*/) override {
     for_each_image(batch_, [&](int sample) {
       const auto first = static_cast<std::size_t>(sample) * rows_;
-      normalize({rows_, channels_}, input_of(tensors) + first * channels_, parameter(tensors, 0),
-                parameter(tensors, 1), output_of(tensors) + first * channels_,
-                trains_ ? moments_of(tensors) + first : nullptr);
+      normalize<T>({rows_, channels_}, input_of<T>(tensors) + first * channels_,
+                   parameter(tensors, 0), parameter(tensors, 1),
+                   output_of<T>(tensors) + first * channels_,
+                   trains_ ? moments_of(tensors) + first : nullptr);
     });
   }
 
   void backward(const Tensors& tensors, const Pass& /*pass*/) override {
     auto* const sums = static_cast<float*>(tensors.workspace);
-    float* const gradient = input_gradient_of(tensors);
+    T* const gradient = input_gradient_of<T>(tensors);
     for_each_image(batch_, [&](int sample) {
       const auto s = static_cast<std::size_t>(sample);
       const std::size_t first = s * rows_;
       const std::size_t at = first * channels_;
       float* const own = sums + s * 2 * channels_;
-      backward_rows({rows_, channels_}, input_of(tensors) + at, output_gradient_of(tensors) + at,
-                    parameter(tensors, 0), moments_of(tensors) + first,
-                    {gradient == nullptr ? nullptr : gradient + at, own, own + channels_});
+      backward_rows<T>({rows_, channels_}, input_of<T>(tensors) + at,
+                       output_gradient_of<T>(tensors) + at, parameter(tensors, 0),
+                       moments_of(tensors) + first,
+                       {gradient == nullptr ? nullptr : gradient + at, own, own + channels_});
     });
     for (std::size_t k = 0; k < 2; ++k) {
       float* const sum = tensors.parameter_gradients[k];
@@ -148,7 +153,9 @@ class LayerNormLayer final : public Operation {
 }  // namespace
 
 std::unique_ptr<Operation> make_layer_norm(const OperationShape& shape) {
-  return std::make_unique<LayerNormLayer>(shape);
+  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
+    return std::make_unique<LayerNormLayer<T>>(shape);
+  });
 }
 
 }  // namespace ddprun::trainer

@@ -9,8 +9,8 @@
 namespace ddprun::trainer {
 
 // With input gradients that are overwritten: gradients that accumulate and rounded storage are
-// added around them (host_device.cpp). All of them know floats; those that host_device.cpp lists
-// know real bf16 as well, and the others get copies that are floats.
+// added around them (host_device.cpp). All of them know floats, and most know real bf16 as well;
+// the others, as host_device.cpp tells, get copies that are floats.
 
 // Over oneDNN (onednn_operations.cpp, linear.cpp, batch_norm.cpp, attention.cpp).
 /// Without a bias if the shape has one parameter.
