@@ -25,14 +25,14 @@ std::chrono::nanoseconds thread_processor_time() {
 }  // namespace
 
 struct CheckpointWriter::Work {
-  explicit Work(Settings wanted) : settings(std::move(wanted)), snapshot(settings.layout) {}
+  explicit Work(Settings wanted) : settings(std::move(wanted)) {}
 
   void run();
   void write_one();
   void report(const std::string& failure);
 
   Settings settings;
-  Snapshot snapshot;
+  Snapshot snapshot;  // empty before the first checkpoint
 
   std::mutex mutex;  // guards what follows
   std::condition_variable changed;
@@ -66,7 +66,11 @@ CheckpointWriter::~CheckpointWriter() {
   }
 }
 
-Snapshot& CheckpointWriter::snapshot() { return work_->snapshot; }
+Snapshot& CheckpointWriter::snapshot() {
+  Snapshot& snapshot = work_->snapshot;
+  if (snapshot.parameters.size() == 0) snapshot = Snapshot(work_->settings.layout);
+  return snapshot;
+}
 
 bool CheckpointWriter::idle() {
   const std::lock_guard lock(work_->mutex);

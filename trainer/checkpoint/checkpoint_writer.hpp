@@ -44,7 +44,7 @@ class CheckpointWriter {
   /// Nothing is being written: snapshot() may be filled, then submit()ted.
   [[nodiscard]] bool idle();
 
-  /// The buffer to copy into. Only while idle.
+  /// The buffer to copy into, allocated by the first call. Only while idle.
   Snapshot& snapshot();
 
   /// Starts writing snapshot(). Only while idle.

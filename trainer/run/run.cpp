@@ -123,7 +123,8 @@ RunMemory check_memory(const Options& options, const WorkerEnvironment& environm
       .shards = plan.shards,
       .run = run,
       .lanes = choose_lanes(options, environment, usable_cores(), run.count),
-      .keeps_checkpoints = environment.rank == 0};
+      .keeps_checkpoints =
+          environment.rank == 0 && options.checkpoint_every.kind != CheckpointEvery::Kind::off};
   const int workers = environment.local_world_size;
   RunMemory need = least_memory(graph, question, device.storage(options.precision));
   MemoryVerdict verdict = judge_memory(need, workers, there);
@@ -239,15 +240,19 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   std::optional<DirectoryClaim> claim;
   std::optional<int> shards_there;
   InitialWeights initial;
-  FloatBuffer parameters(first_rank ? graph.arena_size() : 0);  // the first ones
+  FloatBuffer parameters;  // the first ones, until the learner has them
   if (first_rank) {
     // Part of what tells whether a checkpoint is of this run.
-    if (options.init_from) initial = initialize_weights(options, graph, parameters.span());
+    if (options.init_from) {
+      parameters = FloatBuffer(graph.arena_size());
+      initial = initialize_weights(options, graph, parameters.span());
+    }
     data.initial_weights = initial.hash;
     // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
     if (keeps && environment.restarted()) claim = claim_directory(out, environment, report);
     start = find_start(options, environment, data, out, layout,
                        device->description(options.precision), report);
+    if (start.snapshot) parameters = {};
     if (start.snapshot) shards_there = shards_of(start.snapshot->state.config);
     // Refused here where it can be, before anybody is waited for.
     shards_there = make_plan(options, environment, data, shards_there).shards;
@@ -270,8 +275,12 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   if (start.snapshot) {
     restore(*start.snapshot, learner);
   } else if (first_rank) {
-    if (!options.init_from) initial = initialize_weights(options, graph, parameters.span());
+    if (!options.init_from) {
+      parameters = FloatBuffer(graph.arena_size());
+      initial = initialize_weights(options, graph, parameters.span());
+    }
     learner.copy_in(0, parameters.span());
+    parameters = {};
   }
   const CommResult same =
       distribute(*meeting.communicator, plan, state, learner, rendezvous.deadline());

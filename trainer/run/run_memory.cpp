@@ -13,8 +13,8 @@ namespace ddprun::trainer {
 namespace {
 
 /// Parameters, those that layers read, moments, gradients: of the local nodes of the shard tree and
-/// of the shards under way; rank 0's initial values and the copies that a checkpoint is written
-/// from.
+/// of the shards under way; the copies that a checkpoint is written from. At the start, before
+/// there are any, one arena holds the values on their way to the learner.
 int count_arenas(const MemoryQuestion& question, Storage storage) {
   const auto moments = static_cast<int>(moment_names(question.optimizer).size());
   const std::vector<TreeNode> nodes = local_nodes(question.shards, question.run);
@@ -23,7 +23,7 @@ int count_arenas(const MemoryQuestion& question, Storage storage) {
   const int partial_sums = std::bit_width(static_cast<unsigned>(largest)) - 1;
   const int further_lanes = largest > 1 ? question.lanes - 1 : 0;
   const int stored = storage == Storage::fp32 ? 0 : 1;
-  const int copies = question.keeps_checkpoints ? 2 + moments : 0;
+  const int copies = question.keeps_checkpoints ? 1 + moments : 1;
   return 1 + stored + moments + static_cast<int>(nodes.size()) + partial_sums + further_lanes +
          copies;
 }

@@ -111,10 +111,12 @@ TrainingState fresh_state(const TrainPlan& plan) {
   return state;
 }
 
-void restore(const Snapshot& snapshot, Learner& learner) {
+void restore(Snapshot& snapshot, Learner& learner) {
   learner.copy_in(0, snapshot.parameters.span());
+  snapshot.parameters = {};
   for (std::size_t i = 0; i < snapshot.moments.size(); ++i)
     learner.copy_in(1 + i, snapshot.moments[i].span());
+  snapshot.moments.clear();
 }
 
 CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,

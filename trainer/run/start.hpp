@@ -45,8 +45,8 @@ InitialWeights initialize_weights(const Options& options, const Graph& graph,
 /// The state of a run that starts now.
 TrainingState fresh_state(const TrainPlan& plan);
 
-/// Copies a checkpoint's arenas and the step's numbers to where training uses them.
-void restore(const Snapshot& snapshot, Learner& learner);
+/// Moves a checkpoint's arenas to where training uses them: the snapshot keeps its state alone.
+void restore(Snapshot& snapshot, Learner& learner);
 
 /// Gives rank 0's state, parameters and moments to all. Throws DataError where this rank's options
 /// make another run than rank 0's, or would make the ranks miss each other.
