@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/sim_network.hpp"
+#include "tests/sim/sim_link.hpp"
 #include "tests/sim/sim_node.hpp"
+#include "tests/sim/sim_service.hpp"
 
 namespace ddprun::sim {
 

@@ -15,8 +15,9 @@
 
 #include <fmt/format.h>
 
-#include "tests/sim/sim_network.hpp"
+#include "tests/sim/sim_link.hpp"
 #include "tests/sim/sim_node.hpp"
+#include "tests/sim/sim_service.hpp"
 
 using namespace ddprun;
 using namespace std::chrono_literals;

@@ -1,0 +1,158 @@
+#include "tests/sim/sim_link.hpp"
+
+#include <utility>
+
+#include "proto/fit_frame.hpp"
+#include "tests/sim/sim_channel.hpp"
+#include "tests/sim/sim_service.hpp"
+
+namespace ddprun::sim {
+
+using namespace std::chrono_literals;
+using rdzv::ConnectionId;
+
+namespace {
+
+constexpr Duration kHiccupMost = 1s;
+
+}  // namespace
+
+SimLink::SimLink(World& world, HostClock clock, SimService& service, bool hiccups,
+                 rdzv::SessionSettings settings,
+                 std::function<void(proto::MembershipMessage)> deliver,
+                 std::function<void()> lease_over)
+    : world_(world),
+      clock_(clock),
+      service_(service),
+      hiccups_(hiccups),
+      deliver_(std::move(deliver)),
+      lease_over_(std::move(lease_over)),
+      session_(std::move(settings), clock.now()) {
+  follow_deadline();
+}
+
+Duration SimLink::draw_delay() const {
+  const Duration more = hiccups_ && world_.one_in(50) ? kHiccupMost : Duration(0);
+  return world_.up_to(kDelayMost + delay_ + more);
+}
+
+bool SimLink::is_cut(bool up) const {
+  return cut_ == Cut::both || cut_ == (up ? Cut::up : Cut::down);
+}
+
+void SimLink::end(bool silently) {
+  if (!alive_) return;
+  alive_ = false;
+  if (connection_ != 0 && !silently) service_.end(connection_, true);
+}
+
+void SimLink::on(rdzv::SessionEvent event) {
+  if (!alive_) return;
+  events_.push_back(std::move(event));
+  go_on();
+}
+
+void SimLink::go_on() {
+  if (frozen_ || suspended_ || std::exchange(busy_, true)) return;
+  for (; !events_.empty(); events_.pop_front()) {
+    for (rdzv::SessionAction& action : session_.on(std::move(events_.front()), clock_.now()))
+      std::visit([this](auto& specific) { obey(specific); }, action);
+  }
+  busy_ = false;
+  follow_deadline();
+}
+
+void SimLink::thaw() {
+  frozen_ = false;
+  if (alive_) go_on();
+}
+
+void SimLink::resume() {
+  suspended_ = false;
+  if (std::exchange(warden_is_due_, false)) lease_over_();
+  if (alive_) go_on();
+}
+
+void SimLink::follow_deadline() {
+  if (!alive_ || deadline_ == session_.deadline()) return;
+  deadline_ = session_.deadline();
+  if (!deadline_) return;
+  world_.at(clock_.in_world(*deadline_), [this, when = *deadline_] {
+    if (!alive_ || deadline_ != when) return;
+    deadline_.reset();
+    on(rdzv::SessionTimePassed{});
+  });
+}
+
+/// The agent is to act at once, and the warden a second later in its place.
+void SimLink::obey(rdzv::LeaseMoved& action) {
+  world_.at(clock_.in_world(action.until + 1s), [this, until = action.until] {
+    if (!alive_ || session_.lease_end() != until) return;
+    warden_is_due_ = suspended_;
+    if (!suspended_) lease_over_();
+  });
+}
+
+void SimLink::obey(rdzv::Connect&) {
+  channel_.reset();
+  connection_ = service_.connect(*this);
+}
+
+void SimLink::obey(rdzv::SendToService& action) {
+  if (!channel_) return;
+  static_cast<void>(channel_->send(proto::encode_to_fit(action.message)));
+  send_output();
+}
+
+void SimLink::obey(rdzv::ResetConnection&) {
+  if (connection_ != 0) service_.end(std::exchange(connection_, 0), false);
+  channel_.reset();
+}
+
+/// In the next turn, as the agent's loop has it.
+void SimLink::obey(rdzv::Deliver& action) {
+  world_.after(0ns, [this, message = std::move(action.message)] {
+    if (alive_) deliver_(message);
+  });
+}
+
+void SimLink::send_output() {
+  if (channel_->output_bytes() > 0) service_.send(connection_, channel_->take_output());
+}
+
+void SimLink::connection_failed(ConnectionId id, bool refused) {
+  if (!alive_ || id != connection_) return;
+  connection_ = 0;
+  channel_.reset();
+  on(rdzv::ConnectionFailed{refused, refused ? "Connection refused" : "Connection reset by peer"});
+}
+
+void SimLink::connected(ConnectionId id) {
+  if (!alive_ || id != connection_) return;
+  if (frozen_ || suspended_) {
+    world_.after(kHealingNoticed, [this, id] { connected(id); });
+    return;
+  }
+  channel_.emplace(channel_of(world_, proto::Side::client));
+  send_output();
+}
+
+void SimLink::arrived(ConnectionId id, const std::string& bytes) {
+  if (!alive_ || id != connection_ || !channel_) return;
+  const bool was_open = channel_->is_open();
+  channel_->append(bytes);
+  while (channel_ && id == connection_) {
+    const auto body = channel_->next();
+    if (!body) {
+      service_.end(id, false);
+      connection_failed(id, false);
+      return;
+    }
+    if (!*body) break;
+    auto message = proto::decode_service_message(**body);
+    if (message) on(rdzv::ServiceSaid{std::move(*message)});
+  }
+  if (channel_ && !was_open && channel_->is_open()) on(rdzv::Connected{std::to_string(id)});
+}
+
+}  // namespace ddprun::sim
