@@ -225,13 +225,13 @@ void AgentSession::fence(const std::string& reason, Context& context) {
 /// Nothing is left here, and the old session is over: another one begins, with what the agent still
 /// waits for.
 void AgentSession::begin_again(Context& context) {
-  if (final_ && !pending_ && link_ == Link::unknown) {
-    context.act(ResetConnection{});
-    return finish(fmt::format("the rendezvous at {} was started without its memory of the job, "
-                              "which was ending; its outcome is unknown",
-                              settings_.service),
-                  context);
-  }
+  // The job may have ended after the service gave this node up: then the outcome is the first that
+  // the new session hears. Otherwise the answer to this is what the service knows.
+  if (final_ && !pending_ && link_ == Link::unknown)
+    pending_ = proto::Leave{
+        0, fmt::format("the rendezvous at {} was started without its memory of the job, which was "
+                       "ending; its outcome is unknown",
+                       settings_.service)};
   own_id_ = fmt::format("{}/{}", settings_.agent, ++sessions_);
   epoch_.reset();
   stop_.reset();  // another service may give the number again

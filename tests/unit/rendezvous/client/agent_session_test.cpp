@@ -247,6 +247,25 @@ TEST_CASE("the outcome is acknowledged, and is the last word") {
   CHECK(agent.count<Finished>() == 1);
 }
 
+TEST_CASE("a node whose last round ended while it was given up asks how the job ended") {
+  SessionScript script;
+  script.begin();
+  script.hear(Stop{0, "a worker failed", true, false});
+  script.submit(Stopped{});
+  script.fail();
+  script.pass(30s);
+  script.take(rdzv::Connected{});
+  script.welcome(false);  // its session is over
+  CHECK(script.count<Finished>() == 0);
+  REQUIRE(script.last<Resume>() != nullptr);
+  CHECK(script.last<Resume>()->agent == "a/2");
+  CHECK(!script.last<Resume>()->epoch);
+  script.welcome(false);
+  script.hear(Finished{Finished::Outcome::failed, "a worker failed", {}, ""});
+  REQUIRE(script.count<Finished>() == 1);
+  CHECK(std::get<Finished>(script.delivered.back()).reason == "a worker failed");
+}
+
 TEST_CASE("a node that leaves does not wait for a service that is not reached") {
   Script agent;
   SECTION("there never was one") {

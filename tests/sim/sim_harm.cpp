@@ -1,0 +1,370 @@
+// What goes wrong in a history: where and when its faults come.
+#include <csignal>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "tests/sim/sim_job.hpp"
+
+namespace ddprun::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Workers that die with their agent and its warden: by a signal of the kernel, at once.
+constexpr Duration kDieWithin = 40ms;
+constexpr std::size_t kAgentsMost = 16;
+
+}  // namespace
+
+Fate SimJob::draw_fate() {
+  if (std::exchange(fails_soon_, false)) return {Fate::Kind::fails, world_.up_to(2s)};
+  if (harm_ && faults_.bad_batch && world_.one_in(3) && !rounds_.empty()) {
+    const auto at = rounds_.rbegin()->second.formed_at + 1s + plan_.bad_batch + world_.up_to(300ms);
+    return {Fate::Kind::fails, std::max<Duration>(at - world_.now(), 10ms)};
+  }
+  if (harm_ && faults_.workers_fail && world_.one_in(8))
+    return {Fate::Kind::fails, world_.up_to(std::min<Duration>(plan_.work, 1min))};
+  if (harm_ && faults_.workers_hang && world_.one_in(20))
+    return {Fate::Kind::hangs, world_.up_to(std::min<Duration>(plan_.work, 1min))};
+  return {Fate::Kind::succeeds, plan_.work + world_.up_to(100ms)};
+}
+
+void SimJob::do_harm() {
+  if (!harm_ || history_.outcome) return;
+  world_.after(world_.up_to(20s), [this] { do_harm(); });
+  const std::vector<Agent*> alive = this->alive();
+  if (alive.empty()) return;
+  if (faults_.service_forgets && world_.one_in(3)) return harm_service();
+  Agent& victim = *alive[world_.below(alive.size())];
+  const std::uint64_t what = world_.below(16);
+  if (what == 0) {
+    if (faults_.service_crashes) harm_service();
+  } else if (what < 9) {
+    harm_node(victim);
+  } else {
+    harm_link(victim);
+  }
+}
+
+void SimJob::harm_node(Agent& victim) {
+  switch (world_.below(8)) {
+    case 0:
+      if (faults_.nodes_crash) drop(victim, false);
+      break;
+    case 1:
+      if (faults_.nodes_vanish) drop(victim, true);
+      break;
+    case 2:
+      if (faults_.nodes_come && agents_.size() < kAgentsMost) add_newcomer();
+      break;
+    case 3:
+      if (faults_.nodes_leave) leave(victim, SIGTERM);
+      break;
+    case 4:
+      if (faults_.cancelled && world_.one_in(4)) leave(victim, SIGINT);
+      break;
+    case 5:
+      if (faults_.agents_freeze) freeze(victim);
+      break;
+    case 6:
+      if (faults_.hosts_sleep) put_to_sleep(victim);
+      break;
+    default:
+      if (faults_.hosts_reboot) reboot(victim);
+      break;
+  }
+}
+
+void SimJob::harm_link(Agent& victim) {
+  switch (world_.below(6)) {
+    case 0:
+      if (faults_.network_cut && faults_.links_slow && world_.one_in(2)) {
+        slow_down(victim);
+      } else if (faults_.network_cut) {
+        cut(victim, draw_way(), draw_cut());
+      }
+      break;
+    case 1:
+      if (faults_.links_slow) slow_down(victim);
+      break;
+    case 2:
+      if (faults_.connections_break) break_connection(victim);
+      break;
+    case 3:
+      if (faults_.firewall_rejects) reject(victim, draw_cut());
+      break;
+    case 4:
+      if (victim.host->is_forwarded) end_forwarder(victim);
+      break;
+    default:
+      if (faults_.readers_slow) slow_reader(victim, world_.up_to(2s), world_.up_to(1min));
+      break;
+  }
+}
+
+/// One at a time, each shorter than half a lease, with time between them for a whole one.
+void SimJob::do_mild_harm() {
+  if (!harm_ || history_.outcome) return;
+  Duration lasts{0};
+  const Duration half = plan_.lease / 2;
+  const std::vector<Agent*> alive = this->alive();
+  if (!alive.empty()) {
+    Agent& victim = *alive[world_.below(alive.size())];
+    const auto draw = [&](bool has_fault, Duration longest) {
+      if (has_fault) lasts = world_.up_to(longest);
+      return has_fault;
+    };
+    switch (world_.below(6)) {
+      case 0:
+        if (draw(faults_.network_cut, half)) cut(victim, draw_way(), lasts);
+        break;
+      case 1:
+        if (draw(faults_.service_crashes, world_.one_in(2) ? Duration(2s) : Duration(1min)))
+          crash_service(lasts);
+        break;
+      case 2:
+        if (faults_.connections_break) break_connection(victim);
+        break;
+      case 3:
+        if (draw(faults_.firewall_rejects, half)) {
+          reject(victim, lasts);
+          service_.reset(victim.link->connection());
+        }
+        break;
+      case 4:
+        if (draw(faults_.readers_slow, half)) slow_reader(victim, plan_.lease / 20, lasts);
+        break;
+      default:
+        if (!draw(faults_.links_slow, half)) break;
+        happened("slow link");
+        victim.link->set_delay(plan_.lease / 10);
+        world_.after(lasts, [&victim] { victim.link->set_delay(0s); });
+        break;
+    }
+  }
+  world_.after(lasts + plan_.lease + 5s + world_.up_to(10s), [this] { do_mild_harm(); });
+}
+
+void SimJob::harmed(Duration lasts) {
+  harmed_until_ = std::max(harmed_until_, world_.now() + lasts);
+}
+
+// ---- nodes ----
+
+/// The process is gone; or the machine, which nobody says.
+void SimJob::drop(Agent& agent, bool silently) {
+  harmed();
+  happened(silently ? "host lost" : "agent crash");
+  const bool had_workers = agent.node->live_workers() > 0;
+  world_.note(agent.id + (silently ? " vanishes" : " crashes"));
+  agent.node->crash(silently ? Duration(0) : kDieWithin);
+  agent.link->end(silently);
+  if (had_workers && !silently) lose(agent);
+  disturbed();
+  if (!healed_ && world_.one_in(4)) return;
+  come_back(*agent.host, 40s);
+}
+
+/// With other words of the kernel for its boot and its time; often without a last word.
+void SimJob::reboot(Agent& agent) {
+  harmed();
+  happened("reboot");
+  world_.note(agent.id + ": its host reboots");
+  agent.node->crash();
+  agent.link->end(world_.one_in(3));
+  draw_clock(*agent.host, true);
+  come_back(*agent.host, 40s);
+}
+
+/// A node more than the job was begun with; now and then one that should not be there.
+void SimJob::add_newcomer() {
+  happened("new node");
+  const std::string& other = hosts_[world_.below(hosts_.size())].name;
+  const bool is_twin = faults_.strangers_come && world_.one_in(4);
+  Host& host = new_host();
+  if (is_twin) host.name = other;
+  const auto nodes = static_cast<std::uint64_t>(plan_.job.max_nodes);
+  if (plan_.ranks == Ranks::insisted || (plan_.ranks == Ranks::wished && world_.one_in(2)))
+    host.node_rank = static_cast<int>(world_.below(nodes));
+  if (host.node_rank) happened("node rank twice");
+  Stranger stranger = Stranger::no;
+  if (faults_.strangers_come && world_.one_in(2)) {
+    constexpr Stranger kStrangers[] = {Stranger::other_nnodes, Stranger::other_settings,
+                                       Stranger::other_secret, Stranger::no_secret};
+    stranger = kStrangers[world_.below(plan_.secret.empty() ? 2 : 4)];
+    happened(stranger == Stranger::other_settings ? "other settings" : "stranger");
+  }
+  add_node(host, stranger);
+}
+
+void SimJob::leave(Agent& leaver, int signal) {
+  harmed();
+  happened(signal == SIGTERM ? "node leaves" : "Ctrl-C");
+  leaver.leaves = true;
+  leaver.node->signal(signal);
+  if (!world_.one_in(4)) return;
+  world_.after(world_.up_to(3s), [&leaver, signal] {
+    if (leaver.node->alive()) leaver.node->signal(signal);
+  });
+}
+
+void SimJob::freeze(Agent& victim) {
+  const Duration lasts = world_.one_in(2) ? world_.up_to(2s) : world_.up_to(40s);
+  harmed(lasts);
+  happened("agent stopped");
+  world_.note(victim.id + " is stopped");
+  victim.node->freeze();
+  victim.link->freeze();
+  world_.after(lasts, [this, &victim] {
+    world_.note(victim.id + " goes on");
+    victim.link->thaw();
+    victim.node->thaw();
+  });
+}
+
+void SimJob::put_to_sleep(Agent& victim) {
+  if (victim.node->suspended()) return;
+  const Duration lasts = world_.one_in(2) ? world_.up_to(5s) : world_.up_to(2min);
+  harmed(lasts);
+  happened("host asleep");
+  world_.note(victim.id + " sleeps");
+  victim.node->suspend();
+  victim.link->suspend();
+  world_.after(lasts, [this, &victim] {
+    if (!victim.node->suspended()) return;
+    world_.note(victim.id + " wakes up");
+    victim.link->resume();
+    victim.node->resume();
+  });
+}
+
+// ---- the network ----
+
+Cut SimJob::draw_way() {
+  constexpr Cut kCuts[] = {Cut::up, Cut::down, Cut::both};
+  return kCuts[world_.below(3)];
+}
+
+Duration SimJob::draw_cut() { return world_.one_in(2) ? world_.up_to(5s) : world_.up_to(1min); }
+
+void SimJob::cut(Agent& victim, Cut way, Duration lasts) {
+  victim.link->set_cut(way);
+  happened(way == Cut::both ? "cut" : "one-way cut");
+  world_.note(victim.id + " is cut off");
+  harmed(lasts);
+  world_.after(lasts, [this, &victim] {
+    world_.note(victim.id + " is connected again");
+    victim.link->set_cut(Cut::none);
+  });
+}
+
+/// A node does not hear that a round has formed, and before it is connected again a worker of
+/// another one may fail.
+void SimJob::miss_round() {
+  const std::vector<Agent*> alive = this->alive();
+  if (alive.empty()) return;
+  cut(*alive[world_.below(alive.size())], Cut::both, draw_cut());
+  fails_soon_ = true;
+}
+
+void SimJob::break_connection(Agent& victim) {
+  const bool is_reset = world_.one_in(2);
+  happened(is_reset ? "reset" : "half-open");
+  world_.note(victim.id + (is_reset ? " has its connection reset" : " has a dead connection"));
+  if (is_reset) return service_.reset(victim.link->connection());
+  service_.sever(victim.link->connection(), world_.one_in(2));
+}
+
+void SimJob::reject(Agent& victim, Duration lasts) {
+  happened("firewall");
+  world_.note(victim.id + " is kept off by a firewall");
+  harmed(lasts);
+  victim.link->set_way(Way::rejected);
+  world_.after(lasts, [&victim] { victim.link->set_way(Way::open); });
+}
+
+/// Its kernel ends both connections, as an agent's end would; later another one is started.
+void SimJob::end_forwarder(Agent& victim) {
+  const Duration lasts = world_.up_to(30s);
+  happened("forwarder ends");
+  world_.note(victim.id + " has no forwarder");
+  harmed(lasts);
+  victim.link->set_way(Way::refused);
+  service_.end_forwarded(victim.link->connection());
+  world_.after(lasts, [&victim] { victim.link->set_way(Way::open); });
+}
+
+void SimJob::slow_down(Agent& victim) {
+  const Duration lasts = world_.up_to(30s);
+  happened("slow link");
+  harmed(lasts + plan_.lease);  // until clocks are known well again
+  victim.link->set_delay(world_.one_in(2) ? Duration(6s) : world_.up_to(6s));
+  world_.note(victim.id + " has a slow link");
+  world_.after(lasts, [&victim] { victim.link->set_delay(0s); });
+  // What is on its way back then still arrives, long after the service has heard the last word.
+  if (!faults_.network_cut) return;
+  world_.after(lasts / 2, [this, &victim] {
+    if (harm_) cut(victim, Cut::up, 30s + world_.up_to(30s));
+  });
+}
+
+void SimJob::slow_reader(Agent& victim, Duration pause, Duration lasts) {
+  happened("slow reader");
+  harmed(lasts);
+  world_.note(victim.id + " reads slowly");
+  victim.link->set_reading_pause(pause);
+  world_.after(lasts, [&victim] { victim.link->set_reading_pause(0s); });
+}
+
+// ---- the service ----
+
+/// All agents are stopped, so that nobody tells the next service of their workers, and as many new
+/// ones come as the job may have.
+void SimJob::be_replaced() {
+  happened("all nodes replaced");
+  for (Agent* agent : alive()) freeze(*agent);
+  service_.crash(world_.up_to(1s), Disk::lost);
+  for (int i = 0; i < plan_.job.max_nodes; ++i) {
+    Host& host = new_host();
+    if (plan_.ranks != Ranks::none) host.node_rank = i;
+    add_node(host);
+  }
+}
+
+void SimJob::harm_service() {
+  const Duration away = world_.one_in(2) ? world_.up_to(2s) : world_.up_to(1min);
+  if (faults_.service_has_no_journal && faults_.agents_freeze && faults_.nodes_come &&
+      world_.one_in(2)) {
+    be_replaced();
+  } else if (faults_.service_has_no_journal) {
+    happened("journal lost");
+    service_.crash(away, Disk::lost);
+  } else if (faults_.service_forgets && world_.one_in(2)) {
+    constexpr Disk kDisks[] = {Disk::lost, Disk::flipped, Disk::flipped, Disk::old};
+    const Disk disk = kDisks[world_.below(4)];
+    happened(disk == Disk::old ? "journal old" : disk == Disk::lost ? "journal lost" : "bit wrong");
+    service_.crash(away, disk);
+  } else if (faults_.disk_fills && world_.one_in(2)) {
+    happened("disk full");
+    service_.fill_disk(world_.up_to(2min));
+  } else {
+    crash_service(away);
+  }
+}
+
+/// With its journal.
+void SimJob::crash_service(Duration away) {
+  happened("service crash");
+  if (world_.one_in(3)) {
+    service_.crash_while_telling(away);
+  } else if (world_.one_in(2)) {
+    service_.crash_while_writing(away);
+  } else {
+    service_.crash(away, Disk::kept);
+  }
+}
+
+}  // namespace ddprun::sim
