@@ -145,9 +145,11 @@ void NodeMachine::start(Context& context) {
     context.act(Notice{fmt::format("{}; restarting the workers ({} of {} restarts)", round.reason,
                                    round.restart_count, round.max_restarts)});
   } else if (round_ && round.restart_count == round_->round.restart_count) {
-    context.act(
-        Notice{fmt::format("{}; starting the workers again on {} node{}", round.reason,
-                           round.group_world_size, round.group_world_size == 1 ? "" : "s")});
+    // A second line with the reason would look like a second loss.
+    const bool is_told = told_reason_ == round.reason;
+    context.act(Notice{fmt::format("{}starting the workers again on {} node{}",
+                                   is_told ? "" : round.reason + "; ", round.group_world_size,
+                                   round.group_world_size == 1 ? "" : "s")});
   }
   restart_count_ = round.restart_count;
   told_reason_.clear();

@@ -96,47 +96,6 @@ TEST_CASE("a planned restart is announced once, with its delay") {
   CHECK(node.took() == Did{"start workers", "send started"});
 }
 
-TEST_CASE("a spare of a job without a run id is told how another job keeps apart") {
-  const std::string line = "notice: the job runs on 2 other nodes: this one waits as a spare";
-  const auto told = [](const std::string& run_id) {
-    ScriptedNode node(1);
-    node.config.run_id = run_id;
-    node.took();
-    proto::Waiting waiting;
-    waiting.nodes = 2;
-    waiting.is_spare = true;
-    node.on(std::move(waiting));
-    return node.took();
-  };
-  CHECK(told("job") == Did{line});
-  CHECK(told("none") == Did{line + "; if this is another job, give it an --rdzv-id of its own"});
-}
-
-TEST_CASE("a wait names the nodes that are there and those that are missing") {
-  ScriptedNode node(1);
-  node.took();
-  proto::Waiting waiting;
-  waiting.nodes = 2;
-  waiting.min_nodes = waiting.max_nodes = 3;
-  waiting.joined = {"node0", "node1"};
-  waiting.missing = {"node rank 2"};
-  waiting.left = 60s;
-  node.on(std::move(waiting));
-  CHECK(node.took() == Did{"notice: 2 of 3 nodes have joined (node0, node1); missing: node rank 2; "
-                           "without more the job ends in 60 s"});
-}
-
-TEST_CASE("a remark of the core reaches the user, whatever the node does") {
-  ScriptedNode node(1);
-  node.took();
-  node.on(proto::Remark{"node2 was refused"});
-  CHECK(node.took() == Did{"notice: node2 was refused"});
-  node.round();
-  node.took();
-  node.on(proto::Remark{"this job has --max-restarts=0"});
-  CHECK(node.took() == Did{"notice: this job has --max-restarts=0"});
-}
-
 TEST_CASE("a stop that comes before the workers are known to run takes effect when they do") {
   ScriptedNode node(2);
   node.hold_start = true;

@@ -1,0 +1,83 @@
+// What the user of a node is told while it waits for a round, and when one starts.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/control/node_machine.hpp"
+#include "tests/unit/agent/control/scripted_node.hpp"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using test::ScriptedNode;
+using Did = std::vector<std::string>;
+
+TEST_CASE("a spare of a job without a run id is told how another job keeps apart") {
+  const std::string line = "notice: the job runs on 2 other nodes: this one waits as a spare";
+  const auto told = [](const std::string& run_id) {
+    ScriptedNode node(1);
+    node.config.run_id = run_id;
+    node.took();
+    proto::Waiting waiting;
+    waiting.nodes = 2;
+    waiting.is_spare = true;
+    node.on(std::move(waiting));
+    return node.took();
+  };
+  CHECK(told("job") == Did{line});
+  CHECK(told("none") == Did{line + "; if this is another job, give it an --rdzv-id of its own"});
+}
+
+TEST_CASE("a wait names the nodes that are there and those that are missing") {
+  ScriptedNode node(1);
+  node.took();
+  proto::Waiting waiting;
+  waiting.nodes = 2;
+  waiting.min_nodes = waiting.max_nodes = 3;
+  waiting.joined = {"node0", "node1"};
+  waiting.missing = {"node rank 2"};
+  waiting.left = 60s;
+  node.on(std::move(waiting));
+  CHECK(node.took() == Did{"notice: 2 of 3 nodes have joined (node0, node1); missing: node rank 2; "
+                           "without more the job ends in 60 s"});
+}
+
+TEST_CASE("a remark of the core reaches the user, whatever the node does") {
+  ScriptedNode node(1);
+  node.took();
+  node.on(proto::Remark{"node2 was refused"});
+  CHECK(node.took() == Did{"notice: node2 was refused"});
+  node.round();
+  node.took();
+  node.on(proto::Remark{"this job has --max-restarts=0"});
+  CHECK(node.took() == Did{"notice: this job has --max-restarts=0"});
+}
+
+TEST_CASE("the reason for which a round ended is printed once, also if the nodes then wait") {
+  for (const bool waits : {false, true}) {
+    ScriptedNode node(1);
+    node.round();
+    node.stop();
+    node.exits(0, node.kTerminated);
+    node.took();
+    if (waits) {
+      proto::Waiting waiting;
+      waiting.nodes = 1;
+      waiting.min_nodes = waiting.max_nodes = 2;
+      waiting.left = 60s;
+      waiting.reason = "node1 was lost";
+      node.on(std::move(waiting));
+      CHECK(node.took() == Did{"notice: node1 was lost; 1 of 2 nodes have joined; without more the "
+                               "job ends in 60 s"});
+    }
+    proto::Round round;
+    round.number = 1;
+    round.group_world_size = 2;
+    round.reason = "node1 was lost";
+    node.on(std::move(round));
+    const std::string reason = waits ? "" : "node1 was lost; ";
+    CHECK(node.took() == Did{"notice: " + reason + "starting the workers again on 2 nodes",
+                             "start workers", "send started"});
+  }
+}
