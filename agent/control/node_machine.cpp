@@ -63,8 +63,10 @@ void NodeMachine::leave(Context& context) {
   context.act(EndWithin{end_limit()});
   if (!round_ || round_->group.ended()) {
     const std::string name = signal_name(signal);
-    context.act(Notice{fmt::format(
-        "{}: leaving the job; a second {} does not wait for the other nodes", name, name)});
+    const bool ends_job = has_rendezvous_ || (signal != SIGTERM && !is_spare_);
+    context.act(Notice{fmt::format("{}: {}; a second {} does not wait for the other nodes", name,
+                                   ends_job ? "ending the job on all nodes" : "leaving the job",
+                                   name)});
   }
 }
 
@@ -152,6 +154,7 @@ void NodeMachine::start(Context& context) {
                                    round.group_world_size == 1 ? "" : "s")});
   }
   restart_count_ = round.restart_count;
+  is_spare_ = false;
   told_reason_.clear();
   prepared_.reset();
   const int workers = static_cast<int>(config_.workers.size());
@@ -173,7 +176,8 @@ void NodeMachine::announce_restart(Context& context) {
 
 void NodeMachine::announce_wait(Context& context) {
   auto& waiting = std::get<proto::Waiting>(context.event);
-  if (waiting.is_spare) {
+  is_spare_ = waiting.is_spare;
+  if (is_spare_) {
     context.act(Notice{fmt::format("the job runs on {} other node{}: this one waits as a spare{}",
                                    waiting.nodes, waiting.nodes == 1 ? "" : "s",
                                    config_.run_id == kDefaultRunId

@@ -174,6 +174,7 @@ class NodeMachine {
   std::optional<int> leaving_;  // told by this signal to end
   std::string told_reason_;     // of the last round's end, to the user who waits
   bool has_rendezvous_ = false;
+  bool is_spare_ = false;  // others run the round that is out
   bool paused_ = false;
   int restart_count_ = 0;
 };

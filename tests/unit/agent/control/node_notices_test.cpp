@@ -81,3 +81,32 @@ TEST_CASE("the reason for which a round ended is printed once, also if the nodes
                              "start workers", "send started"});
   }
 }
+
+TEST_CASE("a signal to a node that waits tells whether the job ends with it") {
+  const auto told = [](int signal, bool is_spare, bool has_rendezvous) {
+    ScriptedNode node(1);
+    node.config.rendezvous.emplace();
+    if (has_rendezvous) {
+      node.round();
+      node.stop();
+      node.on(agent::Prepared{"10.0.0.1", 1000, 0, true, ""});
+      node.exits(0, node.kTerminated);
+    }
+    proto::Waiting waiting;
+    waiting.is_spare = is_spare;
+    node.on(std::move(waiting));
+    node.took();
+    node.signal(signal);
+    return node.took().back();
+  };
+  const std::string ends =
+      "ending the job on all nodes; a second SIGINT does not wait for the other nodes";
+  CHECK(told(SIGINT, false, false) == "notice: SIGINT: " + ends);
+  CHECK(told(SIGINT, true, false) ==
+        "notice: SIGINT: leaving the job; a second SIGINT does not wait for the other nodes");
+  CHECK(told(SIGTERM, false, false) ==
+        "notice: SIGTERM: leaving the job; a second SIGTERM does not wait for the other nodes");
+  CHECK(told(SIGTERM, false, true) ==
+        "notice: SIGTERM: ending the job on all nodes; a second SIGTERM does not wait for the "
+        "other nodes");
+}
