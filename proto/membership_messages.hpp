@@ -236,7 +236,9 @@ struct Waiting {
   std::vector<std::string> missing;      ///< those expected back, by name; at most kWaitingNamesMax
   std::chrono::nanoseconds left{0};      ///< until a round forms with those there, or the job ends
   bool is_spare = false;    ///< a round runs without this node, which waits for another one
-  std::string reason = {};  ///< for which the last round ended; empty: it is no news
+  /// For which the last round ended; empty: it is no news. A spare's: why it cannot have the node
+  /// rank that it insists on; empty: it insists on none.
+  std::string reason = {};
 };
 inline constexpr std::size_t kWaitingNamesMax = 8;
 /// For the user of the node; it changes nothing.

@@ -177,6 +177,11 @@ void NodeMachine::announce_restart(Context& context) {
 void NodeMachine::announce_wait(Context& context) {
   auto& waiting = std::get<proto::Waiting>(context.event);
   is_spare_ = waiting.is_spare;
+  if (is_spare_ && !waiting.reason.empty()) {
+    context.act(Notice{waiting.reason +
+                       ": this node starts only if that one is lost, and ends with the job"});
+    return;
+  }
   if (is_spare_) {
     context.act(Notice{fmt::format("the job runs on {} other node{}: this one waits as a spare{}",
                                    waiting.nodes, waiting.nodes == 1 ? "" : "s",

@@ -161,7 +161,20 @@ void Membership::join_running(Context& context) {
   waiting.min_nodes = settings_.min_nodes;
   waiting.max_nodes = settings_.max_nodes;
   waiting.is_spare = true;
+  waiting.reason = why_rank_is_taken(context);
   context.actions.sends.push_back({context.agent, std::move(waiting)});
+}
+
+/// Of a node that insists on its rank and has to wait. Empty: no node of the round has that rank.
+std::string Membership::why_rank_is_taken(const Context& context) const {
+  const Node& node = members_.at(context.agent).node;
+  if (!node.insists_on_rank || !node.requested_group_rank) return "";
+  for (const auto& [id, member] : members_) {
+    if (in_round(member) && member.seat->group_rank == *node.requested_group_rank)
+      return fmt::format("--node-rank={} is taken by {}", *node.requested_group_rank,
+                         member.node.name);
+  }
+  return "";
 }
 
 /// Those that come within the delay of one another cost one restart, not one each.

@@ -186,6 +186,7 @@ class Membership {
 
   bool wait(Context& context);
   [[nodiscard]] std::string refusal(const Context& context, const proto::Join& join) const;
+  [[nodiscard]] std::string why_rank_is_taken(const Context& context) const;
   void refuse(Context& context, const std::string& node, std::string why);
   void tell_of_twins(Context& context, const proto::Join& join) const;
   void tell_of_differences(Context& context, const proto::Join& join) const;

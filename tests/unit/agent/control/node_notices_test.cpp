@@ -29,6 +29,19 @@ TEST_CASE("a spare of a job without a run id is told how another job keeps apart
   CHECK(told("none") == Did{line + "; if this is another job, give it an --rdzv-id of its own"});
 }
 
+TEST_CASE("a spare that insists on a node rank is told which node has it") {
+  ScriptedNode node(1);
+  node.config.run_id = "none";
+  node.took();
+  proto::Waiting waiting;
+  waiting.nodes = 2;
+  waiting.is_spare = true;
+  waiting.reason = "--node-rank=1 is taken by node1";
+  node.on(std::move(waiting));
+  CHECK(node.took() == Did{"notice: --node-rank=1 is taken by node1: this node starts only if that "
+                           "one is lost, and ends with the job"});
+}
+
 TEST_CASE("a wait names the nodes that are there and those that are missing") {
   ScriptedNode node(1);
   node.took();

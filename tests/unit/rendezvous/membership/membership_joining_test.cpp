@@ -141,6 +141,25 @@ TEST_CASE("a node rank that a node insists on is that rank or none") {
   CHECK(job.round("b").group_rank == 0);
 }
 
+TEST_CASE("a node rank of a node with workers is waited for, and its node is named") {
+  Script job(nodes(2, 2));
+  const auto insist = [&](const std::string& agent, int rank) {
+    proto::Join join = job.join_of(agent);
+    join.requested_group_rank = rank;
+    join.insists_on_rank = true;
+    job.say(agent, join);
+  };
+  insist("a", 0);
+  insist("b", 1);
+  insist("c", 1);  // it may be b's machine, where b was cut off
+  CHECK(job.newest<proto::Waiting>("c").is_spare);
+  CHECK(job.newest<proto::Waiting>("c").reason == "--node-rank=1 is taken by b");
+  CHECK(job.count<Finished>("c") == 0);
+  job.lose("b");
+  job.come_back("a");
+  CHECK(job.round("c").group_rank == 1);
+}
+
 TEST_CASE("a node that joins again with another rank leaves the first one free") {
   Script job(nodes(2, 2));
   for (const int rank : {1, 0}) {
