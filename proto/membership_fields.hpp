@@ -265,6 +265,7 @@ inline constexpr auto kFields<Waiting> = std::tuple{
     field("left_ns", &Waiting::left),
     field("is_spare", &Waiting::is_spare),
     field("reason", &Waiting::reason, kText),
+    field("for_past_workers", &Waiting::for_past_workers),
 };
 template <>
 inline constexpr std::string_view kKind<Remark> = "remark";

@@ -290,6 +290,7 @@ void Membership::tell_waiting(Context& context) {
   waiting.missing = missing();
   waiting.reason = change_;
   waiting.left = forms_at() - context.now;
+  waiting.for_past_workers = last_call_at_ == incomplete_not_before_;
   send_to_waiting(context, waiting);
 }
 

@@ -67,6 +67,20 @@ TEST_CASE("a remark of the core reaches the user, whatever the node does") {
   CHECK(node.took() == Did{"notice: this job has --max-restarts=0"});
 }
 
+TEST_CASE("a wait for workers of an earlier rendezvous has its reason in the line") {
+  ScriptedNode node(1);
+  node.took();
+  proto::Waiting waiting;
+  waiting.nodes = waiting.min_nodes = 1;
+  waiting.max_nodes = 2;
+  waiting.left = 16s;
+  waiting.for_past_workers = true;
+  node.on(std::move(waiting));
+  CHECK(node.took() ==
+        Did{"notice: 1 of 1 to 2 nodes have joined; the job starts with these in 16 s (the "
+            "rendezvous is new: missing nodes may still run workers of before)"});
+}
+
 TEST_CASE("the reason for which a round ended is printed once, also if the nodes then wait") {
   for (const bool waits : {false, true}) {
     ScriptedNode node(1);

@@ -206,6 +206,7 @@ TEST_CASE("those that wait are told how many nodes are there and which are missi
   job.pass(1s);
   CHECK(job.newest<proto::Waiting>("b").nodes == 2);
   CHECK(job.newest<proto::Waiting>("b").left == 29s);
+  CHECK_FALSE(job.newest<proto::Waiting>("b").for_past_workers);
   CHECK(job.newest<proto::Waiting>("b").joined == std::vector<std::string>{"a", "b"});
   job.join("c");
   job.fail("a", 0);
@@ -301,7 +302,10 @@ TEST_CASE("a round that waits for the leases of an earlier life has no join time
   Script job(settings);
   job.membership.hold_incomplete_until(job.now + 16s);
   job.join("a");
-  job.pass(16s - 1ms);
+  job.pass(6s);
+  CHECK(job.newest<proto::Waiting>("a").for_past_workers);
+  CHECK(job.newest<proto::Waiting>("a").left == 10s);
+  job.pass(10s - 1ms);
   CHECK(job.membership.state() == JobState::forming);
   job.pass(1ms);
   CHECK(job.membership.state() == JobState::running);
