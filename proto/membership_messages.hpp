@@ -235,7 +235,7 @@ struct Waiting {
   std::vector<std::string> joined = {};  ///< their names; none: more than kWaitingNamesMax
   std::vector<std::string> missing;      ///< those expected back, by name; at most kWaitingNamesMax
   std::chrono::nanoseconds left{0};      ///< until a round forms with those there, or the job ends
-  bool is_spare = false;    ///< a round runs without this node, which waits for another one
+  bool is_spare = false;  ///< a round runs without this node, which waits for another one
   /// For which the last round ended; empty: it is no news. A spare's: why it cannot have the node
   /// rank that it insists on; empty: it insists on none.
   std::string reason = {};

@@ -64,9 +64,9 @@ void NodeMachine::leave(Context& context) {
   if (!round_ || round_->group.ended()) {
     const std::string name = signal_name(signal);
     const bool ends_job = has_rendezvous_ || (signal != SIGTERM && !is_spare_);
-    context.act(Notice{fmt::format("{}: {}; a second {} does not wait for the other nodes", name,
-                                   ends_job ? "ending the job on all nodes" : "leaving the job",
-                                   name)});
+    context.act(
+        Notice{fmt::format("{}: {}; a second {} does not wait for the other nodes", name,
+                           ends_job ? "ending the job on all nodes" : "leaving the job", name)});
   }
 }
 

@@ -169,10 +169,10 @@ void Membership::join_running(Context& context) {
 std::string Membership::why_rank_is_taken(const Context& context) const {
   const Node& node = members_.at(context.agent).node;
   if (!node.insists_on_rank || !node.requested_group_rank) return "";
-  for (const auto& [id, member] : members_) {
+  for (const auto& entry : members_) {
+    const Member& member = entry.second;
     if (in_round(member) && member.seat->group_rank == *node.requested_group_rank)
-      return fmt::format("--node-rank={} is taken by {}", *node.requested_group_rank,
-                         member.node.name);
+      return fmt::format("--node-rank={} is taken by {}", *node.requested_group_rank, label(entry));
   }
   return "";
 }
@@ -232,12 +232,12 @@ void Membership::leave_running(Context& context) {
   const proto::Leave leave = leave_of(member, context);
   if (leave.cancels) {
     member.leaving = leave;
-    ending_ = cancelled_by(member, leave);
+    ending_ = cancelled_by(*found, leave);
     stop_round(context, fmt::format("the job was stopped by {} on {}", signal_name(leave.signal),
-                                    member.node.name));
+                                    label(*found)));
   } else if (member.phase == Phase::active) {
     member.leaving = leave;
-    const std::string& name = member.node.name;
+    const std::string name = label(*found);
     stop_round(context, leave.signal != 0
                             ? fmt::format("{} was stopped by {}", name, signal_name(leave.signal))
                             : fmt::format("{} left: {}", name, leave.error));

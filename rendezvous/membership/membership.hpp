@@ -225,7 +225,8 @@ class Membership {
   void put_in_job_time();
   void note_losses(const Members::value_type& member, const proto::Losses& losses);
   [[nodiscard]] proto::Leave leave_of(const Member& member, const Context& context) const;
-  [[nodiscard]] proto::Finished cancelled_by(const Member& member, const proto::Leave& leave) const;
+  [[nodiscard]] proto::Finished cancelled_by(const Members::value_type& member,
+                                             const proto::Leave& leave) const;
   [[nodiscard]] proto::Losses losses_beside(const proto::AgentId& agent) const;
   [[nodiscard]] std::vector<proto::NodeOfRound> nodes_of_round() const;
   [[nodiscard]] proto::Verdict take_verdict();
@@ -233,6 +234,7 @@ class Membership {
   void choose_reporter();
   [[nodiscard]] proto::Finished outcome_for(const proto::AgentId& agent) const;
   [[nodiscard]] std::string name_of(const Member& member) const;
+  [[nodiscard]] std::string label(const Members::value_type& member) const;
   void say_goodbye(Context& context, const proto::AgentId& agent, const proto::Leave& leave);
 
   [[nodiscard]] int count(Phase phase) const { return counts_[static_cast<std::size_t>(phase)]; }

@@ -43,7 +43,7 @@ void Membership::leave_forming(Context& context) {
     return;
   }
   const proto::Leave leave = leave_of(member->second, context);
-  proto::Finished ending = leave.cancels ? cancelled_by(member->second, leave) : outcome_of(leave);
+  proto::Finished ending = leave.cancels ? cancelled_by(*member, leave) : outcome_of(leave);
   if (!leave.cancels) erase(member);
   if (leave.cancels || members_.empty()) finish(context, std::move(ending));
   if (!leave.cancels) say_goodbye(context, context.agent, leave);
@@ -248,8 +248,8 @@ proto::Round Membership::round_for(const Seat& seat) const {
 std::vector<std::string> Membership::joined() const {
   std::vector<std::string> names;
   if (count(Phase::waiting) > static_cast<int>(proto::kWaitingNamesMax)) return names;
-  for (const auto& [id, member] : members_)
-    if (member.phase == Phase::waiting) names.push_back(member.node.name);
+  for (const auto& entry : members_)
+    if (entry.second.phase == Phase::waiting) names.push_back(label(entry));
   std::sort(names.begin(), names.end(), natural_less);
   return names;
 }
@@ -258,8 +258,9 @@ std::vector<std::string> Membership::missing() const {
   std::vector<std::string> names;
   const auto full = [&] { return names.size() == proto::kWaitingNamesMax; };
   std::vector<bool> ranks;
-  for (const auto& [id, member] : members_) {
-    if (member.phase == Phase::stopped && !full()) names.push_back(member.node.name);
+  for (const auto& entry : members_) {
+    const Member& member = entry.second;
+    if (member.phase == Phase::stopped && !full()) names.push_back(label(entry));
     if (member.phase == Phase::waiting && member.node.insists_on_rank) {
       ranks.resize(static_cast<std::size_t>(settings_.max_nodes));
       ranks[static_cast<std::size_t>(*member.node.requested_group_rank)] = true;

@@ -75,8 +75,10 @@ std::string Membership::refusal(const Context& context, const proto::Join& join)
   if (holder == rank_holders_.end() || holder->second == context.agent) return "";
   const Member& other = members_.at(holder->second);
   if (other.phase != Phase::waiting) return "";  // it may be this very node's, which starts again
-  return fmt::format("--node-rank={} is given twice, on {} and on {}", rank, other.node.name,
-                     join.node_name);
+  const bool alike = other.node.name == join.node_name;
+  return fmt::format("--node-rank={} is given twice, on {} and on {}", rank,
+                     alike ? holder->second : other.node.name,
+                     alike ? context.agent : join.node_name);
 }
 
 /// Those that wait for it hear of it, too: a node that is started again and again is told of once.
@@ -109,10 +111,22 @@ void Membership::tell_of_twins(Context& context, const proto::Join& join) const 
   if (other == rank_wishes_.end() || other->first != rank || rank >= settings_.max_nodes) return;
   const std::string line =
       fmt::format("--node-rank={} is given on {} and on {}: one of them gets it", rank,
-                  members_.at(other->second).node.name, join.node_name);
+                  label(*members_.find(other->second)), label(*members_.find(context.agent)));
   context.actions.warnings.push_back(line);
   for (const AgentId& agent : {other->second, context.agent})
     context.actions.sends.push_back({agent, proto::Remark{line}});
+}
+
+/// The name of its node; that of its agent, which begins with it, where several agents of the job
+/// have one name.
+std::string Membership::label(const Members::value_type& member) const {
+  const std::string& name = member.second.node.name;
+  const bool is_alone =
+      std::none_of(members_.begin(), members_.end(), [&](const Members::value_type& other) {
+        return other.first != member.first && other.second.node.name == name &&
+               other.second.phase != Phase::gone;
+      });
+  return is_alone ? name : member.first;
 }
 
 /// What a service that has lost its memory hears from the nodes of a job that ran before. It counts

@@ -88,7 +88,7 @@ void Membership::leave_stopping(Context& context) {
   const auto found = members_.find(context.agent);
   if (found == members_.end()) return;
   const proto::Leave leave = leave_of(found->second, context);
-  if (leave.cancels && !ending_) ending_ = cancelled_by(found->second, leave);
+  if (leave.cancels && !ending_) ending_ = cancelled_by(*found, leave);
   if (leave.cancels || in_round(found->second)) {
     found->second.leaving = leave;  // goes when it has stopped, or stays until all have
     return;
@@ -377,9 +377,10 @@ Finished Membership::outcome_for(const AgentId& agent) const {
 }
 
 /// The others are told where.
-Finished Membership::cancelled_by(const Member& member, const proto::Leave& leave) const {
+Finished Membership::cancelled_by(const Members::value_type& member,
+                                  const proto::Leave& leave) const {
   Finished finished = outcome_of(leave);
-  if (settings_.max_nodes > 1 && leave.signal != 0) finished.reason += " on " + member.node.name;
+  if (settings_.max_nodes > 1 && leave.signal != 0) finished.reason += " on " + label(member);
   return finished;
 }
 

@@ -160,6 +160,35 @@ TEST_CASE("a node rank of a node with workers is waited for, and its node is nam
   CHECK(job.round("c").group_rank == 1);
 }
 
+TEST_CASE("agents of one node name are told apart by their own names") {
+  Script job(nodes(3, 3));
+  const auto come = [&](const std::string& agent, const std::string& node, int rank, bool insists) {
+    proto::Join join = job.join_of(agent);
+    join.node_name = node;
+    join.requested_group_rank = rank;
+    join.insists_on_rank = insists;
+    job.say(agent, join);
+  };
+  come("vm-7-a", "vm", 1, true);
+  come("vm-8-b", "vm", 1, true);
+  CHECK(job.finished("vm-8-b").reason == "--node-rank=1 is given twice, on vm-7-a and on vm-8-b");
+  job.pass(2s);
+  CHECK(job.newest<proto::Waiting>("vm-7-a").joined == std::vector<std::string>{"vm"});
+  come("vm-9-c", "vm", 2, false);
+  come("box-9-c", "box", 2, false);
+  CHECK(job.newest<proto::Remark>("box-9-c").text ==
+        "--node-rank=2 is given on vm-9-c and on box: one of them gets it");
+  job.say("vm-7-a", proto::Leave{15, "", false});
+  CHECK(job.stop("box-9-c").reason == "vm-7-a was stopped by SIGTERM");
+  job.stopped("vm-7-a");
+  for (const char* agent : {"vm-9-c", "box-9-c"}) {
+    job.stopped(agent);
+    come(agent, *agent == 'v' ? "vm" : "box", 2, false);
+  }
+  job.pass(2s);
+  CHECK(job.newest<proto::Waiting>("box-9-c").joined == std::vector<std::string>{"box", "vm"});
+}
+
 TEST_CASE("a node that joins again with another rank leaves the first one free") {
   Script job(nodes(2, 2));
   for (const int rank : {1, 0}) {
