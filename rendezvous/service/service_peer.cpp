@@ -11,6 +11,7 @@
 #include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
 #include "proto/session_messages.hpp"
+#include "rendezvous/store/peer_name.hpp"
 
 namespace ddprun::rdzv {
 
@@ -39,6 +40,7 @@ ServicePeer::ServicePeer(asio::io_context& context, ConnectionId id, std::string
       timer_(context) {}
 
 ErrorCode ServicePeer::begin(UniqueFd fd, proto::ControlChannel::Settings settings) {
+  if (!addr_.empty()) name_ = peer_name(fd.get());
   ErrorCode failed;
   socket_.assign(fd.get(), failed);
   if (failed) return failed;

@@ -49,6 +49,8 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
 
   [[nodiscard]] ConnectionId id() const { return id_; }
   [[nodiscard]] const std::string& addr() const { return addr_; }
+  /// The address with its port, for people. Empty: it is in this process, or never began.
+  [[nodiscard]] const std::string& name() const { return name_; }
   /// As base/connection_path.hpp has it. Empty: it is in this process, or has ended.
   [[nodiscard]] std::string path();
   [[nodiscard]] bool is_open() const { return channel_ && channel_->is_open(); }
@@ -86,6 +88,7 @@ class ServicePeer : public std::enable_shared_from_this<ServicePeer> {
 
   const ConnectionId id_;
   const std::string addr_;
+  std::string name_;
   const std::shared_ptr<const Events> events_;
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;

@@ -167,7 +167,7 @@ class ServiceServer::Impl {
       if (is_newcomer) acceptor_.serve_waiting();
     };
     events.ended = [this](ServicePeer& peer, bool cleanly, const std::string& why) {
-      if (!why.empty()) log_.warn_of_peer(fmt::format("closed {}: {}", peer.addr(), why));
+      if (!why.empty()) log_.warn_of_peer(fmt::format("closed {}: {}", peer.name(), why));
       const ConnectionId id = peer.id();
       if (peer.lacks_secret()) handle(ProofMissing{peer.hello()->run_id, peer.addr()});
       newcomers_.remove(id);
@@ -183,7 +183,7 @@ class ServiceServer::Impl {
       log_.warn_of_peer(
           fmt::format("closed {}: its protocol is that of PyTorch's store; a torchrun "
                       "agent cannot take part in a job of ddprun agents",
-                      peer.addr()));
+                      peer.name()));
     };
     events.is_silent = [this](ServicePeer&) { return settings_.on_store_client != nullptr; };
     return events;

@@ -29,7 +29,7 @@ class Secrets(HostsTest):
             wrong = hosts.ddprun(hosts[1], *TWO, other, MEETING_WORKER)
             self.assertEqual(wrong.wait(), 69, wrong)
             self.assertIn("the rendezvous at node1:29400 refuses this node: it has another secret", wrong.err, wrong)
-            first.wait_for("closed 192.168.77.2: not from a peer that has the secret")
+            first.wait_for(r"closed 192\.168\.77\.2:\d+: not from a peer that has the secret")
             right = hosts.ddprun(hosts[2], *TWO, MEETING_WORKER, DDPRUN_SECRET_FILE=good.split("=")[1])
             self.finish(hosts, [first, right])
             self.assertNotIn(ANYBODY, first.err, first)

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <fstream>
+#include <regex>
 
 #include "tests/integration/rendezvous/raw_client.hpp"
 #include "tests/integration/rendezvous/rdzvd_agents.hpp"
@@ -80,7 +81,8 @@ TEST_CASE("agents without rdzvd's secret are refused, and its store needs none")
   const ChildResult result = rdzvd.stop();
   CHECK(result.status == 0);
   CHECK(result.err.find(secret) == std::string::npos);
-  CHECK(result.err.find("not from a peer that has the secret") != std::string::npos);
+  const std::regex closed("closed 127\\.0\\.0\\.1:[0-9]+: not from a peer that has the secret");
+  CHECK(std::regex_search(result.err, closed));
 }
 
 TEST_CASE("with a secret rdzvd warns of its store only") {
