@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <spdlog/common.h>
@@ -20,9 +19,6 @@
 #include "rendezvous/service/hosting.hpp"
 
 namespace ddprun::agent {
-
-/// The run id of a job of several nodes to which the user gave none, as under torchrun.
-inline constexpr std::string_view kDefaultRunId = "none";
 
 /// Where a worker's output stream goes.
 enum class StreamMode {

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/describe.hpp"
+#include "proto/run_id.hpp"
 
 namespace ddprun::agent {
 
@@ -185,7 +186,7 @@ void NodeMachine::announce_wait(Context& context) {
   if (is_spare_) {
     context.act(Notice{fmt::format("the job runs on {} other node{}: this one waits as a spare{}",
                                    waiting.nodes, waiting.nodes == 1 ? "" : "s",
-                                   config_.run_id == kDefaultRunId
+                                   config_.run_id == proto::kDefaultRunId
                                        ? "; if this is another job, give it an --rdzv-id of its own"
                                        : "")});
     return;

@@ -70,7 +70,7 @@ inline constexpr std::array kRendezvousRows = {
         .placeholder = "ID",
         .help = "Name of the run, TORCHELASTIC_RUN_ID",
         .more = "Agents with the same id and the same rendezvous form one job.",
-        .default_text = "a random UUID; none for several nodes",
+        .default_text = "a random UUID; for several nodes the word 'none'",
     },
     OptionRow{
         .name = "rdzv-backend",

@@ -13,6 +13,7 @@
 #include "launcher/plan/plan_parts.hpp"
 #include "launcher/plan/secret_path.hpp"
 #include "proto/message_limits.hpp"
+#include "proto/run_id.hpp"
 
 namespace ddprun::launcher {
 namespace {
@@ -310,7 +311,7 @@ Outcome<void> plan_rendezvous(const LaunchOptions& options, const Environment& e
   if (const auto taken = take_secret(given, settings); !taken) return taken.error();
   if (options.request != Request::run) plan.hosting = hosting_now(settings, probes);
 
-  plan.agent.run_id = options.run_id.value_or(std::string(agent::kDefaultRunId));
+  plan.agent.run_id = options.run_id.value_or(std::string(proto::kDefaultRunId));
   plan.agent.boot_id = probes.boot_id();
   plan.agent.wants_report = !options.report_file.empty();
   plan.agent.rendezvous = std::move(settings);

@@ -11,6 +11,7 @@
 
 #include "base/describe.hpp"
 #include "base/printable.hpp"
+#include "proto/run_id.hpp"
 
 namespace ddprun::rdzv {
 namespace {
@@ -49,8 +50,10 @@ std::string table(const std::vector<Row>& rows) {
 }
 
 std::string text_of(const proto::JobStatus& job) {
-  std::string text = fmt::format("\njob {}: {}", printable(job.run_id),
-                                 job.phase.empty() ? "no node has joined" : job.phase);
+  std::string text =
+      fmt::format("\njob {}{}: {}", printable(job.run_id),
+                  job.run_id == proto::kDefaultRunId ? " (started without --rdzv-id)" : "",
+                  job.phase.empty() ? "no node has joined" : job.phase);
   if (job.round) text += fmt::format(", round {}", *job.round);
   text += fmt::format(", epoch {}, {} old\n", job.epoch, describe(job.age));
   if (job.max_nodes > 0)

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "proto/run_id.hpp"
+
 namespace ddprun::rdzv {
 
 using namespace std::chrono_literals;
@@ -39,12 +41,15 @@ std::optional<Clock::time_point> ServiceCore::deadline() const {
 void ServiceCore::take(const ConnectionOpened& opened, Context& context) {
   if (!settings_.only_run_id.empty() && !opened.run_id.empty() &&
       opened.run_id != settings_.only_run_id) {
-    tell_of_refusal(settings_.only_run_id, opened.addr,
-                    fmt::format("it is for --rdzv-id='{}', this job is '{}'", opened.run_id,
-                                settings_.only_run_id),
-                    context);
+    tell_of_refusal(
+        settings_.only_run_id, opened.addr,
+        fmt::format("it is for the job {}, this job is {}", proto::named_job(opened.run_id),
+                    proto::named_job(settings_.only_run_id)),
+        context);
     refuse(opened.connection, Refused::Why::other_job,
-           fmt::format("this rendezvous serves the job '{}' only", settings_.only_run_id), context);
+           fmt::format("this rendezvous serves the job {} only",
+                       proto::named_job(settings_.only_run_id)),
+           context);
     return;
   }
   connections_[opened.connection] = {opened.run_id, opened.addr, opened.path, {}, false};
@@ -151,13 +156,14 @@ void ServiceCore::hear(ConnectionId id, Connection& from, const proto::Resume& r
   if (!is_known && !settings_.only_run_id.empty() &&
       entry.job.was_over_before(context.now - resume.age)) {
     refuse(id, Refused::Why::limit,
-           fmt::format("it ends with its job '{}', which is over", from.run_id), context);
+           fmt::format("it ends with its job {}, which is over", proto::named_job(from.run_id)),
+           context);
     return;
   }
   if (!is_known && entry.job.sessions().size() >= settings_.sessions_per_job_max) {
     refuse(id, Refused::Why::limit,
-           fmt::format("the job '{}' has {} nodes, more than this rendezvous allows", from.run_id,
-                       entry.job.sessions().size()),
+           fmt::format("the job {} has {} nodes, more than this rendezvous allows",
+                       proto::named_job(from.run_id), entry.job.sessions().size()),
            context);
     return;
   }
@@ -262,7 +268,8 @@ void ServiceCore::record(const std::string& run_id, Entry& entry, JobEvent event
   if (!actions.log.empty())
     context.actions.log.push_back(fmt::format("job={} {}", run_id, actions.log));
   for (const std::string& warning : actions.warnings)
-    context.actions.warnings.push_back(fmt::format("job '{}': {}", run_id, warning));
+    context.actions.warnings.push_back(
+        fmt::format("job {}: {}", proto::named_job(run_id), warning));
   follow(run_id, entry);
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "proto/run_id.hpp"
+
 #include "rendezvous/service/service_core.hpp"
 
 namespace ddprun::rdzv {
@@ -40,9 +42,10 @@ void ServiceCore::begin_job(const std::string& run_id, Entry& entry, std::chrono
   if (context.now >= until) return;
   record(run_id, entry, PastHeard{until}, context);
   context.actions.warnings.push_back(fmt::format(
-      "job '{}': the rendezvous before this one was killed while workers ran; they may still run, "
+      "job {}: the rendezvous before this one was killed while workers ran; they may still run, "
       "so no workers are started for {} s",
-      run_id, std::chrono::ceil<std::chrono::seconds>(until - context.now).count()));
+      proto::named_job(run_id),
+      std::chrono::ceil<std::chrono::seconds>(until - context.now).count()));
 }
 
 std::optional<std::chrono::nanoseconds> ServiceCore::lease_of_workers(Clock::time_point now) const {
@@ -78,9 +81,9 @@ bool ServiceCore::is_outdated(const Entry& entry, const proto::Resume& resume) {
 void ServiceCore::lose_memory(const std::string& run_id, Entry& entry,
                               std::chrono::nanoseconds lease, Context& context) {
   context.actions.warnings.push_back(fmt::format(
-      "job '{}': its journal is older than what its agents were told, as if an old copy was put "
+      "job {}: its journal is older than what its agents were told, as if an old copy was put "
       "back; they join again, and the job restarts once",
-      run_id));
+      proto::named_job(run_id)));
   std::vector<ConnectionId> open;
   for (const auto& [id, session] : entry.job.sessions()) {
     lease = std::max(lease, session.lease);

@@ -59,6 +59,16 @@ TEST_CASE("a service of one job refuses others") {
   CHECK(service.closed.contains(id));
 }
 
+TEST_CASE("the default name of a job is shown as such") {
+  rdzv::ServiceSettings settings;
+  settings.only_run_id = "none";
+  ServiceScript service(settings);
+  const auto id = service.open("two");
+  REQUIRE(service.last<Refused>(id) != nullptr);
+  CHECK(service.last<Refused>(id)->reason ==
+        "this rendezvous serves the job 'none' (started without --rdzv-id) only");
+}
+
 TEST_CASE("nodes that wait hear of one with another run id, once") {
   rdzv::ServiceSettings settings;
   settings.only_run_id = "one";
@@ -69,7 +79,7 @@ TEST_CASE("nodes that wait hear of one with another run id, once") {
   CHECK(service.messages == messages + 3 + 1);  // three refusals
   REQUIRE(service.last<proto::Remark>(a) != nullptr);
   CHECK(service.last<proto::Remark>(a)->text ==
-        "a connection from 10.0.0.7 was refused: it is for --rdzv-id='0ne', this job is 'one'");
+        "a connection from 10.0.0.7 was refused: it is for the job '0ne', this job is 'one'");
   const auto b = service.join("b", nodes(2, 2), "one");
   REQUIRE(service.last<Round>(b) != nullptr);
   messages = service.messages;
