@@ -57,6 +57,7 @@ inline constexpr auto kFields<Welcome> = std::tuple{
     required("keep_alive_ns", &Welcome::keep_alive_period),
     required("job_time_ns", &Welcome::job_time, kInstant),
     field("direct", &Welcome::direct),
+    field("in_agent", &Welcome::in_agent),
 };
 template <>
 inline constexpr std::string_view kKind<Alive> = "alive";

@@ -95,6 +95,7 @@ struct Welcome {
   /// The service sees the same path: nothing between the two holds connections of its own, so only
   /// they end or refuse one.
   bool direct = false;
+  bool in_agent = false;  ///< an agent of the job runs the service, which ends with it
 };
 /// Answers a KeepAlive: with the four times the agent learns job time.
 struct Alive {

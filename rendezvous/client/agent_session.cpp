@@ -106,6 +106,7 @@ void AgentSession::hear(proto::Welcome& welcome, Context& context) {
   lease_ = welcome.lease;
   period_ = welcome.keep_alive_period;
   direct_ = welcome.direct;
+  in_agent_ = welcome.in_agent;
   pause_ = 0ns;
   asked_.clear();
   job_clock_.reset();  // a service that was started again may count otherwise
@@ -293,8 +294,14 @@ void AgentSession::give_up(Context& context) {
            context);
     return;
   }
-  finish(fmt::format("the rendezvous at {} has not answered for {}{}{}", settings_.service,
-                     seconds(settings_.lost_timeout), why,
+  const std::string node =
+      !in_agent_ ? ""
+                 : fmt::format(
+                       "; the node that ran it is {}, and the job needs it (with rdzvd on "
+                       "another machine it does not)",
+                       refused_ ? "gone" : "gone or cut off");
+  finish(fmt::format("the rendezvous at {} has not answered for {}{}{}{}", settings_.service,
+                     seconds(settings_.lost_timeout), why, node,
                      done_ ? "; this node's workers succeeded, the job's outcome is unknown" : ""),
          context);
 }

@@ -191,6 +191,7 @@ class AgentSession {
   JobClock job_clock_;
   std::string trouble_;        // why the last attempt failed
   std::string path_;           // of the connection
+  bool in_agent_ = false;      // the service ends with an agent of the job
   bool direct_ = false;        // the last welcome came from there, not through a forwarder
   bool refused_ = false;       // the service is not there
   std::string why_elsewhere_;  // the service is not here, by the last attempt

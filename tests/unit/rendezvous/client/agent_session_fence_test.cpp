@@ -163,6 +163,25 @@ TEST_CASE("a service that refuses connections renews the lease, for the lost tim
   }
 }
 
+TEST_CASE("a job that ends with the node of its rendezvous names that, and the remedy") {
+  Script agent;
+  agent.in_agent = true;
+  agent.begin();
+  const bool refused = GENERATE(true, false);
+  for (const auto end = agent.now + 301s; agent.now < end;) {
+    agent.pass(500ms);
+    agent.fail(refused, refused ? "Connection refused" : "No route to host");
+  }
+  REQUIRE(agent.count<Finished>() == 1);
+  CHECK(std::get<Finished>(agent.delivered.back()).reason ==
+        (refused ? "the rendezvous at node1:29400 has not answered for 300 s: Connection refused; "
+                   "the node that ran it is gone, and the job needs it (with rdzvd on another "
+                   "machine it does not)"
+                 : "the rendezvous at node1:29400 has not answered for 300 s: No route to host; "
+                   "the node that ran it is gone or cut off, and the job needs it (with rdzvd on "
+                   "another machine it does not)"));
+}
+
 TEST_CASE("a forwarder that refuses connections does not renew the lease") {
   Script agent;
   agent.direct = false;

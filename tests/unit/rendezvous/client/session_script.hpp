@@ -67,6 +67,7 @@ class SessionScript {
     welcome.lease = 15s;
     welcome.keep_alive_period = 3s;
     welcome.direct = direct;
+    welcome.in_agent = in_agent;
     hear(welcome);
   }
   void start_round(proto::RoundNumber number = 0, proto::Epoch epoch = 1) {
@@ -103,7 +104,8 @@ class SessionScript {
   std::vector<proto::MembershipMessage> delivered;
   std::vector<std::string> lines;
   std::uint64_t acknowledged = 0;
-  bool direct = true;  ///< what the service says of the connection
+  bool direct = true;     ///< what the service says of the connection
+  bool in_agent = false;  ///< as the welcome has it
   int connects = 0;
   int resets = 0;
 };

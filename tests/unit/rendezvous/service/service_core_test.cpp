@@ -58,6 +58,7 @@ TEST_CASE("a connection that was reset costs nothing if the agent comes back wit
   service.say(again, resume("b", 1, 2));
   REQUIRE(service.last<Welcome>(again) != nullptr);
   CHECK(service.last<Welcome>(again)->resumed);
+  CHECK_FALSE(service.last<Welcome>(again)->in_agent);
   CHECK(service.last<Welcome>(again)->acknowledged == 1);
   // It may have missed the round.
   REQUIRE(service.last<Round>(again) != nullptr);

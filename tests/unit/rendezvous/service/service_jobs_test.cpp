@@ -74,6 +74,7 @@ TEST_CASE("nodes that wait hear of one with another run id, once") {
   settings.only_run_id = "one";
   ServiceScript service(settings);
   const auto a = service.join("a", nodes(2, 2), "one");
+  CHECK(service.last<proto::Welcome>(a)->in_agent);
   std::size_t messages = service.messages;
   for (int i = 0; i < 3; ++i) static_cast<void>(service.open("0ne", "10.0.0.7"));
   CHECK(service.messages == messages + 3 + 1);  // three refusals
