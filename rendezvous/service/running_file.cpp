@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -39,28 +40,49 @@ std::optional<Content> parse(std::string_view text) {
   return content;
 }
 
-}  // namespace
-
-RunningFile::RunningFile(const std::string& addr, std::uint16_t port, const std::string& run_id,
-                         const std::string& folder) {
-  const std::string key = addr + ' ' + run_id;
-  path_ = fmt::format("{}/ddprun-rendezvous-{}-{}-{:016x}", folder, geteuid(), port,
-                      hash_bytes(std::as_bytes(std::span(key)), key.size()));
-}
-
-std::optional<std::chrono::nanoseconds> RunningFile::past_lease(Clock::time_point now) const {
-  const UniqueFd fd(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+/// None: it cannot be read, or is another user's.
+std::optional<Content> content_of(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0 || status.st_uid != geteuid()) return std::nullopt;
   std::array<char, 64> text;
   const ssize_t count = read(fd.get(), text.data(), text.size());
   if (count <= 0) return std::nullopt;
-  const auto content = parse({text.data(), static_cast<std::size_t>(count)});
-  if (!content) return std::nullopt;
-  const Clock::time_point written_at{std::chrono::nanoseconds(content->written_at_ns)};
-  if (now > written_at + kKept) return std::nullopt;
+  return parse({text.data(), static_cast<std::size_t>(count)});
+}
+
+bool is_over(const Content& content, Clock::time_point now) {
+  return now >
+         Clock::time_point(std::chrono::nanoseconds(content.written_at_ns)) + RunningFile::kKept;
+}
+
+std::string own_prefix() { return fmt::format("ddprun-rendezvous-{}-", geteuid()); }
+
+}  // namespace
+
+RunningFile::RunningFile(const std::string& addr, std::uint16_t port, const std::string& run_id,
+                         const std::string& folder) {
+  const std::string key = addr + ' ' + run_id;
+  path_ = fmt::format("{}/{}{}-{:016x}", folder, own_prefix(), port,
+                      hash_bytes(std::as_bytes(std::span(key)), key.size()));
+}
+
+std::optional<std::chrono::nanoseconds> RunningFile::past_lease(Clock::time_point now) const {
+  const auto content = content_of(path_);
+  if (!content || is_over(*content, now)) return std::nullopt;
   return std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(content->lease_ns), 0ns,
                                               kKept);
+}
+
+void RunningFile::remove_old(const std::string& folder, Clock::time_point now) {
+  std::error_code failed;
+  std::filesystem::directory_iterator entry(folder, failed);
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    const std::string path = entry->path().string();
+    if (!entry->path().filename().string().starts_with(own_prefix())) continue;
+    const auto content = content_of(path);
+    if (content && is_over(*content, now)) unlink(path.c_str());
+  }
 }
 
 void RunningFile::follow(std::optional<std::chrono::nanoseconds> lease, Clock::time_point now) {

@@ -26,6 +26,9 @@ class RunningFile {
   /// The longest lease of the agents that a killed service had. None: there was none, it was killed
   /// long ago, or the file cannot be read or is another user's.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> past_lease(Clock::time_point now) const;
+  /// Removes all files of our user there that count no more, of whatever service: the next one at
+  /// its port may never come. What cannot be read is left alone.
+  static void remove_old(const std::string& folder, Clock::time_point now);
   /// Writes the file (now and then again, because its age counts), or removes it. Where it can't be
   /// written, the next service knows nothing: that is no reason to end this one.
   void follow(std::optional<std::chrono::nanoseconds> lease, Clock::time_point now);

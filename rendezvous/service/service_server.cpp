@@ -196,6 +196,7 @@ class ServiceServer::Impl {
 
   [[nodiscard]] std::optional<RunningFile> make_running_file() const {
     if (settings_.journal || settings_.running_folder.empty()) return std::nullopt;
+    RunningFile::remove_old(settings_.running_folder, now());
     return RunningFile(addr_, port_, settings_.service.only_run_id, settings_.running_folder);
   }
 

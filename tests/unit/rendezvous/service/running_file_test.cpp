@@ -43,6 +43,24 @@ TEST_CASE("the file is there while workers may run") {
   }
 }
 
+TEST_CASE("files of services that were killed long ago are removed, and no others") {
+  const ddprun::test::TempDir folder;
+  const Clock::time_point now{3h};
+  RunningFile old("10.0.0.1", 29500, "job", folder.path());
+  old.follow(15s, now - 1h - 1s);
+  RunningFile young("10.0.0.1", 29501, "job", folder.path());
+  young.follow(15s, now - 59min);
+  const RunningFile damaged("10.0.0.1", 29502, "job", folder.path());
+  std::ofstream(damaged.path()) << "15";
+  const std::string other = std::string(folder.path()) + "/another-program";
+  std::ofstream(other) << "00000000000000000001 00000000000000000001\n";
+  RunningFile::remove_old(folder.path(), now);
+  CHECK_FALSE(std::filesystem::exists(old.path()));
+  for (const std::string& path : {young.path(), damaged.path(), other})
+    CHECK(std::filesystem::exists(path));
+  RunningFile::remove_old(std::string(folder.path()) + "/none", now);
+}
+
 TEST_CASE("a file that is damaged, no file, or not ours tells nothing") {
   const ddprun::test::TempDir folder;
   const Clock::time_point now{1h};
