@@ -5,8 +5,9 @@
 
 namespace ddprun {
 
-/// Prints the text to stdout; false: stderr has a line with the reason. `has_stdout`: what
-/// ensure_standard_descriptors gave; without a stdout of its own the text cannot be read.
+/// Prints the text to stdout; false: stderr has a line with the reason. A reader that has read
+/// enough, such as head, is no failure. `has_stdout`: what ensure_standard_descriptors gave;
+/// without a stdout of its own the text cannot be read.
 bool print_text(const char* program, std::string_view text, bool has_stdout);
 
 }  // namespace ddprun

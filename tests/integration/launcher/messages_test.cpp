@@ -134,6 +134,19 @@ TEST_CASE("a text that cannot be written is an error, and a closed stdout is nam
   }
 }
 
+TEST_CASE("a text ends quietly where its reader has gone") {
+  const auto without_reader = [](const std::string& before, const std::string& line) {
+    return shell("mkfifo $TMPDIR/gone; { " + before + "read -r x < $TMPDIR/gone; " + line +
+                 "; echo $? >&2; } | { exec <&-; echo > $TMPDIR/gone; }");
+  };
+  for (const char* text : {"$D --help", "$D --dry-run true", "$T --help", "$R --help"}) {
+    CAPTURE(text);
+    CHECK(without_reader("", text).err == "141\n");  // by SIGPIPE, as other programs
+    CHECK(without_reader("trap '' PIPE; ", text).err == "0\n");
+  }
+  CHECK(without_reader("", "$D --nproc-per-node=2 $T --help").err == "0\n");
+}
+
 TEST_CASE("a job runs although its stdout is closed, and nothing it opens takes that place") {
   const auto job = shell("exec $D --nproc-per-node=2 /bin/echo hello >&-");
   CHECK(job.status == 0);
