@@ -8,6 +8,7 @@
 #include "launcher/options/option_rows_job.hpp"
 #include "launcher/options/option_rows_own.hpp"
 #include "launcher/options/option_rows_rendezvous.hpp"
+#include "launcher/options/option_rows_without_effect.hpp"
 #include "launcher/options/parser.hpp"
 
 namespace ddprun::launcher {
@@ -23,7 +24,8 @@ constexpr auto joined(const std::array<OptionRow, sizes>&... tables) {
 
 // Options of torchrun carry its PET_ variable; of ours only the secret has one. What else torchrun
 // reads (LOGLEVEL and so on) is in options.cpp.
-inline constexpr auto kOptionRows = joined(kJobRows, kFailureRows, kRendezvousRows, kOwnRows);
+inline constexpr auto kOptionRows =
+    joined(kJobRows, kFailureRows, kRendezvousRows, kOwnRows, kRowsWithoutEffect);
 
 consteval RowRef::RowRef(const char* name) {
   while (kOptionRows[place_].name != name) {

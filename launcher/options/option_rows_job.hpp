@@ -129,15 +129,6 @@ inline constexpr std::array kJobRows = {
         .default_value = "all",
     },
     OptionRow{
-        .name = "xpus",
-        .aliases = "npus",
-        .type = ValueType::text,
-        .group = OptionGroup::gpus,
-        .placeholder = "0,1",
-        .help = "Paddle's lists of other accelerators",
-        .no_effect = "ddprun detects NVIDIA GPUs only; give --nproc-per-node=N",
-    },
-    OptionRow{
         .name = "gpu-visibility",
         .type = ValueType::choice,
         .choices = choices<GpuVisibility>,
@@ -312,14 +303,6 @@ inline constexpr std::array kJobRows = {
         .group = OptionGroup::streams,
         .placeholder = "TEXT,...",
         .help = "The same for stderr and filtered_stderr.log",
-    },
-    OptionRow{
-        .name = "logs-specs",
-        .type = ValueType::text,
-        .group = OptionGroup::streams,
-        .placeholder = "NAME",
-        .help = "Accepted because torchrun has it",
-        .no_effect = "it names a Python plug-in, and there is no Python in ddprun",
     },
 };
 

@@ -186,21 +186,6 @@ inline constexpr std::array kRendezvousRows = {
         .group = OptionGroup::rendezvous,
         .help = "Write a new secret to the file of --rdzv-secret-file; start nothing",
     },
-    OptionRow{
-        .name = "ips",
-        .type = ValueType::text,
-        .group = OptionGroup::rendezvous,
-        .placeholder = "HOST",
-        .help = "Paddle's list of nodes; for several, an error shows what to type instead",
-        .no_effect = "the nodes of a job meet at --rdzv-endpoint or --master-addr",
-    },
-    OptionRow{
-        .name = "run-mode",
-        .type = ValueType::choice,
-        .choices = "collective",
-        .group = OptionGroup::rendezvous,
-        .help = "Paddle's kind of job; parameter servers are not supported",
-    },
 };
 
 }  // namespace ddprun::launcher

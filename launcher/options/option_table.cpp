@@ -25,6 +25,8 @@ std::string_view group_title(OptionGroup group) {
       return "Rendezvous and store";
     case ourselves:
       return "ddprun itself";
+    case without_effect:
+      return "Accepted, without effect";
   }
   return "";
 }

@@ -28,7 +28,16 @@ enum class ValueType {
 };
 
 /// Headings of the help, in this order.
-enum class OptionGroup { workers, program, gpus, streams, failures, rendezvous, ourselves };
+enum class OptionGroup {
+  workers,
+  program,
+  gpus,
+  streams,
+  failures,
+  rendezvous,
+  ourselves,
+  without_effect,
+};
 
 /// One option. Spellings are derived from the names: `--master-addr` and `--master_addr`.
 struct OptionRow {

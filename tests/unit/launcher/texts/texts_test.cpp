@@ -41,6 +41,18 @@ TEST_CASE("the help shows examples first, then every option of the table under i
   }
 }
 
+TEST_CASE("the options without effect stand together at the end of the help") {
+  for (const auto& row : option_table()) {
+    INFO(row.name);
+    if (!row.no_effect.empty()) CHECK(row.group == OptionGroup::without_effect);
+  }
+  CHECK(option_table().back().group == OptionGroup::without_effect);
+  const std::string help = help_text();
+  const auto own = help.find("\nddprun itself\n");
+  REQUIRE(own != std::string::npos);
+  CHECK_THAT(help.substr(own), StartsWith("\nddprun itself\n  --dry-run"));
+}
+
 TEST_CASE("the help fits 80 columns and has neither colours nor trailing blanks") {
   for (const auto& line : lines_of(help_text() + short_help_text())) {
     INFO(line);

@@ -1,0 +1,83 @@
+// The rows of the options that other launchers have and that have no effect here. They come last,
+// so that no reader of the help has to look past them.
+#pragma once
+
+#include <array>
+
+#include "launcher/options/option_table.hpp"
+
+namespace ddprun::launcher {
+
+inline constexpr std::array kRowsWithoutEffect = {
+    OptionRow{
+        .name = "logs-specs",
+        .type = ValueType::text,
+        .group = OptionGroup::without_effect,
+        .placeholder = "NAME",
+        .help = "Accepted because torchrun has it",
+        .no_effect = "it names a Python plug-in, and there is no Python in ddprun",
+    },
+    OptionRow{
+        .name = "event-log-handler",
+        .environment = "PET_EVENT_LOG_HANDLER",
+        .type = ValueType::text,
+        .group = OptionGroup::without_effect,
+        .placeholder = "NAME",
+        .help = "Accepted because torchrun has it",
+        .no_effect = "it names a Python plug-in, and there is no Python in ddprun",
+    },
+    OptionRow{
+        .name = "monitor-interval",
+        .environment = "PET_MONITOR_INTERVAL",
+        .type = ValueType::seconds,
+        .group = OptionGroup::without_effect,
+        .placeholder = "SECONDS",
+        .help = "Accepted because torchrun has it",
+        .no_effect = "the kernel reports a worker's end at once, so ddprun does not poll",
+    },
+    OptionRow{
+        .name = "start-method",
+        .environment = "PET_START_METHOD",
+        .type = ValueType::choice,
+        .choices = "spawn|fork|forkserver",
+        .group = OptionGroup::without_effect,
+        .help = "Accepted because torchrun has it",
+        .no_effect = "every worker is a fresh process",
+    },
+    OptionRow{
+        .name = "xpus",
+        .aliases = "npus",
+        .type = ValueType::text,
+        .group = OptionGroup::without_effect,
+        .placeholder = "0,1",
+        .help = "Paddle's lists of other accelerators",
+        .no_effect = "ddprun detects NVIDIA GPUs only; give --nproc-per-node=N",
+    },
+    OptionRow{
+        .name = "ips",
+        .type = ValueType::text,
+        .group = OptionGroup::without_effect,
+        .placeholder = "HOST",
+        .help = "Paddle's list of nodes; for several, an error shows what to type instead",
+        .no_effect = "the nodes of a job meet at --rdzv-endpoint or --master-addr",
+    },
+    OptionRow{
+        .name = "run-mode",
+        .type = ValueType::choice,
+        .choices = "collective",
+        .group = OptionGroup::without_effect,
+        .help = "Paddle's kind of job; parameter servers are not supported",
+    },
+    OptionRow{
+        .name = "elastic-level",
+        .aliases = "elastic-timeout|start-port|gloo-port|with-gloo|legacy|log-overwrite|sort-ip|"
+                   "enable-gpu-log|auto-parallel-config|auto-cluster-config|auto-tuner-json",
+        .type = ValueType::text,
+        .group = OptionGroup::without_effect,
+        .placeholder = "VALUE",
+        .help = "Accepted because Paddle has them",
+        .no_effect = "these options concern Paddle's own launcher",
+    },
+};
+
+}  // namespace ddprun::launcher
