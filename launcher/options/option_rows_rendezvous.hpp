@@ -123,8 +123,9 @@ inline constexpr std::array kRendezvousRows = {
         .placeholder = "N",
         .help = "Rank of this node among all nodes, GROUP_RANK",
         .more = "With --rdzv-backend=static each node needs its own, and rank 0 is the node at "
-                "--master-addr. With c10d nodes are ordered by their names, and a rank that is "
-                "given is used if it is free.",
+                "--master-addr. With c10d nodes are ordered by their names (node2 before node10), "
+                "those that join a running job come after the others, and a rank that is given is "
+                "used if it is free.",
         .default_value = "0",
     },
     OptionRow{
