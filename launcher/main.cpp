@@ -32,6 +32,7 @@
 #include "launcher/report/report_file.hpp"
 #include "launcher/report/report_json.hpp"
 #include "launcher/texts/texts.hpp"
+#include "proto/environment_names.hpp"
 #include "warden/process_title.hpp"
 #include "warden/warden.hpp"
 
@@ -63,7 +64,10 @@ launcher::RankZeroEnvironment rank_zero_environment(const launcher::LaunchPlan& 
   round.master_port = plan.agent.master_port;
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
-  return agent::worker_environment(plan.agent, round, 0, "", inherited);
+  launcher::RankZeroEnvironment environment =
+      agent::worker_environment(plan.agent, round, 0, "", inherited);
+  environment.emplace_back(proto::env::kJobSocket, "");  // its name is known at the start
+  return environment;
 }
 
 constexpr std::chrono::seconds kReportLimit{2};

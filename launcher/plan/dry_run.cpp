@@ -184,8 +184,9 @@ Json stream_json(const StreamSettings& stream) {
 std::string value_to_come(const LaunchPlan& plan, std::string_view name) {
   if (of_the_round(plan, name)) return "(known when the round forms)";
   if (name == proto::env::kMasterPort && plan.agent.master_port == 0) return "(a free port)";
-  const bool file = name == proto::env::kErrorFile || name == proto::env::kProgressFile;
-  return file ? "(made at the start)" : "";
+  const bool made = name == proto::env::kErrorFile || name == proto::env::kProgressFile ||
+                    name == proto::env::kJobSocket;
+  return made ? "(made at the start)" : "";
 }
 
 }  // namespace

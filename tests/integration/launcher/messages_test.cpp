@@ -113,6 +113,7 @@ TEST_CASE("a secret made on request is found by its user's jobs, and shown by no
   CHECK_THAT(result.out, StartsWith("A new secret is in ") &&
                              Contains("\n2\nNothing was started (--dry-run).\n") &&
                              Contains("\nsecret       used, and required of the others\n") &&
+                             Contains("\n  DDPRUN_SOCKET=(made at the start)\n") &&
                              EndsWith("\n2\n" + secret + "\n"));
   CHECK(result.out.find(secret) == result.out.size() - 65);
   CHECK_THAT(result.err, Contains("--make-secret: ") && Contains("exists and stays as it is") &&

@@ -149,9 +149,9 @@ TEST_CASE("the dry run does not pretend to know a port that the kernel will choo
   CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "0"}}), Contains("  MASTER_PORT=(a free port)\n"));
   plan.agent.master_port = 29500;
   CHECK_THAT(dry_run_text(plan, {{"MASTER_PORT", "29500"}}), Contains("  MASTER_PORT=29500\n"));
-  CHECK_THAT(dry_run_text(plan, {{"TORCHELASTIC_ERROR_FILE", ""}, {"DDPRUN_PROGRESS_FILE", ""}}),
-             Contains("  TORCHELASTIC_ERROR_FILE=(made at the start)\n") &&
-                 Contains("  DDPRUN_PROGRESS_FILE=(made at the start)\n"));
+  for (const char* name : {"TORCHELASTIC_ERROR_FILE", "DDPRUN_PROGRESS_FILE", "DDPRUN_SOCKET"})
+    CHECK_THAT(dry_run_text(plan, {{name, ""}}),
+               Contains("  " + std::string(name) + "=(made at the start)\n"));
 }
 
 TEST_CASE("the dry run as JSON has the same contents") {
