@@ -12,6 +12,26 @@ bool is_python(const std::string& executable) {
   return name.starts_with("python") || name.starts_with("pypy");
 }
 
+/// `#3  0x00007f in _PyEval_EvalFrameDefault (...)`, or without an address: what follows.
+std::string_view function_of(std::string_view frame) {
+  const std::size_t in = frame.find(" in ");
+  const std::size_t arguments = frame.find(" (");
+  const bool has_address = in != std::string_view::npos && in < arguments;
+  const std::size_t begin =
+      has_address ? in + 4 : frame.find_first_not_of(' ', std::min(frame.find(' '), frame.size()));
+  return begin < frame.size() ? frame.substr(begin) : std::string_view();
+}
+
+bool is_of_interpreter(std::string_view line) {
+  if (!line.starts_with('#')) return false;
+  constexpr std::string_view kBeginnings[] = {"_Py", "Py", "pymain_", "cfunction_",
+                                              "method_vectorcall"};
+  const std::string_view function = function_of(line);
+  return std::any_of(
+      std::begin(kBeginnings), std::end(kBeginnings),
+      [function](std::string_view beginning) { return function.starts_with(beginning); });
+}
+
 bool is_thread(const std::string& line) { return line.starts_with("Thread "); }
 
 bool is_about_debugger(std::string_view line) {
@@ -37,7 +57,8 @@ std::vector<StackMethod> stack_methods(const std::string& executable, int pid,
         {"gdb",
          {programs.gdb, "-p", number, "-batch", "-nx", "-iex", "set debuginfod enabled off", "-ex",
           "set width 0", "-ex", "set print frame-arguments presence", "-ex",
-          "set print entry-values no", "-ex", "thread apply all -ascending bt 64"}});
+          "set print entry-values no", "-ex", "thread apply all -ascending bt 64"},
+         is_python(executable)});
   }
   return methods;
 }
@@ -59,6 +80,27 @@ std::vector<std::string> stack_lines(std::string_view output) {
                                   [](const std::string& line) { return is_thread(line); });
   if (first != lines.end()) lines.erase(lines.begin(), first);
   return lines;
+}
+
+std::vector<std::string> without_interpreter(const std::vector<std::string>& lines) {
+  std::vector<std::string> kept;
+  std::size_t left_out = 0;
+  const auto end_thread = [&] {
+    if (left_out > 0)
+      kept.push_back("    (" + std::to_string(left_out) + " frames of Python's interpreter)");
+    left_out = 0;
+  };
+  for (const std::string& line : lines) {
+    if (is_thread(line)) end_thread();
+    if (line.starts_with('#') && (left_out > 0 || is_of_interpreter(line))) {
+      ++left_out;
+    } else {
+      if (left_out > 0) end_thread();
+      kept.push_back(line);
+    }
+  }
+  end_thread();
+  return kept;
 }
 
 bool has_frames(const std::vector<std::string>& lines) {

@@ -19,6 +19,7 @@ struct StackPrograms {
 struct StackMethod {
   std::string name;  ///< `py-spy`, `gdb`
   std::vector<std::string> argv;
+  bool shows_interpreter = false;  ///< its frames are those of Python's interpreter
 };
 
 /// In the order in which they are to be tried: py-spy for Python, which a debugger shows as an
@@ -29,6 +30,10 @@ std::vector<StackMethod> stack_methods(const std::string& executable, int pid,
 /// The lines of a program's output, without what is only about the program itself. Control
 /// characters have become '?'.
 std::vector<std::string> stack_lines(std::string_view output);
+
+/// gdb's lines of a Python process, without the frames from the first of the interpreter on in each
+/// thread: they show its loop and no function of the program. A line has their number.
+std::vector<std::string> without_interpreter(const std::vector<std::string>& lines);
 
 /// Whether there is any frame of a stack in it.
 bool has_frames(const std::vector<std::string>& lines);

@@ -74,6 +74,7 @@ void StackTaker::try_next() {
 void StackTaker::tried(const StackMethod& method, const HelperResult& result) {
   std::vector<std::string> lines = stack_lines(result.output);
   if (has_frames(lines)) {
+    if (method.shows_interpreter) lines = without_interpreter(lines);
     lines.insert(lines.begin(), fmt::format("by {}:", method.name));
     lines.insert(lines.begin() + 1, notes_.begin(), notes_.end());
     if (!result.in_time)

@@ -295,6 +295,26 @@ TEST_CASE("of a debugger's output the threads and their frames are kept") {
   CHECK(stack_lines(std::string(100'000, 'x') + std::string(100'000, '\n')).size() == 1);
 }
 
+TEST_CASE("of a Python process a debugger's frames of the interpreter are counted") {
+  const std::vector<std::string> lines = {"Thread 1 (LWP 7) \"python\":",
+                                          "#0  0x00007f12 in select () from /lib/libc.so.6",
+                                          "#1  pysleep (timeout=...) at time.c:2",
+                                          "#2  0x0055 in _PyEval_EvalFrameDefault ()",
+                                          "#3  0x0056 in object_vacall ()",
+                                          "#4  main ()",
+                                          "Thread 2 (LWP 8) \"gloo\":",
+                                          "#0  epoll_wait (epfd=3) at epoll_wait.c:30",
+                                          "#1  0x00 in gloo::transport::tcp::Loop::run (Py=1)",
+                                          "(More stack frames follow...)"};
+  CHECK(without_interpreter(lines) ==
+        std::vector<std::string>{
+            lines[0], lines[1], lines[2], "    (3 frames of Python's interpreter)", lines[6],
+            lines[7], lines[8], lines[9]});
+  CHECK(without_interpreter({}).empty());
+  CHECK(stack_methods("/usr/bin/python3", 7, {"", "/usr/bin/gdb"}).front().shows_interpreter);
+  CHECK_FALSE(stack_methods("/usr/bin/a.out", 7, {"", "/usr/bin/gdb"}).front().shows_interpreter);
+}
+
 TEST_CASE("programs are found in the absolute folders of a PATH") {
   CHECK(find_program("sh", "/nowhere:/bin") == "/bin/sh");
   CHECK(find_program("sh", "") == "");
