@@ -45,7 +45,18 @@ struct UpdateArenas {
   const float* gradients = nullptr;  ///< they still carry the loss scale
   float* first = nullptr;   ///< sgd: the momentum buffer, null if momentum is 0; adamw: exp_avg
   float* second = nullptr;  ///< adamw: exp_avg_sq
-  int shards = 1;           ///< V: the gradients are sums over so many
+};
+
+/// An optimizer's pass over the arenas of one model.
+class ArenaUpdate {
+ public:
+  virtual ~ArenaUpdate() = default;
+  /// One step of the arenas' elements [begin, end), unless state.found_inf is set. What lies
+  /// between parameters is not touched. Statistics are mixed with what stands in the place of their
+  /// gradients (MixStatistic). Each element's new value depends on that element alone: the bits do
+  /// not depend on the partition. Different ranges may be updated by several threads.
+  virtual void run(std::size_t begin, std::size_t end, const UpdateArenas& arenas,
+                   const StepState& state) = 0;
 };
 
 /// Calls may come from several threads at once, each with memory of its own. Work is done in the
@@ -69,8 +80,10 @@ class Device {
 
   /// Zeros, on a 64-byte boundary. Throws std::bad_alloc.
   virtual DeviceMemory allocate(std::size_t bytes) = 0;
-  /// Both wait until it is done; `host` is the host's.
+  /// `host` is the host's, and may be written again at once. What is called afterwards finds the
+  /// bytes there.
   virtual void copy_in(std::span<const std::byte> host, void* to) = 0;
+  /// Waits until it is done.
   virtual void copy_out(const void* from, std::span<std::byte> host) = 0;
   /// The same, floats of the host to storage.
   virtual void copy_in(Storage storage, std::span<const float> host, void* to) = 0;
@@ -90,13 +103,10 @@ class Device {
   virtual void add_into(std::span<float> sum, const float* addend) = 0;
   /// Sets state.found_inf if any value is an inf or a nan.
   virtual void find_non_finite(std::span<const float> values, StepState& state) = 0;
-  /// One optimizer step of the arenas' elements [begin, end), unless state.found_inf is set.
-  /// `parameters`: by rising offset; what lies between them is not touched. Statistics are mixed
-  /// with what stands in the place of their gradients (MixStatistic). Each element's new value
-  /// depends on that element alone: the bits do not depend on the partition.
-  virtual void update(const OptimizerConfig& config, std::span<const Parameter> parameters,
-                      std::size_t begin, std::size_t end, const UpdateArenas& arenas,
-                      const StepState& state) = 0;
+  /// `parameters`: by rising offset; they are copied. Gradients are sums over `shards`.
+  virtual std::unique_ptr<ArenaUpdate> make_update(const OptimizerConfig& config,
+                                                   std::span<const Parameter> parameters,
+                                                   int shards) = 0;
   /// See finish_step() in step_state.hpp.
   virtual void finish_step(const ScalerConfig& config, StepState& state) = 0;
   /// See hash_floats().

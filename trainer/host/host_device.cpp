@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <variant>
+#include <vector>
 
 #include "trainer/compute/hash.hpp"
 #include "trainer/host/description.hpp"
@@ -78,6 +79,42 @@ std::unique_ptr<Operation> make_plain(const LayerKind& kind, const OperationShap
       kind);
 }
 
+class HostUpdate final : public ArenaUpdate {
+ public:
+  HostUpdate(const OptimizerConfig& config, std::span<const Parameter> parameters, int shards)
+      : config_(config),
+        parameters_(parameters.begin(), parameters.end()),
+        statistic_share_(1.0F / static_cast<float>(shards)) {}
+
+  void run(std::size_t begin, std::size_t end, const UpdateArenas& arenas,
+           const StepState& state) override {
+    if (state.found_inf != 0) return;
+    const UpdateScalars scalars = update_scalars(config_, state);
+    for (const Parameter& parameter : parameters_) {
+      const std::size_t from = std::max(begin, parameter.offset);
+      const std::size_t to = std::min(end, parameter.offset + parameter.count);
+      if (from >= to) continue;
+      const std::span<float> values{arenas.parameters + from, to - from};
+      const std::span<const float> slopes{arenas.gradients + from, to - from};
+      const double decay = parameter.decay ? config_.weight_decay : 0.0;
+      if (parameter.role == ParameterRole::statistic) {
+        mix_statistic(values, slopes, statistic_share_);
+      } else if (config_.kind == OptimizerKind::adamw) {
+        adamw_range(scalars, keep_factor(scalars.learning_rate, decay), values, slopes,
+                    arenas.first + from, arenas.second + from);
+      } else {
+        sgd_range(config_, scalars, static_cast<float>(decay), values, slopes,
+                  arenas.first == nullptr ? nullptr : arenas.first + from);
+      }
+    }
+  }
+
+ private:
+  OptimizerConfig config_;
+  std::vector<Parameter> parameters_;
+  float statistic_share_;
+};
+
 class HostDevice final : public Device {
  public:
   explicit HostDevice(Bf16 bf16)
@@ -145,31 +182,10 @@ class HostDevice final : public Device {
   void find_non_finite(std::span<const float> values, StepState& state) override {
     if (any_non_finite(values)) state.found_inf = 1;
   }
-  void update(const OptimizerConfig& config, std::span<const Parameter> parameters,
-              std::size_t begin, std::size_t end, const UpdateArenas& arenas,
-              const StepState& state) override {
-    if (state.found_inf != 0) return;
-    const UpdateScalars scalars = update_scalars(config, state);
-    for (const Parameter& parameter : parameters) {
-      const std::size_t from = std::max(begin, parameter.offset);
-      const std::size_t to = std::min(end, parameter.offset + parameter.count);
-      if (from >= to) continue;
-      if (parameter.role == ParameterRole::statistic) {
-        mix_statistic({arenas.parameters + from, to - from}, {arenas.gradients + from, to - from},
-                      1.0F / static_cast<float>(arenas.shards));
-        continue;
-      }
-      const double decay = parameter.decay ? config.weight_decay : 0.0;
-      const std::span<float> values{arenas.parameters + from, to - from};
-      const std::span<const float> slopes{arenas.gradients + from, to - from};
-      if (config.kind == OptimizerKind::adamw) {
-        adamw_range(scalars, keep_factor(scalars.learning_rate, decay), values, slopes,
-                    arenas.first + from, arenas.second + from);
-      } else {
-        sgd_range(config, scalars, static_cast<float>(decay), values, slopes,
-                  arenas.first == nullptr ? nullptr : arenas.first + from);
-      }
-    }
+  std::unique_ptr<ArenaUpdate> make_update(const OptimizerConfig& config,
+                                           std::span<const Parameter> parameters,
+                                           int shards) override {
+    return std::make_unique<HostUpdate>(config, parameters, shards);
   }
   void finish_step(const ScalerConfig& config, StepState& state) override {
     trainer::finish_step(config, state);

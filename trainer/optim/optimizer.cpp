@@ -29,16 +29,17 @@ std::vector<std::string> moment_names(const OptimizerConfig& config) {
 
 Optimizer::Optimizer(const OptimizerConfig& config, std::vector<Parameter> parameters,
                      std::size_t arena_size, Device& device, int shards)
-    : config_(config), parameters_(std::move(parameters)), device_(device), shards_(shards) {
+    : config_(config) {
   check(config_);
   if (config_.decays_all) {
-    for (Parameter& parameter : parameters_)
+    for (Parameter& parameter : parameters)
       parameter.decay = parameter.role == ParameterRole::weight;
   }
-  std::sort(parameters_.begin(), parameters_.end(),
+  std::sort(parameters.begin(), parameters.end(),
             [](const Parameter& a, const Parameter& b) { return a.offset < b.offset; });
+  update_ = device.make_update(config_, parameters, shards);
   for (const std::string& name : moment_names(config_))
-    moments_.push_back({name, device_.allocate(arena_size * sizeof(float))});
+    moments_.push_back({name, device.allocate(arena_size * sizeof(float))});
 }
 
 void Optimizer::update(std::size_t begin, std::size_t end, float* parameters,
@@ -46,13 +47,10 @@ void Optimizer::update(std::size_t begin, std::size_t end, float* parameters,
   const auto moment = [&](std::size_t index) {
     return index < moments_.size() ? moments_[index].values.as<float>().data() : nullptr;
   };
-  device_.update(config_, parameters_, begin, end,
-                 {.parameters = parameters,
-                  .gradients = gradients,
-                  .first = moment(0),
-                  .second = moment(1),
-                  .shards = shards_},
-                 state);
+  update_->run(
+      begin, end,
+      {.parameters = parameters, .gradients = gradients, .first = moment(0), .second = moment(1)},
+      state);
 }
 
 }  // namespace ddprun::trainer

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ std::vector<std::string> moment_names(const OptimizerConfig& config);
 /// partition; and at last device.finish_step(scaler_config, state), once.
 class Optimizer {
  public:
-  /// `parameters` is the model's table; it is copied. Gradients are sums over `shards`. The device
+  /// `parameters` is the model's table. Gradients are sums over `shards`. The device
   /// outlives the optimizer. Throws std::invalid_argument where PyTorch's constructor would (a
   /// negative rate of decay, a beta outside [0, 1), Nesterov without momentum).
   Optimizer(const OptimizerConfig& config, std::vector<Parameter> parameters,
@@ -48,9 +49,7 @@ class Optimizer {
 
  private:
   OptimizerConfig config_;
-  std::vector<Parameter> parameters_;  // by rising offset
-  Device& device_;
-  int shards_;
+  std::unique_ptr<ArenaUpdate> update_;
   std::vector<Moment> moments_;
 };
 
