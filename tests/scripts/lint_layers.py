@@ -45,6 +45,8 @@ MAY_INCLUDE = {
     "trainer/model": ["trainer/error", "base"],
     "trainer/compute": ["trainer/error", "trainer/model", "base"],
     "trainer/host": ["trainer/error", "trainer/compute", "trainer/model", "base"],
+    "trainer/cuda": ["trainer/error", "trainer/compute", "trainer/model", "base"],
+    "trainer/cuda/kernels": ["trainer/cuda/kernel", "trainer/compute", "base"],
     "trainer/optim": ["trainer/compute", "trainer/model", "base"],
     "trainer/data": ["trainer/error", "trainer/model", "base"],
     "trainer/comm": ["trainer/error", "trainer/host", "trainer/compute", "rendezvous/client", "proto", "base"],

@@ -1,0 +1,254 @@
+#include "tests/emulated_gpu/emulated_gpu.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "tests/emulated_gpu/emulated_kernels.hpp"
+#include "tests/emulated_gpu/emulated_libraries.hpp"
+
+namespace ddprun::trainer::test {
+
+using cuda::GpuError;
+using cuda::Stream;
+
+namespace {
+
+std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
+std::size_t index_of(cuda::Event event) { return static_cast<std::size_t>(event); }
+
+}  // namespace
+
+EmulatedGpu::EmulatedGpu(EmulatedGpuSettings settings)
+    : random_(settings.seed), memory_(settings.memory) {}
+
+EmulatedGpu::~EmulatedGpu() = default;
+
+cuda::GpuFacts EmulatedGpu::facts() const {
+  return {.name = "emulated GPU",
+          .uuid = "GPU-00000000-0000-0000-0000-000000000000",
+          .capability = 90,
+          .memory = std::size_t{1} << 32,
+          .libraries = "no CUDA"};
+}
+
+/// splitmix64 (Steele, Lea, Flood 2014).
+std::uint64_t EmulatedGpu::draw() {
+  std::uint64_t z = (random_ += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// ---- memory ----
+
+std::byte* EmulatedGpu::allocate(std::size_t bytes) { return memory_.allocate(bytes); }
+
+void EmulatedGpu::release(std::byte* memory) {
+  refuse_in_capture("release");
+  for (int stream = 0; stream < cuda::kStreams; ++stream) synchronize(static_cast<Stream>(stream));
+  memory_.release(memory);
+}
+
+std::byte* EmulatedGpu::allocate_pinned(std::size_t bytes) {
+  auto memory = std::make_unique<std::byte[]>(bytes);
+  std::byte* const data = memory.get();
+  pinned_.emplace(data, std::move(memory));
+  return data;
+}
+
+void EmulatedGpu::release_pinned(std::byte* memory) {
+  for (int stream = 0; stream < cuda::kStreams; ++stream) synchronize(static_cast<Stream>(stream));
+  pinned_.erase(memory);
+}
+
+void EmulatedGpu::copy_in(Stream stream, const std::byte* pinned, void* to, std::size_t bytes) {
+  memory_.require(to, bytes, "copy_in");
+  if (memory_.holds(pinned)) throw GpuError("copy_in: from the GPU's memory");
+  run(stream, [=] { std::memcpy(to, pinned, bytes); });
+}
+
+void EmulatedGpu::copy_out(Stream stream, const void* from, std::byte* pinned, std::size_t bytes) {
+  memory_.require(from, bytes, "copy_out");
+  if (memory_.holds(pinned)) throw GpuError("copy_out: to the GPU's memory");
+  run(stream, [=] { std::memcpy(pinned, from, bytes); });
+}
+
+void EmulatedGpu::copy(Stream stream, const void* from, void* to, std::size_t bytes) {
+  memory_.require(from, bytes, "copy");
+  memory_.require(to, bytes, "copy");
+  run(stream, [=] { std::memmove(to, from, bytes); });
+}
+
+void EmulatedGpu::clear(Stream stream, void* memory, std::size_t bytes) {
+  memory_.require(memory, bytes, "clear");
+  run(stream, [=] { std::memset(memory, 0, bytes); });
+}
+
+// ---- order ----
+
+void EmulatedGpu::add(Stream stream, Work work) {
+  if (capturing_ && captures_[index_of(stream)]) {
+    captured_[index_of(stream)].push_back(std::move(work));
+    return;
+  }
+  queues_[index_of(stream)].push_back(std::move(work));
+  // Sometimes the GPU is quick, sometimes it has not even begun when the host waits for it.
+  while (draw() % 2 == 0 && run_some(queues_)) {
+  }
+}
+
+void EmulatedGpu::run(Stream stream, std::function<void()> work) {
+  add(stream, {.kind = Work::Kind::run, .run = std::move(work)});
+}
+
+bool EmulatedGpu::is_blocked(const Work& work) const {
+  return work.kind == Work::Kind::wait && events_[work.event].come < work.ticket;
+}
+
+/// One piece of work of a stream that can go on; false: there is none.
+bool EmulatedGpu::run_some(Queues& queues) {
+  std::vector<std::size_t> ready;
+  for (std::size_t stream = 0; stream < queues.size(); ++stream)
+    if (!queues[stream].empty() && !is_blocked(queues[stream].front())) ready.push_back(stream);
+  if (ready.empty()) return false;
+  std::deque<Work>& queue = queues[ready[draw() % ready.size()]];
+  const Work work = std::move(queue.front());
+  queue.pop_front();
+  if (work.kind == Work::Kind::run) {
+    const EmulatedMemory::Access access(memory_);
+    work.run();
+    ++work_done_;
+  } else if (work.kind == Work::Kind::record) {
+    events_[work.event].come = work.ticket;
+  }
+  return true;
+}
+
+void EmulatedGpu::run_until(const std::function<bool()>& done, const char* call) {
+  refuse_in_capture(call);
+  while (!done()) {
+    if (!run_some(queues_))
+      throw GpuError(fmt::format("{}: the streams wait for each other for ever", call));
+  }
+}
+
+cuda::Event EmulatedGpu::make_event() {
+  events_.emplace_back();
+  return static_cast<cuda::Event>(events_.size() - 1);
+}
+
+void EmulatedGpu::record(cuda::Event event, Stream stream) {
+  EventState& state = events_.at(index_of(event));
+  ++state.recorded;
+  if (capturing_ && captures_[index_of(stream)]) recorded_in_capture_[index_of(event)] = 1;
+  add(stream,
+      {.kind = Work::Kind::record, .run = {}, .event = index_of(event), .ticket = state.recorded});
+}
+
+void EmulatedGpu::wait(Stream stream, cuda::Event event) {
+  // A stream that waits for what is captured is captured, too.
+  if (capturing_ && recorded_in_capture_.contains(index_of(event)))
+    captures_[index_of(stream)] = true;
+  const std::uint64_t ticket = events_.at(index_of(event)).recorded;
+  add(stream, {.kind = Work::Kind::wait, .run = {}, .event = index_of(event), .ticket = ticket});
+}
+
+bool EmulatedGpu::has_come(cuda::Event event) {
+  refuse_in_capture("has_come");
+  if (draw() % 2 == 0) run_some(queues_);
+  const EventState& state = events_.at(index_of(event));
+  return state.come >= state.recorded;
+}
+
+void EmulatedGpu::synchronize(cuda::Event event) {
+  const EventState& state = events_.at(index_of(event));
+  const std::uint64_t ticket = state.recorded;
+  run_until([&] { return events_[index_of(event)].come >= ticket; }, "synchronize (event)");
+}
+
+void EmulatedGpu::synchronize(Stream stream) {
+  run_until([&] { return queues_[index_of(stream)].empty(); }, "synchronize (stream)");
+}
+
+// ---- work ----
+
+void EmulatedGpu::launch(Stream stream, const cuda::Launch& launch) {
+  const EmulatedKernel& kernel = emulated_kernel(launch.kernel);
+  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= kernel.bytes;
+       at += sizeof(std::uintptr_t)) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, static_cast<const std::byte*>(launch.arguments) + at, sizeof word);
+    memory_.require_argument(word, kernel.name);
+  }
+  run(stream, kernel.bind(launch));
+}
+
+void EmulatedGpu::multiply(Stream stream, const cuda::MatrixProduct& product) {
+  for (const void* address :
+       {product.a.data, product.b.data, static_cast<const void*>(product.out)})
+    memory_.require(address, 1, "multiply");
+  run(stream, [product] { emulate(product); });
+}
+
+std::size_t EmulatedGpu::workspace_bytes(cuda::ConvolutionPass /*pass*/,
+                                         const cuda::ConvolutionShape& shape) {
+  return static_cast<std::size_t>(shape.batch) * 64;  // so that its place is right
+}
+
+void EmulatedGpu::convolve(Stream stream, const cuda::ConvolutionCall& call) {
+  for (const void* address : {call.input, call.weight, call.output, call.workspace})
+    memory_.require(address, 1, "convolve");
+  run(stream, [call, bytes = workspace_bytes(call.pass, call.shape)] {
+    std::memset(call.workspace, 0xff, bytes);
+    emulate(call);
+  });
+}
+
+// ---- graphs ----
+
+void EmulatedGpu::refuse_in_capture(const char* call) const {
+  if (capturing_) throw GpuError(fmt::format("{}: a graph is being captured", call));
+}
+
+void EmulatedGpu::begin_capture(Stream stream) {
+  refuse_in_capture("begin_capture");
+  capturing_ = true;
+  captures_ = {};
+  captures_[index_of(stream)] = true;
+  recorded_in_capture_.clear();
+  captured_ = {};
+}
+
+cuda::Captured EmulatedGpu::end_capture(Stream stream) {
+  if (!capturing_ || !captures_[index_of(stream)])
+    throw GpuError("end_capture: this stream is not being captured");
+  capturing_ = false;
+  graphs_.push_back(std::make_shared<Queues>(std::move(captured_)));
+  captured_ = {};
+  return static_cast<cuda::Captured>(graphs_.size() - 1);
+}
+
+void EmulatedGpu::replay(Stream stream, cuda::Captured graph) {
+  const std::shared_ptr<Queues> queues = graphs_.at(static_cast<std::size_t>(graph));
+  if (!queues) throw GpuError("replay: the graph was released");
+  run(stream, [this, queues] {
+    Queues left = *queues;
+    // What the graph's streams wait for has to come again.
+    for (const auto& queue : left)
+      for (const Work& work : queue)
+        if (work.kind == Work::Kind::record) events_[work.event].come = 0;
+    while (run_some(left)) {
+    }
+    for (const auto& queue : left)
+      if (!queue.empty())
+        throw GpuError("replay: the graph's streams wait for each other for ever");
+  });
+}
+
+void EmulatedGpu::release(cuda::Captured graph) {
+  graphs_.at(static_cast<std::size_t>(graph)) = nullptr;
+}
+
+}  // namespace ddprun::trainer::test

@@ -1,0 +1,97 @@
+// A GPU in software: the kernels of trainer/cuda, compiled for the CPU, with their real launches.
+// What a GPU leaves open is decided by a seed: in which order streams go on, and how late. So a
+// missing event shows as wrong bits.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tests/emulated_gpu/emulated_memory.hpp"
+#include "trainer/cuda/gpu.hpp"
+
+namespace ddprun::trainer::test {
+
+struct EmulatedGpuSettings {
+  std::uint64_t seed = 0;  ///< of the schedule
+  std::size_t memory = std::size_t{1} << 32;
+};
+
+class EmulatedGpu final : public cuda::Gpu {
+ public:
+  explicit EmulatedGpu(EmulatedGpuSettings settings = {});
+  ~EmulatedGpu() override;
+
+  [[nodiscard]] cuda::GpuFacts facts() const override;
+  std::byte* allocate(std::size_t bytes) override;
+  void release(std::byte* memory) override;
+  std::byte* allocate_pinned(std::size_t bytes) override;
+  void release_pinned(std::byte* memory) override;
+  void copy_in(cuda::Stream stream, const std::byte* pinned, void* to, std::size_t bytes) override;
+  void copy_out(cuda::Stream stream, const void* from, std::byte* pinned,
+                std::size_t bytes) override;
+  void copy(cuda::Stream stream, const void* from, void* to, std::size_t bytes) override;
+  void clear(cuda::Stream stream, void* memory, std::size_t bytes) override;
+
+  cuda::Event make_event() override;
+  void record(cuda::Event event, cuda::Stream stream) override;
+  void wait(cuda::Stream stream, cuda::Event event) override;
+  [[nodiscard]] bool has_come(cuda::Event event) override;
+  void synchronize(cuda::Event event) override;
+  void synchronize(cuda::Stream stream) override;
+
+  void launch(cuda::Stream stream, const cuda::Launch& launch) override;
+  void multiply(cuda::Stream stream, const cuda::MatrixProduct& product) override;
+  [[nodiscard]] std::size_t workspace_bytes(cuda::ConvolutionPass pass,
+                                            const cuda::ConvolutionShape& shape) override;
+  void convolve(cuda::Stream stream, const cuda::ConvolutionCall& call) override;
+
+  void begin_capture(cuda::Stream stream) override;
+  cuda::Captured end_capture(cuda::Stream stream) override;
+  void replay(cuda::Stream stream, cuda::Captured graph) override;
+  void release(cuda::Captured graph) override;
+
+  /// Launches and library calls that the GPU has done.
+  [[nodiscard]] std::uint64_t work_done() const { return work_done_; }
+
+ private:
+  /// One thing that a stream does, or waits for.
+  struct Work {
+    enum class Kind { run, record, wait } kind = Kind::run;
+    std::function<void()> run;
+    std::size_t event = 0;
+    std::uint64_t ticket = 0;  // of the event: which recording of it
+  };
+  struct EventState {
+    std::uint64_t recorded = 0;  // as the host asked for
+    std::uint64_t come = 0;
+  };
+  using Queues = std::array<std::deque<Work>, cuda::kStreams>;
+  using Captures = std::array<bool, cuda::kStreams>;
+
+  void add(cuda::Stream stream, Work work);
+  void run(cuda::Stream stream, std::function<void()> work);
+  bool run_some(Queues& queues);
+  void run_until(const std::function<bool()>& done, const char* call);
+  void refuse_in_capture(const char* call) const;
+  [[nodiscard]] bool is_blocked(const Work& work) const;
+  std::uint64_t draw();
+
+  std::uint64_t random_;
+  EmulatedMemory memory_;
+  std::map<const std::byte*, std::unique_ptr<std::byte[]>> pinned_;
+  Queues queues_;
+  std::vector<EventState> events_;
+  bool capturing_ = false;
+  Captures captures_{};  // the streams that take part
+  std::map<std::size_t, std::uint64_t> recorded_in_capture_;
+  Queues captured_;
+  std::vector<std::shared_ptr<Queues>> graphs_;
+  std::uint64_t work_done_ = 0;
+};
+
+}  // namespace ddprun::trainer::test

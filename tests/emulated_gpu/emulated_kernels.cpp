@@ -1,0 +1,62 @@
+#include "tests/emulated_gpu/emulated_kernels.hpp"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <typeinfo>
+#include <vector>
+
+namespace ddprun::trainer::test {
+namespace {
+
+using cuda::ThreadPlace;
+
+/// All threads finish a phase before any begins the next. Within a phase they run one after the
+/// other, those of odd phases backwards: their order must not matter.
+template <class Kernel>
+void run_block(const Kernel& kernel, unsigned block, unsigned blocks) {
+  using Traits = cuda::KernelTraits<Kernel>;
+  const auto shared = std::make_unique<typename Traits::Shared>();
+  for (int phase = 0; phase < Traits::kPhases; ++phase) {
+    for (int k = 0; k < cuda::kBlockThreads; ++k) {
+      const int thread = phase % 2 == 0 ? k : cuda::kBlockThreads - 1 - k;
+      Traits::run(kernel, ThreadPlace{block, blocks, static_cast<unsigned>(thread)}, phase,
+                  *shared);
+    }
+  }
+}
+
+template <class Kernel>
+EmulatedKernel make_kernel() {
+  int failed = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(typeid(Kernel).name(), nullptr, nullptr, &failed), std::free);
+  return {failed == 0 ? name.get() : typeid(Kernel).name(), sizeof(Kernel),
+          [](const cuda::Launch& launch) {
+            std::vector<std::byte> arguments(sizeof(Kernel));
+            std::memcpy(arguments.data(), launch.arguments, sizeof(Kernel));
+            return [arguments = std::move(arguments), blocks = launch.blocks] {
+              alignas(Kernel) std::byte place[sizeof(Kernel)];
+              std::memcpy(place, arguments.data(), sizeof(Kernel));
+              const auto& kernel = *std::launder(reinterpret_cast<const Kernel*>(place));
+              // The last block first: a GPU promises no order.
+              for (unsigned block = blocks; block-- > 0;) run_block(kernel, block, blocks);
+            };
+          }};
+}
+
+template <class... Kernels>
+std::vector<EmulatedKernel> make_kernels(cuda::KernelList<Kernels...> /*list*/) {
+  return {make_kernel<Kernels>()...};
+}
+
+}  // namespace
+
+const EmulatedKernel& emulated_kernel(int number) {
+  static const std::vector<EmulatedKernel> kernels = make_kernels(cuda::AllKernels());
+  return kernels.at(static_cast<std::size_t>(number));
+}
+
+}  // namespace ddprun::trainer::test

@@ -1,0 +1,95 @@
+#include "trainer/cuda/cuda_device.hpp"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "tests/emulated_gpu/emulated_gpu.hpp"
+#include "trainer/compute/hash.hpp"
+#include "trainer/compute/numeric.hpp"
+#include "trainer/cuda/update_pieces.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+struct DeviceFixture {
+  test::EmulatedGpu gpu;
+  std::unique_ptr<Device> device = cuda::make_cuda_device(gpu);
+
+  DeviceMemory given(const std::vector<float>& values) const {
+    DeviceMemory memory = device->allocate(values.size() * sizeof(float));
+    device->copy_in(std::as_bytes(std::span(values)), memory.data());
+    return memory;
+  }
+  std::vector<float> taken(const DeviceMemory& memory) const {
+    std::vector<float> values(memory.bytes() / sizeof(float));
+    device->copy_out(memory.data(), std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+};
+
+Parameter parameter(std::size_t offset, std::size_t count, bool decay, ParameterRole role) {
+  Parameter one;
+  one.offset = offset;
+  one.count = count;
+  one.decay = decay;
+  one.role = role;
+  return one;
+}
+
+TEST_CASE("new memory of the device holds zeros") {
+  const DeviceFixture fixture;
+  const DeviceMemory memory = fixture.device->allocate(1000 * sizeof(float));
+  CHECK(fixture.taken(memory) == std::vector<float>(1000, 0.0F));
+}
+
+TEST_CASE("bytes come back as they were, also more than one piece of the way") {
+  const DeviceFixture fixture;
+  std::vector<float> values(3'000'000);
+  std::iota(values.begin(), values.end(), 0.0F);
+  const DeviceMemory memory = fixture.given(values);
+  CHECK(fixture.taken(memory) == values);
+  CHECK(fixture.device->hash(memory.as<float>()) == hash_floats(values));
+}
+
+TEST_CASE("sums, searches for infs and storage types work over whole arenas") {
+  const DeviceFixture fixture;
+  const std::vector<float> values{1, 2.0009765625F, -3, 1e-9F, 5};
+  const DeviceMemory memory = fixture.given(values);
+  fixture.device->add_into(memory.as<float>(), fixture.given(values).as<float>().data());
+  CHECK(fixture.taken(memory) == std::vector<float>{2, 4.001953125F, -6, 2e-9F, 10});
+
+  const DeviceMemory state = fixture.device->allocate(sizeof(StepState));
+  const auto found_inf = [&] {
+    StepState there;
+    fixture.device->copy_out(state.data(), std::as_writable_bytes(std::span(&there, 1)));
+    return there.found_inf;
+  };
+  fixture.device->find_non_finite(memory.as<float>(), state.as<StepState>().front());
+  CHECK(found_inf() == 0);
+  const DeviceMemory infinite = fixture.given({0, std::numeric_limits<float>::infinity()});
+  fixture.device->find_non_finite(infinite.as<float>(), state.as<StepState>().front());
+  CHECK(found_inf() == 1);
+
+  const DeviceMemory halves = fixture.device->allocate(values.size() * 2);
+  fixture.device->copy_in(Storage::fp16, values, halves.data());
+  std::vector<Half> got(values.size());
+  fixture.device->copy_out(halves.data(), std::as_writable_bytes(std::span(got)));
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(load(got[i]) == round_to_half(values[i]));
+}
+
+TEST_CASE("the optimizer's pass is cut into pieces of single parameters") {
+  const std::vector<Parameter> parameters{parameter(0, 20000, true, ParameterRole::weight),
+                                          parameter(20032, 5, false, ParameterRole::weight),
+                                          parameter(20064, 3, false, ParameterRole::statistic)};
+  const auto pieces = cuda::update_pieces(parameters, 0.5, 10, 20066);
+  REQUIRE(pieces.size() == 4);
+  CHECK((pieces[0].begin == 10 && pieces[0].count == 16384 && pieces[0].decay == 0.5));
+  CHECK((pieces[1].begin == 16394 && pieces[1].count == 3606 && !pieces[1].is_statistic));
+  CHECK((pieces[2].begin == 20032 && pieces[2].count == 5 && pieces[2].decay == 0));
+  CHECK((pieces[3].begin == 20064 && pieces[3].count == 2 && pieces[3].is_statistic));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

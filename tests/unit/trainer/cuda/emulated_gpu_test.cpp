@@ -1,0 +1,116 @@
+// The emulated GPU finds what a real one would not forgive.
+#include "tests/emulated_gpu/emulated_gpu.hpp"
+
+#include <catch2/catch.hpp>
+#include <set>
+#include <vector>
+
+#include "trainer/cuda/launch.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Contains;
+using cuda::GpuError;
+using cuda::Stream;
+
+struct Gpu {
+  explicit Gpu(std::uint64_t seed = 0) : gpu({.seed = seed}) {}
+  float* floats(std::size_t count) {
+    return reinterpret_cast<float*>(gpu.allocate(count * sizeof(float)));
+  }
+  float first(const float* memory) {
+    std::byte* const pinned = gpu.allocate_pinned(sizeof(float));
+    gpu.copy_out(Stream::compute, memory, pinned, sizeof(float));
+    gpu.synchronize(Stream::compute);
+    float value = 0;
+    std::memcpy(&value, pinned, sizeof value);
+    gpu.release_pinned(pinned);
+    return value;
+  }
+  test::EmulatedGpu gpu;
+};
+
+TEST_CASE("new memory of the emulated GPU holds nans") {
+  Gpu one;
+  const float value = one.first(one.floats(1));
+  CHECK(value != value);
+}
+
+TEST_CASE("an address of the host in the place of the GPU's is refused, and the other way round") {
+  Gpu one;
+  const auto host = std::make_unique<float[]>(64 * 1024);  // beside the heap's other pages
+  float* const there = one.floats(4);
+  CHECK_THROWS_WITH(one.gpu.clear(Stream::compute, host.get(), 4), Contains("host"));
+  CHECK_THROWS_WITH(one.gpu.copy_in(Stream::compute, reinterpret_cast<std::byte*>(there), there, 4),
+                    Contains("GPU's memory"));
+  CHECK_THROWS_WITH(cuda::launch_over(one.gpu, 4, cuda::AddInto{there, host.get(), 4}),
+                    Contains("AddInto") && Contains("host"));
+}
+
+TEST_CASE("a call beyond the end of its memory is refused") {
+  Gpu one;
+  CHECK_THROWS_AS(one.gpu.clear(Stream::compute, one.floats(4), 17), GpuError);
+}
+
+TEST_CASE("a missing event shows as wrong bits") {
+  const auto run = [](std::uint64_t seed, bool waits) {
+    Gpu one(seed);
+    float* const from = one.floats(1);
+    float* const to = one.floats(1);
+    one.gpu.clear(Stream::compute, to, sizeof(float));
+    one.gpu.clear(Stream::compute, from, sizeof(float));
+    one.gpu.synchronize(Stream::compute);
+    std::byte* const pinned = one.gpu.allocate_pinned(sizeof(float));
+    const float value = 5;
+    std::memcpy(pinned, &value, sizeof value);
+    const cuda::Event copied = one.gpu.make_event();
+    one.gpu.copy_in(Stream::copy, pinned, from, sizeof(float));
+    one.gpu.record(copied, Stream::copy);
+    if (waits) one.gpu.wait(Stream::compute, copied);
+    cuda::launch_over(one.gpu, 1, cuda::AddInto{to, from, 1});
+    const float sum = one.first(to);
+    one.gpu.synchronize(Stream::copy);
+    return sum;
+  };
+  std::set<float> with, without;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    with.insert(run(seed, true));
+    without.insert(run(seed, false));
+  }
+  CHECK(with == std::set<float>{5});
+  CHECK(without == std::set<float>{0, 5});
+}
+
+TEST_CASE("streams that wait for each other are an error, not a hang") {
+  Gpu one;
+  const cuda::Event never = one.gpu.make_event();
+  const cuda::Event other = one.gpu.make_event();
+  one.gpu.record(never, Stream::copy);
+  one.gpu.synchronize(Stream::copy);
+  one.gpu.wait(Stream::compute, never);  // has come
+  CHECK_NOTHROW(one.gpu.synchronize(Stream::compute));
+  one.gpu.record(other, Stream::copy);
+  CHECK_NOTHROW(one.gpu.synchronize(other));
+}
+
+TEST_CASE("a captured graph does its work each time it is replayed, and none before") {
+  Gpu one;
+  float* const sum = one.floats(1);
+  float* const addend = one.floats(1);
+  one.gpu.clear(Stream::compute, sum, sizeof(float));
+  const float value = 2;
+  std::byte* const pinned = one.gpu.allocate_pinned(sizeof(float));
+  std::memcpy(pinned, &value, sizeof value);
+  one.gpu.copy_in(Stream::compute, pinned, addend, sizeof(float));
+  one.gpu.begin_capture(Stream::compute);
+  cuda::launch_over(one.gpu, 1, cuda::AddInto{sum, addend, 1});
+  CHECK_THROWS_WITH(one.gpu.synchronize(Stream::compute), Contains("captured"));
+  const cuda::Captured graph = one.gpu.end_capture(Stream::compute);
+  CHECK(one.first(sum) == 0);
+  for (int k = 0; k < 3; ++k) one.gpu.replay(Stream::compute, graph);
+  CHECK(one.first(sum) == 6);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

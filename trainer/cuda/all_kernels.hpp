@@ -1,0 +1,16 @@
+// Every kernel of the trainer. Its place in this list is its number.
+#pragma once
+
+#include "trainer/cuda/kernel.hpp"
+#include "trainer/cuda/kernels/arena_kernels.hpp"
+#include "trainer/cuda/kernels/element_kernels.hpp"
+#include "trainer/cuda/kernels/loss_kernels.hpp"
+#include "trainer/cuda/kernels/pool_kernels.hpp"
+#include "trainer/cuda/kernels/sum_kernels.hpp"
+
+namespace ddprun::trainer::cuda {
+
+using AllKernels =
+    Concatenated<ArenaKernels, ElementKernels, LossKernels, PoolKernels, SumKernels>::type;
+
+}  // namespace ddprun::trainer::cuda

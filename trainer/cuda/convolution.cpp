@@ -1,0 +1,155 @@
+// Convolutions and linear layers: the libraries' work, and the biases.
+#include <algorithm>
+#include <memory>
+
+#include "trainer/cuda/kernels/element_kernels.hpp"
+#include "trainer/cuda/launch.hpp"
+#include "trainer/cuda/operations.hpp"
+#include "trainer/cuda/row_sums.hpp"
+
+namespace ddprun::trainer::cuda {
+namespace {
+
+template <class T>
+class ConvolutionLayer final : public Operation {
+ public:
+  ConvolutionLayer(Gpu& gpu, const OperationShape& shape, const Window& window)
+      : gpu_(gpu),
+        shape_{.batch = shape.batch,
+               .input = shape.inputs[0].shape,
+               .output = shape.output,
+               .window = window,
+               .type = element_type(shape.storage)},
+        has_bias_(shape.parameter_counts.size() > 1),
+        channels_(static_cast<std::size_t>(shape.output.channels)),
+        outputs_(batch_count(shape, shape.output)),
+        bias_gradient_(gpu, outputs_ / channels_, channels_) {
+    workspace_ = gpu.workspace_bytes(ConvolutionPass::forward, shape_);
+    if (!shape.trains) return;
+    workspace_ = std::max({workspace_, bias_gradient_.workspace_bytes(),
+                           gpu.workspace_bytes(ConvolutionPass::input_gradient, shape_),
+                           gpu.workspace_bytes(ConvolutionPass::weight_gradient, shape_)});
+  }
+  [[nodiscard]] OperationMemory memory() const override { return {.workspace = workspace_}; }
+
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    convolve(ConvolutionPass::forward, tensors, mutable_input(tensors), weight(tensors),
+             tensors.output);
+    if (!has_bias_) return;
+    launch_over(gpu_, outputs_,
+                AddBias<T>{output_of<T>(tensors), static_cast<const T*>(tensors.parameters[1]),
+                           channels_, outputs_});
+  }
+
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    void* const slopes = const_cast<void*>(tensors.output_gradient);
+    convolve(ConvolutionPass::weight_gradient, tensors, mutable_input(tensors),
+             tensors.parameter_gradients[0], slopes);
+    if (has_bias_)
+      bias_gradient_.run(output_gradient_of<T>(tensors), tensors.parameter_gradients[1],
+                         tensors.workspace);
+    if (tensors.input_gradients[0] == nullptr) return;
+    convolve(ConvolutionPass::input_gradient, tensors, tensors.input_gradients[0], weight(tensors),
+             slopes);
+  }
+
+ private:
+  static void* mutable_input(const Tensors& tensors) {
+    return const_cast<void*>(tensors.inputs[0]);
+  }
+  static void* weight(const Tensors& tensors) { return const_cast<void*>(tensors.parameters[0]); }
+  void convolve(ConvolutionPass pass, const Tensors& tensors, void* input, void* weight_,
+                void* output) {
+    gpu_.convolve(Stream::compute, {.pass = pass,
+                                    .shape = shape_,
+                                    .input = input,
+                                    .weight = weight_,
+                                    .output = output,
+                                    .workspace = tensors.workspace});
+  }
+
+  Gpu& gpu_;
+  ConvolutionShape shape_;
+  bool has_bias_;
+  std::size_t channels_, outputs_;
+  RowSums bias_gradient_;
+  std::size_t workspace_ = 0;
+};
+
+/// PyTorch's weight: outputs x inputs. Of each pixel or token by itself.
+template <class T>
+class LinearLayer final : public Operation {
+ public:
+  LinearLayer(Gpu& gpu, const OperationShape& shape)
+      : gpu_(gpu),
+        type_(element_type(shape.storage)),
+        inputs_(shape.inputs[0].shape.channels),
+        outputs_(shape.output.channels),
+        rows_(shape.batch * shape.output.height * shape.output.width),
+        bias_gradient_(gpu, static_cast<std::size_t>(rows_), static_cast<std::size_t>(outputs_)) {}
+
+  [[nodiscard]] OperationMemory memory() const override {
+    return {.workspace = bias_gradient_.workspace_bytes()};
+  }
+
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    gpu_.multiply(Stream::compute, {.rows = rows_,
+                                    .columns = outputs_,
+                                    .depth = inputs_,
+                                    .a = matrix(tensors.inputs[0], inputs_),
+                                    .b = matrix(tensors.parameters[0], inputs_, true),
+                                    .out = tensors.output,
+                                    .out_type = type_,
+                                    .out_stride = outputs_,
+                                    .bias = tensors.parameters[1]});
+  }
+
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    gpu_.multiply(Stream::compute, {.rows = outputs_,
+                                    .columns = inputs_,
+                                    .depth = rows_,
+                                    .a = matrix(tensors.output_gradient, outputs_, true),
+                                    .b = matrix(tensors.inputs[0], inputs_),
+                                    .out = tensors.parameter_gradients[0],
+                                    .out_type = ElementType::fp32,
+                                    .out_stride = inputs_});
+    bias_gradient_.run(output_gradient_of<T>(tensors), tensors.parameter_gradients[1],
+                       tensors.workspace);
+    if (tensors.input_gradients[0] == nullptr) return;
+    gpu_.multiply(Stream::compute, {.rows = rows_,
+                                    .columns = inputs_,
+                                    .depth = outputs_,
+                                    .a = matrix(tensors.output_gradient, outputs_),
+                                    .b = matrix(tensors.parameters[0], inputs_),
+                                    .out = tensors.input_gradients[0],
+                                    .out_type = type_,
+                                    .out_stride = inputs_});
+  }
+
+ private:
+  [[nodiscard]] Matrix matrix(const void* data, int stride, bool transposed = false) const {
+    return {.data = data, .type = type_, .stride = stride, .transposed = transposed};
+  }
+
+  Gpu& gpu_;
+  ElementType type_;
+  int inputs_, outputs_, rows_;
+  RowSums bias_gradient_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_convolution(Gpu& gpu, const OperationShape& shape,
+                                            const Window& window) {
+  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
+    return std::make_unique<ConvolutionLayer<T>>(gpu, shape, window);
+  });
+}
+
+std::unique_ptr<Operation> make_linear(Gpu& gpu, const OperationShape& shape) {
+  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
+    return std::make_unique<LinearLayer<T>>(gpu, shape);
+  });
+}
+
+}  // namespace ddprun::trainer::cuda

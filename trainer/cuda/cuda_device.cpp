@@ -1,0 +1,173 @@
+#include "trainer/cuda/cuda_device.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "trainer/compute/hash.hpp"
+#include "trainer/cuda/kernels/arena_kernels.hpp"
+#include "trainer/cuda/launch.hpp"
+#include "trainer/cuda/operations.hpp"
+#include "trainer/cuda/staging.hpp"
+#include "trainer/cuda/update_pieces.hpp"
+
+namespace ddprun::trainer::cuda {
+namespace {
+
+class CudaUpdate final : public ArenaUpdate {
+ public:
+  CudaUpdate(Gpu& gpu, Device& device, const OptimizerConfig& config,
+             std::span<const Parameter> parameters, int shards)
+      : gpu_(gpu),
+        device_(device),
+        config_(config),
+        parameters_(parameters.begin(), parameters.end()),
+        statistic_share_(1.0F / static_cast<float>(shards)) {}
+
+  void run(std::size_t begin, std::size_t end, const UpdateArenas& arenas,
+           const StepState& state) override {
+    const Pieces& pieces = pieces_of(begin, end);
+    if (pieces.count == 0) return;
+    launch(gpu_, static_cast<unsigned>(std::min(pieces.count, kBlocksMax)),
+           UpdateArena{.config = config_,
+                       .state = &state,
+                       .pieces = pieces.memory.as<UpdatePiece>().data(),
+                       .piece_count = pieces.count,
+                       .parameters = arenas.parameters,
+                       .gradients = arenas.gradients,
+                       .first = arenas.first,
+                       .second = arenas.second,
+                       .statistic_share = statistic_share_});
+  }
+
+ private:
+  struct Pieces {
+    DeviceMemory memory;
+    std::size_t count = 0;
+  };
+
+  /// Made once for each range.
+  const Pieces& pieces_of(std::size_t begin, std::size_t end) {
+    const auto [found, is_new] = pieces_.try_emplace({begin, end});
+    if (is_new) {
+      const auto pieces = update_pieces(parameters_, config_.weight_decay, begin, end);
+      found->second = {device_.allocate(pieces.size() * sizeof(UpdatePiece)), pieces.size()};
+      device_.copy_in(std::as_bytes(std::span(pieces)), found->second.memory.data());
+    }
+    return found->second;
+  }
+
+  Gpu& gpu_;
+  Device& device_;
+  OptimizerConfig config_;
+  std::vector<Parameter> parameters_;
+  float statistic_share_;
+  std::map<std::pair<std::size_t, std::size_t>, Pieces> pieces_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(Gpu& gpu) : gpu_(gpu), staging_(gpu) {}
+
+  [[nodiscard]] std::string description(Precision precision) const override {
+    const GpuFacts facts = gpu_.facts();
+    return facts.name + ", " + facts.libraries + precision_text(precision);
+  }
+  [[nodiscard]] Storage storage(Precision precision) const override {
+    switch (precision) {
+      case Precision::fp32:
+        break;
+      case Precision::bf16:
+        return Storage::bf16;
+      case Precision::fp16:
+        return Storage::fp16;
+    }
+    return Storage::fp32;
+  }
+  void use_threads(int /*threads*/) override {}
+
+  DeviceMemory allocate(std::size_t bytes) override {
+    if (bytes == 0) return {};
+    std::byte* const data = gpu_.allocate(bytes);
+    gpu_.clear(Stream::compute, data, bytes);
+    return {data, bytes, [this](std::byte* memory) { gpu_.release(memory); }};
+  }
+  void copy_in(std::span<const std::byte> host, void* to) override {
+    staging_.copy_in(Stream::compute, host, to);
+  }
+  void copy_out(const void* from, std::span<std::byte> host) override {
+    staging_.copy_out(Stream::compute, from, host);
+  }
+  void copy_in(Storage storage, std::span<const float> host, void* to) override {
+    if (storage == Storage::fp32) {
+      copy_in(std::as_bytes(host), to);
+      return;
+    }
+    if (floats_.bytes() < host.size_bytes()) floats_ = allocate(host.size_bytes());
+    copy_in(std::as_bytes(host), floats_.data());
+    store(storage, floats_.as<float>().first(host.size()), to);
+  }
+  void clear(std::span<std::byte> memory) override {
+    if (!memory.empty()) gpu_.clear(Stream::compute, memory.data(), memory.size());
+  }
+
+  std::unique_ptr<Operation> make_operation(const Layer& layer,
+                                            const OperationShape& shape) override {
+    return cuda::make_operation(gpu_, layer, shape);
+  }
+  void store(Storage storage, std::span<const float> from, void* to) override {
+    const std::size_t count = from.size();
+    if (storage == Storage::bf16) {
+      launch_over(gpu_, count,
+                  StoreFloats<BFloat16>{from.data(), static_cast<BFloat16*>(to), count});
+    } else if (storage == Storage::fp16) {
+      launch_over(gpu_, count, StoreFloats<Half>{from.data(), static_cast<Half*>(to), count});
+    } else {
+      gpu_.copy(Stream::compute, from.data(), to, from.size_bytes());
+    }
+  }
+
+  void add_into(std::span<float> sum, const float* addend) override {
+    launch_over(gpu_, sum.size(), AddInto{sum.data(), addend, sum.size()});
+  }
+  void find_non_finite(std::span<const float> values, StepState& state) override {
+    launch_over(gpu_, values.size(), FindNonFinite{values.data(), &state, values.size()});
+  }
+  std::unique_ptr<ArenaUpdate> make_update(const OptimizerConfig& config,
+                                           std::span<const Parameter> parameters,
+                                           int shards) override {
+    return std::make_unique<CudaUpdate>(gpu_, *this, config, parameters, shards);
+  }
+  void finish_step(const ScalerConfig& config, StepState& state) override {
+    launch(gpu_, 1, FinishStep{config, &state});
+  }
+  std::uint64_t hash(std::span<const float> values) override {
+    std::vector<float> host(values.size());
+    copy_out(values.data(), std::as_writable_bytes(std::span(host)));
+    return hash_floats(host);
+  }
+
+ private:
+  static std::string precision_text(Precision precision) {
+    switch (precision) {
+      case Precision::fp32:
+        break;
+      case Precision::bf16:
+        return ", bf16";
+      case Precision::fp16:
+        return ", fp16";
+    }
+    return "";
+  }
+
+  Gpu& gpu_;
+  Staging staging_;
+  DeviceMemory floats_;  // of copy_in(), before they are stored
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(Gpu& gpu) { return std::make_unique<CudaDevice>(gpu); }
+
+}  // namespace ddprun::trainer::cuda

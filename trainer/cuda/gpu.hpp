@@ -1,0 +1,153 @@
+// What the CUDA device needs of a GPU and its libraries, and no more: memory, streams, events,
+// launches, graphs, matrix products and convolutions. CUDA is one implementation (cuda_gpu.cpp);
+// the tests have an emulated one that needs no GPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "trainer/compute/operation.hpp"
+#include "trainer/cuda/all_kernels.hpp"
+
+namespace ddprun::trainer::cuda {
+
+/// A call of CUDA or one of its libraries failed; the text names the call, the GPU and what CUDA
+/// said. After one nothing on this GPU can be trusted.
+class GpuError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct GpuFacts {
+  std::string name;        ///< e.g. "NVIDIA H200"
+  std::string uuid;        ///< as nvidia-smi prints it
+  int capability = 0;      ///< 90 for 9.0
+  std::size_t memory = 0;  ///< bytes of all of it
+  std::string libraries;   ///< versions, e.g. "CUDA 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0"
+};
+
+/// Work of one stream runs in the order in which it was given; that of different ones in any order
+/// that the events allow.
+enum class Stream { compute, copy, communication };
+inline constexpr int kStreams = 3;
+
+enum class Event : int {};
+enum class Captured : int {};  ///< a graph of launches
+
+enum class ElementType { fp32, fp16, bf16 };
+
+/// A launch of blocks of kBlockThreads threads.
+struct Launch {
+  int kernel = 0;  ///< its number in AllKernels
+  unsigned blocks = 1;
+  const void* arguments = nullptr;  ///< the kernel struct
+};
+template <class Kernel>
+Launch launch_of(const Kernel& kernel, unsigned blocks) {
+  static_assert(std::is_trivially_copyable_v<Kernel>);
+  return {PlaceIn<Kernel, AllKernels>::value, blocks, &kernel};
+}
+
+/// Rows side by side, `stride` elements apart. `transposed`: what is there is the transposed
+/// matrix, with the stride of that one's rows.
+struct Matrix {
+  const void* data = nullptr;
+  ElementType type = ElementType::fp32;
+  std::int64_t stride = 0;
+  bool transposed = false;
+  std::int64_t batch_stride = 0;  ///< elements from one matrix of a batch to the next
+};
+
+/// out = a b (+ bias of each column) (+ out), sums in fp32. a: rows x depth, b: depth x columns.
+struct MatrixProduct {
+  int rows = 0, columns = 0, depth = 0;
+  int batch = 1;
+  float factor = 1;  ///< of the product
+  Matrix a, b;
+  void* out = nullptr;
+  ElementType out_type = ElementType::fp32;
+  std::int64_t out_stride = 0;
+  std::int64_t out_batch_stride = 0;
+  const void* bias = nullptr;  ///< of the output's type; null: none
+  bool accumulate = false;
+};
+
+enum class ConvolutionPass { forward, input_gradient, weight_gradient };
+
+/// Activations channels-last, weights outputs x window x inputs (the arenas' layout).
+struct ConvolutionShape {
+  int batch = 1;
+  ActivationShape input, output;
+  Window window;
+  ElementType type = ElementType::fp32;  ///< of activations and weights
+
+  friend bool operator==(const ConvolutionShape&, const ConvolutionShape&) = default;
+};
+
+/// Of the three tensors a pass reads two and writes the third. A weight gradient is fp32.
+struct ConvolutionCall {
+  ConvolutionPass pass = ConvolutionPass::forward;
+  ConvolutionShape shape;
+  void* input = nullptr;
+  void* weight = nullptr;
+  void* output = nullptr;
+  bool accumulate = false;  ///< adds to what is there
+  void* workspace = nullptr;
+};
+
+/// Every call but those that are said to wait returns at once; what it asked for happens on the
+/// stream. Throws GpuError. One thread calls it.
+class Gpu {
+ public:
+  virtual ~Gpu() = default;
+  [[nodiscard]] virtual GpuFacts facts() const = 0;
+
+  // ---- memory ----
+
+  /// On a boundary of 256 bytes; what is in it is not known. Throws std::bad_alloc.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  /// Waits for all streams.
+  virtual void release(std::byte* memory) = 0;
+  /// Of the host, where the GPU reads and writes it by itself.
+  virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
+  virtual void release_pinned(std::byte* memory) = 0;
+  /// `pinned`: of allocate_pinned(); it must stay as it is until the copy is done.
+  virtual void copy_in(Stream stream, const std::byte* pinned, void* to, std::size_t bytes) = 0;
+  virtual void copy_out(Stream stream, const void* from, std::byte* pinned, std::size_t bytes) = 0;
+  virtual void copy(Stream stream, const void* from, void* to, std::size_t bytes) = 0;
+  /// With zeros.
+  virtual void clear(Stream stream, void* memory, std::size_t bytes) = 0;
+
+  // ---- order ----
+
+  virtual Event make_event() = 0;
+  virtual void record(Event event, Stream stream) = 0;
+  /// What the stream is given from now on waits until the event, as it was last recorded, has come.
+  virtual void wait(Stream stream, Event event) = 0;
+  [[nodiscard]] virtual bool has_come(Event event) = 0;
+  /// The host waits.
+  virtual void synchronize(Event event) = 0;
+  virtual void synchronize(Stream stream) = 0;
+
+  // ---- work ----
+
+  /// The arguments are copied.
+  virtual void launch(Stream stream, const Launch& launch) = 0;
+  virtual void multiply(Stream stream, const MatrixProduct& product) = 0;
+  [[nodiscard]] virtual std::size_t workspace_bytes(ConvolutionPass pass,
+                                                    const ConvolutionShape& shape) = 0;
+  virtual void convolve(Stream stream, const ConvolutionCall& call) = 0;
+
+  // ---- graphs ----
+
+  /// Until end_capture() the work of this stream, and of those that wait for its events, is not
+  /// done but kept. Nothing may wait on the host meanwhile.
+  virtual void begin_capture(Stream stream) = 0;
+  virtual Captured end_capture(Stream stream) = 0;
+  virtual void replay(Stream stream, Captured graph) = 0;
+  virtual void release(Captured graph) = 0;
+};
+
+}  // namespace ddprun::trainer::cuda

@@ -1,0 +1,111 @@
+// What works on whole arenas: sums, the search for infs, the optimizer's pass, conversions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "trainer/compute/counters.hpp"
+#include "trainer/compute/numeric.hpp"
+#include "trainer/compute/optimizer_math.hpp"
+#include "trainer/compute/step_state.hpp"
+#include "trainer/cuda/kernel.hpp"
+
+namespace ddprun::trainer::cuda {
+
+struct AddInto {
+  float* sum;
+  const float* addend;
+  std::size_t count;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < count; i += at.stride()) sum[i] += addend[i];
+  }
+};
+
+/// Floats to values as layers keep them.
+template <class T>
+struct StoreFloats {
+  const float* from;
+  T* to;
+  std::size_t count;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < count; i += at.stride()) store(to[i], from[i]);
+  }
+};
+
+struct FindNonFinite {
+  const float* values;
+  StepState* state;
+  std::size_t count;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    bool found = false;
+    for (std::size_t i = at.element(); i < count; i += at.stride())
+      found = found || is_non_finite(values[i]);
+    if (found) state->found_inf = 1;  // all that write write the same
+  }
+};
+
+/// A piece of one parameter that one block updates.
+struct UpdatePiece {
+  std::uint64_t begin = 0;  ///< in the arenas
+  std::uint32_t count = 0;
+  bool is_statistic = false;
+  double decay = 0;
+};
+
+/// One optimizer step, block after block over the pieces.
+struct UpdateArena {
+  OptimizerConfig config;
+  const StepState* state;
+  const UpdatePiece* pieces;
+  std::size_t piece_count;
+  float* parameters;
+  const float* gradients;
+  float* first;
+  float* second;
+  float statistic_share;  ///< 1 / V
+
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    if (state->found_inf != 0) return;
+    const UpdateScalars scalars = update_scalars(config, *state);
+    for (std::size_t k = at.block; k < piece_count; k += at.blocks) update(pieces[k], scalars, at);
+  }
+
+ private:
+  DDPRUN_HOST_DEVICE void update(const UpdatePiece& piece, const UpdateScalars& scalars,
+                                 const ThreadPlace& at) const {
+    const auto each = [&](const auto& change) {
+      for (std::size_t i = at.thread; i < piece.count; i += kBlockThreads) change(piece.begin + i);
+    };
+    if (piece.is_statistic) {
+      const MixStatistic mix{statistic_share};
+      each([&](std::size_t i) { mix(parameters[i], gradients[i]); });
+    } else if (config.kind == OptimizerKind::adamw) {
+      const AdamWUpdate adamw{scalars, keep_factor(scalars.learning_rate, piece.decay)};
+      each([&](std::size_t i) { adamw(parameters[i], gradients[i], first[i], second[i]); });
+    } else if (first == nullptr) {
+      const SgdUpdate<false, false> sgd{scalars, static_cast<float>(piece.decay)};
+      float unused = 0;
+      each([&](std::size_t i) { sgd(parameters[i], gradients[i], unused); });
+    } else if (config.nesterov) {
+      const SgdUpdate<true, true> sgd{scalars, static_cast<float>(piece.decay)};
+      each([&](std::size_t i) { sgd(parameters[i], gradients[i], first[i]); });
+    } else {
+      const SgdUpdate<true, false> sgd{scalars, static_cast<float>(piece.decay)};
+      each([&](std::size_t i) { sgd(parameters[i], gradients[i], first[i]); });
+    }
+  }
+};
+
+/// By one thread.
+struct FinishStep {
+  ScalerConfig config;
+  StepState* state;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    if (at.element() == 0) finish_step(config, *state);
+  }
+};
+
+using ArenaKernels = KernelList<AddInto, StoreFloats<Half>, StoreFloats<BFloat16>, FindNonFinite,
+                                UpdateArena, FinishStep>;
+
+}  // namespace ddprun::trainer::cuda

@@ -1,0 +1,73 @@
+// A GPU's operations, one for each kind of layer.
+#pragma once
+
+#include <memory>
+
+#include "trainer/compute/numeric.hpp"
+#include "trainer/compute/operation.hpp"
+#include "trainer/cuda/gpu.hpp"
+
+namespace ddprun::trainer::cuda {
+
+/// All memory is the GPU's; the work is put on the compute stream. The GPU outlives the operation.
+std::unique_ptr<Operation> make_operation(Gpu& gpu, const Layer& layer,
+                                          const OperationShape& shape);
+
+// ---- by kind; input gradients are overwritten, accumulating() adds around them ----
+
+std::unique_ptr<Operation> make_convolution(Gpu& gpu, const OperationShape& shape,
+                                            const Window& window);
+std::unique_ptr<Operation> make_linear(Gpu& gpu, const OperationShape& shape);
+std::unique_ptr<Operation> make_max_pool(Gpu& gpu, const OperationShape& shape,
+                                         const Window& window);
+std::unique_ptr<Operation> make_relu(Gpu& gpu, const OperationShape& shape);
+std::unique_ptr<Operation> make_flatten(Gpu& gpu, const OperationShape& shape);
+std::unique_ptr<Operation> make_add(Gpu& gpu, const OperationShape& shape);
+std::unique_ptr<Operation> make_concat(Gpu& gpu, const OperationShape& shape);
+std::unique_ptr<Operation> make_gelu(Gpu& gpu, const OperationShape& shape);
+std::unique_ptr<Operation> make_tanh(Gpu& gpu, const OperationShape& shape);
+std::unique_ptr<Operation> make_softmax_cross_entropy(Gpu& gpu, const OperationShape& shape);
+std::unique_ptr<Operation> make_binary_cross_entropy(Gpu& gpu, const OperationShape& shape,
+                                                     double positive_weight);
+
+/// `inner` computes the input gradients that accumulate into a workspace; then they are added.
+std::unique_ptr<Operation> accumulating(Gpu& gpu, std::unique_ptr<Operation> inner,
+                                        const OperationShape& shape);
+
+/// make(T{}), T being the type in which layers keep their values: float, Half, BFloat16.
+template <class Make>
+auto for_storage(Storage storage, Make make) {
+  if (storage == Storage::bf16) return make(BFloat16{});
+  if (storage == Storage::fp16) return make(Half{});
+  return make(0.0F);
+}
+inline ElementType element_type(Storage storage) {
+  if (storage == Storage::bf16) return ElementType::bf16;
+  return storage == Storage::fp16 ? ElementType::fp16 : ElementType::fp32;
+}
+
+/// Values in a whole batch.
+inline std::size_t batch_count(const OperationShape& shape, const ActivationShape& one) {
+  return static_cast<std::size_t>(shape.batch) * one.count();
+}
+
+// The tensors of an operation, T as in for_storage().
+template <class T>
+const T* input_of(const Tensors& tensors, std::size_t index = 0) {
+  return static_cast<const T*>(tensors.inputs[index]);
+}
+template <class T>
+T* output_of(const Tensors& tensors) {
+  return static_cast<T*>(tensors.output);
+}
+template <class T>
+const T* output_gradient_of(const Tensors& tensors) {
+  return static_cast<const T*>(tensors.output_gradient);
+}
+/// Null: nobody needs it.
+template <class T>
+T* input_gradient_of(const Tensors& tensors, std::size_t index = 0) {
+  return static_cast<T*>(tensors.input_gradients[index]);
+}
+
+}  // namespace ddprun::trainer::cuda
