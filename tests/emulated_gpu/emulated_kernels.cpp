@@ -2,9 +2,11 @@
 
 #include <cxxabi.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <typeinfo>
 #include <vector>
 
@@ -18,12 +20,14 @@ using cuda::ThreadPlace;
 template <class Kernel>
 void run_block(const Kernel& kernel, unsigned block, unsigned blocks) {
   using Traits = cuda::KernelTraits<Kernel>;
-  const auto shared = std::make_unique<typename Traits::Shared>();
+  using Shared = typename Traits::Shared;
+  alignas(Shared) std::array<std::byte, sizeof(Shared)> place;
+  place.fill(std::byte{0xff});  // a GPU's shared memory holds rubbish, too
+  auto& shared = *std::launder(reinterpret_cast<Shared*>(place.data()));
   for (int phase = 0; phase < Traits::kPhases; ++phase) {
     for (int k = 0; k < cuda::kBlockThreads; ++k) {
       const int thread = phase % 2 == 0 ? k : cuda::kBlockThreads - 1 - k;
-      Traits::run(kernel, ThreadPlace{block, blocks, static_cast<unsigned>(thread)}, phase,
-                  *shared);
+      Traits::run(kernel, ThreadPlace{block, blocks, static_cast<unsigned>(thread)}, phase, shared);
     }
   }
 }

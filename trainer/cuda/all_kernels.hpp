@@ -3,14 +3,17 @@
 
 #include "trainer/cuda/kernel.hpp"
 #include "trainer/cuda/kernels/arena_kernels.hpp"
+#include "trainer/cuda/kernels/dropout_kernels.hpp"
 #include "trainer/cuda/kernels/element_kernels.hpp"
 #include "trainer/cuda/kernels/loss_kernels.hpp"
+#include "trainer/cuda/kernels/norm_kernels.hpp"
 #include "trainer/cuda/kernels/pool_kernels.hpp"
 #include "trainer/cuda/kernels/sum_kernels.hpp"
+#include "trainer/cuda/kernels/text_kernels.hpp"
 
 namespace ddprun::trainer::cuda {
 
-using AllKernels =
-    Concatenated<ArenaKernels, ElementKernels, LossKernels, PoolKernels, SumKernels>::type;
+using AllKernels = Concatenated<ArenaKernels, DropoutKernels, ElementKernels, LossKernels,
+                                NormKernels, PoolKernels, SumKernels, TextKernels>::type;
 
 }  // namespace ddprun::trainer::cuda

@@ -1,5 +1,6 @@
 // Convolutions and linear layers: the libraries' work, and the biases.
 #include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "trainer/cuda/kernels/element_kernels.hpp"
@@ -46,8 +47,8 @@ class ConvolutionLayer final : public Operation {
     convolve(ConvolutionPass::weight_gradient, tensors, mutable_input(tensors),
              tensors.parameter_gradients[0], slopes);
     if (has_bias_)
-      bias_gradient_.run(output_gradient_of<T>(tensors), tensors.parameter_gradients[1],
-                         tensors.workspace);
+      bias_gradient_.run(ValueTerm<T>{output_gradient_of<T>(tensors), channels_},
+                         tensors.parameter_gradients[1], tensors.workspace);
     if (tensors.input_gradients[0] == nullptr) return;
     convolve(ConvolutionPass::input_gradient, tensors, tensors.input_gradients[0], weight(tensors),
              slopes);
@@ -71,6 +72,65 @@ class ConvolutionLayer final : public Operation {
   Gpu& gpu_;
   ConvolutionShape shape_;
   bool has_bias_;
+  std::size_t channels_, outputs_;
+  RowSums bias_gradient_;
+  std::size_t workspace_ = 0;
+};
+
+/// The gradient of a convolution by its input, forwards: that one's input is our output.
+template <class T>
+class TransposedConvolutionLayer final : public Operation {
+ public:
+  TransposedConvolutionLayer(Gpu& gpu, const OperationShape& shape, const Window& window)
+      : gpu_(gpu),
+        shape_{.batch = shape.batch,
+               .input = shape.output,
+               .output = shape.inputs[0].shape,
+               .window = window,
+               .type = element_type(shape.storage)},
+        channels_(static_cast<std::size_t>(shape.output.channels)),
+        outputs_(batch_count(shape, shape.output)),
+        bias_gradient_(gpu, outputs_ / channels_, channels_) {
+    for (const auto pass : {ConvolutionPass::forward, ConvolutionPass::input_gradient,
+                            ConvolutionPass::weight_gradient})
+      workspace_ = std::max(workspace_, gpu.workspace_bytes(pass, shape_));
+    workspace_ = std::max(workspace_, bias_gradient_.workspace_bytes());
+  }
+  [[nodiscard]] OperationMemory memory() const override { return {.workspace = workspace_}; }
+
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    convolve(ConvolutionPass::input_gradient, tensors, tensors.output, weight(tensors),
+             const_cast<void*>(tensors.inputs[0]));
+    launch_over(gpu_, outputs_,
+                AddBias<T>{output_of<T>(tensors), static_cast<const T*>(tensors.parameters[1]),
+                           channels_, outputs_});
+  }
+
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    void* const slopes = const_cast<void*>(tensors.output_gradient);
+    convolve(ConvolutionPass::weight_gradient, tensors, slopes, tensors.parameter_gradients[0],
+             const_cast<void*>(tensors.inputs[0]));
+    bias_gradient_.run(ValueTerm<T>{output_gradient_of<T>(tensors), channels_},
+                       tensors.parameter_gradients[1], tensors.workspace);
+    if (tensors.input_gradients[0] == nullptr) return;
+    convolve(ConvolutionPass::forward, tensors, slopes, weight(tensors),
+             tensors.input_gradients[0]);
+  }
+
+ private:
+  static void* weight(const Tensors& tensors) { return const_cast<void*>(tensors.parameters[0]); }
+  void convolve(ConvolutionPass pass, const Tensors& tensors, void* input, void* weight_,
+                void* output) {
+    gpu_.convolve(Stream::compute, {.pass = pass,
+                                    .shape = shape_,
+                                    .input = input,
+                                    .weight = weight_,
+                                    .output = output,
+                                    .workspace = tensors.workspace});
+  }
+
+  Gpu& gpu_;
+  ConvolutionShape shape_;
   std::size_t channels_, outputs_;
   RowSums bias_gradient_;
   std::size_t workspace_ = 0;
@@ -113,8 +173,9 @@ class LinearLayer final : public Operation {
                                     .out = tensors.parameter_gradients[0],
                                     .out_type = ElementType::fp32,
                                     .out_stride = inputs_});
-    bias_gradient_.run(output_gradient_of<T>(tensors), tensors.parameter_gradients[1],
-                       tensors.workspace);
+    bias_gradient_.run(
+        ValueTerm<T>{output_gradient_of<T>(tensors), static_cast<std::size_t>(outputs_)},
+        tensors.parameter_gradients[1], tensors.workspace);
     if (tensors.input_gradients[0] == nullptr) return;
     gpu_.multiply(Stream::compute, {.rows = rows_,
                                     .columns = inputs_,
@@ -137,19 +198,49 @@ class LinearLayer final : public Operation {
   RowSums bias_gradient_;
 };
 
+/// One linear layer with the weights of three, which lie side by side.
+template <class T>
+class AttentionProjectionLayer final : public Operation {
+ public:
+  AttentionProjectionLayer(Gpu& gpu, const OperationShape& shape) : linear_(gpu, shape) {}
+  [[nodiscard]] OperationMemory memory() const override { return linear_.memory(); }
+  void forward(const Tensors& tensors, const Pass& pass) override {
+    const void* parameters[] = {tensors.parameters[0], tensors.parameters[3]};
+    Tensors whole = tensors;
+    whole.parameters = parameters;
+    linear_.forward(whole, pass);
+  }
+  void backward(const Tensors& tensors, const Pass& pass) override {
+    const void* parameters[] = {tensors.parameters[0], tensors.parameters[3]};
+    float* gradients[] = {tensors.parameter_gradients[0], tensors.parameter_gradients[3]};
+    Tensors whole = tensors;
+    whole.parameters = parameters;
+    whole.parameter_gradients = gradients;
+    linear_.backward(whole, pass);
+  }
+
+ private:
+  LinearLayer<T> linear_;
+};
+
 }  // namespace
 
 std::unique_ptr<Operation> make_convolution(Gpu& gpu, const OperationShape& shape,
                                             const Window& window) {
-  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
-    return std::make_unique<ConvolutionLayer<T>>(gpu, shape, window);
-  });
+  return make_typed<ConvolutionLayer>(shape.storage, std::ref(gpu), shape, window);
+}
+
+std::unique_ptr<Operation> make_transposed_convolution(Gpu& gpu, const OperationShape& shape,
+                                                       const Window& window) {
+  return make_typed<TransposedConvolutionLayer>(shape.storage, std::ref(gpu), shape, window);
+}
+
+std::unique_ptr<Operation> make_attention_projection(Gpu& gpu, const OperationShape& shape) {
+  return make_typed<AttentionProjectionLayer>(shape.storage, std::ref(gpu), shape);
 }
 
 std::unique_ptr<Operation> make_linear(Gpu& gpu, const OperationShape& shape) {
-  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
-    return std::make_unique<LinearLayer<T>>(gpu, shape);
-  });
+  return make_typed<LinearLayer>(shape.storage, std::ref(gpu), shape);
 }
 
 }  // namespace ddprun::trainer::cuda

@@ -1,8 +1,8 @@
 // Layers that one kernel a pass computes: element by element, or moving values.
+#include <functional>
 #include <memory>
 
 #include "trainer/cuda/kernels/element_kernels.hpp"
-#include "trainer/cuda/kernels/pool_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
 #include "trainer/cuda/operations.hpp"
 
@@ -46,6 +46,34 @@ class ActivationLayer final : public Operation {
  private:
   Gpu& gpu_;
   std::size_t count_;
+};
+
+/// The values of each sample's first token.
+template <class T>
+class FirstTokenLayer final : public Operation {
+ public:
+  FirstTokenLayer(Gpu& gpu, const OperationShape& shape)
+      : gpu_(gpu),
+        sample_(shape.inputs[0].shape.count()),
+        channels_(static_cast<std::size_t>(shape.output.channels)),
+        count_(batch_count(shape, shape.output)),
+        inputs_(batch_count(shape, shape.inputs[0].shape)) {}
+  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
+    launch_over(gpu_, count_,
+                CopyChannels<T>{input_of<T>(tensors), output_of<T>(tensors), sample_, 0, channels_,
+                                0, channels_, count_});
+  }
+  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
+    gpu_.clear(Stream::compute, tensors.input_gradients[0], inputs_ * sizeof(T));
+    launch_over(gpu_, count_,
+                CopyChannels<T>{output_gradient_of<T>(tensors), input_gradient_of<T>(tensors),
+                                channels_, 0, sample_, 0, channels_, count_});
+  }
+
+ private:
+  Gpu& gpu_;
+  std::size_t sample_;  // values of one sample of the input
+  std::size_t channels_, count_, inputs_;
 };
 
 /// Each image's pixels x channels become channels x pixels, as PyTorch's flatten numbers them.
@@ -131,51 +159,6 @@ class ConcatLayer final : public Operation {
 };
 
 template <class T>
-class MaxPoolLayer final : public Operation {
- public:
-  MaxPoolLayer(Gpu& gpu, const OperationShape& shape, const Window& window)
-      : gpu_(gpu),
-        shape_{.in_height = shape.inputs[0].shape.height,
-               .in_width = shape.inputs[0].shape.width,
-               .out_height = shape.output.height,
-               .out_width = shape.output.width,
-               .channels = shape.output.channels,
-               .size = window.size,
-               .stride = window.stride,
-               .padding = window.padding},
-        inputs_(batch_count(shape, shape.inputs[0].shape)),
-        outputs_(batch_count(shape, shape.output)) {}
-  /// For each output, the place in its window that it came from.
-  [[nodiscard]] OperationMemory memory() const override {
-    return {.saved = outputs_ * sizeof(std::int32_t)};
-  }
-  void forward(const Tensors& tensors, const Pass& /*pass*/) override {
-    launch_over(gpu_, outputs_,
-                MaxPoolForward<T>{shape_, input_of<T>(tensors), output_of<T>(tensors),
-                                  static_cast<std::int32_t*>(tensors.saved), outputs_});
-  }
-  void backward(const Tensors& tensors, const Pass& /*pass*/) override {
-    launch_over(gpu_, inputs_,
-                MaxPoolGradient<T>{shape_, output_gradient_of<T>(tensors),
-                                   static_cast<const std::int32_t*>(tensors.saved),
-                                   input_gradient_of<T>(tensors), inputs_});
-  }
-
- private:
-  Gpu& gpu_;
-  PoolShape shape_;
-  std::size_t inputs_, outputs_;
-};
-
-/// One<T>(gpu, arguments...)
-template <template <class> class One, class... Arguments>
-std::unique_ptr<Operation> make(Storage storage, const Arguments&... arguments) {
-  return for_storage(storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
-    return std::make_unique<One<T>>(arguments...);
-  });
-}
-
-template <class T>
 using GeluLayer = ActivationLayer<T, Gelu, GeluBackward, false>;
 template <class T>
 using TanhLayer = ActivationLayer<T, Tanh, TanhBackward, true>;
@@ -183,26 +166,24 @@ using TanhLayer = ActivationLayer<T, Tanh, TanhBackward, true>;
 }  // namespace
 
 std::unique_ptr<Operation> make_relu(Gpu& gpu, const OperationShape& shape) {
-  return make<ReluLayer>(shape.storage, std::ref(gpu), batch_count(shape, shape.output));
+  return make_typed<ReluLayer>(shape.storage, std::ref(gpu), batch_count(shape, shape.output));
 }
 std::unique_ptr<Operation> make_gelu(Gpu& gpu, const OperationShape& shape) {
-  return make<GeluLayer>(shape.storage, std::ref(gpu), batch_count(shape, shape.output));
+  return make_typed<GeluLayer>(shape.storage, std::ref(gpu), batch_count(shape, shape.output));
 }
 std::unique_ptr<Operation> make_tanh(Gpu& gpu, const OperationShape& shape) {
-  return make<TanhLayer>(shape.storage, std::ref(gpu), batch_count(shape, shape.output));
+  return make_typed<TanhLayer>(shape.storage, std::ref(gpu), batch_count(shape, shape.output));
 }
 std::unique_ptr<Operation> make_flatten(Gpu& gpu, const OperationShape& shape) {
-  return make<FlattenLayer>(shape.storage, std::ref(gpu), shape);
+  return make_typed<FlattenLayer>(shape.storage, std::ref(gpu), shape);
 }
 std::unique_ptr<Operation> make_add(Gpu& gpu, const OperationShape& shape) {
-  return make<AddLayer>(shape.storage, std::ref(gpu), batch_count(shape, shape.output));
+  return make_typed<AddLayer>(shape.storage, std::ref(gpu), batch_count(shape, shape.output));
+}
+std::unique_ptr<Operation> make_first_token(Gpu& gpu, const OperationShape& shape) {
+  return make_typed<FirstTokenLayer>(shape.storage, std::ref(gpu), shape);
 }
 std::unique_ptr<Operation> make_concat(Gpu& gpu, const OperationShape& shape) {
-  return make<ConcatLayer>(shape.storage, std::ref(gpu), shape);
+  return make_typed<ConcatLayer>(shape.storage, std::ref(gpu), shape);
 }
-std::unique_ptr<Operation> make_max_pool(Gpu& gpu, const OperationShape& shape,
-                                         const Window& window) {
-  return make<MaxPoolLayer>(shape.storage, std::ref(gpu), shape, window);
-}
-
 }  // namespace ddprun::trainer::cuda

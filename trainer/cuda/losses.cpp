@@ -1,4 +1,5 @@
 // The losses.
+#include <functional>
 #include <memory>
 
 #include "trainer/cuda/kernels/loss_kernels.hpp"
@@ -100,16 +101,12 @@ class BinaryCrossEntropyLayer final : public Operation {
 }  // namespace
 
 std::unique_ptr<Operation> make_softmax_cross_entropy(Gpu& gpu, const OperationShape& shape) {
-  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
-    return std::make_unique<SoftmaxCrossEntropyLayer<T>>(gpu, shape);
-  });
+  return make_typed<SoftmaxCrossEntropyLayer>(shape.storage, std::ref(gpu), shape);
 }
 
 std::unique_ptr<Operation> make_binary_cross_entropy(Gpu& gpu, const OperationShape& shape,
                                                      double positive_weight) {
-  return for_storage(shape.storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
-    return std::make_unique<BinaryCrossEntropyLayer<T>>(gpu, shape, positive_weight);
-  });
+  return make_typed<BinaryCrossEntropyLayer>(shape.storage, std::ref(gpu), shape, positive_weight);
 }
 
 }  // namespace ddprun::trainer::cuda

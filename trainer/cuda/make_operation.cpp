@@ -1,6 +1,5 @@
 // Which operation belongs to which kind of layer; gradients that accumulate.
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -72,26 +71,35 @@ class AccumulatingOperation final : public Operation {
 
 std::unique_ptr<Operation> make_plain(Gpu& gpu, const LayerKind& kind,
                                       const OperationShape& shape) {
-  using Made = std::unique_ptr<Operation>;
   return std::visit(
       Overloaded{
           [](const layer::Images&) { return Made(); },
           [](const layer::Tokens&) { return Made(); },
           [&](const layer::Convolution& one) { return make_convolution(gpu, shape, one.window); },
+          [&](const layer::TransposedConvolution& one) {
+            return make_transposed_convolution(gpu, shape, one.window);
+          },
           [&](const layer::Linear&) { return make_linear(gpu, shape); },
           [&](const layer::Relu&) { return make_relu(gpu, shape); },
           [&](const layer::MaxPool& one) { return make_max_pool(gpu, shape, one.window); },
+          [&](const layer::AveragePool& one) { return make_average_pool(gpu, shape, one.window); },
+          [&](const layer::AdaptiveAveragePool&) { return make_adaptive_average_pool(gpu, shape); },
+          [&](const layer::BatchNorm& one) { return make_batch_norm(gpu, shape, one.relu); },
+          [&](const layer::Dropout& one) { return make_dropout(gpu, shape, one); },
           [&](const layer::Flatten&) { return make_flatten(gpu, shape); },
           [&](const layer::Add&) { return make_add(gpu, shape); },
+          [&](const layer::Upsample&) { return make_upsample(gpu, shape); },
           [&](const layer::Concat&) { return make_concat(gpu, shape); },
+          [&](const layer::Embedding&) { return make_embedding(gpu, shape); },
+          [&](const layer::LayerNorm&) { return make_layer_norm(gpu, shape); },
           [&](const layer::Gelu&) { return make_gelu(gpu, shape); },
           [&](const layer::Tanh&) { return make_tanh(gpu, shape); },
+          [&](const layer::AttentionProjection&) { return make_attention_projection(gpu, shape); },
+          [&](const layer::Attention& one) { return make_attention(gpu, shape, one); },
+          [&](const layer::FirstToken&) { return make_first_token(gpu, shape); },
           [&](const layer::SoftmaxCrossEntropy&) { return make_softmax_cross_entropy(gpu, shape); },
           [&](const layer::BinaryCrossEntropy& one) {
             return make_binary_cross_entropy(gpu, shape, one.positive_weight);
-          },
-          [](const auto&) -> Made {
-            throw std::logic_error("a kind of layer without an operation on GPUs");
           },
       },
       kind);

@@ -15,20 +15,29 @@ std::unique_ptr<Operation> make_operation(Gpu& gpu, const Layer& layer,
 
 // ---- by kind; input gradients are overwritten, accumulating() adds around them ----
 
-std::unique_ptr<Operation> make_convolution(Gpu& gpu, const OperationShape& shape,
-                                            const Window& window);
-std::unique_ptr<Operation> make_linear(Gpu& gpu, const OperationShape& shape);
-std::unique_ptr<Operation> make_max_pool(Gpu& gpu, const OperationShape& shape,
-                                         const Window& window);
-std::unique_ptr<Operation> make_relu(Gpu& gpu, const OperationShape& shape);
-std::unique_ptr<Operation> make_flatten(Gpu& gpu, const OperationShape& shape);
-std::unique_ptr<Operation> make_add(Gpu& gpu, const OperationShape& shape);
-std::unique_ptr<Operation> make_concat(Gpu& gpu, const OperationShape& shape);
-std::unique_ptr<Operation> make_gelu(Gpu& gpu, const OperationShape& shape);
-std::unique_ptr<Operation> make_tanh(Gpu& gpu, const OperationShape& shape);
-std::unique_ptr<Operation> make_softmax_cross_entropy(Gpu& gpu, const OperationShape& shape);
-std::unique_ptr<Operation> make_binary_cross_entropy(Gpu& gpu, const OperationShape& shape,
-                                                     double positive_weight);
+using Made = std::unique_ptr<Operation>;
+Made make_convolution(Gpu& gpu, const OperationShape& shape, const Window& window);
+Made make_transposed_convolution(Gpu& gpu, const OperationShape& shape, const Window& window);
+Made make_linear(Gpu& gpu, const OperationShape& shape);
+Made make_max_pool(Gpu& gpu, const OperationShape& shape, const Window& window);
+Made make_average_pool(Gpu& gpu, const OperationShape& shape, const Window& window);
+Made make_adaptive_average_pool(Gpu& gpu, const OperationShape& shape);
+Made make_upsample(Gpu& gpu, const OperationShape& shape);
+Made make_batch_norm(Gpu& gpu, const OperationShape& shape, bool relu);
+Made make_layer_norm(Gpu& gpu, const OperationShape& shape);
+Made make_dropout(Gpu& gpu, const OperationShape& shape, const layer::Dropout& kind);
+Made make_relu(Gpu& gpu, const OperationShape& shape);
+Made make_gelu(Gpu& gpu, const OperationShape& shape);
+Made make_tanh(Gpu& gpu, const OperationShape& shape);
+Made make_flatten(Gpu& gpu, const OperationShape& shape);
+Made make_add(Gpu& gpu, const OperationShape& shape);
+Made make_concat(Gpu& gpu, const OperationShape& shape);
+Made make_embedding(Gpu& gpu, const OperationShape& shape);
+Made make_attention_projection(Gpu& gpu, const OperationShape& shape);
+Made make_attention(Gpu& gpu, const OperationShape& shape, const layer::Attention& kind);
+Made make_first_token(Gpu& gpu, const OperationShape& shape);
+Made make_softmax_cross_entropy(Gpu& gpu, const OperationShape& shape);
+Made make_binary_cross_entropy(Gpu& gpu, const OperationShape& shape, double positive_weight);
 
 /// `inner` computes the input gradients that accumulate into a workspace; then they are added.
 std::unique_ptr<Operation> accumulating(Gpu& gpu, std::unique_ptr<Operation> inner,
@@ -40,6 +49,13 @@ auto for_storage(Storage storage, Make make) {
   if (storage == Storage::bf16) return make(BFloat16{});
   if (storage == Storage::fp16) return make(Half{});
   return make(0.0F);
+}
+/// One<T>(arguments...), T as above.
+template <template <class> class One, class... Arguments>
+std::unique_ptr<Operation> make_typed(Storage storage, const Arguments&... arguments) {
+  return for_storage(storage, [&]<class T>(T) -> std::unique_ptr<Operation> {
+    return std::make_unique<One<T>>(arguments...);
+  });
 }
 inline ElementType element_type(Storage storage) {
   if (storage == Storage::bf16) return ElementType::bf16;

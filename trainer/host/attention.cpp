@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "trainer/error.hpp"
+#include "trainer/compute/attention_limits.hpp"
 #include "trainer/host/attention_rows.hpp"
 #include "trainer/host/dropout_factors.hpp"
 #include "trainer/host/for_each_image.hpp"
@@ -58,11 +58,7 @@ class AttentionLayer final : public Operation {
         stride_((width_ + kFactorPiece - 1) / kFactorPiece * kFactorPiece),
         scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(head_)))),
         workers_(thread_count()) {
-    const auto positions = static_cast<std::uint64_t>(kind.positions);
-    if (kind.dropout > 0 && batch_ * heads_ * positions * positions > kMaskElementsMax)
-      throw DataError("a shard of " + std::to_string(batch_) +
-                      " texts has more attention probabilities than a dropout mask can number: "
-                      "use a smaller --batch");
+    check_attention_mask(kind, shape.batch);
   }
 
   /// Saved: what makes probabilities of each row of scores. Workspace: for each worker the scores
@@ -84,8 +80,6 @@ class AttentionLayer final : public Operation {
   }
 
  private:
-  static constexpr std::uint64_t kMaskElementsMax = std::uint64_t{1} << 34;
-
   [[nodiscard]] std::size_t block_floats() const { return std::min(kQueries, queries_) * stride_; }
   [[nodiscard]] std::size_t worker_floats() const {
     return (trains_ ? 2 : 1) * block_floats() + stride_;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
+#include "trainer/compute/layer_norm_ops.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/cuda/kernel.hpp"
 
@@ -12,15 +14,16 @@ namespace ddprun::trainer::cuda {
 inline constexpr std::size_t kSumColumns = 32;
 inline constexpr std::size_t kSumLanes = kBlockThreads / kSumColumns;
 
-/// values: rows x columns. The rows are cut into `pieces`; sums: pieces x columns. A block sums
-/// kSumColumns columns of one piece: pieces x ceil(columns / kSumColumns) blocks.
-template <class T>
+/// Of rows x columns terms, term(row, column). The rows are cut into `pieces`; sums: pieces x
+/// columns. A block sums kSumColumns columns of one piece: pieces x ceil(columns / kSumColumns)
+/// blocks.
+template <class Term>
 struct ColumnSums {
   static constexpr int kPhases = 5;
   struct Shared {
     float sums[kBlockThreads];
   };
-  const T* values;
+  Term term;
   float* sums;
   std::size_t rows, columns;
   std::size_t pieces;
@@ -36,8 +39,7 @@ struct ColumnSums {
       const std::size_t begin = piece * height;
       const std::size_t end = begin + height < rows ? begin + height : rows;
       float sum = 0;
-      for (std::size_t row = begin + lane; row < end; row += kSumLanes)
-        sum += load(values[row * columns + column]);
+      for (std::size_t row = begin + lane; row < end; row += kSumLanes) sum += term(row, column);
       shared.sums[at.thread] = sum;
     } else if (phase < kPhases - 1) {
       const std::size_t half = kSumLanes >> phase;
@@ -48,21 +50,75 @@ struct ColumnSums {
   }
 };
 
-/// to[c] (+)= the sum of the pieces, in their order.
+/// to[c] = the sum of the pieces, in their order, times the factor.
 struct SumPieces {
-  const float* pieces_sums;  ///< pieces x columns
+  const float* piece_sums;  ///< pieces x columns
   float* to;
   std::size_t pieces, columns;
-  bool accumulate;
+  float factor;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
     for (std::size_t c = at.element(); c < columns; c += at.stride()) {
       float sum = 0;
-      for (std::size_t k = 0; k < pieces; ++k) sum += pieces_sums[k * columns + c];
-      to[c] = accumulate ? to[c] + sum : sum;
+      for (std::size_t k = 0; k < pieces; ++k) sum += piece_sums[k * columns + c];
+      to[c] = sum * factor;
     }
   }
 };
 
-using SumKernels = KernelList<ColumnSums<float>, ColumnSums<Half>, ColumnSums<BFloat16>, SumPieces>;
+// ---- terms; T: float, Half, BFloat16 ----
+
+/// The values themselves.
+template <class T>
+struct ValueTerm {
+  const T* values;
+  std::size_t columns;
+  DDPRUN_HOST_DEVICE float operator()(std::size_t row, std::size_t column) const {
+    return load(values[row * columns + column]);
+  }
+};
+
+/// The square of the distance from the column's mean.
+template <class T>
+struct SquareTerm {
+  const T* values;
+  const float* means;
+  std::size_t columns;
+  DDPRUN_HOST_DEVICE float operator()(std::size_t row, std::size_t column) const {
+    const float distance = load(values[row * columns + column]) - means[column];
+    return distance * distance;
+  }
+};
+
+/// For the weight of a layer norm: slope * normalised value.
+template <class T>
+struct LayerNormTerm {
+  const T* slopes;
+  const T* input;
+  const RowMoments* moments;
+  std::size_t columns;
+  DDPRUN_HOST_DEVICE float operator()(std::size_t row, std::size_t column) const {
+    const std::size_t i = row * columns + column;
+    return load(slopes[i]) * normalized(input[i], moments[row]);
+  }
+};
+
+/// The values of tokens that are no padding; rows: samples x width.
+template <class T>
+struct TokenTerm {
+  const T* values;
+  const std::int32_t* lengths;
+  std::size_t width;
+  std::size_t columns;
+  DDPRUN_HOST_DEVICE float operator()(std::size_t row, std::size_t column) const {
+    const bool is_token = row % width < static_cast<std::size_t>(lengths[row / width]);
+    return is_token ? load(values[row * columns + column]) : 0.0F;
+  }
+};
+
+template <class T>
+using SumKernelsOf = KernelList<ColumnSums<ValueTerm<T>>, ColumnSums<SquareTerm<T>>,
+                                ColumnSums<LayerNormTerm<T>>, ColumnSums<TokenTerm<T>>>;
+using SumKernels = Concatenated<KernelList<SumPieces>, SumKernelsOf<float>, SumKernelsOf<Half>,
+                                SumKernelsOf<BFloat16>>::type;
 
 }  // namespace ddprun::trainer::cuda

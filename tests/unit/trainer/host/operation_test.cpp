@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/unit/trainer/host/reference_layers.hpp"
+#include "tests/unit/trainer/layers/reference_layers.hpp"
 #include "trainer/compute/philox.hpp"
 #include "trainer/host/thread_count.hpp"
 #include "trainer/host/wrapped_operations.hpp"

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/unit/trainer/host/layer_run.hpp"
-#include "tests/unit/trainer/host/reference_layers.hpp"
+#include "tests/unit/trainer/layers/layer_run.hpp"
+#include "tests/unit/trainer/layers/reference_layers.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -76,9 +76,9 @@ TEST_CASE("bilinear enlarging has the same bits on one thread and on several") {
   layer.run();
   const std::vector<float> output = layer.output;
   const std::vector<float> gradient = layer.input_gradients[0];
-  test::host().use_threads(3);
+  test::device().use_threads(3);
   layer.run();
-  test::host().use_threads(1);
+  test::device().use_threads(1);
   CHECK(layer.output == output);
   CHECK(layer.input_gradients[0] == gradient);
 }

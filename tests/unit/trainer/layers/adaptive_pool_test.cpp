@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "tests/unit/trainer/host/layer_run.hpp"
+#include "tests/unit/trainer/layers/layer_run.hpp"
 
 namespace ddprun::trainer {
 namespace {

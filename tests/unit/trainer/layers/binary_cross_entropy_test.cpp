@@ -4,7 +4,8 @@
 #include <limits>
 #include <vector>
 
-#include "tests/unit/trainer/host/layer_run.hpp"
+#include "tests/unit/trainer/host/host_executor.hpp"
+#include "tests/unit/trainer/layers/layer_run.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/error.hpp"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/unit/trainer/host/finite_differences.hpp"
+#include "tests/unit/trainer/layers/finite_differences.hpp"
 #include "trainer/compute/dropout_ops.hpp"
 
 namespace ddprun::trainer {
@@ -72,9 +72,9 @@ TEST_CASE("the gradients of layer norm's weight and bias do not depend on the nu
   test::LayerRun one = layer_run(layer::LayerNorm{}, shape);
   one.run();
   test::LayerRun three = layer_run(layer::LayerNorm{}, shape);
-  test::host().use_threads(3);
+  test::device().use_threads(3);
   three.run();
-  test::host().use_threads(1);
+  test::device().use_threads(1);
   CHECK(three.parameter_gradients == one.parameter_gradients);
   CHECK(three.input_gradients == one.input_gradients);
 }

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "tests/unit/trainer/host/layer_run.hpp"
-#include "tests/unit/trainer/host/reference_layers.hpp"
+#include "tests/unit/trainer/layers/layer_run.hpp"
+#include "tests/unit/trainer/layers/reference_layers.hpp"
 
 namespace ddprun::trainer {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/unit/trainer/host/reference_layers.hpp"
+#include "tests/unit/trainer/layers/reference_layers.hpp"
 #include "trainer/compute/dropout_ops.hpp"
 
 namespace ddprun::trainer::test {

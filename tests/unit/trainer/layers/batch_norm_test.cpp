@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/unit/trainer/host/layer_run.hpp"
+#include "tests/unit/trainer/layers/layer_run.hpp"
 
 namespace ddprun::trainer {
 namespace {

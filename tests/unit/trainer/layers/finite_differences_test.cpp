@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "tests/unit/trainer/host/layer_formulas.hpp"
-#include "tests/unit/trainer/host/layer_run.hpp"
+#include "tests/unit/trainer/layers/layer_formulas.hpp"
+#include "tests/unit/trainer/layers/layer_run.hpp"
 
 namespace ddprun::trainer {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/unit/trainer/host/finite_differences.hpp"
+#include "tests/unit/trainer/layers/finite_differences.hpp"
 #include "trainer/compute/dropout_ops.hpp"
 
 namespace ddprun::trainer {
@@ -168,7 +168,7 @@ TEST_CASE("the bits of attention do not depend on the number of threads") {
   AttentionRun alone(one);
   alone.layer.run();
   AttentionRun pair(one);
-  test::host().use_threads(3);
+  test::device().use_threads(3);
   test::LayerRun three(
       layer::Attention{
           .heads = one.heads, .dropout = one.dropout, .dropout_number = 5, .positions = kPositions},
@@ -177,7 +177,7 @@ TEST_CASE("the bits of attention do not depend on the number of threads") {
   three.output_gradient = pair.layer.output_gradient;
   three.pass = pair.layer.pass;
   three.run();
-  test::host().use_threads(1);
+  test::device().use_threads(1);
   CHECK(three.output == alone.layer.output);
   CHECK(three.input_gradients == alone.layer.input_gradients);
 }
@@ -187,7 +187,7 @@ TEST_CASE("a shard with more attention probabilities than a mask can number is r
   OperationShape shape = shape_of(one);
   shape.batch = 40'000;
   const layer::Attention kind{.heads = 16, .dropout = 0.1, .positions = kPositions};
-  CHECK_THROWS_WITH(test::host().make_operation({.kind = kind}, shape),
+  CHECK_THROWS_WITH(test::device().make_operation({.kind = kind}, shape),
                     Catch::Contains("use a smaller --batch"));
 }
 

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
-#include "tests/unit/trainer/host/host_executor.hpp"
+#include "tests/unit/trainer/layers/layer_device.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/compute/philox.hpp"
 
@@ -36,39 +38,92 @@ inline double distance(const std::vector<float>& got, const std::vector<double>&
   return worst / largest;
 }
 
-/// Values as a layer keeps them.
+/// Values in the memory of the device, as a layer keeps them.
 class StoredValues {
  public:
   StoredValues(Storage storage, const std::vector<float>& values)
-      : storage_(storage), floats_(values), halves_(values.size()) {
-    for (std::size_t i = 0; i < values.size(); ++i) store(halves_[i], values[i]);
+      : storage_(storage), count_(values.size()), memory_(device().allocate(bytes())) {
+    device().copy_in(storage, values, memory_.data());
   }
-  void* data() {
-    return storage_ == Storage::bf16 ? static_cast<void*>(halves_.data()) : floats_.data();
-  }
+  [[nodiscard]] void* data() const { return memory_.data(); }
   [[nodiscard]] std::vector<float> floats() const {
-    if (storage_ != Storage::bf16) return floats_;
-    std::vector<float> values;
-    for (const BFloat16 half : halves_) values.push_back(load(half));
-    return values;
+    switch (storage_) {
+      case Storage::bf16:
+        return taken<BFloat16>();
+      case Storage::fp16:
+        return taken<Half>();
+      case Storage::fp32:
+      case Storage::rounded_to_bf16:
+      case Storage::rounded_to_fp16:
+        break;
+    }
+    return taken<float>();
   }
 
  private:
+  [[nodiscard]] std::size_t bytes() const { return count_ * bytes_of(storage_); }
+  template <class T>
+  [[nodiscard]] std::vector<float> taken() const {
+    std::vector<T> stored(count_);
+    device().copy_out(memory_.data(), std::as_writable_bytes(std::span(stored)));
+    std::vector<float> values;
+    for (const T one : stored) values.push_back(load(one));
+    return values;
+  }
+
   Storage storage_;
-  std::vector<float> floats_;
-  std::vector<BFloat16> halves_;
+  std::size_t count_;
+  DeviceMemory memory_;
 };
 
-/// A layer of one storage type (fp32, bf16 or a rounded one), and what it computes of given values.
+/// What a pass points to, in the memory of the device. `pass` itself points to the host's.
+class StoredPass {
+ public:
+  StoredPass(const Pass& pass, const OperationShape& shape) : there_(pass) {
+    const auto batch = static_cast<std::size_t>(shape.batch);
+    const auto count = static_cast<std::size_t>(pass.count);
+    move(there_.labels, count);
+    move(there_.masks, count * shape.inputs[0].shape.count());
+    move(there_.tokens, batch * static_cast<std::size_t>(shape.output.width));
+    move(there_.lengths, batch);
+    move(there_.state, 1);
+    if (pass.counters != nullptr) {
+      host_counters_ = pass.counters;
+      const Counters* counters = pass.counters;
+      move(counters, 1);
+      there_.counters = const_cast<Counters*>(counters);
+    }
+  }
+  [[nodiscard]] const Pass& there() const { return there_; }
+  void take_counters() const {
+    if (host_counters_ != nullptr)
+      device().copy_out(there_.counters, std::as_writable_bytes(std::span(host_counters_, 1)));
+  }
+
+ private:
+  template <class T>
+  void move(const T*& pointer, std::size_t count) {
+    if (pointer == nullptr) return;
+    memory_.push_back(device().allocate(count * sizeof(T)));
+    device().copy_in(std::as_bytes(std::span(pointer, count)), memory_.back().data());
+    pointer = memory_.back().as<T>().data();
+  }
+
+  Pass there_;
+  Counters* host_counters_ = nullptr;
+  std::vector<DeviceMemory> memory_;
+};
+
+/// A layer of one storage type, and what it computes of given values.
 class LayerRun {
  public:
   LayerRun(const LayerKind& kind, OperationShape shape, int threads = 1)
       : shape_(std::move(shape)), masters_(reads_master(kind)) {
-    host().use_threads(threads);
-    operation_ = host().make_operation({.kind = kind}, shape_);
+    device().use_threads(threads);
+    operation_ = device().make_operation({.kind = kind}, shape_);
     const OperationMemory memory = operation_->memory();
-    saved_ = host().allocate(memory.saved);
-    workspace_ = host().allocate(memory.workspace);
+    saved_ = device().allocate(memory.saved);
+    workspace_ = device().allocate(memory.workspace);
   }
 
   std::vector<std::vector<float>> inputs, parameters;
@@ -89,15 +144,17 @@ class LayerRun {
       parameter_gradients.emplace_back(parameter.size(), 7.0F);
 
     const Storage storage = shape_.storage;
-    auto stored_inputs = stored(inputs, storage);
-    auto stored_parameters = stored(parameters, masters_ ? Storage::fp32 : storage);
-    auto stored_gradients = stored(input_gradients, storage);
-    StoredValues stored_output(storage, output);
-    StoredValues stored_output_gradient(storage, output_gradient);
+    const auto stored_inputs = stored(inputs, storage);
+    const auto stored_parameters = stored(parameters, masters_ ? Storage::fp32 : storage);
+    const auto stored_gradients = stored(input_gradients, storage);
+    const auto stored_parameter_gradients = stored(parameter_gradients, Storage::fp32);
+    const StoredValues stored_output(storage, output);
+    const StoredValues stored_output_gradient(storage, output_gradient);
+    const StoredPass stored_pass(pass, shape_);
     const auto at_inputs = addresses<const void*>(stored_inputs);
     const auto at_parameters = addresses<const void*>(stored_parameters);
     auto at_input_gradients = addresses<void*>(stored_gradients);
-    const auto at_parameter_gradients = addresses<float*>(parameter_gradients);
+    const auto at_parameter_gradients = addresses<float*>(stored_parameter_gradients);
     for (std::size_t i = 0; i < shape_.inputs.size(); ++i)
       if (shape_.inputs[i].gradient == GradientUse::none) at_input_gradients[i] = nullptr;
     const Tensors tensors{.inputs = at_inputs,
@@ -108,18 +165,21 @@ class LayerRun {
                           .output_gradient = stored_output_gradient.data(),
                           .input_gradients = at_input_gradients,
                           .parameter_gradients = at_parameter_gradients};
-    operation_->forward(tensors, pass);
-    if (shape_.trains) operation_->backward(tensors, pass);
+    operation_->forward(tensors, stored_pass.there());
+    if (shape_.trains) operation_->backward(tensors, stored_pass.there());
+    stored_pass.take_counters();
     output = stored_output.floats();
     for (std::size_t i = 0; i < stored_gradients.size(); ++i)
       input_gradients[i] = stored_gradients[i].floats();
+    for (std::size_t i = 0; i < parameter_gradients.size(); ++i)
+      parameter_gradients[i] = stored_parameter_gradients[i].floats();
   }
 
  private:
-  template <class Pointer, class Vectors>
-  static std::vector<Pointer> addresses(Vectors& vectors) {
+  template <class Pointer>
+  static std::vector<Pointer> addresses(const std::vector<StoredValues>& values) {
     std::vector<Pointer> all;
-    for (auto& one : vectors) all.push_back(one.data());
+    for (const auto& one : values) all.push_back(static_cast<Pointer>(one.data()));
     return all;
   }
 

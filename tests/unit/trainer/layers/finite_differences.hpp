@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "tests/unit/trainer/host/layer_run.hpp"
+#include "tests/unit/trainer/layers/layer_run.hpp"
 
 namespace ddprun::trainer::test {
 

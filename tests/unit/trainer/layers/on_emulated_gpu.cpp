@@ -1,0 +1,13 @@
+#include "tests/emulated_gpu/emulated_gpu.hpp"
+#include "tests/unit/trainer/layers/layer_device.hpp"
+#include "trainer/cuda/cuda_device.hpp"
+
+namespace ddprun::trainer::test {
+
+Device& device() {
+  static EmulatedGpu gpu;
+  static const std::unique_ptr<Device> one = cuda::make_cuda_device(gpu);
+  return *one;
+}
+
+}  // namespace ddprun::trainer::test

@@ -1,0 +1,243 @@
+// Embeddings and the rows of attention.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "trainer/compute/attention_ops.hpp"
+#include "trainer/compute/numeric.hpp"
+#include "trainer/cuda/kernel.hpp"
+#include "trainer/cuda/kernels/dropout_kernels.hpp"
+
+namespace ddprun::trainer::cuda {
+
+inline constexpr std::size_t kFirstPosition = 2;  ///< RoBERTa's; its padding has 1
+
+/// Token ids of a batch: samples x width.
+struct Texts {
+  const std::int32_t* tokens;
+  const std::int32_t* lengths;
+  std::size_t samples, width;
+  [[nodiscard]] DDPRUN_HOST_DEVICE bool is_token(std::size_t place) const {
+    return place % width < static_cast<std::size_t>(lengths[place / width]);
+  }
+};
+
+/// T: float, Half, BFloat16.
+template <class T>
+struct EmbedTokens {
+  Texts texts;
+  const T* words;
+  const T* positions;
+  const T* type;
+  T* output;
+  std::size_t channels;
+  std::size_t count;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < count; i += at.stride()) {
+      const std::size_t place = i / channels;
+      const std::size_t c = i % channels;
+      if (!texts.is_token(place)) {
+        store(output[i], 0.0F);
+        continue;
+      }
+      const auto token = static_cast<std::size_t>(texts.tokens[place]);
+      const std::size_t position = place % texts.width + kFirstPosition;
+      store(output[i], load(words[token * channels + c]) + load(type[c]) +
+                           load(positions[position * channels + c]));
+    }
+  }
+};
+
+/// A block a place of the batch: if no earlier one has its token, it sums the slopes of all places
+/// that have it, in their order. The table holds zeros before.
+template <class T>
+struct WordGradient {
+  static constexpr int kPhases = 3;
+  struct Shared {
+    bool earlier;
+  };
+  Texts texts;
+  const T* slopes;
+  float* words;
+  std::size_t channels;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at, int phase, Shared& shared) const {
+    const std::size_t own = at.block;
+    if (!texts.is_token(own)) return;
+    const std::int32_t token = texts.tokens[own];
+    if (phase == 0) {
+      if (at.thread == 0) shared.earlier = false;
+    } else if (phase == 1) {
+      for (std::size_t place = at.thread; place < own; place += kBlockThreads)
+        if (texts.tokens[place] == token && texts.is_token(place)) shared.earlier = true;
+    } else if (!shared.earlier) {
+      const std::size_t places = texts.samples * texts.width;
+      for (std::size_t c = at.thread; c < channels; c += kBlockThreads) {
+        float sum = 0;
+        for (std::size_t place = own; place < places; ++place)
+          if (texts.tokens[place] == token && texts.is_token(place))
+            sum += load(slopes[place * channels + c]);
+        words[static_cast<std::size_t>(token) * channels + c] = sum;
+      }
+    }
+  }
+};
+
+/// The sums over the samples that are so long. The table holds zeros before.
+template <class T>
+struct PositionGradient {
+  Texts texts;
+  const T* slopes;
+  float* positions;
+  std::size_t channels;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < texts.width * channels; i += at.stride()) {
+      const std::size_t position = i / channels;
+      float sum = 0;
+      for (std::size_t sample = 0; sample < texts.samples; ++sample) {
+        const std::size_t place = sample * texts.width + position;
+        if (texts.is_token(place)) sum += load(slopes[place * channels + i % channels]);
+      }
+      positions[kFirstPosition * channels + i] = sum;
+    }
+  }
+};
+
+/// Where the rows of attention scores lie: (sample x heads + head) x queries rows of `width`.
+struct AttentionRows {
+  const std::int32_t* lengths;
+  std::size_t heads, queries, width;
+  std::size_t positions;  ///< the mask's: the most tokens of a sample
+  bool drops;
+  MaskPlace place;
+
+  /// Tokens that a row reads; 0: its query is padding.
+  [[nodiscard]] DDPRUN_HOST_DEVICE std::size_t length(std::size_t row) const {
+    const auto length = static_cast<std::size_t>(lengths[row / queries / heads]);
+    return row % queries < length ? length : 0;
+  }
+  [[nodiscard]] DDPRUN_HOST_DEVICE float factor(const DropoutMask& mask, std::size_t row,
+                                                std::size_t key) const {
+    const std::size_t pair = row / queries;
+    return mask.factor((pair * positions + row % queries) * positions + key);
+  }
+};
+
+/// The larger one: what a tree needs to call +=.
+struct Largest {
+  float value;
+  DDPRUN_HOST_DEVICE void operator+=(const Largest& other) {
+    if (other.value > value) value = other.value;
+  }
+};
+
+/// A block a row: scores to probabilities with their dropout. Behind the length, and in rows of
+/// padding, 0.
+template <class T>
+struct AttentionForward {
+  static constexpr int kPhases = 2 * (kTreePhases + 1) + 1;
+  struct Shared {
+    union {
+      BlockTree<Largest> largest;
+      BlockTree<float> sum;
+    };
+    float most;
+  };
+  AttentionRows rows;
+  const float* scores;
+  T* probabilities;
+  SoftmaxRow* saved;
+
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at, int phase, Shared& shared) const {
+    constexpr int kSum = kTreePhases + 1;
+    const std::size_t row = at.block;
+    const std::size_t length = rows.length(row);
+    const float* const x = scores + row * rows.width;
+    if (phase == 0) {
+      Largest mine{x[0]};
+      for (std::size_t i = at.thread; i < length; i += kBlockThreads) mine += Largest{x[i]};
+      shared.largest.places[at.thread] = mine;
+    } else if (phase < kSum) {
+      shared.largest.add(at.thread, phase);
+      if (phase == kTreePhases && at.thread == 0) shared.most = shared.largest.places[0].value;
+    } else if (phase == kSum) {
+      float sum = 0;
+      for (std::size_t i = at.thread; i < length; i += kBlockThreads)
+        sum += exponential(x[i] - shared.most);
+      shared.sum.places[at.thread] = sum;
+    } else if (phase < kPhases - 1) {
+      shared.sum.add(at.thread, phase - kSum);
+    } else {
+      const SoftmaxRow own{shared.most, 1.0F / shared.sum.places[0]};
+      if (at.thread == 0 && saved != nullptr) saved[row] = own;
+      write(at, row, length, own);
+    }
+  }
+
+ private:
+  DDPRUN_HOST_DEVICE void write(const ThreadPlace& at, std::size_t row, std::size_t length,
+                                const SoftmaxRow& own) const {
+    for (std::size_t i = at.thread; i < rows.width; i += kBlockThreads) {
+      const std::size_t k = row * rows.width + i;
+      float p = i < length ? softmax_probability(scores[k], own) : 0.0F;
+      if (i < length && rows.drops) p *= rows.factor(rows.place.mask(), row, i);
+      store(probabilities[k], p);
+    }
+  }
+};
+
+/// A block a row: the probabilities with their dropout once more, and the slopes of the scores.
+template <class T>
+struct AttentionGradient {
+  static constexpr int kPhases = kTreePhases + 2;
+  struct Shared {
+    BlockTree<float> tree;
+  };
+  AttentionRows rows;
+  const float* scores;
+  const float* slopes;  ///< of what the output read
+  const SoftmaxRow* saved;
+  T* probabilities;
+  T* score_slopes;
+
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at, int phase, Shared& shared) const {
+    const std::size_t row = at.block;
+    const std::size_t length = rows.length(row);
+    const std::size_t first = row * rows.width;
+    if (phase == 0) {
+      float sum = 0;
+      for (std::size_t i = at.thread; i < length; i += kBlockThreads)
+        sum += slopes[first + i] * factor_of(row, i) *
+               softmax_probability(scores[first + i], saved[row]);
+      shared.tree.places[at.thread] = sum;
+    } else if (phase <= kTreePhases) {
+      shared.tree.add(at.thread, phase);
+    } else {
+      for (std::size_t i = at.thread; i < rows.width; i += kBlockThreads) {
+        float p = 0;
+        float slope = 0;
+        if (i < length) {
+          const float factor = factor_of(row, i);
+          p = softmax_probability(scores[first + i], saved[row]);
+          slope = softmax_gradient(p, slopes[first + i], factor, shared.tree.places[0]);
+          p *= factor;
+        }
+        store(probabilities[first + i], p);
+        store(score_slopes[first + i], slope);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] DDPRUN_HOST_DEVICE float factor_of(std::size_t row, std::size_t key) const {
+    return rows.drops ? rows.factor(rows.place.mask(), row, key) : 1.0F;
+  }
+};
+
+template <class T>
+using TextKernelsOf = KernelList<EmbedTokens<T>, WordGradient<T>, PositionGradient<T>,
+                                 AttentionForward<T>, AttentionGradient<T>>;
+using TextKernels =
+    Concatenated<TextKernelsOf<float>, TextKernelsOf<Half>, TextKernelsOf<BFloat16>>::type;
+
+}  // namespace ddprun::trainer::cuda
