@@ -64,7 +64,10 @@ std::byte* EmulatedMemory::allocate(std::size_t bytes) {
     offset = begin + rounded(size) + kFence;
   }
   if (offset + wanted > range_) throw std::bad_alloc();
-  end_ = std::max(end_, offset + wanted);
+  if (offset + wanted > end_) {
+    end_ = offset + wanted;
+    if (accesses_ > 0) protect(PROT_READ | PROT_WRITE);
+  }
   pieces_.emplace(offset, bytes);
   used_ += bytes;
   const Access access(*this);
@@ -136,8 +139,7 @@ void EmulatedMemory::protect(int how) const {
 }
 
 EmulatedMemory::Access::Access(EmulatedMemory& memory) : memory_(memory) {
-  memory_.protect(PROT_READ | PROT_WRITE);
-  ++memory_.accesses_;
+  if (memory_.accesses_++ == 0) memory_.protect(PROT_READ | PROT_WRITE);
 }
 
 EmulatedMemory::Access::~Access() {
