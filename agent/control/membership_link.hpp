@@ -23,6 +23,10 @@ class MembershipLink {
   /// sends later what the core has not taken.
   virtual void send(proto::AgentMessage message) = 0;
 
+  /// Nothing of the job is left on this node, and the process ends now: as far as others can see
+  /// that, they shall.
+  virtual void end_in_order() {}
+
   /// An instant of this process's clock from which others are counted, so that other nodes can
   /// compare these with theirs (rendezvous/client/job_clock.hpp). None: there are no other nodes.
   [[nodiscard]] virtual std::optional<proto::JobTime> job_time_of_origin(

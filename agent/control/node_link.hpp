@@ -44,6 +44,7 @@ class NodeLink final : public MembershipLink {
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
   void send(proto::AgentMessage message) override;
+  void end_in_order() override;
   [[nodiscard]] std::optional<proto::JobTime> job_time_of_origin(
       std::chrono::steady_clock::time_point origin) const override {
     return session_.job_time_of_origin(origin);

@@ -139,7 +139,7 @@ void Agent::obey(const NameStuck& action) {
 }
 
 void Agent::die_with_warden() {
-  kill_everything(config_.stop.kill_timeout);
+  if (kill_everything(config_.stop.kill_timeout).empty()) membership_->end_in_order();
   std::error_code ignored;
   if (!config_.run_directory.empty()) std::filesystem::remove_all(config_.run_directory, ignored);
   _exit(128 + SIGKILL);

@@ -182,7 +182,11 @@ void ServicePeer::flush() {
     const ssize_t count = ::send(socket_.native_handle(), unsent_.data() + sent,
                                  unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && !would_block(errno)) return end(false, "");
+    if (count < 0 && !would_block(errno)) {
+      // How the other side ended is known when all that it sent has been read.
+      unsent_.clear();
+      return;
+    }
     if (count < 0) break;
     sent += static_cast<std::size_t>(count);
   }
