@@ -28,6 +28,7 @@ class Edit(NamedTuple):
 SESSION = "rendezvous/client/agent_session.cpp"
 SESSION_TIME = "rendezvous/client/agent_session_time.cpp"
 SERVICE = "rendezvous/service/service_core.cpp"
+JOB = "rendezvous/service/job.cpp"
 LEASES = "rendezvous/service/service_leases.cpp"
 MEMBERSHIP = "rendezvous/membership/membership.cpp"
 JOINING = "rendezvous/membership/membership_joining.cpp"
@@ -86,6 +87,25 @@ BUGS = {
     "loss-is-not-replayed": [Edit(
         SERVICE, "static_cast<void>(entry.job.apply(record.event, record.at));",
         "if (!std::holds_alternative<SessionLost>(record.event)) static_cast<void>(entry.job.apply(record.event, record.at));")],
+    "deadline-is-not-written": [Edit(
+        SERVICE,
+        "  context.actions.records.push_back({run_id, context.now, std::move(event)});",
+        "  if (!std::holds_alternative<DeadlinePassed>(event)) context.actions.records.push_back({run_id, context.now, event});")],
+    # What nobody must notice, and what must go on soon.
+    "dead-connection-is-kept": [Edit(
+        SESSION_TIME, "if (too_long || dead) {\n", "static_cast<void>(dead);\n  if (too_long) {\n")],
+    "refusal-does-not-renew-the-lease": [Edit(
+        SESSION_TIME, "renew_lease(std::max(*lease_end_, attempt_at_ + lease_), context);", "renew_lease(*lease_end_, context);")],
+    "last-call-takes-long": [Edit(
+        FORMING, "std::max(context.now + settings_.last_call, incomplete_not_before_)",
+        "std::max(context.now + 60s + settings_.last_call, incomplete_not_before_)")],
+    # The outcome, and who may take part.
+    "late-comer-is-not-told": [Edit(
+        JOB, "if (ended_in_life_of(began.age, at))", "if (ended_in_life_of(began.age, at) && began.addr.empty())")],
+    "no-margin-after-an-end": [Edit(
+        "rendezvous/service/service_core.hpp", "std::chrono::milliseconds kEndMargin{50};", "std::chrono::milliseconds kEndMargin{0};")],
+    "rank-is-given-twice": [Edit(
+        JOINING, "if (holder == rank_holders_.end() || holder->second == context.agent) return \"\";", "if (rank >= 0) return \"\";")],
     # The verdict.
     "times-of-nodes-are-not-compared": [Edit(STOPPING, "worker.failure.evidence.at += later;", "")],
     "clock-of-the-agent-is-the-job's": [Edit(

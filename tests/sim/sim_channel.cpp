@@ -4,7 +4,7 @@
 
 namespace ddprun::sim {
 
-proto::ControlChannel channel_of(World& world, proto::Side side) {
+proto::ControlChannel channel_of(World& world, proto::Side side, const std::string& secret) {
   proto::ControlChannel::Settings settings;
   settings.side = side;
   settings.hello.kind = "rendezvous";
@@ -13,6 +13,7 @@ proto::ControlChannel channel_of(World& world, proto::Side side) {
   settings.hello.nonce.emplace();
   for (std::uint8_t& byte : *settings.hello.nonce)
     byte = static_cast<std::uint8_t>(world.below(256));
+  settings.secret = secret;
   return proto::ControlChannel(std::move(settings));
 }
 

@@ -2,63 +2,46 @@
 // faults, and what must hold at every moment.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/sim_link.hpp"
 #include "tests/sim/sim_node.hpp"
+#include "tests/sim/sim_plan.hpp"
 #include "tests/sim/sim_service.hpp"
 
 namespace ddprun::sim {
 
-/// Which faults a history has; each seed draws its own.
-struct Faults {
-  bool workers_fail = false;
-  bool bad_batch = false;  ///< many of them fail at nearly one time
-  bool workers_hang = false;
-  bool nodes_crash = false;
-  bool nodes_vanish = false;  ///< silently: it takes a lease until they count as lost
-  bool nodes_come = false;
-  bool nodes_leave = false;    ///< by SIGTERM
-  bool cancelled = false;      ///< by SIGINT
-  bool agents_freeze = false;  ///< SIGSTOP; their workers run on
-  bool hosts_sleep = false;    ///< suspend to memory: nothing of them runs, clocks go on
-  bool clocks_differ = false;  ///< in speed, by as much as is allowed
-  bool network_cut = false;
-  bool links_slow = false;    ///< for a time, by seconds
-  bool links_hiccup = false;  ///< now and then what is sent waits up to a second
-  bool service_crashes = false;
-  bool service_forgets = false;  ///< it may come back without its journal, or with a damaged one
-  bool disk_fills = false;       ///< for a time; the journal is lost if the service crashes then
-  /// It never had one. Nodes that it has forgotten need not be there to tell of the past: rounds
-  /// and restarts are then counted anew.
-  bool service_has_no_journal = false;
-};
-
 /// What a history of one job came to.
 struct History {
   std::optional<proto::Finished> outcome;
+  int max_nodes = 0;
   int rounds = 0;
   int restarts = 0;
   int culprits = 0;  ///< of those that were found, the ones that could be checked
+  int told = 0;      ///< agents that were told the outcome, which was compared
+  bool was_mild = false;
+  bool healed = false;   ///< the faults ended before the job did
+  int formed_again = 0;  ///< after that: how often no round ran, and then one did
+  Duration slowest{0};   ///< of these, after the last fault
   std::uint64_t hash = 0;
   Duration lasted{0};
   std::set<std::pair<int, int>> cells;  ///< of the core's table that were used
+  std::map<std::string, int> happened;  ///< faults, by name
   std::vector<std::string> violations;  ///< of what must hold
 };
 
-/// Those of one history.
-Faults draw_faults(World& world);
-
 class SimJob {
  public:
-  explicit SimJob(std::uint64_t seed);
-  /// Faults for so long, then none; until the job is over, or much too late.
-  History run(Duration faults_for);
+  /// `faults_for`: then there are none, until the job is over or much too late.
+  SimJob(std::uint64_t seed, Duration faults_for);
+  History run();
 
  private:
   using RoundId = std::pair<proto::Epoch, proto::RoundNumber>;
@@ -68,11 +51,26 @@ class SimJob {
     std::optional<proto::RoundNumber> number;  // in any epoch, of which workers were started
     int restart_count = 0;
   };
+  /// A machine, on which one agent runs at a time.
+  struct Host {
+    std::string name;  // not unique
+    std::string addr;
+    std::optional<HostClock> clock;
+    int boots = 0;
+    int workers = 1;
+    std::optional<int> node_rank;
+    bool is_forwarded = false;
+  };
+  enum class Stranger { no, other_secret, no_secret, other_nnodes, other_settings };
   /// One agent process; a node that comes back is another.
   struct Agent {
     proto::AgentId id;
+    Host* host = nullptr;
     std::unique_ptr<SimNode> node;
     std::unique_ptr<SimLink> link;
+    Stranger stranger = Stranger::no;
+    bool leaves = false;     // it was told to
+    bool was_there = false;  // in the job when that ended
     std::optional<proto::Finished> told;
     Past past;  // as its rounds told it
   };
@@ -84,59 +82,106 @@ class SimJob {
   struct RoundSeen {
     int world_size = 0;
     int nodes = 0;
+    std::string reason;
     std::set<std::pair<int, int>> sizes;  // of the world and of the group, as the nodes were told
     std::set<std::string> stores;
-    std::map<int, int> first_ranks;  // with how many workers
+    std::map<int, int> first_ranks;             // with how many workers
+    std::map<proto::AgentId, int> group_ranks;  // by session
     int done = 0;
     Clock::time_point formed_at;
     std::map<WorkerId, Clock::time_point> failed;  // by themselves, not as victims
     std::map<proto::AgentId, std::chrono::nanoseconds> uncertainties;  // of the times that they say
   };
 
-  Agent& add_node(const std::string& name);
+  // Nodes.
+  Host& new_host();
+  void draw_clock(Host& host, bool is_booted);
+  Agent& add_node(Host& host, Stranger stranger = Stranger::no);
+  [[nodiscard]] agent::AgentConfig config_of(const Host& host, Stranger stranger);
+  void come_back(Host& host, Duration within);
+  void over(Agent& agent, const proto::Finished& finished);
+  [[nodiscard]] Agent& agent_of(const proto::AgentId& session);
+  [[nodiscard]] std::vector<Agent*> alive();
+
+  // What must hold.
   void see_service();
+  void see_records();
+  void see_outcomes(const rdzv::Membership& membership);
+  void see_budget(const rdzv::Membership& membership);
   void see_formed(const rdzv::Membership& membership);
-  void see_round(const RoundId& id, const proto::Round& round, int workers);
+  void see_round(const RoundId& id, const proto::Round& round, const proto::AgentId& session);
   [[nodiscard]] Past known_to_service() const;
   void check_newest_round();
+  void check_asked_ranks(const RoundSeen& seen);
+  void check_told(const Agent& agent);
+  void check_end();
+  void check_unnoticed();
   void workers_started(Agent& agent);
   void worker_failed(Agent& agent, int local_rank, bool victim);
+  void check_culprit(const RoundSeen& round, const proto::FailedWorker& culprit);
+  void require(bool holds, const std::string& what);
+
+  // That a round forms soon once all faults have ended.
+  void heal();
+  void keep_enough_nodes();
+  [[nodiscard]] bool has_enough_nodes();
+  [[nodiscard]] bool runs_well();
+  void watch();
+  void disturbed();
+  void check_formed();
+  [[nodiscard]] Duration formed_within() const;
+
+  // Faults.
+  void do_harm();
+  void do_mild_harm();
+  void harm_node(Agent& victim);
+  void harm_link(Agent& victim);
+  void happened(const std::string& fault) { ++history_.happened[fault]; }
+  void harmed(Duration lasts = {});
   /// Its workers' peers lose them, wherever they are.
   void lose(const Agent& agent);
-  void check_culprit(const RoundSeen& round, const proto::FailedWorker& culprit);
-  void drop(Agent& agent, bool silently);
-  void do_harm();
+  void drop(Agent& agent, bool silently, Duration workers_within = {});
+  void reboot(Agent& agent);
+  void add_newcomer();
   void leave(Agent& leaver, int signal);
   void freeze(Agent& victim);
   void put_to_sleep(Agent& victim);
-  void harmed(Duration lasts = {});
-  void harm_network(Agent& victim);
   void cut(Agent& victim, Cut way, Duration lasts);
+  [[nodiscard]] Cut draw_way();
   [[nodiscard]] Duration draw_cut();
+  void break_connection(Agent& victim);
+  void reject(Agent& victim, Duration lasts);
+  void end_forwarder(Agent& victim);
   void slow_down(Agent& victim);
+  void slow_reader(Agent& victim, Duration pause, Duration lasts);
   void harm_service();
+  void crash_service(Duration away);
   void be_replaced();
   void miss_round();
   [[nodiscard]] Fate draw_fate();
-  void require(bool holds, const std::string& what);
 
   World world_;
-  Faults faults_;
-  proto::JobSettings settings_;
-  std::chrono::nanoseconds lease_;
+  const Faults faults_;
+  const Duration faults_for_;
+  const Plan plan_;
+  const Clock::time_point began_;
   SimService service_;
+  std::deque<Host> hosts_;
   std::map<proto::AgentId, Agent> agents_;
-  int names_ = 0;
   bool harm_ = true;
   Clock::time_point harmed_until_{};  // until then something other than a worker has failed
-  Duration work_{0};                  // of a round without faults
   bool fails_soon_ = false;           // the worker that is started next
-  Duration bad_batch_{0};             // when workers come to it
   std::map<RoundId, RoundSeen> rounds_;
   std::optional<proto::RoundNumber> newest_started_;  // in any epoch
   std::set<RoundId> after_failure_;                   // of a worker, in the round before
   rdzv::JobState state_ = rdzv::JobState::forming;    // as it was last seen
   int last_restart_count_ = 0;
+  Clock::time_point failed_at_{};               // the round that failed last
+  std::vector<Clock::time_point> restarts_at_;  // when the rounds before them failed
+  std::vector<proto::Finished> outcomes_;       // one, unless the job was run again
+  bool healed_ = false;
+  Clock::time_point planned_until_{};           // no sooner may the next round form
+  std::optional<Clock::time_point> ill_since_;  // no round runs, though one could
   History history_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "proto/error.hpp"
 #include "proto/fit_frame.hpp"
 #include "tests/sim/sim_channel.hpp"
 #include "tests/sim/sim_service.hpp"
@@ -13,27 +14,32 @@ using rdzv::ConnectionId;
 
 namespace {
 
-constexpr Duration kHiccupMost = 1s;
+bool tells_outcome(const rdzv::SessionEvent& event) {
+  const auto* said = std::get_if<rdzv::ServiceSaid>(&event);
+  const auto* message = said ? std::get_if<proto::MembershipMessage>(&said->message) : nullptr;
+  return message != nullptr && std::holds_alternative<proto::Finished>(*message);
+}
 
 }  // namespace
 
-SimLink::SimLink(World& world, HostClock clock, SimService& service, bool hiccups,
+SimLink::SimLink(World& world, HostClock clock, SimService& service, LinkPlan plan,
                  rdzv::SessionSettings settings,
                  std::function<void(proto::MembershipMessage)> deliver,
                  std::function<void()> lease_over)
     : world_(world),
       clock_(clock),
       service_(service),
-      hiccups_(hiccups),
+      plan_(std::move(plan)),
       deliver_(std::move(deliver)),
       lease_over_(std::move(lease_over)),
-      session_(std::move(settings), clock.now()) {
+      session_(std::move(settings), clock.now()),
+      heard_at_(clock.now()) {
   follow_deadline();
 }
 
 Duration SimLink::draw_delay() const {
-  const Duration more = hiccups_ && world_.one_in(50) ? kHiccupMost : Duration(0);
-  return world_.up_to(kDelayMost + delay_ + more);
+  const bool hiccups = plan_.hiccup_most > 0ns && !is_calm_ && world_.one_in(50);
+  return world_.up_to(plan_.delay_most + delay_ + (hiccups ? plan_.hiccup_most : Duration(0)));
 }
 
 bool SimLink::is_cut(bool up) const {
@@ -55,8 +61,10 @@ void SimLink::on(rdzv::SessionEvent event) {
 void SimLink::go_on() {
   if (frozen_ || suspended_ || std::exchange(busy_, true)) return;
   for (; !events_.empty(); events_.pop_front()) {
+    const bool is_outcome = tells_outcome(events_.front());
     for (rdzv::SessionAction& action : session_.on(std::move(events_.front()), clock_.now()))
       std::visit([this](auto& specific) { obey(specific); }, action);
+    was_told_ = was_told_ || (is_outcome && session_.is_over());
   }
   busy_ = false;
   follow_deadline();
@@ -133,26 +141,42 @@ void SimLink::connected(ConnectionId id) {
     world_.after(kHealingNoticed, [this, id] { connected(id); });
     return;
   }
-  channel_.emplace(channel_of(world_, proto::Side::client));
+  channel_.emplace(channel_of(world_, proto::Side::client, plan_.secret));
   send_output();
 }
 
 void SimLink::arrived(ConnectionId id, const std::string& bytes) {
   if (!alive_ || id != connection_ || !channel_) return;
-  const bool was_open = channel_->is_open();
   channel_->append(bytes);
   while (channel_ && id == connection_) {
+    const bool was_open = channel_->is_open();
     const auto body = channel_->next();
     if (!body) {
       service_.end(id, false);
-      connection_failed(id, false);
+      fail_to_open(id, body.error());
       return;
     }
-    if (!*body) break;
-    auto message = proto::decode_service_message(**body);
-    if (message) on(rdzv::ServiceSaid{std::move(*message)});
+    send_output();
+    const bool is_opened = !was_open && channel_->is_open();
+    std::optional<proto::ServiceMessage> message;
+    if (*body) {
+      if (auto decoded = proto::decode_service_message(**body)) message = std::move(*decoded);
+    }
+    if (is_opened) on(rdzv::Connected{plan_.is_forwarded ? "" : std::to_string(id)});
+    if (message) {
+      heard_at_ = clock_.now();
+      on(rdzv::ServiceSaid{std::move(*message)});
+    } else if (!*body) {
+      break;
+    }
   }
-  if (channel_ && !was_open && channel_->is_open()) on(rdzv::Connected{std::to_string(id)});
+}
+
+/// A secret that is missing or wrong is no matter for another attempt.
+void SimLink::fail_to_open(ConnectionId id, const ErrorCode& error) {
+  if (error == proto::Errc::secret_missing || error == proto::Errc::not_authentic)
+    on(rdzv::ServiceSaid{proto::Refused{proto::Refused::Why::wrong_secret, error.message()}});
+  connection_failed(id, false);
 }
 
 }  // namespace ddprun::sim

@@ -10,6 +10,7 @@
 #include "proto/control_channel.hpp"
 #include "rendezvous/client/agent_session.hpp"
 #include "rendezvous/service/service_core.hpp"
+#include "tests/sim/sim_channel.hpp"
 #include "tests/sim/world.hpp"
 
 namespace ddprun::sim {
@@ -19,11 +20,18 @@ class SimService;
 /// Which way a cut network loses what is sent. Connections stay, and what was sent arrives later.
 enum class Cut { none, up, down, both };
 
+/// What new connections meet on their way.
+enum class Way {
+  open,
+  rejected,  ///< by a firewall, with a message of ICMP
+  refused,   ///< nothing listens at the forwarder's port
+};
+
 /// An agent's end: its session, and the connection that it has.
 class SimLink {
  public:
   /// `lease_over`: a second ago, by the page that the warden reads.
-  SimLink(World& world, HostClock clock, SimService& service, bool hiccups,
+  SimLink(World& world, HostClock clock, SimService& service, LinkPlan plan,
           rdzv::SessionSettings settings, std::function<void(proto::MembershipMessage)> deliver,
           std::function<void()> lease_over);
 
@@ -31,8 +39,15 @@ class SimLink {
   /// The agent is gone. Its warden ends the connection, unless the whole machine is gone.
   void end(bool silently);
   void set_cut(Cut cut) { cut_ = cut; }
+  void set_way(Way way) { way_ = way; }
+  [[nodiscard]] Way way() const { return way_; }
+  /// No hiccups any more.
+  void calm_down() { is_calm_ = true; }
   /// What is sent takes so much longer, at most.
   void set_delay(Duration most) { delay_ = most; }
+  /// Between one thing that it reads and the next.
+  void set_reading_pause(Duration pause) { reading_pause_ = pause; }
+  [[nodiscard]] Duration reading_pause() const { return reading_pause_; }
   /// How long what is sent now is on its way.
   [[nodiscard]] Duration draw_delay() const;
   /// The agent is stopped (SIGSTOP), and goes on: the connection stays.
@@ -41,9 +56,17 @@ class SimLink {
   /// The host sleeps, and wakes up: its clock goes on meanwhile, and its warden looks first.
   void suspend() { suspended_ = true; }
   void resume();
-  [[nodiscard]] const HostClock& clock() const { return clock_; }
+  [[nodiscard]] const LinkPlan& plan() const { return plan_; }
   [[nodiscard]] bool is_cut(bool up) const;
+  /// What arrives waits in the kernel meanwhile.
+  [[nodiscard]] bool reads() const { return !alive_ || (!frozen_ && !suspended_); }
   [[nodiscard]] const rdzv::AgentSession& session() const { return session_; }
+  /// 0: none.
+  [[nodiscard]] rdzv::ConnectionId connection() const { return connection_; }
+  /// The service has told it an outcome.
+  [[nodiscard]] bool was_told() const { return was_told_; }
+  /// For so long it has heard nothing of the service, by its own clock; since its start at most.
+  [[nodiscard]] Duration silence() const { return clock_.now() - heard_at_; }
 
   // For the service's end of the connection.
   void connection_failed(rdzv::ConnectionId id, bool refused);
@@ -53,6 +76,7 @@ class SimLink {
  private:
   void on(rdzv::SessionEvent event);
   void go_on();
+  void fail_to_open(rdzv::ConnectionId id, const ErrorCode& error);
   void obey(rdzv::Connect& action);
   void obey(rdzv::SendToService& action);
   void obey(rdzv::ResetConnection& action);
@@ -65,7 +89,7 @@ class SimLink {
   World& world_;
   const HostClock clock_;
   SimService& service_;
-  const bool hiccups_;
+  const LinkPlan plan_;
   std::function<void(proto::MembershipMessage)> deliver_;
   std::function<void()> lease_over_;
   rdzv::AgentSession session_;
@@ -73,8 +97,13 @@ class SimLink {
   std::optional<proto::ControlChannel> channel_;
   rdzv::ConnectionId connection_ = 0;  // the newest attempt
   std::optional<Clock::time_point> deadline_;
+  Clock::time_point heard_at_;  // of the host's clock
+  bool was_told_ = false;
   Cut cut_ = Cut::none;
+  Way way_ = Way::open;
+  bool is_calm_ = false;
   Duration delay_{0};
+  Duration reading_pause_{0};
   bool alive_ = true;
   bool frozen_ = false;
   bool suspended_ = false;

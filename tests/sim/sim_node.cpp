@@ -14,18 +14,14 @@ constexpr Duration kStartMost = 3ms;
 
 }  // namespace
 
-SimNode::SimNode(World& world, std::string name, int workers, std::uint16_t store_port,
-                 proto::JobSettings job, Surroundings surroundings)
+SimNode::SimNode(World& world, agent::AgentConfig config, std::uint16_t store_port,
+                 Surroundings surroundings)
     : world_(world),
       surroundings_(std::move(surroundings)),
+      config_(std::move(config)),
       machine_(config_),
       store_port_(store_port) {
-  config_.node_name = std::move(name);
-  config_.job = std::move(job);
   config_.master_addr = config_.node_name;
-  config_.stop.grace_period = 5s;
-  config_.stop.kill_timeout = 5s;
-  config_.workers.resize(static_cast<std::size_t>(workers));
   workers_.resize(config_.workers.size());
 }
 
@@ -49,10 +45,16 @@ void SimNode::lose_peer() {
   }
 }
 
-void SimNode::crash() {
+void SimNode::crash(Duration workers_within) {
   alive_ = false;
   *exists_ = false;
-  for (Played& worker : workers_) worker.runs = false;
+  for (Played& worker : workers_) {
+    if (workers_within == 0ns) {
+      worker.runs = false;
+    } else {
+      world_.after(world_.up_to(workers_within), [&worker] { worker.runs = false; });
+    }
+  }
 }
 
 int SimNode::live_workers() const {
@@ -155,6 +157,7 @@ void SimNode::obey(agent::Send& action) {
 
 void SimNode::obey(agent::StartWorkers&) {
   ++started_;
+  has_leftovers_ = world_.one_in(10);
   agent::WorkersStarted started;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     workers_[i] = {.runs = true, .stubborn = world_.one_in(20)};
@@ -187,8 +190,11 @@ void SimNode::obey(agent::StopWorkers& action) {
 }
 
 void SimNode::obey(agent::LookAtSuspects&) { on(agent::SuspectsSeen{}); }
-void SimNode::obey(agent::LookForLeftovers&) { on(agent::LeftoversSeen{world_.one_in(10)}); }
-void SimNode::obey(agent::KillLeftovers&) { on(agent::LeftoversSeen{false}); }
+void SimNode::obey(agent::LookForLeftovers&) { on(agent::LeftoversSeen{has_leftovers_}); }
+void SimNode::obey(agent::KillLeftovers&) {
+  has_leftovers_ = false;
+  on(agent::LeftoversSeen{false});
+}
 
 void SimNode::obey(agent::ReportRound&) {
   const agent::NodeRound& round = *machine_.round();

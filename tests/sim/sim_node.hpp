@@ -32,16 +32,16 @@ class SimNode {
   };
 
   /// `store_port`: of the workers' store that it offers.
-  SimNode(World& world, std::string name, int workers, std::uint16_t store_port,
-          proto::JobSettings job, Surroundings surroundings);
+  SimNode(World& world, agent::AgentConfig config, std::uint16_t store_port,
+          Surroundings surroundings);
 
   void begin();
   void take(proto::MembershipMessage message);
   void signal(int signal);
   /// A peer of its workers has ended: some of them fail for that.
   void lose_peer();
-  /// All its processes end at once, without a word.
-  void crash();
+  /// Its agent ends at once, without a word; its workers within so long.
+  void crash(Duration workers_within = {});
   /// SIGSTOP and SIGCONT for the agent: its workers run on.
   void freeze();
   void thaw();
@@ -93,7 +93,8 @@ class SimNode {
   std::deque<agent::NodeEvent> events_;
   std::vector<Played> workers_;
   const std::uint16_t store_port_;
-  std::uint64_t started_ = 0;  // how often the workers were: what was planned before is void
+  bool has_leftovers_ = false;  // of the workers, until they are killed
+  std::uint64_t started_ = 0;   // how often the workers were: what was planned before is void
   std::optional<Clock::time_point> deadline_;
   bool alive_ = true;
   bool frozen_ = false;

@@ -33,7 +33,7 @@ constexpr sim::Duration kSucceedsAfter = 1s;
 class Crowd {
  public:
   explicit Crowd(int agents)
-      : world_(1), service_(world_, true, [this] { messages_ += service_.take_records().size(); }) {
+      : world_(1), service_(world_, {}, [this] { messages_ += service_.take_records().size(); }) {
     settings_.min_nodes = settings_.max_nodes = agents;
     settings_.restart.max_restarts = 1;
     for (int i = 0; i < agents; ++i) {
@@ -91,8 +91,13 @@ sim::Fate Crowd::draw_fate(int index) const {
 void Crowd::start(Agent& agent, int index) {
   const std::string name = fmt::format("node{}", index);
   const sim::HostClock clock(world_, world_.up_to(1h), 0);
+  agent::AgentConfig config;
+  config.node_name = name;
+  config.job = settings_;
+  config.stop.grace_period = config.stop.kill_timeout = 5s;
+  config.workers.resize(1);
   agent.node = std::make_unique<sim::SimNode>(
-      world_, name, 1, static_cast<std::uint16_t>(index), settings_,
+      world_, std::move(config), static_cast<std::uint16_t>(1 + index),
       sim::SimNode::Surroundings{
           [&agent](proto::AgentMessage message) { agent.link->submit(std::move(message)); },
           [clock] { return clock.now(); },
@@ -112,7 +117,7 @@ void Crowd::start(Agent& agent, int index) {
   session.service = "service:29400";
   session.seed = static_cast<std::uint32_t>(index);
   agent.link = std::make_unique<sim::SimLink>(
-      world_, clock, service_, false, session,
+      world_, clock, service_, sim::LinkPlan{}, session,
       [&agent](proto::MembershipMessage message) { agent.node->take(std::move(message)); },
       [] { throw std::runtime_error("a lease is over"); });
   agent.node->begin();

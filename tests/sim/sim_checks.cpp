@@ -1,0 +1,295 @@
+// What must hold of a simulated job: its rounds, its budget, its outcome.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "rendezvous/membership/verdict.hpp"
+#include "tests/sim/sim_job.hpp"
+
+namespace ddprun::sim {
+
+using namespace std::chrono_literals;
+using proto::Finished;
+
+namespace {
+
+/// Whether two agents were told the same end of the job. One of them has more details.
+bool is_same(const Finished& a, const Finished& b) {
+  const auto exit_code = [](const Finished& finished) {
+    if (finished.exit_code) return *finished.exit_code;
+    return finished.verdict ? rdzv::exit_code_of(*finished.verdict) : 0;
+  };
+  const auto culprit = [](const Finished& finished) {
+    return finished.verdict ? fmt::format("{} of {}", finished.verdict->culprit.rank,
+                                          finished.verdict->culprit.agent)
+                            : std::string();
+  };
+  return a.outcome == b.outcome && a.reason == b.reason && a.no_restart == b.no_restart &&
+         a.signal == b.signal && a.restart_count == b.restart_count &&
+         exit_code(a) == exit_code(b) && culprit(a) == culprit(b);
+}
+
+}  // namespace
+
+/// After each event of the service.
+void SimJob::see_service() {
+  see_records();
+  require(service_.broken().empty(), service_.broken());
+  const rdzv::Membership* membership = service_.membership();
+  if (membership == nullptr) return;
+  state_ = membership->state();
+  // A node that was started just when the job ended runs it again, from the beginning.
+  const bool was_over = history_.outcome.has_value();
+  if (!was_over && membership->has_formed()) see_formed(*membership);
+  if (membership->outcome()) see_outcomes(*membership);
+  if (!was_over) see_budget(*membership);
+  watch();
+}
+
+void SimJob::see_records() {
+  const auto cell = [this](rdzv::EventKind kind) {
+    history_.cells.emplace(static_cast<int>(state_), static_cast<int>(kind));
+  };
+  for (const rdzv::JobRecord& record : service_.take_records()) {
+    if (const auto* said = std::get_if<rdzv::Said>(&record.event)) {
+      cell(static_cast<rdzv::EventKind>(said->message.index()));
+      const auto* failed = std::get_if<proto::WorkerFailed>(&said->message);
+      if (failed != nullptr && state_ == rdzv::JobState::running) failed_at_ = record.at;
+      if (rounds_.empty()) continue;
+      auto& [id, newest] = *rounds_.rbegin();
+      const auto* done = std::get_if<proto::WorkersDone>(&said->message);
+      if (done != nullptr && id.second == done->round) ++newest.done;
+      const auto* stopped = std::get_if<proto::Stopped>(&said->message);
+      if (stopped != nullptr && stopped->round_began)
+        newest.uncertainties[agent_of(said->agent).id] = stopped->round_began->uncertainty;
+    } else if (std::holds_alternative<rdzv::SessionLost>(record.event)) {
+      if (service_.membership() != nullptr) cell(rdzv::EventKind::lost);
+    } else if (std::holds_alternative<rdzv::DeadlinePassed>(record.event)) {
+      cell(rdzv::EventKind::deadline);
+    }
+  }
+}
+
+void SimJob::see_budget(const rdzv::Membership& membership) {
+  const proto::RestartSettings& settings = plan_.job.restart;
+  const int count = membership.restart_count();
+  for (int i = last_restart_count_; i < count; ++i) restarts_at_.push_back(failed_at_);
+  const auto counted = [&](Clock::time_point failed_at) {
+    return failed_at > failed_at_ - settings.window;
+  };
+  const auto used = settings.window == 0ns
+                        ? count
+                        : std::count_if(restarts_at_.begin(), restarts_at_.end(), counted);
+  // One that has forgotten when they were counts those of a window anew.
+  require(used <= settings.max_restarts || (faults_.service_forgets && settings.window > 0ns),
+          "the budget holds");
+  if (!membership.has_formed()) return;
+  // What one that has forgotten must know is checked when its rounds form.
+  require(faults_.service_forgets || count >= last_restart_count_, "the restart count never falls");
+  last_restart_count_ = count;
+}
+
+// ---- rounds ----
+
+/// What the service has been told of rounds. One that loses its memory can count on from what the
+/// nodes tell that have joined since: others may be cut off, on their way back, or gone.
+SimJob::Past SimJob::known_to_service() const {
+  Past known;
+  if (!faults_.service_forgets) {
+    if (!rounds_.empty()) known.newest = rounds_.rbegin()->first;
+    known.number = newest_started_;
+    known.restart_count = last_restart_count_;
+    return known;
+  }
+  for (const auto& [id, session] : service_.job()->sessions()) {
+    if (session.node_name.empty() || !session.contact.connection) continue;
+    const Past& past = agents_.at(id.substr(0, id.find('/'))).past;
+    known.newest = std::max(known.newest, past.newest);
+    known.number = std::max(known.number, past.number);
+    known.restart_count = std::max(known.restart_count, past.restart_count);
+  }
+  return known;
+}
+
+/// All messages of a round leave the core at one time: each rank is given once, all agree.
+void SimJob::see_formed(const rdzv::Membership& membership) {
+  const RoundId id{membership.epoch(), membership.next_round() - 1};
+  if (rounds_.contains(id) || membership.state() != rdzv::JobState::running) return;
+  const Past known = known_to_service();
+  require(!known.newest || *known.newest < id, "rounds rise");
+  require(!known.number || *known.number < id.second, "round numbers rise through the epochs");
+  require(membership.restart_count() >= known.restart_count,
+          "the restart count never falls through the epochs");
+  for (const auto& [session, unused] : service_.job()->sessions()) {
+    const auto current = membership.current(session);
+    const auto* round = current ? std::get_if<proto::Round>(&*current) : nullptr;
+    if (round != nullptr) see_round(id, *round, session);
+  }
+  check_newest_round();
+  if (harm_ && faults_.network_cut && faults_.workers_fail && world_.one_in(8)) miss_round();
+}
+
+void SimJob::see_round(const RoundId& id, const proto::Round& round,
+                       const proto::AgentId& session) {
+  RoundSeen& seen = rounds_[id];
+  seen.formed_at = world_.now();
+  require(round.epoch == id.first && round.number == id.second, "a round's nodes have its number");
+  if (round.last_culprit && after_failure_.insert(id).second && rounds_.begin()->first != id)
+    check_culprit(std::prev(rounds_.find(id))->second, *round.last_culprit);
+  require(faults_.service_forgets || plan_.job.restart.window > 0ns ||
+              static_cast<int>(after_failure_.size()) <= plan_.job.restart.max_restarts,
+          "no more rounds after failures than the budget allows");
+  seen.world_size = round.world_size;
+  seen.nodes = round.group_world_size;
+  seen.reason = round.reason;
+  seen.sizes.insert({round.world_size, round.group_world_size});
+  seen.stores.insert(round.master_addr);
+  seen.first_ranks[round.first_rank] += agent_of(session).node->workers();
+  seen.group_ranks[session] = round.group_rank;
+}
+
+void SimJob::check_newest_round() {
+  if (rounds_.empty()) return;
+  const RoundSeen& seen = rounds_.rbegin()->second;
+  require(seen.sizes.size() == 1 && seen.stores.size() == 1, "the nodes of a round agree");
+  require(seen.nodes >= plan_.job.min_nodes && seen.nodes <= plan_.job.max_nodes,
+          "a round has as many nodes as --nnodes allows");
+  require(static_cast<int>(seen.first_ranks.size()) == seen.nodes, "each node has its own ranks");
+  int next = 0;
+  for (const auto& [first, workers] : seen.first_ranks) {
+    require(first == next, "the ranks have no gap and do not overlap");
+    next = first + workers;
+  }
+  require(next == seen.world_size, "the ranks are the world");
+  check_asked_ranks(seen);
+}
+
+/// A rank that only one node asks for is that node's, where it exists.
+void SimJob::check_asked_ranks(const RoundSeen& seen) {
+  std::map<int, int> asked;
+  for (const auto& [session, rank] : seen.group_ranks)
+    ++asked[agent_of(session).host->node_rank.value_or(-1)];
+  for (const auto& [session, rank] : seen.group_ranks) {
+    const auto wish = agent_of(session).host->node_rank;
+    if (!wish || *wish >= seen.nodes) continue;
+    require(asked[*wish] == 1 || plan_.ranks != Ranks::insisted, "no rank is two nodes'");
+    require(asked[*wish] > 1 || rank == *wish,
+            fmt::format("{} has the rank {} that it asks for, not {}", session, *wish, rank));
+  }
+}
+
+void SimJob::workers_started(Agent& agent) {
+  // Each node offers a store of its own, so these tell rounds apart also if numbers begin anew.
+  const auto group_of = [](const Agent& one) {
+    const proto::Round& round = one.node->machine().round()->round;
+    return std::pair(round.number, round.master_port);
+  };
+  const proto::Round& round = agent.node->machine().round()->round;
+  world_.note(fmt::format("{} starts {}", agent.id, round.number));
+  newest_started_ = std::max(newest_started_.value_or(round.number), round.number);
+  agent.past = {RoundId{round.epoch, round.number}, round.number, round.restart_count};
+  require(history_.outcome || agent.stranger == Stranger::no ||
+              agent.stranger == Stranger::other_settings,
+          agent.id + " is another job's, or has no proof, and takes no part");
+  for (const auto& [id, other] : agents_) {
+    if (other.node->suspended() || other.node->live_workers() == 0) continue;
+    require(group_of(other) == group_of(agent),
+            fmt::format("{} has workers of another round than {}", id, agent.id));
+  }
+  watch();
+}
+
+/// Of workers that fail in the same way it is the one that was first, as exactly as clocks can
+/// tell. What a lost node knew is lost with it.
+void SimJob::check_culprit(const RoundSeen& round, const proto::FailedWorker& culprit) {
+  constexpr Duration kClocksTell = 10ms;
+  const bool can_tell = !faults_.clocks_differ && !faults_.service_forgets &&
+                        harmed_until_ < round.formed_at && !round.failed.empty() &&
+                        culprit.failure.evidence.kind == proto::EvidenceKind::exception_line;
+  if (!can_tell) return;
+  ++history_.culprits;
+  const proto::AgentId& own = agent_of(culprit.agent).id;
+  const auto found = round.failed.find({own, culprit.failure.local_rank});
+  if (found == round.failed.end())
+    return require(false, "the culprit is no victim: " + culprit.agent);
+  const auto uncertainty_of = [&](const proto::AgentId& agent) {
+    const auto known = round.uncertainties.find(agent);
+    return known == round.uncertainties.end() ? std::chrono::hours(1) : known->second;
+  };
+  const Duration uncertainty = kClocksTell + uncertainty_of(own);
+  for (const auto& [worker, failed_at] : round.failed)
+    require(found->second <= failed_at + uncertainty_of(worker.agent) + uncertainty,
+            fmt::format("{} failed before {}", worker.agent, culprit.agent));
+}
+
+// ---- the outcome ----
+
+void SimJob::see_outcomes(const rdzv::Membership& membership) {
+  const Finished& outcome = *membership.outcome();
+  if (!outcomes_.empty() && is_same(outcomes_.back(), outcome)) return;
+  outcomes_.push_back(outcome);
+  if (history_.outcome) return;
+  history_.outcome = outcome;
+  for (auto& [session, state] : service_.job()->sessions()) {
+    Agent& agent = agent_of(session);
+    agent.was_there = agent.node->alive() && !state.node_name.empty() &&
+                      agent.link->session().own_id() == session;
+  }
+  for (Agent* agent : alive()) agent->was_there |= agent->past.newest.has_value();
+}
+
+/// The service tells all agents the same. One may end its own part before, and one that has heard
+/// nothing for long ends without an outcome.
+void SimJob::check_told(const Agent& agent) {
+  const bool is_stranger =
+      agent.stranger != Stranger::no && agent.stranger != Stranger::other_settings;
+  const bool is_refused = agent.told->reason.starts_with("--node-rank=");
+  if (agent.leaves || is_refused) return;
+  if (is_stranger && !history_.outcome)
+    return require(agent.told->outcome == Finished::Outcome::failed, agent.id + " is refused");
+  if (is_stranger) return;
+  if (!agent.link->was_told()) {
+    // Its clock may be a hundredth slower than its limit.
+    const auto limit = std::min(plan_.lost_timeout, plan_.job.join_timeout);
+    require(faults_.service_forgets || agent.link->silence() >= limit,
+            fmt::format("{} ends without the outcome: {}", agent.id, agent.told->reason));
+    return;
+  }
+  const bool is_unknown = agent.told->reason.ends_with("its outcome is unknown");
+  if (faults_.service_forgets && is_unknown) return;
+  const auto same = [&](const Finished& outcome) { return is_same(outcome, *agent.told); };
+  const bool is_known = std::any_of(outcomes_.begin(), outcomes_.end(), same);
+  require(is_known,
+          fmt::format("{} is told an outcome of the job, not: {}", agent.id, agent.told->reason));
+  const bool is_one = agent.was_there && outcomes_.size() == 1;
+  require(!is_one || same(outcomes_.front()), agent.id + " is told the outcome of the job");
+  ++history_.told;
+}
+
+void SimJob::check_end() {
+  // A service that has forgotten the job need not learn that its last nodes have left.
+  require(history_.outcome || history_.cells.empty() || faults_.service_forgets,
+          "the job has an outcome");
+  for (const Agent* agent : alive()) require(false, fmt::format("{} was told the end", agent->id));
+  // One that has forgotten a round before a node heard of it forms another one of its number.
+  if (!faults_.service_forgets && history_.outcome &&
+      history_.outcome->outcome == Finished::Outcome::succeeded) {
+    const RoundSeen& last = rounds_.rbegin()->second;
+    require(last.done == last.nodes, "all nodes of the last round were done");
+  }
+  if (history_.outcome && history_.outcome->verdict && !rounds_.empty())
+    check_culprit(rounds_.rbegin()->second, history_.outcome->verdict->culprit);
+  if (faults_.are_mild) check_unnoticed();
+}
+
+/// No fault of a worker or a node: nobody notices the others.
+void SimJob::check_unnoticed() {
+  require(last_restart_count_ == 0, "no restart without a fault");
+  for (const auto& [id, round] : rounds_)
+    require(id == rounds_.begin()->first || round.reason.ends_with(" joined"),
+            fmt::format("no other round without a fault: {}", round.reason));
+  require(history_.outcome && history_.outcome->outcome == Finished::Outcome::succeeded,
+          "a job without faults succeeds");
+}
+
+}  // namespace ddprun::sim
