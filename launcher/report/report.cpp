@@ -289,6 +289,29 @@ std::string closing_line(const proto::Finished& finished, int code) {
   return fmt::format("ddprun: exit code {}{}\n", code, why.empty() ? "" : " (" + why + ")");
 }
 
+/// What programs print about a wrong command line: a usage and an error.
+constexpr std::size_t kUsageLinesMost = 4;
+
+/// A program that does not know its arguments has said so itself, mostly on every rank: one line
+/// is enough. Empty: this end needs the whole report.
+std::string wrong_usage_text(const agent::AgentResult& result, int code, const JobFacts& facts) {
+  const proto::Verdict& verdict = *result.finished.verdict;
+  const proto::WorkerFailure& culprit = verdict.culprit.failure;
+  const bool is_plain = culprit.exit == ExitStatus{false, kExitUsage, false} &&
+                        code == kExitUsage && culprit.error.empty() && !culprit.stopped_by_us &&
+                        culprit.evidence.kind == EvidenceKind::own_exit;
+  const bool is_alone = verdict.victims.empty() && verdict.suspects.empty() && result.nodes == 1;
+  if (!is_plain || !is_alone || culprit.last_lines.size() > kUsageLinesMost ||
+      !hints(result, verdict, facts).empty())
+    return "";
+  std::string text = fmt::format("ddprun: rank {} {}, mostly a wrong command line",
+                                 verdict.culprit.rank, describe(culprit));
+  if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
+    text += ": " + on_screen(culprit.last_lines.back(), kTextBytesShown);
+  const std::string why = why_not_restarted(result.finished);
+  return text + (why.empty() ? "" : " (" + why + ")") + "\n";
+}
+
 /// Where a node is the culprit, and no worker.
 std::string lost_node_text(const proto::Finished& finished, int code) {
   const proto::LostNode& lost = *finished.lost_node;
@@ -343,6 +366,8 @@ std::string report(const agent::AgentResult& result, int code, const JobFacts& f
                        describe(finished.verdict->culprit), finished.report_at) +
            closing_line(finished, code);
   }
+  if (std::string usage = wrong_usage_text(result, code, facts); !usage.empty())
+    return text + usage;
   return text + culprit_text(result, *finished.verdict, facts) +
          others_text(result, *finished.verdict) + closing_line(finished, code);
 }

@@ -307,9 +307,9 @@ TEST_CASE("of a Python process a debugger's frames of the interpreter are counte
                                           "#1  0x00 in gloo::transport::tcp::Loop::run (Py=1)",
                                           "(More stack frames follow...)"};
   CHECK(without_interpreter(lines) ==
-        std::vector<std::string>{
-            lines[0], lines[1], lines[2], "    (3 frames of Python's interpreter)", lines[6],
-            lines[7], lines[8], lines[9]});
+        std::vector<std::string>{lines[0], lines[1], lines[2],
+                                 "    (3 frames of Python's interpreter)", lines[6], lines[7],
+                                 lines[8], lines[9]});
   CHECK(without_interpreter({}).empty());
   CHECK(stack_methods("/usr/bin/python3", 7, {"", "/usr/bin/gdb"}).front().shows_interpreter);
   CHECK_FALSE(stack_methods("/usr/bin/a.out", 7, {"", "/usr/bin/gdb"}).front().shows_interpreter);
