@@ -52,4 +52,6 @@ std::string to_string(const Endpoint& endpoint) {
 
 bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "::1"; }
 
+bool leads_to_itself(std::string_view host) { return host == "localhost" || is_loopback(host); }
+
 }  // namespace ddprun

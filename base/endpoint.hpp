@@ -30,5 +30,7 @@ std::string to_string(const Endpoint& endpoint);
 
 /// A numeric address that only this machine reaches.
 bool is_loopback(std::string_view host);
+/// A loopback address or `localhost`: each machine meets only itself there.
+bool leads_to_itself(std::string_view host);
 
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/describe.hpp"
+#include "base/endpoint.hpp"
 #include "proto/run_id.hpp"
 
 namespace ddprun::agent {
@@ -201,6 +202,9 @@ void NodeMachine::announce_wait(Context& context) {
   if (!waiting.joined.empty()) line += fmt::format(" ({})", fmt::join(waiting.joined, ", "));
   if (!waiting.missing.empty())
     line += fmt::format("; missing: {}", fmt::join(waiting.missing, ", "));
+  if (config_.rendezvous && leads_to_itself(config_.rendezvous->endpoint.host))
+    line += fmt::format("; only agents on this machine can join ({})",
+                        to_string(config_.rendezvous->endpoint));
   const auto left = std::chrono::ceil<std::chrono::seconds>(waiting.left).count();
   line += waiting.nodes >= waiting.min_nodes
               ? fmt::format("; the job starts with these in {} s", left)

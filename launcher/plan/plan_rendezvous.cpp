@@ -38,8 +38,6 @@ struct Given {
   const Probes& probes;
 };
 
-bool only_here(const std::string& host) { return host == "localhost" || is_loopback(host); }
-
 /// Of the step that srun started, else of the whole job; 1 outside Slurm.
 long long slurm_nodes(const Environment& environment) {
   for (const char* name : {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}) {
@@ -197,20 +195,19 @@ Outcome<void> check_endpoint(const Given& given, const RendezvousSettings& setti
                        " leads every node to itself; give a name or an address of the node where "
                        "all of them meet");
   }
-  if (!only_here(settings.endpoint.host)) return {};
+  if (!leads_to_itself(settings.endpoint.host)) return {};
   if (slurm_nodes(given.environment) > 1) {
     return usage_error(
         shown +
         ": each node of this Slurm job would meet only itself; give --rdzv-endpoint=HOST, where "
         "HOST is one of the nodes, as in the first line of: scontrol show hostnames");
   }
-  const bool is_default = !given.options.rdzv_endpoint && !settings.insists_on_rank;
-  plan.warnings.push_back(
-      is_default ? fmt::format("no --rdzv-endpoint is given, so the rendezvous is at {} and only "
-                               "agents on this machine can join; name one of the machines: "
-                               "--rdzv-endpoint=HOST",
-                               shown)
-                 : shown + ": only agents on this machine can join");
+  // One that was typed is for several agents on one machine: a node that waits for others is told.
+  if (!given.options.rdzv_endpoint && !settings.insists_on_rank)
+    plan.warnings.push_back(
+        fmt::format("no --rdzv-endpoint is given, so the rendezvous is at {} and only agents on "
+                    "this machine can join; name one of the machines: --rdzv-endpoint=HOST",
+                    shown));
   return {};
 }
 
@@ -226,7 +223,7 @@ Outcome<void> take_local_addr(const Given& given, LaunchPlan& plan, RendezvousSe
                        "machine");
   }
   settings.local_addr = *addr;
-  if (is_loopback(*addr) && !only_here(settings.endpoint.host))
+  if (is_loopback(*addr) && !leads_to_itself(settings.endpoint.host))
     plan.warnings.push_back(typed + ": other machines cannot reach this node there");
   return {};
 }

@@ -58,4 +58,6 @@ TEST_CASE("an endpoint is written as it is read") {
 TEST_CASE("only numeric loopback addresses count as loopback") {
   for (const char* host : {"127.0.0.1", "127.8.9.1", "::1"}) CHECK(is_loopback(host));
   for (const char* host : {"0.0.0.0", "::", "192.168.127.1"}) CHECK_FALSE(is_loopback(host));
+  for (const char* host : {"localhost", "127.0.1.1"}) CHECK(leads_to_itself(host));
+  CHECK_FALSE(leads_to_itself("node1"));
 }

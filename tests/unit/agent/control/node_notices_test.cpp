@@ -67,6 +67,28 @@ TEST_CASE("a remark of the core reaches the user, whatever the node does") {
   CHECK(node.took() == Did{"notice: this job has --max-restarts=0"});
 }
 
+TEST_CASE("a node that waits on loopback is told which agents can join") {
+  const auto told = [](const std::string& host) {
+    ScriptedNode node(1);
+    node.config.rendezvous.emplace();
+    node.config.rendezvous->endpoint = Endpoint(host, 29400);
+    node.took();
+    proto::Waiting waiting;
+    waiting.nodes = 1;
+    waiting.min_nodes = waiting.max_nodes = 2;
+    waiting.left = 60s;
+    node.on(std::move(waiting));
+    return node.took();
+  };
+  const std::string begin = "notice: 1 of 2 nodes have joined; ";
+  const std::string end = "without more the job ends in 60 s";
+  CHECK(told("localhost") ==
+        Did{begin + "only agents on this machine can join (localhost:29400); " + end});
+  CHECK(told("127.0.1.1") ==
+        Did{begin + "only agents on this machine can join (127.0.1.1:29400); " + end});
+  CHECK(told("node1") == Did{begin + end});
+}
+
 TEST_CASE("a wait for workers of an earlier rendezvous has its reason in the line") {
   ScriptedNode node(1);
   node.took();
