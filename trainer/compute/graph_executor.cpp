@@ -133,7 +133,10 @@ void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key)
   check(batch);
   device_.use_threads(settings_.threads);
   current_ = &prepared(key);
-  if (current_->plan.bytes > memory_.bytes()) memory_ = device_.allocate(current_->plan.bytes);
+  if (current_->plan.bytes > memory_.bytes()) {
+    memory_ = {};  // first: nothing of the last pass is needed, and both may not fit
+    memory_ = device_.allocate(current_->plan.bytes);
+  }
   if (targets_.bytes() == 0) targets_ = device_.allocate(target_bytes());
   if (texts_.bytes() == 0) texts_ = device_.allocate(text_bytes());
   weights_ = weights;
