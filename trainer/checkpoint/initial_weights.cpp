@@ -15,32 +15,47 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr std::size_t kShownNamesMax = 5;
+/// PyTorch's buffers that a model here has no use for.
 constexpr std::string_view kBatchCounter = "num_batches_tracked";
+constexpr std::string_view kPositions = "position_ids";
+
+/// "conv1." of "conv1.weight"; the whole of a name without dots.
+std::string layer_prefix(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos ? name : name.substr(0, dot + 1);
+}
 
 /// The first thing that does not match, and how many do not.
 class Mismatches {
  public:
   void add(const std::string& name, std::string what) {
     if (count_++ > 0) return;
+    name_ = name;
     first_ = std::move(what);
-    // What belongs to one layer is left out together.
-    prefix_ = name.substr(0, name.rfind('.') + 1);
-    if (prefix_.empty()) prefix_ = name;
   }
 
-  void refuse_any(const std::string& file) const {
+  void refuse_any(const std::string& file, const WeightMatch& match) const {
     if (count_ == 0) return;
     const std::string more =
         count_ > 1 ? fmt::format(" ({} more do not match)", count_ - 1) : std::string();
     throw DataError(fmt::format(
         "--init-from={}: {}{}: give a file of this model, or --init-skip={} to leave that out",
-        file, first_, more, shown_name(prefix_)));
+        file, first_, more, shown_name(prefix_to_skip(match))));
   }
 
  private:
+  /// What belongs to one layer is left out together, unless some of it does match.
+  [[nodiscard]] std::string prefix_to_skip(const WeightMatch& match) const {
+    std::string prefix = layer_prefix(name_);
+    const bool loses = std::any_of(
+        match.pairs.begin(), match.pairs.end(),
+        [&](const WeightMatch::Pair& pair) { return pair.parameter->name.starts_with(prefix); });
+    return loses ? name_ : prefix;
+  }
+
   std::size_t count_ = 0;
+  std::string name_;
   std::string first_;
-  std::string prefix_;
 };
 
 /// Why a tensor cannot give a parameter its values; empty: it can.
@@ -56,10 +71,45 @@ std::string mismatch(const Parameter& parameter, const TensorEntry& tensor) {
   return fmt::format("{} is {} there, but {} in the model", name, there, here);
 }
 
-bool is_batch_counter(const TensorEntry& tensor) {
-  const bool named =
-      tensor.name == kBatchCounter || tensor.name.ends_with(fmt::format(".{}", kBatchCounter));
-  return named && tensor.dtype == "I64" && tensor.shape.empty();
+bool is_named(const TensorEntry& tensor, std::string_view name) {
+  return tensor.name == name || tensor.name.ends_with(fmt::format(".{}", name));
+}
+
+bool is_unneeded_buffer(const TensorEntry& tensor) {
+  if (tensor.dtype != "I64") return false;
+  return is_named(tensor, kPositions) || (is_named(tensor, kBatchCounter) && tensor.shape.empty());
+}
+
+/// A model that was wrapped when it was saved: what all names begin with, and the model's do not;
+/// else empty.
+std::string wrapper_prefix(const SafetensorsTable& table,
+                           const std::vector<Parameter>& parameters) {
+  if (table.tensors.empty()) return "";
+  const std::string& first = table.tensors.front().name;
+  const std::string prefix = first.substr(0, first.find('.') + 1);
+  if (prefix.empty()) return "";
+  const auto begins = [&](const auto& named) { return named.name.starts_with(prefix); };
+  const bool only_there = std::all_of(table.tensors.begin(), table.tensors.end(), begins) &&
+                          std::none_of(parameters.begin(), parameters.end(), begins);
+  const auto is_inside = [&](const TensorEntry& tensor) {
+    const std::string_view name = std::string_view(tensor.name).substr(prefix.size());
+    return std::any_of(parameters.begin(), parameters.end(),
+                       [&](const Parameter& parameter) { return parameter.name == name; });
+  };
+  const bool fits =
+      only_there && std::any_of(table.tensors.begin(), table.tensors.end(), is_inside);
+  return fits ? prefix : "";
+}
+
+void refuse_wrapped(const SafetensorsTable& table, const std::vector<Parameter>& parameters,
+                    const std::string& file) {
+  const std::string prefix = wrapper_prefix(table, parameters);
+  if (prefix.empty()) return;
+  throw DataError(
+      fmt::format("--init-from={}: all names there begin with {}, as a wrapper's such as "
+                  "DistributedDataParallel do, but the model's do not: save the model inside, "
+                  "model.{}state_dict()",
+                  file, shown_name(prefix), shown_name(prefix)));
 }
 
 }  // namespace
@@ -70,6 +120,7 @@ WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Param
     return std::any_of(skip.begin(), skip.end(),
                        [&](const std::string& prefix) { return name.starts_with(prefix); });
   };
+  refuse_wrapped(table, parameters, file);
   std::unordered_map<std::string_view, const TensorEntry*> unclaimed;
   for (const TensorEntry& tensor : table.tensors) unclaimed.emplace(tensor.name, &tensor);
 
@@ -90,19 +141,22 @@ WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Param
     const TensorEntry* tensor = found->second;
     unclaimed.erase(found);
     std::string why = mismatch(parameter, *tensor);
-    if (!why.empty()) wrong.add(parameter.name, std::move(why));
+    if (!why.empty()) {
+      wrong.add(parameter.name, std::move(why));
+      continue;
+    }
     match.pairs.push_back({.parameter = &parameter, .tensor = tensor});
   }
   for (const TensorEntry& tensor : table.tensors) {
     if (!unclaimed.contains(tensor.name)) continue;
     if (is_skipped(tensor.name)) {
       match.unused.push_back(tensor.name);
-    } else if (!is_batch_counter(tensor)) {
+    } else if (!is_unneeded_buffer(tensor)) {
       wrong.add(tensor.name, fmt::format("{} {} is there, but not in the model",
                                          shown_name(tensor.name), shown_shape(tensor.shape)));
     }
   }
-  wrong.refuse_any(file);
+  wrong.refuse_any(file, match);
   if (match.pairs.empty()) {
     throw DataError(fmt::format(
         "--init-from={}: --init-skip leaves nothing of it: name fewer prefixes, or no file", file));
@@ -110,9 +164,21 @@ WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Param
   return match;
 }
 
+namespace {
+
+SafetensorsFile open_weights(const std::filesystem::path& file) {
+  try {
+    return SafetensorsFile(file);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("--init-from={}", error.what()));
+  }
+}
+
+}  // namespace
+
 LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
                      const std::vector<std::string>& skip, std::span<float> arena) {
-  const SafetensorsFile source(file);
+  const SafetensorsFile source = open_weights(file);
   WeightMatch match = match_weights(source.table(), parameters, skip, file.string());
   std::vector<std::byte> bytes;
   std::vector<float> values;

@@ -26,10 +26,13 @@ struct WeightMatch {
 /// Finds each parameter's tensor by name. Whatever begins with one of the prefixes in `skip` is
 /// left out, on both sides. The rest must match: throws DataError that names the first parameter or
 /// tensor that has no partner, or one of another shape or type, with the shapes, how many more
-/// there are, and the prefix to skip; also where `skip` leaves nothing. Pure.
+/// there are, and what to skip: the layer's prefix, or the full name where the prefix would also
+/// leave out what does match. Also where `skip` leaves nothing, and where all names begin with a
+/// wrapper's prefix ("module."). Pure.
 ///
-/// PyTorch's batch norm counts its batches in a tensor `num_batches_tracked` (I64, no sides). A
-/// model without such a parameter needs no prefix to leave it out, and `unused` does not list it.
+/// PyTorch's batch norm counts its batches in a tensor `num_batches_tracked` (I64, no sides), and
+/// transformers numbers positions in a tensor `position_ids` (I64). A model without such parameters
+/// needs no prefix to leave them out, and `unused` does not list them.
 WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Parameter>& parameters,
                           const std::vector<std::string>& skip, const std::string& file);
 
@@ -40,7 +43,7 @@ struct LeftOut {
 };
 
 /// Reads into `arena` the parameters that `file` has, and of the file only these. Throws DataError
-/// as match_weights does, and where the file cannot be read.
+/// as match_weights does, and one that names --init-from where the file cannot be read.
 LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
                      const std::vector<std::string>& skip, std::span<float> arena);
 

@@ -137,7 +137,7 @@ TEST_CASE("a file that does not fit ends with exit code 2 and one line, and star
     rename_tensor(first.file, bad, "fc3.bias", "top.bias");
     wanted =
         "no tensor fc3.bias there; it is [10] in the model (1 more do not match): give a file "
-        "of this model, or --init-skip=fc3. to leave that out";
+        "of this model, or --init-skip=fc3.bias to leave that out";
   }
   SECTION("another type") {
     std::string bytes = text_of(first.file);
@@ -154,7 +154,7 @@ TEST_CASE("a file that does not fit ends with exit code 2 and one line, and star
     std::ofstream(bad, std::ios::binary) << std::string(64, '\xff');
     wanted = "a header of 18446744073709551615 bytes";
   }
-  SECTION("no file at all") { wanted = "bad.safetensors: No such file"; }
+  SECTION("no file at all") { wanted = "--init-from=" + bad.string() + ": No such file"; }
   SECTION("a folder") {
     fs::create_directory(bad);
     wanted = "not a file with tensors";

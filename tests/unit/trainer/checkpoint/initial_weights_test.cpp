@@ -161,6 +161,45 @@ TEST_CASE("the counters of PyTorch's batch norm make no file unusable") {
                     Contains("bn.num_batches_tracked [1] is there"));
 }
 
+TEST_CASE("what to skip is the full name where a prefix would leave out what matches") {
+  Loading loading;
+  loading.parameters[1].name = "fc.weight";
+  AnyTensor kernel = kKernel;
+  kernel.name = "fc.weight";
+  CHECK_THROWS_WITH(loading.load({kernel, kBias, floats("fc.scale", {1}, 0)}),
+                    Contains("fc.scale [1] is there, but not in the model: ") &&
+                        Contains("--init-skip=fc.scale to leave"));
+  CHECK_THROWS_WITH(loading.load({kernel, floats("fc.bias", {7}, 0)}),
+                    Contains("--init-skip=fc.bias to leave"));
+  CHECK_THROWS_WITH(loading.load({kernel}), Contains("--init-skip=fc.bias to leave"));
+  const LeftOut left_out = loading.load({kernel, kBias, floats("fc.scale", {1}, 0)}, {"fc.scale"});
+  CHECK(left_out.kept.empty());
+  CHECK(left_out.unused == Names{"fc.scale"});
+}
+
+TEST_CASE("the numbers of positions in files of transformers make no file unusable") {
+  Loading loading;
+  const AnyTensor positions{"a.embeddings.position_ids", "I64", {1, 3}, std::string(24, '\1')};
+  CHECK(loading.load({kKernel, kBias, positions}).unused.empty());
+  CHECK_THROWS_WITH(loading.load({kKernel, kBias, floats("a.position_ids", {3}, 0)}),
+                    Contains("a.position_ids [3] is there"));
+}
+
+TEST_CASE("a file of a wrapped model is refused with what to save instead") {
+  Loading loading;
+  const auto wrapped = [](AnyTensor tensor) {
+    tensor.name = "module." + tensor.name;
+    return tensor;
+  };
+  CHECK_THROWS_WITH(
+      loading.load({wrapped(kKernel), wrapped(kBias), wrapped(counter("bn.num_batches_tracked"))}),
+      Contains("m.safetensors: all names there begin with module., as a wrapper's such as "
+               "DistributedDataParallel do, but the model's do not: save the model inside, "
+               "model.module.state_dict()"));
+  CHECK_THROWS_WITH(loading.load({wrapped(kKernel), kBias}),
+                    Contains("no tensor conv.weight there"));
+}
+
 TEST_CASE("at most five names are listed, then their number") {
   CHECK(shown_names({}) == "none");
   CHECK(shown_names({"a", "b"}) == "a, b");
@@ -174,7 +213,8 @@ TEST_CASE("a file that cannot be read is named with the reason") {
   const auto load = [&](const std::filesystem::path& path) {
     return load_weights(path, loading.parameters, {}, loading.arena);
   };
-  CHECK_THROWS_WITH(load(loading.directory / "none"), Contains("none: No such file"));
+  CHECK_THROWS_WITH(load(loading.directory / "none"),
+                    Contains("--init-from=") && Contains("none: No such file"));
   CHECK_THROWS_WITH(load(loading.directory.path()), Contains("not a file with tensors"));
   const auto pipe = loading.directory / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
