@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -174,6 +175,19 @@ SafetensorsFile open_weights(const std::filesystem::path& file) {
   }
 }
 
+/// Training cannot begin with a nan, and would end blaming something else.
+void check_finite(const TensorEntry& tensor, std::span<const float> values,
+                  const std::filesystem::path& file) {
+  const auto bad = std::find_if_not(values.begin(), values.end(),
+                                    [](float value) { return std::isfinite(value); });
+  if (bad == values.end()) return;
+  throw DataError(fmt::format(
+      "--init-from={}: {} holds {} (element {} of {}): give a file of sound weights, or "
+      "--init-skip={} to leave that out",
+      file.string(), shown_name(tensor.name), *bad, bad - values.begin(), values.size(),
+      shown_name(tensor.name)));
+}
+
 }  // namespace
 
 LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
@@ -187,6 +201,7 @@ LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parame
     source.read(*tensor, bytes);
     values.resize(parameter->count);
     to_floats(tensor->dtype, bytes, values);
+    check_finite(*tensor, values, file);
     import_parameter(*parameter, values, arena);
   }
   return {.kept = std::move(match.kept), .unused = std::move(match.unused)};

@@ -43,7 +43,8 @@ struct LeftOut {
 };
 
 /// Reads into `arena` the parameters that `file` has, and of the file only these. Throws DataError
-/// as match_weights does, and one that names --init-from where the file cannot be read.
+/// as match_weights does, and one that names --init-from where the file cannot be read, or a tensor
+/// that is used holds an inf or nan.
 LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
                      const std::vector<std::string>& skip, std::span<float> arena);
 

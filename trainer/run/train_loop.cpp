@@ -311,7 +311,7 @@ bool TrainLoop::is_sound(const Counters& counters) {
   const TrainingState& state = parts_.state;
   // With loss scaling such a step is skipped.
   if (counters.not_finite > 0 && !parts_.plan.scaler.enabled)
-    return end_broken(where_not_finite(counters));
+    return end_broken(where_not_finite(counters), advice_on(counters));
   if (state.step_state.stuck >= kStuckSteps)
     return end_broken(
         fmt::format("the gradients overflowed in {} steps in a row, by step {}, with "
@@ -340,14 +340,23 @@ std::string TrainLoop::where_not_finite(const Counters& counters) const {
       place.step + 1, place.shard, sample(place.item), all);
 }
 
-bool TrainLoop::end_broken(const std::string& what) {
+/// Of the first step no learning rate is the cause.
+std::string TrainLoop::advice_on(const Counters& counters) const {
+  const TrainPlan& plan = parts_.plan;
+  if (SamplePlace::of(counters.first_not_finite, plan.shards, plan.batch).step > 0)
+    return kLowerRate;
+  return fmt::format("no update was made before it: look at this sample and {}",
+                     parts_.options.init_from ? "the weights of --init-from" : "at --init");
+}
+
+bool TrainLoop::end_broken(const std::string& what, const std::string& advice) {
   // The others end after rank 0, so that a launcher does not take them for the first to fail.
   if (parts_.keeper == nullptr) return lost(parts_.communicator.barrier(deadline()));
   exit_code_ = kExitFailure;
   parts_.keeper->abandon();
   const std::string newest = parts_.keeper->newest();
   parts_.report.error(
-      fmt::format("{}: lower --lr, or use --warmup; {}", what,
+      fmt::format("{}: {}; {}", what, advice,
                   newest.empty() ? "there is no checkpoint" : "the last checkpoint is " + newest));
   return false;
 }

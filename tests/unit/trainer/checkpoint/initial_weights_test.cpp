@@ -90,13 +90,13 @@ TEST_CASE("parameters are taken by name, from PyTorch's order to the arena's") {
 
 TEST_CASE("halves and bfloat16s are taken as the floats that they are") {
   Loading loading;
-  const AnyTensor halves{"fc.bias", "F16", {5}, std::string("\0\x3c\1\0\0\x7c\0\xc0\0\0", 10)};
+  const AnyTensor halves{"fc.bias", "F16", {5}, std::string("\0\x3c\1\0\0\x78\0\xc0\0\0", 10)};
   AnyTensor kernel{"conv.weight", "BF16", {2, 3, 2, 2}, ""};
   for (int i = 0; i < 24; ++i) kernel.bytes += std::string("\x80\x3f", 2);
   loading.load({halves, kernel});
   CHECK(loading.arena[0] == 1.0F);
   CHECK(loading.arena[1] == 0x1p-24F);
-  CHECK(loading.arena[2] == std::numeric_limits<float>::infinity());
+  CHECK(loading.arena[2] == 32768.0F);
   CHECK(loading.arena[3] == -2.0F);
   for (std::size_t i = 16; i < 40; ++i) CHECK(loading.arena[i] == 1.0F);
 }
@@ -198,6 +198,18 @@ TEST_CASE("a file of a wrapped model is refused with what to save instead") {
                "model.module.state_dict()"));
   CHECK_THROWS_WITH(loading.load({wrapped(kKernel), kBias}),
                     Contains("no tensor conv.weight there"));
+}
+
+TEST_CASE("a tensor with an inf or nan is refused by name, unless it is left out") {
+  Loading loading;
+  AnyTensor bias = kBias;
+  const auto wrong = GENERATE(as<std::string>{}, "nan", "inf", "-inf");
+  const float value = std::stof(wrong);
+  bias.bytes.replace(3 * sizeof value, sizeof value, bytes_of({value}));
+  CHECK_THROWS_WITH(loading.load({kKernel, bias}),
+                    Contains("m.safetensors: fc.bias holds " + wrong + " (element 3 of 5): ") &&
+                        Contains("--init-skip=fc.bias to leave that out"));
+  CHECK(loading.load({kKernel, bias}, {"fc.bias"}).kept == Names{"fc.bias"});
 }
 
 TEST_CASE("at most five names are listed, then their number") {
