@@ -64,9 +64,8 @@ std::size_t Case::data_bytes() const {
   }
   const auto pixels = static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
   const auto values = static_cast<std::size_t>(channels) + (masks ? 1 : 0);
-  const std::size_t count = masks
-                                ? trainer::kMaskedShapesTrainCount + trainer::kMaskedShapesTestCount
-                                : train_count(*this) + kTestCount;
+  const std::size_t count = masks ? trainer::kFewShapesTrainCount + trainer::kFewShapesTestCount
+                                  : train_count(*this) + kTestCount;
   return pixels * values * count;
 }
 

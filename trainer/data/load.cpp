@@ -27,8 +27,9 @@ TrainAndTest load_shapes(ImageShape shape, Target target) {
                                           make_shapes(kShapesSeed, first, count, shape, target),
                                           shapes_normalization(shape.channels));
   };
-  const std::size_t train = masked ? kMaskedShapesTrainCount : kShapesTrainCount;
-  const std::size_t test = masked ? kMaskedShapesTestCount : kShapesTestCount;
+  const bool few = masked || shape.height * shape.width > kManyShapesPixelsMax;
+  const std::size_t train = few ? kFewShapesTrainCount : kShapesTrainCount;
+  const std::size_t test = few ? kFewShapesTestCount : kShapesTestCount;
   return {.train = make(0, train), .test = make(train, test)};
 }
 
@@ -78,22 +79,15 @@ std::string to_string(ImageShape shape) {
   return fmt::format("{}x{}x{}", shape.height, shape.width, shape.channels);
 }
 
-ImageShape parse_image_shape(const std::string& text, Target target) {
-  if (target == Target::mask) {
-    const ImageShape shape = numbers_in(text);
-    const bool has_sides = std::min(shape.height, shape.width) >= 1 &&
-                           std::max(shape.height, shape.width) <= kMaskedSideMax;
-    const bool has_channels = shape.channels == 1 || shape.channels == 3;
-    if (has_sides && has_channels && text == to_string(shape)) return shape;
-    throw DataError(fmt::format(
-        "--image-shape {}: must be like 64x96x3, with sides of at most {} and 1 or 3 channels",
-        text, kMaskedSideMax));
-  }
-  for (const ImageShape known : {ImageShape{.height = 28, .width = 28, .channels = 1},
-                                 ImageShape{.height = 32, .width = 32, .channels = 3}}) {
-    if (text == to_string(known)) return known;
-  }
-  throw DataError(fmt::format("--image-shape {}: must be 28x28x1 or 32x32x3", text));
+ImageShape parse_image_shape(const std::string& text) {
+  const ImageShape shape = numbers_in(text);
+  const bool has_sides = std::min(shape.height, shape.width) >= 1 &&
+                         std::max(shape.height, shape.width) <= kGeneratedSideMax;
+  const bool has_channels = shape.channels == 1 || shape.channels == 3;
+  if (has_sides && has_channels && text == to_string(shape)) return shape;
+  throw DataError(fmt::format(
+      "--image-shape {}: must be like 64x96x3, with sides of at most {} and 1 or 3 channels", text,
+      kGeneratedSideMax));
 }
 
 TrainAndTest load_data(const std::string& data, ImageShape generated_shape, Target target) {

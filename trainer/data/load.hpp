@@ -17,10 +17,10 @@ struct TrainAndTest {
 /// The word that asks for the generated shapes or sentences.
 inline constexpr const char* kGeneratedData = "generated";
 
-/// Reads the shape of generated pictures: for labels "28x28x1" or "32x32x3", for masks any with
-/// sides of at most kMaskedSideMax and 1 or 3 channels. Throws DataError.
-ImageShape parse_image_shape(const std::string& text, Target target = Target::label);
-inline constexpr int kMaskedSideMax = 512;
+/// Reads the shape of generated pictures: "64x96x3" has 64 rows, 96 columns and 3 channels. Sides
+/// are at most kGeneratedSideMax, channels 1 or 3. Throws DataError.
+ImageShape parse_image_shape(const std::string& text);
+inline constexpr int kGeneratedSideMax = 512;
 
 /// "28x28x1".
 std::string to_string(ImageShape shape);

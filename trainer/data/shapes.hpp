@@ -13,9 +13,10 @@ namespace ddprun::trainer {
 inline constexpr int kShapeKinds = 10;
 inline constexpr std::size_t kShapesTrainCount = 12'000;
 inline constexpr std::size_t kShapesTestCount = 2'000;
-/// With masks.
-inline constexpr std::size_t kMaskedShapesTrainCount = 1'200;
-inline constexpr std::size_t kMaskedShapesTestCount = 200;
+/// With masks, or of more than kManyShapesPixelsMax pixels.
+inline constexpr std::size_t kFewShapesTrainCount = 1'200;
+inline constexpr std::size_t kFewShapesTestCount = 200;
+inline constexpr int kManyShapesPixelsMax = 64 * 64;
 
 /// Draws sample `index` of the set `seed` into height x width x channels bytes, and, unless `mask`
 /// is empty, 255 into its height x width bytes where the shape is, else 0; gives its kind. A pure

@@ -119,9 +119,9 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
             "train-labels-idx1-ubyte[.gz] and the t10k ones; for a U-Net "
             "train-masks-idx3-ubyte[.gz] in place of the labels");
   line.text("--image-shape", options.image_shape, "HxWxC",
-            "Of generated pictures: 28x28x1 or 32x32x3; for U-Nets sides of at most 512 that are "
-            "multiples of 32 (unet-resnet: of 64), 1 or 3 channels")
-      ->default_str("28x28x1, unet16 32x32x3, unet-resnet 64x64x3");
+            "Of generated pictures: sides of at most 512, 1 or 3 channels; for alexnet sides of at "
+            "least 63, for U-Nets multiples of 32 (unet-resnet: of 64)")
+      ->default_str("28x28x1, unet16 32x32x3, alexnet and unet-resnet 64x64x3");
   line.number("--sentences", options.sentences.count, 1, kSentencesMost, "N",
               "Of generated sentences: how many for training; a quarter as many are held out");
   line.number("--tokens", options.sentences.tokens, kSentenceTokensLeast, kSentenceTokensMost, "N",
@@ -300,10 +300,9 @@ double base_rate(const Options& options) {
 }
 
 ImageShape generated_shape(const Options& options) {
-  const Target target = target_of(options.model);
-  const char* usual = target == Target::mask ? "32x32x3" : "28x28x1";
-  if (is_unet_resnet(options.model)) usual = "64x64x3";
-  return parse_image_shape(options.image_shape.value_or(usual), target);
+  const char* usual = target_of(options.model) == Target::mask ? "32x32x3" : "28x28x1";
+  if (is_unet_resnet(options.model) || options.model == ModelName::alexnet) usual = "64x64x3";
+  return parse_image_shape(options.image_shape.value_or(usual));
 }
 
 double dropout_of(const Options& options) {

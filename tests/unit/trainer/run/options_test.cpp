@@ -65,8 +65,20 @@ TEST_CASE("generated pictures have the model's usual shape, or the one that is g
   CHECK(shape({}) == std::array{28, 28, 1});
   CHECK(shape({"--image-shape=32x32x3"}) == std::array{32, 32, 3});
   CHECK(shape({"--model=unet16"}) == std::array{32, 32, 3});
+  CHECK(shape({"--model=alexnet"}) == std::array{64, 64, 3});
+  CHECK(shape({"--model=alexnet", "--image-shape=70x80x1"}) == std::array{70, 80, 1});
   CHECK(shape({"--model=unet-resnet34"}) == std::array{64, 64, 3});
   CHECK(shape({"--model=unet16", "--image-shape=64x96x1"}) == std::array{64, 96, 1});
+}
+
+TEST_CASE("every model of pictures takes those that are generated for it") {
+  for (const char* model :
+       {"lenet", "alexnet", "resnet18", "unet16", "unet-resnet34", "unet-resnet101"}) {
+    INFO(model);
+    const Options options = parse({std::string("--model=") + model});
+    CHECK_NOTHROW(
+        make_graph({.model = options.model, .shape = generated_shape(options), .classes = 10}));
+  }
 }
 
 TEST_CASE("initial values, decay and the width of the head can be chosen") {
