@@ -33,7 +33,46 @@ TrainAndTest load_shapes(ImageShape shape, Target target) {
   return {.train = make(0, train), .test = make(train, test)};
 }
 
-TrainAndTest load_idx(const std::filesystem::path& folder, Target target) {
+/// The first sample with a label of `classes` or more; none: -1.
+std::ptrdiff_t first_beyond(const ByteImages& images, int classes) {
+  const auto beyond = std::find_if(images.labels.begin(), images.labels.end(),
+                                   [&](int label) { return label >= classes; });
+  return beyond == images.labels.end() ? -1 : beyond - images.labels.begin();
+}
+
+/// `limit`: what the labels may not go beyond, in words.
+void check_labels(const ByteImages& images, int classes, const std::filesystem::path& file,
+                  const std::string& limit) {
+  const std::ptrdiff_t sample = first_beyond(images, classes);
+  if (sample < 0) return;
+  const int label = images.labels[static_cast<std::size_t>(sample)];
+  throw DataError(
+      fmt::format("{} holds the label {} (sample {}), but {}: correct the file, or give "
+                  "--classes={} if the label is right",
+                  file.string(), label, sample, limit, std::max(images.classes, label + 1)));
+}
+
+/// Both sets come to have the classes of both.
+void agree_on_classes(const IdxFolder& files, std::optional<int> head, ByteImages& train,
+                      ByteImages& test) {
+  if (head) {
+    const std::string limit = fmt::format("--classes={} allows 0 to {}", *head, *head - 1);
+    check_labels(train, *head, files.train_targets, limit);
+    check_labels(test, *head, files.test_targets, limit);
+  } else if (train.classes < 2) {
+    throw DataError(fmt::format(
+        "{}: all labels are 0, but a classifier needs two classes: correct the file, or give "
+        "--classes",
+        files.train_targets.string()));
+  } else {
+    check_labels(
+        test, train.classes, files.test_targets,
+        fmt::format("the labels of {} end at {}", files.train_targets.string(), train.classes - 1));
+  }
+  train.classes = test.classes = std::max(train.classes, test.classes);
+}
+
+TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::optional<int> head) {
   const IdxFolder files = find_idx_folder(folder, target);
   ByteImages train = read_idx_pair(files.train_images, files.train_targets, target);
   ByteImages test = read_idx_pair(files.test_images, files.test_targets, target);
@@ -42,15 +81,7 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target) {
                                 to_string(train.shape), files.test_images.string(),
                                 to_string(test.shape)));
   }
-  if (test.classes > train.classes) {
-    const auto beyond = std::find_if(test.labels.begin(), test.labels.end(),
-                                     [&](int label) { return label >= train.classes; });
-    throw DataError(fmt::format("{} holds the label {} (sample {}), but the labels of {} end at {}",
-                                files.test_targets.string(), static_cast<int>(*beyond),
-                                beyond - test.labels.begin(), files.train_targets.string(),
-                                train.classes - 1));
-  }
-  test.classes = train.classes;
+  if (target == Target::label) agree_on_classes(files, head, train, test);
   const Normalization normalization = measure_normalization(train);
   const std::string name =
       fmt::format("{} {}", std::filesystem::absolute(folder).lexically_normal().filename().string(),
@@ -90,8 +121,10 @@ ImageShape parse_image_shape(const std::string& text) {
       kGeneratedSideMax));
 }
 
-TrainAndTest load_data(const std::string& data, ImageShape generated_shape, Target target) {
-  return data == kGeneratedData ? load_shapes(generated_shape, target) : load_idx(data, target);
+TrainAndTest load_data(const std::string& data, ImageShape generated_shape, Target target,
+                       std::optional<int> head) {
+  return data == kGeneratedData ? load_shapes(generated_shape, target)
+                                : load_idx(data, target, head);
 }
 
 TrainAndTest load_texts(const std::string& data, const SentenceSettings& settings) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trainer/data/data_set.hpp"
@@ -28,8 +29,12 @@ std::string to_string(ImageShape shape);
 /// `data` is "generated" (drawn in `generated_shape`) or a folder with the files of an MNIST-like
 /// set (idx.hpp). Throws DataError that names the file, or where the data has no such target. Both
 /// sets have the same shape, classes and normalisation (the training set's).
+///
+/// `head`: outputs of the classifier if they are given. Labels of a folder are below it, in both
+/// sets; else those of the held-out set are in the range of the training set's, which has two
+/// classes or more. A label beyond is refused with its file and sample.
 TrainAndTest load_data(const std::string& data, ImageShape generated_shape,
-                       Target target = Target::label);
+                       Target target = Target::label, std::optional<int> head = std::nullopt);
 
 /// What generated sentences are to be like.
 struct SentenceSettings {

@@ -65,7 +65,8 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const D
 
 TrainAndTest load(const Options& options) {
   if (reads_texts(options.model)) return load_texts(options.data, options.sentences);
-  return load_data(options.data, generated_shape(options), target_of(options.model));
+  return load_data(options.data, generated_shape(options), target_of(options.model),
+                   options.classes);
 }
 
 /// Before training, so that no step meets a text that it cannot read.

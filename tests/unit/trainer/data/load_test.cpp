@@ -81,6 +81,39 @@ TEST_CASE("training and held-out files must belong together") {
   }
 }
 
+TEST_CASE("a label beyond the head is refused with its file and sample, in both sets") {
+  const test::TempDir directory;
+  write_set(directory);
+  const auto load = [&](std::optional<int> head) {
+    return load_data(directory.path().string(), kGrey, Target::label, head);
+  };
+  const std::string train = directory / "train-labels-idx1-ubyte";
+  const std::string held_out = directory / "t10k-labels.idx1-ubyte";
+  SECTION("training set") {
+    write_labels(train, {0, 1, 200, 1});
+    CHECK_THROWS_WITH(load(10), Contains(train + " holds the label 200 (sample 2), but "
+                                                 "--classes=10 allows 0 to 9: correct the file") &&
+                                    Contains("--classes=201"));
+  }
+  SECTION("held-out set") {
+    write_labels(held_out, {0, 12});
+    CHECK_THROWS_WITH(load(12), Contains(held_out + " holds the label 12 (sample 1), but "
+                                                    "--classes=12 allows 0 to 11"));
+    CHECK_THROWS_WITH(load({}), Contains("end at 2: correct the file, or give --classes=13"));
+    const TrainAndTest sets = load(20);
+    CHECK(sets.train->classes() == 13);
+    CHECK(sets.test->classes() == 13);
+  }
+  SECTION("a head that is wider than both") { CHECK(load(7).test->classes() == 3); }
+  SECTION("labels that are all the same") {
+    write_labels(train, {0, 0, 0, 0});
+    write_labels(held_out, {0, 0});
+    CHECK_THROWS_WITH(load({}), Contains(train + ": all labels are 0, but a classifier needs two "
+                                                 "classes: correct the file, or give --classes"));
+    CHECK(load(2).train->classes() == 1);
+  }
+}
+
 TEST_CASE("image shapes are read as they are written") {
   for (const char* shape : {"28x28x1", "32x32x3", "64x96x3", "512x32x1", "1x1x1"})
     CHECK(to_string(parse_image_shape(shape)) == shape);
