@@ -26,6 +26,7 @@ struct Entry {
   fs::path path;
   std::optional<TrainingState> state;
   std::string error;  // why there is no state
+  bool is_other_format = false;
 
   [[nodiscard]] std::uint64_t sequence() const {
     return state ? state->sequence : std::numeric_limits<std::uint64_t>::max();
@@ -52,6 +53,9 @@ std::vector<Entry> read_all(const fs::path& directory) {
     Entry entry{.path = path, .state = std::nullopt, .error = ""};
     try {
       entry.state = read_state(path);
+    } catch (const OtherFormat& error) {
+      entry.error = error.what();
+      entry.is_other_format = true;
     } catch (const DataError& error) {
       entry.error = error.what();
     }
@@ -87,6 +91,7 @@ FoundCheckpoint find_newest(const fs::path& directory, const CheckpointLayout& l
   for (const Entry& entry : read_all(directory)) {
     if (!entry.state) {
       found.skipped.push_back(entry.error);
+      if (entry.is_other_format) ++found.other_formats;
       continue;
     }
     found.sequence_next = std::max(found.sequence_next, entry.state->sequence + 1);

@@ -2,6 +2,7 @@
 // the last k and the best. One process writes at a time (rank 0).
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -18,6 +19,7 @@ struct FoundCheckpoint {
   std::optional<Snapshot> snapshot;
   std::filesystem::path path;
   std::vector<std::string> skipped;  ///< one sentence each, newest first
+  std::size_t other_formats = 0;     ///< of these: written by other versions of train
   std::uint64_t sequence_next = 0;   ///< above every sequence seen
 };
 

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/json_text.hpp"
-#include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -206,7 +205,7 @@ std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string&
   if (!format.starts_with(kFormatName))
     throw DataError(fmt::format("{}: not a checkpoint of this program ({})", file, kFormat));
   if (format != kFormat) {
-    throw DataError(
+    throw OtherFormat(
         fmt::format("{}: written by another version of train ({}; this one reads {}): "
                     "--init-from with its model.safetensors begins a new run from its "
                     "weights",

@@ -10,6 +10,7 @@
 
 #include "trainer/compute/counters.hpp"
 #include "trainer/compute/step_state.hpp"
+#include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 
@@ -79,8 +80,14 @@ std::string config_hash(const RunConfig& config);
 /// The text of state.json. It carries a checksum of itself.
 std::string to_json(const TrainingState& state, const std::vector<FileDigest>& files);
 
+/// A checkpoint of another version of train.
+class OtherFormat : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// The other way. Throws DataError naming `file`: not JSON, not ours, damaged, a field missing or
-/// of the wrong type.
+/// of the wrong type; OtherFormat where another version wrote it.
 std::pair<TrainingState, std::vector<FileDigest>> parse_state(const std::string& text,
                                                               const std::string& file);
 

@@ -61,6 +61,12 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
         found.skipped.front(),
         found.snapshot ? fmt::format(" and go on from {}", found.path.string()) : ""));
   }
+  // To start from step 0 would move `latest` to a run that nobody asked for.
+  if (!found.skipped.empty() && found.other_formats == found.skipped.size() && !found.snapshot) {
+    throw DataError(
+        fmt::format("no checkpoint in {} can be resumed: {}; --resume=never begins a new run there",
+                    out.string(), found.skipped.front()));
+  }
   for (const std::string& why : found.skipped) {
     report.warning(fmt::format("skipped a checkpoint: {}", why));
   }

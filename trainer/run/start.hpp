@@ -23,9 +23,9 @@ struct StartingPoint {
 };
 
 /// Looks for the newest checkpoint of this run, computed on `compute` (a device's description), and
-/// warns about newer ones that are skipped. With
-/// --resume=strict throws DataError instead of skipping. Also removes what dead writers left
-/// behind.
+/// warns about newer ones that are skipped. Throws DataError with --resume=strict instead of
+/// skipping, and where other versions of train wrote all that there is. Also removes what dead
+/// writers left behind.
 StartingPoint find_start(const Options& options, const WorkerEnvironment& environment,
                          const DataFacts& data, const std::filesystem::path& out,
                          const CheckpointLayout& layout, const std::string& compute,

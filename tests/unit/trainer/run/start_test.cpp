@@ -112,6 +112,26 @@ TEST_CASE("a damaged newest checkpoint is skipped, or refused by strict") {
   CHECK_THROWS_WITH(fixture.find(), Contains("model.safetensors") && Contains("cut short"));
 }
 
+TEST_CASE("a directory with checkpoints of another version alone is refused, unless asked for") {
+  StartFixture fixture;
+  const auto age = [](const fs::path& checkpoint) {
+    std::ofstream(checkpoint / kStateFile) << R"({"format": "ddprun-checkpoint-2"})";
+  };
+  age(fixture.put(10, 0, {}));
+  age(fixture.put(20, 1, {}));
+  CHECK_THROWS_WITH(
+      fixture.find(),
+      Contains("no checkpoint in " + fixture.directory.path().string() + " can be resumed: ") &&
+          Contains("step-00000020/state.json: written by another version of train") &&
+          Contains("; --resume=never begins a new run there"));
+  fixture.options.resume = Resume::never;
+  CHECK_FALSE(fixture.find().snapshot);
+  fixture.options.resume = Resume::automatic;
+  // One of this version is gone on from, though it counts as older.
+  fixture.put(5, 2, {});
+  CHECK(fixture.find().snapshot->state.step == 5);
+}
+
 TEST_CASE("V comes from the checkpoint, whatever the number of workers now") {
   StartFixture fixture;
   Options four;
