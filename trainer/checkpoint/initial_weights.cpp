@@ -81,6 +81,20 @@ bool is_unneeded_buffer(const TensorEntry& tensor) {
   return is_named(tensor, kPositions) || (is_named(tensor, kBatchCounter) && tensor.shape.empty());
 }
 
+/// A typing mistake would go unnoticed, as a run that keeps too much of a file starts well.
+void check_prefix(const std::string& prefix, const SafetensorsTable& table,
+                  const std::vector<Parameter>& parameters, const std::string& file) {
+  const auto begins = [&](const auto& named) { return named.name.starts_with(prefix); };
+  if (std::any_of(parameters.begin(), parameters.end(), begins) ||
+      std::any_of(table.tensors.begin(), table.tensors.end(), begins))
+    return;
+  throw DataError(
+      fmt::format("--init-skip={}: no name begins with it, neither in {} nor in the model: correct "
+                  "it, or leave "
+                  "it out",
+                  shown_name(prefix), file));
+}
+
 /// A model that was wrapped when it was saved: what all names begin with, and the model's do not;
 /// else empty.
 std::string wrapper_prefix(const SafetensorsTable& table,
@@ -122,6 +136,7 @@ WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Param
                        [&](const std::string& prefix) { return name.starts_with(prefix); });
   };
   refuse_wrapped(table, parameters, file);
+  for (const std::string& prefix : skip) check_prefix(prefix, table, parameters, file);
   std::unordered_map<std::string_view, const TensorEntry*> unclaimed;
   for (const TensorEntry& tensor : table.tensors) unclaimed.emplace(tensor.name, &tensor);
 

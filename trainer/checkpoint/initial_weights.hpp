@@ -27,8 +27,8 @@ struct WeightMatch {
 /// left out, on both sides. The rest must match: throws DataError that names the first parameter or
 /// tensor that has no partner, or one of another shape or type, with the shapes, how many more
 /// there are, and what to skip: the layer's prefix, or the full name where the prefix would also
-/// leave out what does match. Also where `skip` leaves nothing, and where all names begin with a
-/// wrapper's prefix ("module."). Pure.
+/// leave out what does match. Also where `skip` leaves nothing, or has a prefix that no name
+/// begins with, and where all names begin with a wrapper's prefix ("module."). Pure.
 ///
 /// PyTorch's batch norm counts its batches in a tensor `num_batches_tracked` (I64, no sides), and
 /// transformers numbers positions in a tensor `position_ids` (I64). A model without such parameters

@@ -270,6 +270,10 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
       {"--sentences", options.model == ModelName::textclf, "--model textclf"},
       {"--tokens", options.model == ModelName::textclf, "--model textclf"},
       {"--image-shape", !reads_texts(options.model), "a --model of images"},
+      {"--image-shape", options.data == kGeneratedData,
+       "--data generated: the pictures of a folder have their own"},
+      {"--keep", options.checkpoint_every.kind != CheckpointEvery::Kind::off,
+       "checkpoints, but --checkpoint-every is off"},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
       {"--decoder", is_unet, kUnets},
       {"--positive-weight", is_unet, kUnets},
@@ -332,8 +336,8 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   if (auto end = line.parse(arguments))
     return EarlyExit{end->wrong ? kExitUsage : kExitSuccess, std::move(end->text)};
   try {
-    check_given(line.given(), options);
     convert(texts, options);
+    check_given(line.given(), options);
   } catch (const DataError& error) {
     return EarlyExit{kExitUsage, line.wrong(error.what()).text};
   }

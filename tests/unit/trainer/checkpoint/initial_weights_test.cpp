@@ -143,6 +143,13 @@ TEST_CASE("a prefix leaves out parameters and tensors, and both are listed") {
                     Contains("head [1] is there"));
 }
 
+TEST_CASE("a prefix that no name begins with is refused") {
+  Loading loading;
+  CHECK_THROWS_WITH(loading.load({kKernel, kBias}, {"fc.", "head."}),
+                    Contains("--init-skip=head.: no name begins with it, neither in ") &&
+                        Contains("m.safetensors nor in the model"));
+}
+
 TEST_CASE("prefixes that leave nothing of a file are refused") {
   Loading loading;
   CHECK_THROWS_WITH(loading.load({kKernel, kBias}, {"fc", "conv"}),
