@@ -123,6 +123,7 @@ TrainingState state_from(const Json& json) {
   optimizer.at("skipped").get_to(state.step_state.skipped);
   optimizer.at("loss_scale").get_to(state.step_state.scaler.scale);
   optimizer.at("good_steps").get_to(state.step_state.scaler.good_steps);
+  state.step_state.stuck = optimizer.value("stuck", std::uint64_t{0});  // older ones have none
   state.epoch_counters = counters_from(json.at("epoch_counters"));
   for (const Json& epoch : json.at("epochs")) state.epochs.push_back(epoch_from(epoch));
   json.at("best_score").get_to(state.best_score);
@@ -175,7 +176,8 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
         {"updates", step_state.updates},
         {"skipped", step_state.skipped},
         {"loss_scale", step_state.scaler.scale},
-        {"good_steps", step_state.scaler.good_steps}}},
+        {"good_steps", step_state.scaler.good_steps},
+        {"stuck", step_state.stuck}}},
       {"epoch_counters", to_json(state.epoch_counters)},
       {"epochs", epochs},
       {"best_score", state.best_score},

@@ -195,8 +195,10 @@ void GraphExecutor::train(const Batch& batch, const Weights& weights, const Shar
           {.batch = static_cast<int>(count_of(batch)), .width = batch.width, .trains = true});
 }
 
-void GraphExecutor::evaluate(const Batch& batch, const Weights& weights) {
+void GraphExecutor::evaluate(const Batch& batch, const Weights& weights, int turn) {
   pass_ = {};
+  pass_.shard = turn;
+  pass_.batch = settings_.batch;
   forward(batch, weights, {.batch = settings_.batch, .width = batch.width, .trains = false});
 }
 

@@ -51,8 +51,9 @@ class GraphExecutor {
   /// vocabulary. `weights` must stay as they are until the end of the pass.
   void train(const Batch& batch, const Weights& weights, const ShardId& shard);
   /// Forward only, always as a full batch: what is missing is computed from zeros and does not
-  /// count. So a sample's loss does not depend on how many others there are.
-  void evaluate(const Batch& batch, const Weights& weights);
+  /// count. So a sample's loss does not depend on how many others there are. `turn`: the number of
+  /// the batch in its set; Counters::first_not_finite is then the sample's place in the set.
+  void evaluate(const Batch& batch, const Weights& weights, int turn = 0);
 
   /// Adds what the samples of the pass came to.
   void loss(Counters& counters);

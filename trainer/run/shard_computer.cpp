@@ -23,6 +23,7 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes, S
                  .masks = std::vector<float>(batch * mask_floats_),
                  .tokens = std::vector<std::int32_t>(batch * positions),
                  .lengths = std::vector<std::int32_t>(positions > 0 ? batch : 0)}));
+    clear_counters(*lane_state_.back());
   }
 }
 
@@ -112,7 +113,7 @@ void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const
       const std::size_t first = turn * batch;
       const Batch samples = fill(lane, set, std::min(batch, set.size() - first),
                                  [&](std::size_t item) { return first + item; });
-      lane.executor.evaluate(samples, weights);
+      lane.executor.evaluate(samples, weights, static_cast<int>(turn));
       lane.executor.loss(counters_of(lane));
     }
   });
@@ -124,10 +125,15 @@ Counters ShardComputer::take_counters() {
     Counters one;
     device_.copy_out(&counters_of(*lane), std::as_writable_bytes(std::span(&one, 1)));
     total += one;
-    const Counters none;
-    device_.copy_in(std::as_bytes(std::span(&none, 1)), &counters_of(*lane));
+    clear_counters(*lane);
   }
   return total;
+}
+
+/// Not to zeros, which would be a first sample that is not finite.
+void ShardComputer::clear_counters(Lane& lane) {
+  const Counters none;
+  device_.copy_in(std::as_bytes(std::span(&none, 1)), &counters_of(lane));
 }
 
 }  // namespace ddprun::trainer

@@ -68,6 +68,7 @@ class ShardComputer {
   Batch fill_images(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
   /// As wide as its longest text asks for, so a function of the samples alone.
   Batch fill_texts(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
+  void clear_counters(Lane& lane);
   static Counters& counters_of(const Lane& lane) { return lane.counters.as<Counters>().front(); }
 
   Device& device_;

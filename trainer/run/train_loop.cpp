@@ -230,9 +230,13 @@ bool TrainLoop::evaluate(Counters& total) {
           hash_text(shared_[0].weights)));
     }
   }
-  if (total.not_finite > 0)
-    return end_broken(
-        fmt::format("the held-out loss is not finite after step {}", parts_.state.step));
+  if (total.not_finite > 0) {
+    const std::string more =
+        total.not_finite > 1 ? fmt::format(", the first of {}", total.not_finite) : "";
+    return end_broken(fmt::format(
+        "the held-out loss is not finite after step {} (sample {} of the held-out set{})",
+        parts_.state.step, total.first_not_finite, more));
+  }
   return true;
 }
 

@@ -86,3 +86,25 @@ TEST_CASE("fp16 gives up when steps overflow with the smallest loss scale") {
                                  Contains("with the smallest loss scale") &&
                                  Contains("the last checkpoint is "));
 }
+
+TEST_CASE("a held-out loss that is not finite ends the run with the sample in the held-out set") {
+  const SmallMasks data(32);
+  // Zeros stay zeros in a U-Net without biases, whatever its weights; other pictures overflow.
+  const auto blacken = [&](const char* name, std::size_t pictures) {
+    std::fstream file(fs::path(data.path()) / name,
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(16);
+    file << std::string(pictures * 32 * 32, '\0');
+  };
+  blacken("train-images-idx3-ubyte", 10);
+  blacken("t10k-images-idx3-ubyte", 3);
+  for (const int world_size : {1, 2}) {
+    const auto results = run_group(
+        world_size, {"--data", data.path(), "--model=unet16", "--init=normal:1000", "--lr=0",
+                     "--batch=2", "--shards=2", "--max-steps=1", "--checkpoint-every=off"});
+    INFO(results[0].err);
+    CHECK(results[0].status == 1);
+    CHECK_THAT(results[0].err, Contains("the held-out loss is not finite after step 1 (sample 3 of "
+                                        "the held-out set, the first of 2): lower --lr"));
+  }
+}

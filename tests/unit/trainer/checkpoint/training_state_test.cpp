@@ -27,6 +27,7 @@ TrainingState full_state() {
   state.step_state.scaler = {.scale = 32768.0F, .good_steps = 7};
   state.step_state.updates = 1230;
   state.step_state.skipped = 4;
+  state.step_state.stuck = 3;
   state.epoch_counters = {.loss = 207125980,
                           .count = 64,
                           .correct = 50,
@@ -62,6 +63,7 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(read.step == 1234);
   CHECK(read.step_state.learning_rate == 0.1F);
   CHECK(read.step_state.scaler == state.step_state.scaler);
+  CHECK(read.step_state.stuck == 3);
   CHECK(read.epoch_counters == state.epoch_counters);
   CHECK(read.epochs == state.epochs);
   CHECK(read.config == state.config);

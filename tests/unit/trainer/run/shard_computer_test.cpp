@@ -79,6 +79,27 @@ TEST_CASE("masks go to the samples they belong to, whichever rank and lane compu
   CHECK(evaluate_with(2, 2, set) == alone);
 }
 
+TEST_CASE("a held-out loss that is no number is that of its sample in the set") {
+  ByteImages images;
+  images.shape = {28, 28, 1};
+  images.classes = 10;
+  images.pixels.resize(20 * sample_size(images.shape));
+  images.labels.resize(20);
+  // All others are zeros; these overflow.
+  for (const std::size_t sample : {13, 17})
+    std::fill_n(images.pixels.begin() + static_cast<std::ptrdiff_t>(sample) * 28 * 28, 28 * 28,
+                255);
+  const ByteImageSet set("large", images, {.mean = {0}, .deviation = {1e-38F}});
+  for (const int world_size : {1, 2, 3}) {
+    for (const int lanes : {1, 2}) {
+      const Counters counters = evaluate_with(world_size, lanes, set);
+      CHECK(counters.count == 20);
+      CHECK(counters.not_finite == 2);
+      CHECK(counters.first_not_finite == 13);
+    }
+  }
+}
+
 TEST_CASE("evaluation counts every sample once, also in a set smaller than a batch") {
   for (const std::size_t count : {1, 3, 8, 17}) {
     for (const int world_size : {1, 2, 4}) {
