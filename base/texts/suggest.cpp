@@ -38,17 +38,12 @@ std::optional<std::string> nearest(std::string_view word,
   int best_distance = limit + 1;
   for (const auto& candidate : candidates) {
     if (candidate.size() > kWordBytesMax) continue;
-    const int distance = edit_distance(word, candidate);
+    const bool is_longer = word.size() >= 3 && candidate.starts_with(word);
+    const int distance = is_longer ? 1 : edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;
       best = &candidate;
     }
-  }
-  if (best == nullptr && word.size() >= 3) {
-    const auto longer =
-        std::find_if(candidates.begin(), candidates.end(),
-                     [&](const auto& candidate) { return candidate.starts_with(word); });
-    if (longer != candidates.end()) best = &*longer;
   }
   if (best == nullptr) return std::nullopt;
   return *best;

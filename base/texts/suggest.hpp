@@ -13,8 +13,8 @@ namespace ddprun {
 int edit_distance(std::string_view a, std::string_view b);
 
 /// The nearest candidate, if it is near enough to be what was meant: a third of the word's length,
-/// but at least 1. The first of several equally near ones. A word that a candidate begins with
-/// counts as near, too.
+/// but at least 1. The first of several equally near ones. A candidate that begins with the word
+/// counts as one change away.
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 

@@ -114,7 +114,7 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
   line.choice("--size", options.size,
               "textclf: tiny (2 layers of 128 channels), or the size of roberta-base or -large");
   line.text("--data", options.data, "DIR",
-            "generated (ten kinds of shapes, drawn when needed; for a U-Net with masks; for "
+            "generated (ten kinds of shapes, drawn at the start; for a U-Net with masks; for "
             "textclf sentences), or a folder with train-images-idx3-ubyte[.gz], "
             "train-labels-idx1-ubyte[.gz] and the t10k ones; for a U-Net "
             "train-masks-idx3-ubyte[.gz] in place of the labels");
@@ -129,7 +129,8 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
   line.text(
       "--init", texts.init, "HOW",
       "Seeded initial values: default (the model's own, docs/trainer.md), or normal:STD: weights "
-      "of convolutions and linear layers normal with this deviation, their biases 0");
+      "of convolutions, transposed convolutions, linear layers and embeddings normal with this "
+      "deviation, their biases 0");
   line.text("--init-from", options.init_from, "FILE",
             "Initial weights by name from this safetensors file (F32, F16 or BF16), in place of "
             "seeded ones; every name, shape and type must match");
@@ -167,8 +168,9 @@ void add_optimizer_options(CommandLine& line, Options& options) {
               "Rate at which weights decay towards 0");
   line.choice(
       "--decay", options.decay,
-      "What decays: the weights of convolutions and linear layers, or all parameters, biases "
-      "and norms too, as in PyTorch where nothing else is said");
+      "What decays: the weights of convolutions, transposed convolutions, linear layers and "
+      "embeddings, or all parameters, biases and norms too, as in PyTorch where nothing else is "
+      "said");
   line.choice("--schedule", options.schedule, "How the learning rate changes; counts steps");
   line.number("--step-epochs", options.step_epochs, 1, kManyMax, "N",
               "With --schedule step: multiply the rate every N epochs");

@@ -26,7 +26,7 @@ enum class Resume {
 
 /// What weight decay applies to.
 enum class Decay {
-  weights,  ///< those of convolutions and linear layers
+  weights,  ///< those of convolutions, transposed or not, linear layers and embeddings
   all,      ///< biases and norms too: PyTorch's default
 };
 

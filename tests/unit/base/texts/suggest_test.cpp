@@ -26,6 +26,12 @@ TEST_CASE("the nearest word is suggested only when it is near enough") {
   CHECK_FALSE(nearest("train", {}).has_value());
 }
 
+TEST_CASE("a word that another begins with is nearer than one with two changes") {
+  CHECK(nearest("resnet", {"lenet", "resnet18"}) == "resnet18");
+  CHECK(nearest("lenett", {"lenettes", "lenet"}) == "lenettes");
+  CHECK(nearest("le", {"lenet"}) == std::nullopt);
+}
+
 TEST_CASE("of equally near words the first is suggested") {
   CHECK(nearest("cat", {"bat", "hat"}) == "bat");
 }

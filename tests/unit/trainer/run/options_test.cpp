@@ -210,6 +210,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--inject-overflow-at", "3"}, "--precision fp16"},
       {{"--dropout", "0.1"}, "--dropout needs --model alexnet"},
       {{"--model", "unet-resnet43"}, "did you mean unet-resnet34?"},
+      {{"--model", "resnet"}, "did you mean resnet18?"},
       {{"--classes", "1"}, "--classes"},
       {{"--classes", "4", "--model=unet16"}, "--classes needs a --model that learns labels"},
       {{"--init", "norml:0.01"}, "--init norml:0.01: must be default, or normal:STD"},
