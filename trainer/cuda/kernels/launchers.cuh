@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "trainer/cuda/kernel.hpp"
-#include "trainer/cuda/kernel_table.hpp"
+#include "trainer/cuda/kernels/kernel_table.hpp"
 
 namespace ddprun::trainer::cuda {
 
