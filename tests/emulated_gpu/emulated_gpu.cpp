@@ -180,12 +180,8 @@ void EmulatedGpu::synchronize(Stream stream) {
 
 void EmulatedGpu::launch(Stream stream, const cuda::Launch& launch) {
   const EmulatedKernel& kernel = emulated_kernel(launch.kernel);
-  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= kernel.bytes;
-       at += sizeof(std::uintptr_t)) {
-    std::uintptr_t word = 0;
-    std::memcpy(&word, static_cast<const std::byte*>(launch.arguments) + at, sizeof word);
+  for (const std::uintptr_t word : kernel.words(launch))
     memory_.require_argument(word, kernel.name);
-  }
   run(stream, kernel.bind(launch));
 }
 

@@ -33,11 +33,21 @@ void run_block(const Kernel& kernel, unsigned block, unsigned blocks) {
 }
 
 template <class Kernel>
+std::vector<std::uintptr_t> words_of(const cuda::Launch& launch) {
+  alignas(Kernel) std::array<std::byte, sizeof(Kernel)> place;
+  std::memcpy(place.data(), launch.arguments, sizeof(Kernel));
+  __builtin_clear_padding(std::launder(reinterpret_cast<Kernel*>(place.data())));
+  std::vector<std::uintptr_t> words(sizeof(Kernel) / sizeof(std::uintptr_t));
+  std::memcpy(words.data(), place.data(), words.size() * sizeof(std::uintptr_t));
+  return words;
+}
+
+template <class Kernel>
 EmulatedKernel make_kernel() {
   int failed = 0;
   const std::unique_ptr<char, void (*)(void*)> name(
       abi::__cxa_demangle(typeid(Kernel).name(), nullptr, nullptr, &failed), std::free);
-  return {failed == 0 ? name.get() : typeid(Kernel).name(), sizeof(Kernel),
+  return {failed == 0 ? name.get() : typeid(Kernel).name(), words_of<Kernel>,
           [](const cuda::Launch& launch) {
             std::vector<std::byte> arguments(sizeof(Kernel));
             std::memcpy(arguments.data(), launch.arguments, sizeof(Kernel));

@@ -1,9 +1,10 @@
 // The trainer's kernels as functions of the host.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "trainer/cuda/gpu.hpp"
 
@@ -11,7 +12,8 @@ namespace ddprun::trainer::test {
 
 struct EmulatedKernel {
   std::string name;
-  std::size_t bytes = 0;  ///< of its arguments
+  /// Its arguments as words; what lies between them is 0.
+  std::function<std::vector<std::uintptr_t>(const cuda::Launch&)> words;
   /// What runs all threads of all blocks, with a copy of the arguments.
   std::function<std::function<void()>(const cuda::Launch&)> bind;
 };

@@ -128,9 +128,7 @@ void EmulatedMemory::require_argument(std::uintptr_t word, const std::string& ke
     require(address, 1, kernel);
     return;
   }
-  // A bool with what lies in its padding may look like an address, too.
-  const bool may_be_bool = (word & 0xffU) < 2;
-  if (word >= kHostAddressesFrom && word < kHostAddressesTo && !may_be_bool && is_mapped(word))
+  if (word >= kHostAddressesFrom && word < kHostAddressesTo && is_mapped(word))
     throw cuda::GpuError(fmt::format("{}: was given an address of the host", kernel));
 }
 

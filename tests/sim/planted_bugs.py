@@ -53,7 +53,7 @@ BUGS = {
     "round-after-the-lease": [Edit(
         SESSION, "if (!lease_end_ || context.now >= *lease_end_) {", "if (!lease_end_) {")],
     "known-agents-are-not-waited-for": [Edit(
-        SERVICE, "entry.job.contact(id).heard_at = now;", "entry.job.contact(id).heard_at = {};")],
+        SERVICE, "contact.heard_at = context.now;", "contact.heard_at = {};")],
     "forgotten-workers-are-not-waited-for": [
         Edit(FORMING, "not_before_ = std::max(not_before_.value_or(when), when);", "not_before_.reset();"),
         Edit(FORMING, "{ incomplete_not_before_ = when; }", "{ incomplete_not_before_ = when - when.time_since_epoch(); }")],

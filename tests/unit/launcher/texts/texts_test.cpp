@@ -50,7 +50,7 @@ TEST_CASE("the options without effect stand together at the end of the help") {
   const std::string help = help_text();
   const auto own = help.find("\nddprun itself\n");
   REQUIRE(own != std::string::npos);
-  CHECK_THAT(help.substr(own), StartsWith("\nddprun itself\n  --dry-run"));
+  CHECK_THAT(help.substr(own), StartsWith("\nddprun itself\n      --dry-run"));
 }
 
 TEST_CASE("the help fits 80 columns and has neither colours nor trailing blanks") {

@@ -79,9 +79,12 @@ class StoredValues {
 /// What a pass points to, in the memory of the device. `pass` itself points to the host's.
 class StoredPass {
  public:
-  StoredPass(const Pass& pass, const OperationShape& shape) : there_(pass) {
+  StoredPass(const Pass& pass, const LayerKind& kind, const OperationShape& shape) : there_(pass) {
     const auto batch = static_cast<std::size_t>(shape.batch);
     const auto count = static_cast<std::size_t>(pass.count);
+    // What other kinds are given may be shorter.
+    if (!is_loss(kind)) there_.labels = nullptr;
+    if (!is_loss(kind) || target_of(kind) != Target::mask) there_.masks = nullptr;
     move(there_.labels, count);
     move(there_.masks, count * shape.inputs[0].shape.count());
     move(there_.tokens, batch * static_cast<std::size_t>(shape.output.width));
@@ -118,7 +121,7 @@ class StoredPass {
 class LayerRun {
  public:
   LayerRun(const LayerKind& kind, OperationShape shape, int threads = 1)
-      : shape_(std::move(shape)), masters_(reads_master(kind)) {
+      : kind_(kind), shape_(std::move(shape)), masters_(reads_master(kind)) {
     device().use_threads(threads);
     operation_ = device().make_operation({.kind = kind}, shape_);
     const OperationMemory memory = operation_->memory();
@@ -150,7 +153,7 @@ class LayerRun {
     const auto stored_parameter_gradients = stored(parameter_gradients, Storage::fp32);
     const StoredValues stored_output(storage, output);
     const StoredValues stored_output_gradient(storage, output_gradient);
-    const StoredPass stored_pass(pass, shape_);
+    const StoredPass stored_pass(pass, kind_, shape_);
     const auto at_inputs = addresses<const void*>(stored_inputs);
     const auto at_parameters = addresses<const void*>(stored_parameters);
     auto at_input_gradients = addresses<void*>(stored_gradients);
@@ -190,6 +193,7 @@ class LayerRun {
     return all;
   }
 
+  LayerKind kind_;
   OperationShape shape_;
   bool masters_;
   std::unique_ptr<Operation> operation_;
