@@ -26,7 +26,10 @@ void Membership::hold_until(Clock::time_point when) {
   not_before_ = std::max(not_before_.value_or(when), when);
 }
 
-void Membership::hold_incomplete_until(Clock::time_point when) { incomplete_not_before_ = when; }
+void Membership::hold_incomplete_until(Clock::time_point when) {
+  incomplete_not_before_ = when;
+  if (last_call_at_) last_call_at_ = std::max(*last_call_at_, when);
+}
 
 // ---- joining and leaving ----
 

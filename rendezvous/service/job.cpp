@@ -139,6 +139,7 @@ void Job::apply_one(const JobOver& over, Clock::time_point, MembershipActions&) 
 }
 
 void Job::apply_one(const PastHeard& past, Clock::time_point, MembershipActions&) {
+  past_heard_ = true;
   if (membership_) {
     membership_->hold_until(past.workers_may_run_until);
   } else {

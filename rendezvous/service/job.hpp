@@ -157,6 +157,12 @@ class Job {
   [[nodiscard]] bool may_have_workers() const {
     return membership_ && membership_->has_formed() && !membership_->outcome();
   }
+  /// Whether nodes of a past that is unknown here may have workers: the first round waits for that.
+  [[nodiscard]] bool may_have_past() const {
+    const bool waits = past_heard_ || incomplete_not_before_ != Clock::time_point{};
+    return waits && !outcome_ && !(membership_ && membership_->has_formed());
+  }
+  [[nodiscard]] bool has_heard_of_past() const { return past_heard_; }
   /// Whether no agent is waited for.
   [[nodiscard]] bool is_idle() const { return is_empty() || (is_over() && sessions_.empty()); }
   /// Whether it is over for an agent that was started then: such a one means to run it again.
@@ -199,6 +205,7 @@ class Job {
 
   Clock::time_point began_at_;
   Clock::time_point incomplete_not_before_{};
+  bool past_heard_ = false;
   proto::Epoch epoch_ = 1;  // of the next membership core
   std::optional<Clock::time_point> hold_until_;
   std::optional<proto::PastRound> past_;  // before the memory was lost

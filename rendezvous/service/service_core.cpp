@@ -354,6 +354,7 @@ void ServiceCore::replay(const JobRecord& record) {
 
 ServiceActions ServiceCore::begin(Clock::time_point now) {
   ServiceActions actions;
+  Context context{now, actions};
   began_at_ = now;
   sessions_ = busy_jobs_ = jobs_with_workers_ = 0;
   for (auto& [run_id, entry] : jobs_) {
@@ -365,6 +366,7 @@ ServiceActions ServiceCore::begin(Clock::time_point now) {
       longest_lease_ = std::max(longest_lease_, session.lease);
       ++sessions_;
     }
+    wait_again_for_past(run_id, entry, context);
     follow(run_id, entry);
     const Job& job = entry.job;
     if (job.all_know() ||

@@ -130,7 +130,8 @@ class ServiceCore {
 
   /// An event of the time before this service was started, in their order and before all else.
   void replay(const JobRecord& record);
-  /// After the last of them: each session has its whole lease to come back.
+  /// After the last of them: each session has its whole lease to come back. Its records, too, must
+  /// be durable before anything else happens.
   ServiceActions begin(Clock::time_point now);
 
   /// Null: there is no such job.
@@ -191,6 +192,7 @@ class ServiceCore {
                const Entry& entry, bool resumed, Context& context);
   void begin_job(const std::string& run_id, Entry& entry, std::chrono::nanoseconds lease,
                  Context& context);
+  void wait_again_for_past(const std::string& run_id, Entry& entry, Context& context);
   void hear_of_past(const std::string& run_id, Entry& entry, proto::Epoch epoch,
                     std::chrono::nanoseconds lease, Context& context);
   [[nodiscard]] static bool is_outdated(const Entry& entry, const proto::Resume& resume);

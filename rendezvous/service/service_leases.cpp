@@ -48,6 +48,17 @@ void ServiceCore::begin_job(const std::string& run_id, Entry& entry, std::chrono
       std::chrono::ceil<std::chrono::seconds>(until - context.now).count()));
 }
 
+/// Of a job that was brought back while it waited for the leases of a past. Nodes that had not come
+/// until this service was killed could not reach it since, and that alone renews their leases.
+void ServiceCore::wait_again_for_past(const std::string& run_id, Entry& entry, Context& context) {
+  if (!entry.job.may_have_past()) return;
+  std::chrono::nanoseconds lease = settings_.lease;
+  for (const auto& [id, session] : entry.job.sessions()) lease = std::max(lease, session.lease);
+  const Clock::time_point until = context.now + silence_allowed(lease);
+  record(run_id, entry, JobBegan{until}, context);
+  if (entry.job.has_heard_of_past()) record(run_id, entry, PastHeard{until}, context);
+}
+
 std::optional<std::chrono::nanoseconds> ServiceCore::lease_of_workers(Clock::time_point now) const {
   std::optional<std::chrono::nanoseconds> lease;
   if (jobs_with_workers_ > 0) lease = longest_lease_;

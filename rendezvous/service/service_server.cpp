@@ -217,8 +217,12 @@ class ServiceServer::Impl {
     for (const std::string& line : past.warnings) log_.warn(line);
     for (const JobRecord& record : past.records) core_.replay(record);
     const ServiceActions actions = core_.begin(now());
-    if (settings_.journal)
-      for (const std::string& run_id : actions.forget) settings_.journal->forget(run_id);
+    if (Journal* const journal = settings_.journal.get()) {
+      for (const std::string& run_id : actions.forget) journal->forget(run_id);
+      for (const JobRecord& record : actions.records) journal->append(record);
+      if (!actions.records.empty())
+        for (const std::string& line : journal->commit()) log_.warn(line);
+    }
     follow_deadline();
   }
 

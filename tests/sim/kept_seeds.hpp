@@ -19,6 +19,8 @@ inline constexpr KeptSeed kKeptSeeds[] = {
     {86065, "a check: a round that reached no node counted for a service that had forgotten it"},
     // With today's draws.
     {2996, "agent_session: a node that was given up while its last round ended learned no outcome"},
+    {10645,
+     "service_core: a service that was killed while it waited for a past did not wait again"},
     {436, "a check: a warden kills the workers of a host that wakes up before it ends"},
     {564, "a check: the journal of a job that all agents know to be over is gone"},
     {2360, "a check: a restart that was planned before the faults ended takes place at its time"},

@@ -56,9 +56,11 @@ BUGS = {
         SERVICE, "contact.heard_at = context.now;", "contact.heard_at = {};")],
     "forgotten-workers-are-not-waited-for": [
         Edit(FORMING, "not_before_ = std::max(not_before_.value_or(when), when);", "not_before_.reset();"),
-        Edit(FORMING, "{ incomplete_not_before_ = when; }", "{ incomplete_not_before_ = when - when.time_since_epoch(); }")],
+        Edit(FORMING, "  incomplete_not_before_ = when;\n", "  incomplete_not_before_ = when - when.time_since_epoch();\n")],
     "killed-service-leaves-no-trace": [Edit(
         LEASES, "if (!settings_.past_lease) return;", "return;")],
+    "wait-for-the-past-does-not-begin-anew": [Edit(
+        LEASES, "if (!entry.job.may_have_past()) return;", "return;")],
     # Rounds: which nodes take part, and how they end.
     "round-ends-without-its-last-node": [Edit(
         STOPPING, "if (count(Phase::active) + count(Phase::done) > 0) return;",

@@ -45,7 +45,7 @@ void SimService::begin() {
   restore();
   if (before_crash_ && known(core_) != *std::exchange(before_crash_, std::nullopt))
     broken_ = "a journal brings back what was there";
-  core_->begin(world_.now());
+  write(core_->begin(world_.now()));
   follow_deadline();
 }
 

@@ -84,7 +84,7 @@ class ServiceScript {
   void restart() {
     core = rdzv::ServiceCore(settings, now);
     for (const rdzv::JobRecord& record : journal) core.replay(record);
-    for (const std::string& run_id : core.begin(now).forget) forget(run_id);
+    take(core.begin(now));
     closed.clear();
   }
   void forget(const std::string& run_id) {
