@@ -34,8 +34,12 @@ class ServerLines {
 };
 
 struct ServedAgents {
+  /// The settings' own on_warning is called, too.
   explicit ServedAgents(rdzv::ServiceServerSettings settings = {}, std::uint16_t port = 0) {
-    settings.on_warning = [this](const std::string& line) { lines.add(line); };
+    settings.on_warning = [this, also = settings.on_warning](const std::string& line) {
+      lines.add(line);
+      if (also) also(line);
+    };
     auto listener = rdzv::listen_store("127.0.0.1", port);
     REQUIRE(listener.has_value());
     auto started = rdzv::ServiceServer::start(std::move(*listener), std::move(settings));
