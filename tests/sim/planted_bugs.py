@@ -59,8 +59,6 @@ BUGS = {
         Edit(FORMING, "  incomplete_not_before_ = when;\n", "  incomplete_not_before_ = when - when.time_since_epoch();\n")],
     "killed-service-leaves-no-trace": [Edit(
         LEASES, "if (!settings_.past_lease) return;", "return;")],
-    "wait-for-the-past-does-not-begin-anew": [Edit(
-        LEASES, "if (!entry.job.may_have_past()) return;", "return;")],
     # Rounds: which nodes take part, and how they end.
     "round-ends-without-its-last-node": [Edit(
         STOPPING, "if (count(Phase::active) + count(Phase::done) > 0) return;",
@@ -102,8 +100,9 @@ BUGS = {
         FORMING, "std::max(context.now + settings_.last_call, incomplete_not_before_)",
         "std::max(context.now + 60s + settings_.last_call, incomplete_not_before_)")],
     # The outcome, and who may take part.
-    "late-comer-is-not-told": [Edit(
-        JOB, "if (ended_in_life_of(began.age, at))", "if (ended_in_life_of(began.age, at) && began.addr.empty())")],
+    "late-comer-is-not-told": [
+        Edit(JOB, "if (ended_in_life_of(began.age, at))", "if (ended_in_life_of(began.age, at) && began.addr.empty())"),
+        Edit(JOB, "if (ended_in_life_of(join.age, at)) {", "if (ended_in_life_of(join.age, at) && session.addr.empty()) {")],
     "no-margin-after-an-end": [Edit(
         "rendezvous/service/service_core.hpp", "std::chrono::milliseconds kEndMargin{50};", "std::chrono::milliseconds kEndMargin{0};")],
     "rank-is-given-twice": [Edit(
