@@ -81,6 +81,11 @@ EnvironmentPairs worker_environment(const AgentConfig& config, const proto::Roun
       {env::kEpoch, number(round.epoch)},
       {env::kProgressFile, progress_file(config, round, local_rank)},
   };
+  // As if every node had as many workers as this one.
+  if (config.job.min_nodes < config.job.max_nodes) {
+    const int most = config.job.max_nodes * static_cast<int>(config.workers.size());
+    set.emplace_back(env::kMaxWorldSize, number(std::max(most, round.world_size)));
+  }
   if (!has(inherited, env::kNcclAsyncErrorHandling))
     set.emplace_back(env::kNcclAsyncErrorHandling, "1");
   set.emplace_back(env::kSignalsToHandle, signal_names(config.stop.signals));

@@ -161,6 +161,7 @@ bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner
   if (failures_.count > 0) {
     settings_.warn(fmt::format("{}: the newest checkpoint is {}, not the final state",
                                counted(failures_), newest()));
+    return false;
   }
   return true;
 }

@@ -44,8 +44,8 @@ class CheckpointKeeper {
   /// at the end.
   ///
   /// Writes the last state, if it is not on disk yet, and waits for the disk. False, with a
-  /// warning: no checkpoint was ever written, though some should have been, or the last one was not
-  /// within its deadline, or it holds an inf or nan.
+  /// warning: the last state is not on disk, because it could not be written, not within its
+  /// deadline, or holds an inf or nan.
   bool finish(const TrainingState& state, const Learner& learner);
 
   /// Gives the write under way a moment: for ends that are not of our choosing.

@@ -68,6 +68,9 @@ WorkerEnvironment read_environment(const VariableLookup& lookup) {
                     result.world_size));
   }
   result.agent_store = text_of(lookup, env::kUseAgentStore) == "True";
+  result.max_world_size =
+      static_cast<int>(number_of(lookup, env::kMaxWorldSize, 1, kWorldSizeMax).value_or(0));
+  result.job_socket = text_of(lookup, env::kJobSocket);
   result.run_id = text_of(lookup, env::kRunId);
   if (result.run_id == "none") result.run_id.clear();
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();

@@ -18,6 +18,9 @@ struct WorkerEnvironment {
   std::uint16_t master_port = 0;
   /// The agent hosts the store: everybody is a client. Otherwise rank 0 hosts it.
   bool agent_store = false;
+  int max_world_size = 0;  ///< that the job may grow to; 0: it keeps world_size
+  std::string
+      job_socket;      ///< of ddprun's agent on this host; no other job here has it. Empty: none
   std::string run_id;  ///< empty: none was given ("none", torchrun's default, counts as none)
   std::int64_t restart_count = 0;
   std::int64_t round = 0;

@@ -153,7 +153,7 @@ void add_batch_options(CommandLine& line, Options& options) {
       ->excludes(batch);
   line.number("--shards", options.shards, 1, kShardsMax, "N",
               "V: shards of a global batch; fixed for the run and kept in its checkpoints")
-      ->default_str("the first number of workers x --accumulate");
+      ->default_str("the number of workers at the start, or of all that may come, x --accumulate");
   line.number("--accumulate", options.accumulate, 1, kShardsMax, "N",
               "Shards that each worker computes before an update, when --shards is not given");
 }

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
-#include "base/file_name.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/data/sampler.hpp"
@@ -15,13 +13,12 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr int kBatch = 64;
-constexpr const char* kOutFolder = "ddprun-out";
-constexpr const char* kRunPrefix = "run-";
 
 int choose_shards(const Options& options, const WorkerEnvironment& environment,
                   std::optional<int> shards_there) {
-  const int shards =
-      options.shards.value_or(shards_there.value_or(environment.world_size * options.accumulate));
+  // A run that begins with few of its workers keeps its V when the others come.
+  const int workers = std::max(environment.world_size, environment.max_world_size);
+  const int shards = options.shards.value_or(shards_there.value_or(workers * options.accumulate));
   if (shards < environment.world_size) {
     throw DataError(fmt::format(
         "{} shards are too few for {} workers, as each computes at least one: start at most {}, or "
@@ -102,22 +99,6 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
   return config;
 }
 
-/// The highest N among the directories run-N.
-int highest_run(const std::filesystem::path& folder) {
-  int highest = 0;
-  std::error_code ignored;
-  for (std::filesystem::directory_iterator it(folder, ignored), end; it != end;
-       it.increment(ignored)) {
-    const std::string name = it->path().filename().string();
-    if (!name.starts_with(kRunPrefix)) continue;
-    int number = 0;
-    const char* first = name.data() + std::string_view(kRunPrefix).size();
-    std::from_chars(first, name.data() + name.size(), number);
-    highest = std::max(highest, number);
-  }
-  return highest;
-}
-
 }  // namespace
 
 DataFacts facts_of(const DataSet& train, const DataSet& test) {
@@ -194,16 +175,6 @@ int choose_lanes(const Options& options, const WorkerEnvironment& environment, i
                  int shards_mine) {
   const int room = cores / environment.local_world_size / options.threads_per_shard;
   return std::clamp(options.lanes.value_or(room), 1, std::max(1, shards_mine));
-}
-
-std::filesystem::path choose_out(const Options& options, const WorkerEnvironment& environment,
-                                 const std::filesystem::path& base) {
-  if (!options.out.empty()) return options.out;
-  const std::filesystem::path folder = base / kOutFolder;
-  if (!environment.run_id.empty()) return folder / file_name_of(environment.run_id);
-  const int highest = highest_run(folder);
-  const int number = environment.restarted() ? std::max(highest, 1) : highest + 1;
-  return folder / fmt::format("{}{:04}", kRunPrefix, number);
 }
 
 }  // namespace ddprun::trainer

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -67,11 +66,5 @@ std::optional<int> shards_of(const RunConfig& config);
 /// has room for; at most `shards_mine`.
 int choose_lanes(const Options& options, const WorkerEnvironment& environment, int cores,
                  int shards_mine);
-
-/// Where checkpoints and metrics go: --out, else below `base`/ddprun-out: the run id; without one,
-/// the first free run-NNNN, or, in a restarted group, the last one taken. Looks at the directory,
-/// creates nothing.
-std::filesystem::path choose_out(const Options& options, const WorkerEnvironment& environment,
-                                 const std::filesystem::path& base);
 
 }  // namespace ddprun::trainer

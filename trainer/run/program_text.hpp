@@ -27,7 +27,9 @@ inline ProgramText program_text() {
                             "intact checkpoint.\n"
                             "Without --out, checkpoints belong to one run id (ddprun-out/RUN_ID), "
                             "so a new run starts fresh. With --out DIR, the directory is the run: "
-                            "the same DIR continues where it stopped, with any number of workers."},
+                            "the same DIR continues where it stopped, with any number of workers. "
+                            "With several machines, DIR must be in a folder that all "
+                            "of them share."},
                    {.title = "Exit status",
                     .terms = {{"0", "Done"},
                               {"1", "Failed"},

@@ -19,6 +19,7 @@
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/machine_memory.hpp"
 #include "trainer/run/rendezvous.hpp"
+#include "trainer/run/run_folder.hpp"
 #include "trainer/run/run_memory.hpp"
 #include "trainer/run/start.hpp"
 #include "trainer/run/train_loop.hpp"
@@ -298,6 +299,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   state.restarts = environment.restart_count;
 
   if (directory) directory->keep();
+  if (writes && keeps) mark_run(options, environment, out);
   if (first_rank && keeps && !claim) claim = claim_directory(out, environment, report);
   std::unique_ptr<CheckpointKeeper> keeper;
   if (first_rank) keeper = make_keeper(options, start, out, layout, std::move(claim), report);

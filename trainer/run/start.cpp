@@ -71,7 +71,16 @@ StartingPoint find_start(const Options& options, const WorkerEnvironment& enviro
     report.warning(fmt::format("skipped a checkpoint: {}", why));
   }
   if (!found.snapshot) {
-    if (!found.skipped.empty()) report.warning("no usable checkpoint: starting from step 0");
+    if (!found.skipped.empty()) {
+      report.warning("no usable checkpoint: starting from step 0");
+    } else if (environment.restarted() &&
+               options.checkpoint_every.kind != CheckpointEvery::Kind::off) {
+      report.warning(
+          fmt::format("these workers follow others of the same job, but there is no checkpoint in "
+                      "{}: starting from step 0. If rank 0 ran on another machine before, --out "
+                      "must be in a folder that all machines share",
+                      out.string()));
+    }
     return start;
   }
   const TrainingState& there = found.snapshot->state;

@@ -247,6 +247,23 @@ TEST_CASE("a new run starts fresh by default, and its restarted workers resume")
   CHECK_THAT(field(train(options), "checkpoint"), Contains("ddprun-out/job_7/"));
 }
 
+TEST_CASE("restarted workers that find no checkpoint report that the directory may not be shared") {
+  const SmallData data;
+  const TempDir directory;
+  const auto err_of = [&](const Arguments& more, int restarts) {
+    Arguments arguments = three_epochs(data, {"--max-steps", "2", "--out", directory / "out"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    WorkerGroup group({.world_size = 2, .arguments = arguments, .restart_count = restarts});
+    return group.wait()[0].err;
+  };
+  CHECK_THAT(err_of({}, 1), Contains("there is no checkpoint in " + (directory / "out").string()) &&
+                                Contains("starting from step 0") &&
+                                Contains("in a folder that all machines share"));
+  CHECK_THAT(err_of({}, 1), !Contains("starting from step 0"));  // now there is one
+  CHECK_THAT(err_of({"--checkpoint-every", "off", "--out", directory / "none"}, 1),
+             !Contains("starting from step 0"));
+}
+
 TEST_CASE("a finished run reports that instead of training") {
   const SmallData data;
   const TempDir directory;
@@ -266,7 +283,7 @@ TEST_CASE("a finished run reports that instead of training") {
 }
 
 TEST_CASE(
-    "a disk that is full costs a warning and without any checkpoint the run does not succeed") {
+    "a disk that is full stops no training, but a run whose last state is lost does not succeed") {
   const SmallData data;
   const TempDir directory;
   const std::string base = undisturbed(data);
@@ -290,7 +307,8 @@ TEST_CASE(
     again.insert(again.end(), {"--checkpoint-every", every});
     WorkerGroup group({.arguments = again, .prefix = full});
     const ChildResult result = group.wait()[0];
-    CHECK(result.status == 0);
+    CHECK(result.status == 1);
+    CHECK(field(last_line(result.out), "weights") == base);
     CHECK_THAT(result.err, Contains("cannot write a checkpoint") && Contains("step-00000005"));
   }
   CHECK(latest_step(directory / "out") == 5);

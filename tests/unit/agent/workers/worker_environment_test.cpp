@@ -51,6 +51,19 @@ std::map<std::string, std::string> of(const agent::AgentConfig& config, const pr
 
 }  // namespace
 
+TEST_CASE(
+    "a worker of a job whose number of nodes may change is told how many workers it may have") {
+  agent::AgentConfig config = two_workers();
+  CHECK_FALSE(of(config, second_node(), 1).contains("DDPRUN_MAX_WORLD_SIZE"));
+  config.job.min_nodes = 2;
+  config.job.max_nodes = 5;
+  CHECK(of(config, second_node(), 1)["DDPRUN_MAX_WORLD_SIZE"] == "10");
+  config.job.max_nodes = 3;  // the others have more
+  proto::Round round = second_node();
+  round.world_size = 9;
+  CHECK(of(config, round, 1)["DDPRUN_MAX_WORLD_SIZE"] == "9");
+}
+
 TEST_CASE("a worker gets torchrun's whole contract") {
   const std::map<std::string, std::string> expected{
       {"LOCAL_RANK", "1"},

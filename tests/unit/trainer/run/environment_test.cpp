@@ -73,6 +73,12 @@ TEST_CASE("the epoch of a round is that of ddprun, and no other launcher has one
   CHECK_THROWS_AS(read(with(kTwoWorkers, "DDPRUN_EPOCH", "-1")), DataError);
 }
 
+TEST_CASE("the number of workers that a job may grow to is that of ddprun") {
+  CHECK(read(kTwoWorkers).max_world_size == 0);
+  CHECK(read(with(kTwoWorkers, "DDPRUN_MAX_WORLD_SIZE", "8")).max_world_size == 8);
+  CHECK_THROWS_AS(read(with(kTwoWorkers, "DDPRUN_MAX_WORLD_SIZE", "many")), DataError);
+}
+
 TEST_CASE("torchrun's default run id is none at all") {
   CHECK(read(with(kTwoWorkers, "TORCHELASTIC_RUN_ID", "none")).run_id.empty());
 }

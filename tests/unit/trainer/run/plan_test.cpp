@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/support/temp_dir.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -39,6 +38,17 @@ TEST_CASE("a resumed run keeps the V of its checkpoint, unless another is asked 
   CHECK(make_plan(options, workers(1), kData, 4).shards == 4);
   options.shards = 2;
   CHECK(make_plan(options, workers(1), kData, 4).shards == 2);
+}
+
+TEST_CASE("a run that may grow has a shard for each worker that may come") {
+  WorkerEnvironment environment = workers(2);
+  environment.max_world_size = 6;
+  CHECK(make_plan({}, environment, kData, std::nullopt).shards == 6);
+  Options options;
+  options.accumulate = 2;
+  CHECK(make_plan(options, environment, kData, std::nullopt).shards == 12);
+  options.shards = 4;
+  CHECK(make_plan(options, environment, kData, std::nullopt).shards == 4);
 }
 
 TEST_CASE("fewer shards than workers are refused with the remedy") {
@@ -193,33 +203,6 @@ TEST_CASE("lanes fill the cores that a worker has, and never exceed its shards")
   CHECK(choose_lanes(options, workers(2), 8, 4) == 2);
   options.lanes = 3;
   CHECK(choose_lanes(options, workers(2), 1, 4) == 3);
-}
-
-TEST_CASE("the directory of the run is the one of --out") {
-  Options options;
-  options.out = "/some/where";
-  CHECK(choose_out(options, workers(1), "/base") == "/some/where");
-}
-
-TEST_CASE("a run id names the directory, whatever letters it has") {
-  WorkerEnvironment environment = workers(1);
-  environment.run_id = "job-7";
-  CHECK(choose_out({}, environment, "/base") == "/base/ddprun-out/job-7");
-  environment.run_id = "../../etc";
-  CHECK(choose_out({}, environment, "/base") == "/base/ddprun-out/_.._.._etc");
-}
-
-TEST_CASE(
-    "without a run id a new run takes the next free directory, and its restart the same one") {
-  const ddprun::test::TempDir directory;
-  WorkerEnvironment environment = workers(1);
-  const std::filesystem::path folder = directory / "ddprun-out";
-  CHECK(choose_out({}, environment, directory.path()) == folder / "run-0001");
-  std::filesystem::create_directories(folder / "run-0001");
-  std::filesystem::create_directories(folder / "run-0009");
-  CHECK(choose_out({}, environment, directory.path()) == folder / "run-0010");
-  environment.restart_count = 1;
-  CHECK(choose_out({}, environment, directory.path()) == folder / "run-0009");
 }
 
 }  // namespace

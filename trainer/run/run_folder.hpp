@@ -1,0 +1,22 @@
+// Where a run keeps its checkpoints and metrics, and how a restarted group finds that again.
+#pragma once
+
+#include <filesystem>
+
+#include "trainer/run/environment.hpp"
+#include "trainer/run/options.hpp"
+
+namespace ddprun::trainer {
+
+/// --out, else below `base`/ddprun-out: the run id; without one, the first free run-NNNN, or, in a
+/// restarted group, the last one that this job has marked (where jobs cannot be told apart, the
+/// last of all). Looks at the directory, creates nothing.
+std::filesystem::path choose_out(const Options& options, const WorkerEnvironment& environment,
+                                 const std::filesystem::path& base);
+
+/// Marks a run-NNNN as this job's, and makes it if need be. Whatever else names the run needs no
+/// mark. What cannot be written costs the restarted group its way back, not the run.
+void mark_run(const Options& options, const WorkerEnvironment& environment,
+              const std::filesystem::path& out);
+
+}  // namespace ddprun::trainer
