@@ -26,20 +26,6 @@ const Arguments kFourShards{"--shards", "4", "--checkpoint-every", "off"};
 
 std::string weights_of(const GroupOptions& options) { return weights(options); }
 
-/// V=4, on one to four workers. `score`: the name of the held-out one.
-void check_world_sizes(Arguments arguments, const char* score) {
-  arguments.insert(arguments.end(), kFourShards.begin(), kFourShards.end());
-  const std::string one = train({.world_size = 1, .arguments = arguments});
-  CHECK_FALSE(field(one, score).empty());
-  for (const int world_size : {2, 3, 4}) {
-    INFO("world size " << world_size);
-    for (const std::string& argument : arguments) UNSCOPED_INFO(argument);
-    const std::string other = train({.world_size = world_size, .arguments = arguments});
-    for (const char* what : {"weights", "test_loss", score, "train_loss"})
-      CHECK(field(other, what) == field(one, what));
-  }
-}
-
 }  // namespace
 
 TEST_CASE("weights are the same bits for world sizes 1, 2, 3 and 4") {
@@ -92,40 +78,20 @@ TEST_CASE("U-Nets have the same bits for any world size, held-out metrics too") 
 TEST_CASE("textclf has the same bits for any world size and after a kill, held-out metrics too") {
   const auto precision = GENERATE(as<std::string>{}, "fp32", "bf16");
   // 90 sentences are 2 steps of 4 x 8 in each epoch and one with an odd tail. 23 are held out.
-  const Arguments arguments{"--model",  "textclf",     "--sentences", "90",       "--tokens",
-                            "40",       "--batch",     "8",           "--shards", "4",
-                            "--epochs", "2",           "--optimizer", "adamw",    "--lr",
-                            "0.001",    "--precision", precision};
-  const auto with = [&](const Arguments& more) {
-    Arguments all = arguments;
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
-  const Arguments off = with({"--checkpoint-every", "off"});
-  const std::string one = train({.world_size = 1, .arguments = off});
-  const auto check_same = [&](const std::string& other) {
-    for (const char* what : {"weights", "test_loss", "test_accuracy", "train_loss"}) {
-      CHECK_FALSE(field(one, what).empty());
-      CHECK(field(other, what) == field(one, what));
-    }
-  };
-  for (const int world_size : {2, 3, 4}) {
-    INFO("world size " << world_size << ", " << precision);
-    check_same(train({.world_size = world_size, .arguments = off}));
-  }
-  const TempDir directory;
-  GroupOptions options{.world_size = 2,
-                       .arguments = with({"--out", directory / "out", "--checkpoint-every", "1"})};
-  {
-    WorkerGroup group(options);
-    REQUIRE(
-        eventually([&] { return latest_step(directory / "out") >= 2; }, std::chrono::minutes(1)));
-    group.rank(1).signal(SIGKILL);
-    group.wait();
-  }
-  options.restart_count = 1;
-  options.world_size = 3;
-  check_same(train(options));
+  const Arguments arguments{
+      "--model=textclf", "--sentences=90",    "--tokens=40", "--batch=8",
+      "--epochs=2",      "--optimizer=adamw", "--lr=0.001",  "--precision=" + precision};
+  const std::string one = check_world_sizes(arguments, "test_accuracy");
+  check_same_result(one, train_through_kill(arguments), "test_accuracy");
+}
+
+TEST_CASE("running statistics are the same bits after a kill, with other ranks") {
+  const SmallData data(12);
+  const Arguments arguments{"--data",    data.path(),  "--model=resnet18",
+                            "--batch=8", "--epochs=1", "--max-steps=5"};
+  Arguments off = arguments;
+  off.insert(off.end(), kFourShards.begin(), kFourShards.end());
+  check_same_result(train({.arguments = off}), train_through_kill(arguments), "test_accuracy");
 }
 
 TEST_CASE("weights differ when anything that should matter differs") {

@@ -159,6 +159,43 @@ void kill_and_restart(const SmallData& data, const std::string& base, unsigned s
   CHECK(weights(options) == base);
 }
 
+std::string train_through_kill(std::vector<std::string> arguments) {
+  const TempDir directory;
+  arguments.insert(arguments.end(),
+                   {"--shards=4", "--checkpoint-every=1", "--out", directory / "out"});
+  GroupOptions options{.world_size = 2, .arguments = std::move(arguments)};
+  {
+    WorkerGroup group(options);
+    REQUIRE(
+        eventually([&] { return latest_step(directory / "out") >= 2; }, std::chrono::minutes(2)));
+    group.rank(1).signal(SIGKILL);
+    CHECK(group.wait()[1].status == 128 + SIGKILL);
+  }
+  options.restart_count = 1;
+  options.world_size = 3;
+  return train(options);
+}
+
+void check_same_result(const std::string& one, const std::string& other, const std::string& score) {
+  for (const std::string& what :
+       {std::string("weights"), std::string("test_loss"), std::string("train_loss"), score}) {
+    INFO(what);
+    CHECK_FALSE(field(one, what).empty());
+    CHECK(field(other, what) == field(one, what));
+  }
+}
+
+std::string check_world_sizes(std::vector<std::string> arguments, const std::string& score) {
+  arguments.insert(arguments.end(), {"--shards=4", "--checkpoint-every=off"});
+  const std::string one = train({.world_size = 1, .arguments = arguments});
+  for (const int world_size : {2, 3, 4}) {
+    INFO("world size " << world_size);
+    for (const std::string& argument : arguments) UNSCOPED_INFO(argument);
+    check_same_result(one, train({.world_size = world_size, .arguments = arguments}), score);
+  }
+  return one;
+}
+
 int latest_step(const std::filesystem::path& directory) {
   std::error_code error;
   const std::string name = std::filesystem::read_symlink(directory / "latest", error).string();

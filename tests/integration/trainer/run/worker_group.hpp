@@ -84,6 +84,17 @@ std::string undisturbed(const SmallData& data);
 /// victim that names it, and the weights at the end are `base`.
 void kill_and_restart(const SmallData& data, const std::string& base, unsigned seed);
 
+/// Trains with a checkpoint after each step on two ranks, kills rank 1 after the second one, and
+/// goes on with three. Gives rank 0's final JSON line.
+std::string train_through_kill(std::vector<std::string> arguments);
+
+/// V=4: the same weights and metrics (`score`: the name of the held-out one) for world sizes 1
+/// to 4. `arguments`: of the run, without checkpoints. Gives the JSON line that all have in common.
+std::string check_world_sizes(std::vector<std::string> arguments, const std::string& score);
+
+/// Whether two JSON lines tell of the same weights and metrics.
+void check_same_result(const std::string& one, const std::string& other, const std::string& score);
+
 /// The step of the newest checkpoint that DIR/latest points at; -1: none.
 int latest_step(const std::filesystem::path& directory);
 
