@@ -28,7 +28,9 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
   if (!fd_) refuse(path_, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) refuse(path_, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) refuse(path_, "not a file with tensors, but something else");
+  if (S_ISDIR(status.st_mode))
+    refuse(path_, "a directory: give the file, of a checkpoint its model.safetensors");
+  if (!S_ISREG(status.st_mode)) refuse(path_, "not a file with tensors, but a pipe or a device");
   const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
 
   std::vector<std::byte> header(std::min<std::uint64_t>(file_bytes, kSafetensorsLengthBytes));

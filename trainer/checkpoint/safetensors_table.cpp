@@ -20,7 +20,7 @@ constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kOffsets = 2;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
-  throw DataError(fmt::format("{}: not a whole safetensors file: {}", file, why));
+  throw DataError(fmt::format("{}: not a safetensors file, or not a whole one: {}", file, why));
 }
 
 /// Bytes of one element; 0 for a type that the format does not know.

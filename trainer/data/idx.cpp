@@ -198,10 +198,11 @@ ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesys
 
 IdxFolder find_idx_folder(const std::filesystem::path& folder, Target target) {
   if (!std::filesystem::is_directory(folder)) {
-    throw DataError(
-        fmt::format("{}: no such directory; --data takes a folder with the files of an MNIST-like "
-                    "set, or `generated`",
-                    folder.string()));
+    std::error_code ignored;
+    throw DataError(fmt::format(
+        "{}: {}; --data takes a folder with the files of an MNIST-like set, or `generated`",
+        folder.string(),
+        std::filesystem::exists(folder, ignored) ? "not a directory" : "no such directory"));
   }
   const auto one = [&](const char* stem, const char* kind, const char* targets) {
     return find_one(folder, stem, kind, targets);

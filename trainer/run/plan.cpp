@@ -20,10 +20,12 @@ int choose_shards(const Options& options, const WorkerEnvironment& environment,
   const int workers = std::max(environment.world_size, environment.max_world_size);
   const int shards = options.shards.value_or(shards_there.value_or(workers * options.accumulate));
   if (shards < environment.world_size) {
-    throw DataError(fmt::format(
-        "{} shards are too few for {} workers, as each computes at least one: start at most {}, or "
-        "begin a new run with --shards={} or more",
-        shards, environment.world_size, shards, environment.world_size));
+    throw DataError(
+        fmt::format("{} too few for {} workers, as each computes at least one: start at most {}, "
+                    "or begin a new "
+                    "run with --shards={} or more",
+                    shards == 1 ? "1 shard is" : fmt::format("{} shards are", shards),
+                    environment.world_size, shards, environment.world_size));
   }
   return shards;
 }

@@ -16,6 +16,7 @@
 #include "trainer/error.hpp"
 #include "trainer/host/host_device.hpp"
 #include "trainer/model/model.hpp"
+#include "trainer/run/advice.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/machine_memory.hpp"
 #include "trainer/run/rendezvous.hpp"
@@ -262,6 +263,9 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   Rendezvous rendezvous(environment, options.rendezvous_timeout);
   shards_there = rendezvous.agree_on_shards(shards_there.value_or(0));
   const TrainPlan plan = make_plan(options, environment, data, shards_there);
+  if (first_rank)
+    for (const std::string& line : advice_on(options, environment, plan, usable_cores()))
+      report.warning(line);
   const RunMemory memory =
       check_memory(options, environment, plan, graph, sets, *device, memory_there, report);
   Meeting meeting = meet(rendezvous, environment, plan, graph.arena_size(), report);

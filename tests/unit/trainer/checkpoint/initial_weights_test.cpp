@@ -234,14 +234,16 @@ TEST_CASE("a file that cannot be read is named with the reason") {
   };
   CHECK_THROWS_WITH(load(loading.directory / "none"),
                     Contains("--init-from=") && Contains("none: No such file"));
-  CHECK_THROWS_WITH(load(loading.directory.path()), Contains("not a file with tensors"));
+  CHECK_THROWS_WITH(load(loading.directory.path()),
+                    Contains("a directory") && Contains("model.safetensors"));
   const auto pipe = loading.directory / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK_THROWS_WITH(load(pipe), Contains("not a file with tensors"));
   const auto whole = file_with({kKernel, kBias});
   for (std::size_t size = 0; size < whole.size(); size += 5) {
     test::write_text(loading.directory / "cut", whole.substr(0, size));
-    CHECK_THROWS_WITH(load(loading.directory / "cut"), Contains("cut: not a whole safetensors"));
+    CHECK_THROWS_WITH(load(loading.directory / "cut"),
+                      Contains("cut: not a safetensors file, or not a whole one"));
   }
 }
 

@@ -1,0 +1,49 @@
+// What is said of settings that nobody can mean.
+#include "trainer/run/advice.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+TrainPlan plan_of(std::int64_t last_step) {
+  TrainPlan plan;
+  plan.last_step = last_step;
+  return plan;
+}
+
+TEST_CASE("usual settings get no advice") {
+  Options options;
+  CHECK(advice_on(options, {}, plan_of(100), 2).empty());
+  options.warmup = 99;
+  options.threads_per_shard = 2;
+  CHECK(advice_on(options, {}, plan_of(100), 2).empty());
+  options.threads_per_shard = 1;  // more workers than cores is their launcher's choice
+  WorkerEnvironment environment;
+  environment.local_world_size = 4;
+  CHECK(advice_on(options, environment, plan_of(100), 2).empty());
+}
+
+TEST_CASE("a warm-up that never ends is told of") {
+  Options options;
+  options.warmup = 1;
+  const auto lines = advice_on(options, {}, plan_of(1), 2);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Contains("--warmup 1: the run ends after 1 step,"));
+}
+
+TEST_CASE("threads that share too few cores are told of, with a number that fits") {
+  Options options;
+  options.threads_per_shard = 4;
+  WorkerEnvironment environment;
+  environment.local_world_size = 2;
+  const auto lines = advice_on(options, environment, plan_of(1), 6);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Contains("2 workers on this machine have 8 threads for 6 cores") &&
+                           Contains("slower than 3 for each shard"));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
