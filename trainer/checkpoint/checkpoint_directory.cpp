@@ -111,6 +111,13 @@ FoundCheckpoint find_newest(const fs::path& directory, const CheckpointLayout& l
   return found;
 }
 
+std::vector<TrainingState> states_in(const fs::path& directory) {
+  std::vector<TrainingState> states;
+  for (Entry& entry : read_all(directory))
+    if (entry.state) states.push_back(std::move(*entry.state));
+  return states;
+}
+
 PendingCheckpoint::PendingCheckpoint(const fs::path& directory) : directory_(directory) {
   fs::create_directories(directory);
   std::string pattern = (directory / (std::string(kTemporaryPrefix) + "XXXXXX")).string();

@@ -29,6 +29,10 @@ struct FoundCheckpoint {
 FoundCheckpoint find_newest(const std::filesystem::path& directory, const CheckpointLayout& layout,
                             const std::function<std::string(const TrainingState&)>& refuse);
 
+/// The states of all checkpoints in it that are readable, of any run, newest first. Reads no
+/// tensors.
+std::vector<TrainingState> states_in(const std::filesystem::path& directory);
+
 /// A checkpoint under construction: an exclusive directory that is never taken for a checkpoint. It
 /// is locked (flock), so that others can tell it from one left by a dead writer. Removed by the
 /// destructor unless published.

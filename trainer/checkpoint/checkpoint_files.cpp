@@ -162,10 +162,13 @@ Snapshot read_checkpoint(const std::filesystem::path& directory, const Checkpoin
   Snapshot snapshot(layout);
   snapshot.state = std::move(state);
 
-  const std::filesystem::path model_path = directory / kModelFile;
-  const auto model = read_verified(model_path, digest_of(files, kModelFile, directory));
-  read_arena(model_path, model, parse_safetensors(model, model_path.string()), layout, "",
-             snapshot.parameters.span());
+  {
+    // One file in memory at a time.
+    const std::filesystem::path path = directory / kModelFile;
+    const auto model = read_verified(path, digest_of(files, kModelFile, directory));
+    read_arena(path, model, parse_safetensors(model, path.string()), layout, "",
+               snapshot.parameters.span());
+  }
 
   const std::filesystem::path optimizer_path = directory / kOptimizerFile;
   const auto optimizer = read_verified(optimizer_path, digest_of(files, kOptimizerFile, directory));

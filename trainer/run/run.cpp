@@ -1,13 +1,10 @@
 #include "trainer/run/run.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/buffer.hpp"
@@ -19,6 +16,7 @@
 #include "trainer/run/advice.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/machine_memory.hpp"
+#include "trainer/run/memory_check.hpp"
 #include "trainer/run/rendezvous.hpp"
 #include "trainer/run/run_folder.hpp"
 #include "trainer/run/run_memory.hpp"
@@ -29,13 +27,6 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr const char* kMetricsFile = "metrics.jsonl";
-
-/// Cores that this process may use.
-int usable_cores() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
 
 std::string number_list(const std::vector<float>& values) {
   std::string text;
@@ -98,46 +89,6 @@ std::string start_text(const TrainPlan& plan, const DataFacts& data, const Start
                      data.name, data.samples, environment.world_size,
                      environment.world_size == 1 ? "" : "s", plan.shards, plan.batch,
                      bytes_text(memory.total()), from);
-}
-
-/// Of texts: the tokens of the widest batch, padding included; of images 0.
-int widest(const TrainAndTest& sets, const Graph& graph) {
-  if (!sets.train->has_texts()) return 0;
-  const int longest = std::max(sets.train->text().positions, sets.test->text().positions);
-  return padded_length(longest, graph.text().positions);
-}
-
-/// What this worker is going to allocate. Throws DataError where that can never fit; warns where it
-/// may not. `there`: as it was before any worker began to allocate.
-RunMemory check_memory(const Options& options, const WorkerEnvironment& environment,
-                       const TrainPlan& plan, const Graph& graph, const TrainAndTest& sets,
-                       Device& device, const MachineMemory& there, Report& report) {
-  const std::size_t samples = sets.train->size();
-  const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
-  const std::size_t of_shard =
-      (samples + static_cast<std::size_t>(plan.shards) - 1) / static_cast<std::size_t>(plan.shards);
-  const MemoryQuestion question{
-      .executor = {.batch = plan.batch,
-                   .precision = options.precision,
-                   .threads = options.threads_per_shard},
-      .optimizer = optimizer_config(options),
-      .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
-      .width = widest(sets, graph),
-      .shards = plan.shards,
-      .run = run,
-      .lanes = choose_lanes(options, environment, usable_cores(), run.count),
-      .keeps_checkpoints =
-          environment.rank == 0 && options.checkpoint_every.kind != CheckpointEvery::Kind::off};
-  const int workers = environment.local_world_size;
-  RunMemory need = least_memory(graph, question, device.storage(options.precision));
-  MemoryVerdict verdict = judge_memory(need, workers, there);
-  if (verdict.refusal.empty()) {
-    need = planned_memory(graph, device, question);
-    verdict = judge_memory(need, workers, there);
-  }
-  if (!verdict.refusal.empty()) throw DataError(verdict.refusal);
-  if (!verdict.warning.empty() && environment.local_rank == 0) report.warning(verdict.warning);
-  return need;
 }
 
 std::filesystem::path current_folder() {
@@ -221,7 +172,12 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                                   .normal_init = options.normal_init});
   check_texts_of(sets, graph);
   const std::unique_ptr<Device> device = make_host_device();
-  const MachineMemory memory_there = machine_memory();  // before any worker allocates
+  MemoryCheck memory_check({.options = options,
+                            .environment = environment,
+                            .graph = graph,
+                            .sets = sets,
+                            .device = *device,
+                            .there = machine_memory()});
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);
 
   // Rank 0 alone looks at checkpoints: the others may not see its disk.
@@ -247,14 +203,16 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   if (first_rank) {
     // Part of what tells whether a checkpoint is of this run.
     if (options.init_from) {
+      memory_check.before_weights(data, states_in(out));
       parameters = FloatBuffer(graph.arena_size());
       initial = initialize_weights(options, graph, parameters.span());
     }
     data.initial_weights = initial.hash;
     // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
     if (keeps && environment.restarted()) claim = claim_directory(out, environment, report);
-    start = find_start(options, environment, data, out, layout,
-                       device->description(options.precision), report);
+    start = find_start(
+        options, environment, data, out, layout, device->description(options.precision),
+        [&](const TrainPlan& plan) { memory_check.before_checkpoint(plan); }, report);
     if (start.snapshot) parameters = {};
     if (start.snapshot) shards_there = shards_of(start.snapshot->state.config);
     // Refused here where it can be, before anybody is waited for.
@@ -266,8 +224,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   if (first_rank)
     for (const std::string& line : advice_on(options, environment, plan, usable_cores()))
       report.warning(line);
-  const RunMemory memory =
-      check_memory(options, environment, plan, graph, sets, *device, memory_there, report);
+  const RunMemory memory = memory_check.before_training(plan, start.snapshot.has_value(), report);
   Meeting meeting = meet(rendezvous, environment, plan, graph.arena_size(), report);
   if (meeting.exit_code) return *meeting.exit_code;
 

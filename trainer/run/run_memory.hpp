@@ -1,6 +1,7 @@
 // What memory a run is going to need, compared with what there is, before any of it is taken.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -17,10 +18,17 @@ struct RunMemory {
   int arenas = 0;           ///< parameters, gradients and their partial sums, moments, copies
   std::uint64_t lane = 0;   ///< the plan of one lane: activations and their gradients
   int lanes = 1;
+  // Until training begins, which then takes the place of what is no longer needed.
+  int start_arenas = 0;             ///< parameters, moments, and both as they come from files
+  std::uint64_t start_buffers = 0;  ///< tensors as a file has them
 
-  [[nodiscard]] std::uint64_t total() const {
+  [[nodiscard]] std::uint64_t training() const {
     return arena * static_cast<std::uint64_t>(arenas) + lane * static_cast<std::uint64_t>(lanes);
   }
+  [[nodiscard]] std::uint64_t start() const {
+    return arena * static_cast<std::uint64_t>(start_arenas) + start_buffers;
+  }
+  [[nodiscard]] std::uint64_t total() const { return std::max(training(), start()); }
 };
 
 struct MemoryQuestion {
@@ -31,8 +39,13 @@ struct MemoryQuestion {
   int shards = 1;       ///< V
   ShardRun run;         ///< what this worker computes
   int lanes = 1;
-  bool keeps_checkpoints = false;  ///< rank 0: copies of parameters and moments
+  // Of rank 0 alone.
+  bool keeps_checkpoints = false;  ///< copies of parameters and moments
+  bool reads_weights = false;      ///< --init-from
+  bool reads_checkpoint = false;
 };
+/// The same of a worker that is not rank 0.
+MemoryQuestion of_other_worker(MemoryQuestion question);
 
 /// At least this much: a pure function of graph and batch, quick at any size.
 RunMemory least_memory(const Graph& graph, const MemoryQuestion& question, Storage storage);
@@ -43,8 +56,10 @@ struct MemoryVerdict {
   std::string refusal;  ///< the run can never fit; empty: it can
   std::string warning;  ///< it fits only if others give memory back; empty: it fits
 };
-/// `workers`: on this machine, all with this need. Both texts have the bytes and the remedy.
-MemoryVerdict judge_memory(const RunMemory& need, int workers, const MachineMemory& there);
+/// `workers`: on this machine; the others need `others` bytes each. Both texts have the bytes and
+/// the remedy.
+MemoryVerdict judge_memory(const RunMemory& need, std::uint64_t others, int workers,
+                           const MachineMemory& there);
 
 /// "1.25 GB", in powers of 1000.
 std::string bytes_text(std::uint64_t bytes);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "base/printable.hpp"
 #include "trainer/checkpoint/initial_weights.hpp"
@@ -19,15 +20,20 @@
 namespace ddprun::trainer {
 namespace {
 
-/// Why a checkpoint cannot be gone on from with these options; empty: it can.
-std::string reason_against(const TrainingState& there, const Options& options,
-                           const WorkerEnvironment& environment, const DataFacts& data) {
+/// How a run can go on from a checkpoint, or why it cannot with these options.
+struct Continuation {
+  TrainPlan plan;
+  std::string reason_against;  ///< empty: it can
+};
+
+Continuation continuation_of(const TrainingState& there, const Options& options,
+                             const WorkerEnvironment& environment, const DataFacts& data) {
   try {
-    const TrainPlan plan = make_plan(options, environment, data, shards_of(there.config));
+    TrainPlan plan = make_plan(options, environment, data, shards_of(there.config));
     const std::string difference = compare(there.config, plan.config).identity;
-    return difference.empty() ? "" : "it belongs to another run: " + difference;
+    return {std::move(plan), difference.empty() ? "" : "it belongs to another run: " + difference};
   } catch (const DataError& error) {
-    return error.what();
+    return {{}, error.what()};
   }
 }
 
@@ -46,11 +52,15 @@ std::string random_name() {
 StartingPoint find_start(const Options& options, const WorkerEnvironment& environment,
                          const DataFacts& data, const std::filesystem::path& out,
                          const CheckpointLayout& layout, const std::string& compute,
+                         const std::function<void(const TrainPlan&)>& before_reading,
                          Report& report) {
   StartingPoint start;
   remove_stale(out);
-  FoundCheckpoint found = find_newest(out, layout, [&](const TrainingState& there) {
-    return reason_against(there, options, environment, data);
+  FoundCheckpoint found = find_newest(out, layout, [&](const TrainingState& there) -> std::string {
+    if (options.resume == Resume::never) return "not wanted";
+    const Continuation continuation = continuation_of(there, options, environment, data);
+    if (continuation.reason_against.empty()) before_reading(continuation.plan);
+    return continuation.reason_against;
   });
   start.sequence_next = found.sequence_next;
   if (options.resume == Resume::never) return start;

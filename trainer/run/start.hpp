@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,10 +26,12 @@ struct StartingPoint {
 /// Looks for the newest checkpoint of this run, computed on `compute` (a device's description), and
 /// warns about newer ones that are skipped. Throws DataError with --resume=strict instead of
 /// skipping, and where other versions of train wrote all that there is. Also removes what dead
-/// writers left behind.
+/// writers left behind. `before_reading` gets the plan of a run that goes on from a checkpoint,
+/// before that takes memory.
 StartingPoint find_start(const Options& options, const WorkerEnvironment& environment,
                          const DataFacts& data, const std::filesystem::path& out,
                          const CheckpointLayout& layout, const std::string& compute,
+                         const std::function<void(const TrainPlan&)>& before_reading,
                          Report& report);
 
 /// The weights of a fresh start.

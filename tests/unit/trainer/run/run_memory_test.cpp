@@ -1,6 +1,7 @@
 // What a run will need is known before it is allocated, and compared with what there is.
 #include "trainer/run/run_memory.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tests/unit/trainer/host/host_executor.hpp"
@@ -65,11 +66,56 @@ TEST_CASE("arenas are counted: moments, partial sums of several shards, copies f
   CHECK(arenas(asked) == 8);
 }
 
+TEST_CASE("what is read at the start counts where it is more than what training takes") {
+  const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
+  std::uint64_t largest = 0;
+  for (const Parameter& parameter : graph.parameters())
+    largest = std::max<std::uint64_t>(largest, parameter.count * sizeof(float));
+  MemoryQuestion asked = question(1);
+  asked.optimizer.kind = OptimizerKind::adamw;
+  const auto need = [&] { return least_memory(graph, asked, Storage::fp32); };
+  CHECK(need().start_arenas == 4);  // the learner's three, and the first values
+  CHECK(need().start_buffers == 0);
+  asked.reads_checkpoint = true;  // it, while the learner takes it over
+  CHECK(need().start_arenas == 6);
+  CHECK(need().arenas == 5);
+  CHECK(need().total() == std::max(need().start(), need().training()));
+  asked.reads_weights = true;  // they, the checkpoint, and the file with its moments
+  CHECK(need().start_arenas == 6);
+  CHECK(need().start_buffers == largest);
+  asked.reads_checkpoint = false;  // a tensor as in the file, and as floats
+  asked.optimizer = {};
+  asked.optimizer.momentum = 0;
+  const bool is_large = 2 * largest > need().arena;
+  CHECK(need().start_arenas == (is_large ? 1 : 2));
+  CHECK(need().start_buffers == (is_large ? 2 * largest : 0));
+  CHECK(least_memory(graph, of_other_worker(asked), Storage::fp32).start_arenas == 2);
+}
+
+TEST_CASE("a need before training is refused with what it is for") {
+  const RunMemory need{.arena = 100'000'000,
+                       .arenas = 4,
+                       .lane = 1'000'000,
+                       .start_arenas = 6,
+                       .start_buffers = 50'000'000};
+  CHECK(need.total() == 650'000'000);
+  CHECK(judge_memory(need, 0, 1, {.most = 500'000'000, .available = 500'000'000}).refusal ==
+        "this run needs 650 MB of memory before training (6 arenas of 100 MB for parameters, "
+        "moments and what is read of files, 50 MB for tensors on their way), but this machine has "
+        "500 MB: use fewer workers on this machine or another --model");
+  // The others hold less than rank 0.
+  const MachineMemory there{.most = 1'000'000'000, .available = 1'000'000'000};
+  CHECK(judge_memory(need, 100'000'000, 4, there).refusal.empty());
+  CHECK_THAT(judge_memory(need, 120'000'000, 4, there).refusal,
+             Contains("the 4 workers here need 1.01 GB of memory before training (this one: 6"));
+}
+
 TEST_CASE("a need beyond the machine is refused, one beyond what is free is warned of") {
   const RunMemory need{.arena = 100'000'000, .arenas = 4, .lane = 800'000'000, .lanes = 2};
   CHECK(need.total() == 2'000'000'000);
   const auto judge = [&](std::uint64_t most, std::uint64_t available, int workers = 1) {
-    return judge_memory(need, workers, {.most = most, .available = available, .is_cgroup = false});
+    return judge_memory(need, need.total(), workers,
+                        {.most = most, .available = available, .is_cgroup = false});
   };
   CHECK(judge(4'000'000'000, 2'000'000'000).refusal.empty());
   CHECK(judge(4'000'000'000, 2'000'000'000).warning.empty());
@@ -83,10 +129,10 @@ TEST_CASE("a need beyond the machine is refused, one beyond what is free is warn
       judge(1'500'000'000, 1'500'000'000).refusal,
       Contains("needs 2.00 GB") && Contains("this machine has 1.50 GB: use a smaller --batch"));
   CHECK_THAT(judge(7'000'000'000, 7'000'000'000, 4).refusal,
-             Contains("the 4 workers here need 8.00 GB of memory (each: 4 arenas"));
-  CHECK_THAT(judge_memory(need, 1, {.most = 1, .available = 1, .is_cgroup = true}).refusal,
+             Contains("the 4 workers here need 8.00 GB of memory (this one: 4 arenas"));
+  CHECK_THAT(judge_memory(need, 0, 1, {.most = 1, .available = 1, .is_cgroup = true}).refusal,
              Contains("the cgroup's limit is 0 kB"));
-  CHECK(judge_memory(need, 1, {}).refusal.empty());  // unknown
+  CHECK(judge_memory(need, 0, 1, {}).refusal.empty());  // unknown
 }
 
 }  // namespace

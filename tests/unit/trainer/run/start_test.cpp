@@ -52,8 +52,11 @@ struct StartFixture {
     write_checkpoint(pending.path(), layout, snapshot);
     return pending.publish(step, false);
   }
+  std::vector<TrainPlan> announced;  // before a checkpoint is read
   StartingPoint find() {
-    return find_start(options, environment, kStartData, directory.path(), layout, "a CPU", report);
+    return find_start(
+        options, environment, kStartData, directory.path(), layout, "a CPU",
+        [this](const TrainPlan& plan) { announced.push_back(plan); }, report);
   }
 };
 
@@ -73,6 +76,22 @@ TEST_CASE("the newest checkpoint of this run is gone on from") {
   CHECK(start.snapshot->state.step == 20);
   CHECK(start.sequence_next == 2);
   CHECK_THAT(start.path, Contains("step-00000020"));
+}
+
+TEST_CASE("the plan is announced before a checkpoint is read, and of no other run's") {
+  StartFixture fixture;
+  Options four;
+  four.shards = 4;
+  fixture.put(10, 0, four);
+  Options other;
+  other.seed = 7;
+  fixture.put(20, 1, other);
+  CHECK(fixture.find().snapshot);
+  REQUIRE(fixture.announced.size() == 1);
+  CHECK(fixture.announced[0].shards == 4);
+  fixture.options.resume = Resume::never;
+  fixture.find();
+  CHECK(fixture.announced.size() == 1);
 }
 
 TEST_CASE("never starts afresh, above the existing sequence numbers") {

@@ -1,0 +1,105 @@
+#include "trainer/run/memory_check.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+/// Of texts: the tokens of the widest batch, padding included; of images 0.
+int widest(const TrainAndTest& sets, const Graph& graph) {
+  if (!sets.train->has_texts()) return 0;
+  const int longest = std::max(sets.train->text().positions, sets.test->text().positions);
+  return padded_length(longest, graph.text().positions);
+}
+
+}  // namespace
+
+int usable_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkpoint) const {
+  const Options& options = parts_.options;
+  const WorkerEnvironment& environment = parts_.environment;
+  const std::size_t samples = parts_.sets.train->size();
+  const auto shards = static_cast<std::size_t>(plan.shards);
+  const std::size_t of_shard = (samples + shards - 1) / shards;
+  const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
+  const bool first_rank = environment.rank == 0;
+  return {.executor = {.batch = plan.batch,
+                       .precision = options.precision,
+                       .threads = options.threads_per_shard},
+          .optimizer = optimizer_config(options),
+          .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
+          .width = widest(parts_.sets, parts_.graph),
+          .shards = plan.shards,
+          .run = run,
+          .lanes = choose_lanes(options, environment, usable_cores(), run.count),
+          .keeps_checkpoints =
+              first_rank && options.checkpoint_every.kind != CheckpointEvery::Kind::off,
+          .reads_weights = first_rank && options.init_from.has_value(),
+          .reads_checkpoint = first_rank && reads_checkpoint};
+}
+
+/// By the quick lower bound first: where that does not fit, nothing is made at all.
+MemoryCheck::Judged MemoryCheck::judge(const MemoryQuestion& question) {
+  const Storage storage = parts_.device.storage(question.executor.precision);
+  RunMemory need = least_memory(parts_.graph, question, storage);
+  RunMemory other = least_memory(parts_.graph, of_other_worker(question), storage);
+  const auto verdict = [&] {
+    return judge_memory(need, other.total(), parts_.environment.local_world_size, parts_.there);
+  };
+  if (MemoryVerdict least = verdict(); !least.refusal.empty()) return {need, std::move(least)};
+  if (planned_shards_ != question.shards) {
+    planned_lane_ = planned_memory(parts_.graph, parts_.device, question).lane;
+    planned_shards_ = question.shards;
+  }
+  need.lane = planned_lane_;
+  other.lane = planned_lane_;
+  return {need, verdict()};
+}
+
+void MemoryCheck::before_weights(const DataFacts& data, const std::vector<TrainingState>& states) {
+  std::vector<std::optional<int>> candidates{std::nullopt};
+  for (const TrainingState& state : states) candidates.push_back(shards_of(state.config));
+  std::string refusal;
+  std::vector<int> judged;
+  for (const std::optional<int> there : candidates) {
+    std::optional<TrainPlan> plan;
+    try {
+      plan = make_plan(parts_.options, parts_.environment, data, there);
+    } catch (const DataError&) {
+      continue;  // the run's own plan is refused later, with its reason
+    }
+    if (std::find(judged.begin(), judged.end(), plan->shards) != judged.end()) continue;
+    judged.push_back(plan->shards);
+    MemoryVerdict verdict = judge(question_of(*plan, false)).verdict;
+    if (verdict.refusal.empty()) return;
+    if (refusal.empty()) refusal = std::move(verdict.refusal);
+  }
+  if (!refusal.empty()) throw DataError(refusal);
+}
+
+void MemoryCheck::before_checkpoint(const TrainPlan& plan) {
+  const MemoryVerdict verdict = judge(question_of(plan, true)).verdict;
+  if (!verdict.refusal.empty()) throw DataError(verdict.refusal);
+}
+
+RunMemory MemoryCheck::before_training(const TrainPlan& plan, bool reads_checkpoint,
+                                       Report& report) {
+  const Judged judged = judge(question_of(plan, reads_checkpoint));
+  if (!judged.verdict.refusal.empty()) throw DataError(judged.verdict.refusal);
+  if (!judged.verdict.warning.empty() && parts_.environment.local_rank == 0)
+    report.warning(judged.verdict.warning);
+  return judged.need;
+}
+
+}  // namespace ddprun::trainer
