@@ -23,6 +23,7 @@ inline constexpr KeptSeed kKeptSeeds[] = {
      "service_core: a service that was killed while it waited for a past did not wait again"},
     {436, "a check: a warden kills the workers of a host that wakes up before it ends"},
     {564, "a check: the journal of a job that all agents know to be over is gone"},
+    {73718, "a check: a node with other --nnodes came first, and those of the job were refused"},
     {2360, "a check: a restart that was planned before the faults ended takes place at its time"},
     {2396, "a check: of a job whose service has lost its memory the outcome may be unknown"},
     {2990,

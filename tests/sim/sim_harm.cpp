@@ -168,7 +168,10 @@ void SimJob::add_newcomer() {
     constexpr Stranger kStrangers[] = {Stranger::other_nnodes, Stranger::other_settings,
                                        Stranger::other_secret, Stranger::no_secret};
     stranger = kStrangers[world_.below(plan_.secret.empty() ? 2 : 4)];
-    happened(stranger == Stranger::other_settings ? "other settings" : "stranger");
+    // The first of a job would be the one that belongs there, and the others the strangers.
+    if (stranger == Stranger::other_nnodes && history_.cells.empty()) stranger = Stranger::no;
+    if (stranger != Stranger::no)
+      happened(stranger == Stranger::other_settings ? "other settings" : "stranger");
   }
   add_node(host, stranger);
 }
