@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/emulated_gpu/emulated_memory.hpp"
+#include "tests/emulated_gpu/native_stream.hpp"
 #include "trainer/cuda/gpu.hpp"
 
 namespace ddprun::trainer::test {
@@ -19,6 +20,7 @@ namespace ddprun::trainer::test {
 struct EmulatedGpuSettings {
   std::uint64_t seed = 0;  ///< of the schedule
   std::size_t memory = std::size_t{1} << 32;
+  std::uint64_t forgotten_wait = 0;  ///< the wait of this number is left out: a planted bug
 };
 
 class EmulatedGpu final : public cuda::Gpu {
@@ -43,6 +45,9 @@ class EmulatedGpu final : public cuda::Gpu {
   [[nodiscard]] bool has_come(cuda::Event event) override;
   void synchronize(cuda::Event event) override;
   void synchronize(cuda::Stream stream) override;
+  void set_watch(std::function<void()> watch) override { watch_ = std::move(watch); }
+  /// A NativeStream.
+  [[nodiscard]] void* native(cuda::Stream stream) override;
 
   void launch(cuda::Stream stream, const cuda::Launch& launch) override;
   void multiply(cuda::Stream stream, const cuda::MatrixProduct& product) override;
@@ -61,8 +66,9 @@ class EmulatedGpu final : public cuda::Gpu {
  private:
   /// One thing that a stream does, or waits for.
   struct Work {
-    enum class Kind { run, record, wait } kind = Kind::run;
+    enum class Kind { run, attempt, record, wait } kind = Kind::run;
     std::function<void()> run;
+    std::function<bool()> attempt;  // until it returns true, what follows waits
     std::size_t event = 0;
     std::uint64_t ticket = 0;  // of the event: which recording of it
   };
@@ -75,14 +81,24 @@ class EmulatedGpu final : public cuda::Gpu {
 
   void add(cuda::Stream stream, Work work);
   void run(cuda::Stream stream, std::function<void()> work);
+  std::size_t choose(const std::vector<std::size_t>& ready);
   bool run_some(Queues& queues);
   void run_until(const std::function<bool()>& done, const char* call);
   void refuse_in_capture(const char* call) const;
   [[nodiscard]] bool is_blocked(const Work& work) const;
   std::uint64_t draw();
 
+  void wait_a_little();
+
   std::uint64_t random_;
+  bool is_partial_ = false;
+  std::size_t favourite_ = 0;
+  const std::uint64_t forgotten_wait_;
+  std::uint64_t waits_ = 0;
   EmulatedMemory memory_;
+  std::array<NativeStream, cuda::kStreams> native_;
+  std::function<void()> watch_;
+  bool attempted_in_vain_ = false;
   std::map<const std::byte*, std::unique_ptr<std::byte[]>> pinned_;
   Queues queues_;
   std::vector<EventState> events_;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -130,6 +131,11 @@ class Gpu {
   /// The host waits.
   virtual void synchronize(Event event) = 0;
   virtual void synchronize(Stream stream) = 0;
+  /// `watch` is called again and again while the host waits here, by the thread that waits. Empty:
+  /// nothing is.
+  virtual void set_watch(std::function<void()> watch) = 0;
+  /// The stream as a library knows it that works on it directly: of CUDA a cudaStream_t.
+  [[nodiscard]] virtual void* native(Stream stream) = 0;
 
   // ---- work ----
 

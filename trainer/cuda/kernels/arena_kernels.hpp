@@ -105,7 +105,49 @@ struct FinishStep {
   }
 };
 
+/// An input of SumInTree: all of them from `offset` on, if it is one of the gradient arenas.
+struct TreeInput {
+  const float* floats;
+  bool is_arena;
+};
+/// sum = left + right. Below 0: ~place of an input; else a place of the thread's own.
+struct TreeAddition {
+  int left, right, sum;
+};
+
+/// out[i] = the sum of element i of all inputs, in the order of the additions; the last one makes
+/// the result. `out` may be an input.
+struct SumInTree {
+  static constexpr int kPlacesMax = 24;
+  const TreeInput* inputs;
+  const TreeAddition* additions;
+  int addition_count;
+  std::size_t offset;
+  float* out;
+  std::size_t count;
+
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    float places[kPlacesMax];
+    for (std::size_t i = at.element(); i < count; i += at.stride()) {
+      float sum = 0;
+      for (int k = 0; k < addition_count; ++k) {
+        const TreeAddition& addition = additions[k];
+        sum = value(addition.left, i, places) + value(addition.right, i, places);
+        places[addition.sum] = sum;
+      }
+      out[i] = sum;
+    }
+  }
+
+ private:
+  DDPRUN_HOST_DEVICE float value(int from, std::size_t i, const float* places) const {
+    if (from >= 0) return places[from];
+    const TreeInput& input = inputs[~from];
+    return input.floats[input.is_arena ? offset + i : i];
+  }
+};
+
 using ArenaKernels = KernelList<AddInto, StoreFloats<Half>, StoreFloats<BFloat16>, FindNonFinite,
-                                UpdateArena, FinishStep>;
+                                UpdateArena, FinishStep, SumInTree>;
 
 }  // namespace ddprun::trainer::cuda

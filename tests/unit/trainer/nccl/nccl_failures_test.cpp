@@ -1,0 +1,124 @@
+// How a group over NCCL ends that cannot go on: with a value, in time, and with the GPU's streams
+// free.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/trainer/nccl/nccl_ranks.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using namespace std::chrono_literals;
+using test::FakeFaults;
+using test::NcclRank;
+using test::Problems;
+using test::run_nccl_group;
+
+Clock::time_point soon() { return Clock::now() + 20s; }
+
+bool has(const CommResult& result, const std::string& text) {
+  return result.detail.find(text) != std::string::npos;
+}
+
+TEST_CASE("an initialisation that never ends is given up at the deadline, with what to look at") {
+  const FakeFaults faults("1:no_init");
+  Problems problems;
+  int failures = 0;
+  std::mutex mutex;
+  run_nccl_group(
+      {.arena_floats = 64, .join_within = 300ms}, problems, [](NcclRank&) {},
+      [&](int rank, const CommSetup& setup) {
+        const std::lock_guard lock(mutex);
+        ++failures;
+        if (setup.refused || setup.result.status != CommStatus::timed_out ||
+            !has(setup.result, "NCCL_SOCKET_IFNAME"))
+          problems.add(rank, setup.result.detail);
+      });
+  CHECK(failures == 2);
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
+TEST_CASE("an initialisation that fails names the call and NCCL's own words") {
+  const FakeFaults faults("1:init_error");
+  Problems problems;
+  run_nccl_group(
+      {.arena_floats = 64, .join_within = 300ms}, problems, [](NcclRank&) {},
+      [&](int rank, const CommSetup& setup) {
+        if (rank == 1 && (!has(setup.result, "ncclCommInitRankConfig") ||
+                          !has(setup.result, "as the test has planned")))
+          problems.add(rank, setup.result.detail);
+      });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
+TEST_CASE("an error of NCCL in the middle of a sum is a result that names the bucket") {
+  const FakeFaults faults("1:error=3");
+  Problems problems;
+  run_nccl_group({.arena_floats = 64, .timeout = 2s}, problems, [&](NcclRank& one) {
+    one.write(std::vector<float>(64, 1.0F));
+    CommResult result;
+    for (int bucket = 0; bucket < 4 && result.ok(); ++bucket)
+      result = one.communicator.finish(one.communicator.start(bucket, {0, 64}), soon());
+    if (result.ok()) result = one.communicator.barrier(Clock::now() + 2s);
+    problems.expect(!result.ok() && has(result, "bucket 1") && result.bucket == 1, one,
+                    result.detail);
+    if (one.communicator.rank() == 1) {
+      problems.expect(result.status == CommStatus::aborted && has(result, "remote process exited"),
+                      one, result.detail);
+    }
+    problems.expect(!one.communicator.barrier(soon()).ok(), one, "a later call was done");
+  });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
+TEST_CASE(
+    "a sum that hangs ends at the deadline, also while the host waits for the GPU elsewhere") {
+  const FakeFaults faults("0:hang=5");
+  const bool copies = GENERATE(false, true);
+  Problems problems;
+  run_nccl_group({.arena_floats = 64, .timeout = 200ms}, problems, [&](NcclRank& one) {
+    one.write(std::vector<float>(64, 1.0F));
+    for (int bucket = 0; bucket < 3; ++bucket)
+      static_cast<void>(one.communicator.finish(one.communicator.start(bucket, {0, 64}), soon()));
+    // What comes out is garbage, but it comes.
+    if (copies) static_cast<void>(one.read());
+    const CommResult result = one.communicator.barrier(soon());
+    problems.expect(
+        result.status == CommStatus::timed_out && result.bucket == 2 && has(result, "bucket 2"),
+        one, result.detail);
+  });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
+TEST_CASE("a meeting that one rank never comes to ends at its deadline") {
+  Problems problems;
+  std::atomic<bool> is_over{false};
+  run_nccl_group({.arena_floats = 64}, problems, [&](NcclRank& one) {
+    if (one.communicator.rank() == 1) {
+      while (!is_over) std::this_thread::sleep_for(1ms);
+      return;
+    }
+    const CommResult result = one.communicator.barrier(Clock::now() + 50ms);
+    problems.expect(result.status == CommStatus::timed_out && result.bucket == -1, one,
+                    result.detail);
+    is_over = true;
+  });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
+TEST_CASE("an abort ends this rank's calls with its reason") {
+  Problems problems;
+  run_nccl_group({.arena_floats = 64}, problems, [&](NcclRank& one) {
+    one.communicator.abort("the test says so");
+    std::byte byte{};
+    for (const CommResult& result :
+         {one.communicator.barrier(soon()), one.communicator.broadcast({&byte, 1}, 0, soon()),
+          one.communicator.finish(one.communicator.start(0, {0, 64}), soon())}) {
+      problems.expect(result.status == CommStatus::aborted && has(result, "the test says so"), one,
+                      result.detail);
+    }
+  });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,107 @@
+// The part of NCCL that is used here, opened at run time. The declarations are those of NVIDIA's
+// nccl.h, version 2.18 and newer (its C interface keeps them from release to release), so that
+// neither header nor library is needed to build.
+#pragma once
+
+#include <climits>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace ddprun::trainer::nccl {
+
+using Comm = struct CommOpaque*;
+/// A cudaStream_t.
+using NativeStream = void*;
+
+struct UniqueId {
+  char bytes[128];
+};
+
+enum class Status : int {
+  success = 0,
+  unhandled_cuda_error = 1,
+  system_error = 2,
+  internal_error = 3,
+  invalid_argument = 4,
+  invalid_usage = 5,
+  remote_error = 6,
+  in_progress = 7,
+};
+
+enum class DataType : int { bytes = 0, fp16 = 6, fp32 = 7, bf16 = 9 };
+enum class Operation : int { sum = 0 };
+
+/// As 2.18 has it; newer releases read `size` and take what is missing as unset.
+struct Config {
+  std::size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21800;
+  int blocking = INT_MIN;
+  int cga_cluster_size = INT_MIN;
+  int min_ctas = INT_MIN;
+  int max_ctas = INT_MIN;
+  const char* net_name = nullptr;
+  int split_share = INT_MIN;
+};
+
+/// Its functions; all are set.
+struct Functions {
+  Status (*get_version)(int* version);
+  Status (*get_unique_id)(UniqueId* id);
+  Status (*comm_init_rank_config)(Comm* comm, int ranks, UniqueId id, int rank, Config* config);
+  Status (*comm_get_async_error)(Comm comm, Status* error);
+  Status (*comm_destroy)(Comm comm);
+  Status (*comm_abort)(Comm comm);
+  const char* (*get_error_string)(Status status);
+  const char* (*get_last_error)(Comm comm);
+  Status (*all_reduce)(const void* from, void* to, std::size_t count, DataType type,
+                       Operation operation, Comm comm, NativeStream stream);
+  Status (*broadcast)(const void* from, void* to, std::size_t count, DataType type, int root,
+                      Comm comm, NativeStream stream);
+  Status (*all_gather)(const void* from, void* to, std::size_t count, DataType type, Comm comm,
+                       NativeStream stream);
+  Status (*send)(const void* from, std::size_t count, DataType type, int peer, Comm comm,
+                 NativeStream stream);
+  Status (*recv)(void* to, std::size_t count, DataType type, int peer, Comm comm,
+                 NativeStream stream);
+  Status (*group_start)();
+  Status (*group_end)();
+};
+
+inline constexpr int kOldestVersion = 21800;
+
+/// "2.28.9" of 22809. Before 2.9 the numbers had another form; those are too old in any case.
+std::string version_text(int version);
+
+/// The library; it stays open as long as this.
+class Library {
+ public:
+  /// `path`: what dlopen takes. Errors, in words for people: it cannot be opened, lacks a function,
+  /// or is too old.
+  struct Opened {
+    std::unique_ptr<Library> library;  ///< null: see `why`
+    std::string why;
+  };
+  static Opened open(const std::string& path);
+  ~Library();
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  [[nodiscard]] const Functions& call() const { return functions_; }
+  [[nodiscard]] int version() const { return version_; }
+  /// Of the file that was opened.
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  Library() = default;
+
+  void* handle_ = nullptr;
+  Functions functions_{};
+  int version_ = 0;
+  std::string path_;
+};
+
+}  // namespace ddprun::trainer::nccl

@@ -1,0 +1,376 @@
+#include "trainer/nccl/nccl_communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "trainer/comm/sum_plan.hpp"
+#include "trainer/cuda/launch.hpp"
+#include "trainer/nccl/host_bytes.hpp"
+#include "trainer/nccl/nccl_group.hpp"
+#include "trainer/nccl/peer_watch.hpp"
+#include "trainer/nccl/slices.hpp"
+#include "trainer/nccl/tree_sum.hpp"
+
+namespace ddprun::trainer::nccl {
+namespace {
+
+using namespace std::chrono_literals;
+using cuda::Stream;
+
+/// A rank that has ended may have done its part of what is waited for: that may still arrive.
+constexpr auto kLastWords = 250ms;
+constexpr auto kSpin = 200us;
+constexpr auto kSleep = 50us;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(NcclSettings settings, Group group)
+      : settings_(std::move(settings)),
+        gpu_(settings_.gpu),
+        call_(settings_.library->call()),
+        comm_(group.comm),
+        peers_(group.ranks, settings_.comm.rank),
+        bytes_(gpu_, world_size()),
+        tree_(settings_.device, settings_.comm),
+        computed_(gpu_.make_event()) {
+    const ShardRun run = shard_run(settings_.comm.shards, world_size(), rank());
+    for (std::size_t slot = 0; slot < local_nodes(settings_.comm.shards, run).size(); ++slot)
+      arenas_.push_back(settings_.device.allocate(settings_.comm.arena_floats * sizeof(float)));
+    std::vector<const float*> arenas;
+    for (const DeviceMemory& arena : arenas_) arenas.push_back(arena.as<float>().data());
+    tree_.set_arenas(arenas);
+    gpu_.set_watch([this] { look(Clock::now()); });
+  }
+
+  ~NcclCommunicator() override {
+    gpu_.set_watch({});
+    if (comm_ == nullptr) return;
+    // In order only if nothing is under way: NCCL would wait for the others.
+    if (failure_ || aborted_ || !pending_.empty()) {
+      call_.comm_abort(comm_);
+    } else {
+      call_.comm_destroy(comm_);
+    }
+  }
+
+  [[nodiscard]] int rank() const override { return settings_.comm.rank; }
+  [[nodiscard]] int world_size() const override { return settings_.comm.world_size; }
+  std::span<float> arena(int slot) override {
+    return arenas_.at(static_cast<std::size_t>(slot)).as<float>();
+  }
+
+  Ticket start(int bucket, Range range) override {
+    DDPRUN_ASSERT(range.begin <= range.end && range.end <= settings_.comm.arena_floats,
+                  "a range of the arena");
+    ++last_started_;
+    if (is_over()) return last_started_;
+    phase(CommPhase::before_start, bucket);
+    after_compute();
+    sum(range);
+    pending_.push_back({last_started_, bucket, take_event(), Clock::now()});
+    gpu_.record(pending_.back().done, Stream::communication);
+    phase(CommPhase::after_ready, bucket);
+    return last_started_;
+  }
+
+  void progress() override { look(Clock::now()); }
+
+  CommResult finish(Ticket ticket, Clock::time_point /*deadline*/) override {
+    DDPRUN_ASSERT(ticket <= last_started_, "a ticket that start() returned");
+    look(Clock::now());
+    if (is_over()) return result();
+    for (const Pending& one : pending_) {
+      if (one.ticket == ticket) gpu_.wait(Stream::compute, one.done);
+    }
+    return {};
+  }
+
+  CommResult broadcast(std::span<std::byte> bytes, int root, Clock::time_point deadline) override {
+    return host_call(CommPhase::in_broadcast, deadline, [&] {
+      for (std::size_t at = 0; at < bytes.size(); at += bytes_.piece_bytes()) {
+        const auto piece = bytes.subspan(at, std::min(bytes_.piece_bytes(), bytes.size() - at));
+        if (root == rank()) bytes_.send(piece);
+        require(call_.broadcast(bytes_.mine(), bytes_.mine(), piece.size(), DataType::bytes, root,
+                                comm_, stream()),
+                "ncclBroadcast");
+        if (root != rank()) bytes_.receive_mine(piece.size());
+        if (!wait_for_host(deadline)) return;
+        if (root != rank()) bytes_.take(piece);
+      }
+    });
+  }
+
+  CommResult all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
+                        Clock::time_point deadline) override {
+    DDPRUN_ASSERT(all.size() == mine.size() * static_cast<std::size_t>(world_size()),
+                  "one piece for each rank");
+    return host_call(CommPhase::in_barrier, deadline, [&] { gather(mine, all, deadline); });
+  }
+
+  CommResult barrier(Clock::time_point deadline) override {
+    return host_call(CommPhase::in_barrier, deadline, [&] {
+      std::vector<std::byte> all(static_cast<std::size_t>(world_size()));
+      gather(std::span(all).first(1), all, deadline);
+    });
+  }
+
+  void abort(const std::string& reason) override {
+    const std::lock_guard lock(abort_mutex_);
+    if (aborted_) return;
+    abort_reason_ = reason;
+    aborted_ = true;
+  }
+
+ private:
+  struct Pending {
+    Ticket ticket;
+    int bucket;
+    cuda::Event done;
+    Clock::time_point since;  // from when it is the oldest
+  };
+
+  [[nodiscard]] NativeStream stream() { return gpu_.native(Stream::communication); }
+  void phase(CommPhase at, int bucket) {
+    if (settings_.comm.on_phase) settings_.comm.on_phase(at, bucket);
+  }
+
+  // ---- what NCCL is given ----
+
+  /// What the communication stream is given from now on comes after what the compute stream has.
+  void after_compute() {
+    gpu_.record(computed_, Stream::compute);
+    gpu_.wait(Stream::communication, computed_);
+  }
+
+  void sum(Range range) {
+    const Slices slices(range, world_size());
+    const Range own = slices.of(rank());
+    exchange([&](int peer) {
+      const Range theirs = slices.of(peer);
+      for (const DeviceMemory& arena : arenas_)
+        send(arena.as<float>().data() + theirs.begin, theirs, peer);
+      for (float* const part : tree_.parts_of(peer)) receive(part, own, peer);
+    });
+    tree_.sum(gpu_, arena(0).data(), own);
+    exchange([&](int peer) {
+      send(arena(0).data() + own.begin, own, peer);
+      const Range theirs = slices.of(peer);
+      receive(arena(0).data() + theirs.begin, theirs, peer);
+    });
+  }
+
+  /// Sends and receives of all peers, side by side.
+  template <class WithPeer>
+  void exchange(WithPeer with_peer) {
+    require(call_.group_start(), "ncclGroupStart");
+    for (int step = 1; step < world_size(); ++step) with_peer((rank() + step) % world_size());
+    require(call_.group_end(), "ncclGroupEnd");
+  }
+  void send(const float* from, Range range, int peer) {
+    if (range.begin == range.end) return;
+    require(call_.send(from, range.end - range.begin, DataType::fp32, peer, comm_, stream()),
+            "ncclSend");
+  }
+  void receive(float* to, Range range, int peer) {
+    if (range.begin == range.end) return;
+    require(call_.recv(to, range.end - range.begin, DataType::fp32, peer, comm_, stream()),
+            "ncclRecv");
+  }
+
+  void gather(std::span<const std::byte> mine, std::span<std::byte> all,
+              Clock::time_point deadline) {
+    for (std::size_t at = 0; at < mine.size(); at += bytes_.piece_bytes()) {
+      const std::size_t size = std::min(bytes_.piece_bytes(), mine.size() - at);
+      bytes_.send(mine.subspan(at, size));
+      require(call_.all_gather(bytes_.mine(), bytes_.all(), size, DataType::bytes, comm_, stream()),
+              "ncclAllGather");
+      bytes_.receive_all(size);
+      if (!wait_for_host(deadline)) return;
+      for (int rank = 0; rank < world_size(); ++rank) {
+        const std::size_t to = static_cast<std::size_t>(rank) * mine.size() + at;
+        bytes_.take(all.subspan(to, size), static_cast<std::size_t>(rank) * size);
+      }
+    }
+  }
+
+  /// A call that puts off its answer is given the time of a sum.
+  void require(Status status, const char* name) {
+    const auto deadline = Clock::now() + settings_.timeout;
+    while (status == Status::in_progress && !is_over()) {
+      if (call_.comm_get_async_error(comm_, &status) != Status::success) break;
+      if (status != Status::in_progress) break;
+      look(Clock::now());
+      if (Clock::now() >= deadline) return fail_in_time(name, Clock::now() - settings_.timeout);
+      std::this_thread::sleep_for(kSleep);
+    }
+    if (status != Status::success && !is_over()) fail_of(status, name);
+  }
+
+  // ---- waiting ----
+
+  template <class Work>
+  CommResult host_call(CommPhase at, Clock::time_point deadline, Work work) {
+    look(Clock::now());
+    if (is_over()) return result();
+    phase(at, -1);
+    deadline_ = deadline;
+    after_compute();
+    work();
+    deadline_.reset();
+    return is_over() ? result() : CommResult{};
+  }
+
+  /// Until the communication stream is done. False: something failed.
+  bool wait_for_host(Clock::time_point deadline) {
+    if (is_over()) return false;
+    const auto began = Clock::now();
+    const cuda::Event done = take_event();
+    gpu_.record(done, Stream::communication);
+    while (!gpu_.has_come(done)) {
+      const auto now = Clock::now();
+      look(now);
+      if (is_over()) return false;
+      if (now >= deadline) {
+        fail_in_time("the meeting of all ranks", began);
+        return false;
+      }
+      if (now - began > kSpin) std::this_thread::sleep_for(kSleep);
+    }
+    give_back(done);
+    pending_clear();
+    return true;
+  }
+
+  // ---- what goes wrong ----
+
+  [[nodiscard]] bool is_over() const { return failure_.has_value(); }
+  [[nodiscard]] CommResult result() const { return *failure_; }
+
+  /// Cheap; finds sums that are done, errors of NCCL, peers that are gone, sums that take too long.
+  void look(Clock::time_point now) {
+    if (is_over()) return;
+    if (aborted_) {
+      const std::lock_guard lock(abort_mutex_);
+      return fail({CommStatus::aborted, -1, -1,
+                   fmt::format("aborted by rank {}: {}", rank(), abort_reason_)});
+    }
+    while (!pending_.empty() && gpu_.has_come(pending_.front().done)) {
+      give_back(pending_.front().done);
+      pending_.pop_front();
+      if (!pending_.empty()) pending_.front().since = std::max(pending_.front().since, now);
+    }
+    Status status = Status::success;
+    if (call_.comm_get_async_error(comm_, &status) != Status::success ||
+        (status != Status::success && status != Status::in_progress))
+      return fail_of(status, "NCCL");
+    const bool is_waiting = !pending_.empty() || deadline_;
+    if (const int gone = is_waiting ? peers_.ended(now) : -1; gone >= 0) {
+      if (!gone_since_) gone_since_ = now;
+      if (now - *gone_since_ > kLastWords) return fail_of_peer(gone);
+    }
+    if (!pending_.empty() && now - pending_.front().since > settings_.timeout)
+      fail_in_time("the sum", pending_.front().since);
+  }
+
+  [[nodiscard]] int bucket() const { return pending_.empty() ? -1 : pending_.front().bucket; }
+  /// What is waited for.
+  [[nodiscard]] std::string named(const std::string& what) const {
+    return bucket() < 0 ? what : fmt::format("the sum of bucket {}", bucket());
+  }
+
+  void fail_of_peer(int gone) {
+    fail({CommStatus::aborted, gone, bucket(),
+          fmt::format("rank {} (pid {}) ended before it finished {}", gone, peers_.pid(gone),
+                      named("the meeting of all ranks"))});
+  }
+  void fail_of(Status status, const char* name) {
+    // A peer that is gone is the cause of what NCCL tells.
+    const auto until = Clock::now() + kLastWords;
+    int gone = peers_.ended(Clock::now());
+    while (gone < 0 && Clock::now() < until) {
+      std::this_thread::sleep_for(1ms);
+      gone = peers_.ended(Clock::now());
+    }
+    if (gone >= 0) return fail_of_peer(gone);
+    fail({CommStatus::aborted, -1, bucket(),
+          fmt::format("{} failed in {}: {} ({}); NCCL_DEBUG=INFO tells more", name,
+                      named("the meeting of all ranks"), call_.get_error_string(status),
+                      call_.get_last_error(comm_))});
+  }
+  void fail_in_time(const std::string& what, Clock::time_point since) {
+    fail({CommStatus::timed_out, -1, bucket(),
+          fmt::format("rank {} has waited {:.3f} s for {}, until its deadline; a rank hangs, or a "
+                      "network is cut",
+                      rank(), seconds(Clock::now() - since), named(what))});
+  }
+  /// Ends what is under way, so that the GPU's streams go on.
+  void fail(CommResult why) {
+    failure_ = std::move(why);
+    call_.comm_abort(std::exchange(comm_, nullptr));
+  }
+
+  // ---- events ----
+
+  cuda::Event take_event() {
+    if (free_events_.empty()) return gpu_.make_event();
+    const cuda::Event event = free_events_.back();
+    free_events_.pop_back();
+    return event;
+  }
+  void give_back(cuda::Event event) { free_events_.push_back(event); }
+  void pending_clear() {
+    for (const Pending& one : pending_) give_back(one.done);
+    pending_.clear();
+  }
+
+  const NcclSettings settings_;
+  cuda::Gpu& gpu_;
+  const Functions& call_;
+  Comm comm_;
+  PeerWatch peers_;
+  HostBytes bytes_;
+  TreeSum tree_;
+  std::vector<DeviceMemory> arenas_;
+
+  cuda::Event computed_;
+  std::vector<cuda::Event> free_events_;
+  std::deque<Pending> pending_;  // started, and not seen to be done
+  Ticket last_started_ = 0;
+  std::optional<Clock::time_point> deadline_;  // of a call in which the host waits
+  std::optional<Clock::time_point> gone_since_;
+  std::optional<CommResult> failure_;
+
+  std::mutex abort_mutex_;
+  std::atomic<bool> aborted_{false};
+  std::string abort_reason_;
+};
+
+}  // namespace
+
+CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchange,
+                                 Clock::time_point deadline) {
+  GroupSetup joined = join_group({.comm = settings.comm,
+                                  .gpu = settings.gpu.facts().uuid,
+                                  .shares_gpus = settings.shares_gpus},
+                                 *settings.library, exchange, deadline);
+  CommSetup setup;
+  setup.result = std::move(joined.result);
+  setup.refused = joined.refused;
+  if (joined.group)
+    setup.communicator = std::make_unique<NcclCommunicator>(settings, std::move(*joined.group));
+  return setup;
+}
+
+}  // namespace ddprun::trainer::nccl

@@ -1,0 +1,296 @@
+#include "trainer/nccl/nccl_group.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "proto/error.hpp"
+
+namespace ddprun::trainer::nccl {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kTag = "ddprun-nccl-1";
+constexpr const char* kRefused = "refused ";
+constexpr const char* kReady = "ready ";
+constexpr auto kPollEvery = 1ms;
+
+std::string own_host() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
+template <class Number>
+bool read(const std::map<std::string, std::string>& fields, const char* name, Number& number) {
+  const auto field = fields.find(name);
+  if (field == fields.end()) return false;
+  const char* const end = field->second.data() + field->second.size();
+  const auto [stop, error] = std::from_chars(field->second.data(), end, number);
+  return error == std::errc() && stop == end;
+}
+
+std::string hex(const UniqueId& id) {
+  std::string text;
+  for (const char byte : id.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+std::optional<UniqueId> id_of(std::string_view text) {
+  UniqueId id{};
+  if (text.size() != 2 * sizeof id.bytes) return std::nullopt;
+  for (std::size_t i = 0; i < sizeof id.bytes; ++i) {
+    unsigned value = 0;
+    const char* const at = text.data() + 2 * i;
+    const auto [stop, error] = std::from_chars(at, at + 2, value, 16);
+    if (error != std::errc() || stop != at + 2) return std::nullopt;
+    id.bytes[i] = static_cast<char>(value);
+  }
+  return id;
+}
+
+GroupSetup refuse(std::string detail) {
+  GroupSetup setup;
+  setup.result = {CommStatus::aborted, -1, -1, std::move(detail)};
+  setup.refused = true;
+  return setup;
+}
+
+GroupSetup fail(CommStatus status, int rank, std::string detail) {
+  GroupSetup setup;
+  setup.result = {status, rank, -1, std::move(detail)};
+  return setup;
+}
+
+GroupSetup fail_exchange(ErrorCode error, int rank, const std::string& what) {
+  if (error == proto::Errc::timed_out) {
+    return fail(CommStatus::timed_out, rank,
+                fmt::format("{}: not there by the deadline; is that rank running?", what));
+  }
+  return fail(CommStatus::aborted, rank, fmt::format("{}: {}", what, error.message()));
+}
+
+std::string key_of(const CommOptions& options, int rank) {
+  return fmt::format("{}/nccl/{}", options.group, rank);
+}
+std::string verdict_key(const CommOptions& options) { return options.group + "/nccl/verdict"; }
+
+/// Rank 0 has read what all announced, and decides for all.
+GroupSetup decide(const GroupOptions& options, const Announcement& own, const Library& library,
+                  Exchange& exchange, Clock::time_point deadline, std::string& verdict) {
+  const CommOptions& comm = options.comm;
+  std::vector<Announcement> ranks{own};
+  std::string refusal;
+  for (int rank = 1; rank < comm.world_size && refusal.empty(); ++rank) {
+    const std::string key = key_of(comm, rank);
+    const auto text = exchange.get(key, deadline);
+    if (!text)
+      return fail_exchange(text.error(), rank,
+                           fmt::format("waiting for rank {} (key {})", rank, key));
+    const auto announced = Announcement::parse(*text);
+    if (announced) {
+      ranks.push_back(*announced);
+    } else {
+      refusal = fmt::format(
+          "rank {} has another version of this program, or sums without NCCL: "
+          "start all ranks with the same program and --device",
+          rank);
+    }
+  }
+  if (refusal.empty()) refusal = why_not(ranks, options.shares_gpus);
+  if (refusal.empty()) {
+    UniqueId id{};
+    if (const Status status = library.call().get_unique_id(&id); status != Status::success) {
+      return fail(
+          CommStatus::aborted, 0,
+          fmt::format("ncclGetUniqueId on rank 0: {}", library.call().get_error_string(status)));
+    }
+    verdict = kReady + hex(id);
+    for (const Announcement& rank : ranks) verdict += "\n" + rank.text();
+  } else {
+    verdict = kRefused + refusal;
+  }
+  const auto told = exchange.set(verdict_key(comm), verdict, deadline);
+  if (!told) return fail_exchange(told.error(), 0, "storing NCCL's unique id");
+  return {};
+}
+
+GroupSetup read_verdict(const std::string& verdict, const CommOptions& comm, UniqueId& id) {
+  if (verdict.starts_with(kRefused)) return refuse(verdict.substr(std::strlen(kRefused)));
+  std::istringstream lines(verdict);
+  std::string line;
+  std::getline(lines, line);
+  const auto found = line.starts_with(kReady)
+                         ? id_of(std::string_view(line).substr(std::strlen(kReady)))
+                         : std::nullopt;
+  GroupSetup setup;
+  setup.group.emplace();
+  while (std::getline(lines, line)) {
+    const auto rank = Announcement::parse(line);
+    if (!rank) break;
+    setup.group->ranks.push_back(*rank);
+  }
+  if (!found || setup.group->ranks.size() != static_cast<std::size_t>(comm.world_size))
+    return refuse("rank 0 has another version of this program: start all ranks with the same one");
+  id = *found;
+  return setup;
+}
+
+/// Which rank of this host has ended; -1: none.
+int ended(const Group& group, int own) {
+  const ProcessIdentity& self = group.ranks[static_cast<std::size_t>(own)].process;
+  for (int rank = 0; rank < static_cast<int>(group.ranks.size()); ++rank) {
+    const ProcessIdentity& process = group.ranks[static_cast<std::size_t>(rank)].process;
+    if (rank != own && process.boot_id == self.boot_id &&
+        process.pid_namespace == self.pid_namespace && !ProcessWatch(process).alive())
+      return rank;
+  }
+  return -1;
+}
+
+/// NCCL's own meeting. It does not block, so that our deadline holds.
+CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
+                 const Library& library, Clock::time_point deadline) {
+  const Functions& call = library.call();
+  Config config;
+  config.blocking = 0;
+  if (options.shares_gpus) {
+    // Both would like every multiprocessor of the one GPU, and wait for each other.
+    config.max_ctas = 1;
+    // By this ranks look like hosts of one GPU each, which NCCL accepts.
+    setenv("NCCL_HOSTID", fmt::format("ddprun-rank-{}", options.comm.rank).c_str(), 0);
+  }
+  Status status = call.comm_init_rank_config(&group.comm, options.comm.world_size, id,
+                                             options.comm.rank, &config);
+  auto next_look = Clock::now() + 100ms;
+  while (status == Status::in_progress || status == Status::success) {
+    const Status asked = call.comm_get_async_error(group.comm, &status);
+    if (asked != Status::success) status = asked;
+    if (status != Status::in_progress) break;
+    const auto now = Clock::now();
+    if (now >= deadline) {
+      call.comm_abort(std::exchange(group.comm, nullptr));
+      return {CommStatus::timed_out, -1, -1,
+              "NCCL has not connected all ranks by the deadline: can every host reach the others? "
+              "NCCL_SOCKET_IFNAME names the interface, NCCL_DEBUG=INFO tells more"};
+    }
+    if (now >= next_look) {
+      next_look = now + 100ms;
+      if (const int rank = ended(group, options.comm.rank); rank >= 0) {
+        call.comm_abort(std::exchange(group.comm, nullptr));
+        return {CommStatus::aborted, rank, -1,
+                fmt::format("rank {} ended while NCCL connected the ranks", rank)};
+      }
+    }
+    std::this_thread::sleep_for(kPollEvery);
+  }
+  if (status == Status::success) return {};
+  std::string detail = fmt::format("ncclCommInitRankConfig: {}", call.get_error_string(status));
+  if (group.comm != nullptr) {
+    detail += fmt::format(" ({})", call.get_last_error(group.comm));
+    call.comm_abort(std::exchange(group.comm, nullptr));
+  }
+  return {CommStatus::aborted, -1, -1, detail + "; NCCL_DEBUG=INFO tells more"};
+}
+
+}  // namespace
+
+std::string Announcement::text() const {
+  return fmt::format(
+      "{} boot={} pidns={} pid={} start={} host={} gpu={} nccl={} world={} shards={} floats={}",
+      kTag, process.boot_id, process.pid_namespace, process.pid, process.start_time, host, gpu,
+      version, world_size, shards, arena_floats);
+}
+
+std::optional<Announcement> Announcement::parse(const std::string& text) {
+  std::istringstream words(text);
+  std::string word;
+  if (!(words >> word) || word != kTag) return std::nullopt;
+  std::map<std::string, std::string> fields;
+  while (words >> word) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos) return std::nullopt;
+    fields[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+  Announcement one;
+  one.process.boot_id = fields["boot"];
+  one.process.pid_namespace = fields["pidns"];
+  one.host = fields["host"];
+  one.gpu = fields["gpu"];
+  const bool whole = read(fields, "pid", one.process.pid) &&
+                     read(fields, "start", one.process.start_time) &&
+                     read(fields, "nccl", one.version) && read(fields, "world", one.world_size) &&
+                     read(fields, "shards", one.shards) && read(fields, "floats", one.arena_floats);
+  if (!whole || one.process.pid <= 0) return std::nullopt;
+  return one;
+}
+
+std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
+  const Announcement& first = ranks.front();
+  std::map<std::string, std::size_t> by_gpu;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Announcement& one = ranks[rank];
+    if (one.world_size != first.world_size || one.shards != first.shards ||
+        one.arena_floats != first.arena_floats) {
+      return fmt::format(
+          "rank {} has world size {}, {} shards and {} gradient floats where rank 0 has {}, {} and "
+          "{}: start all ranks with the same options",
+          rank, one.world_size, one.shards, one.arena_floats, first.world_size, first.shards,
+          first.arena_floats);
+    }
+    if (one.version != first.version) {
+      return fmt::format(
+          "rank {} on {} has NCCL {} where rank 0 on {} has {}: install the same on all machines, "
+          "or "
+          "set DDPRUN_CUDA_PATH to a folder with it",
+          rank, one.host, version_text(one.version), first.host, version_text(first.version));
+    }
+    const auto [other, is_new] = by_gpu.try_emplace(one.gpu, rank);
+    if (!is_new && !shares_gpus) {
+      return fmt::format(
+          "ranks {} and {} on {} have the same GPU ({}): start at most one worker for each GPU "
+          "(--nproc_per_node=gpu), or use --share-gpu for a test",
+          other->second, rank, one.host, one.gpu);
+    }
+  }
+  return "";
+}
+
+GroupSetup join_group(const GroupOptions& options, const Library& library, Exchange& exchange,
+                      Clock::time_point deadline) {
+  const CommOptions& comm = options.comm;
+  const Announcement own{.process = own_identity(),
+                         .host = own_host(),
+                         .gpu = options.gpu,
+                         .version = library.version(),
+                         .world_size = comm.world_size,
+                         .shards = comm.shards,
+                         .arena_floats = comm.arena_floats};
+  std::string verdict;
+  if (comm.rank == 0) {
+    GroupSetup decided = decide(options, own, library, exchange, deadline, verdict);
+    if (!decided.result.ok()) return decided;
+  } else {
+    const auto told = exchange.set(key_of(comm, comm.rank), own.text(), deadline);
+    if (!told)
+      return fail_exchange(told.error(), comm.rank, "storing key " + key_of(comm, comm.rank));
+    const auto text = exchange.get(verdict_key(comm), deadline);
+    if (!text) return fail_exchange(text.error(), 0, "waiting for NCCL's unique id from rank 0");
+    verdict = *text;
+  }
+  UniqueId id{};
+  GroupSetup setup = read_verdict(verdict, comm, id);
+  if (!setup.group) return setup;
+  setup.result = begin(*setup.group, id, options, library, deadline);
+  if (!setup.result.ok()) setup.group.reset();
+  return setup;
+}
+
+}  // namespace ddprun::trainer::nccl

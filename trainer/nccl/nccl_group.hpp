@@ -1,0 +1,54 @@
+// How the ranks of a job become one NCCL communicator: through the store they compare what must be
+// equal, rank 0 hands out the unique id, and all wait for NCCL until a deadline of ours.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/comm/make_communicator.hpp"
+#include "trainer/comm/process_watch.hpp"
+#include "trainer/nccl/nccl_api.hpp"
+
+namespace ddprun::trainer::nccl {
+
+/// What a rank tells the others before NCCL is begun.
+struct Announcement {
+  ProcessIdentity process;
+  std::string host;  ///< its name
+  std::string gpu;   ///< GpuFacts::uuid
+  int version = 0;   ///< of NCCL
+  int world_size = 0;
+  int shards = 0;
+  std::size_t arena_floats = 0;
+
+  [[nodiscard]] std::string text() const;
+  static std::optional<Announcement> parse(const std::string& text);
+};
+
+/// Why these ranks cannot form a group, naming two of them; empty: they can. `shares_gpus`: several
+/// ranks may have one GPU.
+std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus);
+
+struct GroupOptions {
+  CommOptions comm;
+  std::string gpu;  ///< of this rank, its uuid
+  bool shares_gpus = false;
+};
+
+struct Group {
+  Comm comm = nullptr;
+  std::vector<Announcement> ranks;
+};
+
+struct GroupSetup {
+  std::optional<Group> group;
+  CommResult result;
+  bool refused = false;
+};
+
+/// Errors as make_communicator's. The GPU must be this thread's.
+GroupSetup join_group(const GroupOptions& options, const Library& library, Exchange& exchange,
+                      Clock::time_point deadline);
+
+}  // namespace ddprun::trainer::nccl

@@ -1,0 +1,87 @@
+#include "trainer/nccl/tree_sum.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "trainer/cuda/launch.hpp"
+#include "trainer/nccl/slices.hpp"
+
+namespace ddprun::trainer::nccl {
+namespace {
+
+using cuda::TreeAddition;
+using cuda::TreeInput;
+
+int place_of(PlanTerm term, int scratch_blocks) {
+  switch (term.kind) {
+    case PlanTerm::Kind::input:
+      return ~term.index;
+    case PlanTerm::Kind::scratch:
+      return term.index;
+    case PlanTerm::Kind::result:
+      break;
+  }
+  return scratch_blocks;
+}
+
+template <class Value>
+DeviceMemory copied(Device& device, const std::vector<Value>& values) {
+  DeviceMemory memory = device.allocate(values.size() * sizeof(Value));
+  device.copy_in(std::as_bytes(std::span(values)), memory.data());
+  return memory;
+}
+
+}  // namespace
+
+TreeSum::TreeSum(Device& device, const CommOptions& options)
+    : device_(device),
+      rank_(options.rank),
+      plan_(options.shards, options.world_size),
+      parts_(static_cast<std::size_t>(options.world_size)) {
+  DDPRUN_ASSERT(plan_.scratch_blocks() < cuda::SumInTree::kPlacesMax, "the tree is not that deep");
+  const std::size_t floats = Slices::step_of(options.arena_floats, options.world_size);
+  const auto foreign = static_cast<std::size_t>(
+      std::count_if(plan_.inputs().begin(), plan_.inputs().end(),
+                    [&](const PlanInput& input) { return input.rank != rank_; }));
+  received_ = device.allocate(foreign * floats * sizeof(float));
+  float* next = received_.as<float>().data();
+  for (const PlanInput& input : plan_.inputs()) {
+    if (input.rank == rank_) continue;
+    parts_[static_cast<std::size_t>(input.rank)].push_back(next);
+    next += floats;
+  }
+  std::vector<TreeAddition> additions;
+  for (const PlanStep& step : plan_.steps()) {
+    additions.push_back({place_of(step.left, plan_.scratch_blocks()),
+                         place_of(step.right, plan_.scratch_blocks()),
+                         place_of(step.sum, plan_.scratch_blocks())});
+  }
+  additions_ = copied(device, additions);
+}
+
+void TreeSum::set_arenas(std::span<const float* const> arenas) {
+  std::vector<TreeInput> inputs;
+  for (const PlanInput& input : plan_.inputs()) {
+    const auto slot = static_cast<std::size_t>(input.slot);
+    const bool is_own = input.rank == rank_;
+    inputs.push_back({is_own ? arenas[slot] : parts_of(input.rank)[slot], is_own});
+  }
+  inputs_ = copied(device_, inputs);
+}
+
+void TreeSum::sum(cuda::Gpu& gpu, float* arena, Range slice) const {
+  const std::size_t count = slice.end - slice.begin;
+  if (count == 0) return;
+  const std::size_t blocks = (count + cuda::kBlockThreads - 1) / cuda::kBlockThreads;
+  gpu.launch(
+      cuda::Stream::communication,
+      cuda::launch_of(cuda::SumInTree{.inputs = inputs_.as<TreeInput>().data(),
+                                      .additions = additions_.as<TreeAddition>().data(),
+                                      .addition_count = static_cast<int>(plan_.steps().size()),
+                                      .offset = slice.begin,
+                                      .out = arena + slice.begin,
+                                      .count = count},
+                      static_cast<unsigned>(std::min(blocks, cuda::kBlocksMax))));
+}
+
+}  // namespace ddprun::trainer::nccl
