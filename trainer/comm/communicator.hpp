@@ -50,24 +50,28 @@ class Communicator {
   virtual ~Communicator() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int world_size() const = 0;
+  /// In which order the shards of a rank are to be added up, and so how many arenas it has.
+  [[nodiscard]] virtual SumOrder order() const { return SumOrder::tree; }
 
-  /// The gradient arenas of this rank, one for each of its local_nodes() in the shard tree (at
-  /// least one). They start zeroed, on 64 bytes, and belong to the communicator because peers read
-  /// and write them. Slot 0 receives the result. The caller may write a range of them only while no
-  /// started sum covers it: between finish() and the next start().
+  /// The gradient arenas of this rank, one for each of its local_nodes() (at least one). They start
+  /// zeroed, on 64 bytes, and belong to the communicator because peers read and write them. Slot 0
+  /// receives the result. The caller may write a range of them only while no started sum covers it:
+  /// between finish() and the next start().
   [[nodiscard]] virtual std::span<float> arena(int slot) = 0;
 
   /// Announces that `range` of all of this rank's arenas is final for this step, and starts the sum
-  /// over all shards in the order of the shard tree. Does not wait. Buckets are started in index
+  /// over all shards. Does not wait. Buckets are started in index
   /// order on every rank, at most kStartedMax are started and not finished.
   virtual Ticket start(int bucket, Range range) = 0;
 
   /// Does whatever can be done now without waiting. Cheap; called often.
   virtual void progress() = 0;
 
-  /// Until the sum of this ticket (and all before it) stands in arena(0) of every rank. A sum that
-  /// is complete is done, also if the group was aborted since: what a peer does afterwards takes
-  /// nothing back.
+  /// What this rank computes on its device from now on comes after the sum of this ticket (and all
+  /// before it), which then stands in arena(0). In the host's memory the call waits for that, and a
+  /// sum that is complete is done, also if the group was aborted since: what a peer does afterwards
+  /// takes nothing back. On a GPU it does not wait: that the sums have come, on every rank, is
+  /// known once broadcast(), all_gather() or barrier() is done, and until then they may be garbage.
   virtual CommResult finish(Ticket ticket, Clock::time_point deadline) = 0;
 
   virtual CommResult broadcast(std::span<std::byte> bytes, int root,

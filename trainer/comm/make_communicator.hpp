@@ -25,8 +25,9 @@ enum class CommPhase {
 struct CommOptions {
   int rank = 0;
   int world_size = 1;
-  int shards = 1;                ///< V, the same on every rank; at least world_size
-  std::size_t arena_floats = 0;  ///< Model::arena_size(), the same on every rank
+  int shards = 1;                   ///< V, the same on every rank; at least world_size
+  SumOrder order = SumOrder::tree;  ///< chain: only over GPUs
+  std::size_t arena_floats = 0;     ///< Model::arena_size(), the same on every rank
   std::string group =
       "comm/0";  ///< prefix of the keys in the exchange; distinct for every round and restart
   std::function<void(CommPhase, int bucket)> on_phase =

@@ -9,7 +9,7 @@ std::vector<std::span<float>> local_arenas(Communicator& communicator, int shard
                                            std::size_t arena_floats) {
   const ShardRun run = shard_run(shards, communicator.world_size(), communicator.rank());
   std::vector<std::span<float>> arenas;
-  for (std::size_t slot = 0; slot < local_nodes(shards, run).size(); ++slot) {
+  for (std::size_t slot = 0; slot < local_nodes(shards, run, communicator.order()).size(); ++slot) {
     arenas.push_back(communicator.arena(static_cast<int>(slot)));
     DDPRUN_ASSERT(arenas.back().size() == arena_floats,
                   "the communicator was made for this arena size");
@@ -31,7 +31,7 @@ Reducer::Reducer(Communicator& communicator, Device& device, int shards, std::si
       buckets_(bucket_table(arena_floats, sizes)),
       gradients_(communicator.arena(0)),
       accumulator_(shards, shard_run(shards, communicator.world_size(), communicator.rank()),
-                   local_arenas(communicator, shards, arena_floats), device),
+                   local_arenas(communicator, shards, arena_floats), device, communicator.order()),
       tickets_(buckets_.size()) {}
 
 void Reducer::begin_step() {

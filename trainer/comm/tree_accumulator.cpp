@@ -19,12 +19,14 @@ struct TreeAccumulator::Node {
 };
 
 TreeAccumulator::TreeAccumulator(int shards, ShardRun run,
-                                 std::vector<std::span<float>> node_arenas, Device& device)
+                                 std::vector<std::span<float>> node_arenas, Device& device,
+                                 SumOrder order)
     : device_(device),
+      order_(order),
       run_(run),
       arenas_(std::move(node_arenas)),
       leaves_(static_cast<std::size_t>(run.count), -1) {
-  const std::vector<TreeNode> locals = local_nodes(shards, run);
+  const std::vector<TreeNode> locals = local_nodes(shards, run, order);
   DDPRUN_ASSERT(locals.size() == arenas_.size(), "one arena for each local node");
   size_ = arenas_.front().size();
   for (const TreeNode& local : locals) roots_.push_back(make_subtree(local, -1));
@@ -39,7 +41,7 @@ int TreeAccumulator::make_subtree(TreeNode shards, int parent) {
     leaves_[static_cast<std::size_t>(shards.first - run_.first)] = index;
     return index;
   }
-  const int left_shards = left_count(shards.count);
+  const int left_shards = left_count(shards.count, order_);
   const int left = make_subtree({shards.first, left_shards}, index);
   const int right = make_subtree({shards.first + left_shards, shards.count - left_shards}, index);
   nodes_[static_cast<std::size_t>(index)].left = left;

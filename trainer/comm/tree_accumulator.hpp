@@ -14,8 +14,8 @@
 namespace ddprun::trainer {
 
 /// One arena per local node is given by the caller (a communicator's); further ones are made when
-/// needed and kept: at most log2(largest node) with one lane; each further lane needs one more, and
-/// more only if one lane falls far behind.
+/// needed and kept: at most log2(largest node) with one lane, in a chain one; each further lane
+/// needs one more, and more only if one lane falls far behind.
 ///
 /// begin() and final_up_to() may be called by several threads, each for its own shard; reset() by
 /// one, when no shard is under way.
@@ -24,7 +24,7 @@ class TreeAccumulator {
   /// `node_arenas[k]` receives the sum of local_nodes(shards, run)[k]; all have the same size and
   /// are in the memory of `device`, which outlives the accumulator.
   TreeAccumulator(int shards, ShardRun run, std::vector<std::span<float>> node_arenas,
-                  Device& device);
+                  Device& device, SumOrder order = SumOrder::tree);
   ~TreeAccumulator();
   TreeAccumulator(const TreeAccumulator&) = delete;
   TreeAccumulator& operator=(const TreeAccumulator&) = delete;
@@ -58,6 +58,7 @@ class TreeAccumulator {
   };
 
   Device& device_;
+  SumOrder order_;
   ShardRun run_;
   std::size_t size_ = 0;
   std::vector<std::span<float>> arenas_;

@@ -43,14 +43,15 @@ class NcclCommunicator final : public Communicator {
         comm_(group.comm),
         peers_(group.ranks, settings_.comm.rank),
         bytes_(gpu_, world_size()),
-        tree_(settings_.device, settings_.comm),
         computed_(gpu_.make_event()) {
     const ShardRun run = shard_run(settings_.comm.shards, world_size(), rank());
-    for (std::size_t slot = 0; slot < local_nodes(settings_.comm.shards, run).size(); ++slot)
+    for (std::size_t slot = 0; slot < local_nodes(settings_.comm.shards, run, order()).size();
+         ++slot)
       arenas_.push_back(settings_.device.allocate(settings_.comm.arena_floats * sizeof(float)));
     std::vector<const float*> arenas;
     for (const DeviceMemory& arena : arenas_) arenas.push_back(arena.as<float>().data());
-    tree_.set_arenas(arenas);
+    if (order() == SumOrder::tree) tree_.emplace(settings_.device, settings_.comm, arenas);
+    gpu_.synchronize(Stream::compute);  // the tables of the sums are there for every stream
     gpu_.set_watch([this] { look(Clock::now()); });
   }
 
@@ -67,6 +68,7 @@ class NcclCommunicator final : public Communicator {
 
   [[nodiscard]] int rank() const override { return settings_.comm.rank; }
   [[nodiscard]] int world_size() const override { return settings_.comm.world_size; }
+  [[nodiscard]] SumOrder order() const override { return settings_.comm.order; }
   std::span<float> arena(int slot) override {
     return arenas_.at(static_cast<std::size_t>(slot)).as<float>();
   }
@@ -102,9 +104,10 @@ class NcclCommunicator final : public Communicator {
       for (std::size_t at = 0; at < bytes.size(); at += bytes_.piece_bytes()) {
         const auto piece = bytes.subspan(at, std::min(bytes_.piece_bytes(), bytes.size() - at));
         if (root == rank()) bytes_.send(piece);
-        require(call_.broadcast(bytes_.mine(), bytes_.mine(), piece.size(), DataType::bytes, root,
-                                comm_, stream()),
-                "ncclBroadcast");
+        issue("ncclBroadcast", [&] {
+          return call_.broadcast(bytes_.mine(), bytes_.mine(), piece.size(), DataType::bytes, root,
+                                 comm_, stream());
+        });
         if (root != rank()) bytes_.receive_mine(piece.size());
         if (!wait_for_host(deadline)) return;
         if (root != rank()) bytes_.take(piece);
@@ -155,15 +158,24 @@ class NcclCommunicator final : public Communicator {
   }
 
   void sum(Range range) {
+    if (order() == SumOrder::tree) return sum_in_tree(range);
+    float* const begin = arena(0).data() + range.begin;
+    if (range.begin == range.end) return;
+    issue("ncclAllReduce", [&] {
+      return call_.all_reduce(begin, begin, range.end - range.begin, DataType::fp32, Operation::sum,
+                              comm_, stream());
+    });
+  }
+  void sum_in_tree(Range range) {
     const Slices slices(range, world_size());
     const Range own = slices.of(rank());
     exchange([&](int peer) {
       const Range theirs = slices.of(peer);
       for (const DeviceMemory& arena : arenas_)
         send(arena.as<float>().data() + theirs.begin, theirs, peer);
-      for (float* const part : tree_.parts_of(peer)) receive(part, own, peer);
+      for (float* const part : tree_->parts_of(peer)) receive(part, own, peer);
     });
-    tree_.sum(gpu_, arena(0).data(), own);
+    tree_->sum(gpu_, arena(0).data(), own);
     exchange([&](int peer) {
       send(arena(0).data() + own.begin, own, peer);
       const Range theirs = slices.of(peer);
@@ -174,19 +186,22 @@ class NcclCommunicator final : public Communicator {
   /// Sends and receives of all peers, side by side.
   template <class WithPeer>
   void exchange(WithPeer with_peer) {
+    if (is_over()) return;
     require(call_.group_start(), "ncclGroupStart");
     for (int step = 1; step < world_size(); ++step) with_peer((rank() + step) % world_size());
-    require(call_.group_end(), "ncclGroupEnd");
+    require(call_.group_end(), "ncclGroupEnd");  // also where something in between failed
   }
   void send(const float* from, Range range, int peer) {
     if (range.begin == range.end) return;
-    require(call_.send(from, range.end - range.begin, DataType::fp32, peer, comm_, stream()),
-            "ncclSend");
+    issue("ncclSend", [&] {
+      return call_.send(from, range.end - range.begin, DataType::fp32, peer, comm_, stream());
+    });
   }
   void receive(float* to, Range range, int peer) {
     if (range.begin == range.end) return;
-    require(call_.recv(to, range.end - range.begin, DataType::fp32, peer, comm_, stream()),
-            "ncclRecv");
+    issue("ncclRecv", [&] {
+      return call_.recv(to, range.end - range.begin, DataType::fp32, peer, comm_, stream());
+    });
   }
 
   void gather(std::span<const std::byte> mine, std::span<std::byte> all,
@@ -194,8 +209,10 @@ class NcclCommunicator final : public Communicator {
     for (std::size_t at = 0; at < mine.size(); at += bytes_.piece_bytes()) {
       const std::size_t size = std::min(bytes_.piece_bytes(), mine.size() - at);
       bytes_.send(mine.subspan(at, size));
-      require(call_.all_gather(bytes_.mine(), bytes_.all(), size, DataType::bytes, comm_, stream()),
-              "ncclAllGather");
+      issue("ncclAllGather", [&] {
+        return call_.all_gather(bytes_.mine(), bytes_.all(), size, DataType::bytes, comm_,
+                                stream());
+      });
       bytes_.receive_all(size);
       if (!wait_for_host(deadline)) return;
       for (int rank = 0; rank < world_size(); ++rank) {
@@ -205,6 +222,10 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
+  template <class Call>
+  void issue(const char* name, Call call) {
+    if (!is_over()) require(call(), name);
+  }
   /// A call that puts off its answer is given the time of a sum.
   void require(Status status, const char* name) {
     const auto deadline = Clock::now() + settings_.timeout;
@@ -341,7 +362,7 @@ class NcclCommunicator final : public Communicator {
   Comm comm_;
   PeerWatch peers_;
   HostBytes bytes_;
-  TreeSum tree_;
+  std::optional<TreeSum> tree_;  // of the order with that name
   std::vector<DeviceMemory> arenas_;
 
   cuda::Event computed_;

@@ -33,9 +33,8 @@ DeviceMemory copied(Device& device, const std::vector<Value>& values) {
 
 }  // namespace
 
-TreeSum::TreeSum(Device& device, const CommOptions& options)
-    : device_(device),
-      rank_(options.rank),
+TreeSum::TreeSum(Device& device, const CommOptions& options, std::span<const float* const> arenas)
+    : rank_(options.rank),
       plan_(options.shards, options.world_size),
       parts_(static_cast<std::size_t>(options.world_size)) {
   DDPRUN_ASSERT(plan_.scratch_blocks() < cuda::SumInTree::kPlacesMax, "the tree is not that deep");
@@ -57,16 +56,13 @@ TreeSum::TreeSum(Device& device, const CommOptions& options)
                          place_of(step.sum, plan_.scratch_blocks())});
   }
   additions_ = copied(device, additions);
-}
-
-void TreeSum::set_arenas(std::span<const float* const> arenas) {
   std::vector<TreeInput> inputs;
   for (const PlanInput& input : plan_.inputs()) {
     const auto slot = static_cast<std::size_t>(input.slot);
     const bool is_own = input.rank == rank_;
     inputs.push_back({is_own ? arenas[slot] : parts_of(input.rank)[slot], is_own});
   }
-  inputs_ = copied(device_, inputs);
+  inputs_ = copied(device, inputs);
 }
 
 void TreeSum::sum(cuda::Gpu& gpu, float* arena, Range slice) const {

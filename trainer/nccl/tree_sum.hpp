@@ -13,10 +13,8 @@ namespace ddprun::trainer::nccl {
 
 class TreeSum {
  public:
-  TreeSum(Device& device, const CommOptions& options);
-
-  /// Those of this rank, by slot.
-  void set_arenas(std::span<const float* const> arenas);
+  /// `arenas`: those of this rank, by slot.
+  TreeSum(Device& device, const CommOptions& options, std::span<const float* const> arenas);
 
   /// Where the slice of each local sum of another rank is received, by its slots.
   [[nodiscard]] std::span<float* const> parts_of(int rank) const {
@@ -27,7 +25,6 @@ class TreeSum {
   void sum(cuda::Gpu& gpu, float* arena, Range slice) const;
 
  private:
-  Device& device_;
   const int rank_;
   const SumPlan plan_;
   std::vector<std::vector<float*>> parts_;  // by rank

@@ -52,6 +52,7 @@ struct NcclGroupSettings {
   int world_size = 2;
   int shards = 2;
   std::size_t arena_floats = 0;
+  SumOrder order = SumOrder::tree;
   std::uint64_t seed = 1;            ///< of the GPUs' schedules
   std::uint64_t forgotten_wait = 0;  ///< of rank 0's GPU
   std::chrono::milliseconds timeout{20'000};
@@ -91,6 +92,7 @@ inline void run_nccl_group(const NcclGroupSettings& settings, Problems& problems
         const CommOptions options{.rank = rank,
                                   .world_size = settings.world_size,
                                   .shards = settings.shards,
+                                  .order = settings.order,
                                   .arena_floats = settings.arena_floats,
                                   .on_phase = {}};
         CommSetup setup =
