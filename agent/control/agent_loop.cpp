@@ -92,7 +92,7 @@ const AgentResult& Agent::run() {
   }
   watch_timers();
   if (nodes_ != nullptr) {
-    nodes_->start();
+    nodes_->start(connection_shares(config_, open_files_));
   } else {
     obey(Prepare{});
   }

@@ -97,6 +97,7 @@ class Agent {
 
   void watch_timers();
   void warn_of_few_files();
+  [[nodiscard]] std::uint64_t store_clients_max() const;
   std::string prepare_output();
   std::string prepare_meeting_point();
   [[nodiscard]] NodeLink::Events link_events();

@@ -82,8 +82,6 @@ ServiceHost::Events NodeLink::host_events() {
   events.tell = events_.tell;
   events.failed = [this](const std::string& problem) { fail(problem); };
   if (!settings_.one_port) return events;
-  handover_.emplace(rdzv::StoreHandover::Settings{
-      .on_first_client = [this] { asio::post(context_, events_.store_is_wanted); }});
   events.on_store_client = [this](UniqueFd fd) { handover_->offer(std::move(fd)); };
   return events;
 }
@@ -103,7 +101,12 @@ RemoteMembership::Events NodeLink::session_events() {
   return events;
 }
 
-void NodeLink::start() {
+void NodeLink::start(const ConnectionShares& shares) {
+  host_.set_newcomers_max(shares.newcomers);
+  if (settings_.one_port)
+    handover_.emplace(rdzv::StoreHandover::Settings{
+        .parked_max = shares.parked,
+        .on_first_client = [this] { asio::post(context_, events_.store_is_wanted); }});
   if (const ErrorCode failed = session_.start())
     fail("ddprun cannot wait for the rendezvous: " + why_no_descriptor(failed));
 }

@@ -13,6 +13,7 @@
 #include "agent/control/membership_link.hpp"
 #include "agent/control/remote_membership.hpp"
 #include "agent/control/service_host.hpp"
+#include "agent/workers/open_files.hpp"
 #include "rendezvous/client/resolver.hpp"
 #include "rendezvous/store/store_handover.hpp"
 #include "warden/warden_link.hpp"
@@ -40,7 +41,8 @@ class NodeLink final : public MembershipLink {
   NodeLink(boost::asio::io_context& context, const AgentConfig& config, warden::WardenLink& warden,
            Events events);
 
-  void start();
+  /// `shares`: of the connections, should the service be here.
+  void start(const ConnectionShares& shares);
 
   [[nodiscard]] const proto::AgentId& own_id() const override { return session_.own_id(); }
   void send(proto::AgentMessage message) override;

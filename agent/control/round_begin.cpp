@@ -36,9 +36,16 @@ void Agent::obey(const Prepare&) {
   if (problem.empty()) problem = prepare_meeting_point();
   warn_of_few_files();
   const StorePlace place = meeting_point_.value_or(StorePlace{});
-  const auto clients = std::min<std::uint64_t>(open_files_.store_clients, INT_MAX);
+  const auto clients = std::min<std::uint64_t>(store_clients_max(), INT_MAX);
   handle(Prepared{place.addr, place.port, static_cast<int>(clients),
                   nodes_ != nullptr && nodes_->is_host(), std::move(problem)});
+}
+
+/// For which there are descriptors.
+std::uint64_t Agent::store_clients_max() const {
+  const bool is_host = nodes_ != nullptr && nodes_->is_host();
+  return is_host ? connection_shares(config_, open_files_).store_clients
+                 : open_files_.store_clients;
 }
 
 /// Once, where this node has the rendezvous.
@@ -197,7 +204,7 @@ void Agent::start_store(rdzv::StoreListener listener) {
   rdzv::StoreSettings settings;
   settings.check_uid = !config_.store_users.any;
   settings.allowed_uids.assign(config_.store_users.uids.begin(), config_.store_users.uids.end());
-  settings.connections_max = std::min(settings.connections_max, open_files_.store_clients);
+  settings.connections_max = std::min(settings.connections_max, store_clients_max());
   settings.reset_on_close = true;  // what is left of the old group must not wait for answers
   auto store = rdzv::StoreServer::start(std::move(listener), std::move(settings));
   if (store) {

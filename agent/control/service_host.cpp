@@ -1,5 +1,6 @@
 #include "agent/control/service_host.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -77,6 +78,11 @@ void ServiceHost::serve(rdzv::StoreListener listener) {
   settings.service.lease = settings_.lease;
   settings.running_folder = rdzv::RunningFile::kFolder;
   settings.secret = settings_.secret;
+  rdzv::Newcomers::Limits& newcomers = settings.newcomers;
+  settings.has_few_files = newcomers_max_ < newcomers.places;
+  newcomers.places = std::min(newcomers.places, newcomers_max_);
+  newcomers.places_per_addr =
+      std::clamp<std::size_t>(newcomers.places / 4, 1, newcomers.places_per_addr);
   settings.check_uid = !config_.store_users.any;
   settings.allowed_uids.assign(config_.store_users.uids.begin(), config_.store_users.uids.end());
   settings.on_store_client = events_.on_store_client;

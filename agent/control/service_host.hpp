@@ -29,6 +29,9 @@ class ServiceHost final : public rdzv::OwnService {
   /// The configuration, which has rendezvous settings, is borrowed.
   ServiceHost(boost::asio::io_context& context, const AgentConfig& config, Events events);
 
+  /// How many connections may have no session yet. Before the first `look`.
+  void set_newcomers_max(std::size_t most) { newcomers_max_ = most; }
+
   void look(const std::vector<std::string>& addresses) override;
   [[nodiscard]] bool is_here() const override { return server_.has_value(); }
   Result<UniqueFd> connect() override { return server_->connect_locally(); }
@@ -52,6 +55,7 @@ class ServiceHost final : public rdzv::OwnService {
   const AgentConfig& config_;
   const RendezvousSettings& settings_;
   const Events events_;
+  std::size_t newcomers_max_ = rdzv::Newcomers::Limits{}.places;
   std::optional<rdzv::ServiceServer> server_;
   std::string public_addr_;
   std::string listen_addr_;

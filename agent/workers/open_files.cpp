@@ -14,6 +14,9 @@ namespace {
 // /proc, error files, a helper program's pipes.
 constexpr std::uint64_t kAgentFiles = 32;
 constexpr std::uint64_t kStoreClientsLeast = 8;  // a part of them
+// Of strangers at the rendezvous; as many as it takes where nothing is scarce.
+constexpr std::uint64_t kStrangersLeast = 2;
+constexpr std::uint64_t kStrangersMost = 1'024;
 // With so many more than needed, those that are open are not counted.
 constexpr std::uint64_t kPlenty = 512;
 
@@ -29,6 +32,11 @@ std::uint64_t files_of(const StreamSettings& stream, bool may_be_hidden) {
       break;
   }
   return 0;
+}
+
+/// Of the connections for which there are descriptors.
+std::uint64_t strangers_share(std::uint64_t connections) {
+  return std::clamp(connections / 4, kStrangersLeast, kStrangersMost);
 }
 
 /// Without opening one.
@@ -81,16 +89,29 @@ OpenFiles open_files_for(const AgentConfig& config, std::uint64_t limit) {
   return {{}, limit - needed + kStoreClientsLeast, limit};
 }
 
+ConnectionShares connection_shares(const AgentConfig& config, const OpenFiles& files) {
+  const auto agents = static_cast<std::uint64_t>(config.job.max_nodes) - 1;
+  ConnectionShares shares;
+  shares.newcomers = strangers_share(files.store_clients);
+  if (config.rendezvous && config.rendezvous->one_port)
+    shares.parked = strangers_share(files.store_clients);
+  const std::uint64_t taken = agents + shares.newcomers + shares.parked;
+  shares.store_clients = files.store_clients - std::min(files.store_clients / 2, taken);
+  return shares;
+}
+
 std::string too_few_for_nodes(const AgentConfig& config, const OpenFiles& files) {
   const auto nodes = static_cast<std::uint64_t>(config.job.max_nodes);
   const std::uint64_t agents = nodes - 1;
+  const ConnectionShares shares = connection_shares(config, files);
+  const std::uint64_t strangers = shares.newcomers + shares.parked;
+  const std::uint64_t room = files.store_clients - std::min(files.store_clients, strangers);
   const std::uint64_t workers = config.agent_store ? nodes * config.workers.size() : 0;
-  if (files.store_clients >= agents + workers) return "";
+  if (room >= agents + workers) return "";
   return fmt::format(
       "this node has the rendezvous{} and may open {} files, about {} of them for connections; {} "
       "nodes need about {}: raise the limit (ulimit -n)",
-      workers > 0 ? " and the workers' store" : "", files.limit, files.store_clients, nodes,
-      agents + workers);
+      workers > 0 ? " and the workers' store" : "", files.limit, room, nodes, agents + workers);
 }
 
 }  // namespace ddprun::agent

@@ -1,6 +1,7 @@
 // The limit of open files: how many a job takes, and what is left for the store's clients.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -25,6 +26,15 @@ struct OpenFiles {
   std::uint64_t limit = 0;
 };
 OpenFiles open_files_for(const AgentConfig& config, std::uint64_t limit);
+
+/// How the node that has the rendezvous shares out `store_clients`: connections that strangers
+/// leave silent take nothing from the workers, nor from their store.
+struct ConnectionShares {
+  std::size_t newcomers = 0;        ///< without a session at the rendezvous
+  std::size_t parked = 0;           ///< at its port, for the store of the next round
+  std::uint64_t store_clients = 0;  ///< what is left, beside the agents, for the store that runs
+};
+ConnectionShares connection_shares(const AgentConfig& config, const OpenFiles& files);
 
 /// On the node that has the rendezvous: why not all of the job's nodes can be connected at one
 /// time; empty: they can.

@@ -129,6 +129,7 @@ class ServiceServer::Impl {
   bool make_room(const std::string& addr) {
     const bool is_full = peers_.size() >= settings_.connections_max;
     if (!is_full && newcomers_.has_place()) return true;
+    if (!is_full && settings_.has_few_files) warn_of_descriptors();
     const auto id = is_full ? newcomers_.oldest(now()) : newcomers_.to_close_for(addr, now());
     if (!id) return false;
     const std::shared_ptr<ServicePeer> peer = peers_.at(*id);
@@ -136,15 +137,19 @@ class ServiceServer::Impl {
     return true;
   }
 
+  /// Once.
+  void warn_of_descriptors() {
+    if (std::exchange(has_told_of_descriptors_, true)) return;
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    log_.warn(fmt::format(
+        "connections wait, because this process may have no more than {} open files: raise the "
+        "limit (ulimit -n); agents connected: {}",
+        files.rlim_cur, peers_.size() - newcomers_.size()));
+  }
+
   bool free_descriptor() {
-    if (!std::exchange(has_told_of_descriptors_, true)) {
-      rlimit files{};
-      getrlimit(RLIMIT_NOFILE, &files);
-      log_.warn(fmt::format(
-          "connections wait, because this process has as many open files as it may have ({}): "
-          "raise the limit (ulimit -n); agents connected: {}",
-          files.rlim_cur, peers_.size() - newcomers_.size()));
-    }
+    warn_of_descriptors();
     const auto id = newcomers_.oldest(now());
     if (!id) return false;
     const std::shared_ptr<ServicePeer> peer = peers_.at(*id);

@@ -34,6 +34,7 @@ struct ServiceServerSettings {
 
   std::size_t connections_max = 100'000;
   Newcomers::Limits newcomers;  ///< connections without a session; more wait in the kernel
+  bool has_few_files = false;   ///< so their places are few; one line says so when all are taken
   /// Hellos and proof; then, without a session, each message.
   std::chrono::milliseconds open_within{5'000};
   /// One that says nothing at all is taken for a store's client after that: PyTorch 1.13 has such.
