@@ -4,7 +4,7 @@
 namespace ddprun::trainer {
 
 inline constexpr int kExitSuccess = 0;
-/// Something failed while training: an error of ours, or no checkpoint could ever be written.
+/// Something failed while training: an error of ours, or the last state could not be written.
 inline constexpr int kExitFailure = 1;
 /// The command line, the environment, the data or a checkpoint cannot be used. Nothing was started.
 inline constexpr int kExitUsage = 2;

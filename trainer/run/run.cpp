@@ -98,6 +98,11 @@ std::filesystem::path current_folder() {
   return folder;
 }
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
 struct Meeting {
   std::unique_ptr<Communicator> communicator;
   std::optional<int> exit_code;  ///< set: the others did not come
@@ -181,10 +186,17 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);
 
   // Rank 0 alone looks at checkpoints: the others may not see its disk.
-  const std::filesystem::path out = choose_out(options, environment, current_folder());
+  std::filesystem::path out = choose_out(options, environment, current_folder());
   const bool writes = first_rank && (keeps || !options.out.empty());
   std::optional<RunDirectory> directory;
-  if (writes && keeps && !environment.restarted()) directory.emplace(out);
+  if (writes && keeps && !environment.restarted()) {
+    directory.emplace(out);
+    // Another job may have taken the free one in the meantime.
+    while (!names_its_run(options, environment) && !directory->is_new() && is_there(out)) {
+      out = choose_out(options, environment, current_folder());
+      directory.emplace(out);
+    }
+  }
   Report report({.rank = environment.rank,
                  .json = options.json,
                  .quiet = options.quiet,

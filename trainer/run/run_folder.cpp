@@ -41,11 +41,11 @@ std::string job_mark(const WorkerEnvironment& environment) {
   return own_identity().boot_id + " " + environment.job_socket + "\n";
 }
 
+}  // namespace
+
 bool names_its_run(const Options& options, const WorkerEnvironment& environment) {
   return !options.out.empty() || !environment.run_id.empty();
 }
-
-}  // namespace
 
 std::filesystem::path choose_out(const Options& options, const WorkerEnvironment& environment,
                                  const std::filesystem::path& base) {

@@ -8,6 +8,9 @@
 
 namespace ddprun::trainer {
 
+/// Whether --out or a run id says which directory is meant.
+bool names_its_run(const Options& options, const WorkerEnvironment& environment);
+
 /// --out, else below `base`/ddprun-out: the run id; without one, the first free run-NNNN, or, in a
 /// restarted group, the last one that this job has marked (where jobs cannot be told apart, the
 /// last of all). Looks at the directory, creates nothing.

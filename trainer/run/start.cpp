@@ -196,7 +196,8 @@ RunDirectory::RunDirectory(const std::filesystem::path& path) {
        part = part.parent_path()) {
     made_.push_back(part);
   }
-  std::filesystem::create_directories(path, error);
+  is_new_ = std::filesystem::create_directories(path, error);
+  if (!is_new_) made_.clear();  // another process may have been quicker
   if (error) {
     refuse(error.value());
   } else if (!std::filesystem::is_directory(path)) {

@@ -69,8 +69,11 @@ class RunDirectory {
   RunDirectory& operator=(const RunDirectory&) = delete;
 
   void keep() { made_.clear(); }
+  /// False: it was there before, or could not be made yet.
+  [[nodiscard]] bool is_new() const { return is_new_; }
 
  private:
+  bool is_new_ = false;
   std::vector<std::filesystem::path> made_;  // innermost first
 };
 

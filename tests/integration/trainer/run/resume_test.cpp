@@ -144,8 +144,11 @@ TEST_CASE("a round that is over publishes no checkpoint once a newer one has beg
   const auto newest = fs::read_symlink(out / "latest");
 
   for (const int rank : {0, 1}) cut_off.rank(rank).signal(SIGCONT);
-  const std::string said = cut_off.wait().front().err;
-  CHECK_THAT(said, Contains("out belongs to round 1 of this job; this is round 0, which is over"));
+  const ChildResult late = cut_off.wait().front();
+  CHECK_THAT(late.err,
+             Contains("out belongs to round 1 of this job; this is round 0, which is over") &&
+                 Contains("not the final state"));
+  CHECK(late.status == 1);
   CHECK(fs::read_symlink(out / "latest") == newest);
 }
 

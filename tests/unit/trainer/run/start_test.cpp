@@ -203,6 +203,17 @@ TEST_CASE("the directory of a run that does not start is removed, with its new p
   CHECK(fs::is_directory(directory / "a" / "b"));
 }
 
+TEST_CASE("of two runs that want the same new directory one is told that it is another's") {
+  const ddprun::test::TempDir directory;
+  const RunDirectory first(directory / "runs" / "run-0001");
+  CHECK(first.is_new());
+  {
+    const RunDirectory second(directory / "runs" / "run-0001");
+    CHECK_FALSE(second.is_new());
+  }
+  CHECK(fs::is_directory(directory / "runs" / "run-0001"));
+}
+
 TEST_CASE("a directory that is not empty stays") {
   const ddprun::test::TempDir directory;
   {
