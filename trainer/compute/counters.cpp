@@ -19,7 +19,7 @@ double intersection_over_union(const Counters& counters) {
   if (counters.count == 0) return 0;
   const std::int64_t either =
       counters.true_positives + counters.false_positives + counters.false_negatives;
-  if (either == 0) return 1;
+  if (either == 0) return 0;
   return static_cast<double>(counters.true_positives) / static_cast<double>(either);
 }
 

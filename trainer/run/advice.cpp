@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "trainer/comm/shard_tree.hpp"
+
 namespace ddprun::trainer {
 
 std::vector<std::string> advice_on(const Options& options, const WorkerEnvironment& environment,
@@ -16,14 +18,22 @@ std::vector<std::string> advice_on(const Options& options, const WorkerEnvironme
         options.warmup, plan.last_step, plan.last_step == 1 ? "" : "s"));
   }
   const int workers = environment.local_world_size;
-  const int threads = workers * options.threads_per_shard;
-  if (options.threads_per_shard > 1 && threads > cores) {
+  const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
+  const int lanes = choose_lanes(options, environment, cores, run.count);
+  const int threads = workers * options.threads_per_shard * lanes;
+  // More workers than cores, with a thread each, is their launcher's choice.
+  if (threads > cores && threads > workers) {
+    const std::string given =
+        (lanes > 1 ? fmt::format("--lanes {}", lanes) : "") +
+        (lanes > 1 && options.threads_per_shard > 1 ? ", " : "") +
+        (options.threads_per_shard > 1
+             ? fmt::format("--threads-per-shard {}", options.threads_per_shard)
+             : "");
     lines.push_back(fmt::format(
-        "--threads-per-shard {}: {} worker{} on this machine ha{} {} threads for {} core{}, which "
-        "is "
-        "slower than {} for each shard",
-        options.threads_per_shard, workers, workers == 1 ? "" : "s", workers == 1 ? "s" : "ve",
-        threads, cores, cores == 1 ? "" : "s", std::max(1, cores / workers)));
+        "{}: {} worker{} on this machine ha{} {} threads for {} core{}, which is slower than {} "
+        "for each worker",
+        given, workers, workers == 1 ? "" : "s", workers == 1 ? "s" : "ve", threads, cores,
+        cores == 1 ? "" : "s", std::max(1, cores / workers)));
   }
   return lines;
 }

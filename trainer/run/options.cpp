@@ -117,7 +117,7 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
             "generated (ten kinds of shapes, drawn at the start; for a U-Net with masks; for "
             "textclf sentences), or a folder with train-images-idx3-ubyte[.gz], "
             "train-labels-idx1-ubyte[.gz] and the t10k ones; for a U-Net "
-            "train-masks-idx3-ubyte[.gz] in place of the labels");
+            "train-masks-idx3-ubyte[.gz] in place of the labels; textclf reads no files yet");
   line.text("--image-shape", options.image_shape, "HxWxC",
             "Of generated pictures: sides of at most 512, 1 or 3 channels; for alexnet sides of at "
             "least 63, for U-Nets multiples of 32 (unet-resnet: of 64)")
@@ -126,11 +126,12 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
               "Of generated sentences: how many for training; a quarter as many are held out");
   line.number("--tokens", options.sentences.tokens, kSentenceTokensLeast, kSentenceTokensMost, "N",
               "Of generated sentences: the most tokens of one");
-  line.text(
-      "--init", texts.init, "HOW",
-      "Seeded initial values: default (the model's own, docs/trainer.md), or normal:STD: weights "
-      "of convolutions, transposed convolutions, linear layers and embeddings normal with this "
-      "deviation, their biases 0");
+  line.text("--init", texts.init, "HOW",
+            "Seeded initial values: default (those of PyTorch, torchvision or transformers for "
+            "this model), "
+            "or normal:STD: weights of convolutions, transposed convolutions, linear layers and "
+            "embeddings normal with this "
+            "deviation, their biases 0");
   line.text("--init-from", options.init_from, "FILE",
             "Initial weights by name from this safetensors file (F32, F16 or BF16), in place of "
             "seeded ones; every name, shape and type must match");

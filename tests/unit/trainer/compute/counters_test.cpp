@@ -63,7 +63,7 @@ TEST_CASE("the overlap of a mask and its prediction is a share of the pixels of 
   CHECK(counters ==
         Counters{.count = 3, .true_positives = 9, .false_positives = 3, .false_negatives = 6});
   CHECK(intersection_over_union(counters) == 0.5);
-  CHECK(intersection_over_union({.count = 1}) == 1);  // nothing to find, and nothing found
+  CHECK(intersection_over_union({.count = 1}) == 0);  // nothing to find, and nothing found
   CHECK(intersection_over_union({.count = 1, .false_positives = 1}) == 0);
   CHECK(intersection_over_union({}) == 0);
 }

@@ -42,7 +42,20 @@ TEST_CASE("threads that share too few cores are told of, with a number that fits
   const auto lines = advice_on(options, environment, plan_of(1), 6);
   REQUIRE(lines.size() == 1);
   CHECK_THAT(lines[0], Contains("2 workers on this machine have 8 threads for 6 cores") &&
-                           Contains("slower than 3 for each shard"));
+                           Contains("slower than 3 for each worker"));
+}
+
+TEST_CASE("lanes that share too few cores are told of, as far as there are shards for them") {
+  Options options;
+  options.lanes = 4;
+  TrainPlan plan = plan_of(1);
+  CHECK(advice_on(options, {}, plan, 2).empty());  // one shard, so one lane
+  plan.shards = 3;
+  const auto lines = advice_on(options, {}, plan, 2);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Contains("--lanes 3: 1 worker on this machine has 3 threads for 2 cores"));
+  options.lanes.reset();
+  CHECK(advice_on(options, {}, plan, 2).empty());  // as many as there are cores for
 }
 
 }  // namespace
