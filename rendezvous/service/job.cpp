@@ -113,7 +113,8 @@ void Job::begin_epoch(const proto::Join& join, Clock::time_point at) {
   awaited_until_.reset();
   membership_.emplace(join.settings, at, epoch_, began_at_);
   membership_->hold_incomplete_until(incomplete_not_before_);
-  if (hold_until_) membership_->hold_until(*std::exchange(hold_until_, std::nullopt));
+  // Kept: the next epoch may begin before that, too.
+  if (hold_until_ && *hold_until_ > at) membership_->hold_until(*hold_until_);
   if (past_) membership_->go_on_from(*std::exchange(past_, std::nullopt));
 }
 
@@ -140,12 +141,9 @@ void Job::apply_one(const JobOver& over, Clock::time_point, MembershipActions&) 
 
 void Job::apply_one(const PastHeard& past, Clock::time_point, MembershipActions&) {
   past_heard_ = true;
-  if (membership_) {
-    membership_->hold_until(past.workers_may_run_until);
-  } else {
-    hold_until_ =
-        std::max(hold_until_.value_or(past.workers_may_run_until), past.workers_may_run_until);
-  }
+  hold_until_ =
+      std::max(hold_until_.value_or(past.workers_may_run_until), past.workers_may_run_until);
+  if (membership_) membership_->hold_until(*hold_until_);
 }
 
 void Job::apply_one(const MemoryLost& lost, Clock::time_point at, MembershipActions& actions) {

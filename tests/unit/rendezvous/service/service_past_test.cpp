@@ -85,6 +85,25 @@ TEST_CASE("a service without its journal forms no round until the old one's leas
   CHECK(service.last<Round>(a)->restart_count == 2);
 }
 
+TEST_CASE("a past is waited for also by who joins after the first one has left again") {
+  ServiceScript service;
+  const auto a = service.open();
+  service.say(a, resume("a", 5));  // it tells of workers that may run
+  proto::Resume fresh;
+  fresh.agent = "a/2";
+  fresh.replaces = "a";
+  service.say(a, fresh);
+  service.say(a, 1, ServiceScript::join_of("a", nodes(1, 2, 3)));
+  service.say(a, 2, proto::Leave{});
+  REQUIRE(service.last<Finished>(a) != nullptr);
+  service.now += 1s;  // who was there when the job ended is told of that
+  const auto b = service.join("b", nodes(1, 1, 3));
+  service.pass(16s, {b});
+  CHECK(service.last<Round>(b) == nullptr);
+  service.pass(200ms, {b});
+  CHECK(service.last<Round>(b) != nullptr);
+}
+
 TEST_CASE("a service that was killed while it waited for a past waits for it again") {
   rdzv::ServiceSettings settings = ServiceScript::with_secret();
   settings.remembers = false;
