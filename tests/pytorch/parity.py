@@ -37,6 +37,8 @@ def relative_distances(ours, theirs):
 
 
 class ParityTest(TorchTest):
+    limit = 280  # seconds for a command
+
     def begin(self, torch, image, samples, *options):
         """The data set and initial weights, for `both`. `image` None: the generated data."""
         self.out = self.folder / "out"
@@ -46,7 +48,7 @@ class ParityTest(TorchTest):
         self.call(torch.python, TWIN, "begin", f"--image={image}", f"--samples={samples}", *self.options)
 
     def call(self, *command):
-        result = run(command, self.torch.environment(OMP_NUM_THREADS="1"), self.folder, limit=280)
+        result = run(command, self.torch.environment(OMP_NUM_THREADS="1"), self.folder, limit=self.limit)
         self.assertEqual(result.status, 0, result)
         return result.out
 
@@ -100,6 +102,12 @@ class ParityTest(TorchTest):
         printed = self.train(f"--init-from={self.back}", "--lr=0", "--max-steps=1", "--checkpoint-every=off")
         (there,) = re.findall(r"initial weights from .* \(hash (\w+)\)", printed)
         self.assertEqual(there, last["weights"])
+
+    def check_same_loss_again(self):
+        """Without running statistics: what went through PyTorch has the held-out loss of the end, to the last bit."""
+        again = self.folder / "again"
+        self.train(f"--init-from={self.back}", f"--out={again}", "--lr=0", "--max-steps=1", "--checkpoint-every=off", "--quiet")
+        self.assertEqual(of_epochs(again, "test_loss"), of_epochs(self.out, "test_loss")[-1:])
 
     def check_gradients(self, limit=1e-5):
         """Of the first step, beside the twin in double precision. Where a ReLU or a pooling goes the other way in single

@@ -36,10 +36,7 @@ class Parity(ParityTest):
     def test_a_checkpoint_goes_through_pytorch_and_back_to_the_same_loss(self, torch):
         self.begin(torch, "28x28x1", "100,50", "--model=lenet", "--epochs=1", "--batch=10", "--lr=0.05")
         self.both()
-        (loss,) = of_epochs(self.out, "test_loss")
-        again = self.folder / "again"
-        self.train(f"--init-from={self.back}", f"--out={again}", "--lr=0", "--quiet")
-        self.assertEqual(of_epochs(again, "test_loss"), [loss])
+        self.check_same_loss_again()
 
     @with_each_torch
     def test_resnet18_has_pytorchs_losses_and_running_statistics(self, torch):
@@ -50,6 +47,19 @@ class Parity(ParityTest):
     def test_resnet18_with_two_shards_has_the_losses_of_two_ranks_in_pytorch(self, torch):
         self.check_model(torch, "20x20x3", "32,32", 12, "--model=resnet18", "--batch=16", "--shards=2", "--optimizer=adamw",
                          "--lr=0.00001", "--weight-decay=0.1", weights=1e-3, statistics=1e-3)
+
+    @with_each_torch
+    def test_resnet18_with_the_stem_for_large_pictures_has_pytorchs_losses(self, torch):
+        self.begin(torch, "40x40x3", "32,8", "--model=resnet18", "--stem=imagenet", "--batch=16", "--shards=2", "--lr=0.0001",
+                   "--momentum=0", "--epochs=12")
+        self.train(f"--out={self.out}", "--checkpoint-every=off", "--quiet")
+        self.check_losses("loss of a step", of_epochs(self.out, "train_loss"), self.twin("follow")["losses"], 12)
+
+    @with_each_torch
+    def test_resnet18_with_the_stem_for_large_pictures_has_the_gradients_of_double_precision(self, torch):
+        self.begin(torch, "40x40x3", "16,8", "--model=resnet18", "--stem=imagenet", "--batch=8", "--shards=2", "--epochs=1",
+                   "--lr=0.1")
+        self.check_gradients()
 
     @with_each_torch
     def test_resnet18_has_the_gradients_of_double_precision(self, torch):
@@ -90,6 +100,8 @@ class Parity(ParityTest):
         epochs = steps // 19
         self.check_losses("held-out loss", of_epochs(self.out, "test_loss")[:epochs], twin["held_out"], epochs)
         self.check_end(twin["distances"], weights=1e-3)
+        self.check_way_back()
+        self.check_same_loss_again()
 
     @with_each_torch
     def test_textclf_has_pytorchs_losses_over_100_steps_with_the_same_dropout(self, torch):

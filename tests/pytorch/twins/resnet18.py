@@ -1,4 +1,4 @@
-"""resnet18 of `train` in PyTorch (trainer/model/resnet.cpp), with --stem=small and torchvision's names."""
+"""resnet18 of `train` in PyTorch (trainer/model/resnet.cpp), with torchvision's names."""
 
 from torch import nn
 from torch.nn import functional
@@ -27,10 +27,12 @@ def stage(kind, inputs, channels, count, stride, factor=1):
 
 
 class ResNet18(nn.Module):
-    def __init__(self, image_shape, classes=10):
+    def __init__(self, image_shape, classes=10, stem="small"):
         super().__init__()
-        self.conv1 = nn.Conv2d(image_shape[2], 64, 3, 1, 1, bias=False)
+        kernel, stride, padding = {"small": (3, 1, 1), "imagenet": (7, 2, 3)}[stem]
+        self.conv1 = nn.Conv2d(image_shape[2], 64, kernel, stride, padding, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
+        self.maxpool = nn.MaxPool2d(3, 2, 1) if stem == "imagenet" else nn.Identity()
         channels = 64
         for number, outputs in enumerate((64, 128, 256, 512), 1):
             setattr(self, f"layer{number}", stage(BasicBlock, channels, outputs, 2, 1 if number == 1 else 2))
@@ -41,6 +43,6 @@ class ResNet18(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x):
-        x = functional.relu(self.bn1(self.conv1(x)))
+        x = self.maxpool(functional.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(functional.adaptive_avg_pool2d(x, 1).flatten(1))

@@ -45,6 +45,7 @@ def parse(arguments):
     for name in ("batch", "epochs"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--dropout", type=float)
+    parser.add_argument("--stem")
     parser.add_argument("--decoder")
     parser.add_argument("--positive-weight", type=float, default=1)
     parser.add_argument("--size")
@@ -73,7 +74,8 @@ def parse(arguments):
 def make_model(options, shape):
     """`shape`: of images; of texts the size of the vocabulary."""
     torch.manual_seed(options.seed)
-    given = {name: getattr(options, name) for name in ("dropout", "decoder", "size") if getattr(options, name) is not None}
+    names = ("dropout", "stem", "decoder", "size")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     return MODELS[options.model](shape, **given)
 
 
