@@ -13,4 +13,11 @@ class DataError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A device has failed and cannot be used any more. Whoever passes it on adds what it knows: the
+/// layer, the rank.
+class DeviceError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace ddprun::trainer

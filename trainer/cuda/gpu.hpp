@@ -1,24 +1,36 @@
 // What the CUDA device needs of a GPU and its libraries, and no more: memory, streams, events,
-// launches, graphs, matrix products and convolutions. CUDA is one implementation (cuda_gpu.cpp);
-// the tests have an emulated one that needs no GPU.
+// launches, graphs, matrix products and convolutions. CUDA is one implementation
+// (plugin/cuda_gpu.cpp); the tests have an emulated one that needs no GPU.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <stdexcept>
+#include <new>
 #include <string>
+#include <utility>
 
 #include "trainer/compute/operation.hpp"
 #include "trainer/cuda/all_kernels.hpp"
+#include "trainer/error.hpp"
 
 namespace ddprun::trainer::cuda {
 
 /// A call of CUDA or one of its libraries failed; the text names the call, the GPU and what CUDA
 /// said. After one nothing on this GPU can be trusted.
-class GpuError : public std::runtime_error {
+class GpuError : public DeviceError {
  public:
-  using std::runtime_error::runtime_error;
+  using DeviceError::DeviceError;
+};
+
+/// There is not enough memory; nothing else is wrong.
+class OutOfGpuMemory : public std::bad_alloc {
+ public:
+  explicit OutOfGpuMemory(std::string text) : text_(std::move(text)) {}
+  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;  ///< bytes that were asked for, bytes that are free, which GPU
 };
 
 struct GpuFacts {
@@ -107,7 +119,7 @@ class Gpu {
 
   // ---- memory ----
 
-  /// On a boundary of 256 bytes; what is in it is not known. Throws std::bad_alloc.
+  /// On a boundary of 256 bytes; what is in it is not known. Throws OutOfGpuMemory.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   /// Waits for all streams.
   virtual void release(std::byte* memory) = 0;

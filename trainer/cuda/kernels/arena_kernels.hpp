@@ -32,6 +32,19 @@ struct StoreFloats {
   }
 };
 
+/// And back: to[i] = from[i], or added to what is there.
+template <class T>
+struct WidenValues {
+  const T* from;
+  float* to;
+  bool adds;
+  std::size_t count;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < count; i += at.stride())
+      to[i] = adds ? to[i] + load(from[i]) : load(from[i]);
+  }
+};
+
 struct FindNonFinite {
   const float* values;
   StepState* state;
@@ -147,7 +160,8 @@ struct SumInTree {
   }
 };
 
-using ArenaKernels = KernelList<AddInto, StoreFloats<Half>, StoreFloats<BFloat16>, FindNonFinite,
-                                UpdateArena, FinishStep, SumInTree>;
+using ArenaKernels =
+    KernelList<AddInto, StoreFloats<Half>, StoreFloats<BFloat16>, WidenValues<Half>,
+               WidenValues<BFloat16>, FindNonFinite, UpdateArena, FinishStep, SumInTree>;
 
 }  // namespace ddprun::trainer::cuda

@@ -1,0 +1,109 @@
+#include "trainer/cuda/choose_gpu.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temp_dir.hpp"
+
+namespace ddprun::trainer::cuda {
+namespace {
+
+using Catch::Contains;
+
+DriverFacts driver_with(int gpus, int capability = 90) {
+  DriverFacts facts{.why_not = {}, .version = 13000, .gpus = {}};
+  for (int k = 0; k < gpus; ++k)
+    facts.gpus.push_back({.name = "NVIDIA H200", .capability = capability, .memory = 1000});
+  return facts;
+}
+
+GpuRequest worker(int local_rank, int local_world_size, std::string visible = "") {
+  return {.local_rank = local_rank,
+          .local_world_size = local_world_size,
+          .visible = std::move(visible)};
+}
+
+TEST_CASE("each worker has the GPU of its LOCAL_RANK") {
+  CHECK(choose_gpu(driver_with(1), worker(0, 1)).why_not.empty());
+  const GpuChoice choice = choose_gpu(driver_with(4), worker(2, 3));
+  CHECK((choice.why_not.empty() && choice.number == 2));
+}
+
+TEST_CASE("a worker that alone sees its GPU has that one, whatever its LOCAL_RANK") {
+  const GpuChoice choice = choose_gpu(driver_with(1), worker(3, 4, "3"));
+  CHECK((choice.why_not.empty() && choice.number == 0));
+}
+
+TEST_CASE("more workers than visible GPUs are refused, and a LOCAL_RANK without a GPU") {
+  CHECK_THAT(choose_gpu(driver_with(2), worker(0, 4, "0,1")).why_not,
+             Contains("4 workers") && Contains("2 GPUs are visible") &&
+                 Contains("CUDA_VISIBLE_DEVICES=0,1") && Contains("--nproc-per-node"));
+  CHECK_THAT(choose_gpu(driver_with(1), worker(0, 2)).why_not, Contains("1 GPU is visible"));
+  CHECK_THAT(choose_gpu(driver_with(2), worker(2, 1)).why_not,
+             Contains("LOCAL_RANK=2 has no GPU") && Contains("2 are visible"));
+}
+
+TEST_CASE("bf16 is refused on a GPU without instructions for it, and no other precision") {
+  GpuRequest request = worker(0, 1);
+  request.is_bf16 = true;
+  CHECK(choose_gpu(driver_with(1, 80), request).why_not.empty());
+  CHECK_THAT(choose_gpu(driver_with(1, 75), request).why_not,
+             Contains("bf16") && Contains("7.5") && Contains("use fp16"));
+  request.is_bf16 = false;
+  CHECK(choose_gpu(driver_with(1, 75), request).why_not.empty());
+}
+
+TEST_CASE("what the driver says is passed on, with what makes GPUs visible") {
+  DriverFacts facts;
+  facts.why_not = "the NVIDIA driver shows no GPU to this process";
+  CHECK(choose_gpu(facts, worker(0, 1, "7")).why_not ==
+        "the NVIDIA driver shows no GPU to this process (CUDA_VISIBLE_DEVICES=7)");
+}
+
+std::string why_not_on(int capability, const char* architectures, int driver = 13000) {
+  DriverFacts facts = driver_with(1, capability);
+  facts.version = driver;
+  return why_kernels_do_not_run(facts, facts.gpus.front(), 13000, architectures);
+}
+
+TEST_CASE("code runs on later GPUs of its major version, PTX on any later one") {
+  for (const int capability : {80, 86, 89, 90, 100, 120}) {
+    CAPTURE(capability);
+    CHECK(why_not_on(capability, "80-real,90").empty());
+  }
+  CHECK_THAT(why_not_on(75, "80-real,90"), Contains("7.5") && Contains("8.0, 9.0 and newer") &&
+                                               Contains("-DCMAKE_CUDA_ARCHITECTURES=75"));
+  CHECK_THAT(why_not_on(90, "80-real"), Contains("are for 8.0:"));
+  CHECK(why_not_on(90, "80-virtual").empty());
+  CHECK_THAT(why_not_on(100, "90a"), Contains("are for 9.0:"));
+  CHECK(why_not_on(90, "90a").empty());
+  CHECK(why_not_on(75, "native").empty());  // nobody knows
+}
+
+TEST_CASE("a driver of an older major version than the build's CUDA is too old") {
+  CHECK_THAT(why_not_on(90, "90", 12080),
+             Contains("too old") && Contains("up to 12.8") && Contains("needs 13.0"));
+  CHECK(why_not_on(90, "90", 13020).empty());
+}
+
+TEST_CASE("a driver is likely where one of its device files is") {
+  const test::TempDir dev;
+  CHECK(!driver_likely(dev.path().string()));
+  std::ofstream(dev / "nvidiactl") << "";
+  CHECK(driver_likely(dev.path().string()));
+}
+
+TEST_CASE("a missing driver and a file that is none are told apart") {
+  CHECK_THAT(ask_driver("libddprun_no_such_driver.so.1").why_not,
+             Contains("no NVIDIA driver was found"));
+  const test::TempDir directory;
+  const std::string file = (directory / "libcuda.so.1").string();
+  std::ofstream(file) << "text";
+  CHECK_THAT(ask_driver(file).why_not, Contains("cannot be opened"));
+  CHECK_THAT(ask_driver("libc.so.6").why_not,
+             Contains("libc.so.6 is no NVIDIA driver: it has no cuInit"));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer::cuda

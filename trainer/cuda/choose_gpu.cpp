@@ -1,0 +1,111 @@
+#include "trainer/cuda/choose_gpu.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "trainer/cuda/plugin.hpp"
+
+namespace ddprun::trainer::cuda {
+namespace {
+
+/// The first one with bf16 in hardware.
+constexpr int kBf16Capability = 80;
+
+std::string counted(std::size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+struct Architecture {
+  int capability = 0;
+  bool has_code = true;  // for it, and later ones with the same major version
+  bool has_ptx = true;   // which drivers translate for any later one
+};
+
+/// Nothing of what is no number: "native", "all".
+std::optional<Architecture> parse_architecture(std::string_view text) {
+  Architecture one;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, one.capability);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view kind(stop, static_cast<std::size_t>(end - stop));
+  // 90a and 100f have features of one GPU alone: no others run them.
+  const bool is_narrow = kind.starts_with("a") || kind.starts_with("f");
+  one.has_code = !kind.ends_with("-virtual");
+  one.has_ptx = !kind.ends_with("-real") && !is_narrow;
+  return one;
+}
+
+}  // namespace
+
+std::string capability_text(int capability) {
+  return fmt::format("{}.{}", capability / 10, capability % 10);
+}
+
+GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request) {
+  const std::string visible =
+      request.visible.empty() ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES={})", request.visible);
+  const auto refuse = [](std::string why) {
+    return GpuChoice{.number = 0, .why_not = std::move(why)};
+  };
+  if (!driver.why_not.empty()) return refuse(driver.why_not + visible);
+  const std::size_t count = driver.gpus.size();
+  const bool has_own = count == 1 && request.local_world_size > 1 && !request.visible.empty() &&
+                       request.visible.find(',') == std::string::npos;
+  if (!has_own && static_cast<std::size_t>(request.local_world_size) > count)
+    return refuse(
+        fmt::format("{} on this machine, but {} visible to them{}: start at most one "
+                    "worker for each GPU (--nproc-per-node=gpu)",
+                    counted(static_cast<std::size_t>(request.local_world_size), "worker"),
+                    count == 1 ? "1 GPU is" : fmt::format("{} GPUs are", count), visible));
+  const int number = has_own ? 0 : request.local_rank;
+  if (static_cast<std::size_t>(number) >= count)
+    return refuse(fmt::format(
+        "LOCAL_RANK={} has no GPU: {} visible to this worker{}, numbered "
+        "from 0",
+        request.local_rank, count == 1 ? "1 is" : fmt::format("{} are", count), visible));
+  const VisibleGpu& gpu = driver.gpus[static_cast<std::size_t>(number)];
+  if (request.is_bf16 && gpu.capability < kBf16Capability)
+    return refuse(
+        fmt::format("--precision bf16: {} has compute capability {} and no instructions "
+                    "for bf16, which came with {}: use fp16 or fp32",
+                    gpu.name, capability_text(gpu.capability), capability_text(kBf16Capability)));
+  return {.number = number, .why_not = {}};
+}
+
+std::string why_kernels_do_not_run(const DriverFacts& driver, const VisibleGpu& gpu, int cuda,
+                                   std::string_view architectures) {
+  // Within a major version every driver runs what any CUDA has compiled.
+  if (driver.version / 1000 < cuda / 1000)
+    return fmt::format(
+        "the NVIDIA driver is too old: it knows CUDA up to {}, and this build needs "
+        "{}.0: update the driver, or build with an older CUDA",
+        cuda_version_text(driver.version), cuda / 1000);
+  std::string built;
+  bool all_known = true;
+  while (!architectures.empty()) {
+    const std::size_t end = std::min(architectures.find(','), architectures.size());
+    const auto one = parse_architecture(architectures.substr(0, end));
+    architectures.remove_prefix(std::min(end + 1, architectures.size()));
+    if (!one) {
+      all_known = false;
+      continue;
+    }
+    const bool same_major = gpu.capability / 10 == one->capability / 10;
+    if (one->has_code && same_major && gpu.capability >= one->capability) return "";
+    // Translating PTX needs a driver that is no older than its compiler.
+    const bool translates = driver.version >= cuda || same_major;
+    if (one->has_ptx && gpu.capability >= one->capability && translates) return "";
+    built += fmt::format("{}{}{}", built.empty() ? "" : ", ", capability_text(one->capability),
+                         one->has_ptx ? " and newer" : "");
+  }
+  if (!all_known) return "";  // found out when the first kernel is launched
+  return fmt::format(
+      "{} has compute capability {}, but the kernels of this build are for {}: "
+      "build with -DCMAKE_CUDA_ARCHITECTURES={}",
+      gpu.name, capability_text(gpu.capability), built, gpu.capability);
+}
+
+}  // namespace ddprun::trainer::cuda

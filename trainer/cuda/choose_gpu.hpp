@@ -1,0 +1,35 @@
+// Which GPU a worker uses, or why none. Pure: what the driver and the plugin have said is given.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "trainer/cuda/driver.hpp"
+
+namespace ddprun::trainer::cuda {
+
+struct GpuRequest {
+  int local_rank = 0;
+  int local_world_size = 1;
+  std::string visible;   ///< CUDA_VISIBLE_DEVICES; empty: not set
+  bool is_bf16 = false;  ///< --precision
+};
+
+struct GpuChoice {
+  int number = 0;       ///< among the visible ones
+  std::string why_not;  ///< one line; empty: this GPU
+};
+
+/// Each worker has the GPU of its LOCAL_RANK. One that sees a single GPU beside other workers has
+/// that one (ddprun's --gpu-visibility=own); two that come to the same are found when they meet.
+GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request);
+
+/// Why kernels of a plugin do not run there; empty: they do. `cuda`: version that the plugin was
+/// built with. `architectures`: CMake's list with commas, such as "80-real,90".
+std::string why_kernels_do_not_run(const DriverFacts& driver, const VisibleGpu& gpu, int cuda,
+                                   std::string_view architectures);
+
+/// "9.0" of 90.
+std::string capability_text(int capability);
+
+}  // namespace ddprun::trainer::cuda

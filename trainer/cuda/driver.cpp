@@ -1,0 +1,108 @@
+#include "trainer/cuda/driver.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "trainer/cuda/open_library.hpp"
+
+namespace ddprun::trainer::cuda {
+namespace {
+
+// Of cuda.h, whose numbers never change.
+using Result = int;
+using Device = int;
+constexpr Result kSuccess = 0;
+constexpr Result kNoDevice = 100;
+constexpr int kMajorAttribute = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kMinorAttribute = 76;
+
+struct Calls {
+  Result (*init)(unsigned flags);
+  Result (*version)(int* version);
+  Result (*count)(int* count);
+  Result (*device)(Device* device, int number);
+  Result (*name)(char* name, int bytes, Device device);
+  Result (*memory)(std::size_t* bytes, Device device);
+  Result (*attribute)(int* value, int attribute, Device device);
+  Result (*error_string)(Result result, const char** text);
+};
+
+std::string text_of(const Calls& call, Result result) {
+  const char* text = nullptr;
+  const bool known = call.error_string(result, &text) == kSuccess && text != nullptr;
+  return known ? fmt::format("{} (CUDA error {})", text, result)
+               : fmt::format("CUDA error {}", result);
+}
+
+}  // namespace
+
+DriverFacts ask_driver(const std::string& library) {
+  void* const opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (opened == nullptr) {
+    const LibraryAttempt failed = failed_attempt({library, ""}, dlerror());
+    if (failed.result == LibraryAttempt::Result::absent)
+      return {.why_not = fmt::format("no NVIDIA driver was found ({})", library)};
+    return {.why_not = fmt::format("the NVIDIA driver cannot be opened: {}", failed.why)};
+  }
+  // Never closed: threads of the driver may live as long as the process.
+  const LibraryHandle driver(opened, [](void*) {});
+  Calls call{};
+  Symbols symbols(driver);
+  symbols.find("cuInit", call.init);
+  symbols.find("cuDriverGetVersion", call.version);
+  symbols.find("cuDeviceGetCount", call.count);
+  symbols.find("cuDeviceGet", call.device);
+  symbols.find("cuDeviceGetName", call.name);
+  symbols.find("cuDeviceTotalMem_v2", call.memory);
+  symbols.find("cuDeviceGetAttribute", call.attribute);
+  symbols.find("cuGetErrorString", call.error_string);
+  if (!symbols.missing().empty())
+    return {.why_not =
+                fmt::format("{} is no NVIDIA driver: it has no {}", library, symbols.missing())};
+  DriverFacts facts;
+  const Result begun = call.init(0);
+  if (begun == kNoDevice) {
+    facts.why_not = "the NVIDIA driver shows no GPU to this process";
+    return facts;
+  }
+  const auto fails = [&](Result result, const char* function) {
+    if (result == kSuccess) return false;
+    facts.why_not =
+        fmt::format("the NVIDIA driver failed in {}: {}", function, text_of(call, result));
+    return true;
+  };
+  int count = 0;
+  if (fails(begun, "cuInit") || fails(call.version(&facts.version), "cuDriverGetVersion") ||
+      fails(call.count(&count), "cuDeviceGetCount"))
+    return facts;
+  for (int number = 0; number < count; ++number) {
+    VisibleGpu gpu;
+    Device device = 0;
+    int major = 0;
+    int minor = 0;
+    std::array<char, 256> name{};
+    if (fails(call.device(&device, number), "cuDeviceGet") ||
+        fails(call.name(name.data(), static_cast<int>(name.size()) - 1, device),
+              "cuDeviceGetName") ||
+        fails(call.memory(&gpu.memory, device), "cuDeviceTotalMem") ||
+        fails(call.attribute(&major, kMajorAttribute, device), "cuDeviceGetAttribute") ||
+        fails(call.attribute(&minor, kMinorAttribute, device), "cuDeviceGetAttribute"))
+      return facts;
+    gpu.name = name.data();
+    gpu.capability = major * 10 + minor;
+    facts.gpus.push_back(std::move(gpu));
+  }
+  if (facts.gpus.empty()) facts.why_not = "the NVIDIA driver shows no GPU to this process";
+  return facts;
+}
+
+bool driver_likely(const std::string& dev) {
+  // A PC or server, WSL 2, Jetson.
+  for (const char* file : {"/nvidiactl", "/dxg", "/nvhost-gpu", "/nvgpu"})
+    if (::access((dev + file).c_str(), F_OK) == 0) return true;
+  return false;
+}
+
+}  // namespace ddprun::trainer::cuda
