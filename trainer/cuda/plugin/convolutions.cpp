@@ -1,0 +1,259 @@
+#include "trainer/cuda/plugin/convolutions.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "trainer/cuda/launch.hpp"
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+namespace ddprun::trainer::cuda {
+namespace {
+
+constexpr std::size_t kWorkspaceBytesMax = std::size_t{1} << 30;
+constexpr std::size_t kAlignment = 256;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::byte* aligned(void* address) {
+  return reinterpret_cast<std::byte*>(aligned(reinterpret_cast<std::uintptr_t>(address)));
+}
+
+cudnnDataType_t data_type(ElementType type) {
+  switch (type) {
+    case ElementType::fp32:
+      break;
+    case ElementType::fp16:
+      return CUDNN_DATA_HALF;
+    case ElementType::bf16:
+      return CUDNN_DATA_BFLOAT16;
+  }
+  return CUDNN_DATA_FLOAT;
+}
+
+std::size_t weight_count(const ConvolutionShape& shape) {
+  return static_cast<std::size_t>(shape.window.size) * static_cast<std::size_t>(shape.window.size) *
+         static_cast<std::size_t>(shape.input.channels) *
+         static_cast<std::size_t>(shape.output.channels);
+}
+
+bool are_equal(const ConvolutionShape& a, const ConvolutionShape& b) {
+  return a.batch == b.batch && a.input == b.input && a.output == b.output && a.type == b.type &&
+         a.window.size == b.window.size && a.window.stride == b.window.stride &&
+         a.window.padding == b.window.padding;
+}
+
+const char* function_of(ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::forward:
+      break;
+    case ConvolutionPass::input_gradient:
+      return "cudnnConvolutionBackwardData";
+    case ConvolutionPass::weight_gradient:
+      return "cudnnConvolutionBackwardFilter";
+  }
+  return "cudnnConvolutionForward";
+}
+
+std::string text_of(const ConvolutionShape& shape) {
+  return fmt::format("batch {}, {}x{}x{} to {}x{}x{}, window {}, stride {}, padding {}",
+                     shape.batch, shape.input.height, shape.input.width, shape.input.channels,
+                     shape.output.height, shape.output.width, shape.output.channels,
+                     shape.window.size, shape.window.stride, shape.window.padding);
+}
+
+}  // namespace
+
+/// One pass of one shape: cuDNN's descriptors, and the algorithms that may be used, the best first.
+struct Convolutions::Prepared {
+  explicit Prepared(const Cudnn& cudnn) : library(cudnn) {}
+  ~Prepared() {
+    for (cudnnTensorDescriptor_t tensor : {input, output})
+      if (tensor != nullptr) (void)library.tensor_destroy(tensor);
+    if (weight != nullptr) (void)library.filter_destroy(weight);
+    if (convolution != nullptr) (void)library.convolution_destroy(convolution);
+  }
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+
+  const Cudnn& library;
+  ConvolutionPass pass = ConvolutionPass::forward;
+  ConvolutionShape shape;
+  cudnnTensorDescriptor_t input = nullptr, output = nullptr;
+  cudnnFilterDescriptor_t weight = nullptr;
+  cudnnConvolutionDescriptor_t convolution = nullptr;
+  std::vector<Algorithm> algorithms;
+  std::size_t workspace = 0;  // of any of them
+  std::size_t narrow = 0;     // bytes of a weight gradient in the activations' type; 0: not wanted
+  std::size_t algorithm = 0;  // in use
+};
+
+Convolutions::Convolutions(const Cudnn& cudnn, const GpuName& gpu, bool deterministic)
+    : cudnn_(cudnn), gpu_(gpu), deterministic_(deterministic) {
+  check(cudnn_.create(&handle_), "cudnnCreate", {});
+}
+
+Convolutions::~Convolutions() {
+  prepared_.clear();
+  if (handle_ != nullptr) (void)cudnn_.destroy(handle_);
+}
+
+void Convolutions::check(cudnnStatus_t status, const char* call,
+                         const ConvolutionShape& shape) const {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  throw GpuError(fmt::format("{} failed on {}: {} ({})", call, gpu_.text(),
+                             cudnn_.error_string(status), text_of(shape)));
+}
+
+/// Those that the settings allow, in cuDNN's order, which is by time.
+template <class Performance>
+std::vector<Convolutions::Algorithm> Convolutions::usable(const Performance* found, int count,
+                                                          ElementType type) const {
+  std::vector<Algorithm> result;
+  for (int k = 0; k < count; ++k) {
+    const Performance& one = found[k];
+    if (one.status != CUDNN_STATUS_SUCCESS || one.memory > kWorkspaceBytesMax) continue;
+    if (deterministic_ && one.determinism != CUDNN_DETERMINISTIC) continue;
+    // fp32 is fp32: cuDNN's default may round the inputs to tf32.
+    const cudnnMathType_t math = type == ElementType::fp32 ? CUDNN_FMA_MATH : one.mathType;
+    result.push_back({static_cast<int>(one.algo), math, one.memory});
+  }
+  return result;
+}
+
+std::vector<Convolutions::Algorithm> Convolutions::algorithms(const Prepared& one) const {
+  constexpr int kAlgorithmsMax = 16;
+  int count = 0;
+  switch (one.pass) {
+    case ConvolutionPass::forward:
+      break;
+    case ConvolutionPass::input_gradient: {
+      std::array<cudnnConvolutionBwdDataAlgoPerf_t, kAlgorithmsMax> found{};
+      check(cudnn_.input_gradient_algorithms(handle_, one.weight, one.output, one.convolution,
+                                             one.input, kAlgorithmsMax, &count, found.data()),
+            "cudnnGetConvolutionBackwardDataAlgorithm_v7", one.shape);
+      return usable(found.data(), count, one.shape.type);
+    }
+    case ConvolutionPass::weight_gradient: {
+      std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kAlgorithmsMax> found{};
+      check(cudnn_.weight_gradient_algorithms(handle_, one.input, one.output, one.convolution,
+                                              one.weight, kAlgorithmsMax, &count, found.data()),
+            "cudnnGetConvolutionBackwardFilterAlgorithm_v7", one.shape);
+      return usable(found.data(), count, one.shape.type);
+    }
+  }
+  std::array<cudnnConvolutionFwdAlgoPerf_t, kAlgorithmsMax> found{};
+  check(cudnn_.forward_algorithms(handle_, one.input, one.weight, one.convolution, one.output,
+                                  kAlgorithmsMax, &count, found.data()),
+        "cudnnGetConvolutionForwardAlgorithm_v7", one.shape);
+  return usable(found.data(), count, one.shape.type);
+}
+
+Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
+                                               const ConvolutionShape& shape) {
+  for (const auto& one : prepared_)
+    if (one->pass == pass && are_equal(one->shape, shape)) return *one;
+  auto made = std::make_unique<Prepared>(cudnn_);
+  made->pass = pass;
+  made->shape = shape;
+  const cudnnDataType_t type = data_type(shape.type);
+  const auto tensor = [&](cudnnTensorDescriptor_t& descriptor, const ActivationShape& of) {
+    check(cudnn_.tensor_create(&descriptor), "cudnnCreateTensorDescriptor", shape);
+    check(cudnn_.tensor_set(descriptor, CUDNN_TENSOR_NHWC, type, shape.batch, of.channels,
+                            of.height, of.width),
+          "cudnnSetTensor4dDescriptor", shape);
+  };
+  tensor(made->input, shape.input);
+  tensor(made->output, shape.output);
+  check(cudnn_.filter_create(&made->weight), "cudnnCreateFilterDescriptor", shape);
+  check(cudnn_.filter_set(made->weight, type, CUDNN_TENSOR_NHWC, shape.output.channels,
+                          shape.input.channels, shape.window.size, shape.window.size),
+        "cudnnSetFilter4dDescriptor", shape);
+  check(cudnn_.convolution_create(&made->convolution), "cudnnCreateConvolutionDescriptor", shape);
+  check(cudnn_.convolution_set(made->convolution, shape.window.padding, shape.window.padding,
+                               shape.window.stride, shape.window.stride, 1, 1,
+                               CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+        "cudnnSetConvolution2dDescriptor", shape);
+  const cudnnMathType_t math =
+      shape.type == ElementType::fp32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
+  check(cudnn_.convolution_set_math(made->convolution, math), "cudnnSetConvolutionMathType", shape);
+  made->algorithms = algorithms(*made);
+  if (made->algorithms.empty())
+    throw GpuError(fmt::format("cuDNN has no {}algorithm for {} on {} ({})",
+                               deterministic_ ? "deterministic " : "", function_of(pass),
+                               gpu_.text(), text_of(shape)));
+  for (const Algorithm& algorithm : made->algorithms)
+    made->workspace = std::max(made->workspace, aligned(algorithm.workspace));
+  if (pass == ConvolutionPass::weight_gradient && shape.type != ElementType::fp32)
+    made->narrow = weight_count(shape) * sizeof(std::uint16_t);
+  prepared_.push_back(std::move(made));
+  return *prepared_.back();
+}
+
+std::size_t Convolutions::workspace_bytes(ConvolutionPass pass, const ConvolutionShape& shape) {
+  const Prepared& one = prepared(pass, shape);
+  // The memory plan's places lie on 64 bytes.
+  return kAlignment + one.workspace + one.narrow;
+}
+
+cudnnStatus_t Convolutions::run(const Prepared& one, const Algorithm& algorithm,
+                                const ConvolutionCall& call, void* weight, float old_factor,
+                                std::byte* workspace) const {
+  constexpr float kFactor = 1;
+  const cudnnStatus_t set = cudnn_.convolution_set_math(one.convolution, algorithm.math);
+  if (set != CUDNN_STATUS_SUCCESS) return set;
+  switch (call.pass) {
+    case ConvolutionPass::forward:
+      break;
+    case ConvolutionPass::input_gradient:
+      return cudnn_.input_gradient(
+          handle_, &kFactor, one.weight, weight, one.output, call.output, one.convolution,
+          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), workspace,
+          algorithm.workspace, &old_factor, one.input, call.input);
+    case ConvolutionPass::weight_gradient:
+      return cudnn_.weight_gradient(
+          handle_, &kFactor, one.input, call.input, one.output, call.output, one.convolution,
+          static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number), workspace,
+          algorithm.workspace, &old_factor, one.weight, weight);
+  }
+  return cudnn_.forward(handle_, &kFactor, one.input, call.input, one.weight, weight,
+                        one.convolution, static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number),
+                        workspace, algorithm.workspace, &old_factor, one.output, call.output);
+}
+
+void Convolutions::convolve(cudaStream_t stream, const ConvolutionCall& call,
+                            const std::function<void(const Launch&)>& launch) {
+  Prepared& one = prepared(call.pass, call.shape);
+  if (stream != stream_) {
+    check(cudnn_.set_stream(handle_, stream), "cudnnSetStream", call.shape);
+    stream_ = stream;
+  }
+  std::byte* const workspace = aligned(call.workspace);
+  const bool widens = one.narrow > 0;
+  void* const weight = widens ? workspace + one.workspace : call.weight;
+  const float old_factor = call.accumulate && !widens ? 1.0F : 0.0F;
+  cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
+  // cuDNN's list is a guess of what works: what it refuses here is not tried again.
+  for (; one.algorithm < one.algorithms.size(); ++one.algorithm) {
+    status = run(one, one.algorithms[one.algorithm], call, weight, old_factor, workspace);
+    if (status != CUDNN_STATUS_NOT_SUPPORTED) break;
+  }
+  check(status, function_of(call.pass), call.shape);
+  if (!widens) return;
+  auto* const to = static_cast<float*>(call.weight);
+  const std::size_t count = weight_count(call.shape);
+  const std::size_t blocks = (count + kBlockThreads - 1) / kBlockThreads;
+  const auto grid = static_cast<unsigned>(std::min(blocks, kBlocksMax));
+  if (call.shape.type == ElementType::fp16) {
+    launch(launch_of(
+        WidenValues<Half>{static_cast<const Half*>(weight), to, call.accumulate, count}, grid));
+  } else {
+    launch(launch_of(
+        WidenValues<BFloat16>{static_cast<const BFloat16*>(weight), to, call.accumulate, count},
+        grid));
+  }
+}
+
+}  // namespace ddprun::trainer::cuda

@@ -1,0 +1,241 @@
+#include "trainer/cuda/plugin/cuda_gpu.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "trainer/cuda/plugin/all_launchers.hpp"
+#include "trainer/cuda/plugin/convolutions.hpp"
+#include "trainer/cuda/plugin/cuda_calls.hpp"
+#include "trainer/cuda/plugin/matrix_products.hpp"
+#include "trainer/cuda/plugin/streams.hpp"
+
+namespace ddprun::trainer::cuda {
+namespace {
+
+/// Between two looks of a host that waits and watches.
+constexpr std::chrono::microseconds kLookEvery{20};
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+cudaDeviceProp use_gpu(int number) {
+  const GpuName unnamed(number, "not yet open");
+  check(cudaSetDevice(number), "cudaSetDevice", unnamed);
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties", unnamed);
+  return properties;
+}
+
+class CudaGpu final : public Gpu {
+ public:
+  /// The libraries are opened first: what is missing is found without a GPU.
+  CudaGpu(const OpenGpu& settings, const CublasLt& cublas, const Cudnn& cudnn)
+      : properties_(use_gpu(settings.number)),
+        name_(settings.number, properties_.name),
+        streams_(name_),
+        products_(cublas, name_),
+        convolutions_(cudnn, name_, settings.deterministic),
+        launchers_(all_launchers()) {
+    int runtime = 0;
+    check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion", name_);
+    facts_ = {.name = properties_.name,
+              .uuid = uuid_text(properties_.uuid),
+              .capability = properties_.major * 10 + properties_.minor,
+              .memory = properties_.totalGlobalMem,
+              .libraries = fmt::format("CUDA {}, {}, {}", cuda_version_text(runtime),
+                                       cublas.version_text(), cudnn.version_text())};
+  }
+
+  ~CudaGpu() override {
+    // Nobody is left to be told of a failure.
+    for (cudaGraphExec_t graph : graphs_)
+      if (graph != nullptr) (void)cudaGraphExecDestroy(graph);
+    for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
+  }
+
+  [[nodiscard]] GpuFacts facts() const override { return facts_; }
+
+  // ---- memory ----
+
+  std::byte* allocate(std::size_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t code = cudaMalloc(&memory, bytes);
+    if (code == cudaErrorMemoryAllocation) throw out_of_memory(bytes);
+    check(code, "cudaMalloc", name_);
+    return static_cast<std::byte*>(memory);
+  }
+  /// After a failure nothing can be freed, and what failed has been or will be reported.
+  void release(std::byte* memory) override { (void)cudaFree(memory); }
+
+  std::byte* allocate_pinned(std::size_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t code = cudaMallocHost(&memory, bytes);
+    if (code == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      throw OutOfGpuMemory(fmt::format("{} bytes of the host's memory cannot be pinned for {}",
+                                       bytes, name_.text()));
+    }
+    check(code, "cudaMallocHost", name_);
+    return static_cast<std::byte*>(memory);
+  }
+  void release_pinned(std::byte* memory) override {
+    (void)cudaDeviceSynchronize();
+    (void)cudaFreeHost(memory);
+  }
+
+  void copy_in(Stream stream, const std::byte* pinned, void* to, std::size_t bytes) override {
+    copy(stream, pinned, to, bytes, cudaMemcpyHostToDevice);
+  }
+  void copy_out(Stream stream, const void* from, std::byte* pinned, std::size_t bytes) override {
+    copy(stream, from, pinned, bytes, cudaMemcpyDeviceToHost);
+  }
+  void copy(Stream stream, const void* from, void* to, std::size_t bytes) override {
+    copy(stream, from, to, bytes, cudaMemcpyDeviceToDevice);
+  }
+  void clear(Stream stream, void* memory, std::size_t bytes) override {
+    check(cudaMemsetAsync(memory, 0, bytes, streams_.at(stream)), "cudaMemsetAsync", name_);
+  }
+
+  // ---- order ----
+
+  Event make_event() override {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags",
+          name_);
+    events_.push_back(event);
+    return static_cast<Event>(events_.size() - 1);
+  }
+  void record(Event event, Stream stream) override {
+    check(cudaEventRecord(at(event), streams_.at(stream)), "cudaEventRecord", name_);
+  }
+  void wait(Stream stream, Event event) override {
+    check(cudaStreamWaitEvent(streams_.at(stream), at(event), 0), "cudaStreamWaitEvent", name_);
+  }
+  [[nodiscard]] bool has_come(Event event) override {
+    return is_done(cudaEventQuery(at(event)), "cudaEventQuery");
+  }
+  void synchronize(Event event) override {
+    if (watch_) {
+      watch_until([&] { return has_come(event); });
+    } else {
+      check(cudaEventSynchronize(at(event)), "cudaEventSynchronize", name_);
+    }
+  }
+  void synchronize(Stream stream) override {
+    const cudaStream_t native_stream = streams_.at(stream);
+    if (watch_) {
+      watch_until([&] { return is_done(cudaStreamQuery(native_stream), "cudaStreamQuery"); });
+    } else {
+      check(cudaStreamSynchronize(native_stream), "cudaStreamSynchronize", name_);
+    }
+  }
+  void set_watch(std::function<void()> watch) override { watch_ = std::move(watch); }
+  [[nodiscard]] void* native(Stream stream) override { return streams_.at(stream); }
+
+  // ---- work ----
+
+  void launch(Stream stream, const Launch& launch) override {
+    const KernelLauncher launcher = launchers_.at(static_cast<std::size_t>(launch.kernel));
+    const cudaError_t code = launcher(launch.arguments, launch.blocks, streams_.at(stream));
+    if (code != cudaSuccess)
+      check(code, ("the launch of " + kernel_name(launch.kernel)).c_str(), name_);
+  }
+  void multiply(Stream stream, const MatrixProduct& product) override {
+    products_.multiply(streams_.at(stream), product);
+  }
+  [[nodiscard]] std::size_t workspace_bytes(ConvolutionPass pass,
+                                            const ConvolutionShape& shape) override {
+    return convolutions_.workspace_bytes(pass, shape);
+  }
+  void convolve(Stream stream, const ConvolutionCall& call) override {
+    convolutions_.convolve(streams_.at(stream), call,
+                           [&](const Launch& widening) { launch(stream, widening); });
+  }
+
+  // ---- graphs ----
+
+  void begin_capture(Stream stream) override {
+    check(cudaStreamBeginCapture(streams_.at(stream), cudaStreamCaptureModeThreadLocal),
+          "cudaStreamBeginCapture", name_);
+  }
+  Captured end_capture(Stream stream) override {
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(streams_.at(stream), &graph), "cudaStreamEndCapture", name_);
+    cudaGraphExec_t executable = nullptr;
+    const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+    (void)cudaGraphDestroy(graph);
+    check(code, "cudaGraphInstantiate", name_);
+    graphs_.push_back(executable);
+    return static_cast<Captured>(graphs_.size() - 1);
+  }
+  void replay(Stream stream, Captured graph) override {
+    check(cudaGraphLaunch(graphs_.at(static_cast<std::size_t>(graph)), streams_.at(stream)),
+          "cudaGraphLaunch", name_);
+  }
+  void release(Captured graph) override {
+    cudaGraphExec_t& executable = graphs_.at(static_cast<std::size_t>(graph));
+    if (executable != nullptr)
+      check(cudaGraphExecDestroy(executable), "cudaGraphExecDestroy", name_);
+    executable = nullptr;
+  }
+
+ private:
+  [[nodiscard]] cudaEvent_t at(Event event) const {
+    return events_.at(static_cast<std::size_t>(event));
+  }
+  void copy(Stream stream, const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind) {
+    check(cudaMemcpyAsync(to, from, bytes, kind, streams_.at(stream)), "cudaMemcpyAsync", name_);
+  }
+  bool is_done(cudaError_t code, const char* call) {
+    if (code == cudaErrorNotReady) return false;
+    check(code, call, name_);
+    return true;
+  }
+  template <class Done>
+  void watch_until(const Done& done) {
+    while (!done()) {
+      watch_();
+      std::this_thread::sleep_for(kLookEvery);
+    }
+  }
+  [[nodiscard]] OutOfGpuMemory out_of_memory(std::size_t bytes) {
+    (void)cudaGetLastError();
+    std::size_t free = 0;
+    std::size_t all = 0;
+    check(cudaMemGetInfo(&free, &all), "cudaMemGetInfo", name_);
+    return OutOfGpuMemory(fmt::format("{} bytes were asked for, but {} of {} bytes are free on {}",
+                                      bytes, free, all, name_.text()));
+  }
+
+  cudaDeviceProp properties_;
+  GpuName name_;
+  Streams streams_;
+  MatrixProducts products_;
+  Convolutions convolutions_;
+  std::vector<KernelLauncher> launchers_;
+  GpuFacts facts_;
+  std::vector<cudaEvent_t> events_;
+  std::vector<cudaGraphExec_t> graphs_;  // null: released
+  std::function<void()> watch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Gpu> make_cuda_gpu(const OpenGpu& settings) {
+  const CublasLt cublas = open_cublaslt(settings.places);
+  if (!cublas.library.handle) throw DataError(cublas.library.why);
+  const Cudnn cudnn = open_cudnn(settings.places);
+  if (!cudnn.library.handle) throw DataError(cudnn.library.why);
+  return std::make_unique<CudaGpu>(settings, cublas, cudnn);
+}
+
+}  // namespace ddprun::trainer::cuda

@@ -1,0 +1,67 @@
+#include "trainer/cuda/plugin/cudnn.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+namespace ddprun::trainer::cuda {
+namespace {
+
+// cuDNN keeps its interface within a major version; it is in the file's name.
+constexpr std::size_t kMajor = CUDNN_MAJOR;
+
+/// Since 9 a version has five digits, before it had four.
+std::string text_of(std::size_t version) {
+  if (version < 10000)
+    return fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100);
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string look(Cudnn& cudnn, const LibraryHandle& library) {
+  Symbols symbols(library);
+  decltype(&cudnnGetVersion) get_version = nullptr;
+  symbols.find("cudnnGetVersion", get_version);
+  if (get_version == nullptr) return "is no cuDNN: it has no function cudnnGetVersion";
+  cudnn.version = get_version();
+  if (cudnn.version < kMajor * 10000)
+    return fmt::format("is cuDNN {}, and {}.0.0 is the oldest that this build can use",
+                       text_of(cudnn.version), kMajor);
+  symbols.find("cudnnCreate", cudnn.create);
+  symbols.find("cudnnDestroy", cudnn.destroy);
+  symbols.find("cudnnSetStream", cudnn.set_stream);
+  symbols.find("cudnnGetErrorString", cudnn.error_string);
+  symbols.find("cudnnCreateTensorDescriptor", cudnn.tensor_create);
+  symbols.find("cudnnSetTensor4dDescriptor", cudnn.tensor_set);
+  symbols.find("cudnnDestroyTensorDescriptor", cudnn.tensor_destroy);
+  symbols.find("cudnnCreateFilterDescriptor", cudnn.filter_create);
+  symbols.find("cudnnSetFilter4dDescriptor", cudnn.filter_set);
+  symbols.find("cudnnDestroyFilterDescriptor", cudnn.filter_destroy);
+  symbols.find("cudnnCreateConvolutionDescriptor", cudnn.convolution_create);
+  symbols.find("cudnnSetConvolution2dDescriptor", cudnn.convolution_set);
+  symbols.find("cudnnSetConvolutionMathType", cudnn.convolution_set_math);
+  symbols.find("cudnnDestroyConvolutionDescriptor", cudnn.convolution_destroy);
+  symbols.find("cudnnGetConvolutionForwardAlgorithm_v7", cudnn.forward_algorithms);
+  symbols.find("cudnnGetConvolutionBackwardDataAlgorithm_v7", cudnn.input_gradient_algorithms);
+  symbols.find("cudnnGetConvolutionBackwardFilterAlgorithm_v7", cudnn.weight_gradient_algorithms);
+  symbols.find("cudnnConvolutionForward", cudnn.forward);
+  symbols.find("cudnnConvolutionBackwardData", cudnn.input_gradient);
+  symbols.find("cudnnConvolutionBackwardFilter", cudnn.weight_gradient);
+  return symbols.missing().empty() ? "" : fmt::format("has no function {}", symbols.missing());
+}
+
+}  // namespace
+
+std::string Cudnn::version_text() const { return "cuDNN " + text_of(version); }
+
+Cudnn open_cudnn(const LibraryPlaces& places) {
+  Cudnn cudnn{};
+  cudnn.library =
+      open_library({.name = fmt::format("cuDNN {}", kMajor),
+                    .file = fmt::format("libcudnn.so.{}", kMajor),
+                    .pip = fmt::format("nvidia-cudnn-cu{}", CUDART_VERSION / 1000)},
+                   places, [&](const LibraryHandle& library) { return look(cudnn, library); });
+  return cudnn;
+}
+
+}  // namespace ddprun::trainer::cuda
