@@ -46,6 +46,7 @@ MAY_INCLUDE = {
     "trainer/compute": ["trainer/error", "trainer/model", "base"],
     "trainer/host": ["trainer/error", "trainer/compute", "trainer/model", "base"],
     "trainer/cuda": ["trainer/error", "trainer/compute", "trainer/model", "base"],
+    "trainer/cuda/plugin": ["trainer/error", "trainer/cuda", "trainer/compute", "trainer/model", "base"],
     "trainer/cuda/kernels": ["trainer/cuda/kernel", "trainer/compute", "base"],
     "trainer/optim": ["trainer/compute", "trainer/model", "base"],
     "trainer/data": ["trainer/error", "trainer/model", "base"],
