@@ -13,8 +13,7 @@ namespace {
 using test::NcclRank;
 using test::Problems;
 using test::run_nccl_group;
-
-Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
+using test::soon;
 
 std::vector<std::byte> pattern(std::size_t bytes, int seed) {
   std::vector<std::byte> all(bytes);

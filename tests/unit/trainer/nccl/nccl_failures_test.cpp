@@ -12,8 +12,7 @@ using test::FakeFaults;
 using test::NcclRank;
 using test::Problems;
 using test::run_nccl_group;
-
-Clock::time_point soon() { return Clock::now() + 20s; }
+using test::soon;
 
 bool has(const CommResult& result, const std::string& text) {
   return result.detail.find(text) != std::string::npos;

@@ -33,6 +33,8 @@ class FakeFaults {
   FakeFaults& operator=(const FakeFaults&) = delete;
 };
 
+inline Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
+
 struct NcclRank {
   cuda::Gpu& gpu;
   Device& device;

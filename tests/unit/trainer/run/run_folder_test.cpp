@@ -8,21 +8,14 @@
 namespace ddprun::trainer {
 namespace {
 
-WorkerEnvironment workers(int count) {
-  WorkerEnvironment environment;
-  environment.world_size = count;
-  environment.local_world_size = count;
-  return environment;
-}
-
 TEST_CASE("the directory of the run is the one of --out") {
   Options options;
   options.out = "/some/where";
-  CHECK(choose_out(options, workers(1), "/base") == "/some/where");
+  CHECK(choose_out(options, WorkerEnvironment(), "/base") == "/some/where");
 }
 
 TEST_CASE("a run id names the directory, whatever letters it has") {
-  WorkerEnvironment environment = workers(1);
+  WorkerEnvironment environment;
   environment.run_id = "job-7";
   CHECK(choose_out({}, environment, "/base") == "/base/ddprun-out/job-7");
   environment.run_id = "../../etc";
@@ -32,7 +25,7 @@ TEST_CASE("a run id names the directory, whatever letters it has") {
 TEST_CASE(
     "without a run id a new run takes the next free directory, and its restart the same one") {
   const ddprun::test::TempDir directory;
-  WorkerEnvironment environment = workers(1);
+  WorkerEnvironment environment;
   const std::filesystem::path folder = directory / "ddprun-out";
   CHECK(choose_out({}, environment, directory.path()) == folder / "run-0001");
   std::filesystem::create_directories(folder / "run-0001");
@@ -44,9 +37,9 @@ TEST_CASE(
 
 TEST_CASE("without a run id a restart finds its own job's directory among those of others") {
   const ddprun::test::TempDir directory;
-  WorkerEnvironment mine = workers(1);
+  WorkerEnvironment mine;
   mine.job_socket = "@ddprun/0/none";
-  WorkerEnvironment other = workers(1);
+  WorkerEnvironment other;
   other.job_socket = "@ddprun/0/none.77";
   const std::filesystem::path first = choose_out({}, mine, directory.path());
   mark_run({}, mine, first);
@@ -57,7 +50,7 @@ TEST_CASE("without a run id a restart finds its own job's directory among those 
   CHECK(choose_out({}, mine, directory.path()) == first);
   CHECK(choose_out({}, other, directory.path()) == second);
   // A job whose rank 0 ran elsewhere before has none here: it takes nobody else's.
-  WorkerEnvironment third = workers(1);
+  WorkerEnvironment third;
   third.job_socket = "@ddprun/0/none.78";
   third.round = 2;
   CHECK(choose_out({}, third, directory.path()) == directory / "ddprun-out" / "run-0003");
@@ -65,7 +58,7 @@ TEST_CASE("without a run id a restart finds its own job's directory among those 
 
 TEST_CASE("a directory that is named by --out or a run id is not marked") {
   const ddprun::test::TempDir directory;
-  WorkerEnvironment environment = workers(1);
+  WorkerEnvironment environment;
   environment.job_socket = "@ddprun/0/job-7";
   environment.run_id = "job-7";
   mark_run({}, environment, directory / "a");
