@@ -104,7 +104,7 @@ std::vector<std::string> problems_of_steps(std::uint64_t seed, std::uint64_t for
 
 TEST_CASE(
     "what the GPU is given after finish() comes after the sum, for any order of its streams") {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     REQUIRE(problems_of_steps(seed, 0) == std::vector<std::string>{});
   }
