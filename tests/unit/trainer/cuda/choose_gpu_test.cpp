@@ -88,7 +88,7 @@ TEST_CASE("a driver of an older major version than the build's CUDA is too old")
 }
 
 TEST_CASE("a driver is likely where one of its device files is") {
-  const test::TempDir dev;
+  const ddprun::test::TempDir dev;
   CHECK(!driver_likely(dev.path().string()));
   std::ofstream(dev / "nvidiactl") << "";
   CHECK(driver_likely(dev.path().string()));
@@ -97,7 +97,7 @@ TEST_CASE("a driver is likely where one of its device files is") {
 TEST_CASE("a missing driver and a file that is none are told apart") {
   CHECK_THAT(ask_driver("libddprun_no_such_driver.so.1").why_not,
              Contains("no NVIDIA driver was found"));
-  const test::TempDir directory;
+  const ddprun::test::TempDir directory;
   const std::string file = (directory / "libcuda.so.1").string();
   std::ofstream(file) << "text";
   CHECK_THAT(ask_driver(file).why_not, Contains("cannot be opened"));

@@ -111,7 +111,7 @@ TEST_CASE("dlopen's complaint tells a missing file from one that cannot be used"
 }
 
 /// A program that answers as python3 would.
-std::string make_python(const test::TempDir& directory, const std::string& script) {
+std::string make_python(const ddprun::test::TempDir& directory, const std::string& script) {
   const auto path = directory / "python3";
   std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
@@ -119,7 +119,7 @@ std::string make_python(const test::TempDir& directory, const std::string& scrip
 }
 
 TEST_CASE("the folders of pip's packages are those that exist below python3's") {
-  const test::TempDir directory;
+  const ddprun::test::TempDir directory;
   std::filesystem::create_directories(directory / "site/nvidia/cudnn/lib");
   std::filesystem::create_directories(directory / "site/nvidia/cu13/lib");
   std::filesystem::create_directories(directory / "site/nvidia/empty");
@@ -130,7 +130,7 @@ TEST_CASE("the folders of pip's packages are those that exist below python3's") 
 }
 
 TEST_CASE("a python3 that is missing or does not answer in time gives no folders") {
-  const test::TempDir directory;
+  const ddprun::test::TempDir directory;
   CHECK(python_package_folders("/nonexistent/python3", std::chrono::seconds(20)).empty());
   std::filesystem::create_directories(directory / "site/nvidia/cu13/lib");
   const std::string python =
