@@ -24,7 +24,7 @@ TEST_CASE("an initialisation that never ends is given up at the deadline, with w
   int failures = 0;
   std::mutex mutex;
   run_nccl_group(
-      {.arena_floats = 64, .join_within = 300ms}, problems, [](NcclRank&) {},
+      {.arena_floats = 64, .join_within = 4s}, problems, [](NcclRank&) {},
       [&](int rank, const CommSetup& setup) {
         const std::lock_guard lock(mutex);
         ++failures;
@@ -40,7 +40,7 @@ TEST_CASE("an initialisation that fails names the call and NCCL's own words") {
   const FakeFaults faults("1:init_error");
   Problems problems;
   run_nccl_group(
-      {.arena_floats = 64, .join_within = 300ms}, problems, [](NcclRank&) {},
+      {.arena_floats = 64, .join_within = 4s}, problems, [](NcclRank&) {},
       [&](int rank, const CommSetup& setup) {
         if (rank == 1 && (!has(setup.result, "ncclCommInitRankConfig") ||
                           !has(setup.result, "as the test has planned")))
@@ -52,12 +52,12 @@ TEST_CASE("an initialisation that fails names the call and NCCL's own words") {
 TEST_CASE("an error of NCCL in the middle of a sum is a result that names the bucket") {
   const FakeFaults faults("1:error=3");
   Problems problems;
-  run_nccl_group({.arena_floats = 64, .timeout = 2s}, problems, [&](NcclRank& one) {
+  run_nccl_group({.arena_floats = 64, .timeout = 5s}, problems, [&](NcclRank& one) {
     one.write(std::vector<float>(64, 1.0F));
     CommResult result;
     for (int bucket = 0; bucket < 4 && result.ok(); ++bucket)
       result = one.communicator.finish(one.communicator.start(bucket, {0, 64}), soon());
-    if (result.ok()) result = one.communicator.barrier(Clock::now() + 2s);
+    if (result.ok()) result = one.communicator.barrier(soon());
     problems.expect(!result.ok() && has(result, "bucket 1") && result.bucket == 1, one,
                     result.detail);
     if (one.communicator.rank() == 1) {
@@ -74,7 +74,7 @@ TEST_CASE(
   const FakeFaults faults("0:hang=5");
   const bool copies = GENERATE(false, true);
   Problems problems;
-  run_nccl_group({.arena_floats = 64, .timeout = 200ms}, problems, [&](NcclRank& one) {
+  run_nccl_group({.arena_floats = 64, .timeout = 4s}, problems, [&](NcclRank& one) {
     one.write(std::vector<float>(64, 1.0F));
     for (int bucket = 0; bucket < 3; ++bucket)
       static_cast<void>(one.communicator.finish(one.communicator.start(bucket, {0, 64}), soon()));
