@@ -34,7 +34,7 @@ inline constexpr const char* kPythonUnbuffered = "PYTHONUNBUFFERED";
 inline constexpr const char* kRound = "DDPRUN_ROUND";  ///< number of the round, from 0
 inline constexpr const char* kEpoch = "DDPRUN_EPOCH";  ///< rounds are numbered within it
 inline constexpr const char* kMaxWorldSize =
-    "DDPRUN_MAX_WORLD_SIZE";  ///< of a job whose number of nodes may change: with all of them
+    "DDPRUN_MAX_WORLD_SIZE";  ///< if the number of nodes may change: with all of them
 inline constexpr const char* kJobSocket =
     "DDPRUN_SOCKET";  ///< abstract socket of the agent: `@ddprun/UID/RUNID`
 inline constexpr const char* kProgressFile =

@@ -1,5 +1,5 @@
-// How the service sees the end of a connection whose agent was killed: by its last bytes, whatever
-// the service itself tries to send meanwhile.
+// How the service sees a connection end when its agent was killed: by the last bytes of the agent,
+// whatever the service itself tries to send meanwhile.
 #include <sys/socket.h>
 
 #include <atomic>

@@ -286,7 +286,7 @@ TEST_CASE("a finished run reports that instead of training") {
 }
 
 TEST_CASE(
-    "a disk that is full stops no training, but a run whose last state is lost does not succeed") {
+    "a disk that is full stops no training, but a run does not succeed if its last state is lost") {
   const SmallData data;
   const TempDir directory;
   const std::string base = undisturbed(data);

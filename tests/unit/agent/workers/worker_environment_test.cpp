@@ -51,8 +51,7 @@ std::map<std::string, std::string> of(const agent::AgentConfig& config, const pr
 
 }  // namespace
 
-TEST_CASE(
-    "a worker of a job whose number of nodes may change is told how many workers it may have") {
+TEST_CASE("if the number of nodes may change a worker is told how many workers there may be") {
   agent::AgentConfig config = two_workers();
   CHECK_FALSE(of(config, second_node(), 1).contains("DDPRUN_MAX_WORLD_SIZE"));
   config.job.min_nodes = 2;
