@@ -30,7 +30,9 @@ class Parity(ParityTest):
 
     @with_each_torch
     def test_lenet_has_pytorchs_losses_over_100_steps_with_adamw(self, torch):
-        self.check_lenet(torch, "--batch=64", "--optimizer=adamw", "--lr=0.0001", "--weight-decay=0.1", "--schedule=cosine")
+        # At twice this rate one window of pooling whose values are equal but for rounding parts the two by 2e-4: which
+        # window that is depends on the CPU and on PyTorch's version.
+        self.check_lenet(torch, "--batch=64", "--optimizer=adamw", "--lr=0.00005", "--weight-decay=0.1", "--schedule=cosine")
 
     @with_each_torch
     def test_a_checkpoint_goes_through_pytorch_and_back_to_the_same_loss(self, torch):
