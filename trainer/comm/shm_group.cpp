@@ -10,7 +10,7 @@
 #include <map>
 #include <sstream>
 
-#include "proto/error.hpp"
+#include "trainer/comm/exchange_failure.hpp"
 #include "trainer/comm/shard_tree.hpp"
 
 namespace ddprun::trainer {
@@ -91,11 +91,9 @@ GroupSetup fail(CommStatus status, int rank, std::string detail) {
 }
 
 GroupSetup fail_exchange(ErrorCode error, int rank, const std::string& what) {
-  if (error == proto::Errc::timed_out) {
-    return fail(CommStatus::timed_out, rank,
-                fmt::format("{}: not there by the deadline; is that rank running?", what));
-  }
-  return fail(CommStatus::aborted, rank, fmt::format("{}: {}", what, error.message()));
+  GroupSetup setup;
+  setup.result = exchange_failure(error, rank, what);
+  return setup;
 }
 
 std::string key_of(const CommOptions& options, int rank) {

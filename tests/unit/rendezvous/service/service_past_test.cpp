@@ -12,19 +12,6 @@ using proto::Welcome;
 using test::nodes;
 using test::ServiceScript;
 
-namespace {
-
-proto::Resume resume(const std::string& agent, std::uint64_t next_seq) {
-  proto::Resume resume;
-  resume.agent = agent;
-  resume.epoch = 1;
-  resume.next_seq = next_seq;
-  resume.lease = 15s;
-  return resume;
-}
-
-}  // namespace
-
 TEST_CASE("a service with its journal goes on where it was") {
   ServiceScript service;
   static_cast<void>(service.join("a", nodes(2, 2, 3)));
@@ -32,7 +19,7 @@ TEST_CASE("a service with its journal goes on where it was") {
   service.now += 5s;
   service.restart();
   const auto a = service.open();
-  service.say(a, resume("a", 2));
+  service.say(a, ServiceScript::resume_of("a", 2));
   REQUIRE(service.last<Welcome>(a) != nullptr);
   CHECK(service.last<Welcome>(a)->resumed);
   CHECK(service.last<Welcome>(a)->acknowledged == 1);
@@ -51,7 +38,7 @@ TEST_CASE("a service with its journal knows how a job ended") {
   service.say(a, 2, proto::WorkersDone{0});
   service.restart();
   const auto again = service.open();
-  service.say(again, resume("a", 3));
+  service.say(again, ServiceScript::resume_of("a", 3));
   REQUIRE(service.last<Finished>(again) != nullptr);
   CHECK(service.last<Finished>(again)->outcome == Finished::Outcome::succeeded);
 }
@@ -62,7 +49,7 @@ TEST_CASE("a service without its journal forms no round until the old one's leas
   // One node of the old round is here, with what it remembers; a new one would make the job whole.
   const auto a = service.open();
   if (resumes_first) {
-    service.say(a, resume("a", 5));
+    service.say(a, ServiceScript::resume_of("a", 5));
     REQUIRE(service.last<Welcome>(a) != nullptr);
     CHECK_FALSE(service.last<Welcome>(a)->resumed);
   }
@@ -116,7 +103,7 @@ TEST_CASE("a service that has run for long need not wait for a past that it does
   ServiceScript service;
   service.now += 1min;
   const auto a = service.open();
-  service.say(a, resume("a", 5));
+  service.say(a, ServiceScript::resume_of("a", 5));
   proto::Resume fresh;
   fresh.agent = "a/2";
   service.say(a, fresh);
@@ -153,7 +140,7 @@ TEST_CASE("what a journal brings back is what was there, wherever it ends") {
     REQUIRE(status != nullptr);
     REQUIRE(status->jobs.size() == 1);
     const auto connection = again.open();
-    again.say(connection, resume("a", 9));
+    again.say(connection, ServiceScript::resume_of("a", 9));
     CHECK(again.last<Welcome>(connection)->resumed);
     const auto said =
         std::count_if(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(count),
@@ -183,10 +170,10 @@ TEST_CASE("an old copy of a journal is found out, and two groups never run besid
   service.restart();
   // It was away while the old round was stopped, so its word agrees with the copy.
   const auto of_b = service.open();
-  service.say(of_b, resume("b", 4));
+  service.say(of_b, ServiceScript::resume_of("b", 4));
   REQUIRE(service.last<Welcome>(of_b)->resumed);
   auto of_a = service.open();
-  proto::Resume newer = resume("a", 5);
+  proto::Resume newer = ServiceScript::resume_of("a", 5);
   const bool by_round = GENERATE(true, false);
   if (by_round) {
     newer.round = 1;
@@ -233,7 +220,7 @@ TEST_CASE("what nodes tell of the past counts also if the memory is lost twice")
   static_cast<void>(join_again("b", "b/2"));
   service.journal.pop_back();
   service.restart();
-  proto::Resume newer = resume("b/2", 2);
+  proto::Resume newer = ServiceScript::resume_of("b/2", 2);
   newer.epoch = 2;
   newer.acknowledged = 1;
   service.say(service.open(), newer);
@@ -256,7 +243,7 @@ TEST_CASE("a job of which the memory was lost goes in the end, if none of its ag
   service.say(a, 2, proto::Leave{SIGTERM, "", false});
   service.journal.resize(copy);
   service.restart();
-  proto::Resume newer = resume("a", 3);
+  proto::Resume newer = ServiceScript::resume_of("a", 3);
   newer.acknowledged = 2;
   service.say(service.open(), newer);
   REQUIRE(service.warnings.size() == 1);
@@ -342,7 +329,7 @@ TEST_CASE("a wait for old leases is one event, not many") {
   job.last_call = 100ms;
   const auto a = service.join("a", job);
   const auto old = service.open();
-  service.say(old, resume("old", 5));
+  service.say(old, ServiceScript::resume_of("old", 5));
   service.pass(16s, {a});
   CHECK(service.journal.size() < 30);
 }

@@ -53,6 +53,15 @@ class ServiceScript {
     say(id, resume);
     return id;
   }
+  /// Of an agent that has a session, and so has been told of an epoch.
+  [[nodiscard]] static proto::Resume resume_of(const std::string& agent, std::uint64_t next_seq) {
+    proto::Resume resume;
+    resume.agent = agent;
+    resume.epoch = 1;
+    resume.next_seq = next_seq;
+    resume.lease = 15s;
+    return resume;
+  }
   [[nodiscard]] static proto::Join join_of(const std::string& name, proto::JobSettings job) {
     proto::Join join;
     join.local_world_size = 2;

@@ -9,23 +9,10 @@ using proto::Welcome;
 using test::nodes;
 using test::ServiceScript;
 
-namespace {
-
-proto::Resume resume_of(const std::string& agent, std::uint64_t next_seq) {
-  proto::Resume resume;
-  resume.agent = agent;
-  resume.epoch = 1;
-  resume.next_seq = next_seq;
-  resume.lease = 15s;
-  return resume;
-}
-
-}  // namespace
-
 TEST_CASE("a past is waited for also by who joins after the first one has left again") {
   ServiceScript service;
   const auto a = service.open();
-  service.say(a, resume_of("a", 5));  // it tells of workers that may run
+  service.say(a, ServiceScript::resume_of("a", 5));  // it tells of workers that may run
   proto::Resume fresh;
   fresh.agent = "a/2";
   fresh.replaces = "a";
@@ -49,7 +36,7 @@ TEST_CASE("a service that was killed while it waited for a past waits for it aga
   // Three have workers, and only two of them have come when the service is killed, to be away for
   // longer than a lease: the third cannot reach it, and so goes on.
   const auto a = service.open();
-  if (comes_back) service.say(a, resume_of("a", 5));
+  if (comes_back) service.say(a, ServiceScript::resume_of("a", 5));
   proto::Resume fresh;
   fresh.agent = "a/2";
   fresh.replaces = "a";
@@ -61,7 +48,7 @@ TEST_CASE("a service that was killed while it waited for a past waits for it aga
   std::vector<rdzv::ConnectionId> here;
   for (const std::string agent : {"a/2", "b"}) {
     here.push_back(service.open());
-    service.say(here.back(), resume_of(agent, 2));
+    service.say(here.back(), ServiceScript::resume_of(agent, 2));
     CHECK(service.last<Welcome>(here.back())->resumed);
   }
   service.pass(17s, here);
@@ -70,7 +57,7 @@ TEST_CASE("a service that was killed while it waited for a past waits for it aga
   here.clear();
   for (const std::string agent : {"a/2", "b"}) {
     here.push_back(service.open());
-    service.say(here.back(), resume_of(agent, 2));
+    service.say(here.back(), ServiceScript::resume_of(agent, 2));
   }
   service.pass(17s, here);
   CHECK(service.last<Round>(here[0]) == nullptr);
