@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -39,10 +40,13 @@ void Report::note(const std::string& text) {
   print(text, false);
 }
 
+steady_clock::duration Report::text_every() const {
+  return terminal_ ? steady_clock::duration(kTerminalEvery) : kPlainEvery;
+}
+
 bool Report::interval_due(steady_clock::time_point now) const {
-  const auto every = terminal_ ? steady_clock::duration(kTerminalEvery) : kPlainEvery;
   return now - last_metrics_ >= kMetricsEvery ||
-         (!settings_.quiet && !settings_.json && now - last_progress_ >= every);
+         (!settings_.quiet && !settings_.json && now - last_progress_ >= text_every());
 }
 
 void Report::interval(const Interval& interval, steady_clock::time_point now) {
@@ -54,10 +58,26 @@ void Report::interval(const Interval& interval, steady_clock::time_point now) {
     write_metrics(json);
     if (settings_.json && !settings_.quiet) print(json, false);
   }
-  const auto every = terminal_ ? steady_clock::duration(kTerminalEvery) : kPlainEvery;
-  if (!settings_.json && !settings_.quiet && now - last_progress_ >= every) {
+  if (!settings_.json && !settings_.quiet && now - last_progress_ >= text_every()) {
     last_progress_ = now;
     print(progress_text(interval, settings_.score, line_columns()), true);
+  }
+}
+
+void Report::evaluation(const EvaluationProgress& progress, steady_clock::time_point began,
+                        steady_clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (settings_.rank != 0) return;
+  if (now - std::max(last_metrics_, began) >= kMetricsEvery) {
+    last_metrics_ = now;
+    const std::string json = evaluation_json(progress, settings_.place);
+    write_metrics(json);
+    if (settings_.json && !settings_.quiet) print(json, false);
+  }
+  if (!settings_.json && !settings_.quiet &&
+      now - std::max(last_progress_, began) >= text_every()) {
+    last_progress_ = now;
+    print(evaluation_text(progress, line_columns()), true);
   }
 }
 

@@ -35,6 +35,9 @@ class Report {
   void note(const std::string& text);
   /// Called as often as the loop likes; decides itself what is worth showing now.
   void interval(const Interval& interval, std::chrono::steady_clock::time_point now);
+  /// The same for an evaluation that began at `began`: a short one is not shown.
+  void evaluation(const EvaluationProgress& progress, std::chrono::steady_clock::time_point began,
+                  std::chrono::steady_clock::time_point now);
   void epoch(const EpochSummary& epoch, EpochEnd end, std::int64_t epochs);
   void outcome(const Outcome& outcome);
 
@@ -50,6 +53,7 @@ class Report {
   void print(const std::string& text, bool progress);
   void clear_progress();
   void write_metrics(const std::string& json);
+  [[nodiscard]] std::chrono::steady_clock::duration text_every() const;
 
   Settings settings_;
   bool terminal_ = false;

@@ -93,6 +93,22 @@ std::string progress_json(const Interval& interval, const Score& score, const Pl
   return json_text(json);
 }
 
+std::string evaluation_text(const EvaluationProgress& progress, std::size_t columns) {
+  return joined({{fmt::format("epoch {}/{}", progress.epoch + 1, progress.epochs), 2},
+                 {fmt::format("step {}/{}", progress.step, progress.last_step), 1},
+                 {fmt::format("evaluating {:.0f} %", 100 * progress.share), 3},
+                 {fmt::format("{} left", duration_text(progress.seconds_left)), 0}},
+                "  ", columns);
+}
+
+std::string evaluation_json(const EvaluationProgress& progress, const Place& place) {
+  Json json = line("evaluation", place);
+  json["step"] = progress.step;
+  json["epoch"] = progress.epoch;
+  json["share"] = progress.share;
+  return json_text(json);
+}
+
 std::string epoch_text(const EpochSummary& epoch, EpochEnd end, const Score& score,
                        std::int64_t epochs, std::size_t columns) {
   const std::string begin =

@@ -35,6 +35,16 @@ struct Interval {
   double seconds_left = 0;
 };
 
+/// An evaluation under way.
+struct EvaluationProgress {
+  std::int64_t step = 0;  ///< steps done
+  std::int64_t last_step = 0;
+  std::int64_t epoch = 0;
+  std::int64_t epochs = 0;
+  double share = 0;         ///< of the held-out samples, done
+  double seconds_left = 0;  ///< of the whole run
+};
+
 /// How a run ended.
 struct Outcome {
   std::vector<EpochSummary> epochs;
@@ -54,6 +64,10 @@ struct Outcome {
 /// Of the parts those that fit into so many columns; 0: all.
 std::string progress_text(const Interval& interval, const Score& score, std::size_t columns);
 std::string progress_json(const Interval& interval, const Score& score, const Place& place);
+
+/// "epoch 1/5  step 94/470  evaluating 40 %  1 m 05 s left".
+std::string evaluation_text(const EvaluationProgress& progress, std::size_t columns);
+std::string evaluation_json(const EvaluationProgress& progress, const Place& place);
 
 /// Whether an epoch was trained to its end, or --max-steps came first.
 enum class EpochEnd { complete, cut_off };

@@ -103,11 +103,15 @@ void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun
   });
 }
 
-void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const Weights& weights) {
+void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const Weights& weights,
+                             const std::function<void(double share)>& on_progress) {
   const auto batch = static_cast<std::size_t>(settings_.executor.batch);
   const auto ranks = static_cast<std::size_t>(world_size);
   const std::size_t batches = (set.size() + batch - 1) / batch;
-  std::atomic<std::size_t> next{static_cast<std::size_t>(rank)};
+  const auto mine = static_cast<std::size_t>(rank);
+  const std::size_t batches_mine = batches > mine ? (batches - mine + ranks - 1) / ranks : 0;
+  std::atomic<std::size_t> next{mine};
+  std::atomic<std::size_t> done{0};
   on_lanes([&](Lane& lane) {
     for (std::size_t turn = next.fetch_add(ranks); turn < batches; turn = next.fetch_add(ranks)) {
       const std::size_t first = turn * batch;
@@ -115,6 +119,9 @@ void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const
                                  [&](std::size_t item) { return first + item; });
       lane.executor.evaluate(samples, weights, static_cast<int>(turn));
       lane.executor.loss(counters_of(lane));
+      const std::size_t so_far = ++done;
+      if (&lane == lane_state_.front().get())
+        on_progress(static_cast<double>(so_far) / static_cast<double>(batches_mine));
     }
   });
 }

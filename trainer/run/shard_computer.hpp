@@ -41,8 +41,12 @@ class ShardComputer {
   void train(const DataSet& set, const StepInputs& inputs, ShardRun run, Reducer& reducer);
 
   /// Cuts the set into batches, the last one incomplete, and computes the batches rank,
-  /// rank + world_size, ... A sample's loss does not depend on the world size.
-  void evaluate(const DataSet& set, int rank, int world_size, const Weights& weights);
+  /// rank + world_size, ... A sample's loss does not depend on the world size. `on_progress`:
+  /// called by the calling thread after each batch of its own, with the share of the rank's samples
+  /// done.
+  void evaluate(
+      const DataSet& set, int rank, int world_size, const Weights& weights,
+      const std::function<void(double share)>& on_progress = [](double) {});
 
   /// Of the host's memory, for each lane: the samples of a shard on their way to the device.
   static std::uint64_t host_bytes(const Graph& graph, int batch);

@@ -50,6 +50,7 @@ TrainLoop::TrainLoop(TrainParts parts)
       shared_(static_cast<std::size_t>(parts.communicator.world_size())),
       share_at_(parts.state.step + 1),
       interval_first_step_(parts.state.step),
+      pace_(static_cast<std::int64_t>(parts.sets.test->size())),
       began_(Clock::now()),
       seconds_before_(parts.state.seconds) {}
 
@@ -183,8 +184,7 @@ void TrainLoop::report_interval(const Counters& counters, double exposed_share, 
   const TrainingState& state = parts_.state;
   const double rate =
       interval_seconds_ > 0 ? static_cast<double>(counters.count) / interval_seconds_ : 0;
-  const double left = static_cast<double>((parts_.plan.last_step - state.step) *
-                                          parts_.plan.shards * parts_.plan.batch);
+  pace_.trained(counters.count, interval_seconds_);
   Interval interval{.step = state.step,
                     .last_step = parts_.plan.last_step,
                     .epoch = state.epoch,
@@ -196,23 +196,51 @@ void TrainLoop::report_interval(const Counters& counters, double exposed_share, 
                     .skipped = state.step_state.skipped,
                     .samples_per_second = rate,
                     .exposed_share = exposed_share,
-                    .seconds_left = rate > 0 ? left / rate : 0};
+                    .seconds_left = seconds_left(0)};
   if (parts_.plan.scaler.enabled) {
     interval.loss_scale = static_cast<double>(state.step_state.scaler.scale);
   }
   parts_.report.interval(interval, now);
 }
 
+double TrainLoop::seconds_left(double of_evaluation_done) const {
+  const TrainPlan& plan = parts_.plan;
+  const TrainingState& state = parts_.state;
+  const std::int64_t evaluations =
+      evaluations_left(plan.last_step, plan.steps_per_epoch, state.epoch);
+  return pace_.seconds_for((plan.last_step - state.step) * plan.shards * plan.batch,
+                           static_cast<double>(evaluations) - of_evaluation_done);
+}
+
+void TrainLoop::report_evaluation(double share, Time began) {
+  const TrainingState& state = parts_.state;
+  progress_.at(state.step, "evaluate");
+  if (parts_.keeper == nullptr) return;
+  const auto now = Clock::now();
+  pace_.evaluated(seconds_between(began, now), share);
+  parts_.report.evaluation({.step = state.step,
+                            .last_step = parts_.plan.last_step,
+                            .epoch = state.epoch,
+                            .epochs = parts_.options.epochs,
+                            .share = share,
+                            .seconds_left = seconds_left(share)},
+                           began, now);
+}
+
 bool TrainLoop::evaluate(Counters& total) {
+  const auto began = Clock::now();
   progress_.at(parts_.state.step, "evaluate");
+  pace_.trained(parts_.state.epoch_counters.count, parts_.state.epoch_seconds);
   if (!parts_.learner.is_finite())
     return end_broken(fmt::format("the weights are not finite after step {}", parts_.state.step));
   computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
-                     parts_.communicator.world_size(), parts_.learner.weights());
+                     parts_.communicator.world_size(), parts_.learner.weights(),
+                     [&](double share) { report_evaluation(share, began); });
   Shared mine;
   mine.counters = computer_.take_counters();
   mine.weights = parts_.learner.hash();
   if (!exchange(mine)) return false;
+  pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
   total = {};
   for (std::size_t rank = 0; rank < shared_.size(); ++rank) {
     total += shared_[rank].counters;

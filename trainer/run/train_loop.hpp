@@ -13,6 +13,7 @@
 #include "trainer/data/load.hpp"
 #include "trainer/optim/learner.hpp"
 #include "trainer/run/checkpoint_keeper.hpp"
+#include "trainer/run/pace.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/progress.hpp"
 #include "trainer/run/report.hpp"
@@ -68,6 +69,8 @@ class TrainLoop {
   bool end_epoch();
   bool evaluate(Counters& total);
   void report_interval(const Counters& counters, double exposed_share, Time now);
+  void report_evaluation(double share, Time began);
+  [[nodiscard]] double seconds_left(double of_evaluation_done) const;
   EpochSummary summarize(const Counters& test) const;
   bool exchange(const Shared& mine);
   bool lost(const CommResult& result);
@@ -99,6 +102,7 @@ class TrainLoop {
   std::int64_t interval_first_step_ = 0;
   std::string broken_;  // what rank 0 has found in the weights
   int exit_code_ = 0;   // of a run that has to end
+  Pace pace_;
   Time began_;
   double seconds_before_;
 };

@@ -44,6 +44,18 @@ TEST_CASE("the progress line has step, loss and speed") {
   CHECK_THAT(progress_text(half, kScore, 0), Contains("scale 32768  skipped 1"));
 }
 
+TEST_CASE("an evaluation under way shows how far it is and how long the run takes") {
+  const EvaluationProgress progress{
+      .step = 94, .last_step = 470, .epoch = 0, .epochs = 5, .share = 0.4, .seconds_left = 65};
+  CHECK(evaluation_text(progress, 0) == "epoch 1/5  step 94/470  evaluating 40 %  1 m 05 s left");
+  CHECK(evaluation_text(progress, 40) == "epoch 1/5  step 94/470  evaluating 40 %");
+  CHECK(evaluation_text(progress, 20) == "evaluating 40 %");
+  const auto json = nlohmann::json::parse(evaluation_json(progress, {.world_size = 4, .round = 2}));
+  CHECK(json["type"] == "evaluation");
+  CHECK(json["round"] == 2);
+  CHECK(json["share"] == 0.4);
+}
+
 TEST_CASE("a run that learns masks is judged by the overlap of the pixels") {
   const Score score = score_of(Target::mask);
   CHECK_THAT(progress_text(kInterval, score, 0), Contains("IoU 87.1 %"));

@@ -100,6 +100,25 @@ TEST_CASE("a held-out loss that is no number is that of its sample in the set") 
   }
 }
 
+TEST_CASE("an evaluation tells how far it is after each batch, up to the end") {
+  const ByteImageSet set = shapes(45);  // 5 full batches and one of 5
+  const Graph graph =
+      make_graph({.model = ModelName::lenet, .shape = set.shape(), .classes = set.classes()});
+  const std::vector<float> parameters(graph.arena_size());
+  const auto shares = [&](int rank, int world_size) {
+    Lanes alone(1);
+    ShardComputer computer(graph, test::host(), alone, {.executor = {.batch = kBatch}});
+    std::vector<double> all;
+    computer.evaluate(set, rank, world_size, {parameters.data(), parameters.data()},
+                      [&](double share) { all.push_back(share); });
+    return all;
+  };
+  CHECK(shares(0, 1) == std::vector{1 / 6.0, 2 / 6.0, 3 / 6.0, 4 / 6.0, 5 / 6.0, 1.0});
+  CHECK(shares(1, 4) == std::vector{0.5, 1.0});
+  CHECK(shares(3, 4) == std::vector{1.0});
+  CHECK(shares(6, 7).empty());
+}
+
 TEST_CASE("evaluation counts every sample once, also in a set smaller than a batch") {
   for (const std::size_t count : {1, 3, 8, 17}) {
     for (const int world_size : {1, 2, 4}) {

@@ -1,0 +1,45 @@
+// What is reported when: the times are given, none is waited for.
+#include "trainer/run/report.hpp"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("a long evaluation is in the metrics about once a second, a short one is not") {
+  const ddprun::test::TempDir directory;
+  const auto file = directory / "metrics.jsonl";
+  const auto begin = std::chrono::steady_clock::now() + 1h;  // long after any line before
+  {
+    Report report({.rank = 0, .json = false, .quiet = true, .place = {}, .metrics = file});
+    for (int tenth = 0; tenth <= 9; ++tenth)
+      report.evaluation({.step = 94, .share = 0.05 * tenth}, begin, begin + tenth * 100ms);
+    CHECK_FALSE(std::filesystem::exists(file));
+    for (int tenth = 10; tenth <= 25; ++tenth)
+      report.evaluation({.step = 94, .share = 0.01 * tenth}, begin, begin + tenth * 100ms);
+  }
+  std::ifstream lines(file);
+  std::vector<double> shares;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    CHECK(json["type"] == "evaluation");
+    CHECK(json["step"] == 94);
+    shares.push_back(json["share"]);
+  }
+  REQUIRE(shares.size() == 2);
+  CHECK(shares[0] == Approx(0.1));
+  CHECK(shares[1] == Approx(0.2));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
