@@ -85,7 +85,7 @@ std::vector<std::string> command_of(const Race& race, int rank) {
                                    "--quiet"};
   if (one.tokens > 0) {
     command.push_back("--size=" + one.size);
-    command.push_back(fmt::format("--tokens={}", one.tokens));
+    command.push_back(fmt::format("--max-tokens={}", one.tokens));
     command.push_back(fmt::format("--sentences={}", one.texts()));
   } else {
     command.push_back(one.masks ? "--image-shape=" + one.shape_text() : "--data=" + race.folder);

@@ -124,8 +124,8 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
       ->default_str("28x28x1, unet16 32x32x3, alexnet and unet-resnet 64x64x3");
   line.number("--sentences", options.sentences.count, 1, kSentencesMost, "N",
               "Of generated sentences: how many for training; a quarter as many are held out");
-  line.number("--tokens", options.sentences.tokens, kSentenceTokensLeast, kSentenceTokensMost, "N",
-              "Of generated sentences: the most tokens of one");
+  line.number("--max-tokens", options.sentences.tokens, kSentenceTokensLeast, kSentenceTokensMost,
+              "N", "Of generated sentences: the most tokens of one");
   line.text("--init", texts.init, "HOW",
             "Seeded initial values: default (those of PyTorch, torchvision or transformers for "
             "this model), "
@@ -271,7 +271,7 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
        "--model alexnet, unet-resnet34, unet-resnet101 or textclf"},
       {"--size", options.model == ModelName::textclf, "--model textclf"},
       {"--sentences", options.model == ModelName::textclf, "--model textclf"},
-      {"--tokens", options.model == ModelName::textclf, "--model textclf"},
+      {"--max-tokens", options.model == ModelName::textclf, "--model textclf"},
       {"--image-shape", !reads_texts(options.model), "a --model of images"},
       {"--image-shape", options.data == kGeneratedData,
        "--data generated: the pictures of a folder have their own"},

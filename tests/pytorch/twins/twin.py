@@ -50,7 +50,7 @@ def parse(arguments):
     parser.add_argument("--positive-weight", type=float, default=1)
     parser.add_argument("--size")
     parser.add_argument("--sentences", type=int, default=8000)
-    parser.add_argument("--tokens", type=int, default=64, help="the most of a generated sentence")
+    parser.add_argument("--max-tokens", type=int, default=64, help="the most of a generated sentence")
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--max-steps", type=int)
     parser.add_argument("--seed", type=int, default=0)
@@ -178,7 +178,7 @@ def distances(model, checkpoint, back):
 def start(options):
     """Data, the model with its initial weights, and the order of samples."""
     if options.texts:
-        data = Sentences(options.sentences, options.tokens)
+        data = Sentences(options.sentences, options.max_tokens)
     else:
         data = Data(options.data, options.masked, options.channels_last)
     model = make_model(options, data.shape)

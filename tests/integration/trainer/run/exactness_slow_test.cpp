@@ -51,7 +51,7 @@ TEST_CASE("U-Nets are exact, through a kill, too") {
 }
 
 TEST_CASE("a classifier of texts is exact, through a kill, too") {
-  check_exact({"--model=textclf", "--sentences=90", "--tokens=40", "--batch=8", "--epochs=2",
+  check_exact({"--model=textclf", "--sentences=90", "--max-tokens=40", "--batch=8", "--epochs=2",
                "--optimizer=adamw", "--lr=0.001"},
               "test_accuracy");
 }

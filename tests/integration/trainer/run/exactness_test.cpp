@@ -79,8 +79,8 @@ TEST_CASE("textclf has the same bits for any world size and after a kill, held-o
   const auto precision = GENERATE(as<std::string>{}, "fp32", "bf16");
   // 90 sentences are 2 steps of 4 x 8 in each epoch and one with an odd tail. 23 are held out.
   const Arguments arguments{
-      "--model=textclf", "--sentences=90",    "--tokens=40", "--batch=8",
-      "--epochs=2",      "--optimizer=adamw", "--lr=0.001",  "--precision=" + precision};
+      "--model=textclf", "--sentences=90",    "--max-tokens=40", "--batch=8",
+      "--epochs=2",      "--optimizer=adamw", "--lr=0.001",      "--precision=" + precision};
   const std::string one = check_world_sizes(arguments, "test_accuracy");
   check_same_result(one, train_through_kill(arguments), "test_accuracy");
 }

@@ -79,7 +79,7 @@ TEST_CASE("bad input ends with exit code 2 and one line with the remedy") {
       {{"--model", "alexnet", "--data", data.path()},
        {},
        {"images of 28x28 pixels", "at least 63x63", "--model"}},
-      {{"--model", "textclf", "--tokens", "1000"},
+      {{"--model", "textclf", "--max-tokens", "1000"},
        {},
        {"of the training set has", "tokens, but the model has 512 positions", "shorten it"}},
       {{"--model", "textclf", "--data", data.path()}, {}, {data.path(), "--data generated"}},
