@@ -63,8 +63,8 @@ GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request) {
   const int number = has_own ? 0 : request.local_rank;
   if (static_cast<std::size_t>(number) >= count)
     return refuse(fmt::format(
-        "LOCAL_RANK={} has no GPU: {} visible to this worker{}, numbered "
-        "from 0",
+        "LOCAL_RANK={} has no GPU: {} visible to this worker{}, numbered from 0; start at most one "
+        "worker for each GPU (--nproc-per-node=gpu)",
         request.local_rank, count == 1 ? "1 is" : fmt::format("{} are", count), visible));
   const VisibleGpu& gpu = driver.gpus[static_cast<std::size_t>(number)];
   if (request.is_bf16 && gpu.capability < kBf16Capability)

@@ -18,6 +18,10 @@ constexpr Result kNoDevice = 100;
 constexpr int kMajorAttribute = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kMinorAttribute = 76;
 
+constexpr const char* kNoGpu =
+    "the NVIDIA driver shows no GPU to this process: look at nvidia-smi and CUDA_VISIBLE_DEVICES, "
+    "or use --device=cpu";
+
 struct Calls {
   Result (*init)(unsigned flags);
   Result (*version)(int* version);
@@ -43,8 +47,12 @@ DriverFacts ask_driver(const std::string& library) {
   if (opened == nullptr) {
     const LibraryAttempt failed = failed_attempt({library, ""}, dlerror());
     if (failed.result == LibraryAttempt::Result::absent)
-      return {.why_not = fmt::format("no NVIDIA driver was found ({})", library)};
-    return {.why_not = fmt::format("the NVIDIA driver cannot be opened: {}", failed.why)};
+      return {.why_not = fmt::format("no NVIDIA driver was found ({}): install it, or use "
+                                     "--device=cpu",
+                                     library)};
+    return {.why_not = fmt::format("the NVIDIA driver cannot be opened (install it again, or use "
+                                   "--device=cpu): {}",
+                                   failed.why)};
   }
   // Never closed: threads of the driver may live as long as the process.
   const LibraryHandle driver(opened, [](void*) {});
@@ -59,18 +67,21 @@ DriverFacts ask_driver(const std::string& library) {
   symbols.find("cuDeviceGetAttribute", call.attribute);
   symbols.find("cuGetErrorString", call.error_string);
   if (!symbols.missing().empty())
-    return {.why_not =
-                fmt::format("{} is no NVIDIA driver: it has no {}", library, symbols.missing())};
+    return {.why_not = fmt::format(
+                "{} is no NVIDIA driver: it has no {}; install the driver again, or use "
+                "--device=cpu",
+                library, symbols.missing())};
   DriverFacts facts;
   const Result begun = call.init(0);
   if (begun == kNoDevice) {
-    facts.why_not = "the NVIDIA driver shows no GPU to this process";
+    facts.why_not = kNoGpu;
     return facts;
   }
   const auto fails = [&](Result result, const char* function) {
     if (result == kSuccess) return false;
     facts.why_not =
-        fmt::format("the NVIDIA driver failed in {}: {}", function, text_of(call, result));
+        fmt::format("the NVIDIA driver failed in {}: {}; look at nvidia-smi, or use --device=cpu",
+                    function, text_of(call, result));
     return true;
   };
   int count = 0;
@@ -94,7 +105,7 @@ DriverFacts ask_driver(const std::string& library) {
     gpu.capability = major * 10 + minor;
     facts.gpus.push_back(std::move(gpu));
   }
-  if (facts.gpus.empty()) facts.why_not = "the NVIDIA driver shows no GPU to this process";
+  if (facts.gpus.empty()) facts.why_not = kNoGpu;
   return facts;
 }
 

@@ -13,8 +13,10 @@ namespace ddprun::trainer::cuda {
 OpenedPlugin open_plugin(const std::string& folder) {
   OpenedPlugin result{.plugin = {}, .path = folder + "/" + kPluginFile, .why_not = {}};
   if (::access(result.path.c_str(), F_OK) != 0) {
-    result.why_not =
-        fmt::format("{} is missing: this train was built or installed without CUDA", result.path);
+    result.why_not = fmt::format(
+        "{} is missing, as this train was built without CUDA: build it with CUDA and "
+        "cuDNN, or use --device=cpu",
+        result.path);
     return result;
   }
   void* const handle = dlopen(result.path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -26,7 +28,8 @@ OpenedPlugin open_plugin(const std::string& folder) {
   const char* const id = function == nullptr ? nullptr : function(kPluginId, &result.plugin);
   if (id == nullptr) {
     result.why_not =
-        fmt::format("{} is no plugin of train: it has no function {}", result.path, kPluginSymbol);
+        fmt::format("{} is no plugin of train (it has no function {}): install train again",
+                    result.path, kPluginSymbol);
   } else if (std::strcmp(id, kPluginId) != 0) {
     result.why_not = fmt::format(
         "{} is of another build ({}) than train ({}): build or install "

@@ -254,7 +254,7 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
     if (!is_new && !shares_gpus) {
       return fmt::format(
           "ranks {} and {} on {} have the same GPU ({}): start at most one worker for each GPU "
-          "(--nproc_per_node=gpu), or use --share-gpu for a test",
+          "(--nproc-per-node=gpu)",
           other->second, rank, one.host, one.gpu);
     }
   }

@@ -38,7 +38,7 @@ TEST_CASE("ranks that fit together are accepted") {
 TEST_CASE("what does not fit is named with both ranks and what to do") {
   CHECK_THAT(why_not({rank_with("GPU-1"), rank_with("GPU-1")}, false),
              Catch::Contains("ranks 0 and 1") && Catch::Contains("GPU-1") &&
-                 Catch::Contains("--share-gpu"));
+                 Catch::Contains("--nproc-per-node=gpu"));
   Announcement other = rank_with("GPU-2");
   other.version = 22105;
   CHECK_THAT(why_not({rank_with("GPU-1"), other}, false),
