@@ -8,13 +8,13 @@
 namespace ddprun::trainer {
 
 LocalCommunicator::LocalCommunicator(std::size_t arena_floats)
-    : arena_(
-          static_cast<float*>(::operator new (arena_floats * sizeof(float), std::align_val_t{64})),
-          arena_floats) {
+    : LocalCommunicator(DeviceMemory(static_cast<std::byte*>(::operator new (
+                                         arena_floats * sizeof(float), std::align_val_t{64})),
+                                     arena_floats * sizeof(float), [](std::byte* memory) {
+                                       ::operator delete (memory, std::align_val_t{64});
+                                     })) {
   std::fill(arena_.begin(), arena_.end(), 0.0F);
 }
-
-LocalCommunicator::~LocalCommunicator() { ::operator delete (arena_.data(), std::align_val_t{64}); }
 
 std::span<float> LocalCommunicator::arena(int slot) {
   DDPRUN_ASSERT(slot == 0, "a world of one has one local node");

@@ -3,15 +3,21 @@
 
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "trainer/comm/communicator.hpp"
+#include "trainer/compute/device.hpp"
 
 namespace ddprun::trainer {
 
 class LocalCommunicator : public Communicator {
  public:
+  /// In the host's memory.
   explicit LocalCommunicator(std::size_t arena_floats);
-  ~LocalCommunicator() override;
+  /// `arena`: a device's, which outlives the communicator.
+  explicit LocalCommunicator(DeviceMemory arena)
+      : memory_(std::move(arena)), arena_(memory_.as<float>()) {}
+  ~LocalCommunicator() override = default;
   LocalCommunicator(const LocalCommunicator&) = delete;
   LocalCommunicator& operator=(const LocalCommunicator&) = delete;
 
@@ -30,6 +36,7 @@ class LocalCommunicator : public Communicator {
  private:
   CommResult result();
 
+  DeviceMemory memory_;
   std::span<float> arena_;
   Ticket last_started_ = 0;
   std::mutex mutex_;  // abort() may come from another thread

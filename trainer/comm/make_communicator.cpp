@@ -37,7 +37,10 @@ CommSetup make_communicator(const CommOptions& options, Exchange* exchange,
   }
   CommSetup setup;
   if (options.world_size == 1) {
-    setup.communicator = std::make_unique<LocalCommunicator>(options.arena_floats);
+    setup.communicator = options.device == nullptr
+                             ? std::make_unique<LocalCommunicator>(options.arena_floats)
+                             : std::make_unique<LocalCommunicator>(
+                                   options.device->allocate(options.arena_floats * sizeof(float)));
     return setup;
   }
   if (exchange == nullptr) {

@@ -9,6 +9,7 @@
 
 #include "trainer/comm/communicator.hpp"
 #include "trainer/comm/exchange.hpp"
+#include "trainer/compute/device.hpp"
 
 namespace ddprun::trainer {
 
@@ -31,7 +32,8 @@ struct CommOptions {
   std::string group =
       "comm/0";  ///< prefix of the keys in the exchange; distinct for every round and restart
   std::function<void(CommPhase, int bucket)> on_phase =
-      {};  ///< for fault tests; not called when empty
+      {};                    ///< for fault tests; not called when empty
+  Device* device = nullptr;  ///< of a world of one: whose memory its arena is; null: the host's
 };
 
 struct CommSetup {

@@ -17,6 +17,7 @@ std::vector<std::string> advice_on(const Options& options, const WorkerEnvironme
         "fewer warm-up steps",
         options.warmup, plan.last_step, plan.last_step == 1 ? "" : "s"));
   }
+  if (cores == kNoCores) return lines;
   const int workers = environment.local_world_size;
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   const int lanes = choose_lanes(options, environment, cores, run.count);

@@ -31,6 +31,11 @@ constexpr auto words_for(Precision) {
   return std::array{Word{fp32, "fp32"}, Word{bf16, "bf16"}, Word{fp16, "fp16"}};
 }
 
+constexpr auto words_for(DeviceKind) {
+  using enum DeviceKind;
+  return std::array{Word{automatic, "auto"}, Word{cpu, "cpu"}, Word{cuda, "cuda"}};
+}
+
 constexpr auto words_for(Resume) {
   using enum Resume;
   return std::array{Word{automatic, "auto"}, Word{strict, "strict"}, Word{never, "never"}};
@@ -188,6 +193,11 @@ void add_optimizer_options(CommandLine& line, Options& options) {
 
 void add_machine_options(CommandLine& line, Options& options) {
   line.group("Machine");
+  line.choice("--device", options.device,
+              "Where to train: auto takes the GPU of LOCAL_RANK where there is one that can be "
+              "used, else the CPU");
+  line.flag("--no-deterministic", options.no_deterministic,
+            "On a GPU: also algorithms with bits that change from run to run");
   line.number("--threads-per-shard", options.threads_per_shard, 1, 1024, "N",
               "Threads that compute one shard; another number changes the last bits of the result");
   line.number("--lanes", options.lanes, 1, 1024, "N",
@@ -275,6 +285,7 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
       {"--image-shape", !reads_texts(options.model), "a --model of images"},
       {"--image-shape", options.data == kGeneratedData,
        "--data generated: the pictures of a folder have their own"},
+      {"--no-deterministic", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
       {"--keep", options.checkpoint_every.kind != CheckpointEvery::Kind::off,
        "checkpoints, but --checkpoint-every is off"},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
@@ -325,11 +336,13 @@ std::string to_string(OptimizerKind kind) { return std::string(word_of(kind)); }
 std::string to_string(Decay decay) { return std::string(word_of(decay)); }
 std::string to_string(ScheduleKind kind) { return std::string(word_of(kind)); }
 
-std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& arguments) {
+std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& arguments,
+                                               const std::function<std::string()>& gpu_versions) {
   Options options;
   Texts texts;
-  CommandLine line(program_text(), help_command(), [] {
-    return ddprun::version_text("train") + "compute: " + compute_description() + "\n";
+  CommandLine line(program_text(), help_command(), [&gpu_versions] {
+    return ddprun::version_text("train") + "compute: " + compute_description() + "\n" +
+           gpu_versions();
   });
   add_data_options(line, options, texts);
   add_batch_options(line, options);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -22,6 +23,13 @@ enum class Resume {
   automatic,  ///< the newest usable checkpoint; warns about newer ones that it skips
   strict,     ///< refuses to start where `automatic` would skip one
   never,      ///< starts from step 0
+};
+
+/// Where a worker trains.
+enum class DeviceKind {
+  automatic,  ///< on a GPU where there is one that can be used, else on the CPU
+  cpu,
+  cuda,
 };
 
 /// What weight decay applies to.
@@ -67,6 +75,8 @@ struct Options {
   Precision precision = Precision::fp32;
   std::uint64_t seed = 0;
 
+  DeviceKind device = DeviceKind::automatic;
+  bool no_deterministic = false;
   int threads_per_shard = 1;
   std::optional<int> lanes;
   double bucket_mb = 25;
@@ -90,8 +100,10 @@ struct EarlyExit {
 };
 
 /// Reads the command line (without the program's name). Both spellings of every name (--max-steps,
-/// --max_steps).
-std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& arguments);
+/// --max_steps). `gpu_versions`: further lines of --version.
+std::variant<Options, EarlyExit> parse_options(
+    const std::vector<std::string>& arguments,
+    const std::function<std::string()>& gpu_versions = [] { return std::string(); });
 
 /// The learning rate in use.
 double base_rate(const Options& options);

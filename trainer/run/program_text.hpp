@@ -9,11 +9,11 @@ inline ProgramText program_text() {
   return {
       .name = "train",
       .page = "ddprun-train",
-      .purpose = "trains a small network with distributed data parallelism on the CPU",
+      .purpose = "trains a small network with distributed data parallelism on CPUs or GPUs",
       .synopsis = "[ddprun [OPTIONS OF DDPRUN]] train [OPTIONS]",
       .description =
           "train is the trainer that comes with ddprun: it trains a small network with distributed "
-          "data parallelism on the CPU.\n"
+          "data parallelism on CPUs or GPUs.\n"
           "A global batch is always V shards of b samples. The number of workers only decides "
           "which worker computes which shard: the same V and b give the same weights, to the last "
           "bit, with any number of workers, with accumulation, and across restarts.",

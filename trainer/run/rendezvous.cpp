@@ -12,6 +12,10 @@
 namespace ddprun::trainer {
 namespace {
 
+// What follows the number of shards.
+constexpr const char* kOnGpu = " cuda";
+constexpr const char* kOnCpu = " cpu";
+
 double seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -82,7 +86,7 @@ Rendezvous::Rendezvous(const WorkerEnvironment& environment, std::chrono::nanose
 
 Rendezvous::~Rendezvous() = default;
 
-int Rendezvous::agree_on_shards(int shards_of_rank_0) {
+int Rendezvous::agree_on_shards(int shards_of_rank_0, bool has_gpu, const std::string& why_no_gpu) {
   if (!exchange_) return shards_of_rank_0;
   const std::string key = group_ + "/shards";
   const auto fail = [&](const ErrorCode& error) {
@@ -91,12 +95,21 @@ int Rendezvous::agree_on_shards(int shards_of_rank_0) {
         environment_.rank, environment_.world_size, seconds(timeout_), error.message()));
   };
   if (environment_.rank == 0) {
-    const auto done = exchange_->set(key, std::to_string(shards_of_rank_0), deadline_);
+    const auto done = exchange_->set(
+        key, fmt::format("{}{}", shards_of_rank_0, has_gpu ? kOnGpu : kOnCpu), deadline_);
     if (!done) fail(done.error());
     return shards_of_rank_0;
   }
   const auto text = exchange_->get(key, deadline_);
   if (!text) fail(text.error());
+  if (!text->ends_with(has_gpu ? kOnGpu : kOnCpu)) {
+    throw DataError(
+        fmt::format("rank {} trains on {}, but rank 0 on {}: start all ranks with the same program "
+                    "and the same "
+                    "--device=cpu or cuda{}",
+                    environment_.rank, has_gpu ? "a GPU" : "the CPU", has_gpu ? "the CPU" : "a GPU",
+                    why_no_gpu.empty() ? "" : fmt::format(" (here: {})", why_no_gpu)));
+  }
   int shards = 0;
   std::from_chars(text->data(), text->data() + text->size(), shards);
   return shards;

@@ -22,10 +22,11 @@ std::string in_json(const char* set, const Score& score) {
   return fmt::format("{}_{}", set, score.key);
 }
 
-/// "oneDNN 2.6.3 avx512_core" as "isa=avx512_core, oneDNN 2.6.3".
+/// "oneDNN 2.6.3 avx512_core" as "isa=avx512_core, oneDNN 2.6.3". What a GPU computes with has no
+/// such word.
 std::string compute_text(const std::string& compute) {
   const std::size_t space = compute.rfind(' ');
-  if (space == std::string::npos) return compute;
+  if (space == std::string::npos || !compute.starts_with("oneDNN ")) return compute;
   return fmt::format("isa={}, {}", compute.substr(space + 1), compute.substr(0, space));
 }
 

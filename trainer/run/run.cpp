@@ -6,15 +6,14 @@
 #include <memory>
 #include <optional>
 
-#include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/buffer.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
-#include "trainer/host/host_device.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/run/advice.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/gpu_memory.hpp"
 #include "trainer/run/machine_memory.hpp"
 #include "trainer/run/memory_check.hpp"
 #include "trainer/run/rendezvous.hpp"
@@ -72,7 +71,7 @@ void check_texts_of(const TrainAndTest& sets, const Graph& graph) {
 /// What this run sets out to do. `epochs`: of them all.
 std::string start_text(const TrainPlan& plan, const DataFacts& data, const StartingPoint& start,
                        const std::string& out, const WorkerEnvironment& environment, int epochs,
-                       const RunMemory& memory) {
+                       const std::string& device, const RunMemory& memory) {
   if (start.snapshot && start.snapshot->state.step >= plan.last_step) {
     const std::string all = plan.last_step < plan.total_steps
                                 ? fmt::format("{} steps", plan.last_step)
@@ -85,9 +84,9 @@ std::string start_text(const TrainPlan& plan, const DataFacts& data, const Start
   } else if (!out.empty()) {
     from += ", checkpoints in " + out;
   }
-  return fmt::format("training on {} ({} samples), {} worker{}, V={}, b={}, memory {}, {}",
+  return fmt::format("training on {} ({} samples), {} worker{} on {}, V={}, b={}, memory {}, {}",
                      data.name, data.samples, environment.world_size,
-                     environment.world_size == 1 ? "" : "s", plan.shards, plan.batch,
+                     environment.world_size == 1 ? "" : "s", device, plan.shards, plan.batch,
                      bytes_text(memory.total()), from);
 }
 
@@ -109,14 +108,16 @@ struct Meeting {
 };
 
 Meeting meet(Rendezvous& rendezvous, const WorkerEnvironment& environment, const TrainPlan& plan,
-             std::size_t arena_size, Report& report) {
-  CommSetup setup = make_communicator({.rank = environment.rank,
-                                       .world_size = environment.world_size,
-                                       .shards = plan.shards,
-                                       .arena_floats = arena_size,
-                                       .group = rendezvous.group(),
-                                       .on_phase = {}},
-                                      rendezvous.exchange(), rendezvous.deadline());
+             std::size_t arena_size, const ChosenDevice& chosen, std::chrono::nanoseconds timeout,
+             Report& report) {
+  CommSetup setup = make_device_communicator(chosen,
+                                             {.rank = environment.rank,
+                                              .world_size = environment.world_size,
+                                              .shards = plan.shards,
+                                              .arena_floats = arena_size,
+                                              .group = rendezvous.group(),
+                                              .on_phase = {}},
+                                             timeout, rendezvous.exchange(), rendezvous.deadline());
   if (setup.communicator) return {.communicator = std::move(setup.communicator), .exit_code = {}};
   if (setup.refused) throw DataError(setup.result.detail);
   report.error(fmt::format("rendezvous failed: {}", setup.result.detail));
@@ -157,9 +158,9 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
       Clock::now());
 }
 
-}  // namespace
-
-int run_worker(const Options& options, const WorkerEnvironment& environment) {
+/// `memory`: what it plans to take, once that is known.
+int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvironment& environment,
+           RunMemory& memory) {
   const bool first_rank = environment.rank == 0;
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
   const Target target = target_of(options.model);
@@ -176,13 +177,14 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                                   .size = options.size,
                                   .normal_init = options.normal_init});
   check_texts_of(sets, graph);
-  const std::unique_ptr<Device> device = make_host_device();
+  const std::unique_ptr<Device>& device = chosen.device;
+  // Of the host as it is before any worker allocates. What a GPU's run takes of it is not counted.
   MemoryCheck memory_check({.options = options,
                             .environment = environment,
                             .graph = graph,
                             .sets = sets,
                             .device = *device,
-                            .there = machine_memory()});
+                            .there = chosen.gpu ? MachineMemory{} : machine_memory()});
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);
 
   // Rank 0 alone looks at checkpoints: the others may not see its disk.
@@ -203,6 +205,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
                  .place = {.world_size = environment.world_size, .round = environment.round},
                  .score = score_of(target),
                  .metrics = writes ? out / kMetricsFile : std::filesystem::path()});
+  if (first_rank && !chosen.warning.empty()) report.warning(chosen.warning);
   if (first_rank && device->storage(options.precision) == Storage::rounded_to_bf16)
     report.warning(
         "--precision bf16: this CPU has no instructions for it (avx512_bf16), so values are only "
@@ -231,13 +234,19 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
     shards_there = make_plan(options, environment, data, shards_there).shards;
   }
   Rendezvous rendezvous(environment, options.rendezvous_timeout);
-  shards_there = rendezvous.agree_on_shards(shards_there.value_or(0));
+  shards_there =
+      rendezvous.agree_on_shards(shards_there.value_or(0), chosen.gpu != nullptr, chosen.warning);
   const TrainPlan plan = make_plan(options, environment, data, shards_there);
   if (first_rank)
-    for (const std::string& line : advice_on(options, environment, plan, usable_cores()))
+    for (const std::string& line :
+         advice_on(options, environment, plan, chosen.gpu ? kNoCores : usable_cores()))
       report.warning(line);
-  const RunMemory memory = memory_check.before_training(plan, start.snapshot.has_value(), report);
-  Meeting meeting = meet(rendezvous, environment, plan, graph.arena_size(), report);
+  memory = memory_check.before_training(plan, start.snapshot.has_value(), report);
+  if (chosen.gpu)
+    if (const std::string why = why_too_large(memory, chosen.gpu->facts()); !why.empty())
+      throw DataError(why);
+  Meeting meeting =
+      meet(rendezvous, environment, plan, graph.arena_size(), chosen, options.comm_timeout, report);
   if (meeting.exit_code) return *meeting.exit_code;
 
   Learner learner(graph, *device,
@@ -282,7 +291,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
     report.note(initial.note);
   }
   report.note(start_text(plan, data, start, keeps ? out.string() : "", environment, options.epochs,
-                         memory));
+                         chosen.name, memory));
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   Lanes lanes(choose_lanes(options, environment, usable_cores(), run.count));
   TrainLoop loop({.options = options,
@@ -300,6 +309,23 @@ int run_worker(const Options& options, const WorkerEnvironment& environment) {
   const int code = loop.run();
   if (keeper && code == kExitPeerLost) keeper->abandon();
   return code;
+}
+
+}  // namespace
+
+int run_worker(const Options& options, const WorkerEnvironment& environment, GpuSource& gpus) {
+  const ChosenDevice chosen = choose_device(options, environment, gpus);
+  RunMemory memory;
+  if (!chosen.gpu) return run_on(chosen, options, environment, memory);
+  Options on_gpu = options;
+  on_gpu.lanes = 1;  // its work comes from one thread
+  try {
+    return run_on(chosen, on_gpu, environment, memory);
+  } catch (const cuda::OutOfGpuMemory& error) {
+    throw DataError(out_of_memory_text(memory, error.what()));
+  } catch (const DeviceError& error) {
+    throw DeviceError(fmt::format("rank {}: {}", environment.rank, error.what()));
+  }
 }
 
 }  // namespace ddprun::trainer

@@ -21,18 +21,22 @@ int count_learner(const MemoryQuestion& question, Storage storage) {
   return 1 + (storage == Storage::fp32 ? 0 : 1) + count_moments(question);
 }
 
-/// The learner, gradients: of the local nodes of the shard tree and of the shards under way; the
-/// copies that a checkpoint is written from. At the start, before there are any, one arena holds
-/// the values on their way to the learner.
+/// Those that a checkpoint is written from. At the start, before there are any, one arena holds the
+/// values on their way to the learner.
+int count_copies(const MemoryQuestion& question) {
+  return question.keeps_checkpoints ? 1 + count_moments(question) : 1;
+}
+
+/// The learner, gradients: of the local nodes of the shard tree and of the shards under way;
+/// copies.
 int count_arenas(const MemoryQuestion& question, Storage storage) {
   const std::vector<TreeNode> nodes = local_nodes(question.shards, question.run);
   int largest = 1;
   for (const TreeNode& node : nodes) largest = std::max(largest, node.count);
   const int partial_sums = std::bit_width(static_cast<unsigned>(largest)) - 1;
   const int further_lanes = largest > 1 ? question.lanes - 1 : 0;
-  const int copies = question.keeps_checkpoints ? 1 + count_moments(question) : 1;
   return count_learner(question, storage) + static_cast<int>(nodes.size()) + partial_sums +
-         further_lanes + copies;
+         further_lanes + count_copies(question);
 }
 
 /// What is held at one time before training.
@@ -70,10 +74,13 @@ Start largest_start(const Graph& graph, const MemoryQuestion& question, Storage 
 RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage storage,
                   std::uint64_t executor_bytes) {
   const Start start = largest_start(graph, question, storage);
+  const std::uint64_t samples = ShardComputer::host_bytes(graph, question.executor.batch);
   return {.arena = graph.arena_size() * sizeof(float),
           .arenas = count_arenas(question, storage),
-          .lane = executor_bytes + ShardComputer::host_bytes(graph, question.executor.batch),
+          .lane = executor_bytes + samples,
           .lanes = question.lanes,
+          .host_arenas = count_copies(question),
+          .host_lane = samples,
           .start_arenas = start.arenas,
           .start_buffers = start.buffers};
 }

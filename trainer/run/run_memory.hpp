@@ -18,6 +18,9 @@ struct RunMemory {
   int arenas = 0;           ///< parameters, gradients and their partial sums, moments, copies
   std::uint64_t lane = 0;   ///< the plan of one lane: activations and their gradients
   int lanes = 1;
+  // Of these, in the host's memory on any device.
+  int host_arenas = 0;          ///< the copies
+  std::uint64_t host_lane = 0;  ///< samples on their way to the device
   // Until training begins, which then takes the place of what is no longer needed.
   int start_arenas = 0;             ///< parameters, moments, and both as they come from files
   std::uint64_t start_buffers = 0;  ///< tensors as a file has them

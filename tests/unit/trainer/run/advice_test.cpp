@@ -54,6 +54,7 @@ TEST_CASE("lanes that share too few cores are told of, as far as there are shard
   const auto lines = advice_on(options, {}, plan, 2);
   REQUIRE(lines.size() == 1);
   CHECK_THAT(lines[0], Contains("--lanes 3: 1 worker on this machine has 3 threads for 2 cores"));
+  CHECK(advice_on(options, {}, plan, kNoCores).empty());
   options.lanes.reset();
   CHECK(advice_on(options, {}, plan, 2).empty());  // as many as there are cores for
 }

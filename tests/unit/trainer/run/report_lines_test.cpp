@@ -115,6 +115,10 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
   CHECK_THAT(text,
              Catch::Matchers::EndsWith(
                  "weights: 0123456789abcdef (V=4, b=64, threads=1, isa=avx2, oneDNN 2.6.3)\n"));
+  Outcome on_gpu = outcome;
+  on_gpu.compute = "NVIDIA H200, CUDA 13.0, cuDNN 9.19.0";
+  CHECK_THAT(outcome_text(on_gpu, kScore, 0),
+             Catch::Matchers::EndsWith("threads=1, NVIDIA H200, CUDA 13.0, cuDNN 9.19.0)\n"));
   CHECK_THAT(text, Contains("90.00 %") && Contains("restarts 2") &&
                        Contains("checkpoint: /out/step-00000094") && Contains("skipped 1"));
   const auto json = nlohmann::json::parse(outcome_json(outcome, kScore, {}));

@@ -1,0 +1,105 @@
+#include "trainer/run/gpus.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "trainer/error.hpp"
+#include "trainer/run/gpu_memory.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Contains;
+
+/// Has no GPU to give.
+class NoGpus final : public GpuSource {
+ public:
+  explicit NoGpus(FoundGpu (*answer)()) : answer_(answer) {}
+  FoundGpu find(const GpuQuestion& question) override {
+    asked = question;
+    ++times;
+    return answer_();
+  }
+  std::string versions() override { return ""; }
+
+  GpuQuestion asked;
+  int times = 0;
+
+ private:
+  FoundGpu (*answer_)();
+};
+
+FoundGpu not_found(const char* why, bool nothing_there) {
+  FoundGpu found;
+  found.why_not = why;
+  found.nothing_there = nothing_there;
+  return found;
+}
+
+TEST_CASE("the option --device=cpu asks for no GPU") {
+  NoGpus gpus([] { return not_found("x", false); });
+  Options options;
+  options.device = DeviceKind::cpu;
+  const ChosenDevice chosen = choose_device(options, {}, gpus);
+  CHECK(gpus.times == 0);
+  CHECK((chosen.name == "the CPU" && chosen.warning.empty() && !chosen.gpu));
+}
+
+TEST_CASE(
+    "the option --device=auto trains on the CPU and warns with the reason, unless there is no "
+    "driver") {
+  NoGpus none([] { return not_found("no NVIDIA driver was found", true); });
+  CHECK(choose_device({}, {}, none).warning.empty());
+  CHECK(none.asked.only_if_likely);
+  NoGpus old([] { return not_found("the driver is too old", false); });
+  CHECK(choose_device({}, {}, old).warning ==
+        "--device auto: training on the CPU, as the driver is too old");
+  NoGpus broken([]() -> FoundGpu { throw DataError("cuDNN 9 cannot be used"); });
+  CHECK_THAT(choose_device({}, {}, broken).warning, Contains("cuDNN 9 cannot be used"));
+  NoGpus faulty([]() -> FoundGpu { throw cuda::GpuError("cudaSetDevice failed"); });
+  CHECK_THAT(choose_device({}, {}, faulty).warning, Contains("as cudaSetDevice failed"));
+}
+
+TEST_CASE("the option --device=cuda without a GPU is refused with the reason") {
+  NoGpus gpus([] { return not_found("no NVIDIA driver was found", true); });
+  Options options;
+  options.device = DeviceKind::cuda;
+  CHECK_THROWS_WITH(choose_device(options, {}, gpus), "--device cuda: no NVIDIA driver was found");
+  CHECK(!gpus.asked.only_if_likely);
+  NoGpus faulty([]() -> FoundGpu { throw cuda::GpuError("cudaSetDevice failed"); });
+  CHECK_THROWS_AS(choose_device(options, {}, faulty), cuda::GpuError);
+}
+
+TEST_CASE("GPUs are asked for by rank, precision and determinism") {
+  NoGpus gpus([] { return not_found("x", false); });
+  Options options;
+  options.precision = Precision::bf16;
+  options.no_deterministic = true;
+  WorkerEnvironment environment;
+  environment.world_size = 4;
+  environment.local_world_size = 2;
+  environment.local_rank = 1;
+  choose_device(options, environment, gpus);
+  CHECK((gpus.asked.several_ranks && !gpus.asked.deterministic && gpus.asked.request.is_bf16));
+  CHECK((gpus.asked.request.local_rank == 1 && gpus.asked.request.local_world_size == 2));
+}
+
+TEST_CASE("a plan is compared with the GPU's memory, without what is the host's") {
+  const RunMemory planned{.arena = 1'000'000,
+                          .arenas = 5,
+                          .lane = 6'000'000,
+                          .lanes = 1,
+                          .host_arenas = 2,
+                          .host_lane = 1'000'000};
+  CHECK(gpu_bytes(planned) == 8'000'000);
+  cuda::GpuFacts gpu{.name = "NVIDIA H200", .uuid = {}, .memory = 8'000'000, .libraries = {}};
+  CHECK(why_too_large(planned, gpu).empty());
+  gpu.memory -= 1;
+  CHECK_THAT(why_too_large(planned, gpu), Contains("8 MB") && Contains("3 arenas of 1 MB") &&
+                                              Contains("5 MB for the samples") &&
+                                              Contains("NVIDIA H200 has") && Contains("--batch"));
+  CHECK_THAT(out_of_memory_text(planned, "7 bytes were asked for"),
+             Contains("out of GPU memory: 7 bytes were asked for") && Contains("3 arenas of 1 MB"));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

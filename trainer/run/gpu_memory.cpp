@@ -1,0 +1,43 @@
+#include "trainer/run/gpu_memory.hpp"
+
+#include <fmt/format.h>
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr const char* kRemedy =
+    "use a smaller --batch with a larger --accumulate, --precision bf16 or fp16, smaller images or "
+    "another --model";
+
+int gpu_arenas(const RunMemory& planned) { return planned.arenas - planned.host_arenas; }
+std::uint64_t gpu_lane(const RunMemory& planned) { return planned.lane - planned.host_lane; }
+
+std::string by_kind(const RunMemory& planned) {
+  const int arenas = gpu_arenas(planned);
+  return fmt::format(
+      "{} for parameters, gradients and moments ({} arena{} of {}), {} for the "
+      "samples of a shard",
+      bytes_text(planned.arena * static_cast<std::uint64_t>(arenas)), arenas,
+      arenas == 1 ? "" : "s", bytes_text(planned.arena), bytes_text(gpu_lane(planned)));
+}
+
+}  // namespace
+
+std::uint64_t gpu_bytes(const RunMemory& planned) {
+  return planned.arena * static_cast<std::uint64_t>(gpu_arenas(planned)) + gpu_lane(planned);
+}
+
+std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu) {
+  const std::uint64_t need = gpu_bytes(planned);
+  if (need <= gpu.memory) return "";
+  return fmt::format("this run needs {} of GPU memory ({}), but {} has {}: {}", bytes_text(need),
+                     by_kind(planned), gpu.name, bytes_text(gpu.memory), kRemedy);
+}
+
+std::string out_of_memory_text(const RunMemory& planned, const std::string& what) {
+  return fmt::format(
+      "out of GPU memory: {}; this run plans {}, beside the memory of CUDA and its libraries: {}",
+      what, by_kind(planned), kRemedy);
+}
+
+}  // namespace ddprun::trainer

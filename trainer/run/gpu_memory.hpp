@@ -1,0 +1,21 @@
+// Whether a run fits into a GPU's memory, and the message where it does not.
+#pragma once
+
+#include <string>
+
+#include "trainer/cuda/gpu.hpp"
+#include "trainer/run/run_memory.hpp"
+
+namespace ddprun::trainer {
+
+/// What a worker is going to allocate in its GPU's memory; CUDA and its libraries take more.
+std::uint64_t gpu_bytes(const RunMemory& planned);
+
+/// Before anything is allocated: one line where the plan needs more than the GPU has; empty: it may
+/// fit.
+std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu);
+
+/// After an allocation failed. `what`: the message of the GPU, with the bytes of that piece.
+std::string out_of_memory_text(const RunMemory& planned, const std::string& what);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,74 @@
+#include "trainer/run/gpus.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "proto/environment_names.hpp"
+#include "trainer/cuda/cuda_device.hpp"
+#include "trainer/error.hpp"
+#include "trainer/host/host_device.hpp"
+#include "trainer/nccl/nccl_communicator.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+GpuQuestion question_of(const Options& options, const WorkerEnvironment& environment) {
+  const char* const visible = std::getenv(proto::env::kCudaVisibleDevices);
+  return {.request = {.local_rank = environment.local_rank,
+                      .local_world_size = environment.local_world_size,
+                      .visible = visible == nullptr ? "" : visible,
+                      .is_bf16 = options.precision == Precision::bf16},
+          .deterministic = !options.no_deterministic,
+          .several_ranks = environment.world_size > 1,
+          .only_if_likely = options.device == DeviceKind::automatic};
+}
+
+}  // namespace
+
+ChosenDevice choose_device(const Options& options, const WorkerEnvironment& environment,
+                           GpuSource& gpus) {
+  FoundGpu found;
+  if (options.device != DeviceKind::cpu) {
+    try {
+      found = gpus.find(question_of(options, environment));
+    } catch (const DataError& error) {
+      found.why_not = error.what();
+    } catch (const std::exception& error) {
+      // A call of CUDA that failed; or the GPU's memory is full.
+      if (options.device == DeviceKind::cuda) throw;
+      found.why_not = error.what();
+    }
+    if (!found.gpu && options.device == DeviceKind::cuda)
+      throw DataError(fmt::format("--device cuda: {}", found.why_not));
+  }
+  ChosenDevice chosen;
+  if (found.gpu) {
+    chosen.gpu = std::move(found.gpu);
+    chosen.nccl = std::move(found.nccl);
+    chosen.device = cuda::make_cuda_device(*chosen.gpu);
+    chosen.name = chosen.gpu->facts().name;
+    return chosen;
+  }
+  chosen.device = make_host_device();
+  chosen.name = "the CPU";
+  if (!found.why_not.empty() && !found.nothing_there)
+    chosen.warning = fmt::format("--device auto: training on the CPU, as {}", found.why_not);
+  return chosen;
+}
+
+CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions options,
+                                   std::chrono::nanoseconds timeout, Exchange* exchange,
+                                   Clock::time_point deadline) {
+  options.device = chosen.gpu ? chosen.device.get() : nullptr;
+  if (!chosen.gpu || options.world_size == 1 || exchange == nullptr)
+    return make_communicator(options, exchange, deadline);
+  return nccl::make_nccl_communicator({.comm = options,
+                                       .gpu = *chosen.gpu,
+                                       .device = *chosen.device,
+                                       .library = chosen.nccl,
+                                       .timeout = timeout},
+                                      *exchange, deadline);
+}
+
+}  // namespace ddprun::trainer

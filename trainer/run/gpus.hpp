@@ -1,0 +1,64 @@
+// On which device a worker trains: --device, and the GPUs that there are.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainer/comm/make_communicator.hpp"
+#include "trainer/compute/device.hpp"
+#include "trainer/cuda/choose_gpu.hpp"
+#include "trainer/cuda/gpu.hpp"
+#include "trainer/nccl/nccl_api.hpp"
+#include "trainer/run/environment.hpp"
+#include "trainer/run/options.hpp"
+
+namespace ddprun::trainer {
+
+struct FoundGpu {
+  std::unique_ptr<cuda::Gpu> gpu;               ///< null: see `why_not`
+  std::shared_ptr<const nccl::Library> nccl{};  ///< of several workers
+  std::string why_not{};                        ///< one line
+  bool nothing_there = false;  ///< nothing of a GPU or its driver: not worth a warning
+};
+
+struct GpuQuestion {
+  cuda::GpuRequest request;
+  bool deterministic = true;
+  bool several_ranks = false;
+  bool only_if_likely = false;  ///< --device=auto: a machine without a GPU costs no time
+};
+
+/// Where GPUs come from. Tests have others than the machine's.
+class GpuSource {
+ public:
+  virtual ~GpuSource() = default;
+  virtual FoundGpu find(const GpuQuestion& question) = 0;
+  /// What train uses for GPUs, and from where: lines of --version.
+  virtual std::string versions() = 0;
+};
+
+/// Those of this machine, by libtrain_cuda.so beside this program.
+class MachineGpus final : public GpuSource {
+ public:
+  FoundGpu find(const GpuQuestion& question) override;
+  std::string versions() override;
+};
+
+struct ChosenDevice {
+  std::unique_ptr<cuda::Gpu> gpu;  ///< null: the CPU
+  std::shared_ptr<const nccl::Library> nccl;
+  std::unique_ptr<Device> device;
+  std::string name;     ///< "the CPU", "NVIDIA H200"
+  std::string warning;  ///< why --device=auto trains on the CPU though a GPU may be here
+};
+
+/// Throws DataError where --device=cuda cannot be.
+ChosenDevice choose_device(const Options& options, const WorkerEnvironment& environment,
+                           GpuSource& gpus);
+
+/// On the device's memory: over NCCL where there are several workers with GPUs.
+CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions options,
+                                   std::chrono::nanoseconds timeout, Exchange* exchange,
+                                   Clock::time_point deadline);
+
+}  // namespace ddprun::trainer

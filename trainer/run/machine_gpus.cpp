@@ -1,0 +1,97 @@
+// The GPUs of this machine: the plugin beside train, the driver, and the libraries.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "trainer/cuda/driver.hpp"
+#include "trainer/cuda/library_search.hpp"
+#include "trainer/cuda/open_plugin.hpp"
+#include "trainer/cuda/python_folders.hpp"
+#include "trainer/run/gpus.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+std::string own_folder() {
+  std::error_code failed;
+  return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path().string();
+}
+
+cuda::LibraryPlaces places_here() {
+  return cuda::library_places([](const char* name) { return std::getenv(name); }, own_folder());
+}
+
+struct FoundNccl {
+  std::shared_ptr<const nccl::Library> library;  // null: see `why`
+  std::string why;
+};
+
+FoundNccl find_nccl(const cuda::LibraryPlaces& places) {
+  FoundNccl found;
+  const auto attempt = [&](const cuda::LibraryCandidate& candidate) -> cuda::LibraryAttempt {
+    std::error_code failed;
+    const bool is_path = candidate.path.find('/') != std::string::npos;
+    if (is_path && !std::filesystem::exists(candidate.path, failed)) return {};
+    auto opened = nccl::Library::open(candidate.path);
+    if (!opened.library) return cuda::failed_attempt(candidate, opened.why);
+    found.library = std::move(opened.library);
+    return {cuda::LibraryAttempt::Result::good, ""};
+  };
+  found.why = cuda::search_library(
+                  {.name = "NCCL 2", .file = "libnccl.so.2", .pip = "nvidia-nccl-cu13"}, places,
+                  [] { return cuda::python_package_folders(); }, attempt)
+                  .why;
+  return found;
+}
+
+}  // namespace
+
+FoundGpu MachineGpus::find(const GpuQuestion& question) {
+  const auto refuse = [](std::string why, bool nothing_there = false) {
+    FoundGpu found;
+    found.why_not = std::move(why);
+    found.nothing_there = nothing_there;
+    return found;
+  };
+  if (question.only_if_likely && !cuda::driver_likely())
+    return refuse("no NVIDIA driver was found", true);
+  const cuda::OpenedPlugin opened = cuda::open_plugin(own_folder());
+  if (!opened.why_not.empty()) return refuse(opened.why_not);
+  const cuda::DriverFacts driver = cuda::ask_driver();
+  const cuda::GpuChoice choice = cuda::choose_gpu(driver, question.request);
+  if (!choice.why_not.empty()) return refuse(choice.why_not);
+  std::string why =
+      cuda::why_kernels_do_not_run(driver, driver.gpus[static_cast<std::size_t>(choice.number)],
+                                   opened.plugin.cuda, opened.plugin.architectures);
+  if (!why.empty()) return refuse(std::move(why));
+  FoundGpu found;
+  if (question.several_ranks) {
+    FoundNccl nccl = find_nccl(places_here());
+    if (!nccl.library) return refuse(std::move(nccl.why));
+    found.nccl = std::move(nccl.library);
+  }
+  found.gpu = opened.plugin.open(
+      {.number = choice.number, .deterministic = question.deterministic, .places = places_here()});
+  return found;
+}
+
+std::string MachineGpus::versions() {
+  const cuda::OpenedPlugin opened = cuda::open_plugin(own_folder());
+  if (!opened.why_not.empty()) return fmt::format("GPUs: not used: {}\n", opened.why_not);
+  std::string text =
+      fmt::format("GPUs: {}, CUDA {}, architectures {}\n", opened.path,
+                  cuda::cuda_version_text(opened.plugin.cuda), opened.plugin.architectures);
+  const cuda::LibraryPlaces places = places_here();
+  for (const cuda::OpenedLibrary& library : opened.plugin.libraries(places))
+    text += fmt::format("  {}\n", library.path.empty()
+                                      ? library.why
+                                      : fmt::format("{}, {}", library.name, library.path));
+  const FoundNccl nccl = find_nccl(places);
+  text += nccl.library ? fmt::format("  NCCL {}, {}\n", nccl::version_text(nccl.library->version()),
+                                     nccl.library->path())
+                       : fmt::format("  {}\n", nccl.why);
+  return text;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,67 @@
+// Options, environment, one worker, exit code.
+#include "trainer/run/train_main.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/print_text.hpp"
+#include "base/printable.hpp"
+#include "base/standard_descriptors.hpp"
+#include "base/uncaught.hpp"
+#include "trainer/error.hpp"
+#include "trainer/run/environment.hpp"
+#include "trainer/run/exit_codes.hpp"
+#include "trainer/run/options.hpp"
+#include "trainer/run/run.hpp"
+
+namespace {
+
+using ddprun::trainer::DataError;
+using ddprun::trainer::EarlyExit;
+using ddprun::trainer::GpuSource;
+using ddprun::trainer::Options;
+
+int complain(const std::exception& error, int code) {
+  std::fprintf(stderr, "train: %s\n", ddprun::printable(error.what()).c_str());
+  return code;
+}
+
+int run(const std::vector<std::string>& arguments, bool has_stdout, GpuSource& gpus) {
+  const auto parsed =
+      ddprun::trainer::parse_options(arguments, [&gpus] { return gpus.versions(); });
+  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
+    if (exit->code == 0)
+      return ddprun::print_text("train", exit->text, has_stdout) ? 0
+                                                                 : ddprun::trainer::kExitFailure;
+    std::fputs(exit->text.c_str(), stderr);
+    return exit->code;
+  }
+  return ddprun::trainer::run_worker(
+      std::get<Options>(parsed),
+      ddprun::trainer::read_environment([](const char* name) { return std::getenv(name); }), gpus);
+}
+
+}  // namespace
+
+int ddprun::trainer::train_main(int argc, char** argv, GpuSource& gpus) {
+  const bool has_stdout = ddprun::ensure_standard_descriptors();
+  ddprun::end_on_uncaught_exception("train", ddprun::trainer::kExitFailure);
+  // A reader of our output that goes away, or a file-size limit, is an error of one write, not the
+  // end of training.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return run(std::vector<std::string>(argv + 1, argv + argc), has_stdout, gpus);
+  } catch (const DataError& error) {
+    return complain(error, ddprun::trainer::kExitUsage);
+  } catch (const std::exception& error) {
+    return complain(error, ddprun::trainer::kExitFailure);
+  }
+}
