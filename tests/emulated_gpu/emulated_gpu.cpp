@@ -24,7 +24,10 @@ std::size_t index_of(cuda::Event event) { return static_cast<std::size_t>(event)
 }  // namespace
 
 EmulatedGpu::EmulatedGpu(EmulatedGpuSettings settings)
-    : random_(settings.seed), forgotten_wait_(settings.forgotten_wait), memory_(settings.memory) {
+    : settings_(settings),
+      random_(settings.seed),
+      forgotten_wait_(settings.forgotten_wait),
+      memory_(settings.memory - settings.used) {
   is_partial_ = draw() % 2 == 0;
   favourite_ = draw() % cuda::kStreams;
   for (std::size_t stream = 0; stream < native_.size(); ++stream) {
@@ -39,9 +42,9 @@ EmulatedGpu::~EmulatedGpu() = default;
 
 cuda::GpuFacts EmulatedGpu::facts() const {
   return {.name = "emulated GPU",
-          .uuid = "GPU-00000000-0000-0000-0000-000000000000",
+          .uuid = fmt::format("GPU-00000000-0000-0000-0000-{:012}", settings_.number),
           .capability = 90,
-          .memory = std::size_t{1} << 32,
+          .memory = settings_.memory,
           .libraries = "no CUDA"};
 }
 
@@ -55,7 +58,14 @@ std::uint64_t EmulatedGpu::draw() {
 
 // ---- memory ----
 
-std::byte* EmulatedGpu::allocate(std::size_t bytes) { return memory_.allocate(bytes); }
+std::byte* EmulatedGpu::allocate(std::size_t bytes) {
+  try {
+    return memory_.allocate(bytes);
+  } catch (const std::bad_alloc&) {
+    throw cuda::OutOfGpuMemory(
+        fmt::format("{} bytes were asked for, but this emulated GPU is full", bytes));
+  }
+}
 
 void EmulatedGpu::release(std::byte* memory) {
   refuse_in_capture("release");

@@ -20,6 +20,8 @@ namespace ddprun::trainer::test {
 struct EmulatedGpuSettings {
   std::uint64_t seed = 0;  ///< of the schedule
   std::size_t memory = std::size_t{1} << 32;
+  std::size_t used = 0;  ///< of it, by other programs
+  int number = 0;        ///< on its machine: GPUs of different numbers have different uuids
   std::uint64_t forgotten_wait = 0;  ///< the wait of this number is left out: a planted bug
 };
 
@@ -90,6 +92,7 @@ class EmulatedGpu final : public cuda::Gpu {
 
   void wait_a_little();
 
+  const EmulatedGpuSettings settings_;
   std::uint64_t random_;
   bool is_partial_ = false;
   std::size_t favourite_ = 0;

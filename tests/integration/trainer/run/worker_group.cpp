@@ -62,7 +62,7 @@ WorkerGroup::WorkerGroup(const GroupOptions& options) {
         std::make_unique<rdzv::StoreServer>(rdzv::StoreServer::start(std::move(*listener)).value());
   }
   std::vector<std::string> command = options.prefix;
-  command.push_back(program("train"));
+  command.push_back(options.program.empty() ? program("train") : options.program);
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
   if (options.json) command.insert(command.end(), {"--json", "--quiet"});
   for (int number = 0; number < options.world_size; ++number) {

@@ -42,6 +42,7 @@ struct GroupOptions {
   std::vector<std::string> prefix = {};  ///< before the program, e.g. taskset
   std::vector<std::pair<std::string, std::string>> environment = {};
   std::string directory = {};  ///< to run in; empty: ours
+  std::string program = {};    ///< its path; empty: train
   int restart_count = 0;
   bool json = true;  ///< adds --json --quiet
 };

@@ -1,0 +1,58 @@
+// The program train with emulated GPUs in place of the machine's. DDPRUN_EMULATED_GPUS: how many
+// are visible; _SEED: of their schedules; _MEMORY: bytes of each; _USED: of these, by other
+// programs.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tests/emulated_gpu/emulated_gpu.hpp"
+#include "trainer/cuda/choose_gpu.hpp"
+#include "trainer/error.hpp"
+#include "trainer/run/train_main.hpp"
+
+namespace {
+
+using namespace ddprun::trainer;
+
+std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+class EmulatedGpus final : public GpuSource {
+ public:
+  FoundGpu find(const GpuQuestion& question) override {
+    const cuda::VisibleGpu one{.name = "emulated GPU", .capability = 90, .memory = memory_};
+    const cuda::DriverFacts driver{.why_not = {},
+                                   .version = 13000,
+                                   .gpus = std::vector(setting("DDPRUN_EMULATED_GPUS", 8), one)};
+    const cuda::GpuChoice choice = cuda::choose_gpu(driver, question.request);
+    FoundGpu found;
+    found.why_not = choice.why_not;
+    if (!found.why_not.empty()) return found;
+    if (question.several_ranks) {
+      const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+      auto opened = nccl::Library::open((folder / "libnccl_fake.so").string());
+      if (!opened.library) throw DataError(opened.why);
+      found.nccl = std::move(opened.library);
+    }
+    const auto number = static_cast<std::uint64_t>(choice.number);
+    found.gpu = std::make_unique<test::EmulatedGpu>(
+        test::EmulatedGpuSettings{.seed = setting("DDPRUN_EMULATED_SEED", 1) + number,
+                                  .memory = memory_,
+                                  .used = setting("DDPRUN_EMULATED_USED", 0),
+                                  .number = choice.number});
+    return found;
+  }
+  std::string versions() override { return "GPUs: emulated\n"; }
+
+ private:
+  const std::size_t memory_ = setting("DDPRUN_EMULATED_MEMORY", std::uint64_t{1} << 32);
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  EmulatedGpus gpus;
+  return train_main(argc, argv, gpus);
+}

@@ -1,0 +1,85 @@
+// Jobs of ddprun over the fake NCCL, one rank of which hangs, fails or dies: they end in time, and
+// the report names a rank with the reason.
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/trainer/run/gpu_runs.hpp"
+#include "trainer/run/exit_codes.hpp"
+
+using namespace ddprun::test;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+using Catch::Contains;
+using Json = nlohmann::json;
+
+/// Operation 20 comes in the third step or later, so that there is a checkpoint by then.
+constexpr const char* kLate = "20";
+
+std::string last_lines(const Json& worker) {
+  std::string text;
+  for (const Json& line : worker["last_lines"]) text += line.get<std::string>() + "\n";
+  return text;
+}
+
+Json culprit_of(const GpuJobResult& result) {
+  INFO(result.job.err << result.report);
+  const Json report = Json::parse(result.report, nullptr, false);
+  REQUIRE(report.is_object());
+  REQUIRE(report["culprit"].is_object());
+  return report["culprit"];
+}
+
+}  // namespace
+
+TEST_CASE("a rank whose NCCL fails is the culprit, with the call's bucket and NCCL's own words") {
+  const SmallData data;
+  const GpuJobResult result =
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off"}), std::string("1:error=") + kLate);
+  CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
+  const Json culprit = culprit_of(result);
+  CHECK(culprit["rank"] == 1);
+  CHECK_THAT(last_lines(culprit), Contains("rank 1: gave up in step") && Contains("bucket") &&
+                                      Contains("remote process exited"));
+}
+
+TEST_CASE(
+    "a sum that hangs ends the job at --comm-timeout, and the report names a rank that waited") {
+  const SmallData data;
+  const GpuJobResult result =
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=4s"}),
+                  std::string("1:hang=") + kLate);
+  CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
+  const Json culprit = culprit_of(result);
+  const std::string rank = culprit["rank"].dump();
+  CHECK_THAT(last_lines(culprit), Contains("rank " + rank + ": gave up in step") &&
+                                      Contains("rank " + rank + " has waited ") &&
+                                      Contains("until its deadline"));
+}
+
+TEST_CASE("NCCL that never connects the ranks ends the job at --rendezvous-timeout") {
+  const SmallData data;
+  Arguments arguments = short_run(data, {"--checkpoint-every=off", "--rendezvous-timeout=8s"});
+  const GpuJobResult result = run_gpu_job(2, arguments, "1:no_init");
+  CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
+  CHECK_THAT(last_lines(culprit_of(result)),
+             Contains("NCCL has not connected all ranks") && Contains("NCCL_SOCKET_IFNAME"));
+}
+
+TEST_CASE("a rank that is killed is the culprit, and after a restart the weights are the same") {
+  const SmallData data;
+  const TempDir directory;
+  const std::string base = weights(on_gpus(short_run(data, {"--checkpoint-every=off"})));
+  const Arguments arguments = short_run(data, {"--out", directory / "out", "--checkpoint-every=1"});
+  const GpuJobResult result = run_gpu_job(2, arguments, std::string("1:kill=") + kLate, 1);
+  INFO(result.job.out << result.job.err << result.report);
+  REQUIRE(result.job.status == 0);
+  const Json report = Json::parse(result.report);
+  REQUIRE(report["rounds"].size() == 2);
+  CHECK(report["rounds"][0]["culprit"]["rank"] == 1);
+  CHECK(report["rounds"][0]["culprit"]["signal"] == SIGKILL);
+  CHECK(report["rounds"][0]["furthest_step"] >= 1);
+  CHECK(field(result.outcome(), "weights") == base);
+  CHECK(field(result.outcome(), "restarts") == "1");
+}

@@ -1,0 +1,102 @@
+// Whole runs of train on emulated GPUs, one for each worker, beside the same runs on the CPU.
+#include <cstdlib>
+
+#include "tests/integration/trainer/run/gpu_runs.hpp"
+
+using namespace ddprun::test;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+using Catch::Contains;
+
+/// Of four steps, without checkpoints.
+Arguments four_steps(const SmallData& data, const Arguments& more = {}) {
+  Arguments arguments = short_run(data, {"--max-steps", "4", "--checkpoint-every", "off"});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+double train_loss(const std::string& outcome) {
+  return std::strtod(field(outcome, "train_loss").c_str(), nullptr);
+}
+
+ChildResult only(const GroupOptions& options) { return WorkerGroup(options).wait().front(); }
+
+}  // namespace
+
+TEST_CASE("a run on a GPU learns as on the CPU") {
+  const SmallData data;
+  const std::string cpu = train({.arguments = four_steps(data, {"--device=cpu"})});
+  const std::string gpu = train(on_gpus(four_steps(data)));
+  INFO(cpu << "\n" << gpu);
+  REQUIRE(train_loss(cpu) > 0);
+  CHECK(train_loss(gpu) == Approx(train_loss(cpu)).epsilon(1e-4));
+  CHECK_THAT(field(gpu, "compute"), Contains("emulated GPU"));
+}
+
+TEST_CASE("the weights are the same for any number of GPUs, in fp32 and in fp16") {
+  const SmallData data;
+  for (const char* precision : {"fp32", "fp16"}) {
+    const Arguments run = four_steps(data, {"--precision", precision});
+    const std::string one = weights(on_gpus(run));
+    CHECK(weights(on_gpus(run, 2)) == one);
+    if (precision == std::string("fp32")) CHECK(weights(on_gpus(run, 4)) == one);
+  }
+}
+
+TEST_CASE("a job of ddprun with one worker or two, each on its GPU, ends with the same weights") {
+  const SmallData data;
+  const std::string alone = weights(on_gpus(four_steps(data)));
+  for (const int workers : {1, 2}) {
+    const GpuJobResult result = run_gpu_job(workers, four_steps(data));
+    INFO(workers << " workers: " << result.job.out << result.job.err);
+    REQUIRE(result.job.status == 0);
+    const std::string outcome = result.outcome();
+    CHECK(field(outcome, "weights") == alone);
+    CHECK(field(outcome, "world_size") == std::to_string(workers));
+    CHECK_THAT(field(outcome, "compute"), Contains("emulated GPU"));
+  }
+}
+
+TEST_CASE("a rank on the CPU beside one on a GPU is refused with both named") {
+  const SmallData data;
+  GroupOptions options = on_gpus(four_steps(data, {"--rendezvous-timeout=8s"}), 2);
+  options.arguments.back() = "--device=auto";
+  // Rank 1 sees fewer GPUs than there are workers, as on another machine.
+  options.prefix = {"/bin/sh", "-c", "test $RANK = 0 || export DDPRUN_EMULATED_GPUS=0; exec \"$@\"",
+                    "sh"};
+  const auto results = WorkerGroup(options).wait();
+  CHECK(results[1].status == 2);
+  CHECK_THAT(results[1].err, Contains("rank 1 trains on the CPU, but rank 0 on a GPU") &&
+                                 Contains("2 workers") && Contains("0 GPUs"));
+  CHECK(results[0].status != 0);
+}
+
+TEST_CASE("what does not fit into the GPU's memory is reported by kind, with what helps") {
+  const SmallData data;
+  GroupOptions options = on_gpus(four_steps(data));
+  options.environment = {{"DDPRUN_EMULATED_MEMORY", "500000"}};
+  const ChildResult early = only(options);
+  CHECK(early.status == 2);
+  CHECK_THAT(early.err, Contains("of GPU memory") &&
+                            Contains("parameters, gradients and moments") &&
+                            Contains("but emulated GPU has") && Contains("--batch"));
+  // The plan fits, but other programs use a part of the memory.
+  options.environment = {{"DDPRUN_EMULATED_MEMORY", "9000000"},
+                         {"DDPRUN_EMULATED_USED", "7000000"}};
+  const ChildResult late = only(options);
+  CHECK(late.status == 2);
+  CHECK_THAT(late.err, Contains("out of GPU memory: ") && Contains("this run plans") &&
+                           Contains("--precision bf16"));
+}
+
+TEST_CASE("more workers than emulated GPUs are refused before they meet") {
+  const SmallData data;
+  GroupOptions options = on_gpus(four_steps(data), 2);
+  options.environment = {{"DDPRUN_EMULATED_GPUS", "1"}};
+  for (const ChildResult& result : WorkerGroup(options).wait()) {
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, Contains("2 workers") && Contains("1 GPU is visible"));
+  }
+}
