@@ -14,8 +14,8 @@ OpenedPlugin open_plugin(const std::string& folder) {
   OpenedPlugin result{.plugin = {}, .path = folder + "/" + kPluginFile, .why_not = {}};
   if (::access(result.path.c_str(), F_OK) != 0) {
     result.why_not = fmt::format(
-        "{} is missing, as this train was built without CUDA: build it with CUDA and "
-        "cuDNN, or use --device=cpu",
+        "{} is missing: build train with CUDA and cuDNN and install both files together, "
+        "or use --device=cpu",
         result.path);
     return result;
   }

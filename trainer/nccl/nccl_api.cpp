@@ -37,7 +37,7 @@ std::string version_text(int version) {
 }
 
 Library::Opened Library::open(const std::string& path) {
-  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) return {nullptr, dlerror()};
   std::unique_ptr<Library> library(new Library);
   library->handle_ = handle;

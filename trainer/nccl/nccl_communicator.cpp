@@ -32,8 +32,6 @@ constexpr auto kLastWords = 250ms;
 constexpr auto kSpin = 200us;
 constexpr auto kSleep = 50us;
 
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(NcclSettings settings, Group group)
@@ -45,8 +43,8 @@ class NcclCommunicator final : public Communicator {
         bytes_(gpu_, world_size()),
         computed_(gpu_.make_event()) {
     const ShardRun run = shard_run(settings_.comm.shards, world_size(), rank());
-    for (std::size_t slot = 0; slot < local_nodes(settings_.comm.shards, run, order()).size();
-         ++slot)
+    const std::size_t nodes = local_nodes(settings_.comm.shards, run, order()).size();
+    for (std::size_t slot = 0; slot < nodes; ++slot)
       arenas_.push_back(settings_.device.allocate(settings_.comm.arena_floats * sizeof(float)));
     std::vector<const float*> arenas;
     for (const DeviceMemory& arena : arenas_) arenas.push_back(arena.as<float>().data());
@@ -331,10 +329,11 @@ class NcclCommunicator final : public Communicator {
                       call_.get_last_error(comm_))});
   }
   void fail_in_time(const std::string& what, Clock::time_point since) {
+    const std::chrono::duration<double> waited = Clock::now() - since;
     fail({CommStatus::timed_out, -1, bucket(),
           fmt::format("rank {} has waited {:.3f} s for {}, until its deadline; a rank hangs, or a "
                       "network is cut",
-                      rank(), seconds(Clock::now() - since), named(what))});
+                      rank(), waited.count(), named(what))});
   }
   /// Ends what is under way, so that the GPU's streams go on.
   void fail(CommResult why) {
@@ -386,11 +385,15 @@ CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchang
                                   .gpu = settings.gpu.facts().uuid,
                                   .shares_gpus = settings.shares_gpus},
                                  *settings.library, exchange, deadline);
-  CommSetup setup;
-  setup.result = std::move(joined.result);
-  setup.refused = joined.refused;
-  if (joined.group)
+  CommSetup setup{{}, std::move(joined.result), joined.refused};
+  if (!joined.group) return setup;
+  const Comm comm = joined.group->comm;
+  try {
     setup.communicator = std::make_unique<NcclCommunicator>(settings, std::move(*joined.group));
+  } catch (...) {  // No memory for its arenas, say; nobody else would end NCCL's threads.
+    (void)settings.library->call().comm_abort(comm);
+    throw;
+  }
   return setup;
 }
 

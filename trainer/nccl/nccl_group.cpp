@@ -97,7 +97,7 @@ GroupSetup decide(const GroupOptions& options, const Announcement& own, const Li
       ranks.push_back(*announced);
     } else {
       refusal = fmt::format(
-          "rank {} has another version of this program, or sums without NCCL: "
+          "rank {} has another version of this program, or does not train on a GPU: "
           "start all ranks with the same program and --device",
           rank);
     }

@@ -6,8 +6,8 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr const char* kRemedy =
-    "use a smaller --batch with a larger --accumulate, --precision bf16 or fp16, smaller images or "
-    "another --model";
+    "use a smaller --batch with a larger --accumulate, --precision bf16 or fp16, smaller images, "
+    "another --model or --device=cpu";
 
 int gpu_arenas(const RunMemory& planned) { return planned.arenas - planned.host_arenas; }
 std::uint64_t gpu_lane(const RunMemory& planned) { return planned.lane - planned.host_lane; }
@@ -36,8 +36,8 @@ std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu) {
 
 std::string out_of_memory_text(const RunMemory& planned, const std::string& what) {
   return fmt::format(
-      "out of GPU memory: {}; this run plans {}, beside the memory of CUDA and its libraries: {}",
-      what, by_kind(planned), kRemedy);
+      "out of GPU memory: {}; this run needs {}, and CUDA and its libraries need more: {}", what,
+      by_kind(planned), kRemedy);
 }
 
 }  // namespace ddprun::trainer

@@ -24,20 +24,30 @@ GpuQuestion question_of(const Options& options, const WorkerEnvironment& environ
           .only_if_likely = options.device == DeviceKind::automatic};
 }
 
+FoundGpu refused(const std::string& why) {
+  FoundGpu found;
+  found.why_not = why;
+  return found;
+}
+
 }  // namespace
 
 ChosenDevice choose_device(const Options& options, const WorkerEnvironment& environment,
                            GpuSource& gpus) {
   FoundGpu found;
+  std::unique_ptr<Device> device;  // behind the GPU that it works with
   if (options.device != DeviceKind::cpu) {
     try {
       found = gpus.find(question_of(options, environment));
+      if (found.gpu) device = cuda::make_cuda_device(*found.gpu);
     } catch (const DataError& error) {
-      found.why_not = error.what();
-    } catch (const std::exception& error) {
-      // A call of CUDA that failed; or the GPU's memory is full.
-      if (options.device == DeviceKind::cuda) throw;
-      found.why_not = error.what();
+      found = refused(error.what());
+    } catch (const cuda::OutOfGpuMemory& error) {
+      found = refused(fmt::format("out of GPU memory: {}", error.what()));
+    } catch (const std::exception& error) {  // a call of CUDA that failed
+      if (options.device == DeviceKind::cuda)
+        throw DeviceError(fmt::format("rank {}: {}", environment.rank, error.what()));
+      found = refused(error.what());
     }
     if (!found.gpu && options.device == DeviceKind::cuda)
       throw DataError(fmt::format("--device cuda: {}", found.why_not));
@@ -46,12 +56,13 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
   if (found.gpu) {
     chosen.gpu = std::move(found.gpu);
     chosen.nccl = std::move(found.nccl);
-    chosen.device = cuda::make_cuda_device(*chosen.gpu);
+    chosen.device = std::move(device);
     chosen.name = chosen.gpu->facts().name;
     return chosen;
   }
   chosen.device = make_host_device();
   chosen.name = "the CPU";
+  chosen.why_no_gpu = found.why_not;
   if (!found.why_not.empty() && !found.nothing_there)
     chosen.warning = fmt::format("--device auto: training on the CPU, as {}", found.why_not);
   return chosen;

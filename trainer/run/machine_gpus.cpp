@@ -27,7 +27,8 @@ struct FoundNccl {
   std::string why;
 };
 
-FoundNccl find_nccl(const cuda::LibraryPlaces& places) {
+/// `cuda`: the version that the plugin was built for.
+FoundNccl find_nccl(const cuda::LibraryPlaces& places, int cuda) {
   FoundNccl found;
   const auto attempt = [&](const cuda::LibraryCandidate& candidate) -> cuda::LibraryAttempt {
     std::error_code failed;
@@ -39,8 +40,10 @@ FoundNccl find_nccl(const cuda::LibraryPlaces& places) {
     return {cuda::LibraryAttempt::Result::good, ""};
   };
   found.why = cuda::search_library(
-                  {.name = "NCCL 2", .file = "libnccl.so.2", .pip = "nvidia-nccl-cu13"}, places,
-                  [] { return cuda::python_package_folders(); }, attempt)
+                  {.name = "NCCL 2",
+                   .file = "libnccl.so.2",
+                   .pip = fmt::format("nvidia-nccl-cu{}", cuda / 1000)},
+                  places, [] { return cuda::python_package_folders(); }, attempt)
                   .why;
   return found;
 }
@@ -67,7 +70,7 @@ FoundGpu MachineGpus::find(const GpuQuestion& question) {
   if (!why.empty()) return refuse(std::move(why));
   FoundGpu found;
   if (question.several_ranks) {
-    FoundNccl nccl = find_nccl(places_here());
+    FoundNccl nccl = find_nccl(places_here(), opened.plugin.cuda);
     if (!nccl.library) return refuse(std::move(nccl.why));
     found.nccl = std::move(nccl.library);
   }
@@ -87,7 +90,7 @@ std::string MachineGpus::versions() {
     text += fmt::format("  {}\n", library.path.empty()
                                       ? library.why
                                       : fmt::format("{}, {}", library.name, library.path));
-  const FoundNccl nccl = find_nccl(places);
+  const FoundNccl nccl = find_nccl(places, opened.plugin.cuda);
   text += nccl.library ? fmt::format("  NCCL {}, {}\n", nccl::version_text(nccl.library->version()),
                                      nccl.library->path())
                        : fmt::format("  {}\n", nccl.why);

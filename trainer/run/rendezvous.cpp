@@ -103,12 +103,17 @@ int Rendezvous::agree_on_shards(int shards_of_rank_0, bool has_gpu, const std::s
   const auto text = exchange_->get(key, deadline_);
   if (!text) fail(text.error());
   if (!text->ends_with(has_gpu ? kOnGpu : kOnCpu)) {
+    // Where rank 0 looks for this rank: it refuses, too, and does not wait until the deadline.
+    static_cast<void>(
+        exchange_->set(fmt::format("{}/{}/{}", group_, has_gpu ? "shm" : "nccl", environment_.rank),
+                       has_gpu ? "on a GPU" : "on the CPU", deadline_));
     throw DataError(
-        fmt::format("rank {} trains on {}, but rank 0 on {}: start all ranks with the same program "
-                    "and the same "
-                    "--device=cpu or cuda{}",
+        fmt::format("rank {} trains on {}, but rank 0 on {}{}: use --device=cpu or --device=cuda "
+                    "for all ranks of one program",
                     environment_.rank, has_gpu ? "a GPU" : "the CPU", has_gpu ? "the CPU" : "a GPU",
-                    why_no_gpu.empty() ? "" : fmt::format(" (here: {})", why_no_gpu)));
+                    why_no_gpu.empty()
+                        ? ""
+                        : fmt::format(" (rank {} has no GPU: {})", environment_.rank, why_no_gpu)));
   }
   int shards = 0;
   std::from_chars(text->data(), text->data() + text->size(), shards);

@@ -158,9 +158,14 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
       Clock::now());
 }
 
-/// `memory`: what it plans to take, once that is known.
+/// How far a run came, for the text about an error.
+struct Begun {
+  RunMemory memory{};  ///< what it plans to take, once that is known
+  bool trains = false;
+};
+
 int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvironment& environment,
-           RunMemory& memory) {
+           Begun& begun) {
   const bool first_rank = environment.rank == 0;
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
   const Target target = target_of(options.model);
@@ -234,14 +239,15 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
     shards_there = make_plan(options, environment, data, shards_there).shards;
   }
   Rendezvous rendezvous(environment, options.rendezvous_timeout);
-  shards_there =
-      rendezvous.agree_on_shards(shards_there.value_or(0), chosen.gpu != nullptr, chosen.warning);
+  shards_there = rendezvous.agree_on_shards(shards_there.value_or(0), chosen.gpu != nullptr,
+                                            chosen.why_no_gpu);
   const TrainPlan plan = make_plan(options, environment, data, shards_there);
   if (first_rank)
     for (const std::string& line :
          advice_on(options, environment, plan, chosen.gpu ? kNoCores : usable_cores()))
       report.warning(line);
-  memory = memory_check.before_training(plan, start.snapshot.has_value(), report);
+  const RunMemory memory = memory_check.before_training(plan, start.snapshot.has_value(), report);
+  begun.memory = memory;
   if (chosen.gpu)
     if (const std::string why = why_too_large(memory, chosen.gpu->facts()); !why.empty())
       throw DataError(why);
@@ -306,6 +312,7 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
                   .keeper = keeper.get(),
                   .state = state,
                   .learner = learner});
+  begun.trains = true;
   const int code = loop.run();
   if (keeper && code == kExitPeerLost) keeper->abandon();
   return code;
@@ -315,14 +322,16 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
 
 int run_worker(const Options& options, const WorkerEnvironment& environment, GpuSource& gpus) {
   const ChosenDevice chosen = choose_device(options, environment, gpus);
-  RunMemory memory;
-  if (!chosen.gpu) return run_on(chosen, options, environment, memory);
+  Begun begun;
+  if (!chosen.gpu) return run_on(chosen, options, environment, begun);
   Options on_gpu = options;
   on_gpu.lanes = 1;  // its work comes from one thread
   try {
-    return run_on(chosen, on_gpu, environment, memory);
+    return run_on(chosen, on_gpu, environment, begun);
   } catch (const cuda::OutOfGpuMemory& error) {
-    throw DataError(out_of_memory_text(memory, error.what()));
+    const std::string text = out_of_memory_text(begun.memory, error.what());
+    if (begun.trains) throw DeviceError(fmt::format("rank {}: {}", environment.rank, text));
+    throw DataError(text);
   } catch (const DeviceError& error) {
     throw DeviceError(fmt::format("rank {}: {}", environment.rank, error.what()));
   }

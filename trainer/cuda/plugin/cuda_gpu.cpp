@@ -74,7 +74,10 @@ class CudaGpu final : public Gpu {
     return static_cast<std::byte*>(memory);
   }
   /// After a failure nothing can be freed, and what failed has been or will be reported.
-  void release(std::byte* memory) override { (void)cudaFree(memory); }
+  void release(std::byte* memory) override {
+    wait_watched();
+    (void)cudaFree(memory);
+  }
 
   std::byte* allocate_pinned(std::size_t bytes) override {
     void* memory = nullptr;
@@ -88,6 +91,7 @@ class CudaGpu final : public Gpu {
     return static_cast<std::byte*>(memory);
   }
   void release_pinned(std::byte* memory) override {
+    wait_watched();
     (void)cudaDeviceSynchronize();
     (void)cudaFreeHost(memory);
   }
@@ -199,6 +203,15 @@ class CudaGpu final : public Gpu {
     if (code == cudaErrorNotReady) return false;
     check(code, call, name_);
     return true;
+  }
+  /// Freeing waits for all streams. Under the watch, a lost peer or a deadline ends the sums that
+  /// it would wait for.
+  void wait_watched() noexcept {
+    if (!watch_) return;
+    try {
+      for (int stream = 0; stream < kStreams; ++stream) synchronize(static_cast<Stream>(stream));
+    } catch (const std::exception&) {  // has been or will be reported
+    }
   }
   template <class Done>
   void watch_until(const Done& done) {

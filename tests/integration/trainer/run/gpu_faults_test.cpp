@@ -48,7 +48,7 @@ TEST_CASE(
     "a sum that hangs ends the job at --comm-timeout, and the report names a rank that waited") {
   const SmallData data;
   const GpuJobResult result =
-      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=4s"}),
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=10s"}),
                   std::string("1:hang=") + kLate);
   CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
   const Json culprit = culprit_of(result);
@@ -60,7 +60,7 @@ TEST_CASE(
 
 TEST_CASE("NCCL that never connects the ranks ends the job at --rendezvous-timeout") {
   const SmallData data;
-  Arguments arguments = short_run(data, {"--checkpoint-every=off", "--rendezvous-timeout=8s"});
+  Arguments arguments = short_run(data, {"--checkpoint-every=off", "--rendezvous-timeout=25s"});
   const GpuJobResult result = run_gpu_job(2, arguments, "1:no_init");
   CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
   CHECK_THAT(last_lines(culprit_of(result)),

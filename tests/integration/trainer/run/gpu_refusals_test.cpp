@@ -71,7 +71,7 @@ std::string fake_plugin() { return helper("libfake_cuda_plugin.so"); }
 TEST_CASE("without the plugin, or with another build's, --device=cuda names the file") {
   const Installation none;
   check_refusal(none.run({"--device=cuda"}),
-                {"libtrain_cuda.so is missing", "built without CUDA", "or use --device=cpu"});
+                {"libtrain_cuda.so is missing", "build train with CUDA", "or use --device=cpu"});
   const Installation other;
   other.add_plugin(fake_plugin());
   check_refusal(other.run({"--device=cuda"}, {{"FAKE_PLUGIN_OTHER", "1"}}),

@@ -61,16 +61,25 @@ TEST_CASE("a job of ddprun with one worker or two, each on its GPU, ends with th
 
 TEST_CASE("a rank on the CPU beside one on a GPU is refused with both named") {
   const SmallData data;
-  GroupOptions options = on_gpus(four_steps(data, {"--rendezvous-timeout=8s"}), 2);
+  GroupOptions options = on_gpus(four_steps(data), 2);
   options.arguments.back() = "--device=auto";
-  // Rank 1 sees fewer GPUs than there are workers, as on another machine.
-  options.prefix = {"/bin/sh", "-c", "test $RANK = 0 || export DDPRUN_EMULATED_GPUS=0; exec \"$@\"",
-                    "sh"};
-  const auto results = WorkerGroup(options).wait();
+  // One rank sees fewer GPUs than there are workers, as on another machine.
+  const auto without_gpus_on = [&](const std::string& rank) {
+    options.prefix = {"/bin/sh", "-c",
+                      "test $RANK != " + rank + " || export DDPRUN_EMULATED_GPUS=0; exec \"$@\"",
+                      "sh"};
+    return WorkerGroup(options).wait();
+  };
+  auto results = without_gpus_on("1");
   CHECK(results[1].status == 2);
   CHECK_THAT(results[1].err, Contains("rank 1 trains on the CPU, but rank 0 on a GPU") &&
                                  Contains("2 workers") && Contains("0 GPUs"));
-  CHECK(results[0].status != 0);
+  CHECK(results[0].status == 2);
+  CHECK_THAT(results[0].err, Contains("rank 1 ") && Contains("--device"));
+  results = without_gpus_on("0");
+  CHECK(results[1].status == 2);
+  CHECK_THAT(results[1].err, Contains("rank 1 trains on a GPU, but rank 0 on the CPU"));
+  CHECK(results[0].status == 2);
 }
 
 TEST_CASE("what does not fit into the GPU's memory is reported by kind, with what helps") {
@@ -87,8 +96,15 @@ TEST_CASE("what does not fit into the GPU's memory is reported by kind, with wha
                          {"DDPRUN_EMULATED_USED", "7000000"}};
   const ChildResult late = only(options);
   CHECK(late.status == 2);
-  CHECK_THAT(late.err, Contains("out of GPU memory: ") && Contains("this run plans") &&
+  CHECK_THAT(late.err, Contains("out of GPU memory: ") && Contains("this run needs") &&
                            Contains("--precision bf16"));
+  // Not even the gradients that NCCL adds up fit.
+  options.world_size = 2;
+  options.environment.back().second = "8900000";
+  for (const ChildResult& result : WorkerGroup(options).wait()) {
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, Contains("out of GPU memory: ") && Contains("this run needs"));
+  }
 }
 
 TEST_CASE("more workers than emulated GPUs are refused before they meet") {

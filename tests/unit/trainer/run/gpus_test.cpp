@@ -66,7 +66,10 @@ TEST_CASE("the option --device=cuda without a GPU is refused with the reason") {
   CHECK_THROWS_WITH(choose_device(options, {}, gpus), "--device cuda: no NVIDIA driver was found");
   CHECK(!gpus.asked.only_if_likely);
   NoGpus faulty([]() -> FoundGpu { throw cuda::GpuError("cudaSetDevice failed"); });
-  CHECK_THROWS_AS(choose_device(options, {}, faulty), cuda::GpuError);
+  CHECK_THROWS_WITH(choose_device(options, {}, faulty), "rank 0: cudaSetDevice failed");
+  NoGpus full([]() -> FoundGpu { throw cuda::OutOfGpuMemory("64 bytes were asked for"); });
+  CHECK_THROWS_WITH(choose_device(options, {}, full),
+                    "--device cuda: out of GPU memory: 64 bytes were asked for");
 }
 
 TEST_CASE("GPUs are asked for by rank, precision and determinism") {
