@@ -30,8 +30,8 @@ class Parity(ParityTest):
 
     @with_each_torch
     def test_lenet_has_pytorchs_losses_over_100_steps_with_adamw(self, torch):
-        # At twice this rate one window of pooling whose values are equal but for rounding parts the two by 2e-4: which
-        # window that is depends on the CPU and on PyTorch's version.
+        # At twice this rate one window of pooling with values that are equal but for rounding parts the two by 2e-4.
+        # Which window that is depends on the CPU and on PyTorch's version.
         self.check_lenet(torch, "--batch=64", "--optimizer=adamw", "--lr=0.00005", "--weight-decay=0.1", "--schedule=cosine")
 
     @with_each_torch

@@ -8,7 +8,7 @@
 
 namespace ddprun::trainer {
 
-/// `what`: what was asked of the exchange; `rank`: of whom.
+/// `what`: what was asked of the exchange; `rank`: the rank that it is about.
 CommResult exchange_failure(ErrorCode error, int rank, const std::string& what);
 
 }  // namespace ddprun::trainer

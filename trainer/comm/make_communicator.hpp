@@ -33,7 +33,7 @@ struct CommOptions {
       "comm/0";  ///< prefix of the keys in the exchange; distinct for every round and restart
   std::function<void(CommPhase, int bucket)> on_phase =
       {};                    ///< for fault tests; not called when empty
-  Device* device = nullptr;  ///< of a world of one: whose memory its arena is; null: the host's
+  Device* device = nullptr;  ///< of a world of one: its arena is in this memory; null: the host's
 };
 
 struct CommSetup {

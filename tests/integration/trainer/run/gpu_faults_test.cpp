@@ -33,7 +33,7 @@ Json culprit_of(const GpuJobResult& result) {
 
 }  // namespace
 
-TEST_CASE("a rank whose NCCL fails is the culprit, with the call's bucket and NCCL's own words") {
+TEST_CASE("a rank on which NCCL fails is the culprit, with the bucket and NCCL's own words") {
   const SmallData data;
   const GpuJobResult result =
       run_gpu_job(2, short_run(data, {"--checkpoint-every=off"}), std::string("1:error=") + kLate);
