@@ -14,7 +14,7 @@ TEST_CASE("the library is opened with its version and the path of its file") {
   REQUIRE(opened.library != nullptr);
   CHECK(opened.library->version() == 22809);
   CHECK(version_text(opened.library->version()) == "2.28.9");
-  CHECK_THAT(opened.library->path(), Catch::EndsWith("libnccl_fake.so"));
+  CHECK_THAT(opened.library->path(), Catch::Matchers::EndsWith("libnccl_fake.so"));
 }
 
 TEST_CASE("a library that is too old is refused with both versions") {
