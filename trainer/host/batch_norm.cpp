@@ -34,6 +34,9 @@ Backward::primitive_desc describe_backward_of(const Forward::primitive_desc& for
 #endif
 }
 
+/// oneDNN 3 refuses to run with an argument too many; oneDNN 2 wants this one.
+constexpr bool kBackwardTakesShift = DNNL_VERSION_MAJOR < 3;
+
 /// Where running_mean and running_var are among the parameters.
 constexpr std::size_t kMean = 2;
 constexpr std::size_t kVariance = 3;
@@ -64,9 +67,10 @@ class BatchNormLayer final : public Operation {
     backward_ = std::make_unique<Kernel>(backward, Backward(backward));
     for (const int argument : {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC})
       backward_->declare(argument, data);
-    for (const int argument : {DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE,
+    for (const int argument : {DNNL_ARG_SCALE, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE,
                                DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT})
       backward_->declare(argument, vector);
+    if (kBackwardTakesShift) backward_->declare(DNNL_ARG_SHIFT, vector);
     if (!relu_) return;
     mask_bytes_ = forward.workspace_desc().get_size();
     forward_->declare(DNNL_ARG_WORKSPACE, forward.workspace_desc());
@@ -105,7 +109,7 @@ class BatchNormLayer final : public Operation {
     backward_->set(DNNL_ARG_DIFF_DST, tensors.output_gradient);
     backward_->set(DNNL_ARG_DIFF_SRC, input_gradient);
     backward_->set(DNNL_ARG_SCALE, tensors.parameters[0]);
-    backward_->set(DNNL_ARG_SHIFT, tensors.parameters[1]);
+    if (kBackwardTakesShift) backward_->set(DNNL_ARG_SHIFT, tensors.parameters[1]);
     backward_->set(DNNL_ARG_MEAN, mean_of(tensors));
     backward_->set(DNNL_ARG_VARIANCE, variance_of(tensors));
     backward_->set(DNNL_ARG_DIFF_SCALE, tensors.parameter_gradients[0]);
