@@ -9,7 +9,7 @@ namespace {
 
 // In lower case. Each is what a library prints when its peer went away, never what a fault of its
 // own makes it print.
-constexpr std::array<std::string_view, 25> kVictimPhrases = {
+constexpr std::array<std::string_view, 32> kVictimPhrases = {
     "connection reset by peer",
     "connection closed by peer",
     "connection closed by remote",
@@ -35,13 +35,27 @@ constexpr std::array<std::string_view, 25> kVictimPhrases = {
     "connection was likely closed",
     "watchdog caught collective operation timeout",
     "peer was lost",
+    // Of train, which exits with 75 then: trainer/comm, trainer/nccl.
+    "aborted by rank",
+    "ended before it finished",
+    "left before it finished",
+    "ended while nccl connected the ranks",
+    "not there by the deadline",
+    "has not connected all ranks by the deadline",
+    "until its deadline",
 };
 
 // Those of them that a worker prints when it has waited too long; no peer need be gone.
-constexpr std::array<std::string_view, 6> kTimeOuts = {
-    "socket timeout",      "application timeout caused pair closure",
-    "wait timeout after",  "timed out waiting",
-    "waiting for clients", "watchdog caught collective operation timeout",
+constexpr std::array<std::string_view, 9> kTimeOuts = {
+    "socket timeout",
+    "application timeout caused pair closure",
+    "wait timeout after",
+    "timed out waiting",
+    "waiting for clients",
+    "watchdog caught collective operation timeout",
+    "until its deadline",
+    "has not connected all ranks by the deadline",
+    "not there by the deadline",
 };
 
 /// The first of the phrases that is in the text, as it stands there.
@@ -82,6 +96,14 @@ constexpr std::array<std::string_view, 2> kMessages = {"Error: ", "FATAL: "};
 bool begins_with_any(std::string_view line, const auto& beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
                      [line](std::string_view beginning) { return line.starts_with(beginning); });
+}
+
+/// `train: error: rank 1: ...`, the last line of the bundled trainer. Not without the rank, as
+/// `train: error: 0.25` may be a result that a program prints.
+bool is_error_of_train(std::string_view line) {
+  constexpr std::string_view kBeginning = "train: error: rank ";
+  return line.starts_with(kBeginning) && line.size() > kBeginning.size() &&
+         std::isdigit(static_cast<unsigned char>(line[kBeginning.size()])) != 0;
 }
 
 bool name_character(char c) {
@@ -177,7 +199,8 @@ LineSigns::Sign LineSigns::take(std::string_view& text) {
   const bool ignored = announced_ == Traceback::ignored;
   announced_ = Traceback::main;
   if (is_exception_line(line)) return ignored ? Sign::frame : Sign::lone_exception;
-  if (begins_with_any(line, kCrashes) || is_assertion(line)) return Sign::remark;
+  if (begins_with_any(line, kCrashes) || is_assertion(line) || is_error_of_train(line))
+    return Sign::remark;
   return begins_with_any(line, kMessages) ? Sign::lone_remark : Sign::ordinary;
 }
 

@@ -2,9 +2,11 @@
 // are told to.
 //
 // DDPRUN_FAKE_NCCL="RANK:FAULT RANK:FAULT ...", read when a rank joins. FAULT: no_init (it never
-// ends), init_error, hang=N (operation N, counted from 1, is never done), error=N (an asynchronous
-// error), kill=N (SIGKILL), slow (calls answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a
-// number such as 22809.
+// ends), init_error, hang=N (operation N, counted from 1, is never done), stall=N (the call that
+// begins operation N never returns), error=N (an asynchronous error), kill=N (SIGKILL), slow (calls
+// answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as 22809.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -168,6 +170,7 @@ thread_local int group_depth = 0;
 
 void enqueue(Handle* comm, Operation operation, void* stream) {
   const std::uint64_t number = ++comm->state->operations;
+  while (comm->state->plan.has("stall", number)) pause();
   auto kept = std::make_shared<Operation>(std::move(operation));
   static_cast<ddprun::trainer::test::NativeStream*>(stream)->enqueue(
       [state = comm->state, kept, number] { return state->attempt(*kept, number); });

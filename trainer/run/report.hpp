@@ -46,7 +46,7 @@ class Report {
 
   /// To stderr, from every rank, with the rank where there are several.
   void warning(const std::string& text) { complain("warning: ", text); }
-  void error(const std::string& text) { complain("", text); }
+  void error(const std::string& text) { complain("error: ", text); }
 
  private:
   void complain(std::string_view kind, const std::string& text);

@@ -28,8 +28,9 @@ using ddprun::trainer::EarlyExit;
 using ddprun::trainer::GpuSource;
 using ddprun::trainer::Options;
 
-int complain(const std::exception& error, int code) {
-  std::fprintf(stderr, "train: %s\n", ddprun::printable(error.what()).c_str());
+/// `kind`: "error: " where a run has begun, as a launcher's report looks for it.
+int complain(const char* kind, const std::exception& error, int code) {
+  std::fprintf(stderr, "train: %s%s\n", kind, ddprun::printable(error.what()).c_str());
   return code;
 }
 
@@ -60,8 +61,8 @@ int ddprun::trainer::train_main(int argc, char** argv, GpuSource& gpus) {
   try {
     return run(std::vector<std::string>(argv + 1, argv + argc), has_stdout, gpus);
   } catch (const DataError& error) {
-    return complain(error, ddprun::trainer::kExitUsage);
+    return complain("", error, ddprun::trainer::kExitUsage);
   } catch (const std::exception& error) {
-    return complain(error, ddprun::trainer::kExitFailure);
+    return complain("error: ", error, ddprun::trainer::kExitFailure);
   }
 }

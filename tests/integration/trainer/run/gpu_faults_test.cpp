@@ -12,6 +12,7 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 using Catch::Contains;
+using Catch::StartsWith;
 using Json = nlohmann::json;
 
 /// Operation 20 comes in the third step or later, so that there is a checkpoint by then.
@@ -42,6 +43,23 @@ TEST_CASE("a rank on which NCCL fails is the culprit, with the bucket and NCCL's
   CHECK(culprit["rank"] == 1);
   CHECK_THAT(last_lines(culprit), Contains("rank 1: gave up in step") && Contains("bucket") &&
                                       Contains("remote process exited"));
+  CHECK_THAT(culprit["evidence_text"].get<std::string>(),
+             StartsWith("train: error: rank 1: gave up in step"));
+}
+
+TEST_CASE("of a rank that hangs and one that waited for it the report names the one that hangs") {
+  const SmallData data;
+  const GpuJobResult result =
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=5s"}),
+                  std::string("1:stall=") + kLate);
+  INFO(result.job.err << result.report);
+  CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
+  CHECK_THAT(result.job.err, Contains("(it timed out waiting for another worker)") &&
+                                 Contains("rank 1 was still running: it probably hangs"));
+  const Json report = Json::parse(result.report, nullptr, false);
+  REQUIRE(report.is_object());
+  REQUIRE(report["suspects"].size() == 1);
+  CHECK(report["suspects"][0]["rank"] == 1);
 }
 
 TEST_CASE(

@@ -198,7 +198,8 @@ TEST_CASE("a killed rank is named by the others, which end with the code of a vi
   const auto results = group.wait();
   INFO(results[0].err);
   CHECK(results[0].status == 75);
-  CHECK_THAT(results[0].err, Contains("train: rank 0: gave up in step") && Contains("rank 1"));
+  CHECK_THAT(results[0].err,
+             Contains("train: error: rank 0: gave up in step") && Contains("rank 1"));
   CHECK(results[0].err.find('\n') == results[0].err.size() - 1);
 }
 

@@ -161,8 +161,8 @@ TEST_CASE("crashes of C++, glibc, sanitizers and Python's own are recognized") {
   for (const std::string line :
        {"  what():  bad alloc", "Fatal Python error: Segmentation fault", "free(): invalid pointer",
         "train: a.cpp:12: void f(): Assertion `x > 0' failed.", "Error: no data",
-        "thread 'main' panicked at src/main.rs:2:5:", "AssertionError",
-        "my.pkg.OddException: why"}) {
+        "thread 'main' panicked at src/main.rs:2:5:", "AssertionError", "my.pkg.OddException: why",
+        "train: error: rank 12: cudaFree failed on GPU 0"}) {
     INFO(line);
     CHECK_FALSE(after({line}).message().empty());
   }
@@ -173,7 +173,8 @@ TEST_CASE("the output of a healthy program is no sign of a failure") {
   for (const std::string line :
        {"", "loss 0.3", "warning: Error rate 3 %", "TestError handling works", "0Error: x",
         "  ValueError: indented", "[rank0] ok", "[rankx]: ValueError: no rank", "UserWarning: slow",
-        "I1121 error_rate=0.2"}) {
+        "I1121 error_rate=0.2", "train: error: 0.25", "train: error: rank correlation 0.9",
+        "train: warning: rank 0: the disk is full"}) {
     INFO(line);
     CHECK_FALSE(after({line}).first_at().has_value());
   }
@@ -200,4 +201,42 @@ TEST_CASE("words of a victim are found in any case and others are not") {
   CHECK(is_time_out("Timed out waiting 8000ms for recv operation to complete"));
   CHECK(is_time_out("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)"));
   CHECK_FALSE(is_time_out("Connection reset by peer"));
+}
+
+TEST_CASE(
+    "the words by which train ends as a victim are known, those of its own failures are not") {
+  const std::string error = "train: error: rank 0: ";
+  const auto is_victim = [&](const std::string& text) {
+    return !victim_phrase(error + text).empty();
+  };
+  const std::string gave_up = "gave up in step 7: ";
+  for (const std::string text :
+       {gave_up + "rank 1 (pid 4711) ended before it finished the sum of bucket 3",
+        gave_up + "rank 1 (pid 4711) left before it finished the barrier",
+        gave_up + "aborted by rank 2 in bucket 3: rank 1 (pid 4711) ended before it finished it",
+        std::string("rendezvous failed: rank 1 ended while NCCL connected the ranks")}) {
+    INFO(text);
+    CHECK(is_victim(text));
+    CHECK_FALSE(is_time_out(error + text));
+  }
+  for (const std::string text :
+       {gave_up + "rank 0 has waited 60.000 s for the sum of bucket 3, until its deadline; a rank "
+                  "hangs, or a network is cut",
+        gave_up + "rank 1 (pid 4711), which still runs or is suspended, has not finished the "
+                  "gradients of bucket 3 after rank 0 waited 60.000 s, until its deadline",
+        std::string("rendezvous failed: waiting for rank 1 (key train/0.0/shm/1): not there by the "
+                    "deadline; is that rank running?"),
+        std::string("rendezvous failed: NCCL has not connected all ranks by the deadline: can "
+                    "every host reach the others?")}) {
+    INFO(text);
+    CHECK(is_victim(text));
+    CHECK(is_time_out(error + text));
+  }
+  for (const std::string text :
+       {std::string("cudaMemcpyAsync failed on GPU 0 (NVIDIA H200): unspecified launch failure"),
+        std::string("the loss is not finite in step 3 (shard 1, sample 17 of the training set)"),
+        gave_up + "ncclAllReduce failed in the sum of bucket 3: unhandled cuda error"}) {
+    INFO(text);
+    CHECK_FALSE(is_victim(text));
+  }
 }
