@@ -73,6 +73,8 @@ class Communicator {
   /// takes nothing back. On a GPU it does not wait: that the sums have come, on every rank, is
   /// known once broadcast(), all_gather() or barrier() is done, and until then they may be garbage.
   virtual CommResult finish(Ticket ticket, Clock::time_point deadline) = 0;
+  /// Whether the call waits: only then does its time tell how long the sum took beyond backward.
+  [[nodiscard]] virtual bool finish_waits() const { return true; }
 
   virtual CommResult broadcast(std::span<std::byte> bytes, int root,
                                Clock::time_point deadline) = 0;

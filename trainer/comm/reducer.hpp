@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,16 +45,19 @@ class Reducer {
   /// the communication.
   void final_up_to(int shard, std::size_t end);
 
-  /// Waits for all sums. Unless the result is done, gradients() is garbage and the parameters must
-  /// not change.
+  /// Finishes all sums (see Communicator::finish()). Unless the result is done, gradients() is
+  /// garbage and the parameters must not change.
   CommResult finish_step(Clock::time_point deadline);
 
   /// The sum over all V shards in tree order: the same bits for every world size. Valid until
   /// begin_step().
   [[nodiscard]] std::span<float> gradients() const { return gradients_; }
   [[nodiscard]] const std::vector<Range>& buckets() const { return buckets_; }
-  /// The whole of finish_step(): communication that backward did not hide.
-  [[nodiscard]] Clock::duration exposed() const { return exposed_; }
+  /// The whole of finish_step(): communication that backward did not hide. None: that call does not
+  /// wait, so its time tells nothing.
+  [[nodiscard]] std::optional<Clock::duration> exposed() const {
+    return communicator_.finish_waits() ? std::optional(exposed_) : std::nullopt;
+  }
 
  private:
   void launch();

@@ -15,6 +15,7 @@
 #include "base/assert.hpp"
 #include "trainer/comm/sum_plan.hpp"
 #include "trainer/cuda/launch.hpp"
+#include "trainer/nccl/event_pool.hpp"
 #include "trainer/nccl/host_bytes.hpp"
 #include "trainer/nccl/nccl_group.hpp"
 #include "trainer/nccl/peer_watch.hpp"
@@ -41,7 +42,8 @@ class NcclCommunicator final : public Communicator {
         comm_(group.comm),
         peers_(group.ranks, settings_.comm.rank),
         bytes_(gpu_, world_size()),
-        computed_(gpu_.make_event()) {
+        computed_(gpu_.make_event()),
+        events_(gpu_) {
     const ShardRun run = shard_run(settings_.comm.shards, world_size(), rank());
     const std::size_t nodes = local_nodes(settings_.comm.shards, run, order()).size();
     for (std::size_t slot = 0; slot < nodes; ++slot)
@@ -79,7 +81,7 @@ class NcclCommunicator final : public Communicator {
     phase(CommPhase::before_start, bucket);
     after_compute();
     sum(range);
-    pending_.push_back({last_started_, bucket, take_event(), Clock::now()});
+    pending_.push_back({last_started_, bucket, events_.take(), Clock::now()});
     gpu_.record(pending_.back().done, Stream::communication);
     phase(CommPhase::after_ready, bucket);
     return last_started_;
@@ -96,6 +98,7 @@ class NcclCommunicator final : public Communicator {
     }
     return {};
   }
+  [[nodiscard]] bool finish_waits() const override { return false; }
 
   CommResult broadcast(std::span<std::byte> bytes, int root, Clock::time_point deadline) override {
     return host_call(CommPhase::in_broadcast, deadline, [&] {
@@ -255,7 +258,7 @@ class NcclCommunicator final : public Communicator {
   bool wait_for_host(Clock::time_point deadline) {
     if (is_over()) return false;
     const auto began = Clock::now();
-    const cuda::Event done = take_event();
+    const cuda::Event done = events_.take();
     gpu_.record(done, Stream::communication);
     while (!gpu_.has_come(done)) {
       const auto now = Clock::now();
@@ -267,7 +270,7 @@ class NcclCommunicator final : public Communicator {
       }
       if (now - began > kSpin) std::this_thread::sleep_for(kSleep);
     }
-    give_back(done);
+    events_.give_back(done);
     pending_clear();
     return true;
   }
@@ -286,7 +289,7 @@ class NcclCommunicator final : public Communicator {
                    fmt::format("aborted by rank {}: {}", rank(), abort_reason_)});
     }
     while (!pending_.empty() && gpu_.has_come(pending_.front().done)) {
-      give_back(pending_.front().done);
+      events_.give_back(pending_.front().done);
       pending_.pop_front();
       if (!pending_.empty()) pending_.front().since = std::max(pending_.front().since, now);
     }
@@ -341,17 +344,8 @@ class NcclCommunicator final : public Communicator {
     call_.comm_abort(std::exchange(comm_, nullptr));
   }
 
-  // ---- events ----
-
-  cuda::Event take_event() {
-    if (free_events_.empty()) return gpu_.make_event();
-    const cuda::Event event = free_events_.back();
-    free_events_.pop_back();
-    return event;
-  }
-  void give_back(cuda::Event event) { free_events_.push_back(event); }
   void pending_clear() {
-    for (const Pending& one : pending_) give_back(one.done);
+    for (const Pending& one : pending_) events_.give_back(one.done);
     pending_.clear();
   }
 
@@ -365,7 +359,7 @@ class NcclCommunicator final : public Communicator {
   std::vector<DeviceMemory> arenas_;
 
   cuda::Event computed_;
-  std::vector<cuda::Event> free_events_;
+  EventPool events_;
   std::deque<Pending> pending_;  // started, and not seen to be done
   Ticket last_started_ = 0;
   std::optional<Clock::time_point> deadline_;  // of a call in which the host waits

@@ -75,7 +75,8 @@ std::string progress_text(const Interval& interval, const Score& score, std::siz
   parts.push_back({fmt::format("lr {:.3g}", interval.learning_rate), 1});
   if (interval.loss_scale) parts.push_back({fmt::format("scale {:g}", *interval.loss_scale), 2});
   if (interval.skipped > 0) parts.push_back({fmt::format("skipped {}", interval.skipped), 3});
-  parts.push_back({fmt::format("comm {:.1f} %", 100 * interval.exposed_share), 0});
+  if (interval.exposed_share)
+    parts.push_back({fmt::format("comm {:.1f} %", 100 * *interval.exposed_share), 0});
   parts.push_back({fmt::format("{} left", duration_text(interval.seconds_left)), 5});
   return joined(std::move(parts), "  ", columns);
 }
@@ -90,7 +91,7 @@ std::string progress_json(const Interval& interval, const Score& score, const Pl
   if (interval.loss_scale) json["loss_scale"] = *interval.loss_scale;
   json["skipped"] = interval.skipped;
   json["samples_per_second"] = interval.samples_per_second;
-  json["exposed_share"] = interval.exposed_share;
+  if (interval.exposed_share) json["exposed_share"] = *interval.exposed_share;
   return json_text(json);
 }
 

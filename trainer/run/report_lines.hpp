@@ -30,8 +30,9 @@ struct Interval {
   std::optional<double> loss_scale;  ///< only with fp16
   std::uint64_t skipped = 0;         ///< steps skipped by overflow, in all
   double samples_per_second = 0;
-  double exposed_share =
-      0;  ///< of the time, spent waiting for sums that backward did not hide (slowest rank)
+  /// Of the time, spent waiting for sums that backward did not hide (slowest rank). None: the
+  /// device cannot tell.
+  std::optional<double> exposed_share;
   double seconds_left = 0;
 };
 

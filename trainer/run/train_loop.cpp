@@ -94,7 +94,8 @@ bool TrainLoop::step() {
   ++state.step;
   ++state.block;
   mine_.step_seconds += seconds_between(began, Clock::now());
-  mine_.exposed_seconds += std::chrono::duration<double>(reducer_.exposed()).count();
+  mine_.exposed_seconds +=
+      std::chrono::duration<double>(reducer_.exposed().value_or(Clock::duration::zero())).count();
   return true;
 }
 
@@ -141,9 +142,12 @@ bool TrainLoop::exchange(const Shared& mine) {
 bool TrainLoop::share() {
   TrainingState& state = parts_.state;
   progress_.at(state.step, "share metrics");
-  mine_.steps_to_next = choose_steps_to_next();
+  // A device may be behind the host: its time is known once its numbers are there.
+  const auto waits_from = Clock::now();
   mine_.counters = computer_.take_counters();
   state.step_state = parts_.learner.step_state();
+  mine_.step_seconds += seconds_between(waits_from, Clock::now());
+  mine_.steps_to_next = choose_steps_to_next();
   if (!exchange(mine_)) return false;
   Counters counters;
   double slowest = 0;
@@ -166,8 +170,7 @@ bool TrainLoop::share() {
   interval_seconds_ += slowest;
   interval_exposed_ += exposed;
   if (parts_.report.interval_due(now)) {
-    report_interval(interval_counters_,
-                    interval_seconds_ > 0 ? interval_exposed_ / interval_seconds_ : 0, now);
+    report_interval(now);
     interval_counters_ = {};
     interval_seconds_ = 0;
     interval_exposed_ = 0;
@@ -180,8 +183,9 @@ bool TrainLoop::share() {
   return true;
 }
 
-void TrainLoop::report_interval(const Counters& counters, double exposed_share, Time now) {
+void TrainLoop::report_interval(Time now) {
   const TrainingState& state = parts_.state;
+  const Counters& counters = interval_counters_;
   const double rate =
       interval_seconds_ > 0 ? static_cast<double>(counters.count) / interval_seconds_ : 0;
   pace_.trained(counters.count, interval_seconds_);
@@ -195,11 +199,13 @@ void TrainLoop::report_interval(const Counters& counters, double exposed_share, 
                     .loss_scale = std::nullopt,
                     .skipped = state.step_state.skipped,
                     .samples_per_second = rate,
-                    .exposed_share = exposed_share,
+                    .exposed_share = std::nullopt,
                     .seconds_left = seconds_left(0)};
   if (parts_.plan.scaler.enabled) {
     interval.loss_scale = static_cast<double>(state.step_state.scaler.scale);
   }
+  if (reducer_.exposed())
+    interval.exposed_share = interval_seconds_ > 0 ? interval_exposed_ / interval_seconds_ : 0;
   parts_.report.interval(interval, now);
 }
 

@@ -68,7 +68,7 @@ class TrainLoop {
   bool share();
   bool end_epoch();
   bool evaluate(Counters& total);
-  void report_interval(const Counters& counters, double exposed_share, Time now);
+  void report_interval(Time now);
   void report_evaluation(double share, Time began);
   [[nodiscard]] double seconds_left(double of_evaluation_done) const;
   EpochSummary summarize(const Counters& test) const;
@@ -98,7 +98,7 @@ class TrainLoop {
   std::int64_t share_at_ = 0;   // step after which the ranks meet again
   Counters interval_counters_;  // since the last interval reported
   double interval_seconds_ = 0;
-  double interval_exposed_ = 0;
+  double interval_exposed_ = 0;  // where the reducer knows
   std::int64_t interval_first_step_ = 0;
   std::string broken_;  // what rank 0 has found in the weights
   int exit_code_ = 0;   // of a run that has to end

@@ -6,6 +6,7 @@
 
 #include "tests/unit/trainer/comm/tree_reference.hpp"
 #include "tests/unit/trainer/nccl/nccl_ranks.hpp"
+#include "trainer/comm/reducer.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -119,6 +120,21 @@ TEST_CASE("a wait that is left out shows as wrong sums") {
     CAPTURE(wait);
     CHECK(is_found);
   }
+}
+
+TEST_CASE("how long the sums took is not known where the host does not wait for them") {
+  Problems problems;
+  run_nccl_group({.arena_floats = 64}, problems, [&](NcclRank& one) {
+    Reducer reducer(one.communicator, one.device, 2, 64);
+    reducer.begin_step();
+    const int shard = one.communicator.rank();
+    one.device.clear(std::as_writable_bytes(reducer.begin_shard(shard)));
+    reducer.final_up_to(shard, 64);
+    problems.expect(reducer.finish_step(soon()).ok(), one, "finish_step failed");
+    problems.expect(!reducer.exposed(), one, "a time is given");
+    problems.expect(one.communicator.barrier(soon()).ok(), one, "barrier failed");
+  });
+  CHECK(problems.all() == std::vector<std::string>{});
 }
 
 TEST_CASE("broadcast, all_gather and barrier of the host's bytes mix in any order and size") {

@@ -44,6 +44,14 @@ TEST_CASE("the progress line has step, loss and speed") {
   CHECK_THAT(progress_text(half, kScore, 0), Contains("scale 32768  skipped 1"));
 }
 
+TEST_CASE("the share of communication is left out where the device cannot tell it") {
+  CHECK(nlohmann::json::parse(progress_json(kInterval, kScore, {}))["exposed_share"] == 0.012);
+  Interval unknown = kInterval;
+  unknown.exposed_share.reset();
+  CHECK_THAT(progress_text(unknown, kScore, 0), !Contains("comm"));
+  CHECK_FALSE(nlohmann::json::parse(progress_json(unknown, kScore, {})).contains("exposed_share"));
+}
+
 TEST_CASE("an evaluation under way shows how far it is and how long the run takes") {
   const EvaluationProgress progress{
       .step = 94, .last_step = 470, .epoch = 0, .epochs = 5, .share = 0.4, .seconds_left = 65};
