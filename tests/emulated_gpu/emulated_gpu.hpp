@@ -23,6 +23,7 @@ struct EmulatedGpuSettings {
   std::size_t used = 0;  ///< of it, by other programs
   int number = 0;        ///< on its machine: GPUs of different numbers have different uuids
   std::uint64_t forgotten_wait = 0;  ///< the wait of this number is left out: a planted bug
+  std::uint64_t fails_at = 0;  ///< work of this number, counted from 1, and all after it fails
 };
 
 class EmulatedGpu final : public cuda::Gpu {
@@ -90,6 +91,7 @@ class EmulatedGpu final : public cuda::Gpu {
   [[nodiscard]] bool is_blocked(const Work& work) const;
   std::uint64_t draw();
 
+  void begin_work(const std::string& name);
   void wait_a_little();
 
   const EmulatedGpuSettings settings_;
@@ -99,6 +101,7 @@ class EmulatedGpu final : public cuda::Gpu {
   const std::uint64_t forgotten_wait_;
   std::uint64_t waits_ = 0;
   EmulatedMemory memory_;
+  std::uint64_t works_ = 0;
   std::array<NativeStream, cuda::kStreams> native_;
   std::function<void()> watch_;
   bool attempted_in_vain_ = false;

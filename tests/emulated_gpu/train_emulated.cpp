@@ -1,6 +1,6 @@
 // The program train with emulated GPUs in place of the machine's. DDPRUN_EMULATED_GPUS: how many
 // are visible; _SEED: of their schedules; _MEMORY: bytes of each; _USED: of these, by other
-// programs.
+// programs; _FAILS=NUMBER:WORK: which of them fails, from which launch or library call on.
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -17,6 +17,14 @@ using namespace ddprun::trainer;
 std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   const char* const value = std::getenv(name);
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+std::uint64_t fails_at(int number) {
+  const std::string text =
+      std::getenv("DDPRUN_EMULATED_FAILS") == nullptr ? "" : std::getenv("DDPRUN_EMULATED_FAILS");
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos || std::stoi(text) != number) return 0;
+  return std::stoull(text.substr(colon + 1));
 }
 
 class EmulatedGpus final : public GpuSource {
@@ -41,7 +49,8 @@ class EmulatedGpus final : public GpuSource {
         test::EmulatedGpuSettings{.seed = setting("DDPRUN_EMULATED_SEED", 1) + number,
                                   .memory = memory_,
                                   .used = setting("DDPRUN_EMULATED_USED", 0),
-                                  .number = choice.number});
+                                  .number = choice.number,
+                                  .fails_at = fails_at(choice.number)});
     return found;
   }
   std::string versions() override { return "GPUs: emulated\n"; }

@@ -9,6 +9,31 @@
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
+namespace {
+
+/// "layer conv1"; of one without parameters, and so without a name: "layer 3, after conv1".
+std::string layer_text(const Graph& graph, std::size_t index) {
+  const Layer& layer = graph.layers()[index];
+  if (is_loss(layer.kind)) return "the loss";
+  if (!layer.name.empty()) return "layer " + layer.name;
+  std::string text = "layer " + std::to_string(index);
+  for (std::size_t before = index; before-- > 0;)
+    if (const std::string& name = graph.layers()[before].name; !name.empty())
+      return text + ", after " + name;
+  return text;
+}
+
+/// What fails on the device gets the layer's name. `pass`: "forward".
+template <class Work>
+void in_layer(const Graph& graph, std::size_t index, const char* pass, const Work& work) {
+  try {
+    work();
+  } catch (const DeviceError& error) {
+    throw DeviceError(layer_text(graph, index) + ", " + pass + ": " + error.what());
+  }
+}
+
+}  // namespace
 
 /// A graph for one number of samples and one width of texts: operations and where their tensors
 /// lie.
@@ -92,8 +117,10 @@ GraphExecutor::Prepared& GraphExecutor::prepared(Key key) {
     for (const int index : node.layer->parameters)
       shape.parameter_counts.push_back(parameter(index).count);
     node.has_backward = key.trains && (node.has_backward || !node.layer->parameters.empty());
-    node.operation = device_.make_operation(*node.layer, shape);
-    memories[i] = node.operation->memory();
+    in_layer(graph, i, "at the start", [&] {
+      node.operation = device_.make_operation(*node.layer, shape);
+      memories[i] = node.operation->memory();
+    });
   }
   slot->plan = plan_memory(graph, key.batch, bytes_of(storage_), key.trains, memories);
   return *slot;
@@ -149,8 +176,10 @@ void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key)
   } else {
     copy_images(batch);
   }
-  for (Prepared::Node& node : current_->nodes) {
-    if (node.operation && !is_loss(node.layer->kind)) node.operation->forward(node.tensors, pass_);
+  for (std::size_t i = 0; i < current_->nodes.size(); ++i) {
+    Prepared::Node& node = current_->nodes[i];
+    if (!node.operation || is_loss(node.layer->kind)) continue;
+    in_layer(graph_, i, "forward", [&] { node.operation->forward(node.tensors, pass_); });
   }
 }
 
@@ -205,7 +234,8 @@ void GraphExecutor::evaluate(const Batch& batch, const Weights& weights, int tur
 void GraphExecutor::loss(Counters& counters) {
   pass_.counters = &counters;
   Prepared::Node& node = current_->nodes.back();
-  node.operation->forward(node.tensors, pass_);
+  in_layer(graph_, current_->nodes.size() - 1, "forward",
+           [&] { node.operation->forward(node.tensors, pass_); });
 }
 
 void GraphExecutor::backward(std::span<float> gradients,
@@ -219,7 +249,7 @@ void GraphExecutor::backward(std::span<float> gradients,
     for (const int index : node.layer->parameters)
       node.parameter_gradients.push_back(gradients.data() + parameter(index).offset);
     node.tensors.parameter_gradients = node.parameter_gradients;
-    node.operation->backward(node.tensors, pass_);
+    in_layer(graph_, i, "backward", [&] { node.operation->backward(node.tensors, pass_); });
     if (node.layer->parameters.empty()) continue;
     const std::size_t end = graph_.final_up_to(*node.layer);
     clear_padding(*node.layer, end, gradients);

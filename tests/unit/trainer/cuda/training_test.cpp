@@ -155,5 +155,24 @@ TEST_CASE("whatever the GPU's streams do first, the bits are the same") {
   }
 }
 
+TEST_CASE("what fails on a GPU names the layer and the pass") {
+  const Shards shards = image_shards(ModelName::lenet, {.height = 12, .width = 12, .channels = 1});
+  std::string all;
+  for (std::uint64_t work = 1; work <= 60; ++work) {
+    test::EmulatedGpu gpu({.fails_at = work});
+    const auto device = cuda::make_cuda_device(gpu);
+    try {
+      train(*device, shards, Precision::fp32);
+    } catch (const DeviceError& error) {
+      all += std::string(error.what()) + "\n";
+    }
+  }
+  for (const char* text : {"layer conv1, forward: convolve failed on emulated GPU 0", "layer fc1, ",
+                           "layer conv2, backward: convolve failed",
+                           ", after conv1, forward: ", "the loss, forward: "}) {
+    CHECK_THAT(all, Catch::Contains(text));
+  }
+}
+
 }  // namespace
 }  // namespace ddprun::trainer
