@@ -1,4 +1,6 @@
 // libcuda.so.1 as far as train asks it.
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdio>
 
@@ -6,7 +8,10 @@
 
 extern "C" {
 
-int cuInit(unsigned /*flags*/) { return fake_setting("FAKE_CUDA_INIT", 0); }
+int cuInit(unsigned /*flags*/) {
+  while (fake_setting("FAKE_CUDA_HANGS", 0) != 0) pause();
+  return fake_setting("FAKE_CUDA_INIT", 0);
+}
 int cuDriverGetVersion(int* version) {
   *version = fake_setting("FAKE_CUDA_VERSION", 13000);
   return 0;

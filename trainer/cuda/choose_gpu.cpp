@@ -44,16 +44,20 @@ std::string capability_text(int capability) {
   return fmt::format("{}.{}", capability / 10, capability % 10);
 }
 
+bool hides_all(const std::optional<std::string>& visible) {
+  return visible && (visible->empty() || *visible == "-1" || visible->starts_with("-1,"));
+}
+
 GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request) {
   const std::string visible =
-      request.visible.empty() ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES={})", request.visible);
+      request.visible ? fmt::format(" (CUDA_VISIBLE_DEVICES={})", *request.visible) : "";
   const auto refuse = [](std::string why) {
     return GpuChoice{.number = 0, .why_not = std::move(why)};
   };
   if (!driver.why_not.empty()) return refuse(driver.why_not + visible);
   const std::size_t count = driver.gpus.size();
-  const bool has_own = count == 1 && request.local_world_size > 1 && !request.visible.empty() &&
-                       request.visible.find(',') == std::string::npos;
+  const bool has_own = count == 1 && request.local_world_size > 1 && request.visible &&
+                       request.visible->find(',') == std::string::npos;
   if (!has_own && static_cast<std::size_t>(request.local_world_size) > count)
     return refuse(
         fmt::format("{} on this machine, but {} visible to them{}: start at most one "

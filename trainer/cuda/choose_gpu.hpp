@@ -1,6 +1,7 @@
 // Which GPU a worker uses, or why none. Pure: what the driver and the plugin have said is given.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,9 +12,13 @@ namespace ddprun::trainer::cuda {
 struct GpuRequest {
   int local_rank = 0;
   int local_world_size = 1;
-  std::string visible;   ///< CUDA_VISIBLE_DEVICES; empty: not set
-  bool is_bf16 = false;  ///< --precision
+  std::optional<std::string> visible = {};  ///< CUDA_VISIBLE_DEVICES; none: not set
+  bool is_bf16 = false;                     ///< --precision
 };
+
+/// Whether CUDA_VISIBLE_DEVICES hides every GPU, which only someone does who wants none: it is
+/// empty, or its first entry is -1.
+bool hides_all(const std::optional<std::string>& visible);
 
 struct GpuChoice {
   int number = 0;       ///< among the visible ones

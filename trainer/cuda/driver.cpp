@@ -3,7 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "trainer/cuda/open_library.hpp"
 
@@ -40,9 +47,8 @@ std::string text_of(const Calls& call, Result result) {
                : fmt::format("CUDA error {}", result);
 }
 
-}  // namespace
-
-DriverFacts ask_driver(const std::string& library) {
+/// Waits as long as the driver wants.
+DriverFacts ask(const std::string& library) {
   void* const opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) {
     const LibraryAttempt failed = failed_attempt({library, ""}, dlerror());
@@ -109,11 +115,54 @@ DriverFacts ask_driver(const std::string& library) {
   return facts;
 }
 
-bool driver_likely(const std::string& dev) {
-  // A PC or server, WSL 2, Jetson.
-  for (const char* file : {"/nvidiactl", "/dxg", "/nvhost-gpu", "/nvgpu"})
-    if (::access((dev + file).c_str(), F_OK) == 0) return true;
-  return false;
+double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+DriverFacts ask_driver(const std::string& library, const DriverWait& wait) {
+  struct Answer {
+    std::mutex mutex;
+    std::condition_variable come;
+    std::optional<DriverFacts> facts;
+  };
+  const auto answer = std::make_shared<Answer>();
+  // Not joined: nothing ends a call into a driver that hangs.
+  std::thread([answer, library] {
+    DriverFacts facts = ask(library);
+    const std::lock_guard lock(answer->mutex);
+    answer->facts = std::move(facts);
+    answer->come.notify_all();
+  }).detach();
+  std::unique_lock lock(answer->mutex);
+  const auto has_come = [&] { return answer->facts.has_value(); };
+  const auto began = std::chrono::steady_clock::now();
+  if (!answer->come.wait_until(lock, began + std::min(wait.warn_after, wait.limit), has_come) &&
+      wait.warn && wait.warn_after < wait.limit) {
+    wait.warn(
+        fmt::format("the NVIDIA driver has not answered for {:g} s (cuInit); waiting up to "
+                    "{:g} s",
+                    seconds(wait.warn_after), seconds(wait.limit)));
+  }
+  if (!answer->come.wait_until(lock, began + wait.limit, has_come))
+    return {.why_not =
+                fmt::format("the NVIDIA driver has not answered within {:g} s (cuInit): look "
+                            "at nvidia-smi and the kernel's log, or use --device=cpu",
+                            seconds(wait.limit))};
+  return std::move(*answer->facts);
+}
+
+bool driver_likely(const std::string& dev, const std::string& library) {
+  const auto is_there = [&](const char* file) { return ::access((dev + file).c_str(), F_OK) == 0; };
+  // A PC or server, Jetson.
+  for (const char* file : {"/nvidiactl", "/nvhost-gpu", "/nvgpu"})
+    if (is_there(file)) return true;
+  // WSL 2, whatever the maker of the GPU: the driver's library tells.
+  void* const opened = is_there("/dxg") ? dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) : nullptr;
+  if (opened == nullptr) return false;
+  dlclose(opened);
+  return true;
 }
 
 }  // namespace ddprun::trainer::cuda

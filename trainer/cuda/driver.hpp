@@ -2,7 +2,9 @@
 // asked without CUDA's libraries: which of them are of use depends on its answer.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,10 +22,22 @@ struct DriverFacts {
   std::vector<VisibleGpu> gpus = {};
 };
 
-/// `library`: what dlopen takes. Takes some 100 ms where there is a GPU.
-DriverFacts ask_driver(const std::string& library = "libcuda.so.1");
+/// `library`: what dlopen takes.
+inline constexpr const char* kDriverLibrary = "libcuda.so.1";
 
-/// Whether a driver may be here: looks for its device files in `dev`. Microseconds.
-bool driver_likely(const std::string& dev = "/dev");
+/// A driver that hangs (a GPU that fell off the bus) never answers.
+struct DriverWait {
+  /// With many GPUs and no nvidia-persistenced an answer takes half a minute.
+  std::chrono::milliseconds limit{120'000};
+  std::chrono::milliseconds warn_after{10'000};
+  std::function<void(const std::string& text)> warn = {};  ///< called once, if it takes so long
+};
+
+/// Takes some 100 ms where there is a GPU. Waits no longer than `wait` allows: what asks the driver
+/// then stays in a thread of its own.
+DriverFacts ask_driver(const std::string& library = kDriverLibrary, const DriverWait& wait = {});
+
+/// Whether a driver may be here: looks for its device files in `dev`. Microseconds, but on WSL.
+bool driver_likely(const std::string& dev = "/dev", const std::string& library = kDriverLibrary);
 
 }  // namespace ddprun::trainer::cuda

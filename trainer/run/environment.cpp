@@ -77,6 +77,8 @@ WorkerEnvironment read_environment(const VariableLookup& lookup) {
   result.restart_count = number_of(lookup, env::kRestartCount, 0, most).value_or(0);
   result.round = number_of(lookup, env::kRound, 0, most).value_or(result.restart_count);
   result.epoch = number_of(lookup, env::kEpoch, 0, most);
+  if (const char* visible = lookup(env::kCudaVisibleDevices); visible != nullptr)
+    result.visible_gpus = visible;
   return result;
 }
 

@@ -24,7 +24,8 @@ struct WorkerEnvironment {
   std::string run_id;  ///< empty: none was given ("none", torchrun's default, counts as none)
   std::int64_t restart_count = 0;
   std::int64_t round = 0;
-  std::optional<std::int64_t> epoch;  ///< of the round; none: the launcher knows none
+  std::optional<std::int64_t> epoch;        ///< of the round; none: the launcher knows none
+  std::optional<std::string> visible_gpus;  ///< CUDA_VISIBLE_DEVICES; none: not set
 
   /// These workers follow others of the same run.
   [[nodiscard]] bool restarted() const { return restart_count > 0 || round > 0; }

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "proto/environment_names.hpp"
 #include "trainer/cuda/cuda_device.hpp"
 #include "trainer/error.hpp"
@@ -14,10 +12,9 @@ namespace ddprun::trainer {
 namespace {
 
 GpuQuestion question_of(const Options& options, const WorkerEnvironment& environment) {
-  const char* const visible = std::getenv(proto::env::kCudaVisibleDevices);
   return {.request = {.local_rank = environment.local_rank,
                       .local_world_size = environment.local_world_size,
-                      .visible = visible == nullptr ? "" : visible,
+                      .visible = environment.visible_gpus,
                       .is_bf16 = options.precision == Precision::bf16},
           .deterministic = !options.no_deterministic,
           .several_ranks = environment.world_size > 1,
@@ -30,6 +27,15 @@ FoundGpu refused(const std::string& why) {
   return found;
 }
 
+FoundGpu find(GpuSource& gpus, const GpuQuestion& question) {
+  if (!cuda::hides_all(question.request.visible)) return gpus.find(question);
+  FoundGpu found =
+      refused(fmt::format("{}={} hides all GPUs: unset it, name some in it, or use --device=cpu",
+                          proto::env::kCudaVisibleDevices, *question.request.visible));
+  found.nothing_there = true;  // as the user wants it
+  return found;
+}
+
 }  // namespace
 
 ChosenDevice choose_device(const Options& options, const WorkerEnvironment& environment,
@@ -38,7 +44,7 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
   std::unique_ptr<Device> device;  // behind the GPU that it works with
   if (options.device != DeviceKind::cpu) {
     try {
-      found = gpus.find(question_of(options, environment));
+      found = find(gpus, question_of(options, environment));
       if (found.gpu) device = cuda::make_cuda_device(*found.gpu);
     } catch (const DataError& error) {
       found = refused(error.what());

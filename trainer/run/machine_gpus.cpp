@@ -1,6 +1,7 @@
 // The GPUs of this machine: the plugin beside train, the driver, and the libraries.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -61,7 +62,11 @@ FoundGpu MachineGpus::find(const GpuQuestion& question) {
     return refuse("no NVIDIA driver was found", true);
   const cuda::OpenedPlugin opened = cuda::open_plugin(own_folder());
   if (!opened.why_not.empty()) return refuse(opened.why_not);
-  const cuda::DriverFacts driver = cuda::ask_driver();
+  const cuda::DriverFacts driver =
+      cuda::ask_driver(cuda::kDriverLibrary, {.warn = [&](const std::string& text) {
+                         std::fprintf(stderr, "train: warning: local rank %d: %s\n",
+                                      question.request.local_rank, text.c_str());
+                       }});
   const cuda::GpuChoice choice = cuda::choose_gpu(driver, question.request);
   if (!choice.why_not.empty()) return refuse(choice.why_not);
   std::string why =

@@ -38,7 +38,7 @@ class Installation {
 
   [[nodiscard]] ChildResult run(std::vector<std::string> arguments, Environment more = {}) const {
     arguments.insert(arguments.begin(), (directory_ / "train").string());
-    // Nothing of this machine: an empty CUDA_VISIBLE_DEVICES would hide the fake's GPUs, too.
+    // Nothing of this machine. An empty value removes the name: it would hide the fake's GPUs, too.
     Environment environment{{"LD_LIBRARY_PATH", (directory_ / "driver").string()},
                             {"CUDA_VISIBLE_DEVICES", ""},
                             {"DDPRUN_CUDA_PATH", libraries()}};
@@ -84,7 +84,8 @@ TEST_CASE("without the plugin, or with another build's, --device=cuda names the 
 TEST_CASE("a driver that is missing, old or without a GPU is refused with its own line") {
   const Installation one;
   one.add_plugin(fake_plugin());
-  if (fs::exists("/dev/nvidiactl")) skip("this machine has a driver of its own");
+  if (fs::exists("/dev/nvidiactl") || fs::exists("/dev/dxg"))
+    skip("this machine has a driver of its own");
   check_refusal(one.run({"--device=cuda"}),
                 {"no NVIDIA driver was found (libcuda.so.1)", "install it, or use --device=cpu"});
   one.add_driver();
@@ -111,6 +112,8 @@ TEST_CASE("workers and GPUs that do not fit together are refused before anything
                 {"Fake GPU 0", "7.5", "-DCMAKE_CUDA_ARCHITECTURES=75"});
   check_refusal(one.run({"--device=cuda", "--precision=bf16"}, {{"FAKE_CUDA_CAPABILITY", "75"}}),
                 {"bf16", "Fake GPU 0"});
+  check_refusal(one.run({"--device=cuda"}, {{"CUDA_VISIBLE_DEVICES", "-1"}}),
+                {"CUDA_VISIBLE_DEVICES=-1 hides all GPUs", "unset it"});
 }
 
 TEST_CASE("a GPU that fails as it is opened ends train with exit code 1 and the call") {

@@ -1,9 +1,11 @@
 #include "trainer/cuda/choose_gpu.hpp"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/child.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace ddprun::trainer::cuda {
@@ -18,7 +20,8 @@ DriverFacts driver_with(int gpus, int capability = 90) {
   return facts;
 }
 
-GpuRequest worker(int local_rank, int local_world_size, std::string visible = "") {
+GpuRequest worker(int local_rank, int local_world_size,
+                  std::optional<std::string> visible = std::nullopt) {
   return {.local_rank = local_rank,
           .local_world_size = local_world_size,
           .visible = std::move(visible)};
@@ -92,6 +95,34 @@ TEST_CASE("a driver is likely where one of its device files is") {
   CHECK(!driver_likely(dev.path().string()));
   std::ofstream(dev / "nvidiactl") << "";
   CHECK(driver_likely(dev.path().string()));
+}
+
+TEST_CASE("on WSL, where GPUs of any maker have one device file, the driver's library tells") {
+  const ddprun::test::TempDir dev;
+  std::ofstream(dev / "dxg") << "";
+  CHECK(!driver_likely(dev.path().string(), "libddprun_no_such_driver.so.1"));
+  CHECK(driver_likely(dev.path().string(), "libc.so.6"));
+}
+
+TEST_CASE("GPUs are hidden by an empty CUDA_VISIBLE_DEVICES and by minus one") {
+  for (const char* none : {"", "-1", "-1,0"}) CHECK(hides_all(std::string(none)));
+  for (const char* some : {"0", "0,-1", "-10", "GPU-5a"}) CHECK(!hides_all(std::string(some)));
+  CHECK(!hides_all(std::nullopt));
+}
+
+TEST_CASE("a driver that never answers is given up at a limit, with a warning before it") {
+  const std::string driver = ddprun::test::helper("libfake_cuda_driver.so");
+  CHECK(ask_driver(driver, {.warn = [](const std::string& text) { FAIL(text); }}).gpus.size() == 1);
+  setenv("FAKE_CUDA_HANGS", "1", 1);
+  std::string warning;
+  const DriverFacts facts =
+      ask_driver(driver, {.limit = std::chrono::milliseconds(40),
+                          .warn_after = std::chrono::milliseconds(10),
+                          .warn = [&](const std::string& text) { warning += text; }});
+  unsetenv("FAKE_CUDA_HANGS");
+  CHECK_THAT(facts.why_not, Contains("has not answered within 0.04 s (cuInit)") &&
+                                Contains("nvidia-smi") && Contains("--device=cpu"));
+  CHECK_THAT(warning, Contains("for 0.01 s (cuInit)") && Contains("up to 0.04 s"));
 }
 
 TEST_CASE("a missing driver and a file that is none are told apart") {

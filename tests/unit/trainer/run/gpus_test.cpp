@@ -59,6 +59,21 @@ TEST_CASE(
   CHECK_THAT(choose_device({}, {}, faulty).warning, Contains("as cudaSetDevice failed"));
 }
 
+TEST_CASE("where CUDA_VISIBLE_DEVICES hides all GPUs, auto trains on the CPU without a warning") {
+  for (const char* none : {"", "-1"}) {
+    NoGpus gpus([] { return not_found("x", false); });
+    WorkerEnvironment environment;
+    environment.visible_gpus = none;
+    const ChosenDevice chosen = choose_device({}, environment, gpus);
+    CHECK((gpus.times == 0 && chosen.name == "the CPU" && chosen.warning.empty()));
+    Options options;
+    options.device = DeviceKind::cuda;
+    CHECK_THROWS_WITH(
+        choose_device(options, environment, gpus),
+        Contains("--device cuda: CUDA_VISIBLE_DEVICES=") && Contains("hides all GPUs: unset it"));
+  }
+}
+
 TEST_CASE("the option --device=cuda without a GPU is refused with the reason") {
   NoGpus gpus([] { return not_found("no NVIDIA driver was found", true); });
   Options options;
