@@ -30,8 +30,10 @@ std::vector<std::string> split(std::string_view text) {
 
 }  // namespace
 
-LibraryPlaces library_places(const EnvironmentLookup& lookup, std::string beside) {
+LibraryPlaces library_places(const EnvironmentLookup& lookup, std::string beside,
+                             std::function<std::vector<std::string>()> python) {
   LibraryPlaces places;
+  places.python = std::move(python);
   if (const char* given = lookup(kGivenPlace); given != nullptr) places.given = given;
   places.beside = std::move(beside);
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
@@ -56,7 +58,6 @@ std::vector<LibraryCandidate> library_candidates(const std::string& file,
 
 LibrarySearch search_library(
     const WantedLibrary& wanted, const LibraryPlaces& places,
-    const std::function<std::vector<std::string>()>& python_folders,
     const std::function<LibraryAttempt(const LibraryCandidate&)>& attempt) {
   std::string unusable;
   bool is_final = false;  // the user's own folder has one that cannot be used: no other is taken
@@ -72,13 +73,16 @@ LibrarySearch search_library(
     return "";
   };
   std::string found = try_all(library_candidates(wanted.file, places));
-  if (found.empty() && !is_final) {
+  if (found.empty() && !is_final && places.python) {
     std::vector<LibraryCandidate> packages;
-    for (const std::string& folder : python_folders())
+    for (const std::string& folder : places.python())
       packages.push_back({folder + "/" + wanted.file, kPythonPlace});
     found = try_all(packages);
   }
   if (!found.empty()) return {found, ""};
+  if (is_final)
+    return {"", fmt::format("{} in {} cannot be used: {}: name another folder there, or unset it",
+                            wanted.name, kGivenPlace, unusable)};
   // A file that cannot be used tells more than the places without one.
   if (!unusable.empty()) return {"", fmt::format("{} cannot be used: {}", wanted.name, unusable)};
   return {"", fmt::format("{} ({}) was not found in {}, {}, the loader's path, {} and {}: install "

@@ -19,11 +19,14 @@ struct LibraryPlaces {
   std::string given;                  ///< DDPRUN_CUDA_PATH: folders, separated by colons
   std::string beside;                 ///< train's folder
   std::vector<std::string> toolkits;  ///< CUDA_HOME, CUDA_PATH, /usr/local/cuda
+  /// The folders nvidia/*/lib of python3's packages: asked for when nothing else has the library.
+  std::function<std::vector<std::string>()> python;
 };
 
 /// As the environment has it.
 using EnvironmentLookup = std::function<const char*(const char*)>;
-LibraryPlaces library_places(const EnvironmentLookup& lookup, std::string beside);
+LibraryPlaces library_places(const EnvironmentLookup& lookup, std::string beside,
+                             std::function<std::vector<std::string>()> python);
 
 /// What dlopen is given: a path, or a bare name for the loader's own search.
 struct LibraryCandidate {
@@ -50,10 +53,8 @@ struct LibrarySearch {
 };
 
 /// Tries the candidates one after the other. What cannot be used is passed over, but not in the
-/// folders of DDPRUN_CUDA_PATH. `python_folders` gives the folders nvidia/*/lib of
-/// python3's packages; it is asked once, when everything else failed.
+/// folders of DDPRUN_CUDA_PATH: who names a folder wants its library, or to know why not.
 LibrarySearch search_library(const WantedLibrary& wanted, const LibraryPlaces& places,
-                             const std::function<std::vector<std::string>()>& python_folders,
                              const std::function<LibraryAttempt(const LibraryCandidate&)>& attempt);
 
 /// Absent where dlopen's complaint is only that there is no file of this name.

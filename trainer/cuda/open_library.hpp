@@ -33,14 +33,28 @@ class Symbols {
 };
 
 struct FoundLibrary {
-  LibraryHandle handle;  ///< null: see `why`
-  std::string path;      ///< of the file, as the loader names it
+  LibraryHandle handle;     ///< null: see `why`
+  std::string path;         ///< of the file, as the loader names it
+  std::size_t version = 0;  ///< as the library counts
   std::string why;
 };
 
-/// Searches (library_search.hpp) and opens. `look`: takes what it needs of an opened library and
-/// gives why it cannot be used; empty: it can.
+/// A library of NVIDIA's, and what is needed of it.
+struct LibraryNeed {
+  std::string name;              ///< "cuDNN"
+  const char* version_function;  ///< "cudnnGetVersion"
+  std::size_t oldest = 0;        ///< version that can be used
+  std::string (*text)(std::size_t version);
+  /// Calls the version function, which is there.
+  std::function<std::size_t(Symbols& symbols)> version;
+  /// Looks up all other functions.
+  std::function<void(Symbols& symbols)> find;
+};
+
+/// One file: `path` is what dlopen takes.
+FoundLibrary open_library_file(const std::string& path, const LibraryNeed& need);
+/// Searches (library_search.hpp) and opens.
 FoundLibrary open_library(const WantedLibrary& wanted, const LibraryPlaces& places,
-                          const std::function<std::string(const LibraryHandle&)>& look);
+                          const LibraryNeed& need);
 
 }  // namespace ddprun::trainer::cuda

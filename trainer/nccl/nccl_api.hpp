@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "base/result.hpp"
+#include "trainer/cuda/open_library.hpp"
 
 namespace ddprun::trainer::nccl {
 
@@ -79,29 +79,28 @@ std::string version_text(int version);
 /// The library; it stays open as long as this.
 class Library {
  public:
-  /// `path`: what dlopen takes. Errors, in words for people: it cannot be opened, lacks a function,
-  /// or is too old.
   struct Opened {
-    std::unique_ptr<Library> library;  ///< null: see `why`
+    std::shared_ptr<const Library> library;  ///< null: see `why`
+    /// In words for people: it cannot be opened, lacks a function, or is too old.
     std::string why;
   };
+  /// Of the machine. `cuda`: the version that the plugin was built for.
+  static Opened find(const cuda::LibraryPlaces& places, int cuda);
+  /// `path`: what dlopen takes.
   static Opened open(const std::string& path);
-  ~Library();
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
 
   [[nodiscard]] const Functions& call() const { return functions_; }
-  [[nodiscard]] int version() const { return version_; }
+  [[nodiscard]] int version() const { return static_cast<int>(found_.version); }
   /// Of the file that was opened.
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& path() const { return found_.path; }
 
  private:
   Library() = default;
+  [[nodiscard]] cuda::LibraryNeed need();
+  static Opened opened(std::shared_ptr<Library> library, cuda::FoundLibrary found);
 
-  void* handle_ = nullptr;
+  cuda::FoundLibrary found_;
   Functions functions_{};
-  int version_ = 0;
-  std::string path_;
 };
 
 }  // namespace ddprun::trainer::nccl

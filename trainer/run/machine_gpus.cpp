@@ -20,33 +20,8 @@ std::string own_folder() {
 }
 
 cuda::LibraryPlaces places_here() {
-  return cuda::library_places([](const char* name) { return std::getenv(name); }, own_folder());
-}
-
-struct FoundNccl {
-  std::shared_ptr<const nccl::Library> library;  // null: see `why`
-  std::string why;
-};
-
-/// `cuda`: the version that the plugin was built for.
-FoundNccl find_nccl(const cuda::LibraryPlaces& places, int cuda) {
-  FoundNccl found;
-  const auto attempt = [&](const cuda::LibraryCandidate& candidate) -> cuda::LibraryAttempt {
-    std::error_code failed;
-    const bool is_path = candidate.path.find('/') != std::string::npos;
-    if (is_path && !std::filesystem::exists(candidate.path, failed)) return {};
-    auto opened = nccl::Library::open(candidate.path);
-    if (!opened.library) return cuda::failed_attempt(candidate, opened.why);
-    found.library = std::move(opened.library);
-    return {cuda::LibraryAttempt::Result::good, ""};
-  };
-  found.why = cuda::search_library(
-                  {.name = "NCCL 2",
-                   .file = "libnccl.so.2",
-                   .pip = fmt::format("nvidia-nccl-cu{}", cuda / 1000)},
-                  places, [] { return cuda::python_package_folders(); }, attempt)
-                  .why;
-  return found;
+  return cuda::library_places([](const char* name) { return std::getenv(name); }, own_folder(),
+                              [] { return cuda::python_package_folders(); });
 }
 
 }  // namespace
@@ -75,7 +50,7 @@ FoundGpu MachineGpus::find(const GpuQuestion& question) {
   if (!why.empty()) return refuse(std::move(why));
   FoundGpu found;
   if (question.several_ranks) {
-    FoundNccl nccl = find_nccl(places_here(), opened.plugin.cuda);
+    nccl::Library::Opened nccl = nccl::Library::find(places_here(), opened.plugin.cuda);
     if (!nccl.library) return refuse(std::move(nccl.why));
     found.nccl = std::move(nccl.library);
   }
@@ -95,7 +70,7 @@ std::string MachineGpus::versions() {
     text += fmt::format("  {}\n", library.path.empty()
                                       ? library.why
                                       : fmt::format("{}, {}", library.name, library.path));
-  const FoundNccl nccl = find_nccl(places, opened.plugin.cuda);
+  const nccl::Library::Opened nccl = nccl::Library::find(places, opened.plugin.cuda);
   text += nccl.library ? fmt::format("  NCCL {}, {}\n", nccl::version_text(nccl.library->version()),
                                      nccl.library->path())
                        : fmt::format("  {}\n", nccl.why);

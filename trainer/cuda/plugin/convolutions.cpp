@@ -107,48 +107,44 @@ void Convolutions::check(cudnnStatus_t status, const char* call,
                              cudnn_.error_string(status), text_of(shape)));
 }
 
-/// Those that the settings allow, in cuDNN's order, which is by time.
-template <class Performance>
-std::vector<Convolutions::Algorithm> Convolutions::usable(const Performance* found, int count,
-                                                          ElementType type) const {
+/// Those of cuDNN's list that the settings allow, in its order, which is by time.
+template <class Performance, class Function, class... Descriptors>
+std::vector<Convolutions::Algorithm> Convolutions::usable(Function function, const char* name,
+                                                          const Prepared& one,
+                                                          Descriptors... descriptors) const {
+  constexpr int kAlgorithmsMax = 16;
+  std::array<Performance, kAlgorithmsMax> found{};
+  int count = 0;
+  check(function(handle_, descriptors..., kAlgorithmsMax, &count, found.data()), name, one.shape);
   std::vector<Algorithm> result;
   for (int k = 0; k < count; ++k) {
-    const Performance& one = found[k];
-    if (one.status != CUDNN_STATUS_SUCCESS || one.memory > kWorkspaceBytesMax) continue;
-    if (deterministic_ && one.determinism != CUDNN_DETERMINISTIC) continue;
+    const Performance& each = found.at(static_cast<std::size_t>(k));
+    if (each.status != CUDNN_STATUS_SUCCESS || each.memory > kWorkspaceBytesMax) continue;
+    if (deterministic_ && each.determinism != CUDNN_DETERMINISTIC) continue;
     // fp32 is fp32: cuDNN's default may round the inputs to tf32.
-    const cudnnMathType_t math = type == ElementType::fp32 ? CUDNN_FMA_MATH : one.mathType;
-    result.push_back({static_cast<int>(one.algo), math, one.memory});
+    const cudnnMathType_t math =
+        one.shape.type == ElementType::fp32 ? CUDNN_FMA_MATH : each.mathType;
+    result.push_back({static_cast<int>(each.algo), math, each.memory});
   }
   return result;
 }
 
 std::vector<Convolutions::Algorithm> Convolutions::algorithms(const Prepared& one) const {
-  constexpr int kAlgorithmsMax = 16;
-  int count = 0;
   switch (one.pass) {
     case ConvolutionPass::forward:
       break;
-    case ConvolutionPass::input_gradient: {
-      std::array<cudnnConvolutionBwdDataAlgoPerf_t, kAlgorithmsMax> found{};
-      check(cudnn_.input_gradient_algorithms(handle_, one.weight, one.output, one.convolution,
-                                             one.input, kAlgorithmsMax, &count, found.data()),
-            "cudnnGetConvolutionBackwardDataAlgorithm_v7", one.shape);
-      return usable(found.data(), count, one.shape.type);
-    }
-    case ConvolutionPass::weight_gradient: {
-      std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kAlgorithmsMax> found{};
-      check(cudnn_.weight_gradient_algorithms(handle_, one.input, one.output, one.convolution,
-                                              one.weight, kAlgorithmsMax, &count, found.data()),
-            "cudnnGetConvolutionBackwardFilterAlgorithm_v7", one.shape);
-      return usable(found.data(), count, one.shape.type);
-    }
+    case ConvolutionPass::input_gradient:
+      return usable<cudnnConvolutionBwdDataAlgoPerf_t>(
+          cudnn_.input_gradient_algorithms, "cudnnGetConvolutionBackwardDataAlgorithm_v7", one,
+          one.weight, one.output, one.convolution, one.input);
+    case ConvolutionPass::weight_gradient:
+      return usable<cudnnConvolutionBwdFilterAlgoPerf_t>(
+          cudnn_.weight_gradient_algorithms, "cudnnGetConvolutionBackwardFilterAlgorithm_v7", one,
+          one.input, one.output, one.convolution, one.weight);
   }
-  std::array<cudnnConvolutionFwdAlgoPerf_t, kAlgorithmsMax> found{};
-  check(cudnn_.forward_algorithms(handle_, one.input, one.weight, one.convolution, one.output,
-                                  kAlgorithmsMax, &count, found.data()),
-        "cudnnGetConvolutionForwardAlgorithm_v7", one.shape);
-  return usable(found.data(), count, one.shape.type);
+  return usable<cudnnConvolutionFwdAlgoPerf_t>(cudnn_.forward_algorithms,
+                                               "cudnnGetConvolutionForwardAlgorithm_v7", one,
+                                               one.input, one.weight, one.convolution, one.output);
 }
 
 Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,

@@ -31,8 +31,9 @@ class Convolutions {
   };
 
   Prepared& prepared(ConvolutionPass pass, const ConvolutionShape& shape);
-  template <class Performance>
-  std::vector<Algorithm> usable(const Performance* found, int count, ElementType type) const;
+  template <class Performance, class Function, class... Descriptors>
+  std::vector<Algorithm> usable(Function function, const char* name, const Prepared& one,
+                                Descriptors... descriptors) const;
   std::vector<Algorithm> algorithms(const Prepared& one) const;
   cudnnStatus_t run(const Prepared& one, const Algorithm& algorithm, const ConvolutionCall& call,
                     void* weight, float old_factor, std::byte* workspace) const;

@@ -12,15 +12,7 @@ std::string text_of(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::string look(CublasLt& cublas, const LibraryHandle& library) {
-  Symbols symbols(library);
-  decltype(&cublasLtGetVersion) get_version = nullptr;
-  symbols.find("cublasLtGetVersion", get_version);
-  if (get_version == nullptr) return "is no cuBLASLt: it has no function cublasLtGetVersion";
-  cublas.version = get_version();
-  if (cublas.version / 10000 < kMajor)
-    return fmt::format("is cuBLASLt {}, and {}.0.0 is the oldest that this build can use",
-                       text_of(cublas.version), kMajor);
+void find(CublasLt& cublas, Symbols& symbols) {
   symbols.find("cublasLtCreate", cublas.create);
   symbols.find("cublasLtDestroy", cublas.destroy);
   symbols.find("cublasLtGetStatusString", cublas.status_string);
@@ -35,12 +27,11 @@ std::string look(CublasLt& cublas, const LibraryHandle& library) {
   symbols.find("cublasLtMatmulPreferenceSetAttribute", cublas.preference_set);
   symbols.find("cublasLtMatmulAlgoGetHeuristic", cublas.heuristic);
   symbols.find("cublasLtMatmul", cublas.matmul);
-  return symbols.missing().empty() ? "" : fmt::format("has no function {}", symbols.missing());
 }
 
 }  // namespace
 
-std::string CublasLt::version_text() const { return "cuBLASLt " + text_of(version); }
+std::string CublasLt::version_text() const { return "cuBLASLt " + text_of(library.version); }
 
 CublasLt open_cublaslt(const LibraryPlaces& places) {
   CublasLt cublas{};
@@ -48,7 +39,18 @@ CublasLt open_cublaslt(const LibraryPlaces& places) {
       {.name = fmt::format("cuBLASLt {}", kMajor),
        .file = fmt::format("libcublasLt.so.{}", kMajor),
        .pip = kMajor >= 13 ? "nvidia-cublas" : fmt::format("nvidia-cublas-cu{}", kMajor)},
-      places, [&](const LibraryHandle& library) { return look(cublas, library); });
+      places,
+      {.name = "cuBLASLt",
+       .version_function = "cublasLtGetVersion",
+       .oldest = kMajor * 10000,
+       .text = text_of,
+       .version =
+           [](Symbols& symbols) {
+             decltype(&cublasLtGetVersion) version = nullptr;
+             symbols.find("cublasLtGetVersion", version);
+             return version();
+           },
+       .find = [&](Symbols& symbols) { find(cublas, symbols); }});
   return cublas;
 }
 

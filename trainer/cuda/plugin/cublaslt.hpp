@@ -11,7 +11,6 @@ namespace ddprun::trainer::cuda {
 
 struct CublasLt {
   FoundLibrary library;  ///< without a handle nothing below can be called
-  std::size_t version = 0;
 
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;

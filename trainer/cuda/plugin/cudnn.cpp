@@ -18,15 +18,7 @@ std::string text_of(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::string look(Cudnn& cudnn, const LibraryHandle& library) {
-  Symbols symbols(library);
-  decltype(&cudnnGetVersion) get_version = nullptr;
-  symbols.find("cudnnGetVersion", get_version);
-  if (get_version == nullptr) return "is no cuDNN: it has no function cudnnGetVersion";
-  cudnn.version = get_version();
-  if (cudnn.version < kMajor * 10000)
-    return fmt::format("is cuDNN {}, and {}.0.0 is the oldest that this build can use",
-                       text_of(cudnn.version), kMajor);
+void find(Cudnn& cudnn, Symbols& symbols) {
   symbols.find("cudnnCreate", cudnn.create);
   symbols.find("cudnnDestroy", cudnn.destroy);
   symbols.find("cudnnSetStream", cudnn.set_stream);
@@ -47,20 +39,29 @@ std::string look(Cudnn& cudnn, const LibraryHandle& library) {
   symbols.find("cudnnConvolutionForward", cudnn.forward);
   symbols.find("cudnnConvolutionBackwardData", cudnn.input_gradient);
   symbols.find("cudnnConvolutionBackwardFilter", cudnn.weight_gradient);
-  return symbols.missing().empty() ? "" : fmt::format("has no function {}", symbols.missing());
 }
 
 }  // namespace
 
-std::string Cudnn::version_text() const { return "cuDNN " + text_of(version); }
+std::string Cudnn::version_text() const { return "cuDNN " + text_of(library.version); }
 
 Cudnn open_cudnn(const LibraryPlaces& places) {
   Cudnn cudnn{};
-  cudnn.library =
-      open_library({.name = fmt::format("cuDNN {}", kMajor),
-                    .file = fmt::format("libcudnn.so.{}", kMajor),
-                    .pip = fmt::format("nvidia-cudnn-cu{}", CUDART_VERSION / 1000)},
-                   places, [&](const LibraryHandle& library) { return look(cudnn, library); });
+  cudnn.library = open_library({.name = fmt::format("cuDNN {}", kMajor),
+                                .file = fmt::format("libcudnn.so.{}", kMajor),
+                                .pip = fmt::format("nvidia-cudnn-cu{}", CUDART_VERSION / 1000)},
+                               places,
+                               {.name = "cuDNN",
+                                .version_function = "cudnnGetVersion",
+                                .oldest = kMajor * 10000,
+                                .text = text_of,
+                                .version =
+                                    [](Symbols& symbols) {
+                                      decltype(&cudnnGetVersion) version = nullptr;
+                                      symbols.find("cudnnGetVersion", version);
+                                      return version();
+                                    },
+                                .find = [&](Symbols& symbols) { find(cudnn, symbols); }});
   return cudnn;
 }
 

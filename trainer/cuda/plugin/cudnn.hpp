@@ -15,7 +15,6 @@ namespace ddprun::trainer::cuda {
 
 struct Cudnn {
   FoundLibrary library;  ///< without a handle nothing below can be called
-  std::size_t version = 0;
 
   decltype(&cudnnCreate) create;
   decltype(&cudnnDestroy) destroy;

@@ -23,22 +23,21 @@ struct Machine {
   std::vector<std::string> tried = {};
   int asked_python = 0;
 
-  LibrarySearch search(const LibraryPlaces& places) {
-    return search_library(
-        kWanted, places,
-        [this] {
-          ++asked_python;
-          return python;
-        },
-        [this](const LibraryCandidate& candidate) {
-          tried.push_back(candidate.path);
-          const auto found = files.find(candidate.path);
-          return found == files.end() ? LibraryAttempt{} : found->second;
-        });
+  LibrarySearch search(LibraryPlaces places) {
+    places.python = [this] {
+      ++asked_python;
+      return python;
+    };
+    return search_library(kWanted, places, [this](const LibraryCandidate& candidate) {
+      tried.push_back(candidate.path);
+      const auto found = files.find(candidate.path);
+      return found == files.end() ? LibraryAttempt{} : found->second;
+    });
   }
 };
 
-const LibraryPlaces kPlaces{.given = "/given:/more", .beside = "/train", .toolkits = {"/toolkit"}};
+const LibraryPlaces kPlaces{
+    .given = "/given:/more", .beside = "/train", .toolkits = {"/toolkit"}, .python = {}};
 const LibraryAttempt kGood{Result::good, ""};
 
 TEST_CASE(
@@ -74,7 +73,10 @@ TEST_CASE("in place of an unusable library that the user named no other one is t
                             {"libcudnn.so.9", kGood}},
                   .python = {}};
   const LibrarySearch search = machine.search(kPlaces);
-  CHECK((search.path.empty() && search.why == "cuDNN 9 cannot be used: /given is too old"));
+  CHECK(search.path.empty());
+  CHECK(search.why ==
+        "cuDNN 9 in DDPRUN_CUDA_PATH cannot be used: /given is too old: name another folder there, "
+        "or unset it");
   CHECK(machine.asked_python == 0);
 }
 
@@ -95,9 +97,10 @@ TEST_CASE("the places come from the environment") {
         const auto found = environment.find(name);
         return found == environment.end() ? nullptr : found->second.c_str();
       },
-      "/train");
+      "/train", [] { return std::vector<std::string>{"/site"}; });
   CHECK(places.given == "/a:/b");
   CHECK(places.beside == "/train");
+  CHECK(places.python() == std::vector<std::string>{"/site"});
   CHECK(places.toolkits == std::vector<std::string>{"/home", "/usr/local/cuda"});
 }
 
