@@ -33,7 +33,8 @@ struct CommOptions {
       "comm/0";  ///< prefix of the keys in the exchange; distinct for every round and restart
   std::function<void(CommPhase, int bucket)> on_phase =
       {};                    ///< for fault tests; not called when empty
-  Device* device = nullptr;  ///< of a world of one: its arena is in this memory; null: the host's
+  Device* device = nullptr;  ///< the arenas are in its memory; null: the host's. Several ranks with
+                             ///< one need NCCL (trainer/nccl)
 };
 
 struct CommSetup {

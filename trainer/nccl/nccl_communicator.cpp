@@ -47,10 +47,10 @@ class NcclCommunicator final : public Communicator {
     const ShardRun run = shard_run(settings_.comm.shards, world_size(), rank());
     const std::size_t nodes = local_nodes(settings_.comm.shards, run, order()).size();
     for (std::size_t slot = 0; slot < nodes; ++slot)
-      arenas_.push_back(settings_.device.allocate(settings_.comm.arena_floats * sizeof(float)));
+      arenas_.push_back(device().allocate(settings_.comm.arena_floats * sizeof(float)));
     std::vector<const float*> arenas;
     for (const DeviceMemory& arena : arenas_) arenas.push_back(arena.as<float>().data());
-    if (order() == SumOrder::tree) tree_.emplace(settings_.device, settings_.comm, arenas);
+    if (order() == SumOrder::tree) tree_.emplace(device(), settings_.comm, arenas);
     gpu_.synchronize(Stream::compute);  // the tables of the sums are there for every stream
     gpu_.set_watch([this] { look(Clock::now()); });
   }
@@ -138,6 +138,8 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
+  [[nodiscard]] Device& device() const { return *settings_.comm.device; }
+
   struct Pending {
     Ticket ticket;
     int bucket;

@@ -16,9 +16,8 @@
 namespace ddprun::trainer::nccl {
 
 struct NcclSettings {
-  CommOptions comm;
+  CommOptions comm;  ///< its device is that of the GPU
   cuda::Gpu& gpu;
-  Device& device;  ///< of that GPU
   std::shared_ptr<const Library> library;
   /// How long a sum may take from when it is the oldest that is not done.
   std::chrono::nanoseconds timeout{std::chrono::minutes(1)};

@@ -80,12 +80,9 @@ CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions optio
   options.device = chosen.gpu ? chosen.device.get() : nullptr;
   if (!chosen.gpu || options.world_size == 1 || exchange == nullptr)
     return make_communicator(options, exchange, deadline);
-  return nccl::make_nccl_communicator({.comm = options,
-                                       .gpu = *chosen.gpu,
-                                       .device = *chosen.device,
-                                       .library = chosen.nccl,
-                                       .timeout = timeout},
-                                      *exchange, deadline);
+  return nccl::make_nccl_communicator(
+      {.comm = options, .gpu = *chosen.gpu, .library = chosen.nccl, .timeout = timeout}, *exchange,
+      deadline);
 }
 
 }  // namespace ddprun::trainer

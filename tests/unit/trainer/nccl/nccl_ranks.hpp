@@ -96,11 +96,11 @@ inline void run_nccl_group(const NcclGroupSettings& settings, Problems& problems
                                   .shards = settings.shards,
                                   .order = settings.order,
                                   .arena_floats = settings.arena_floats,
-                                  .on_phase = {}};
+                                  .on_phase = {},
+                                  .device = device.get()};
         CommSetup setup =
             nccl::make_nccl_communicator({.comm = options,
                                           .gpu = gpu,
-                                          .device = *device,
                                           .library = library,
                                           .timeout = settings.timeout,
                                           .shares_gpus = true},
