@@ -3,8 +3,9 @@
 //
 // DDPRUN_FAKE_NCCL="RANK:FAULT RANK:FAULT ...", read when a rank joins. FAULT: no_init (it never
 // ends), init_error, hang=N (operation N, counted from 1, is never done), stall=N (the call that
-// begins operation N never returns), error=N (an asynchronous error), kill=N (SIGKILL), slow (calls
-// answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as 22809.
+// begins operation N never returns), error=N (an asynchronous error), kill=N (SIGKILL),
+// destroy_hangs (ncclCommDestroy never returns, as where other ranks do not come to it), slow
+// (calls answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as 22809.
 #include <unistd.h>
 
 #include <csignal>
@@ -239,6 +240,7 @@ int ncclCommGetAsyncError(Handle* comm, int* error) {
 }
 
 int ncclCommDestroy(Handle* comm) {
+  while (comm->state->plan.has("destroy_hangs")) pause();
   delete comm;
   return success;
 }

@@ -83,7 +83,8 @@ class Communicator {
                                 Clock::time_point deadline) = 0;
   virtual CommResult barrier(Clock::time_point deadline) = 0;
 
-  /// Makes every present and later call of every rank return aborted.
+  /// Makes every present and later call of every rank return aborted. The destructor waits for no
+  /// other rank then: a rank that fails by itself calls this first.
   virtual void abort(const std::string& reason) = 0;
 };
 

@@ -158,11 +158,32 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
       Clock::now());
 }
 
+/// Tells the other ranks that this one has failed, unless it has come to its end: they need not
+/// find that out, and NCCL does not wait for them where it is left.
+class AbortOnFailure {
+ public:
+  explicit AbortOnFailure(Communicator& communicator) : communicator_(communicator) {}
+  ~AbortOnFailure() {
+    if (!ended_) communicator_.abort("it failed before training began");
+  }
+  AbortOnFailure(const AbortOnFailure&) = delete;
+  AbortOnFailure& operator=(const AbortOnFailure&) = delete;
+  void ended() { ended_ = true; }
+
+ private:
+  Communicator& communicator_;
+  bool ended_ = false;
+};
+
 /// How far a run came, for the text about an error.
 struct Begun {
   RunMemory memory{};  ///< what it plans to take, once that is known
-  bool trains = false;
 };
+
+std::string text_of(const std::exception& error, const RunMemory& memory) {
+  const bool is_full = dynamic_cast<const cuda::OutOfGpuMemory*>(&error) != nullptr;
+  return is_full ? out_of_memory_text(memory, error.what()) : error.what();
+}
 
 int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvironment& environment,
            Begun& begun) {
@@ -254,6 +275,7 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
   Meeting meeting =
       meet(rendezvous, environment, plan, graph.arena_size(), chosen, options.comm_timeout, report);
   if (meeting.exit_code) return *meeting.exit_code;
+  AbortOnFailure abort_on_failure(*meeting.communicator);
 
   Learner learner(graph, *device,
                   {.optimizer = optimizer_config(options),
@@ -312,8 +334,17 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
                   .keeper = keeper.get(),
                   .state = state,
                   .learner = learner});
-  begun.trains = true;
-  const int code = loop.run();
+  int code = kExitFailure;
+  try {
+    code = loop.run();
+  } catch (const std::exception& error) {
+    // Printed first: the others lose this rank now, and what is destroyed may wait for its device.
+    report.error(text_of(error, memory));
+    meeting.communicator->abort("it failed");
+    if (dynamic_cast<const DataError*>(&error) != nullptr) code = kExitUsage;
+    if (keeper) keeper->abandon();
+  }
+  abort_on_failure.ended();
   if (keeper && code == kExitPeerLost) keeper->abandon();
   return code;
 }
@@ -329,9 +360,7 @@ int run_worker(const Options& options, const WorkerEnvironment& environment, Gpu
   try {
     return run_on(chosen, on_gpu, environment, begun);
   } catch (const cuda::OutOfGpuMemory& error) {
-    const std::string text = out_of_memory_text(begun.memory, error.what());
-    if (begun.trains) throw DeviceError(fmt::format("rank {}: {}", environment.rank, text));
-    throw DataError(text);
+    throw DataError(text_of(error, begun.memory));
   } catch (const DeviceError& error) {
     throw DeviceError(fmt::format("rank {}: {}", environment.rank, error.what()));
   }

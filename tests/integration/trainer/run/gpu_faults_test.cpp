@@ -47,6 +47,17 @@ TEST_CASE("a rank on which NCCL fails is the culprit, with the bucket and NCCL's
              StartsWith("train: error: rank 1: gave up in step"));
 }
 
+TEST_CASE("a rank that fails by itself ends at once, and is the culprit with its own words") {
+  const SmallData data;
+  const GpuJobResult result =
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off"}), "1:destroy_hangs", 0, "1:2");
+  CHECK(result.job.status == ddprun::trainer::kExitFailure);
+  const Json culprit = culprit_of(result);
+  CHECK(culprit["rank"] == 1);
+  CHECK_THAT(culprit["evidence_text"].get<std::string>(),
+             StartsWith("train: error: rank 1: layer ") && Contains("failed on emulated GPU 1"));
+}
+
 TEST_CASE("of a rank that hangs and one that waited for it the report names the one that hangs") {
   const SmallData data;
   const GpuJobResult result =

@@ -25,8 +25,10 @@ inline std::vector<std::string> short_run(const SmallData& data,
 
 inline GroupOptions on_gpus(std::vector<std::string> arguments, int world_size = 1) {
   arguments.emplace_back("--device=cuda");
+  // Without a value the name is removed: the tests' environment hides GPUs, also emulated ones.
   return {.world_size = world_size,
           .arguments = std::move(arguments),
+          .environment = {{"CUDA_VISIBLE_DEVICES", ""}},
           .program = helper("train_emulated")};
 }
 
@@ -41,9 +43,10 @@ struct GpuJobResult {
 };
 
 /// `ddprun --nproc_per_node=N train_emulated --device=cuda ARGUMENTS`. `faults`: of the fake NCCL,
-/// as long as the job was not restarted.
+/// as long as the job was not restarted. `failing`: DDPRUN_EMULATED_FAILS.
 inline GpuJobResult run_gpu_job(int workers, std::vector<std::string> arguments,
-                                const std::string& faults = "", int max_restarts = 0) {
+                                const std::string& faults = "", int max_restarts = 0,
+                                const std::string& failing = "") {
   const TempDir folder;
   const std::string report = (folder / "report.json").string();
   std::vector<std::string> words{program("ddprun"),
@@ -65,6 +68,8 @@ inline GpuJobResult run_gpu_job(int workers, std::vector<std::string> arguments,
   ChildOptions settings = job.settings();
   settings.limit = std::chrono::minutes(5);
   settings.environment.emplace_back("DDPRUN_FAKE_NCCL", faults);
+  settings.environment.emplace_back("CUDA_VISIBLE_DEVICES", "");
+  settings.environment.emplace_back("DDPRUN_EMULATED_FAILS", failing);
   GpuJobResult result{run(words, settings), {}};
   CHECK_FALSE(result.job.timed_out);
   CHECK(processes_with(job.mark_entry()).empty());
