@@ -65,6 +65,7 @@ class EmulatedGpu final : public cuda::Gpu {
 
   /// Launches and library calls that the GPU has done.
   [[nodiscard]] std::uint64_t work_done() const { return work_done_; }
+  [[nodiscard]] std::size_t memory_used() const { return memory_.used(); }
 
  private:
   /// One thing that a stream does, or waits for.
@@ -90,8 +91,8 @@ class EmulatedGpu final : public cuda::Gpu {
   void refuse_in_capture(const char* call) const;
   [[nodiscard]] bool is_blocked(const Work& work) const;
   std::uint64_t draw();
-
   void begin_work(const std::string& name);
+
   void wait_a_little();
 
   const EmulatedGpuSettings settings_;
@@ -100,8 +101,8 @@ class EmulatedGpu final : public cuda::Gpu {
   std::size_t favourite_ = 0;
   const std::uint64_t forgotten_wait_;
   std::uint64_t waits_ = 0;
-  EmulatedMemory memory_;
   std::uint64_t works_ = 0;
+  EmulatedMemory memory_;
   std::array<NativeStream, cuda::kStreams> native_;
   std::function<void()> watch_;
   bool attempted_in_vain_ = false;

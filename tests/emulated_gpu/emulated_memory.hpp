@@ -21,6 +21,8 @@ class EmulatedMemory {
   /// Throws GpuError if something was written behind its end.
   void release(std::byte* memory);
 
+  /// By what was allocated and not released.
+  [[nodiscard]] std::size_t used() const { return used_; }
   [[nodiscard]] bool holds(const void* address) const;
   /// Throws GpuError unless [address, address + bytes) lies in one piece of this memory. `call`:
   /// what wants to use it.

@@ -27,6 +27,11 @@ class HostBytes {
   HostBytes& operator=(const HostBytes&) = delete;
 
   [[nodiscard]] std::size_t piece_bytes() const { return piece_bytes_; }
+  /// Of the GPU's memory.
+  static std::size_t gpu_bytes(int ranks) {
+    const auto count = static_cast<std::size_t>(ranks);
+    return (1 + count) * std::max(kPieceBytesMin, kBytes / count);
+  }
 
   /// Of the GPU.
   [[nodiscard]] std::byte* mine() {

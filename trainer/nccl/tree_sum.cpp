@@ -33,16 +33,22 @@ DeviceMemory copied(Device& device, const std::vector<Value>& values) {
 
 }  // namespace
 
+std::size_t TreeSum::received_bytes(const CommOptions& options) {
+  const SumPlan plan(options.shards, options.world_size);
+  const auto foreign =
+      std::count_if(plan.inputs().begin(), plan.inputs().end(),
+                    [&](const PlanInput& input) { return input.rank != options.rank; });
+  return static_cast<std::size_t>(foreign) *
+         Slices::step_of(options.arena_floats, options.world_size) * sizeof(float);
+}
+
 TreeSum::TreeSum(Device& device, const CommOptions& options, std::span<const float* const> arenas)
     : rank_(options.rank),
       plan_(options.shards, options.world_size),
       parts_(static_cast<std::size_t>(options.world_size)) {
   DDPRUN_ASSERT(plan_.scratch_blocks() < cuda::SumInTree::kPlacesMax, "the tree is not that deep");
   const std::size_t floats = Slices::step_of(options.arena_floats, options.world_size);
-  const auto foreign = static_cast<std::size_t>(
-      std::count_if(plan_.inputs().begin(), plan_.inputs().end(),
-                    [&](const PlanInput& input) { return input.rank != rank_; }));
-  received_ = device.allocate(foreign * floats * sizeof(float));
+  received_ = device.allocate(received_bytes(options));
   float* next = received_.as<float>().data();
   for (const PlanInput& input : plan_.inputs()) {
     if (input.rank == rank_) continue;

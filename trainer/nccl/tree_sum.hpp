@@ -15,6 +15,8 @@ class TreeSum {
  public:
   /// `arenas`: those of this rank, by slot.
   TreeSum(Device& device, const CommOptions& options, std::span<const float* const> arenas);
+  /// What it receives into. Beside that it has tables of some bytes for each shard.
+  static std::size_t received_bytes(const CommOptions& options);
 
   /// Where the slice of each local sum of another rank is received, by its slots.
   [[nodiscard]] std::span<float* const> parts_of(int rank) const {

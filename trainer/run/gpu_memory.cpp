@@ -10,21 +10,31 @@ constexpr const char* kRemedy =
     "another --model or --device=cpu";
 
 int gpu_arenas(const RunMemory& planned) { return planned.arenas - planned.host_arenas; }
-std::uint64_t gpu_lane(const RunMemory& planned) { return planned.lane - planned.host_lane; }
+std::uint64_t gpu_lane(const RunMemory& planned) {
+  return planned.lane - planned.host_lane + planned.converted;
+}
 
 std::string by_kind(const RunMemory& planned) {
   const int arenas = gpu_arenas(planned);
-  return fmt::format(
+  std::string text = fmt::format(
       "{} for parameters, gradients and moments ({} arena{} of {}), {} for the "
       "samples of a shard",
       bytes_text(planned.arena * static_cast<std::uint64_t>(arenas)), arenas,
       arenas == 1 ? "" : "s", bytes_text(planned.arena), bytes_text(gpu_lane(planned)));
+  if (planned.exchange > 0)
+    text += fmt::format(", {} for the gradients of other workers", bytes_text(planned.exchange));
+  return text;
 }
 
 }  // namespace
 
 std::uint64_t gpu_bytes(const RunMemory& planned) {
-  return planned.arena * static_cast<std::uint64_t>(gpu_arenas(planned)) + gpu_lane(planned);
+  return planned.arena * static_cast<std::uint64_t>(gpu_arenas(planned)) + gpu_lane(planned) +
+         planned.exchange;
+}
+
+std::string gpu_memory_text(const RunMemory& planned) {
+  return bytes_text(gpu_bytes(planned)) + " of the GPU";
 }
 
 std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu) {

@@ -11,6 +11,9 @@ namespace ddprun::trainer {
 /// What a worker is going to allocate in its GPU's memory; CUDA and its libraries take more.
 std::uint64_t gpu_bytes(const RunMemory& planned);
 
+/// "1.25 GB of the GPU", for the line at the start.
+std::string gpu_memory_text(const RunMemory& planned);
+
 /// Before anything is allocated: one line where the plan needs more than the GPU has; empty: it may
 /// fit.
 std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu);

@@ -11,6 +11,7 @@
 #include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
+#include "trainer/nccl/sum_memory.hpp"
 #include "trainer/run/advice.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/gpu_memory.hpp"
@@ -71,7 +72,7 @@ void check_texts_of(const TrainAndTest& sets, const Graph& graph) {
 /// What this run sets out to do. `epochs`: of them all.
 std::string start_text(const TrainPlan& plan, const DataFacts& data, const StartingPoint& start,
                        const std::string& out, const WorkerEnvironment& environment, int epochs,
-                       const std::string& device, const RunMemory& memory) {
+                       const std::string& device, const std::string& memory) {
   if (start.snapshot && start.snapshot->state.step >= plan.last_step) {
     const std::string all = plan.last_step < plan.total_steps
                                 ? fmt::format("{} steps", plan.last_step)
@@ -87,7 +88,7 @@ std::string start_text(const TrainPlan& plan, const DataFacts& data, const Start
   return fmt::format("training on {} ({} samples), {} worker{} on {}, V={}, b={}, memory {}, {}",
                      data.name, data.samples, environment.world_size,
                      environment.world_size == 1 ? "" : "s", device, plan.shards, plan.batch,
-                     bytes_text(memory.total()), from);
+                     memory, from);
 }
 
 std::filesystem::path current_folder() {
@@ -107,17 +108,10 @@ struct Meeting {
   std::optional<int> exit_code;  ///< set: the others did not come
 };
 
-Meeting meet(Rendezvous& rendezvous, const WorkerEnvironment& environment, const TrainPlan& plan,
-             std::size_t arena_size, const ChosenDevice& chosen, std::chrono::nanoseconds timeout,
-             Report& report) {
-  CommSetup setup = make_device_communicator(chosen,
-                                             {.rank = environment.rank,
-                                              .world_size = environment.world_size,
-                                              .shards = plan.shards,
-                                              .arena_floats = arena_size,
-                                              .group = rendezvous.group(),
-                                              .on_phase = {}},
-                                             timeout, rendezvous.exchange(), rendezvous.deadline());
+Meeting meet(Rendezvous& rendezvous, const CommOptions& comm, const ChosenDevice& chosen,
+             std::chrono::nanoseconds timeout, Report& report) {
+  CommSetup setup =
+      make_device_communicator(chosen, comm, timeout, rendezvous.exchange(), rendezvous.deadline());
   if (setup.communicator) return {.communicator = std::move(setup.communicator), .exit_code = {}};
   if (setup.refused) throw DataError(setup.result.detail);
   report.error(fmt::format("rendezvous failed: {}", setup.result.detail));
@@ -267,13 +261,19 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
     for (const std::string& line :
          advice_on(options, environment, plan, chosen.gpu ? kNoCores : usable_cores()))
       report.warning(line);
-  const RunMemory memory = memory_check.before_training(plan, start.snapshot.has_value(), report);
+  const CommOptions comm{.rank = environment.rank,
+                         .world_size = environment.world_size,
+                         .shards = plan.shards,
+                         .arena_floats = graph.arena_size(),
+                         .group = rendezvous.group(),
+                         .on_phase = {}};
+  RunMemory memory = memory_check.before_training(plan, start.snapshot.has_value(), report);
+  if (chosen.gpu && environment.world_size > 1) memory.exchange = nccl::gpu_bytes_of_sums(comm);
   begun.memory = memory;
   if (chosen.gpu)
     if (const std::string why = why_too_large(memory, chosen.gpu->facts()); !why.empty())
       throw DataError(why);
-  Meeting meeting =
-      meet(rendezvous, environment, plan, graph.arena_size(), chosen, options.comm_timeout, report);
+  Meeting meeting = meet(rendezvous, comm, chosen, options.comm_timeout, report);
   if (meeting.exit_code) return *meeting.exit_code;
   AbortOnFailure abort_on_failure(*meeting.communicator);
 
@@ -319,7 +319,8 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
     report.note(initial.note);
   }
   report.note(start_text(plan, data, start, keeps ? out.string() : "", environment, options.epochs,
-                         chosen.name, memory));
+                         chosen.name,
+                         chosen.gpu ? gpu_memory_text(memory) : bytes_text(memory.total())));
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   Lanes lanes(choose_lanes(options, environment, usable_cores(), run.count));
   TrainLoop loop({.options = options,

@@ -81,6 +81,7 @@ RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage st
           .lanes = question.lanes,
           .host_arenas = count_copies(question),
           .host_lane = samples,
+          .converted = storage == Storage::fp32 ? 0 : samples,
           .start_arenas = start.arenas,
           .start_buffers = start.buffers};
 }

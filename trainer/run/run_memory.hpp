@@ -21,6 +21,9 @@ struct RunMemory {
   // Of these, in the host's memory on any device.
   int host_arenas = 0;          ///< the copies
   std::uint64_t host_lane = 0;  ///< samples on their way to the device
+  // Beside these, in a GPU's memory alone.
+  std::uint64_t converted = 0;  ///< samples as floats, before they are stored in two bytes
+  std::uint64_t exchange = 0;   ///< what sums over several GPUs receive
   // Until training begins, which then takes the place of what is no longer needed.
   int start_arenas = 0;             ///< parameters, moments, and both as they come from files
   std::uint64_t start_buffers = 0;  ///< tensors as a file has them

@@ -35,6 +35,16 @@ TEST_CASE("a run on a GPU learns as on the CPU") {
   CHECK_THAT(field(gpu, "compute"), Contains("emulated GPU"));
 }
 
+TEST_CASE("the line at the start tells the memory that the run takes of the GPU") {
+  const SmallData data;
+  GroupOptions options = on_gpus(four_steps(data));
+  options.json = false;
+  const ChildResult result = only(options);
+  INFO(result.out << result.err);
+  CHECK(result.status == 0);
+  CHECK_THAT(result.out, Contains("on emulated GPU") && Contains(" MB of the GPU, "));
+}
+
 TEST_CASE("the weights are the same for any number of GPUs, in fp32 and in fp16") {
   const SmallData data;
   for (const char* precision : {"fp32", "fp16"}) {
@@ -85,22 +95,31 @@ TEST_CASE("a rank on the CPU beside one on a GPU is refused with both named") {
 TEST_CASE("what does not fit into the GPU's memory is reported by kind, with what helps") {
   const SmallData data;
   GroupOptions options = on_gpus(four_steps(data));
-  options.environment = {{"DDPRUN_EMULATED_MEMORY", "500000"}};
+  options.environment.emplace_back("DDPRUN_EMULATED_MEMORY", "500000");
   const ChildResult early = only(options);
   CHECK(early.status == 2);
   CHECK_THAT(early.err, Contains("of GPU memory") &&
                             Contains("parameters, gradients and moments") &&
                             Contains("but emulated GPU has") && Contains("--batch"));
+  // With several workers their gradients count, too.
+  options.environment.back().second = "9000000";
+  GroupOptions several = on_gpus(four_steps(data), 2);
+  several.environment = options.environment;
+  for (const ChildResult& result : WorkerGroup(several).wait()) {
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, Contains("this run needs") && Contains("gradients of other workers"));
+  }
   // The plan fits, but other programs use a part of the memory.
-  options.environment = {{"DDPRUN_EMULATED_MEMORY", "9000000"},
-                         {"DDPRUN_EMULATED_USED", "7000000"}};
+  options.environment.emplace_back("DDPRUN_EMULATED_USED", "7000000");
   const ChildResult late = only(options);
   CHECK(late.status == 2);
   CHECK_THAT(late.err, Contains("out of GPU memory: ") && Contains("this run needs") &&
                            Contains("--precision bf16"));
   // Not even the gradients that NCCL adds up fit.
   options.world_size = 2;
-  options.environment.back().second = "8900000";
+  options.environment = {options.environment.front(),
+                         {"DDPRUN_EMULATED_MEMORY", "40000000"},
+                         {"DDPRUN_EMULATED_USED", "39900000"}};
   for (const ChildResult& result : WorkerGroup(options).wait()) {
     CHECK(result.status == 2);
     CHECK_THAT(result.err, Contains("out of GPU memory: ") && Contains("this run needs"));
@@ -110,7 +129,7 @@ TEST_CASE("what does not fit into the GPU's memory is reported by kind, with wha
 TEST_CASE("more workers than emulated GPUs are refused before they meet") {
   const SmallData data;
   GroupOptions options = on_gpus(four_steps(data), 2);
-  options.environment = {{"DDPRUN_EMULATED_GPUS", "1"}};
+  options.environment.emplace_back("DDPRUN_EMULATED_GPUS", "1");
   for (const ChildResult& result : WorkerGroup(options).wait()) {
     CHECK(result.status == 2);
     CHECK_THAT(result.err, Contains("2 workers") && Contains("1 GPU is visible"));

@@ -7,6 +7,7 @@
 #include "tests/unit/trainer/comm/tree_reference.hpp"
 #include "tests/unit/trainer/nccl/nccl_ranks.hpp"
 #include "trainer/comm/reducer.hpp"
+#include "trainer/nccl/sum_memory.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -120,6 +121,31 @@ TEST_CASE("a wait that is left out shows as wrong sums") {
     CAPTURE(wait);
     CHECK(is_found);
   }
+}
+
+TEST_CASE("the memory that sums take of a GPU is known beforehand") {
+  const int world = GENERATE(2, 3, 5);
+  const int shards = world + GENERATE(0, 4);
+  const std::size_t floats = 100'000;
+  Problems problems;
+  run_nccl_group({.world_size = world, .shards = shards, .arena_floats = floats}, problems,
+                 [&](NcclRank& one) {
+                   problems.expect(one.communicator.barrier(soon()).ok(), one, "barrier failed");
+                   const int rank = one.communicator.rank();
+                   const auto slots = local_nodes(shards, shard_run(shards, world, rank)).size();
+                   const std::size_t planned = slots * floats * sizeof(float) +
+                                               nccl::gpu_bytes_of_sums({.rank = rank,
+                                                                        .world_size = world,
+                                                                        .shards = shards,
+                                                                        .arena_floats = floats,
+                                                                        .on_phase = {}});
+                   const std::size_t used = one.gpu.memory_used();
+                   const std::size_t tables = 4096;  // and ends of pieces
+                   problems.expect(planned <= used && used <= planned + tables, one,
+                                   std::to_string(used) + " bytes where " +
+                                       std::to_string(planned) + " were planned");
+                 });
+  CHECK(problems.all() == std::vector<std::string>{});
 }
 
 TEST_CASE("how long the sums took is not known where the host does not wait for them") {

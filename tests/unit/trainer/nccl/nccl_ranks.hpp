@@ -36,7 +36,7 @@ class FakeFaults {
 inline Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
 
 struct NcclRank {
-  cuda::Gpu& gpu;
+  EmulatedGpu& gpu;
   Device& device;
   Communicator& communicator;
 
