@@ -20,7 +20,12 @@ function(ddprun_register_cases name program)
   # catch_discover_tests cannot pass on properties that are lists, and Catch2 3's sets a SKIP_RETURN_CODE of its own after
   # ours, so those are set in a file that is read later.
   set(properties_file ${CMAKE_CURRENT_BINARY_DIR}/test_${name}_properties.cmake)
-  set(environment DDPRUN_TEST_BIN=${CMAKE_BINARY_DIR}/bin DDPRUN_TEST_HELPERS=${CMAKE_BINARY_DIR}/tests ${ARG_ENVIRONMENT})
+  # The trainer's tests are about the CPU unless they bring a GPU of their own: it may not be the machine's.
+  set(gpus "")
+  if(name MATCHES "^trainer_" AND NOT "gpu" IN_LIST ARG_LABELS)
+    set(gpus CUDA_VISIBLE_DEVICES=)
+  endif()
+  set(environment ${gpus} DDPRUN_TEST_BIN=${CMAKE_BINARY_DIR}/bin DDPRUN_TEST_HELPERS=${CMAKE_BINARY_DIR}/tests ${ARG_ENVIRONMENT})
   file(WRITE ${properties_file}
     "foreach(case IN LISTS test_${name}_cases)\n"
     "  set_tests_properties(\"\${case}\" PROPERTIES LABELS \"${ARG_LABELS}\" ENVIRONMENT \"${environment}\" SKIP_RETURN_CODE 77)\n"

@@ -21,7 +21,7 @@ class KillAWorker(unittest.TestCase):
 
     def run_script(self, *arguments, **environment):
         return subprocess.run([self.project / "scripts" / "kill-a-worker", *arguments], capture_output=True, text=True,
-                              check=False, stdin=subprocess.DEVNULL, timeout=280, env=os.environ | environment)
+                              check=False, stdin=subprocess.DEVNULL, timeout=280, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""} | environment)
 
     def test_a_worker_is_killed_and_the_weights_are_those_of_an_undisturbed_run(self):
         done = self.run_script("--epochs=3", DDPRUN_BIN=BIN)
