@@ -223,12 +223,14 @@ bool EmulatedGpu::has_come(cuda::Event event) {
 }
 
 void EmulatedGpu::synchronize(cuda::Event event) {
+  ++host_waits_;
   const EventState& state = events_.at(index_of(event));
   const std::uint64_t ticket = state.recorded;
   run_until([&] { return events_[index_of(event)].come >= ticket; }, "synchronize (event)");
 }
 
 void EmulatedGpu::synchronize(Stream stream) {
+  ++host_waits_;
   run_until([&] { return queues_[index_of(stream)].empty(); }, "synchronize (stream)");
 }
 

@@ -65,6 +65,8 @@ class EmulatedGpu final : public cuda::Gpu {
 
   /// Launches and library calls that the GPU has done.
   [[nodiscard]] std::uint64_t work_done() const { return work_done_; }
+  /// How often the host has asked to wait for it.
+  [[nodiscard]] std::uint64_t host_waits() const { return host_waits_; }
   [[nodiscard]] std::size_t memory_used() const { return memory_.used(); }
 
  private:
@@ -102,6 +104,7 @@ class EmulatedGpu final : public cuda::Gpu {
   const std::uint64_t forgotten_wait_;
   std::uint64_t waits_ = 0;
   std::uint64_t works_ = 0;
+  std::uint64_t host_waits_ = 0;
   EmulatedMemory memory_;
   std::array<NativeStream, cuda::kStreams> native_;
   std::function<void()> watch_;

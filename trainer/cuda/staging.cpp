@@ -2,37 +2,58 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace ddprun::trainer::cuda {
+namespace {
 
-Staging::Staging(Gpu& gpu) : gpu_(gpu) {
-  for (Piece& piece : pieces_) {
-    piece.memory = gpu_.allocate_pinned(kPieceBytes);
-    piece.done = gpu_.make_event();
+/// Copies of their own begin on a line of the cache.
+constexpr std::size_t kAlignment = 64;
+
+}  // namespace
+
+Staging::Staging(Gpu& gpu) : gpu_(gpu), ring_(gpu.allocate_pinned(kRingBytes)) {}
+
+Staging::~Staging() { gpu_.release_pinned(ring_); }
+
+void Staging::free_oldest() {
+  free_events_.push_back(under_way_.front().done);
+  under_way_.pop_front();
+}
+
+Staging::Place Staging::take(std::size_t bytes) {
+  const std::size_t begin = next_ + bytes <= kRingBytes ? next_ : 0;
+  const std::size_t end = begin + bytes;
+  next_ = (end + kAlignment - 1) / kAlignment * kAlignment;
+  while (!under_way_.empty() && gpu_.has_come(under_way_.front().done)) free_oldest();
+  // Whatever lies there is older than all that does not.
+  const auto is_in_use = [&] {
+    return std::any_of(under_way_.begin(), under_way_.end(),
+                       [&](const Place& place) { return place.begin < end && begin < place.end; });
+  };
+  while (is_in_use()) {
+    gpu_.synchronize(under_way_.front().done);
+    free_oldest();
   }
+  if (free_events_.empty()) free_events_.push_back(gpu_.make_event());
+  const Place place{begin, end, free_events_.back()};
+  free_events_.pop_back();
+  return place;
 }
 
-Staging::~Staging() {
-  for (const Piece& piece : pieces_) gpu_.release_pinned(piece.memory);
-}
-
-Staging::Piece& Staging::take() {
-  Piece& piece = pieces_[static_cast<std::size_t>(next_)];
-  next_ = (next_ + 1) % kPieces;
-  if (piece.under_way) gpu_.synchronize(piece.done);
-  piece.under_way = false;
-  return piece;
+void Staging::give(Place place, Stream stream) {
+  gpu_.record(place.done, stream);
+  under_way_.push_back(place);
 }
 
 void Staging::copy_in(Stream stream, std::span<const std::byte> host, void* to) {
   auto* target = static_cast<std::byte*>(to);
   while (!host.empty()) {
-    Piece& piece = take();
     const std::size_t bytes = std::min(host.size(), kPieceBytes);
-    std::memcpy(piece.memory, host.data(), bytes);
-    gpu_.copy_in(stream, piece.memory, target, bytes);
-    gpu_.record(piece.done, stream);
-    piece.under_way = true;
+    const Place place = take(bytes);
+    std::memcpy(ring_ + place.begin, host.data(), bytes);
+    gpu_.copy_in(stream, ring_ + place.begin, target, bytes);
+    give(place, stream);
     host = host.subspan(bytes);
     target += bytes;
   }
@@ -40,25 +61,26 @@ void Staging::copy_in(Stream stream, std::span<const std::byte> host, void* to) 
 
 void Staging::copy_out(Stream stream, const void* from, std::span<std::byte> host) {
   const auto* source = static_cast<const std::byte*>(from);
+  static_assert(kRingBytes >= 4 * kPieceBytes, "the piece after next does not lie in its place");
   // One piece is read by the host while the GPU fills the next one.
   struct Arriving {
-    Piece* piece = nullptr;
+    Place place;
     std::span<std::byte> to;
-  } arriving;
+  };
+  std::optional<Arriving> arriving;
   const auto arrive = [&] {
-    if (arriving.piece == nullptr) return;
-    gpu_.synchronize(arriving.piece->done);
-    arriving.piece->under_way = false;
-    std::memcpy(arriving.to.data(), arriving.piece->memory, arriving.to.size());
+    if (!arriving) return;
+    gpu_.synchronize(arriving->place.done);
+    std::memcpy(arriving->to.data(), ring_ + arriving->place.begin, arriving->to.size());
+    free_events_.push_back(arriving->place.done);
   };
   while (!host.empty()) {
-    Piece& piece = take();
     const std::size_t bytes = std::min(host.size(), kPieceBytes);
-    gpu_.copy_out(stream, source, piece.memory, bytes);
-    gpu_.record(piece.done, stream);
-    piece.under_way = true;
+    const Place place = take(bytes);
+    gpu_.copy_out(stream, source, ring_ + place.begin, bytes);
+    gpu_.record(place.done, stream);
     arrive();
-    arriving = {&piece, host.first(bytes)};
+    arriving = Arriving{place, host.first(bytes)};
     host = host.subspan(bytes);
     source += bytes;
   }

@@ -1,16 +1,17 @@
 // The way of bytes from the host's memory to a GPU's and back, through pinned memory.
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <deque>
 #include <span>
+#include <vector>
 
 #include "trainer/cuda/gpu.hpp"
 
 namespace ddprun::trainer::cuda {
 
-/// A ring of pinned pieces: a copy to the GPU waits for the host only where all pieces are on their
-/// way.
+/// A ring of pinned bytes. A copy to the GPU waits for the host only where the bytes of copies that
+/// are under way fill it, however small and many they are: so the host can be steps ahead.
 class Staging {
  public:
   explicit Staging(Gpu& gpu);
@@ -23,21 +24,28 @@ class Staging {
   /// Waits.
   void copy_out(Stream stream, const void* from, std::span<std::byte> host);
 
- private:
+  static constexpr std::size_t kRingBytes = std::size_t{8} << 20;
+  /// A larger copy goes in pieces, so that one is filled while another one is under way.
   static constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
-  static constexpr int kPieces = 4;
-  struct Piece {
-    std::byte* memory = nullptr;
+
+ private:
+  struct Place {
+    std::size_t begin = 0;
+    std::size_t end = 0;
     Event done{};
-    bool under_way = false;
   };
 
-  /// The next one, once it is free.
-  Piece& take();
+  /// The next bytes of the ring, once they are free.
+  Place take(std::size_t bytes);
+  /// `place` is under way until what the stream was given is done.
+  void give(Place place, Stream stream);
+  void free_oldest();
 
   Gpu& gpu_;
-  std::array<Piece, kPieces> pieces_;
-  int next_ = 0;
+  std::byte* ring_ = nullptr;
+  std::size_t next_ = 0;
+  std::deque<Place> under_way_;  // the oldest first
+  std::vector<Event> free_events_;
 };
 
 }  // namespace ddprun::trainer::cuda

@@ -1,5 +1,6 @@
 #include "trainer/cuda/cuda_device.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <numeric>
@@ -8,6 +9,7 @@
 #include "tests/emulated_gpu/emulated_gpu.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/compute/numeric.hpp"
+#include "trainer/cuda/staging.hpp"
 #include "trainer/cuda/update_pieces.hpp"
 
 namespace ddprun::trainer {
@@ -51,6 +53,29 @@ TEST_CASE("bytes come back as they were, also more than one piece of the way") {
   const DeviceMemory memory = fixture.given(values);
   CHECK(fixture.taken(memory) == values);
   CHECK(fixture.device->hash(memory.as<float>()) == hash_floats(values));
+}
+
+TEST_CASE("small copies on their way do not hold up the host, and a full ring loses none") {
+  DeviceFixture fixture;
+  constexpr std::size_t kCopies = 600;
+  const DeviceMemory memory = fixture.device->allocate(kCopies * sizeof(float));
+  const std::uint64_t before = fixture.gpu.host_waits();
+  std::vector<float> values(kCopies);
+  std::iota(values.begin(), values.end(), 1.0F);
+  for (std::size_t i = 0; i < kCopies; ++i)
+    fixture.device->copy_in(std::as_bytes(std::span(values).subspan(i, 1)),
+                            memory.as<float>().data() + i);
+  CHECK(fixture.gpu.host_waits() == before);
+  CHECK(fixture.taken(memory) == values);
+  // Pieces of odd sizes, round the ring several times, in both directions.
+  std::vector<float> large((cuda::Staging::kRingBytes * 3 + 40) / sizeof(float));
+  std::iota(large.begin(), large.end(), 3.0F);
+  const DeviceMemory there = fixture.device->allocate(large.size() * sizeof(float));
+  for (std::size_t at = 0, size = 7; at < large.size(); at += size, size = size * 5 % 300'007) {
+    const auto piece = std::span(large).subspan(at, std::min(size, large.size() - at));
+    fixture.device->copy_in(std::as_bytes(piece), there.as<float>().data() + at);
+  }
+  CHECK(fixture.taken(there) == large);
 }
 
 TEST_CASE("sums, searches for infs and storage types work over whole arenas") {

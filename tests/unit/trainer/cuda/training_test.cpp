@@ -155,6 +155,36 @@ TEST_CASE("whatever the GPU's streams do first, the bits are the same") {
   }
 }
 
+TEST_CASE("within steps the host waits for nothing of the GPU") {
+  for (const Precision precision : {Precision::fp32, Precision::fp16}) {
+    const Shards shards = image_shards(ModelName::lenet, {28, 28, 1});
+    const Graph& graph = shards.graph;
+    test::EmulatedGpu gpu({.seed = 7});
+    const auto device = cuda::make_cuda_device(gpu);
+    Learner learner(graph, *device,
+                    {.optimizer = shards.optimizer,
+                     .scaler = {.enabled = precision == Precision::fp16},
+                     .precision = precision});
+    GraphExecutor executor(graph, *device, {.batch = kTrained, .precision = precision});
+    const DeviceMemory gradients = device->allocate(graph.arena_size() * sizeof(float));
+    const DeviceMemory counters = device->allocate(sizeof(Counters));
+    const auto step = [&] {
+      learner.set_learning_rate(shards.learning_rate);
+      executor.train(shards.batch(0), learner.weights(), {.seed = 5, .state = learner.state()});
+      executor.loss(counters.as<Counters>().front());
+      executor.backward(gradients.as<float>(), [](std::size_t) {});
+      learner.begin_update(gradients.as<float>());
+      learner.update(0, graph.arena_size(), gradients.as<float>());
+      learner.finish_update();
+    };
+    step();  // allocates
+    const std::uint64_t before = gpu.host_waits();
+    for (int i = 0; i < 20; ++i) step();
+    CHECK(gpu.host_waits() == before);
+    CHECK(learner.step_state().updates == 21);
+  }
+}
+
 TEST_CASE("what fails on a GPU names the layer and the pass") {
   const Shards shards = image_shards(ModelName::lenet, {.height = 12, .width = 12, .channels = 1});
   std::string all;
