@@ -236,8 +236,10 @@ void EmulatedGpu::synchronize(Stream stream) {
 
 // ---- work ----
 
-void EmulatedGpu::begin_work(const std::string& name) {
+void EmulatedGpu::begin_work(Stream stream, const std::string& name) {
   ++works_;
+  if (works_ == settings_.hangs_at)
+    add(stream, {.kind = Work::Kind::attempt, .run = {}, .attempt = [this] { return !hangs_; }});
   if (settings_.fails_at > 0 && works_ >= settings_.fails_at)
     throw GpuError(fmt::format("{} failed on emulated GPU {}, as the test has planned", name,
                                settings_.number));
@@ -245,14 +247,14 @@ void EmulatedGpu::begin_work(const std::string& name) {
 
 void EmulatedGpu::launch(Stream stream, const cuda::Launch& launch) {
   const EmulatedKernel& kernel = emulated_kernel(launch.kernel);
-  begin_work(kernel.name);
+  begin_work(stream, kernel.name);
   for (const std::uintptr_t word : kernel.words(launch))
     memory_.require_argument(word, kernel.name);
   run(stream, kernel.bind(launch));
 }
 
 void EmulatedGpu::multiply(Stream stream, const cuda::MatrixProduct& product) {
-  begin_work("multiply");
+  begin_work(stream, "multiply");
   for (const void* address :
        {product.a.data, product.b.data, static_cast<const void*>(product.out)})
     memory_.require(address, 1, "multiply");
@@ -265,7 +267,7 @@ std::size_t EmulatedGpu::workspace_bytes(cuda::ConvolutionPass /*pass*/,
 }
 
 void EmulatedGpu::convolve(Stream stream, const cuda::ConvolutionCall& call) {
-  begin_work("convolve");
+  begin_work(stream, "convolve");
   for (const void* address : {call.input, call.weight, call.output, call.workspace})
     memory_.require(address, 1, "convolve");
   run(stream, [call, bytes = workspace_bytes(call.pass, call.shape)] {

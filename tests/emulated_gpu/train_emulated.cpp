@@ -1,6 +1,7 @@
 // The program train with emulated GPUs in place of the machine's. DDPRUN_EMULATED_GPUS: how many
 // are visible; _SEED: of their schedules; _MEMORY: bytes of each; _USED: of these, by other
-// programs; _FAILS=NUMBER:WORK: which of them fails, from which launch or library call on.
+// programs; _FAILS=NUMBER:WORK: which of them fails, from which launch or library call on;
+// _HANGS=NUMBER:WORK: which of them hangs there.
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -19,9 +20,10 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-std::uint64_t fails_at(int number) {
-  const std::string text =
-      std::getenv("DDPRUN_EMULATED_FAILS") == nullptr ? "" : std::getenv("DDPRUN_EMULATED_FAILS");
+/// WORK where the variable is for this GPU; 0: it is not.
+std::uint64_t work_of(const char* name, int number) {
+  const char* const value = std::getenv(name);
+  const std::string text = value == nullptr ? "" : value;
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos || std::stoi(text) != number) return 0;
   return std::stoull(text.substr(colon + 1));
@@ -50,7 +52,8 @@ class EmulatedGpus final : public GpuSource {
                                   .memory = memory_,
                                   .used = setting("DDPRUN_EMULATED_USED", 0),
                                   .number = choice.number,
-                                  .fails_at = fails_at(choice.number)});
+                                  .fails_at = work_of("DDPRUN_EMULATED_FAILS", choice.number),
+                                  .hangs_at = work_of("DDPRUN_EMULATED_HANGS", choice.number)});
     return found;
   }
   std::string versions() override { return "GPUs: emulated\n"; }

@@ -15,7 +15,9 @@
 #include "base/assert.hpp"
 #include "trainer/comm/sum_plan.hpp"
 #include "trainer/cuda/launch.hpp"
+#include "trainer/error.hpp"
 #include "trainer/nccl/event_pool.hpp"
+#include "trainer/nccl/failures.hpp"
 #include "trainer/nccl/host_bytes.hpp"
 #include "trainer/nccl/nccl_group.hpp"
 #include "trainer/nccl/peer_watch.hpp"
@@ -79,9 +81,10 @@ class NcclCommunicator final : public Communicator {
     ++last_started_;
     if (is_over()) return last_started_;
     phase(CommPhase::before_start, bucket);
-    after_compute();
+    const cuda::Event computed = events_.take();
+    after_compute(computed);
     sum(range);
-    pending_.push_back({last_started_, bucket, events_.take(), Clock::now()});
+    pending_.push_back({last_started_, bucket, computed, events_.take(), Clock::now()});
     gpu_.record(pending_.back().done, Stream::communication);
     phase(CommPhase::after_ready, bucket);
     return last_started_;
@@ -143,6 +146,7 @@ class NcclCommunicator final : public Communicator {
   struct Pending {
     Ticket ticket;
     int bucket;
+    cuda::Event computed;  // before it, on the compute stream
     cuda::Event done;
     Clock::time_point since;  // from when it is the oldest
   };
@@ -155,9 +159,9 @@ class NcclCommunicator final : public Communicator {
   // ---- what NCCL is given ----
 
   /// What the communication stream is given from now on comes after what the compute stream has.
-  void after_compute() {
-    gpu_.record(computed_, Stream::compute);
-    gpu_.wait(Stream::communication, computed_);
+  void after_compute(cuda::Event computed) {
+    gpu_.record(computed, Stream::compute);
+    gpu_.wait(Stream::communication, computed);
   }
 
   void sum(Range range) {
@@ -250,7 +254,7 @@ class NcclCommunicator final : public Communicator {
     if (is_over()) return result();
     phase(at, -1);
     deadline_ = deadline;
-    after_compute();
+    after_compute(computed_);
     work();
     deadline_.reset();
     return is_over() ? result() : CommResult{};
@@ -291,8 +295,7 @@ class NcclCommunicator final : public Communicator {
                    fmt::format("aborted by rank {}: {}", rank(), abort_reason_)});
     }
     while (!pending_.empty() && gpu_.has_come(pending_.front().done)) {
-      events_.give_back(pending_.front().done);
-      pending_.pop_front();
+      forget_first();
       if (!pending_.empty()) pending_.front().since = std::max(pending_.front().since, now);
     }
     Status status = Status::success;
@@ -308,17 +311,11 @@ class NcclCommunicator final : public Communicator {
       fail_in_time("the sum", pending_.front().since);
   }
 
-  [[nodiscard]] int bucket() const { return pending_.empty() ? -1 : pending_.front().bucket; }
-  /// What is waited for.
-  [[nodiscard]] std::string named(const std::string& what) const {
-    return bucket() < 0 ? what : fmt::format("the sum of bucket {}", bucket());
+  [[nodiscard]] Awaited awaited() const {
+    return {.bucket = pending_.empty() ? -1 : pending_.front().bucket};
   }
 
-  void fail_of_peer(int gone) {
-    fail({CommStatus::aborted, gone, bucket(),
-          fmt::format("rank {} (pid {}) ended before it finished {}", gone, peers_.pid(gone),
-                      named("the meeting of all ranks"))});
-  }
+  void fail_of_peer(int gone) { fail(peer_ended(gone, peers_.pid(gone), awaited())); }
   void fail_of(Status status, const char* name) {
     // A peer that is gone is the cause of what NCCL tells.
     const auto until = Clock::now() + kLastWords;
@@ -328,17 +325,19 @@ class NcclCommunicator final : public Communicator {
       gone = peers_.ended(Clock::now());
     }
     if (gone >= 0) return fail_of_peer(gone);
-    fail({CommStatus::aborted, -1, bucket(),
-          fmt::format("{} failed in {}: {} ({}); NCCL_DEBUG=INFO tells more", name,
-                      named("the meeting of all ranks"), call_.get_error_string(status),
-                      call_.get_last_error(comm_))});
+    fail(nccl_failed(name, awaited(), call_.get_error_string(status), call_.get_last_error(comm_)));
   }
   void fail_in_time(const std::string& what, Clock::time_point since) {
+    Awaited waited_for = awaited();
+    waited_for.other = what;
     const std::chrono::duration<double> waited = Clock::now() - since;
-    fail({CommStatus::timed_out, -1, bucket(),
-          fmt::format("rank {} has waited {:.3f} s for {}, until its deadline; a rank hangs, or a "
-                      "network is cut",
-                      rank(), waited.count(), named(what))});
+    const cuda::Event before = pending_.empty() ? computed_ : pending_.front().computed;
+    if (gpu_.has_come(before)) return fail(waited_too_long(rank(), waited_for, waited));
+    // It waits for no sum but those that are done. No result can be returned to whoever waits for
+    // the GPU, as that wait never ends.
+    const std::string text = own_work_hangs(waited_for, waited);
+    fail({CommStatus::aborted, rank(), waited_for.bucket, text});
+    throw DeviceError(text);
   }
   /// Ends what is under way, so that the GPU's streams go on.
   void fail(CommResult why) {
@@ -346,9 +345,14 @@ class NcclCommunicator final : public Communicator {
     call_.comm_abort(std::exchange(comm_, nullptr));
   }
 
+  /// Its sum is done, and so what was computed before it.
+  void forget_first() {
+    for (const cuda::Event event : {pending_.front().computed, pending_.front().done})
+      events_.give_back(event);
+    pending_.pop_front();
+  }
   void pending_clear() {
-    for (const Pending& one : pending_) events_.give_back(one.done);
-    pending_.clear();
+    while (!pending_.empty()) forget_first();
   }
 
   const NcclSettings settings_;
@@ -360,7 +364,7 @@ class NcclCommunicator final : public Communicator {
   std::optional<TreeSum> tree_;  // of the order with that name
   std::vector<DeviceMemory> arenas_;
 
-  cuda::Event computed_;
+  cuda::Event computed_;  // before the last call in which the host waits
   EventPool events_;
   std::deque<Pending> pending_;  // started, and not seen to be done
   Ticket last_started_ = 0;

@@ -28,7 +28,8 @@ struct NcclSettings {
 /// communication stream; its sums come before what the compute stream is given after finish(). The
 /// host waits in broadcast(), all_gather() and barrier() alone: if one of them is done, then so is
 /// every sum finished before, on every rank. While the host waits for the GPU elsewhere, a lost
-/// peer and the timeout end the sums under way, and the next call returns that.
+/// peer and the timeout end the sums under way, and the next call returns that. If the timeout
+/// passes while this rank's own GPU is not done, that wait, or the call, throws DeviceError.
 CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchange,
                                  Clock::time_point deadline);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -343,10 +345,14 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
     report.error(text_of(error, memory));
     meeting.communicator->abort("it failed");
     if (dynamic_cast<const DataError*>(&error) != nullptr) code = kExitUsage;
-    if (keeper) keeper->abandon();
   }
+  if (keeper && code != kExitSuccess) keeper->abandon();
   abort_on_failure.ended();
-  if (keeper && code == kExitPeerLost) keeper->abandon();
+  if (chosen.gpu && code != kExitSuccess) {
+    // A GPU that hangs would be waited for by all that is in its memory. The driver cleans up.
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
   return code;
 }
 

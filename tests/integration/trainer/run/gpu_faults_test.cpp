@@ -58,6 +58,20 @@ TEST_CASE("a rank that fails by itself ends at once, and is the culprit with its
              StartsWith("train: error: rank 1: layer ") && Contains("failed on emulated GPU 1"));
 }
 
+TEST_CASE(
+    "a rank with a GPU that hangs is the culprit, though the other one also waited too long") {
+  const SmallData data;
+  const GpuJobResult result =
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=5s"}), "", 0, "1:5",
+                  "DDPRUN_EMULATED_HANGS");
+  CHECK(result.job.status == ddprun::trainer::kExitFailure);
+  const Json culprit = culprit_of(result);
+  CHECK(culprit["rank"] == 1);
+  CHECK_THAT(
+      culprit["evidence_text"].get<std::string>(),
+      StartsWith("train: error: rank 1: ") && Contains("the GPU has not finished its own work"));
+}
+
 TEST_CASE("of a rank that hangs and one that waited for it the report names the one that hangs") {
   const SmallData data;
   const GpuJobResult result =

@@ -43,10 +43,12 @@ struct GpuJobResult {
 };
 
 /// `ddprun --nproc_per_node=N train_emulated --device=cuda ARGUMENTS`. `faults`: of the fake NCCL,
-/// as long as the job was not restarted. `failing`: DDPRUN_EMULATED_FAILS.
+/// as long as the job was not restarted. `trouble`: the value
+/// of `name`.
 inline GpuJobResult run_gpu_job(int workers, std::vector<std::string> arguments,
                                 const std::string& faults = "", int max_restarts = 0,
-                                const std::string& failing = "") {
+                                const std::string& trouble = "",
+                                const std::string& name = "DDPRUN_EMULATED_FAILS") {
   const TempDir folder;
   const std::string report = (folder / "report.json").string();
   std::vector<std::string> words{program("ddprun"),
@@ -69,7 +71,7 @@ inline GpuJobResult run_gpu_job(int workers, std::vector<std::string> arguments,
   settings.limit = std::chrono::minutes(5);
   settings.environment.emplace_back("DDPRUN_FAKE_NCCL", faults);
   settings.environment.emplace_back("CUDA_VISIBLE_DEVICES", "");
-  settings.environment.emplace_back("DDPRUN_EMULATED_FAILS", failing);
+  settings.environment.emplace_back(name, trouble);
   GpuJobResult result{run(words, settings), {}};
   CHECK_FALSE(result.job.timed_out);
   CHECK(processes_with(job.mark_entry()).empty());

@@ -88,6 +88,34 @@ TEST_CASE(
   CHECK(problems.all() == std::vector<std::string>{});
 }
 
+TEST_CASE("a rank with a GPU that hangs before a sum or a meeting throws, and the other waited") {
+  const bool in_meeting = GENERATE(false, true);
+  Problems problems;
+  run_nccl_group({.arena_floats = 64, .hangs_at = 1, .timeout = 2s}, problems, [&](NcclRank& one) {
+    const DeviceMemory memory = one.device.allocate(64 * sizeof(float));
+    one.device.add_into(memory.as<float>(), memory.as<float>().data());
+    const bool is_guilty = one.communicator.rank() == 0;
+    CommResult result;
+    try {
+      if (!in_meeting) result = one.communicator.finish(one.communicator.start(3, {0, 64}), soon());
+      if (result.ok() && is_guilty && !in_meeting) static_cast<void>(one.read());
+      if (result.ok()) result = one.communicator.barrier(Clock::now() + (in_meeting ? 2s : 20s));
+      problems.expect(
+          !is_guilty && has(result, "rank 1 has waited") && has(result, "until its deadline"), one,
+          result.detail);
+    } catch (const DeviceError& error) {
+      result.detail = error.what();
+      problems.expect(is_guilty && has(result, "the GPU has not finished its own work before") &&
+                          !has(result, "deadline"),
+                      one, result.detail);
+    }
+    problems.expect(has(result, in_meeting ? "the meeting of all ranks" : "the sum of bucket 3"),
+                    one, result.detail);
+    one.gpu.end_hang();
+  });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
 TEST_CASE("a meeting that one rank never comes to ends at its deadline") {
   Problems problems;
   std::atomic<bool> is_over{false};

@@ -57,6 +57,7 @@ struct NcclGroupSettings {
   SumOrder order = SumOrder::tree;
   std::uint64_t seed = 1;            ///< of the GPUs' schedules
   std::uint64_t forgotten_wait = 0;  ///< of rank 0's GPU
+  std::uint64_t hangs_at = 0;        ///< of rank 0's GPU: see EmulatedGpuSettings
   std::chrono::milliseconds timeout{20'000};
   std::chrono::milliseconds join_within{20'000};
 };
@@ -89,7 +90,8 @@ inline void run_nccl_group(const NcclGroupSettings& settings, Problems& problems
     threads.emplace_back([&, rank] {
       try {
         EmulatedGpu gpu({.seed = settings.seed * 100 + static_cast<std::uint64_t>(rank),
-                         .forgotten_wait = rank == 0 ? settings.forgotten_wait : 0});
+                         .forgotten_wait = rank == 0 ? settings.forgotten_wait : 0,
+                         .hangs_at = rank == 0 ? settings.hangs_at : 0});
         const auto device = cuda::make_cuda_device(gpu);
         const CommOptions options{.rank = rank,
                                   .world_size = settings.world_size,

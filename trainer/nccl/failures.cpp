@@ -1,0 +1,37 @@
+#include "trainer/nccl/failures.hpp"
+
+#include <fmt/format.h>
+
+namespace ddprun::trainer::nccl {
+
+std::string Awaited::text() const {
+  return bucket < 0 ? other : fmt::format("the sum of bucket {}", bucket);
+}
+
+CommResult peer_ended(int peer, int pid, const Awaited& awaited) {
+  return {CommStatus::aborted, peer, awaited.bucket,
+          fmt::format("rank {} (pid {}) ended before it finished {}", peer, pid, awaited.text())};
+}
+
+CommResult nccl_failed(const std::string& call, const Awaited& awaited, const std::string& error,
+                       const std::string& last) {
+  return {CommStatus::aborted, -1, awaited.bucket,
+          fmt::format("{} failed in {}: {} ({}); NCCL_DEBUG=INFO tells more", call, awaited.text(),
+                      error, last)};
+}
+
+CommResult waited_too_long(int rank, const Awaited& awaited, std::chrono::duration<double> waited) {
+  return {CommStatus::timed_out, -1, awaited.bucket,
+          fmt::format("rank {} has waited {:.3f} s for {}, until its deadline; a rank hangs, or a "
+                      "network is cut",
+                      rank, waited.count(), awaited.text())};
+}
+
+std::string own_work_hangs(const Awaited& awaited, std::chrono::duration<double> waited) {
+  return fmt::format(
+      "the GPU has not finished its own work before {} in {:.3f} s: it hangs, or is too slow for "
+      "--comm-timeout; look at nvidia-smi and the kernel's log",
+      awaited.text(), waited.count());
+}
+
+}  // namespace ddprun::trainer::nccl

@@ -1,0 +1,32 @@
+// How a group over NCCL ends that cannot go on, in words. Pure.
+//
+// ddprun tells by some of these words that a rank only waited for another one, or lost it
+// (agent/evidence/line_signs.cpp): a rank whose own work hangs uses none of them.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "trainer/comm/communicator.hpp"
+
+namespace ddprun::trainer::nccl {
+
+/// What a rank waited for.
+struct Awaited {
+  int bucket = -1;  ///< whose sum; -1: a meeting of all ranks
+  std::string other = "the meeting of all ranks";
+
+  [[nodiscard]] std::string text() const;
+};
+
+CommResult peer_ended(int peer, int pid, const Awaited& awaited);
+/// `call` has failed; `error` and `last`: NCCL's words.
+CommResult nccl_failed(const std::string& call, const Awaited& awaited, const std::string& error,
+                       const std::string& last);
+/// The rank's own GPU has done its part.
+CommResult waited_too_long(int rank, const Awaited& awaited, std::chrono::duration<double> waited);
+/// It has not: what was computed before hangs. The text of an error, as nothing of this rank can go
+/// on.
+std::string own_work_hangs(const Awaited& awaited, std::chrono::duration<double> waited);
+
+}  // namespace ddprun::trainer::nccl
