@@ -46,8 +46,8 @@ function(ddprun_test name)
     endif()
   endif()
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  # scripts/test builds and runs these in the release build alone.
-  if("speed" IN_LIST ARG_LABELS OR "release" IN_LIST ARG_LABELS)
+  # scripts/test builds these in the release build alone, and runs those without a GPU there.
+  if("speed" IN_LIST ARG_LABELS OR "release" IN_LIST ARG_LABELS OR "gpu" IN_LIST ARG_LABELS)
     add_dependencies(release_tests test_${name})
     if(DDPRUN_SANITIZE)
       set_target_properties(test_${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)

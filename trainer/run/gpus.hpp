@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/compute/device.hpp"
@@ -37,11 +38,16 @@ class GpuSource {
   virtual std::string versions() = 0;
 };
 
-/// Those of this machine, by libtrain_cuda.so beside this program.
+/// Those of this machine, by libtrain_cuda.so in `folder`.
 class MachineGpus final : public GpuSource {
  public:
+  MachineGpus();  ///< beside this program
+  explicit MachineGpus(std::string folder) : folder_(std::move(folder)) {}
   FoundGpu find(const GpuQuestion& question) override;
   std::string versions() override;
+
+ private:
+  std::string folder_;
 };
 
 struct ChosenDevice {

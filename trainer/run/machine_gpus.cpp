@@ -19,12 +19,14 @@ std::string own_folder() {
   return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path().string();
 }
 
-cuda::LibraryPlaces places_here() {
-  return cuda::library_places([](const char* name) { return std::getenv(name); }, own_folder(),
+cuda::LibraryPlaces places_beside(const std::string& folder) {
+  return cuda::library_places([](const char* name) { return std::getenv(name); }, folder,
                               [] { return cuda::python_package_folders(); });
 }
 
 }  // namespace
+
+MachineGpus::MachineGpus() : MachineGpus(own_folder()) {}
 
 FoundGpu MachineGpus::find(const GpuQuestion& question) {
   const auto refuse = [](std::string why, bool nothing_there = false) {
@@ -35,7 +37,7 @@ FoundGpu MachineGpus::find(const GpuQuestion& question) {
   };
   if (question.only_if_likely && !cuda::driver_likely())
     return refuse("no NVIDIA driver was found", true);
-  const cuda::OpenedPlugin opened = cuda::open_plugin(own_folder());
+  const cuda::OpenedPlugin opened = cuda::open_plugin(folder_);
   if (!opened.why_not.empty()) return refuse(opened.why_not);
   const cuda::DriverFacts driver =
       cuda::ask_driver(cuda::kDriverLibrary, {.warn = [&](const std::string& text) {
@@ -50,22 +52,23 @@ FoundGpu MachineGpus::find(const GpuQuestion& question) {
   if (!why.empty()) return refuse(std::move(why));
   FoundGpu found;
   if (question.several_ranks) {
-    nccl::Library::Opened nccl = nccl::Library::find(places_here(), opened.plugin.cuda);
+    nccl::Library::Opened nccl = nccl::Library::find(places_beside(folder_), opened.plugin.cuda);
     if (!nccl.library) return refuse(std::move(nccl.why));
     found.nccl = std::move(nccl.library);
   }
-  found.gpu = opened.plugin.open(
-      {.number = choice.number, .deterministic = question.deterministic, .places = places_here()});
+  found.gpu = opened.plugin.open({.number = choice.number,
+                                  .deterministic = question.deterministic,
+                                  .places = places_beside(folder_)});
   return found;
 }
 
 std::string MachineGpus::versions() {
-  const cuda::OpenedPlugin opened = cuda::open_plugin(own_folder());
+  const cuda::OpenedPlugin opened = cuda::open_plugin(folder_);
   if (!opened.why_not.empty()) return fmt::format("GPUs: not used: {}\n", opened.why_not);
   std::string text =
       fmt::format("GPUs: {}, CUDA {}, architectures {}\n", opened.path,
                   cuda::cuda_version_text(opened.plugin.cuda), opened.plugin.architectures);
-  const cuda::LibraryPlaces places = places_here();
+  const cuda::LibraryPlaces places = places_beside(folder_);
   for (const cuda::OpenedLibrary& library : opened.plugin.libraries(places))
     text += fmt::format("  {}\n", library.path.empty()
                                       ? library.why
