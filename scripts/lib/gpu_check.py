@@ -164,16 +164,16 @@ def restart(check):
 
 @part(30)
 def ranks(check):
-    """Two GPUs over NCCL give the bits of one."""
-    if not check.emulated:
-        count = check.run(["nvidia-smi", "-L"]).count("GPU ")
-        if count < 2:
-            raise Skipped("this machine has one GPU")
-    options = (check.data(), "--max-steps=10", "--batch=32", "--shards=2", "--checkpoint-every=off")
-    one, two = (final(check.train_run(*options, launch=(check.ddprun, f"--nproc-per-node={count}"))) for count in (1, 2))
+    """Two workers over NCCL give the bits of one: on two GPUs, or sharing one."""
+    gpus = 1 if check.emulated else check.run(["nvidia-smi", "-L"]).count("GPU ")
+    options = [check.data(), "--max-steps=10", "--batch=32", "--shards=2", "--checkpoint-every=off"]
+    if gpus < 2:
+        options.append("--share-gpu")
+    one, two = (final(check.train_run(*options, launch=(check.ddprun, f"--nproc-per-node={count}"), DDPRUN_EMULATED_GPUS="1"))
+                for count in (1, 2))
     if one["weights"] != two["weights"]:
         raise Failed(f"weights {two['weights']} instead of {one['weights']}")
-    return f"weights {one['weights']} with 1 and 2 GPUs"
+    return f"weights {one['weights']} of 1 and 2 workers, {'sharing a GPU' if gpus < 2 else 'a GPU for each'}"
 
 
 @part(20)

@@ -58,13 +58,14 @@ GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request) {
   const std::size_t count = driver.gpus.size();
   const bool has_own = count == 1 && request.local_world_size > 1 && request.visible &&
                        request.visible->find(',') == std::string::npos;
-  if (!has_own && static_cast<std::size_t>(request.local_world_size) > count)
+  if (!has_own && !request.shares && static_cast<std::size_t>(request.local_world_size) > count)
     return refuse(
         fmt::format("{} on this machine, but {} visible to them{}: start at most one "
-                    "worker for each GPU (--nproc-per-node=gpu)",
+                    "worker for each GPU (--nproc-per-node=gpu), or share them (--share-gpu)",
                     counted(static_cast<std::size_t>(request.local_world_size), "worker"),
                     count == 1 ? "1 GPU is" : fmt::format("{} GPUs are", count), visible));
-  const int number = has_own ? 0 : request.local_rank;
+  int number = has_own ? 0 : request.local_rank;
+  if (request.shares && count > 0) number %= static_cast<int>(count);
   if (static_cast<std::size_t>(number) >= count)
     return refuse(fmt::format(
         "LOCAL_RANK={} has no GPU: {} visible to this worker{}, numbered from 0; start at most one "

@@ -14,6 +14,7 @@ struct GpuRequest {
   int local_world_size = 1;
   std::optional<std::string> visible = {};  ///< CUDA_VISIBLE_DEVICES; none: not set
   bool is_bf16 = false;                     ///< --precision
+  bool shares = false;                      ///< --share-gpu: several workers may have the same
 };
 
 /// Whether CUDA_VISIBLE_DEVICES hides every GPU, which only someone does who wants none: it is
@@ -27,6 +28,7 @@ struct GpuChoice {
 
 /// Each worker has the GPU of its LOCAL_RANK. One that sees a single GPU beside other workers has
 /// that one (ddprun's --gpu-visibility=own); two that come to the same are found when they meet.
+/// Workers that share GPUs are dealt out to them in turn.
 GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request);
 
 /// Why kernels of a plugin do not run there; empty: they do. `cuda`: version that the plugin was

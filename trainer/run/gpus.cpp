@@ -15,7 +15,8 @@ GpuQuestion question_of(const Options& options, const WorkerEnvironment& environ
   return {.request = {.local_rank = environment.local_rank,
                       .local_world_size = environment.local_world_size,
                       .visible = environment.visible_gpus,
-                      .is_bf16 = options.precision == Precision::bf16},
+                      .is_bf16 = options.precision == Precision::bf16,
+                      .shares = options.share_gpu},
           .deterministic = !options.no_deterministic,
           .several_ranks = environment.world_size > 1,
           .only_if_likely = options.device == DeviceKind::automatic};
@@ -64,6 +65,7 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     chosen.nccl = std::move(found.nccl);
     chosen.device = std::move(device);
     chosen.name = chosen.gpu->facts().name;
+    chosen.shares_gpus = options.share_gpu;
     return chosen;
   }
   chosen.device = make_host_device();
@@ -80,9 +82,12 @@ CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions optio
   options.device = chosen.gpu ? chosen.device.get() : nullptr;
   if (!chosen.gpu || options.world_size == 1 || exchange == nullptr)
     return make_communicator(options, exchange, deadline);
-  return nccl::make_nccl_communicator(
-      {.comm = options, .gpu = *chosen.gpu, .library = chosen.nccl, .timeout = timeout}, *exchange,
-      deadline);
+  return nccl::make_nccl_communicator({.comm = options,
+                                       .gpu = *chosen.gpu,
+                                       .library = chosen.nccl,
+                                       .timeout = timeout,
+                                       .shares_gpus = chosen.shares_gpus},
+                                      *exchange, deadline);
 }
 
 }  // namespace ddprun::trainer

@@ -54,9 +54,10 @@ struct ChosenDevice {
   std::unique_ptr<cuda::Gpu> gpu;  ///< null: the CPU
   std::shared_ptr<const nccl::Library> nccl;
   std::unique_ptr<Device> device;
-  std::string name;        ///< "the CPU", "NVIDIA H200"
-  std::string why_no_gpu;  ///< of the CPU, under --device=auto
-  std::string warning;     ///< that --device=auto trains on the CPU though a GPU may be here
+  bool shares_gpus = false;  ///< several workers may have the GPU
+  std::string name;          ///< "the CPU", "NVIDIA H200"
+  std::string why_no_gpu;    ///< of the CPU, under --device=auto
+  std::string warning;       ///< that --device=auto trains on the CPU though a GPU may be here
 };
 
 /// Throws DataError where --device=cuda cannot be.

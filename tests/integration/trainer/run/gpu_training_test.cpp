@@ -126,6 +126,14 @@ TEST_CASE("what does not fit into the GPU's memory is reported by kind, with wha
   }
 }
 
+TEST_CASE("workers that share a GPU end with the weights of one that has it alone") {
+  const SmallData data;
+  const std::string alone = weights(on_gpus(four_steps(data)));
+  GroupOptions options = on_gpus(four_steps(data, {"--share-gpu"}), 2);
+  options.environment = {{"DDPRUN_EMULATED_GPUS", "1"}};
+  CHECK(weights(options) == alone);
+}
+
 TEST_CASE("more workers than emulated GPUs are refused before they meet") {
   const SmallData data;
   GroupOptions options = on_gpus(four_steps(data), 2);

@@ -40,11 +40,26 @@ TEST_CASE("a worker that alone sees its GPU has that one, whatever its LOCAL_RAN
 
 TEST_CASE("more workers than visible GPUs are refused, and a LOCAL_RANK without a GPU") {
   CHECK_THAT(choose_gpu(driver_with(2), worker(0, 4, "0,1")).why_not,
-             Contains("4 workers") && Contains("2 GPUs are visible") &&
+             Contains("4 workers") && Contains("2 GPUs are visible") && Contains("--share-gpu") &&
                  Contains("CUDA_VISIBLE_DEVICES=0,1") && Contains("--nproc-per-node"));
   CHECK_THAT(choose_gpu(driver_with(1), worker(0, 2)).why_not, Contains("1 GPU is visible"));
   CHECK_THAT(choose_gpu(driver_with(2), worker(2, 1)).why_not,
              Contains("LOCAL_RANK=2 has no GPU") && Contains("2 are visible"));
+}
+
+TEST_CASE("workers that share GPUs are dealt out to them in turn") {
+  const auto number_of = [](int gpus, int local_rank) {
+    GpuRequest request = worker(local_rank, 4);
+    request.shares = true;
+    const GpuChoice choice = choose_gpu(driver_with(gpus), request);
+    CHECK(choice.why_not.empty());
+    return choice.number;
+  };
+  CHECK((number_of(1, 0) == 0 && number_of(1, 3) == 0));
+  CHECK((number_of(3, 2) == 2 && number_of(3, 3) == 0));
+  GpuRequest request = worker(0, 2);
+  request.shares = true;
+  CHECK_THAT(choose_gpu(driver_with(0), request).why_not, Contains("LOCAL_RANK=0 has no GPU"));
 }
 
 TEST_CASE("bf16 is refused on a GPU without instructions for it, and no other precision") {

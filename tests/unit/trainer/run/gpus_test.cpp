@@ -97,6 +97,10 @@ TEST_CASE("GPUs are asked for by rank, precision and determinism") {
   environment.local_world_size = 2;
   environment.local_rank = 1;
   choose_device(options, environment, gpus);
+  CHECK_FALSE(gpus.asked.request.shares);
+  options.share_gpu = true;
+  choose_device(options, environment, gpus);
+  CHECK(gpus.asked.request.shares);
   CHECK((gpus.asked.several_ranks && !gpus.asked.deterministic && gpus.asked.request.is_bf16));
   CHECK((gpus.asked.request.local_rank == 1 && gpus.asked.request.local_world_size == 2));
 }
