@@ -166,7 +166,7 @@ def restart(check):
 def ranks(check):
     """Two workers over NCCL give the bits of one: on two GPUs, or sharing one."""
     gpus = 1 if check.emulated else check.run(["nvidia-smi", "-L"]).count("GPU ")
-    options = [check.data(), "--max-steps=10", "--batch=32", "--shards=2", "--checkpoint-every=off"]
+    options = [check.data(), "--max-steps=10", "--batch=32", "--shards=2", "--exact", "--checkpoint-every=off"]
     if gpus < 2:
         options.append("--share-gpu")
     one, two = (final(check.train_run(*options, launch=(check.ddprun, f"--nproc-per-node={count}"), DDPRUN_EMULATED_GPUS="1"))

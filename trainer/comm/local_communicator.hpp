@@ -15,14 +15,15 @@ class LocalCommunicator : public Communicator {
   /// In the host's memory.
   explicit LocalCommunicator(std::size_t arena_floats);
   /// `arena`: a device's, which outlives the communicator.
-  explicit LocalCommunicator(DeviceMemory arena)
-      : memory_(std::move(arena)), arena_(memory_.as<float>()) {}
+  explicit LocalCommunicator(DeviceMemory arena, SumOrder order = SumOrder::tree)
+      : memory_(std::move(arena)), arena_(memory_.as<float>()), order_(order) {}
   ~LocalCommunicator() override = default;
   LocalCommunicator(const LocalCommunicator&) = delete;
   LocalCommunicator& operator=(const LocalCommunicator&) = delete;
 
   [[nodiscard]] int rank() const override { return 0; }
   [[nodiscard]] int world_size() const override { return 1; }
+  [[nodiscard]] SumOrder order() const override { return order_; }
   [[nodiscard]] std::span<float> arena(int slot) override;
   Ticket start(int bucket, Range range) override;
   void progress() override {}
@@ -38,6 +39,7 @@ class LocalCommunicator : public Communicator {
 
   DeviceMemory memory_;
   std::span<float> arena_;
+  SumOrder order_;
   Ticket last_started_ = 0;
   std::mutex mutex_;  // abort() may come from another thread
   bool aborted_ = false;

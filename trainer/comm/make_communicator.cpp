@@ -37,10 +37,11 @@ CommSetup make_communicator(const CommOptions& options, Exchange* exchange,
   }
   CommSetup setup;
   if (options.world_size == 1) {
-    setup.communicator = options.device == nullptr
-                             ? std::make_unique<LocalCommunicator>(options.arena_floats)
-                             : std::make_unique<LocalCommunicator>(
-                                   options.device->allocate(options.arena_floats * sizeof(float)));
+    setup.communicator =
+        options.device == nullptr
+            ? std::make_unique<LocalCommunicator>(options.arena_floats)
+            : std::make_unique<LocalCommunicator>(
+                  options.device->allocate(options.arena_floats * sizeof(float)), options.order);
     return setup;
   }
   if (exchange == nullptr) {

@@ -202,9 +202,10 @@ CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
 
 std::string Announcement::text() const {
   return fmt::format(
-      "{} boot={} pidns={} pid={} start={} host={} gpu={} nccl={} world={} shards={} floats={}",
+      "{} boot={} pidns={} pid={} start={} host={} gpu={} nccl={} world={} shards={} order={} "
+      "floats={}",
       kTag, process.boot_id, process.pid_namespace, process.pid, process.start_time, host, gpu,
-      version, world_size, shards, arena_floats);
+      version, world_size, shards, static_cast<int>(order), arena_floats);
 }
 
 std::optional<Announcement> Announcement::parse(const std::string& text) {
@@ -222,11 +223,14 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
   one.process.pid_namespace = fields["pidns"];
   one.host = fields["host"];
   one.gpu = fields["gpu"];
+  int order = -1;
   const bool whole = read(fields, "pid", one.process.pid) &&
                      read(fields, "start", one.process.start_time) &&
                      read(fields, "nccl", one.version) && read(fields, "world", one.world_size) &&
-                     read(fields, "shards", one.shards) && read(fields, "floats", one.arena_floats);
-  if (!whole || one.process.pid <= 0) return std::nullopt;
+                     read(fields, "shards", one.shards) && read(fields, "order", order) &&
+                     read(fields, "floats", one.arena_floats);
+  if (!whole || one.process.pid <= 0 || order < 0 || order > 1) return std::nullopt;
+  one.order = static_cast<SumOrder>(order);
   return one;
 }
 
@@ -242,6 +246,11 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
           "{}: start all ranks with the same options",
           rank, one.world_size, one.shards, one.arena_floats, first.world_size, first.shards,
           first.arena_floats);
+    }
+    if (one.order != first.order) {
+      const auto flag = [](SumOrder order) { return order == SumOrder::tree ? "with" : "without"; };
+      return fmt::format("rank {} was started {} --exact, but rank 0 {}: start all ranks alike",
+                         rank, flag(one.order), flag(first.order));
     }
     if (one.version != first.version) {
       return fmt::format(
@@ -270,6 +279,7 @@ GroupSetup join_group(const GroupOptions& options, const Library& library, Excha
                          .version = library.version(),
                          .world_size = comm.world_size,
                          .shards = comm.shards,
+                         .order = comm.order,
                          .arena_floats = comm.arena_floats};
   std::string verdict;
   if (comm.rank == 0) {

@@ -20,6 +20,7 @@ struct Announcement {
   int version = 0;   ///< of NCCL
   int world_size = 0;
   int shards = 0;
+  SumOrder order = SumOrder::tree;
   std::size_t arena_floats = 0;
 
   [[nodiscard]] std::string text() const;

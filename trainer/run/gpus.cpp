@@ -66,6 +66,7 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     chosen.device = std::move(device);
     chosen.name = chosen.gpu->facts().name;
     chosen.shares_gpus = options.share_gpu;
+    chosen.order = options.exact ? SumOrder::tree : SumOrder::chain;
     return chosen;
   }
   chosen.device = make_host_device();
@@ -74,6 +75,11 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
   if (!found.why_not.empty() && !found.nothing_there)
     chosen.warning = fmt::format("--device auto: training on the CPU, as {}", found.why_not);
   return chosen;
+}
+
+std::string compute_text(const ChosenDevice& chosen, Precision precision) {
+  const bool says_exact = chosen.gpu && chosen.order == SumOrder::tree;
+  return chosen.device->description(precision) + (says_exact ? ", exact" : "");
 }
 
 CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions options,

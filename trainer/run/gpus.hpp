@@ -55,14 +55,19 @@ struct ChosenDevice {
   std::shared_ptr<const nccl::Library> nccl;
   std::unique_ptr<Device> device;
   bool shares_gpus = false;  ///< several workers may have the GPU
-  std::string name;          ///< "the CPU", "NVIDIA H200"
-  std::string why_no_gpu;    ///< of the CPU, under --device=auto
-  std::string warning;       ///< that --device=auto trains on the CPU though a GPU may be here
+  SumOrder order = SumOrder::tree;
+  std::string name;        ///< "the CPU", "NVIDIA H200"
+  std::string why_no_gpu;  ///< of the CPU, under --device=auto
+  std::string warning;     ///< that --device=auto trains on the CPU though a GPU may be here
 };
 
 /// Throws DataError where --device=cuda cannot be.
 ChosenDevice choose_device(const Options& options, const WorkerEnvironment& environment,
                            GpuSource& gpus);
+
+/// What the last bits depend on, in words: device and libraries; ", exact" where sums on GPUs do
+/// not depend on the number of workers.
+std::string compute_text(const ChosenDevice& chosen, Precision precision);
 
 /// On the device's memory: over NCCL where there are several workers with GPUs.
 CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions options,

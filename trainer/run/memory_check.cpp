@@ -42,6 +42,7 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
           .width = widest(parts_.sets, parts_.graph),
           .shards = plan.shards,
           .run = run,
+          .order = parts_.order,
           .lanes = choose_lanes(options, environment, usable_cores(), run.count),
           .keeps_checkpoints =
               first_rank && options.checkpoint_every.kind != CheckpointEvery::Kind::off,

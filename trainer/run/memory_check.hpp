@@ -29,6 +29,7 @@ class MemoryCheck {
     const Graph& graph;
     const TrainAndTest& sets;
     Device& device;
+    SumOrder order;       ///< of the gradients
     MachineMemory there;  ///< as it was before any worker began to allocate
   };
   explicit MemoryCheck(const Parts& parts) : parts_(parts) {}

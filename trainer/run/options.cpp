@@ -198,6 +198,9 @@ void add_machine_options(CommandLine& line, Options& options) {
               "used, else the CPU");
   line.flag("--no-deterministic", options.no_deterministic,
             "On a GPU: also algorithms with bits that change from run to run");
+  line.flag("--exact", options.exact,
+            "On GPUs: the same bits for any number of workers, as on CPUs; takes more memory and "
+            "is slower");
   line.flag("--share-gpu", options.share_gpu,
             "Several workers may use one GPU: for tests, as they wait for each other");
   line.number("--threads-per-shard", options.threads_per_shard, 1, 1024, "N",
@@ -288,6 +291,7 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
       {"--image-shape", options.data == kGeneratedData,
        "--data generated: the pictures of a folder have their own"},
       {"--no-deterministic", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
+      {"--exact", options.device != DeviceKind::cpu, "a GPU, but --device is cpu, which is exact"},
       {"--share-gpu", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
       {"--keep", options.checkpoint_every.kind != CheckpointEvery::Kind::off,
        "checkpoints, but --checkpoint-every is off"},

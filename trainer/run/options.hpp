@@ -78,6 +78,7 @@ struct Options {
   DeviceKind device = DeviceKind::automatic;
   bool no_deterministic = false;
   bool share_gpu = false;
+  bool exact = false;
   int threads_per_shard = 1;
   std::optional<int> lanes;
   double bucket_mb = 25;

@@ -53,7 +53,7 @@ struct Outcome {
   std::int64_t shards = 1;
   std::int64_t batch = 1;
   std::int64_t threads_per_shard = 1;
-  std::string compute;  ///< Device::description()
+  std::string compute;  ///< compute_text()
   std::int64_t steps = 0;
   std::uint64_t skipped = 0;
   std::int64_t restarts = 0;

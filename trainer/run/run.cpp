@@ -200,12 +200,14 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
                                   .normal_init = options.normal_init});
   check_texts_of(sets, graph);
   const std::unique_ptr<Device>& device = chosen.device;
+  const std::string compute = compute_text(chosen, options.precision);
   // Of the host as it is before any worker allocates. What a GPU's run takes of it is not counted.
   MemoryCheck memory_check({.options = options,
                             .environment = environment,
                             .graph = graph,
                             .sets = sets,
                             .device = *device,
+                            .order = chosen.order,
                             .there = chosen.gpu ? MachineMemory{} : machine_memory()});
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);
 
@@ -248,7 +250,7 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
     // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
     if (keeps && environment.restarted()) claim = claim_directory(out, environment, report);
     start = find_start(
-        options, environment, data, out, layout, device->description(options.precision),
+        options, environment, data, out, layout, compute,
         [&](const TrainPlan& plan) { memory_check.before_checkpoint(plan); }, report);
     if (start.snapshot) parameters = {};
     if (start.snapshot) shards_there = shards_of(start.snapshot->state.config);
@@ -266,6 +268,7 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
   const CommOptions comm{.rank = environment.rank,
                          .world_size = environment.world_size,
                          .shards = plan.shards,
+                         .order = chosen.order,
                          .arena_floats = graph.arena_size(),
                          .group = rendezvous.group(),
                          .on_phase = {}};
@@ -305,7 +308,7 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
   }
   learner.set_step_state(state.step_state);
   state.run = environment.run_id;
-  state.compute = device->description(options.precision);
+  state.compute = compute;
   state.world_size = environment.world_size;
   state.round = environment.round;
   state.restarts = environment.restart_count;

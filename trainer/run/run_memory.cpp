@@ -30,10 +30,12 @@ int count_copies(const MemoryQuestion& question) {
 /// The learner, gradients: of the local nodes of the shard tree and of the shards under way;
 /// copies.
 int count_arenas(const MemoryQuestion& question, Storage storage) {
-  const std::vector<TreeNode> nodes = local_nodes(question.shards, question.run);
+  const std::vector<TreeNode> nodes = local_nodes(question.shards, question.run, question.order);
   int largest = 1;
   for (const TreeNode& node : nodes) largest = std::max(largest, node.count);
-  const int partial_sums = std::bit_width(static_cast<unsigned>(largest)) - 1;
+  const bool is_chain = question.order == SumOrder::chain;
+  const int partial_sums =
+      is_chain ? std::min(largest - 1, 1) : std::bit_width(static_cast<unsigned>(largest)) - 1;
   const int further_lanes = largest > 1 ? question.lanes - 1 : 0;
   return count_learner(question, storage) + static_cast<int>(nodes.size()) + partial_sums +
          further_lanes + count_copies(question);

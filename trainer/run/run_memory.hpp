@@ -44,6 +44,7 @@ struct MemoryQuestion {
   int width = 0;        ///< tokens of the widest shard; of images 0
   int shards = 1;       ///< V
   ShardRun run;         ///< what this worker computes
+  SumOrder order = SumOrder::tree;
   int lanes = 1;
   // Of rank 0 alone.
   bool keeps_checkpoints = false;  ///< copies of parameters and moments

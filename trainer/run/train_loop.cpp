@@ -308,7 +308,7 @@ int TrainLoop::finish() {
                   .shards = parts_.plan.shards,
                   .batch = parts_.plan.batch,
                   .threads_per_shard = parts_.options.threads_per_shard,
-                  .compute = parts_.device.description(parts_.options.precision),
+                  .compute = state.compute,
                   .steps = state.step,
                   .skipped = state.step_state.skipped,
                   .restarts = state.restarts,

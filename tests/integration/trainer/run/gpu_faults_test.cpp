@@ -17,6 +17,8 @@ using Json = nlohmann::json;
 
 /// Operation 20 comes in the third step or later, so that there is a checkpoint by then.
 constexpr const char* kLate = "20";
+/// Operation 11 is a bucket's, of the fourth step or so: every other one is a meeting.
+constexpr const char* kInSum = "11";
 
 std::string last_lines(const Json& worker) {
   std::string text;
@@ -37,7 +39,7 @@ Json culprit_of(const GpuJobResult& result) {
 TEST_CASE("a rank on which NCCL fails is the culprit, with the bucket and NCCL's own words") {
   const SmallData data;
   const GpuJobResult result =
-      run_gpu_job(2, short_run(data, {"--checkpoint-every=off"}), std::string("1:error=") + kLate);
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off"}), std::string("1:error=") + kInSum);
   CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
   const Json culprit = culprit_of(result);
   CHECK(culprit["rank"] == 1);
@@ -113,7 +115,7 @@ TEST_CASE("NCCL that never connects the ranks ends the job at --rendezvous-timeo
 TEST_CASE("a rank that is killed is the culprit, and after a restart the weights are the same") {
   const SmallData data;
   const TempDir directory;
-  const std::string base = weights(on_gpus(short_run(data, {"--checkpoint-every=off"})));
+  const std::string base = weights(on_gpus(short_run(data, {"--checkpoint-every=off"}), 2));
   const Arguments arguments = short_run(data, {"--out", directory / "out", "--checkpoint-every=1"});
   const GpuJobResult result = run_gpu_job(2, arguments, std::string("1:kill=") + kLate, 1);
   INFO(result.job.out << result.job.err << result.report);

@@ -9,6 +9,7 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 using Catch::Contains;
+using Catch::Matchers::EndsWith;
 
 /// Of four steps, without checkpoints.
 Arguments four_steps(const SmallData& data, const Arguments& more = {}) {
@@ -45,21 +46,45 @@ TEST_CASE("the line at the start tells the memory that the run takes of the GPU"
   CHECK_THAT(result.out, Contains("on emulated GPU") && Contains(" MB of the GPU, "));
 }
 
-TEST_CASE("the weights are the same for any number of GPUs, in fp32 and in fp16") {
+TEST_CASE("with --exact the weights are the same for any number of GPUs, in fp32 and in fp16") {
   const SmallData data;
   for (const char* precision : {"fp32", "fp16"}) {
-    const Arguments run = four_steps(data, {"--precision", precision});
+    const Arguments run = four_steps(data, {"--exact", "--precision", precision});
     const std::string one = weights(on_gpus(run));
     CHECK(weights(on_gpus(run, 2)) == one);
     if (precision == std::string("fp32")) CHECK(weights(on_gpus(run, 4)) == one);
   }
 }
 
+TEST_CASE(
+    "without --exact the loss is about the same for any number of GPUs, and the bits are not") {
+  const SmallData data;
+  const std::string one = train(on_gpus(four_steps(data)));
+  const std::string two = train(on_gpus(four_steps(data), 2));
+  CHECK(train_loss(two) == Approx(train_loss(one)).epsilon(1e-5));
+  CHECK(weights(on_gpus(four_steps(data), 2)) == field(two, "weights"));
+  // Another order of additions: the same bits would show that it was exact, and paid for.
+  const std::string exact = train(on_gpus(four_steps(data, {"--exact"})));
+  CHECK(field(exact, "weights") != field(one, "weights"));
+  CHECK_THAT(field(exact, "compute"), EndsWith(", exact"));
+  CHECK_THAT(field(one, "compute"), !Contains("exact"));
+}
+
+TEST_CASE("ranks with and without --exact are told before they begin") {
+  const SmallData data;
+  GroupOptions options = on_gpus(four_steps(data), 2);
+  options.prefix = {"/bin/sh", "-c", "test $RANK = 0 || set -- \"$@\" --exact; exec \"$@\"", "sh"};
+  for (const ChildResult& result : WorkerGroup(options).wait()) {
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, Contains("rank 1 was started with --exact, but rank 0 without"));
+  }
+}
+
 TEST_CASE("a job of ddprun with one worker or two, each on its GPU, ends with the same weights") {
   const SmallData data;
-  const std::string alone = weights(on_gpus(four_steps(data)));
+  const std::string alone = weights(on_gpus(four_steps(data, {"--exact"})));
   for (const int workers : {1, 2}) {
-    const GpuJobResult result = run_gpu_job(workers, four_steps(data));
+    const GpuJobResult result = run_gpu_job(workers, four_steps(data, {"--exact"}));
     INFO(workers << " workers: " << result.job.out << result.job.err);
     REQUIRE(result.job.status == 0);
     const std::string outcome = result.outcome();
@@ -128,9 +153,9 @@ TEST_CASE("what does not fit into the GPU's memory is reported by kind, with wha
 
 TEST_CASE("workers that share a GPU end with the weights of one that has it alone") {
   const SmallData data;
-  const std::string alone = weights(on_gpus(four_steps(data)));
-  GroupOptions options = on_gpus(four_steps(data, {"--share-gpu"}), 2);
-  options.environment = {{"DDPRUN_EMULATED_GPUS", "1"}};
+  const std::string alone = weights(on_gpus(four_steps(data, {"--exact"})));
+  GroupOptions options = on_gpus(four_steps(data, {"--exact", "--share-gpu"}), 2);
+  options.environment.emplace_back("DDPRUN_EMULATED_GPUS", "1");
   CHECK(weights(options) == alone);
 }
 

@@ -64,6 +64,11 @@ TEST_CASE("arenas are counted: moments, partial sums of several shards, copies f
   CHECK(arenas(asked) == 7);  // one of the eight shards' sum, three partial sums below it
   asked.lanes = 2;
   CHECK(arenas(asked) == 8);
+  asked.lanes = 1;
+  asked.order = SumOrder::chain;
+  CHECK(arenas(asked) == 5);  // the sum, and the shard that is added to it
+  asked.run = {0, 1};
+  CHECK(arenas(asked) == 4);
 }
 
 TEST_CASE("what is read at the start counts where it is more than what training takes") {
