@@ -91,7 +91,8 @@ int Rendezvous::agree_on_shards(int shards_of_rank_0, bool has_gpu, const std::s
   const std::string key = group_ + "/shards";
   const auto fail = [&](const ErrorCode& error) {
     throw DataError(fmt::format(
-        "rank {} of {}: rank 0 did not say within {:g} s how many shards there are: {}",
+        "rank {} of {}: rank 0 has not sent the number of shards within {:g} s: {}. Where rank 0 "
+        "reads large files first, --rendezvous-timeout sets a longer time",
         environment_.rank, environment_.world_size, seconds(timeout_), error.message()));
   };
   if (environment_.rank == 0) {

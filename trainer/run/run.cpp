@@ -300,7 +300,7 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
     parameters = {};
   }
   const CommResult same =
-      distribute(*meeting.communicator, plan, state, learner, rendezvous.deadline());
+      distribute(*meeting.communicator, plan, state, learner, options.rendezvous_timeout);
   if (!same.ok()) {
     report.error(fmt::format("lost another rank at the start: {}", same.detail));
     meeting.communicator->abort(same.detail);

@@ -145,19 +145,21 @@ void restore(Snapshot& snapshot, Learner& learner) {
 }
 
 CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,
-                      Learner& learner, Clock::time_point deadline) {
+                      Learner& learner, std::chrono::nanoseconds timeout) {
   if (communicator.world_size() == 1) return {};
+  const auto broadcast = [&](std::span<std::byte> bytes) {
+    return communicator.broadcast(bytes, 0, Clock::now() + timeout);
+  };
   RunConfig alike = plan.config;
   std::erase_if(alike, [](const ConfigEntry& entry) { return entry.name == kInitFromEntry; });
   alike.insert(alike.end(), plan.loop.begin(), plan.loop.end());
   state.config = alike;
   std::string text = communicator.rank() == 0 ? to_json(state, {}) : "";
   std::uint64_t size = text.size();
-  CommResult result =
-      communicator.broadcast(std::as_writable_bytes(std::span(&size, 1)), 0, deadline);
+  CommResult result = broadcast(std::as_writable_bytes(std::span(&size, 1)));
   if (!result.ok()) return result;
   text.resize(size);
-  result = communicator.broadcast(std::as_writable_bytes(std::span(text)), 0, deadline);
+  result = broadcast(std::as_writable_bytes(std::span(text)));
   if (!result.ok()) return result;
   if (communicator.rank() != 0) {
     state = parse_state(text, "the state sent by rank 0").first;
@@ -174,7 +176,7 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
   FloatBuffer arena(learner.arena_size());
   for (std::size_t i = 0; i < learner.arenas(); ++i) {
     learner.copy_out(i, arena.span());
-    result = communicator.broadcast(std::as_writable_bytes(arena.span()), 0, deadline);
+    result = broadcast(std::as_writable_bytes(arena.span()));
     if (!result.ok()) return result;
     learner.copy_in(i, arena.span());
   }

@@ -51,10 +51,11 @@ TrainingState fresh_state(const TrainPlan& plan);
 /// Moves a checkpoint's arenas to where training uses them: the snapshot keeps its state alone.
 void restore(Snapshot& snapshot, Learner& learner);
 
-/// Gives rank 0's state, parameters and moments to all. Throws DataError where this rank's options
+/// Gives rank 0's state, parameters and moments to all. Waits `timeout` for each of them: that of a
+/// large model takes a while, and the ranks have met. Throws DataError where this rank's options
 /// make another run than rank 0's, or would make the ranks miss each other.
 CommResult distribute(Communicator& communicator, const TrainPlan& plan, TrainingState& state,
-                      Learner& learner, Clock::time_point deadline);
+                      Learner& learner, std::chrono::nanoseconds timeout);
 
 /// The directory of a run, made at its start: workers that are restarted find it even if the first
 /// ones died before they wrote anything. Unless kept, the destructor removes again what was made
