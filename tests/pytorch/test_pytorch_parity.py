@@ -52,7 +52,8 @@ class Parity(ParityTest):
 
     @with_each_torch
     def test_resnet18_with_the_stem_for_large_pictures_has_pytorchs_losses(self, torch):
-        self.begin(torch, "40x40x3", "32,8", "--model=resnet18", "--stem=imagenet", "--batch=16", "--shards=2", "--lr=0.0001",
+        # At five times this rate windows of the stem's pooling part the two by 9e-5 in the first 20 steps.
+        self.begin(torch, "40x40x3", "32,8", "--model=resnet18", "--stem=imagenet", "--batch=16", "--shards=2", "--lr=0.00002",
                    "--momentum=0", "--epochs=12")
         self.train(f"--out={self.out}", "--checkpoint-every=off", "--quiet")
         self.check_losses("loss of a step", of_epochs(self.out, "train_loss"), self.twin("follow")["losses"], 12)
@@ -93,14 +94,14 @@ class Parity(ParityTest):
                          "--lr=0.001", "--momentum=0", "--weight-decay=0.01", weights=1e-2, statistics=1e-3)
         self.check_gradients()
 
-    def check_textclf(self, torch, steps, *options):
+    def check_textclf(self, torch, steps, *options, limit=1e-4):
         # Texts of 7 to 64 tokens: shards are 32 or 64 tokens wide. 19 steps an epoch, the last with fewer samples.
         self.begin(torch, None, None, "--model=textclf", "--size=tiny", "--sentences=300", f"--max-steps={steps}", "--epochs=6",
                    "--optimizer=adamw", *options)
         twin = self.both("--checkpoint-every=1", "--keep=1000")
-        self.check_losses("loss of a step", losses_by_checkpoints(self.out), twin["losses"], steps)
+        self.check_losses("loss of a step", losses_by_checkpoints(self.out), twin["losses"], steps, limit)
         epochs = steps // 19
-        self.check_losses("held-out loss", of_epochs(self.out, "test_loss")[:epochs], twin["held_out"], epochs)
+        self.check_losses("held-out loss", of_epochs(self.out, "test_loss")[:epochs], twin["held_out"], epochs, limit)
         self.check_end(twin["distances"], weights=1e-3)
         self.check_way_back()
         self.check_same_loss_again()
@@ -112,7 +113,7 @@ class Parity(ParityTest):
 
     @with_each_torch
     def test_textclf_has_pytorchs_losses_over_20_steps_at_its_usual_rate(self, torch):
-        self.check_textclf(torch, 20, "--batch=16", "--lr=0.0005", "--dropout=0", "--schedule=constant")
+        self.check_textclf(torch, 20, "--batch=16", "--lr=0.0005", "--dropout=0", "--schedule=constant", limit=1e-5)
 
 
 class Scaler(ParityTest):

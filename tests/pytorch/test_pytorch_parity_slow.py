@@ -58,6 +58,53 @@ class UsualRates(ParityTest):
     def test_unet16_with_sgd(self, torch):
         self.check_epochs(torch, "32x32x3", "4,2", 24, "--model=unet16", "--batch=4", "--lr=0.01")
 
+    @with_each_torch
+    def test_textclf_with_adamw(self, torch):
+        self.check_epochs(torch, None, None, 100, "--model=textclf", "--sentences=16", "--batch=16", "--optimizer=adamw",
+                          "--lr=0.0005", "--schedule=constant")
+
+
+class CalmSteps(ParityTest):
+    """100 steps at rates that amplify no rounding: every loss is within 1e-4. Those of lenet and textclf are in
+    test_pytorch_parity.py."""
+
+    limit = 1500
+
+    def check(self, torch, image, samples, *options):
+        # One step an epoch: metrics.jsonl then has every step.
+        self.begin(torch, image, samples, "--epochs=100", *options)
+        self.train(f"--out={self.out}", "--checkpoint-every=off", "--quiet")
+        twin = self.twin("follow")
+        self.check_losses("loss of a step", of_epochs(self.out, "train_loss"), twin["losses"], 100)
+        self.check_losses("held-out loss", of_epochs(self.out, "test_loss"), twin["held_out"], 100)
+
+    @with_each_torch
+    def test_alexnet_over_100_steps(self, torch):
+        # With SGD at 0.01 one window of pooling with values that are equal but for rounding parts the two by 1.2e-4.
+        self.check(torch, "63x63x3", "8,4", "--model=alexnet", "--batch=4", "--shards=2", "--optimizer=adamw", "--lr=0.00001")
+
+    @with_each_torch
+    def test_resnet18_over_100_steps(self, torch):
+        self.check(torch, "20x20x3", "32,8", "--model=resnet18", "--batch=16", "--shards=2", "--momentum=0", "--lr=0.0001")
+
+    @with_each_torch
+    def test_resnet18_with_the_stem_for_large_pictures_over_100_steps(self, torch):
+        # At five times this rate windows of the stem's pooling part the two by 1.3e-4.
+        self.check(torch, "40x40x3", "32,8", "--model=resnet18", "--stem=imagenet", "--batch=16", "--shards=2", "--momentum=0",
+                   "--lr=0.00002")
+
+    @with_each_torch
+    def test_unet16_over_100_steps(self, torch):
+        self.check(torch, "32x32x3", "4,2", "--model=unet16", "--batch=2", "--shards=2", "--momentum=0", "--lr=0.01")
+
+    @with_each_torch
+    def test_unet_resnet34_over_100_steps(self, torch):
+        self.check(torch, "64x64x3", "4,2", "--model=unet-resnet34", "--batch=2", "--shards=2", "--momentum=0", "--lr=0.0001")
+
+    @with_each_torch
+    def test_unet_resnet101_over_100_steps(self, torch):
+        self.check(torch, "64x64x3", "2,1", "--model=unet-resnet101", "--batch=2", "--momentum=0", "--lr=0.0005")
+
 
 class LargeModels(ParityTest):
     @with_each_torch
