@@ -210,7 +210,7 @@ TEST_CASE(
     return !victim_phrase(error + text).empty();
   };
   const std::string gave_up = "gave up in step 7: ";
-  for (const std::string text :
+  for (const std::string& text :
        {gave_up + "rank 1 (pid 4711) ended before it finished the sum of bucket 3",
         gave_up + "rank 1 (pid 4711) left before it finished the barrier",
         gave_up + "aborted by rank 2 in bucket 3: rank 1 (pid 4711) ended before it finished it",
@@ -219,7 +219,7 @@ TEST_CASE(
     CHECK(is_victim(text));
     CHECK_FALSE(is_time_out(error + text));
   }
-  for (const std::string text :
+  for (const std::string& text :
        {gave_up + "rank 0 has waited 60.000 s for the sum of bucket 3, until its deadline; a rank "
                   "hangs, or a network is cut",
         gave_up + "rank 1 (pid 4711), which still runs or is suspended, has not finished the "
@@ -232,7 +232,7 @@ TEST_CASE(
     CHECK(is_victim(text));
     CHECK(is_time_out(error + text));
   }
-  for (const std::string text :
+  for (const std::string& text :
        {std::string("cudaMemcpyAsync failed on GPU 0 (NVIDIA H200): unspecified launch failure"),
         std::string("the loss is not finite in step 3 (shard 1, sample 17 of the training set)"),
         std::string("the GPU has not finished its own work before the sum of bucket 3 in 60.000 s: "
