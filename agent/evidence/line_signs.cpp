@@ -9,7 +9,7 @@ namespace {
 
 // In lower case. Each is what a library prints when its peer went away, never what a fault of its
 // own makes it print.
-constexpr std::array<std::string_view, 32> kVictimPhrases = {
+constexpr std::array<std::string_view, 25> kVictimPhrases = {
     "connection reset by peer",
     "connection closed by peer",
     "connection closed by remote",
@@ -35,27 +35,27 @@ constexpr std::array<std::string_view, 32> kVictimPhrases = {
     "connection was likely closed",
     "watchdog caught collective operation timeout",
     "peer was lost",
-    // Of train, which exits with 75 then: trainer/comm, trainer/nccl.
+};
+
+// Those of them that a worker prints when it has waited too long; no peer need be gone.
+constexpr std::array<std::string_view, 6> kTimeOuts = {
+    "socket timeout",      "application timeout caused pair closure",
+    "wait timeout after",  "timed out waiting",
+    "waiting for clients", "watchdog caught collective operation timeout",
+};
+
+// The same of the bundled trainer (trainer/comm, trainer/nccl), which exits with 75 then. Other
+// programs may say such words of themselves, so they count in its error lines alone.
+constexpr std::array<std::string_view, 4> kVictimsOfTrain = {
     "aborted by rank",
     "ended before it finished",
     "left before it finished",
     "ended while nccl connected the ranks",
-    "not there by the deadline",
-    "has not connected all ranks by the deadline",
-    "until its deadline",
 };
-
-// Those of them that a worker prints when it has waited too long; no peer need be gone.
-constexpr std::array<std::string_view, 9> kTimeOuts = {
-    "socket timeout",
-    "application timeout caused pair closure",
-    "wait timeout after",
-    "timed out waiting",
-    "waiting for clients",
-    "watchdog caught collective operation timeout",
+constexpr std::array<std::string_view, 3> kTimeOutsOfTrain = {
     "until its deadline",
-    "has not connected all ranks by the deadline",
     "not there by the deadline",
+    "has not connected all ranks by the deadline",
 };
 
 /// The first of the phrases that is in the text, as it stands there.
@@ -151,9 +151,17 @@ std::string_view without_drawing(std::string_view line) {
 
 }  // namespace
 
-std::string_view victim_phrase(std::string_view text) { return first_of(kVictimPhrases, text); }
+std::string_view victim_phrase(std::string_view text) {
+  std::string_view phrase = first_of(kVictimPhrases, text);
+  if (!phrase.empty() || !is_error_of_train(text)) return phrase;
+  phrase = first_of(kVictimsOfTrain, text);
+  return phrase.empty() ? first_of(kTimeOutsOfTrain, text) : phrase;
+}
 
-bool is_time_out(std::string_view text) { return !first_of(kTimeOuts, text).empty(); }
+bool is_time_out(std::string_view text) {
+  if (!first_of(kTimeOuts, text).empty()) return true;
+  return is_error_of_train(text) && !first_of(kTimeOutsOfTrain, text).empty();
+}
 
 LineSigns::Sign LineSigns::take(std::string_view& text) {
   std::string_view line = without_rank(text);

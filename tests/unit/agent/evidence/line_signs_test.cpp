@@ -235,10 +235,20 @@ TEST_CASE(
   for (const std::string& text :
        {std::string("cudaMemcpyAsync failed on GPU 0 (NVIDIA H200): unspecified launch failure"),
         std::string("the loss is not finite in step 3 (shard 1, sample 17 of the training set)"),
-        std::string("the GPU has not finished its own work before the sum of bucket 3 in 60.000 s: "
-                    "it hangs, or is too slow for --comm-timeout"),
+        std::string("after 60.000 s the GPU has not finished its own work before the sum of bucket "
+                    "3: it hangs, or is too slow for --comm-timeout"),
         gave_up + "ncclAllReduce failed in the sum of bucket 3: unhandled cuda error"}) {
     INFO(text);
     CHECK_FALSE(is_victim(text));
+  }
+}
+
+TEST_CASE("other programs may use train's words of a failure of their own") {
+  for (const char* text : {"RuntimeError: aborted by rank 3: the loss is NaN",
+                           "RuntimeError: data loader worker 2 ended before it finished",
+                           "TimeoutError: the batch was not there by the deadline"}) {
+    INFO(text);
+    CHECK(victim_phrase(text).empty());
+    CHECK_FALSE(is_time_out(text));
   }
 }
