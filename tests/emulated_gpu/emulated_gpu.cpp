@@ -234,12 +234,17 @@ void EmulatedGpu::synchronize(Stream stream) {
   run_until([&] { return queues_[index_of(stream)].empty(); }, "synchronize (stream)");
 }
 
+void EmulatedGpu::reset() {
+  for (auto& queue : queues_) queue.clear();
+  for (EventState& state : events_) state.come = state.recorded;
+}
+
 // ---- work ----
 
 void EmulatedGpu::begin_work(Stream stream, const std::string& name) {
   ++works_;
   if (works_ == settings_.hangs_at)
-    add(stream, {.kind = Work::Kind::attempt, .run = {}, .attempt = [this] { return !hangs_; }});
+    add(stream, {.kind = Work::Kind::attempt, .run = {}, .attempt = [] { return false; }});
   if (settings_.fails_at > 0 && works_ >= settings_.fails_at)
     throw GpuError(fmt::format("{} failed on emulated GPU {}, as the test has planned", name,
                                settings_.number));

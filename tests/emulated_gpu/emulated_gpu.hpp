@@ -24,7 +24,7 @@ struct EmulatedGpuSettings {
   int number = 0;        ///< on its machine: GPUs of different numbers have different uuids
   std::uint64_t forgotten_wait = 0;  ///< the wait of this number is left out: a planted bug
   std::uint64_t fails_at = 0;  ///< work of this number, counted from 1, and all after it fails
-  std::uint64_t hangs_at = 0;  ///< work of this number is not done until end_hang()
+  std::uint64_t hangs_at = 0;  ///< work of this number is never done
 };
 
 class EmulatedGpu final : public cuda::Gpu {
@@ -66,7 +66,8 @@ class EmulatedGpu final : public cuda::Gpu {
 
   /// Launches and library calls that the GPU has done.
   [[nodiscard]] std::uint64_t work_done() const { return work_done_; }
-  void end_hang() { hangs_ = false; }
+  /// Forgets all work, as a driver does that resets it.
+  void reset();
   /// How often the host has asked to wait for it.
   [[nodiscard]] std::uint64_t host_waits() const { return host_waits_; }
   [[nodiscard]] std::size_t memory_used() const { return memory_.used(); }
@@ -106,7 +107,6 @@ class EmulatedGpu final : public cuda::Gpu {
   const std::uint64_t forgotten_wait_;
   std::uint64_t waits_ = 0;
   std::uint64_t works_ = 0;
-  bool hangs_ = true;  // where the work comes that hangs
   std::uint64_t host_waits_ = 0;
   EmulatedMemory memory_;
   std::array<NativeStream, cuda::kStreams> native_;

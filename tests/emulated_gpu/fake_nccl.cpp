@@ -4,7 +4,8 @@
 // DDPRUN_FAKE_NCCL="RANK:FAULT RANK:FAULT ...", read when a rank joins. FAULT: no_init (it never
 // ends), init_error, hang=N (operation N, counted from 1, is never done), stall=N (the call that
 // begins operation N never returns), error=N (an asynchronous error), kill=N (SIGKILL),
-// destroy_hangs (ncclCommDestroy never returns, as where other ranks do not come to it), slow
+// destroy_hangs (ncclCommDestroy never returns, as where other ranks do not come to it),
+// abort_hangs (nor does ncclCommAbort, as where NCCL's kernels lie behind work that hangs), slow
 // (calls answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as 22809.
 #include <unistd.h>
 
@@ -166,6 +167,15 @@ struct Handle {
   std::shared_ptr<State> state;
 };
 
+/// Those that no call has ended: a rank may leave without, which is no leak of its memory.
+std::mutex handles_mutex;
+std::map<Handle*, std::unique_ptr<Handle>> handles;
+
+void forget(Handle* handle) {
+  const std::lock_guard lock(handles_mutex);
+  handles.erase(handle);
+}
+
 thread_local std::map<Handle*, std::pair<Operation, void*>> group;
 thread_local int group_depth = 0;
 
@@ -221,7 +231,12 @@ int ncclCommInitRankConfig(Handle** comm, int ranks, UniqueId id, int rank, void
   state->rank = rank;
   state->ranks = ranks;
   state->plan = plan_of(rank);
-  *comm = new Handle{state};
+  auto handle = std::make_unique<Handle>(Handle{state});
+  *comm = handle.get();
+  {
+    const std::lock_guard lock(handles_mutex);
+    handles[*comm] = std::move(handle);
+  }
   if (state->plan.has("init_error")) {
     state->error = system_error;
   } else if (!state->plan.has("no_init")) {
@@ -241,12 +256,13 @@ int ncclCommGetAsyncError(Handle* comm, int* error) {
 
 int ncclCommDestroy(Handle* comm) {
   while (comm->state->plan.has("destroy_hangs")) pause();
-  delete comm;
+  forget(comm);
   return success;
 }
 int ncclCommAbort(Handle* comm) {
+  while (comm->state->plan.has("abort_hangs")) pause();
   comm->state->is_aborted = true;
-  delete comm;
+  forget(comm);
   return success;
 }
 

@@ -29,9 +29,10 @@ CommResult waited_too_long(int rank, const Awaited& awaited, std::chrono::durati
 
 std::string own_work_hangs(const Awaited& awaited, std::chrono::duration<double> waited) {
   return fmt::format(
-      "the GPU has not finished its own work before {} in {:.3f} s: it hangs, or is too slow for "
+      "after {:.3f} s the GPU has not finished its own work before {}: it hangs, or is too slow "
+      "for "
       "--comm-timeout; look at nvidia-smi and the kernel's log",
-      awaited.text(), waited.count());
+      waited.count(), awaited.text());
 }
 
 }  // namespace ddprun::trainer::nccl

@@ -45,6 +45,7 @@ struct Config {
   int max_ctas = INT_MIN;
   const char* net_name = nullptr;
   int split_share = INT_MIN;
+  int traffic_class = INT_MIN;  ///< 2.26 reads it whatever `version` is; else padding
 };
 
 /// Its functions; all are set.

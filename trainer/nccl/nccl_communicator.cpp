@@ -235,13 +235,15 @@ class NcclCommunicator final : public Communicator {
   }
   /// A call that puts off its answer is given the time of a sum.
   void require(Status status, const char* name) {
-    const auto deadline = Clock::now() + settings_.timeout;
+    const auto began = Clock::now();
     while (status == Status::in_progress && !is_over()) {
       if (call_.comm_get_async_error(comm_, &status) != Status::success) break;
       if (status != Status::in_progress) break;
-      look(Clock::now());
-      if (Clock::now() >= deadline) return fail_in_time(name, Clock::now() - settings_.timeout);
-      std::this_thread::sleep_for(kSleep);
+      const auto now = Clock::now();
+      look(now);
+      if (now >= began + settings_.timeout) return fail_in_time(name, began);
+      // Most calls are answered so, by a thread of NCCL: no backward work is given meanwhile.
+      if (now - began > kSpin) std::this_thread::sleep_for(kSleep);
     }
     if (status != Status::success && !is_over()) fail_of(status, name);
   }
@@ -333,10 +335,11 @@ class NcclCommunicator final : public Communicator {
     const std::chrono::duration<double> waited = Clock::now() - since;
     const cuda::Event before = pending_.empty() ? computed_ : pending_.front().computed;
     if (gpu_.has_come(before)) return fail(waited_too_long(rank(), waited_for, waited));
-    // It waits for no sum but those that are done. No result can be returned to whoever waits for
-    // the GPU, as that wait never ends.
+    // It waits for no sum but those that are done. No result can be returned to the call that waits
+    // for the GPU, as that wait never ends.
     const std::string text = own_work_hangs(waited_for, waited);
-    fail({CommStatus::aborted, rank(), waited_for.bucket, text});
+    failure_ = CommResult{CommStatus::aborted, rank(), waited_for.bucket, text};
+    comm_ = nullptr;  // not aborted: NCCL would wait for its kernels, which come after that work
     throw DeviceError(text);
   }
   /// Ends what is under way, so that the GPU's streams go on.

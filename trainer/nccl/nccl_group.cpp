@@ -162,8 +162,6 @@ CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
   if (options.shares_gpus) {
     // Both would like every multiprocessor of the one GPU, and wait for each other.
     config.max_ctas = 1;
-    // By this ranks look like hosts of one GPU each, which NCCL accepts.
-    setenv("NCCL_HOSTID", fmt::format("ddprun-rank-{}", options.comm.rank).c_str(), 0);
   }
   Status status = call.comm_init_rank_config(&group.comm, options.comm.world_size, id,
                                              options.comm.rank, &config);
@@ -263,7 +261,7 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
     if (!is_new && !shares_gpus) {
       return fmt::format(
           "ranks {} and {} on {} have the same GPU ({}): start at most one worker for each GPU "
-          "(--nproc-per-node=gpu)",
+          "(--nproc-per-node=gpu), or share them (--share-gpu)",
           other->second, rank, one.host, one.gpu);
     }
   }
@@ -273,6 +271,9 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
 GroupSetup join_group(const GroupOptions& options, const Library& library, Exchange& exchange,
                       Clock::time_point deadline) {
   const CommOptions& comm = options.comm;
+  // By this ranks look like hosts of one GPU each, which NCCL accepts. It reads it once.
+  if (options.shares_gpus)
+    setenv("NCCL_HOSTID", fmt::format("ddprun-rank-{}", comm.rank).c_str(), 0);
   const Announcement own{.process = own_identity(),
                          .host = own_host(),
                          .gpu = options.gpu,

@@ -64,8 +64,8 @@ TEST_CASE(
     "a rank with a GPU that hangs is the culprit, though the other one also waited too long") {
   const SmallData data;
   const GpuJobResult result =
-      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=5s"}), "", 0, "1:5",
-                  "DDPRUN_EMULATED_HANGS");
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--comm-timeout=5s"}),
+                  "1:abort_hangs", 0, "1:5", "DDPRUN_EMULATED_HANGS");
   CHECK(result.job.status == ddprun::trainer::kExitFailure);
   const Json culprit = culprit_of(result);
   CHECK(culprit["rank"] == 1);
