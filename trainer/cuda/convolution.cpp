@@ -28,8 +28,11 @@ class ConvolutionLayer final : public Operation {
     workspace_ = gpu.workspace_bytes(ConvolutionPass::forward, shape_);
     if (!shape.trains) return;
     workspace_ = std::max({workspace_, bias_gradient_.workspace_bytes(),
-                           gpu.workspace_bytes(ConvolutionPass::input_gradient, shape_),
                            gpu.workspace_bytes(ConvolutionPass::weight_gradient, shape_)});
+    // Not asked of the first layer, which does without: cuDNN may have no way for its few channels.
+    if (shape.inputs[0].gradient != GradientUse::none)
+      workspace_ =
+          std::max(workspace_, gpu.workspace_bytes(ConvolutionPass::input_gradient, shape_));
   }
   [[nodiscard]] OperationMemory memory() const override { return {.workspace = workspace_}; }
 
@@ -91,10 +94,11 @@ class TransposedConvolutionLayer final : public Operation {
         channels_(static_cast<std::size_t>(shape.output.channels)),
         outputs_(batch_count(shape, shape.output)),
         bias_gradient_(gpu, outputs_ / channels_, channels_) {
-    for (const auto pass : {ConvolutionPass::forward, ConvolutionPass::input_gradient,
-                            ConvolutionPass::weight_gradient})
-      workspace_ = std::max(workspace_, gpu.workspace_bytes(pass, shape_));
-    workspace_ = std::max(workspace_, bias_gradient_.workspace_bytes());
+    workspace_ = gpu.workspace_bytes(ConvolutionPass::input_gradient, shape_);
+    if (!shape.trains) return;
+    workspace_ = std::max({workspace_, bias_gradient_.workspace_bytes(),
+                           gpu.workspace_bytes(ConvolutionPass::forward, shape_),
+                           gpu.workspace_bytes(ConvolutionPass::weight_gradient, shape_)});
   }
   [[nodiscard]] OperationMemory memory() const override { return {.workspace = workspace_}; }
 

@@ -231,10 +231,11 @@ void Convolutions::convolve(cudaStream_t stream, const ConvolutionCall& call,
   void* const weight = widens ? workspace + one.workspace : call.weight;
   const float old_factor = call.accumulate && !widens ? 1.0F : 0.0F;
   cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
-  // cuDNN's list is a guess of what works: what it refuses here is not tried again.
+  // cuDNN's list is a guess of what works: what it refuses here is not tried again. It has several
+  // codes for that, of one category.
   for (; one.algorithm < one.algorithms.size(); ++one.algorithm) {
     status = run(one, one.algorithms[one.algorithm], call, weight, old_factor, workspace);
-    if (status != CUDNN_STATUS_NOT_SUPPORTED) break;
+    if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) break;
   }
   check(status, function_of(call.pass), call.shape);
   if (!widens) return;

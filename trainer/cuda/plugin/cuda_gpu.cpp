@@ -200,7 +200,10 @@ class CudaGpu final : public Gpu {
     check(cudaMemcpyAsync(to, from, bytes, kind, streams_.at(stream)), "cudaMemcpyAsync", name_);
   }
   bool is_done(cudaError_t code, const char* call) {
-    if (code == cudaErrorNotReady) return false;
+    if (code == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // is asked for after a launch, and this is no error
+      return false;
+    }
     check(code, call, name_);
     return true;
   }
