@@ -46,7 +46,7 @@ function(ddprun_test name)
     endif()
   endif()
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  # scripts/test builds these in the release build alone, and runs those without a GPU there.
+  # scripts/test builds these in the release build alone, and runs those there that need no GPU.
   if("speed" IN_LIST ARG_LABELS OR "release" IN_LIST ARG_LABELS OR "gpu" IN_LIST ARG_LABELS)
     add_dependencies(release_tests test_${name})
     if(DDPRUN_SANITIZE)

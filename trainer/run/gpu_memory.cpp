@@ -22,7 +22,7 @@ std::string by_kind(const RunMemory& planned) {
       bytes_text(planned.arena * static_cast<std::uint64_t>(arenas)), arenas,
       arenas == 1 ? "" : "s", bytes_text(planned.arena), bytes_text(gpu_lane(planned)));
   if (planned.exchange > 0)
-    text += fmt::format(", {} for the gradients of other workers", bytes_text(planned.exchange));
+    text += fmt::format(", {} for the exchange with other workers", bytes_text(planned.exchange));
   return text;
 }
 

@@ -77,9 +77,11 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
   return chosen;
 }
 
-std::string compute_text(const ChosenDevice& chosen, Precision precision) {
-  const bool says_exact = chosen.gpu && chosen.order == SumOrder::tree;
-  return chosen.device->description(precision) + (says_exact ? ", exact" : "");
+std::string compute_text(const ChosenDevice& chosen, Precision precision, int world_size) {
+  std::string text = chosen.device->description(precision);
+  if (!chosen.gpu) return text;
+  if (chosen.order == SumOrder::tree) return text + ", exact";
+  return world_size == 1 ? text : text + fmt::format(", sums of {} workers", world_size);
 }
 
 CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions options,

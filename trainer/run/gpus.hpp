@@ -65,9 +65,9 @@ struct ChosenDevice {
 ChosenDevice choose_device(const Options& options, const WorkerEnvironment& environment,
                            GpuSource& gpus);
 
-/// What the last bits depend on, in words: device and libraries; ", exact" where sums on GPUs do
-/// not depend on the number of workers.
-std::string compute_text(const ChosenDevice& chosen, Precision precision);
+/// What the last bits depend on, in words: device and libraries; on GPUs also the number of
+/// workers, or ", exact" where it does not matter.
+std::string compute_text(const ChosenDevice& chosen, Precision precision, int world_size);
 
 /// On the device's memory: over NCCL where there are several workers with GPUs.
 CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions options,

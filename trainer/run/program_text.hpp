@@ -16,7 +16,8 @@ inline ProgramText program_text() {
           "data parallelism on CPUs or GPUs.\n"
           "A global batch is always V shards of b samples. The number of workers only decides "
           "which worker computes which shard: the same V and b give the same weights, to the last "
-          "bit, with any number of workers, with accumulation, and across restarts.",
+          "bit, with any number of workers, with accumulation, and across restarts; on GPUs with "
+          "--exact.",
       .examples = {{"train", "alone, on generated pictures; ddprun train does the same"},
                    {"ddprun --nproc-per-node=2 train", "two workers"},
                    {"ddprun --nproc-per-node=2 --max-restarts=3 train --data DIR --out runs/first",

@@ -154,8 +154,8 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
       Clock::now());
 }
 
-/// Tells the other ranks that this one has failed, unless it has come to its end: they need not
-/// find that out, and NCCL does not wait for them where it is left.
+/// Tells the other ranks that this one has failed, unless it has come to its end: else they would
+/// wait for it, and NCCL here for them.
 class AbortOnFailure {
  public:
   explicit AbortOnFailure(Communicator& communicator) : communicator_(communicator) {}
@@ -171,7 +171,7 @@ class AbortOnFailure {
   bool ended_ = false;
 };
 
-/// How far a run came, for the text about an error.
+/// For the text about an error.
 struct Begun {
   RunMemory memory{};  ///< what it plans to take, once that is known
 };
@@ -200,7 +200,7 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
                                   .normal_init = options.normal_init});
   check_texts_of(sets, graph);
   const std::unique_ptr<Device>& device = chosen.device;
-  const std::string compute = compute_text(chosen, options.precision);
+  const std::string compute = compute_text(chosen, options.precision, environment.world_size);
   // Of the host as it is before any worker allocates. What a GPU's run takes of it is not counted.
   MemoryCheck memory_check({.options = options,
                             .environment = environment,

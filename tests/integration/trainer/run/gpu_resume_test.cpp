@@ -57,3 +57,22 @@ TEST_CASE("a run that goes from GPUs to a CPU and back learns as one that stays 
   for (const char* name : {"train_loss", "test_loss"})
     CHECK(number(moved, name) == Approx(number(whole, name)).epsilon(1e-4));
 }
+
+TEST_CASE(
+    "a run that goes on with another number of GPUs is warned of other bits, unless it is exact") {
+  const SmallData data;
+  for (const bool exact : {false, true}) {
+    const TempDir directory;
+    const std::string out = (directory / "out").string();
+    const auto with = [&](const std::string& last, int workers) {
+      Arguments arguments = up_to(data, out, last);
+      if (exact) arguments.emplace_back("--exact");
+      return WorkerGroup(on_gpus(arguments, workers)).wait().front();
+    };
+    REQUIRE(with("2", 1).status == 0);
+    const ChildResult result = with("4", 2);
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    CHECK((result.err.find("the last bits may differ") == std::string::npos) == exact);
+  }
+}

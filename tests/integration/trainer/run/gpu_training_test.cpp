@@ -68,6 +68,7 @@ TEST_CASE(
   CHECK(field(exact, "weights") != field(one, "weights"));
   CHECK_THAT(field(exact, "compute"), EndsWith(", exact"));
   CHECK_THAT(field(one, "compute"), !Contains("exact"));
+  CHECK_THAT(field(two, "compute"), EndsWith(", sums of 2 workers"));
 }
 
 TEST_CASE("ranks with and without --exact are told before they begin") {
@@ -132,7 +133,8 @@ TEST_CASE("what does not fit into the GPU's memory is reported by kind, with wha
   several.environment = options.environment;
   for (const ChildResult& result : WorkerGroup(several).wait()) {
     CHECK(result.status == 2);
-    CHECK_THAT(result.err, Contains("this run needs") && Contains("gradients of other workers"));
+    CHECK_THAT(result.err,
+               Contains("this run needs") && Contains("the exchange with other workers"));
   }
   // The plan fits, but other programs use a part of the memory.
   options.environment.emplace_back("DDPRUN_EMULATED_USED", "7000000");

@@ -4,6 +4,7 @@
 #include "tests/emulated_gpu/emulated_gpu.hpp"
 #include "tests/unit/trainer/cuda/model_steps.hpp"
 #include "trainer/cuda/cuda_device.hpp"
+#include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -26,7 +27,7 @@ TEST_CASE("whatever the GPU's streams do first, the bits are the same") {
 
 TEST_CASE("within steps the host waits for nothing of the GPU") {
   for (const Precision precision : {Precision::fp32, Precision::fp16}) {
-    const Shards shards = image_shards(ModelName::lenet, {28, 28, 1});
+    const test::Shards shards = test::image_shards(ModelName::lenet, {28, 28, 1});
     const Graph& graph = shards.graph;
     test::EmulatedGpu gpu({.seed = 7});
     const auto device = cuda::make_cuda_device(gpu);
@@ -34,7 +35,7 @@ TEST_CASE("within steps the host waits for nothing of the GPU") {
                     {.optimizer = shards.optimizer,
                      .scaler = {.enabled = precision == Precision::fp16},
                      .precision = precision});
-    GraphExecutor executor(graph, *device, {.batch = kTrained, .precision = precision});
+    GraphExecutor executor(graph, *device, {.batch = test::kTrained, .precision = precision});
     const DeviceMemory gradients = device->allocate(graph.arena_size() * sizeof(float));
     const DeviceMemory counters = device->allocate(sizeof(Counters));
     const auto step = [&] {
@@ -55,13 +56,14 @@ TEST_CASE("within steps the host waits for nothing of the GPU") {
 }
 
 TEST_CASE("what fails on a GPU names the layer and the pass") {
-  const Shards shards = image_shards(ModelName::lenet, {.height = 12, .width = 12, .channels = 1});
+  const test::Shards shards =
+      test::image_shards(ModelName::lenet, {.height = 12, .width = 12, .channels = 1});
   std::string all;
   for (std::uint64_t work = 1; work <= 60; ++work) {
     test::EmulatedGpu gpu({.fails_at = work});
     const auto device = cuda::make_cuda_device(gpu);
     try {
-      train(*device, shards, Precision::fp32);
+      test::train(*device, shards, Precision::fp32);
     } catch (const DeviceError& error) {
       all += std::string(error.what()) + "\n";
     }

@@ -41,7 +41,9 @@ TEST_CASE("ranks that have met wait anew for each arena that rank 0 gives to all
   Graph graph({1, 1, 2});
   graph.softmax_cross_entropy(graph.linear("a", 0, 3));
   graph.finish();
-  const TrainPlan plan = make_plan({}, {.world_size = 2},
+  WorkerEnvironment environment;
+  environment.world_size = 2;
+  const TrainPlan plan = make_plan({}, environment,
                                    {.name = "shapes",
                                     .content = "0123456789abcdef",
                                     .test_content = "fedcba9876543210",
