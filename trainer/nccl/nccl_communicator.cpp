@@ -239,11 +239,11 @@ class NcclCommunicator final : public Communicator {
     while (status == Status::in_progress && !is_over()) {
       if (call_.comm_get_async_error(comm_, &status) != Status::success) break;
       if (status != Status::in_progress) break;
-      const auto now = Clock::now();
-      look(now);
-      if (now >= began + settings_.timeout) return fail_in_time(name, began);
-      // Most calls are answered so, by a thread of NCCL: no backward work is given meanwhile.
-      if (now - began > kSpin) std::this_thread::sleep_for(kSleep);
+      look(Clock::now());
+      const auto waited = Clock::now() - began;
+      if (waited >= settings_.timeout) return fail_in_time(name, began);
+      // Most calls are answered so by NCCL; meanwhile backward gives the GPU no work.
+      if (waited > kSpin) std::this_thread::sleep_for(kSleep);
     }
     if (status != Status::success && !is_over()) fail_of(status, name);
   }
@@ -279,7 +279,7 @@ class NcclCommunicator final : public Communicator {
       if (now - began > kSpin) std::this_thread::sleep_for(kSleep);
     }
     events_.give_back(done);
-    pending_clear();
+    while (!pending_.empty()) forget_first();
     return true;
   }
 
@@ -335,8 +335,7 @@ class NcclCommunicator final : public Communicator {
     const std::chrono::duration<double> waited = Clock::now() - since;
     const cuda::Event before = pending_.empty() ? computed_ : pending_.front().computed;
     if (gpu_.has_come(before)) return fail(waited_too_long(rank(), waited_for, waited));
-    // It waits for no sum but those that are done. No result can be returned to the call that waits
-    // for the GPU, as that wait never ends.
+    // Nothing can be returned: the call that waits for this GPU never ends.
     const std::string text = own_work_hangs(waited_for, waited);
     failure_ = CommResult{CommStatus::aborted, rank(), waited_for.bucket, text};
     comm_ = nullptr;  // not aborted: NCCL would wait for its kernels, which come after that work
@@ -353,9 +352,6 @@ class NcclCommunicator final : public Communicator {
     for (const cuda::Event event : {pending_.front().computed, pending_.front().done})
       events_.give_back(event);
     pending_.pop_front();
-  }
-  void pending_clear() {
-    while (!pending_.empty()) forget_first();
   }
 
   const NcclSettings settings_;
