@@ -8,10 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "pytorch" / "twins"))
-from folder import write_folder  # noqa: E402
+from folder import write_folder  # noqa: E402, F401
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+OF_ANOTHER_JOB = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"}
 
 
 class Failed(Exception):
@@ -22,24 +26,59 @@ class Skipped(Exception):
     """This machine cannot tell; the text says why."""
 
 
+def end_on_signals():
+    """The first Ctrl-C, SIGTERM or SIGHUP becomes SystemExit, so that every `finally` runs; further ones are ignored."""
+    def end(number, _):
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for each in ENDING:
+        if signal.getsignal(each) != signal.SIG_IGN:  # as under nohup
+            signal.signal(each, end)
+
+
 class Part:
-    """Runs programs for one part: with its log, until its time is up."""
+    """Runs programs for one part: with its log, until its time is up. Leaving its `with` kills those that still run."""
 
     def __init__(self, options, folder, name, limit):
         self.emulated = options.emulated
         self.build = options.build
-        self.folder = folder / name
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
         self.log = folder / f"{name}.log"
         self.log.write_text("")
         self.end = time.monotonic() + limit
         self.made = 0
+        self.processes = []
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        try:
+            problems = []
+            for process in list(self.processes):
+                try:
+                    self.stop(process)
+                except Failed as why:
+                    problems.append(str(why))
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.note("".join(f"{problem}\n" for problem in problems))
+            if problems and kind is None:
+                raise Failed(problems[0])
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def left(self):
+        return max(0.1, self.end - time.monotonic())
 
     def program(self, real, emulated=None):
         path = self.build / (emulated if self.emulated and emulated else real)
         if not path.is_file():
-            raise Failed(f"{path} is missing: build it, or name another folder by --build")
+            command = "scripts/build dev" if self.emulated else "scripts/build release release_tests"
+            raise Failed(f"{path} is missing: in a checkout, {command} builds it; scripts/gpu-bundle builds and packs all "
+                         "that is needed; --build names another folder")
         return str(path)
 
     @property
@@ -62,26 +101,61 @@ class Part:
         write_folder(folder, (28, 28, 1), (256, 32))
         return f"--data={folder}"
 
-    def start(self, command, output, **environment):
-        settings = os.environ | {"DDPRUN_TEST_BIN": str(self.build / "bin")} | environment
+    def settings(self):
+        """The environment, without what a job around this script tells its own workers."""
+        unwanted = OF_ANOTHER_JOB | ({"CUDA_VISIBLE_DEVICES"} if self.emulated else set())
+        settings = {name: value for name, value in os.environ.items()
+                    if name not in unwanted and not name.startswith("TORCHELASTIC_")}
+        settings["DDPRUN_TEST_BIN"] = str(self.build / "bin")
         libraries = self.build / "lib"
         if libraries.is_dir():
             paths = [str(libraries), settings.get("LD_LIBRARY_PATH")]
             settings["LD_LIBRARY_PATH"] = ":".join(path for path in paths if path)
-        with self.log.open("a") as log:
-            print("$", *command, file=log)
-        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
-                                errors="replace", env=settings, start_new_session=True)
+        return settings
 
-    def run(self, command, code=0, **environment):
-        """What it printed. `code`: how it must end; None: in any way."""
+    def start(self, command, output=None, **environment):
+        """A new process in a session of its own. Its output goes to the log, if nowhere else."""
+        with self.log.open("a") as log:
+            print("$", *command, file=log, flush=True)
+            # A signal between the start and the list would leave the process behind.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+            try:
+                process = subprocess.Popen(command, stdout=output or log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                           text=True, errors="replace", env=self.settings() | environment,
+                                           start_new_session=True,
+                                           preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before))
+                self.processes.append(process)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return process
+
+    def stop(self, process):
+        """Kills a process and its group. Returns the rest of its output."""
+        if process.returncode is not None:
+            return ""  # its number may be another process's by now
+        if pathlib.Path(process.args[0]).name == "ddprun":  # its workers have sessions of their own: it stops them
+            process.terminate()
+            try:
+                return process.communicate(timeout=5)[0] or ""
+            except subprocess.TimeoutExpired:
+                pass
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        try:
+            return process.communicate(timeout=5)[0] or ""
+        except subprocess.TimeoutExpired:
+            self.processes.remove(process)
+            raise Failed(f"did not end after SIGKILL: {' '.join(map(str, process.args))}") from None
+
+    def run(self, command, code=0, seconds=None, **environment):
+        """What it printed. `code`: how it must end; None: in any way. `seconds`: its limit, if not that of the part."""
         process = self.start(command, subprocess.PIPE, **environment)
         try:
-            said, _ = process.communicate(timeout=max(0.1, self.end - time.monotonic()))
+            said, _ = process.communicate(timeout=min(self.left(), seconds or math.inf))
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            said, _ = process.communicate()
-            self.note(said)
+            self.note(self.stop(process))
             raise Failed(f"the time was up during: {' '.join(command)}") from None
         self.note(said)
         if code is not None and process.returncode != code:
@@ -101,7 +175,8 @@ class Part:
 
 
 def lines_of(out):
-    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    """Of a run that still writes: without the line that is not whole yet."""
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().split("\n")[:-1]]
 
 
 def final(lines):
