@@ -112,7 +112,7 @@ TEST_CASE("what sums receive and what is converted count as the GPU's memory") {
   CHECK(gpu_bytes(planned) == 9'500'000);
   CHECK(gpu_memory_text(planned) == "10 MB of the GPU");
   CHECK_THAT(out_of_memory_text(planned, "x"),
-             Contains("2 MB for the samples") && Contains("4 MB for the gradients of other"));
+             Contains("2 MB for the samples") && Contains("4 MB for the exchange with other"));
 }
 
 TEST_CASE("a plan is compared with the GPU's memory, without what is the host's") {
@@ -129,7 +129,7 @@ TEST_CASE("a plan is compared with the GPU's memory, without what is the host's"
   CHECK_THAT(why_too_large(planned, gpu), Contains("8 MB") && Contains("3 arenas of 1 MB") &&
                                               Contains("5 MB for the samples") &&
                                               Contains("NVIDIA H200 has") && Contains("--batch"));
-  CHECK_THAT(why_too_large(planned, gpu), !Contains("of other workers"));
+  CHECK_THAT(why_too_large(planned, gpu), !Contains("with other workers"));
   CHECK_THAT(out_of_memory_text(planned, "7 bytes were asked for"),
              Contains("out of GPU memory: 7 bytes were asked for") && Contains("3 arenas of 1 MB"));
 }
