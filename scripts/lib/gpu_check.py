@@ -34,6 +34,8 @@ def versions(check):
         raise Failed(" ".join(found.split()))
     if check.emulated:
         return found.strip()
+    if not shutil.which("nvidia-smi"):
+        raise Failed("nvidia-smi is missing: is NVIDIA's driver installed?")
     name = check.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
     libraries = re.findall(r"^  (\S+ \S+),", found, re.MULTILINE)
     return f"{name.splitlines()[0]}; {', '.join(libraries)}"
