@@ -17,8 +17,8 @@ struct GpuRequest {
   bool shares = false;                      ///< --share-gpu: several workers may have the same
 };
 
-/// Whether CUDA_VISIBLE_DEVICES hides every GPU, as users do who want none: it is empty, or its
-/// first entry is -1.
+/// Whether CUDA_VISIBLE_DEVICES hides every GPU, so that none is used: it is empty, or its first
+/// entry is -1.
 bool hides_all(const std::optional<std::string>& visible);
 
 struct GpuChoice {

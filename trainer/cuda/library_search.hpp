@@ -52,8 +52,9 @@ struct LibrarySearch {
   std::string why;   ///< one line that names the library, the places, and what to do
 };
 
-/// Tries the candidates one after the other. What cannot be used is passed over, but not in the
-/// folders of DDPRUN_CUDA_PATH: who names a folder wants its library, or to know why not.
+/// Tries the candidates one after the other. What cannot be used is passed over, except in the
+/// folders of DDPRUN_CUDA_PATH: a folder that was named is meant, so the search ends with the
+/// reason.
 LibrarySearch search_library(const WantedLibrary& wanted, const LibraryPlaces& places,
                              const std::function<LibraryAttempt(const LibraryCandidate&)>& attempt);
 

@@ -1,7 +1,7 @@
 // How a group over NCCL ends that cannot go on, in words. Pure.
 //
 // ddprun tells by some of these words that a rank only waited for another one, or lost it
-// (agent/evidence/line_signs.cpp): a rank whose own work hangs uses none of them.
+// (agent/evidence/line_signs.cpp). The text about a rank that hangs itself has none of them.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace ddprun::trainer::nccl {
 
 /// What a rank waited for.
 struct Awaited {
-  int bucket = -1;  ///< whose sum; -1: a meeting of all ranks
+  int bucket = -1;  ///< of the sum; -1: a meeting of all ranks
   std::string other = "the meeting of all ranks";
 
   [[nodiscard]] std::string text() const;
