@@ -60,3 +60,10 @@ needs_writable_checkout() {
   fi
   rm -f build/.written
 }
+
+# Ends the script with 64 where the scripts' Python programs cannot run.
+needs_python() {
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null && return
+  say "python3 is missing or older than 3.9: put a newer one on PATH"
+  exit 64
+}

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 
-from gpu_part import Failed, Part, Skipped, distance, end_on_signals, final, lines_of, losses, write_folder
+from gpu_part import (ROOT, Failed, Part, Skipped, distance, end_on_signals, final, lines_of, losses, measured_rate,
+                      write_folder)
 
 # --- The parts -----------------------------------------------------------------------------------------------------------
 
@@ -258,22 +259,6 @@ def speed(check):
     return f"samples/s: {', '.join(results)}{late}"
 
 
-def measured_rate(check, process, out, seconds):
-    """The median of the rates of so many intervals, a second each, after the first; None if the time is up before any is
-    measured. The run is then stopped."""
-    end = min(check.end, time.monotonic() + 3 * seconds + 10)
-    rates = []
-    while process.poll() is None and time.monotonic() < end and len(rates) <= seconds:
-        time.sleep(0.1)
-        if (out / "metrics.jsonl").exists():
-            rates = [line["samples_per_second"] for line in lines_of(out) if line["type"] == "interval"]
-    if process.poll() is not None:
-        raise Failed(f"train ended by itself with exit code {process.returncode}; see the log")
-    check.stop(process)
-    rates = sorted(rates[1:] or rates)
-    return rates[len(rates) // 2] if rates else None
-
-
 @part(60)
 def sanitizer(check):
     """compute-sanitizer finds no wrong access and no race in the models' kernels."""
@@ -292,8 +277,6 @@ def sanitizer(check):
 
 
 # -------------------------------------------------------------------------------------------------------------------------
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def arguments():

@@ -11,8 +11,9 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "pytorch" / "twins"))
-from folder import write_folder  # noqa: E402, F401
+ROOT = pathlib.Path(__file__).resolve().parents[2]  # of the checkout, or of the bundle
+sys.path.insert(0, str(ROOT / "tests" / "pytorch" / "twins"))
+from folder import HELD_OUT, TRAIN, header, write_folder, write_idx, write_noise  # noqa: E402, F401
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 OF_ANOTHER_JOB = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"}
@@ -172,6 +173,22 @@ class Part:
         out = out or self.new_folder()
         self.run([*launch, self.train, f"--device={device}", f"--out={out}", *options], code, **environment)
         return lines_of(out)
+
+
+def measured_rate(check, process, out, seconds, patience=10):
+    """The median of the rates of so many intervals, a second each, after the first; None if the time is up before any is
+    measured. The run is then stopped. `patience`: for its start, in seconds."""
+    end = min(check.end, time.monotonic() + 3 * seconds + patience)
+    rates = []
+    while process.poll() is None and time.monotonic() < end and len(rates) <= seconds:
+        time.sleep(0.1)
+        if (out / "metrics.jsonl").exists():
+            rates = [line["samples_per_second"] for line in lines_of(out) if line["type"] == "interval"]
+    if process.poll() is not None:
+        raise Failed(f"train ended by itself with exit code {process.returncode}; see the log")
+    check.stop(process)
+    rates = sorted(rates[1:] or rates)
+    return rates[len(rates) // 2] if rates else None
 
 
 def lines_of(out):

@@ -1,5 +1,6 @@
 """Small data sets as IDX files, for interpreters without torch: the same bytes everywhere."""
 
+import math
 import random
 import struct
 
@@ -7,8 +8,25 @@ CLASSES = 10
 TRAIN, HELD_OUT = "train", "t10k"
 
 
+def header(sides):
+    return struct.pack(f">4B{len(sides)}I", 0, 0, 8, len(sides), *sides)
+
+
 def write_idx(path, sides, data):
-    path.write_bytes(struct.pack(f">4B{len(sides)}I", 0, 0, 8, len(sides), *sides) + data)
+    path.write_bytes(header(sides) + data)
+
+
+def write_noise(folder, name, shape, count, masked=False):
+    """Pictures and masks of nothing but noise, or labels in turn: at once also where there are hundreds of megabytes."""
+    numbers = random.Random(1)
+    files = {"images": (count, *shape)} | ({"masks": (count, *shape[:2])} if masked else {})
+    for kind, sides in files.items():
+        with (folder / f"{name}-{kind}-idx3-ubyte").open("wb") as file:
+            file.write(header(sides))
+            for _ in range(count):
+                file.write(numbers.getrandbits(8 * math.prod(sides[1:])).to_bytes(math.prod(sides[1:]), "little"))
+    if not masked:
+        write_idx(folder / f"{name}-labels-idx1-ubyte", (count,), bytes(i % CLASSES for i in range(count)))
 
 
 def write_folder(folder, shape, counts, masked=False):

@@ -1,0 +1,364 @@
+"""Samples a second of `train` beside PyTorch, and the main program of scripts/gpu-race. The usage is at the top of that."""
+
+import argparse
+import dataclasses
+import fnmatch
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import sys
+import time
+import types
+
+from gpu_part import HELD_OUT, ROOT, TRAIN, Failed, Part, end_on_signals, measured_rate, write_noise
+
+PYTORCH = ROOT / "bench" / "gpu" / "pytorch_gpu.py"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A model at one size. Pictures are noise; texts are generated."""
+
+    model: str
+    batch: int
+    sides: tuple = None  # height, width, channels; None: texts
+    tokens: int = 0
+    size: str = ""  # of textclf
+    stem: str = ""  # of resnet18
+    optimizer: str = "sgd"
+    limit: int = 90  # seconds for a row
+
+    @property
+    def masked(self):
+        return self.model.startswith("unet")
+
+    @property
+    def shape(self):
+        return "x".join(map(str, self.sides or (28, 28, 1)))
+
+    def options(self):
+        """That `train` and pytorch_gpu.py share."""
+        named = {"model": self.model, "batch": self.batch, "optimizer": self.optimizer, "size": self.size, "stem": self.stem}
+        return [f"--{name}={value}" for name, value in named.items() if value]
+
+
+CASES = {
+    "resnet18-28": Case("resnet18", 256, (28, 28, 1)),
+    "alexnet-227": Case("alexnet", 128, (227, 227, 3), optimizer="adamw"),
+    "textclf-large-16": Case("textclf", 16, tokens=128, size="large", optimizer="adamw", limit=180),
+    "textclf-large-64": Case("textclf", 64, tokens=128, size="large", optimizer="adamw", limit=180),
+    "resnet18-224": Case("resnet18", 128, (224, 224, 3), stem="imagenet"),
+    "unet16-448": Case("unet16", 4, (448, 448, 3), limit=120),
+}
+# Of a GPU in software, and of PyTorch on the CPU.
+SMALL = {
+    "resnet18-28": Case("resnet18", 2, (8, 8, 1)),
+    "textclf-large-16": Case("textclf", 2, tokens=32, size="tiny", optimizer="adamw"),
+    "unet16-448": Case("unet16", 1, (32, 32, 3)),
+}
+PRECISIONS = ("bf16", "fp16", "fp32", "tf32")
+DATA_BYTES = 600_000_000  # of pictures, at most: an epoch ends as seldom as that allows
+
+
+def rows_of(cases):
+    """In the order of worth."""
+    return [f"{name}/{precision}" for precision in PRECISIONS for name in cases]
+
+
+def write_data(check, case, most_bytes):
+    """The options for the data of `train`. Pictures are written once for a row."""
+    if case.tokens:
+        steps = 2 if check.emulated else 64
+        return [f"--sentences={case.batch * steps}", f"--max-tokens={case.tokens}"]
+    folder = check.folder / "data"
+    if not folder.exists():
+        height, width, channels = case.sides
+        of_sample = height * width * (channels + case.masked)
+        steps = 2 if check.emulated else max(4, min(256, most_bytes // (of_sample * case.batch)))
+        folder.mkdir()
+        for name, count in ((TRAIN, steps * case.batch), (HELD_OUT, case.batch)):
+            write_noise(folder, name, case.sides, count, case.masked)
+    return [f"--data={folder}"]
+
+
+def gpu_of_nvidia_smi():
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
+
+
+class Memory:
+    """The most of the GPU's memory that is in use while this `with` lasts, beyond what was before, in GiB. None where
+    nvidia-smi does not tell. Neither `train` nor PyTorch gives memory back, so that looks now and then find the peak."""
+
+    QUERY = ("--query-gpu=memory.used", "--format=csv,noheader,nounits")
+
+    def __init__(self, check):
+        self.check, self.peak, self.process = check, None, None
+
+    def __enter__(self):
+        command = ["nvidia-smi", f"--id={gpu_of_nvidia_smi()}", *self.QUERY]
+        if self.check.emulated or not shutil.which("nvidia-smi"):
+            return self
+        try:
+            self.before = int(self.check.run(command, seconds=10))
+        except (Failed, ValueError):
+            return self
+        self.path = self.check.new_folder()
+        with self.path.open("w") as output:
+            self.process = self.check.start([*command, "--loop-ms=100"], output)
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            self.check.stop(self.process)
+            used = [int(line) for line in self.path.read_text().split() if line.isdigit()]
+            if used:
+                self.peak = (max(used) - self.before) / 1024
+
+
+def run_train(check, case, precision, settings):
+    out = check.new_folder()
+    command = [check.train, "--device=cuda", f"--out={out}", "--quiet", "--epochs=1000000", "--checkpoint-every=off",
+               "--resume=never", "--lr=0.0001", "--schedule=constant", f"--precision={precision}", *case.options(),
+               *write_data(check, case, settings.data_bytes), *settings.train_options]
+    with Memory(check) as memory:
+        rate = measured_rate(check, check.start(command), out, settings.seconds, patience=60)
+    if rate is None:
+        raise Failed("the time was up before a rate was measured")
+    return {"rate": rate, "gib": memory.peak}
+
+
+def pytorch(check, settings, *options):
+    """What pytorch_gpu.py found."""
+    cache = str(check.folder / "inductor")
+    said = check.run([settings.python, "-B", str(PYTORCH), f"--device={'cpu' if check.emulated else 'cuda'}", *options],
+                     TORCHINDUCTOR_CACHE_DIR=cache, TRITON_CACHE_DIR=cache + "/triton")
+    found = [line for line in said.splitlines() if line.startswith("{")]
+    if not found:
+        raise Failed("pytorch_gpu.py printed no figures")
+    return json.loads(found[-1])
+
+
+def run_pytorch(check, case, precision, settings, *more):
+    with Memory(check) as memory:
+        found = pytorch(check, settings, f"--shape={case.shape}", f"--tokens={case.tokens}", f"--precision={precision}",
+                        f"--seconds={settings.seconds}", *case.options(), *more)
+    return found | {"gib": memory.peak}
+
+
+def run_compiled(check, case, precision, settings):
+    return run_pytorch(check, case, precision, settings, "--compile")
+
+
+SIDES = {"train": run_train, "eager": run_pytorch, "compile": run_compiled}
+
+
+def race(check, case, precision, settings, sides):
+    """Each side in turn, for as many rounds as fit into the time: {side: figures of each round}, {side: why it has none}."""
+    found, problems = {side: [] for side in sides}, {}
+    for _ in range(settings.rounds):
+        begun = time.monotonic()
+        for side in sides:
+            if side in problems:
+                continue
+            try:
+                found[side].append(SIDES[side](check, case, precision, settings))
+            except (Failed, OSError, ValueError) as why:
+                if not found[side]:
+                    problems[side] = str(why)
+        if check.left() < 1.2 * (time.monotonic() - begun):
+            break
+    return found, problems
+
+
+def median_ratio(ours, theirs):
+    """Of the rounds: what slows a machine for a while hits both sides of a round."""
+    ratios = [mine / other for mine, other in zip(ours, theirs)]
+    return statistics.median(ratios) if ratios else None
+
+
+def median_of(figures, name):
+    values = [one[name] for one in figures if one.get(name) is not None]
+    return statistics.median(values) if values else None
+
+
+def summary_of(found, precision, ceiling):
+    """Medians of the rounds, ratios of `train` to each other side (medians of the rounds' ratios), and `train`'s share of
+    the GPU's matrix rate."""
+    rates = {side: median_of(figures, "rate") for side, figures in found.items()}
+    ratios = {side: median_ratio([one["rate"] for one in found.get("train", [])], [one["rate"] for one in found[side]])
+              for side in found if side != "train"}
+    flops = median_of(found.get("eager", []), "flops")
+    share = None
+    if rates.get("train") and flops and ceiling.get(precision):
+        share = rates["train"] * flops / (ceiling[precision] * 1e12)
+    return {"rates": rates, "ratios": ratios, "gib": {side: median_of(figures, "gib") for side, figures in found.items()},
+            "share": share, "rounds": min((len(figures) for figures in found.values() if figures), default=0)}
+
+
+def text_of(value, form):
+    return "-" if value is None else form.format(value)
+
+
+def title():
+    return (f"{'':17} {'':4} {'train':>9} {'eager':>9} {'ratio':>6} {'compile':>9} {'ratio':>6}"
+            f"  {'GiB: train, eager, compile':<26} {'share':>6} {'rounds':>6}")
+
+
+def line_of(row, found):
+    name, precision = row.split("/")
+    rates, ratios, gib = found["rates"], found["ratios"], found["gib"]
+    rate = {side: text_of(rates.get(side), "{:.0f}") for side in SIDES}
+    ratio = {side: text_of(ratios.get(side), "{:.2f}x") for side in SIDES}
+    memory = ", ".join(text_of(gib.get(side), "{:.2f}") for side in SIDES)
+    return (f"{name:17} {precision:4} {rate['train']:>9} {rate['eager']:>9} {ratio['eager']:>6} {rate['compile']:>9}"
+            f" {ratio['compile']:>6}  {memory:<26} {text_of(found['share'], '{:.1%}'):>6} {found['rounds']:>6}")
+
+
+class Report:
+    """Prints, and appends to race.txt and race.jsonl at once: a run that is cut off keeps what it has."""
+
+    def __init__(self, folder):
+        self.text, self.json = folder / "race.txt", folder / "race.jsonl"
+        for path in (self.text, self.json):
+            path.write_text("")
+
+    def line(self, text):
+        print(text, flush=True)
+        with self.text.open("a") as file:
+            print(text, file=file)
+
+    def figures(self, found):
+        with self.json.open("a") as file:
+            print(json.dumps(found), file=file)
+
+
+def quick_settings(check):
+    """For scripts/gpu-check."""
+    rows = ["resnet18-28/bf16"] if check.emulated else ["resnet18-28/bf16", "alexnet-227/fp16"]
+    return types.SimpleNamespace(rows=rows, cases=SMALL if check.emulated else CASES, rounds=1, seconds=2, python="python3",
+                                 train_options=[], data_bytes=DATA_BYTES // 4)
+
+
+def versions_of(check, settings):
+    """Of PyTorch; empty: it cannot be used. The reason is in the second."""
+    needed = "torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU'"
+    try:
+        said = check.run([settings.python, "-c", f"import torch; print(torch.__version__, {needed}, sep=', ')"])
+    except (Failed, OSError) as why:
+        return "", str(why)
+    version = said.strip().splitlines()[-1]
+    if "no GPU" in version and not check.emulated:
+        return "", f"{version} for it"
+    return version, ""
+
+
+def begin(options, folder, report):
+    """What the rows need to know: which sides there are, and the GPU's rates."""
+    sides, ceiling = list(options.sides), {}
+    with Part(options, folder, "ceilings", min(60 * (10 if options.emulated else 1), options.left())) as check:
+        version, why = versions_of(check, options)
+        report.line(f"PyTorch: {version or 'none: ' + why}")
+        if not version:
+            sides = [side for side in sides if side == "train"]
+        else:
+            try:
+                ceiling = pytorch(check, options, "--ceilings")
+            except (Failed, ValueError) as reason:
+                report.line(f"the GPU's rates were not measured: {reason}")
+        knows_tf32 = "train" in sides and "tf32" in check.run([check.train, "--help"])
+    if ceiling:
+        report.figures({"ceilings": ceiling})
+        products = ", ".join(f"{name} {ceiling[name]:.4g}" for name in PRECISIONS)
+        report.line(f"{ceiling['gpu']}: matrix products in TFLOP/s: {products}; copy {ceiling['copy']:.4g} GB/s")
+    return sides, ceiling, knows_tf32
+
+
+def run_row(options, folder, report, row, sides, ceiling, knows_tf32):
+    """Whether no side failed."""
+    name, precision = row.split("/")
+    case = options.cases[name]
+    sides = [side for side in sides if side != "train" or precision != "tf32" or knows_tf32]
+    if not sides:
+        report.line(f"{name:17} {precision:4} `train` has no {precision}")
+        return True
+    limit = (options.limit or case.limit) * (10 if options.emulated else 1)
+    with Part(options, folder, row.replace("/", "-"), min(limit, options.left())) as check:
+        found, problems = race(check, case, precision, options, sides)
+    summary = summary_of(found, precision, ceiling)
+    report.figures({"row": row} | summary | {"measured": found, "problems": problems})
+    report.line(line_of(row, summary))
+    for side, figures in found.items():
+        ways = {one["compiled_by"] for one in figures if one.get("compiled_by")}
+        if ways - {"inductor, reduce-overhead"}:
+            report.line(f"  {side}: compiled by {', '.join(sorted(ways))}")
+    for side, why in problems.items():
+        report.line(f"  {side}: {why}")
+    return not problems
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="gpu-race", usage=argparse.SUPPRESS, add_help=False)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--emulated", action="store_true")
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu-race-out"))
+    parser.add_argument("--python", default=os.environ.get("DDPRUN_BENCH_PYTHON", "python3"))
+    parser.add_argument("--sides", type=lambda text: text.split(","), default=list(SIDES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--limit", type=float)
+    parser.add_argument("--total", type=float, default=570)
+    parser.add_argument("--train-option", dest="train_options", action="append", default=[])
+    parser.add_argument("rows", nargs="*")
+    parser.error = lambda what: parser.exit(64, f"gpu-race: {what}; see gpu-race --help\n")
+    options = parser.parse_args()
+    options.cases = SMALL if options.emulated else CASES
+    options.data_bytes = DATA_BYTES
+    rows = rows_of(options.cases)
+    if options.list:
+        print("\n".join(rows))
+        sys.exit(0)
+    for side in options.sides:
+        if side not in SIDES:
+            parser.error(f"no side {side}: there are {', '.join(SIDES)}")
+    for pattern in options.rows:
+        if not any(fnmatch.fnmatchcase(row, pattern) for row in rows):
+            parser.error(f"no row {pattern}: there are {', '.join(rows)}")
+    options.rows = [row for row in rows if not options.rows or any(fnmatch.fnmatchcase(row, one) for one in options.rows)]
+    options.build = (options.build or (ROOT if (ROOT / "bin").is_dir() else ROOT / "build" / "release")).resolve()
+    options.end = time.monotonic() + options.total
+    options.left = lambda: options.end - time.monotonic()
+    return options
+
+
+def main():
+    options = arguments()
+    end_on_signals()
+    folder = options.out.resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        report = Report(folder)
+    except OSError as why:
+        print(f"gpu-race: cannot write to {folder}: {why.strerror}; name another folder by --out", file=sys.stderr)
+        return 64
+    try:
+        sides, ceiling, knows_tf32 = begin(options, folder, report)
+    except Failed as why:
+        report.line(f"gpu-race: {why}")
+        return 1
+    report.line(title())
+    failed = 0
+    for number, row in enumerate(options.rows):
+        if options.left() < 15:
+            report.line(f"the time was up before: {', '.join(options.rows[number:])}")
+            break
+        failed += not run_row(options, folder, report, row, sides, ceiling, knows_tf32)
+    report.line(f"samples/s: medians; a ratio is above 1 where `train` is faster; {failed} rows with a side that failed; "
+                f"logs: {folder}")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What the tests of scripts/gpu-check and scripts/gpu-race share: a folder for each, and pretended programs in it."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("DDPRUN_TEST_BUILD", "."))
+
+
+class Folder(unittest.TestCase):
+    # Writes a run's metrics.jsonl into --out.
+    METRICS = """for word in "$@"; do case $word in --out=*) out=${word#--out=}; mkdir -p "$out"; esac; done
+        metrics() { printf '%s\\n' "$@" >>"$out/metrics.jsonl"; }
+        """
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="ddprun_test_")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_script(self, *command, cwd=None, **environment):
+        return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=500,
+                              cwd=cwd, env=os.environ | environment)
+
+    def check(self, *arguments, script=ROOT / "scripts" / "gpu-check", **environment):
+        self.done = self.run_script(script, f"--out={self.folder / 'out'}", *arguments, **environment)
+        summary = self.folder / "out" / "summary.txt"
+        return summary.read_text().splitlines() if summary.exists() else []
+
+    def pretend(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+
+    def path(self):
+        """PATH, with the pretended tools first."""
+        return f"{self.folder / 'tools'}:{os.environ['PATH']}"
+
+    def end_during(self, number, *arguments):
+        """The exit code of a gpu-check that gets this signal once a pretended program has written the file pid."""
+        script = subprocess.Popen([ROOT / "scripts" / "gpu-check", f"--out={self.folder / 'out'}", f"--build={self.folder}",
+                                   *arguments], stdout=subprocess.DEVNULL)
+        self.addCleanup(script.kill)
+        pid = self.folder / "pid"
+        end = time.monotonic() + 60
+        while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < end:
+            time.sleep(0.01)
+        script.send_signal(number)
+        return script.wait(timeout=60)
+
+    def assert_gone(self):
+        status = pathlib.Path(f"/proc/{int((self.folder / 'pid').read_text())}/stat")
+        self.assertTrue(not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z")

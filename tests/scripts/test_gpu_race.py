@@ -1,0 +1,115 @@
+"""scripts/gpu-race on GPUs in software, and its table and ways to fail on pretended programs."""
+
+import json
+import sys
+import unittest
+
+from gpu_scripts import BUILD, ROOT, Folder
+
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+import gpu_race  # noqa: E402
+
+
+class Race(Folder):
+    def race(self, *arguments, **environment):
+        """The lines of race.txt."""
+        self.done = self.run_script(ROOT / "scripts" / "gpu-race", f"--out={self.folder / 'out'}", *arguments, **environment)
+        table = self.folder / "out" / "race.txt"
+        return table.read_text().splitlines() if table.exists() else []
+
+    def figures(self):
+        return [json.loads(line) for line in (self.folder / "out" / "race.jsonl").read_text().splitlines()]
+
+
+class OnAnEmulatedGpu(Race):
+    def test_train_is_measured_for_pictures_masks_and_texts(self):
+        self.race("--emulated", f"--build={BUILD}", "--seconds=1", "--rounds=1", "--sides=train", "*/fp16")
+        self.assertEqual(self.done.returncode, 0, self.done.stdout + self.done.stderr)
+        rows = {found["row"]: found for found in self.figures() if "row" in found}
+        self.assertEqual(set(rows), {f"{name}/fp16" for name in gpu_race.SMALL})
+        for row, found in rows.items():
+            self.assertGreater(found["rates"]["train"], 0, row)
+
+
+class OnPretendedPrograms(Race):
+    TRAIN = Race.METRICS + """[[ $1 == --help ]] && exit
+        for rate in 1 100 100 100; do metrics '{"type": "interval", "samples_per_second": '$rate'}'; done
+        exec sleep 1000"""
+    # Of PyTorch: its version, the GPU's rates, and figures.
+    PYTHON = """case "$*" in
+        *"import torch"*) echo "2.11.0, NVIDIA H200" ;;
+        *--ceilings*) echo '{"bf16": 0.5, "fp16": 0.5, "tf32": 0.25, "fp32": 0.125, "copy": 4000, "gpu": "NVIDIA H200"}' ;;
+        *--compile*) COMPILE ;;
+        *pytorch_gpu.py*) echo '{"rate": 80, "flops": 1e9}' ;;
+        esac"""
+
+    def pretend_sides(self, compiled="""echo '{"rate": 125, "compiled_by": "inductor, reduce-overhead"}'"""):
+        self.pretend("bin/train", self.TRAIN)
+        self.pretend("python", self.PYTHON.replace("COMPILE", compiled))
+
+    def options(self, *rows):
+        return (f"--build={self.folder}", f"--python={self.folder / 'python'}", "--rounds=2", "--seconds=1", *rows)
+
+    def test_a_row_has_rates_ratios_and_the_share_of_the_gpus_matrix_rate(self):
+        self.pretend_sides()
+        lines = self.race(*self.options("resnet18-28/bf16"))
+        self.assertEqual(self.done.returncode, 0, self.done.stderr)
+        self.assertEqual(lines[0], "PyTorch: 2.11.0, NVIDIA H200")
+        self.assertIn("matrix products in TFLOP/s: bf16 0.5, fp16 0.5, fp32 0.125, tf32 0.25; copy 4000 GB/s", lines[1])
+        # 100 samples of 1e9 operations a second, of 0.5e12.
+        self.assertEqual(" ".join(lines[3].split()), "resnet18-28 bf16 100 80 1.25x 125 0.80x -, -, - 20.0% 2")
+        self.assertEqual([len(figures) for figures in self.figures()[1]["measured"].values()], [2, 2, 2])
+
+    def test_the_peak_of_memory_is_what_nvidia_smi_saw_beyond_what_was_before(self):
+        self.pretend_sides()
+        self.pretend("tools/nvidia-smi", """[[ " $* " == *" --loop-ms=100 "* ]] || { echo 1024; exit; }
+            for used in 1024 3072 2048; do echo $used; done; exec sleep 1000""")
+        self.race(*self.options("resnet18-28/bf16"), PATH=self.path())
+        self.assertEqual(self.figures()[1]["gib"], {"train": 2, "eager": 2, "compile": 2})
+
+    def test_a_side_that_fails_is_told_with_its_reason_and_the_others_go_on(self):
+        self.pretend_sides("echo no compiler; exit 1")
+        lines = self.race(*self.options("resnet18-28/fp16", "resnet18-28/bf16"))
+        self.assertEqual(self.done.returncode, 2)
+        self.assertRegex(lines[3], r"^resnet18-28 +bf16 +100 +80 +1.25x +- +- .* 2$")
+        self.assertRegex(lines[4], "^  compile: exit code 1 instead of 0: no compiler; the command: ")
+        self.assertRegex(lines[5], "^resnet18-28 +fp16 +100 ")
+
+    def test_another_way_to_compile_is_told(self):
+        self.pretend_sides("""echo '{"rate": 125, "compiled_by": "cudagraphs"}'""")
+        lines = self.race(*self.options("resnet18-28/bf16"))
+        self.assertEqual(lines[4], "  compile: compiled by cudagraphs")
+
+    def test_tf32_is_measured_of_pytorch_alone_while_train_has_none(self):
+        self.pretend_sides()
+        lines = self.race(*self.options("resnet18-28/tf32"))
+        self.assertRegex(lines[3], r"^resnet18-28 +tf32 +- +80 +- +125 +- ")
+        self.pretend("bin/train", self.TRAIN.replace("&& exit", "&& { echo '--precision fp32, tf32'; exit; }"))
+        self.assertRegex(self.race(*self.options("resnet18-28/tf32"))[3], r"^resnet18-28 +tf32 +100 +80 +1.25x ")
+
+    def test_without_pytorch_train_is_measured_alone(self):
+        self.pretend_sides()
+        self.pretend("python", "echo \"No module named 'torch'\"; exit 1")
+        lines = self.race(*self.options("resnet18-28/bf16"))
+        self.assertEqual(self.done.returncode, 0)
+        self.assertRegex(lines[0], "^PyTorch: none: .*No module named 'torch'")
+        self.assertRegex(lines[2], r"^resnet18-28 +bf16 +100 +- +- +- ")
+
+    def test_rows_end_at_the_total_and_those_that_did_not_begin_are_named(self):
+        self.pretend_sides()
+        self.pretend("bin/train", "[[ $1 == --help ]] && exit; exec sleep 1000")
+        lines = self.race(*self.options("resnet18-28/bf16", "resnet18-28/fp16", "--sides=train", "--total=17"))
+        self.assertEqual(self.done.returncode, 1)
+        self.assertIn("  train: the time was up before a rate was measured", lines)
+        self.assertIn("the time was up before: resnet18-28/fp16", lines)
+
+    def test_unusable_arguments_are_no_number_of_rows(self):
+        for argument, expected in (("nonsense/*", "no row nonsense/*: there are resnet18-28/bf16,"),
+                                   ("--sides=train,jax", "no side jax: there are train, eager, compile")):
+            self.race(argument)
+            self.assertEqual(self.done.returncode, 64)
+            self.assertIn(expected, self.done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
