@@ -27,6 +27,14 @@ class Skipped(Exception):
     """This machine cannot tell; the text says why."""
 
 
+def part(limit):
+    """Marks a part of scripts/gpu-check, with its limit in seconds."""
+    def mark(function):
+        function.limit = limit
+        return function
+    return mark
+
+
 def end_on_signals():
     """The first Ctrl-C, SIGTERM or SIGHUP becomes SystemExit, so that every `finally` runs; further ones are ignored."""
     def end(number, _):
@@ -45,6 +53,7 @@ class Part:
     def __init__(self, options, folder, name, limit):
         self.emulated = options.emulated
         self.build = options.build
+        self.data_folder = getattr(options, "data", None)  # of the user's data sets
         self.log = folder / f"{name}.log"
         self.log.write_text("")
         self.end = time.monotonic() + limit

@@ -5,60 +5,29 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
-import tempfile
-import time
+import sys
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("DDPRUN_TEST_BUILD", "."))
+from gpu_scripts import BUILD, ROOT, Folder
+
+sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+import gpu_cifar  # noqa: E402
+import gpu_part  # noqa: E402
 
 
-class Folder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="ddprun_test_")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def run_script(self, *command, cwd=None, **environment):
-        return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=500,
-                              cwd=cwd, env=os.environ | environment)
-
-    def check(self, *arguments, script=ROOT / "scripts" / "gpu-check", **environment):
-        self.done = self.run_script(script, f"--out={self.folder / 'out'}", *arguments, **environment)
-        summary = self.folder / "out" / "summary.txt"
-        return summary.read_text().splitlines() if summary.exists() else []
-
-    def pretend(self, name, text):
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/bash\n{text}\n")
-        path.chmod(0o755)
-
-    def path(self):
-        """PATH, with the pretended tools first."""
-        return f"{self.folder / 'tools'}:{os.environ['PATH']}"
-
-    def end_during(self, number, *arguments):
-        """The exit code of a gpu-check that gets this signal once a pretended program has written the file pid."""
-        script = subprocess.Popen([ROOT / "scripts" / "gpu-check", f"--out={self.folder / 'out'}", f"--build={self.folder}",
-                                   *arguments], stdout=subprocess.DEVNULL)
-        self.addCleanup(script.kill)
-        pid = self.folder / "pid"
-        end = time.monotonic() + 60
-        while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < end:
-            time.sleep(0.01)
-        script.send_signal(number)
-        return script.wait(timeout=60)
-
-    def assert_gone(self):
-        status = pathlib.Path(f"/proc/{int((self.folder / 'pid').read_text())}/stat")
-        self.assertTrue(not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z")
+def write_cifar(folder, count):
+    """Files of so many records each, of noise."""
+    folder.mkdir(parents=True)
+    for names in gpu_cifar.FILES.values():
+        for name in names:
+            records = (bytes([i % 10]) + os.urandom(gpu_cifar.RECORD - 1) for i in range(count))
+            (folder / name).write_bytes(b"".join(records))
 
 
 class OnEmulatedGpus(Folder):
     def test_every_part_passes_on_gpus_in_software(self):
-        lines = self.check("--emulated", f"--build={BUILD}")
+        write_cifar(self.folder / "data" / "cifar-10-batches-bin", 30)
+        lines = self.check("--emulated", f"--build={BUILD}", f"--data={self.folder / 'data'}")
         self.assertEqual(self.done.returncode, 0, self.done.stdout + self.done.stderr)
         listed = self.run_script(ROOT / "scripts" / "gpu-check", "--list").stdout.splitlines()
         self.assertEqual([line.split()[0] for line in lines], [line.split()[0] for line in listed])
@@ -86,10 +55,6 @@ class OnEmulatedGpus(Folder):
 
 
 class OnPretendedPrograms(Folder):
-    # Writes a run's metrics.jsonl into --out.
-    METRICS = """for word in "$@"; do case $word in --out=*) out=${word#--out=}; mkdir -p "$out"; esac; done
-        metrics() { printf '%s\\n' "$@" >>"$out/metrics.jsonl"; }
-        """
     DDPRUN = 'while [[ $1 == --* ]]; do shift; done; exec "$@"'
 
     def test_a_part_that_fails_is_told_with_its_reason_and_the_next_ones_go_on(self):
@@ -175,16 +140,80 @@ class OnPretendedPrograms(Folder):
         lines = self.check(f"--build={self.folder}", "restart")
         self.assertRegex(lines[0], "^restart .* skipped +the run was over before its worker could be killed$")
 
-    def test_speed_tells_what_it_measured_before_the_time_was_up(self):
+    INTERVALS = """[[ $1 == --help ]] && exit
+        for rate in 1 100 100 100; do metrics '{"type": "interval", "samples_per_second": '$rate'}'; done
+        exec sleep 1000"""
+
+    def test_a_race_tells_how_fast_both_sides_were(self):
+        self.pretend("bin/train", self.METRICS + self.INTERVALS)
+        self.pretend("tools/python3", f"""case "$*" in
+            *pytorch_gpu.py*) echo '{{"rate": 80, "flops": 1}}' ;;
+            *"import torch"*) echo "2.11.0, NVIDIA H200" ;;
+            *) exec {sys.executable} "$@" ;;
+            esac""")
+        lines = self.check(f"--build={self.folder}", "race", PATH=self.path())
+        self.assertRegex(lines[0], "ok +resnet18-28 bf16 100 samples/s, 1.25x PyTorch's; alexnet-227 fp16 100 .*, 1.25x ")
+
+    def test_a_race_without_pytorch_tells_why(self):
+        self.pretend("bin/train", self.METRICS + self.INTERVALS)
+        self.pretend("tools/python3", f"""case "$*" in
+            *"import torch"*) echo "No module named 'torch'"; exit 1 ;;
+            *) exec {sys.executable} "$@" ;;
+            esac""")
+        lines = self.check(f"--build={self.folder}", "race", PATH=self.path())
+        self.assertRegex(lines[0], "ok +resnet18-28 bf16 100 samples/s; alexnet-227 fp16 100 .*; without PyTorch: .*'torch'")
+
+    def test_a_race_without_a_rate_of_train_has_failed(self):
+        self.pretend("bin/train", "echo 'train: no GPU'; exit 2")
+        lines = self.check(f"--build={self.folder}", "race")
+        self.assertRegex(lines[0], "FAILED +resnet18-28 bf16: train ended by itself with exit code 2")
+
+    def test_an_overflow_that_only_one_worker_skips_is_found(self):
         self.pretend("bin/train", self.METRICS + """
-            [[ " $* " == *" --model=lenet "* ]] || exec sleep 1000
-            for rate in 1 100 100 100 100 100; do metrics '{"type": "interval", "samples_per_second": '$rate'}'; done
-            exec sleep 1000""")
-        lines = self.check(f"--build={self.folder}", "--limit=3", "speed")
-        self.assertRegex(lines[0], "ok +samples/s: lenet fp32 100, lenet fp16 100; then the time was up$")
-        self.pretend("bin/train", "exec sleep 1000")
-        lines = self.check(f"--build={self.folder}", "--limit=1", "speed")
-        self.assertRegex(lines[0], "FAILED +the time was up before a rate was measured")
+            skipped=0; weights=a
+            [[ " $* " == *" --inject-overflow-at="* ]] && skipped=1 && weights=b$WORKERS
+            metrics '{"type": "final", "weights": "'$weights'", "train_loss": 1, "skipped": '$skipped'}'""")
+        self.pretend("bin/ddprun", "export WORKERS=${1#*=}\n" + self.DDPRUN)
+        lines = self.check(f"--build={self.folder}", "ranks", CUDA_VISIBLE_DEVICES="0")
+        self.assertRegex(lines[0], "FAILED +an overflow on one of 2 workers: 1 steps skipped, weights b2; of 1 worker: 1, b1$")
+
+    def test_other_weights_after_a_worker_was_killed_are_found(self):
+        self.pretend("bin/train", self.METRICS + """
+            metrics '{"type": "final", "weights": "'${WEIGHTS:-a}'", "restarts": 1}'
+            touch "$out/latest"; [[ -z $WEIGHTS ]] || exec sleep 0.5""")
+        # A job of two: only the second worker is started, and lives a little.
+        self.pretend("bin/ddprun", """[[ $1 == --nproc-per-node=2 ]] && export WEIGHTS=b LOCAL_RANK=1
+            while [[ $1 == --* ]]; do shift; done
+            "$@"; [[ $? == 0 || $? == 137 ]]""")
+        self.pretend("sleep", "")
+        lines = self.check(f"--build={self.folder}", "kill", CUDA_VISIBLE_DEVICES="0")
+        self.assertRegex(lines[0], "FAILED +weights b after the restart instead of a$")
+
+    def test_cifar_without_its_files_is_skipped_with_the_places(self):
+        for arguments, environment, expected in (
+                ((), {}, "no folder: set --data or DDPRUN_TEST_DATA"),
+                ((f"--data={self.folder}/a",), {"DDPRUN_TEST_DATA": "/b"}, f"{self.folder}/a or /b")):
+            environment = {"DDPRUN_TEST_DATA": ""} | environment
+            lines = self.check(f"--build={self.folder}", *arguments, "cifar", **environment)
+            self.assertRegex(lines[0], f"skipped +CIFAR-10's binary files .* were looked for in {expected}$")
+
+    def test_cifar_below_its_accuracy_has_failed_also_where_the_time_is_up(self):
+        write_cifar(self.folder / "cifar-10", 1)
+        options = (f"--build={self.folder}", f"--data={self.folder}")
+        self.pretend("bin/train", self.METRICS + """
+            metrics '{"type": "final", "test_accuracy": 0.8, "skipped": 2}'""")
+        lines = self.check(*options, "cifar")
+        self.assertRegex(lines[0], "FAILED +accuracy 0.8000 after 20 epochs in .*, 2 steps skipped: less than 0.82$")
+        self.pretend("bin/train", self.METRICS + """
+            metrics '{"type": "epoch", "test_accuracy": 0.5}' '{"type": "epoch", "test_accuracy": 0.625}'; exec sleep 1000""")
+        lines = self.check(*options, "--limit=2", "cifar")
+        self.assertRegex(lines[0], "FAILED +the time was up during: .*; accuracy of its epochs: 0.500, 0.625$")
+
+    def test_cifar_files_of_another_size_are_refused_by_name(self):
+        write_cifar(self.folder / "cifar-10", 1)
+        (self.folder / "cifar-10" / "data_batch_3.bin").write_bytes(bytes(3000))
+        lines = self.check(f"--build={self.folder}", f"--data={self.folder}", "cifar")
+        self.assertRegex(lines[0], "FAILED +.*data_batch_3.bin has no whole number of records of 3073 bytes$")
 
     def test_a_sanitizer_under_which_the_tests_do_not_pass_is_no_success(self):
         self.pretend("tests/test_gpu_models", "")
@@ -218,6 +247,28 @@ class OnPretendedPrograms(Folder):
         self.check("versions", PATH=self.path())
         self.assertEqual((self.done.returncode, self.done.stdout), (64, ""))
         self.assertRegex(self.done.stderr, r"^gpu-check: python3 is missing or older than 3\.9: .*\n$")
+
+
+class CifarFiles(Folder):
+    def test_each_pixel_of_a_record_becomes_a_square_of_all_channels(self):
+        record = os.urandom(gpu_cifar.RECORD)
+        picture = gpu_cifar.enlarged(record, 3)
+        for row, column in ((0, 0), (0, 31), (31, 0), (7, 19)):
+            wanted = bytes(record[1 + channel * 1024 + row * 32 + column] for channel in range(3))
+            for y in range(3 * row, 3 * row + 3):
+                for x in range(3 * column, 3 * column + 3):
+                    self.assertEqual(picture[3 * (96 * y + x):][:3], wanted)
+
+    def test_the_files_of_a_set_become_one_of_pictures_and_one_of_labels(self):
+        write_cifar(self.folder / "from", 2)
+        gpu_cifar.convert(self.folder / "from", self.folder / "to", 2)
+        images = (self.folder / "to" / "train-images-idx3-ubyte").read_bytes()
+        self.assertEqual(images[:20], gpu_part.header((10, 64, 64, 3)))
+        self.assertEqual(len(images), 20 + 10 * 64 * 64 * 3)
+        last = (self.folder / "from" / "data_batch_5.bin").read_bytes()[-gpu_cifar.RECORD:]
+        self.assertTrue(images.endswith(gpu_cifar.enlarged(last, 2)))
+        labels = (self.folder / "to" / "train-labels-idx1-ubyte").read_bytes()
+        self.assertEqual(labels, gpu_part.header((10,)) + bytes([0, 1] * 5))
 
 
 class Bundle(Folder):

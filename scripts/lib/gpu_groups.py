@@ -1,0 +1,133 @@
+"""The parts of scripts/gpu-check under ddprun: workers that are killed, and two of them."""
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import time
+
+from gpu_part import Failed, Skipped, distance, final, lines_of, part
+
+
+def worker_of(out, local_rank):
+    """The process of that worker with this --out, or None. (Launcher and agent have no LOCAL_RANK.)"""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            settings = (process / "environ").read_bytes().split(b"\0")
+            if f"--out={out}".encode() in words and f"LOCAL_RANK={local_rank}".encode() in settings:
+                return int(process.name)
+        except OSError:
+            continue
+    return None
+
+
+def killed_run(check, workers, options, **environment):
+    """The folder and the final line of a job of which the last worker is killed once there is a checkpoint."""
+    out = check.new_folder()
+    job = check.start([check.ddprun, f"--nproc-per-node={workers}", "--max-restarts=1", check.train, "--device=cuda",
+                       f"--out={out}", *options], **environment)
+    worker = None
+    killed = False
+    while job.poll() is None and time.monotonic() < check.end:
+        if worker is None:
+            worker = worker_of(out, workers - 1)
+        elif not killed and (out / "latest").exists():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+            killed = True
+        time.sleep(0.002)
+    if job.poll() is None:
+        raise Failed(f"the time was up {'after the worker was killed' if killed else 'before the first checkpoint'}")
+    if job.returncode != 0:
+        raise Failed(f"exit code {job.returncode} of ddprun; see the log")
+    ended = final(lines_of(out))
+    if not killed or ended["restarts"] < 1:
+        raise Skipped("the run was over before its worker could be killed")
+    return out, ended
+
+
+@part(30)
+def restart(check):
+    """A killed worker's run ends with the same bits; the CPU goes on from the GPU's checkpoint."""
+    steps = 100 if check.emulated else 2000
+    options = (check.data(), "--epochs=1000", "--batch=32", f"--checkpoint-every={10 if check.emulated else 100}")
+    undisturbed = final(check.train_run(*options, f"--max-steps={steps}"))
+    out, ended = killed_run(check, 1, (f"--max-steps={steps}", *options))
+    if ended["weights"] != undisturbed["weights"]:
+        raise Failed(f"weights {ended['weights']} instead of {undisturbed['weights']}")
+    on_cpu = final(check.train_run(*options, f"--max-steps={steps + 5}", device="cpu", out=out))
+    if on_cpu["steps"] != steps + 5:
+        raise Failed(f"the CPU went on to step {on_cpu['steps']} instead of {steps + 5}")
+    return f"weights {ended['weights']} with and without a kill; the CPU went on from step {steps}"
+
+
+def gpu_count(check):
+    if check.emulated:
+        return 1
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([entry for entry in visible.split(",") if entry.strip()])
+    return len(re.findall(r"^GPU ", check.run(["nvidia-smi", "-L"]), re.MULTILINE))
+
+
+class TwoWorkers:
+    """Options and words for workers on two GPUs, or on one that they share."""
+
+    def __init__(self, check):
+        self.check = check
+        self.shares = gpu_count(check) < 2
+        self.options = ("--share-gpu", "--rendezvous-timeout=15s") if self.shares else ()
+        self.how = "sharing a GPU" if self.shares else "a GPU for each"
+        self.environment = {"DDPRUN_EMULATED_GPUS": "1"}
+
+    def final(self, count, *options):
+        launch = (self.check.ddprun, f"--nproc-per-node={count}")
+        return final(self.check.train_run(*self.options, *options, launch=launch, **self.environment))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not Failed or not self.shares:
+            return
+        refused = [line for line in self.check.log.read_text().splitlines() if "ncclCommInitRankConfig" in line]
+        if refused:
+            raise Skipped(f"NCCL refuses to share a GPU: {refused[0]}") from None
+
+
+@part(30)
+def ranks(check):
+    """Two workers over NCCL, on two GPUs or sharing one: --exact gives the bits of one worker, also where an overflow on one
+    of them skips a step on both; without --exact about its loss."""
+    options = (check.data(), "--max-steps=10", "--batch=32", "--shards=4", "--checkpoint-every=off")
+    overflow = ("--exact", "--precision=fp16", "--inject-overflow-at=3")
+    with TwoWorkers(check) as workers:
+        one, of_one = workers.final(1, *options, "--exact"), workers.final(1, *options, *overflow)
+        two, of_two = workers.final(2, *options, "--exact"), workers.final(2, *options, *overflow)
+        inexact = workers.final(2, *options)
+    if one["weights"] != two["weights"]:
+        raise Failed(f"weights {two['weights']} instead of {one['weights']}")
+    if of_two["skipped"] < 1 or (of_one["weights"], of_one["skipped"]) != (of_two["weights"], of_two["skipped"]):
+        raise Failed(f"an overflow on one of 2 workers: {of_two['skipped']} steps skipped, weights {of_two['weights']}; of 1 "
+                     f"worker: {of_one['skipped']}, {of_one['weights']}")
+    far = distance([inexact["train_loss"]], [one["train_loss"]])
+    if far > 1e-3:
+        raise Failed(f"without --exact the loss of 2 workers is {far:.1e} from that of 1")
+    return (f"weights {one['weights']} of 1 and 2 workers, {workers.how}; {of_two['skipped']} step skipped by both with an "
+            f"overflow on one; without --exact {far:.1e} from their loss")
+
+
+@part(35)
+def kill(check):
+    """One of two workers is killed: both start again, and --exact gives the bits of one worker that was left alone."""
+    steps = 40 if check.emulated else 400
+    options = (check.data(), "--epochs=1000", "--batch=32", "--shards=2", "--exact", f"--max-steps={steps}",
+               f"--checkpoint-every={10 if check.emulated else 20}")
+    with TwoWorkers(check) as workers:
+        undisturbed = workers.final(1, *options)
+        _, ended = killed_run(check, 2, (*workers.options, *options), **workers.environment)
+    if ended["weights"] != undisturbed["weights"]:
+        raise Failed(f"weights {ended['weights']} after the restart instead of {undisturbed['weights']}")
+    return f"weights {ended['weights']} of 1 worker, and of 2 ({workers.how}) of which one was killed"

@@ -1,0 +1,165 @@
+"""The parts of scripts/gpu-check that need a single process at a time."""
+
+import os
+import re
+import shutil
+
+import gpu_race
+from gpu_part import Failed, Skipped, distance, final, losses, part, write_folder
+
+
+@part(15)
+def versions(check):
+    """The plugin, the driver and CUDA's libraries are found."""
+    said = check.run([check.train, "--version"])
+    found = said[said.find("GPUs:"):]
+    if "GPUs:" not in said or "not used" in found or re.search("cannot|was not found|is missing", found):
+        raise Failed(" ".join(found.split()))
+    if check.emulated:
+        return found.strip()
+    if not shutil.which("nvidia-smi"):
+        raise Failed("nvidia-smi is missing: is NVIDIA's driver installed?")
+    name = check.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
+    libraries = re.findall(r"^  (\S+ \S+),", found, re.MULTILINE)
+    return f"{name.splitlines()[0]}; {', '.join(libraries)}"
+
+
+@part(15)
+def smoke(check):
+    """lenet trains, alone and under ddprun, twice to the same bits."""
+    options = (check.data(), "--max-steps=20", "--batch=32", "--checkpoint-every=off")
+    first, again = (final(check.train_run(*options)) for _ in range(2))
+    launched = final(check.train_run(*options, launch=(check.ddprun, "--nproc-per-node=1")))
+    hashes = {run["weights"] for run in (first, again, launched)}
+    if len(hashes) != 1:
+        raise Failed(f"three runs gave the weights {', '.join(sorted(hashes))}")
+    return f"weights {first['weights']} three times, loss {first['train_loss']:.4f} after 20 steps"
+
+
+def run_cases(check, program, cases=()):
+    said = check.run([program, *cases], code=None)
+    if "SKIPPED" in said:
+        raise Failed(said[said.find("SKIPPED"):].splitlines()[0])
+    passed = re.search(r"All tests passed \(.*\)", said)
+    if not passed:
+        failures = re.findall(r"^test cases:.*$", said, re.MULTILINE)
+        raise Failed((failures or said.splitlines()[-1:] or ["no output"])[0])
+    return passed[0]
+
+
+@part(40)
+def layers(check):
+    """Each kind of layer against formulas in double precision."""
+    program = check.program("tests/test_gpu_layers", "tests/test_trainer_layers_cuda")
+    return run_cases(check, program, ["concat*"] if check.emulated else [])
+
+
+@part(35)
+def models(check):
+    """A few steps of each kind of model against the CPU."""
+    program = check.program("tests/test_gpu_models", "tests/test_trainer_cuda")
+    return run_cases(check, program, ["models train on the GPU in half*"] if check.emulated else [])
+
+
+# name: options of train, sides of the pictures (None: sentences), samples of a batch, steps. The CPU sets the sizes: with
+# two cores its runs take about a minute.
+CURVES = {
+    "lenet": (("--lr=0.01", "--momentum=0"), (28, 28, 1), 32, 100),
+    "textclf": (("--optimizer=adamw", "--lr=0.0001"), None, 8, 100),
+    "resnet18": (("--lr=0.0001", "--momentum=0"), (12, 12, 3), 8, 20),
+    "alexnet": (("--lr=0.01", "--momentum=0"), (64, 64, 3), 4, 20),
+    "unet16": (("--lr=0.01", "--momentum=0"), (32, 32, 3), 2, 20),
+    "unet-resnet34": (("--lr=0.0001", "--momentum=0"), (64, 64, 3), 2, 20),
+}
+
+
+@part(60)
+def curves(check):
+    """The loss of each of 20 calm steps of each model (lenet, textclf: 100), against the CPU: within 1e-3."""
+    threads = min(16, len(os.sched_getaffinity(0)))
+    results = []
+    for model in list(CURVES)[:2] if check.emulated else CURVES:
+        options, sides, batch, steps = CURVES[model]
+        steps = 3 if check.emulated else steps
+        options = (f"--model={model}", f"--batch={batch}", f"--epochs={steps}", "--checkpoint-every=off", *options)
+        if sides:
+            data = check.new_folder()
+            write_folder(data, sides, (batch, 2), masked=model.startswith("unet"))
+            options += (f"--data={data}",)  # one batch: a step an epoch, and so a line for each step
+        else:
+            options += (f"--sentences={batch}",)
+        ours = losses(check.train_run(*options))
+        theirs = losses(check.train_run(*options, f"--threads-per-shard={threads}", device="cpu"))
+        far = distance(ours, theirs)
+        results.append(f"{model} {far:.1e}")
+        if far > 1e-3:
+            raise Failed(f"within {steps} steps the losses part: {', '.join(results)}")
+    return ", ".join(results)
+
+
+@part(15)
+def precision(check):
+    """bf16 and fp16 train about as on the CPU; an injected overflow skips one step."""
+    options = (check.data(), "--max-steps=20", "--batch=32", "--checkpoint-every=off", "--lr=0.01")
+    results = []
+    for name, more in (("bf16", ()), ("fp16", ("--inject-overflow-at=3",))):
+        ours, theirs = (final(check.train_run(*options, f"--precision={name}", *more, device=device))
+                        for device in ("cuda", "cpu"))
+        far = distance([ours["train_loss"]], [theirs["train_loss"]])
+        results.append(f"{name} {far:.1e} from the CPU")
+        if far > 2e-2 or ours["skipped"] != theirs["skipped"] or (more and ours["skipped"] < 1):
+            raise Failed(f"{', '.join(results)}; skipped {ours['skipped']} and {theirs['skipped']} steps")
+    return f"{', '.join(results)}, {ours['skipped']} skipped"
+
+
+@part(10)
+def refusals(check):
+    """What cannot work is refused with what to do, and 2."""
+    cases = {
+        "out of memory": (("--model=textclf", "--size=large", "--batch=1000", "--max-tokens=512", "--sentences=1000"),
+                          {"DDPRUN_EMULATED_MEMORY": "1000000000"}, r"this run needs .* of GPU memory"),
+        "a GPU that is not there": ((), {"CUDA_VISIBLE_DEVICES": "77", "DDPRUN_EMULATED_GPUS": "0"},
+                                    "CUDA_VISIBLE_DEVICES=77"),
+    }
+    for name, (options, environment, expected) in cases.items():
+        said = check.run([check.train, "--device=cuda", f"--out={check.new_folder()}", *options], 2, **environment)
+        if not re.search(expected, said):
+            raise Failed(f"{name}: {said.strip()}")
+    return ", ".join(cases)
+
+
+@part(35)
+def race(check):
+    """Samples a second of two models, beside PyTorch's where it is installed: to be noted. scripts/gpu-race measures more."""
+    settings = gpu_race.quick_settings(check)
+    version, why = gpu_race.versions_of(check, settings)
+    sides = ("train", "eager") if version else ("train",)
+    results = []
+    for row in settings.rows:
+        name, kind = row.split("/")
+        found, problems = gpu_race.race(check, settings.cases[name], kind, settings, sides)
+        if not found["train"]:
+            raise Failed("; ".join([*results, f"{name} {kind}: {problems['train']}"]))
+        figures = gpu_race.summary_of(found, kind, {})
+        text = f"{name} {kind} {figures['rates']['train']:.0f} samples/s"
+        if figures["ratios"].get("eager"):
+            text += f", {figures['ratios']['eager']:.2f}x PyTorch's"
+        results.append(text)
+    return "; ".join(results + ([] if version else [f"without PyTorch: {why}"]))
+
+
+@part(45)
+def sanitizer(check):
+    """compute-sanitizer finds no wrong access and no race in the models' kernels."""
+    if check.emulated:
+        raise Skipped("it needs a GPU")
+    tool = shutil.which("compute-sanitizer")
+    if not tool:
+        raise Skipped("compute-sanitizer is not on PATH")
+    kinds = ("memcheck", "racecheck")
+    for number, kind in enumerate(kinds):
+        said = check.run([tool, f"--tool={kind}", "--error-exitcode=9", check.program("tests/test_gpu_models"),
+                          "*half precision*"], seconds=check.left() / (len(kinds) - number))
+        if "All tests passed" not in said:
+            raise Failed(f"{kind} found nothing, but the tests did not pass; see the log")
+    return "memcheck and racecheck found nothing"
