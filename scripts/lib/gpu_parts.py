@@ -138,6 +138,9 @@ def race(check):
     for row in settings.rows:
         name, kind = row.split("/")
         found, problems = gpu_race.race(check, settings.cases[name], kind, settings, sides)
+        if not found["train"] and results and check.left() < 1:
+            results.append("then the time was up")
+            break
         if not found["train"]:
             raise Failed("; ".join([*results, f"{name} {kind}: {problems['train']}"]))
         figures = gpu_race.summary_of(found, kind, {})

@@ -163,6 +163,12 @@ class OnPretendedPrograms(Folder):
         lines = self.check(f"--build={self.folder}", "race", PATH=self.path())
         self.assertRegex(lines[0], "ok +resnet18-28 bf16 100 samples/s; alexnet-227 fp16 100 .*; without PyTorch: .*'torch'")
 
+    def test_a_race_tells_what_it_measured_before_the_time_was_up(self):
+        self.pretend("bin/train", self.METRICS + '[[ " $* " != *" --model=alexnet "* ]] || exec sleep 1000\n' + self.INTERVALS)
+        self.pretend("tools/python3", f"""[[ "$*" != *"import torch"* ]] && exec {sys.executable} "$@"; exit 1""")
+        lines = self.check(f"--build={self.folder}", "--limit=4", "race", PATH=self.path())
+        self.assertRegex(lines[0], "ok +resnet18-28 bf16 100 samples/s; then the time was up; without PyTorch: ")
+
     def test_a_race_without_a_rate_of_train_has_failed(self):
         self.pretend("bin/train", "echo 'train: no GPU'; exit 2")
         lines = self.check(f"--build={self.folder}", "race")
