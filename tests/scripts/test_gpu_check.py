@@ -281,7 +281,8 @@ class Bundle(Folder):
     def setUp(self):
         super().setUp()
         self.build = self.folder / "build"
-        for name in ("bin/train", "bin/ddprun", "bin/libtrain_cuda.so", "tests/test_gpu_layers", "tests/test_gpu_models"):
+        for name in ("bin/train", "bin/ddprun", "bin/libtrain_cuda.so", "bin/bench_nccl", "tests/test_gpu_layers",
+                     "tests/test_gpu_models"):
             (self.build / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy("/bin/bash", self.build / name)
 
@@ -297,7 +298,10 @@ class Bundle(Folder):
         libraries = [path.name for path in (target / "lib").iterdir()]
         self.assertIn("libtinfo.so.6", libraries)
         self.assertFalse([name for name in libraries if name.startswith("libc.")])
+        for name in ("scripts/lib/gpu_race.py", "bench/train_step/pytorch_step.py", "tests/pytorch/twins/textclf.py"):
+            self.assertTrue((target / name).is_file(), name)
         # It runs where the checkout is not.
+        self.assertIn("alexnet-227/fp16", self.run_script(target / "scripts" / "gpu-race", "--list").stdout)
         self.check("versions", script=target / "scripts" / "gpu-check")
         self.assertEqual(self.done.returncode, 1)
         self.assertIn("FAILED", self.done.stdout)
