@@ -223,9 +223,11 @@ int bench_nccl_main(int argc, char** argv, GpuSource& gpus) {
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
   app.add_flag("--share-gpu", settings.share_gpu, "several workers on one GPU: for tests");
-  CLI11_PARSE(app, argc, argv);
   try {
+    app.parse(argc, argv);
     return run_worker(settings, gpus);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitSuccess : kExitUsage;
   } catch (const DataError& error) {
     std::fprintf(stderr, "bench_nccl: %s\n", error.what());
     return kExitUsage;
