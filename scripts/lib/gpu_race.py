@@ -245,7 +245,9 @@ def versions_of(check, settings):
     """Of PyTorch; empty: it cannot be used. The reason is in the second."""
     needed = "torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU'"
     try:
-        said = check.run([settings.python, "-c", f"import torch; print(torch.__version__, {needed}, sep=', ')"])
+        # The first import on a machine reads gigabytes. It must leave time for what follows.
+        said = check.run([settings.python, "-c", f"import torch; print(torch.__version__, {needed}, sep=', ')"],
+                         seconds=check.left() / 2)
     except (Failed, OSError) as why:
         return "", str(why)
     version = said.strip().splitlines()[-1]
@@ -257,7 +259,7 @@ def versions_of(check, settings):
 def begin(options, folder, report):
     """What the rows need to know: which sides there are, and the GPU's rates."""
     sides, ceiling = list(options.sides), {}
-    with Part(options, folder, "ceilings", min(60 * (10 if options.emulated else 1), options.left())) as check:
+    with Part(options, folder, "ceilings", min(150 * (10 if options.emulated else 1), options.left())) as check:
         version, why = versions_of(check, options)
         report.line(f"PyTorch: {version or 'none: ' + why}")
         if not version:
