@@ -194,7 +194,8 @@ def measured_rate(check, process, out, seconds, patience=10):
         if (out / "metrics.jsonl").exists():
             rates = [line["samples_per_second"] for line in lines_of(out) if line["type"] == "interval"]
     if process.poll() is not None:
-        raise Failed(f"train ended by itself with exit code {process.returncode}; see the log")
+        last = check.log.read_text().strip().splitlines()[-1:]
+        raise Failed(f"train ended by itself with exit code {process.returncode}: {''.join(last)}")
     check.stop(process)
     rates = sorted(rates[1:] or rates)
     return rates[len(rates) // 2] if rates else None

@@ -178,7 +178,7 @@ class OnPretendedPrograms(Folder):
     def test_a_race_without_a_rate_of_train_has_failed(self):
         self.pretend("bin/train", "echo 'train: no GPU'; exit 2")
         lines = self.check(f"--build={self.folder}", "race")
-        self.assertRegex(lines[0], "FAILED +resnet18-28 bf16: train ended by itself with exit code 2")
+        self.assertRegex(lines[0], "FAILED +resnet18-28 bf16: train ended by itself with exit code 2: train: no GPU$")
 
     def test_an_overflow_that_only_one_worker_skips_is_found(self):
         self.pretend("bin/train", self.METRICS + """
@@ -286,8 +286,7 @@ class Bundle(Folder):
     def setUp(self):
         super().setUp()
         self.build = self.folder / "build"
-        for name in ("bin/train", "bin/ddprun", "bin/libtrain_cuda.so", "bin/bench_nccl", "tests/test_gpu_layers",
-                     "tests/test_gpu_models"):
+        for name in ("bin/train", "bin/ddprun", "bin/libtrain_cuda.so", "tests/test_gpu_layers", "tests/test_gpu_models"):
             (self.build / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy("/bin/bash", self.build / name)
 
@@ -313,6 +312,12 @@ class Bundle(Folder):
         self.assertNotIn("missing", self.done.stdout)
         # Again: it replaces its own.
         self.assertEqual(self.bundle(target).returncode, 0)
+        self.assertFalse((target / "bin" / "bench_nccl").exists())
+
+    def test_bench_nccl_is_in_a_bundle_where_it_is_asked_for(self):
+        shutil.copy("/bin/bash", self.build / "bin" / "bench_nccl")
+        self.assertEqual(self.bundle("--bench-nccl", self.folder / "there").returncode, 0)
+        self.assertTrue((self.folder / "there" / "bin" / "bench_nccl").exists())
 
     def test_a_folder_that_is_no_bundle_is_left_alone(self):
         done = self.bundle(self.build)
