@@ -1,7 +1,10 @@
 // Batch norm over oneDNN, with the ReLU that often follows it in the same pass.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
 
+#include "trainer/host/host_loops.hpp"
 #include "trainer/host/onednn.hpp"
 #include "trainer/host/operations.hpp"
 
@@ -52,8 +55,11 @@ class BatchNormLayer final : public Operation {
     const memory::desc data = activations(shape.batch, shape.output, shape.storage);
     const memory::desc vector = plain({shape.output.channels}, memory::format_tag::x);
     Flags flags = Flags::use_scale | Flags::use_shift;
-    if (relu_) flags |= Flags::fuse_norm_relu;
-    if (!trains_) flags |= Flags::use_global_stats;
+    if (!trains_) {
+      flags |= Flags::use_global_stats;
+    } else if (relu_) {
+      flags |= Flags::fuse_norm_relu;
+    }
     const auto forward = describe_forward(
         trains_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference, data,
         flags);
@@ -95,6 +101,12 @@ class BatchNormLayer final : public Operation {
                   trains_ ? variance_of(tensors) : tensors.parameters[kVariance]);
     if (trains_ && relu_) forward_->set(DNNL_ARG_WORKSPACE, mask_of(tensors));
     forward_->run(static_cast<std::byte*>(tensors.workspace));
+    if (!relu_) return;
+    if (storage_ == Storage::bf16) {
+      finish_relu<BFloat16>(tensors);
+    } else {
+      finish_relu<float>(tensors);
+    }
   }
 
   void backward(const Tensors& tensors, const Pass& /*pass*/) override {
@@ -125,6 +137,26 @@ class BatchNormLayer final : public Operation {
   }
 
  private:
+  /// oneDNN's ReLU turns nan into 0, which would hide it from the loss. So evaluation has a ReLU of
+  /// our own behind it. In training every value of a channel is nan if one is, and then the mean
+  /// is, too: that costs a look at each channel alone.
+  template <class T>
+  void finish_relu(const Tensors& tensors) const {
+    T* const output = output_of<T>(tensors);
+    const std::size_t count = values_ * channels_;
+    if (!trains_) return relu_forward<T>(output, output, count);
+    const float* const mean = mean_of(tensors);
+    const float* const variance = variance_of(tensors);
+    const auto* const scale = static_cast<const float*>(tensors.parameters[0]);
+    const auto* const shift = static_cast<const float*>(tensors.parameters[1]);
+    for (std::size_t c = 0; c < channels_; ++c) {
+      if (std::isfinite(mean[c]) && std::isfinite(variance[c]) && std::isfinite(scale[c]) &&
+          std::isfinite(shift[c]))
+        continue;
+      for (std::size_t i = c; i < count; i += channels_)
+        store(output[i], std::numeric_limits<float>::quiet_NaN());
+    }
+  }
   [[nodiscard]] std::size_t vector_bytes() const { return aligned(channels_ * sizeof(float)); }
   [[nodiscard]] std::size_t mask_at() const { return 2 * vector_bytes(); }
   [[nodiscard]] std::size_t no_gradient_bytes() const {

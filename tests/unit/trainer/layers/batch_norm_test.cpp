@@ -1,6 +1,7 @@
 // Batch norm against its formulas in double precision.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tests/unit/trainer/layers/layer_run.hpp"
@@ -121,6 +122,45 @@ TEST_CASE("the other gradients are right where the input's is not needed") {
   with.run();
   without.run();
   CHECK(with.parameter_gradients == without.parameter_gradients);
+}
+
+TEST_CASE("a ReLU behind batch norm does not hide a nan") {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr std::size_t kChannels = 64;
+  const ActivationShape image{4, 4, kChannels};
+  const auto nans_of = [&](const std::vector<float>& output, std::size_t channel) {
+    std::size_t count = 0;
+    for (std::size_t i = channel; i < output.size(); i += kChannels)
+      if (std::isnan(output[i])) ++count;
+    return count;
+  };
+  const std::size_t values = 3 * image.count() / kChannels;
+  SECTION("of the input, in training: the whole channel's") {
+    test::LayerRun layer = norm_run(norm_shape(3, image), true);
+    layer.inputs[0][kChannels + 5] = kNan;
+    layer.run();
+    CHECK(nans_of(layer.output, 5) == values);
+    CHECK(nans_of(layer.output, 6) == 0);
+  }
+  SECTION("of the input, in evaluation: the one value's") {
+    OperationShape shape = norm_shape(3, image, GradientUse::none);
+    shape.trains = false;
+    test::LayerRun layer = norm_run(shape, true);
+    layer.inputs[0][kChannels + 5] = kNan;
+    layer.run();
+    CHECK(nans_of(layer.output, 5) == 1);
+    CHECK(std::isnan(layer.output[kChannels + 5]));
+    CHECK(nans_of(layer.output, 6) == 0);
+  }
+  SECTION("of scale or shift") {
+    for (const std::size_t parameter : {0, 1}) {
+      test::LayerRun layer = norm_run(norm_shape(3, image), true);
+      layer.parameters[parameter][7] = kNan;
+      layer.run();
+      CHECK(nans_of(layer.output, 7) == values);
+      CHECK(nans_of(layer.output, 8) == 0);
+    }
+  }
 }
 
 TEST_CASE("a single value of a channel has the variance 0") {
