@@ -16,6 +16,7 @@ void check_exact(Arguments arguments, const std::string& score) {
     all.push_back(std::string("--precision=") + precision);
     all.emplace_back("--rendezvous-timeout=3m");  // four ranks on a busy machine
     const std::string one = check_world_sizes(all, score);
+    WARN(field(one, "compute"));  // whether this CPU stores bf16, or rounds to it
     check_same_result(one, train_through_kill(all), score);
   }
 }
