@@ -7,11 +7,11 @@ from parity import ParityTest, losses_by_checkpoints, of_epochs
 
 
 class UsualRates(ParityTest):
-    """PyTorch with another layout of memory, or with its own convolutions, parts from itself, too: we are to be within 1e-5 in
-    the first 20 steps, and later not farther than twice as far as PyTorch is from itself at worst. The unit is the first
-    loss, because later ones come near 0."""
+    """The first 20 steps are within 1e-5. Later rounding is amplified until PyTorch with another layout of memory, or with its
+    own convolutions, parts from itself: we are to be at most twice as far away as PyTorch is from itself at worst. The unit is
+    the first loss, because later ones come near 0."""
 
-    def check(self, ours, count):
+    def check(self, ours, count, is_chaotic=False):
         others = ("--channels-last",), ("--without-onednn",), ("--channels-last", "--without-onednn")
         plain, *variants = (self.twin("follow", *more)["losses"] for more in ((), *others))
         self.assertEqual((len(ours), len(plain)), (count, count))
@@ -23,7 +23,7 @@ class UsualRates(ParityTest):
         own_first, own_whole = (max(farthest(one, steps) for one in variants) for steps in (20, count))
         self.tell(f"greatest difference over 20 steps {first:.1e} (PyTorch from itself {own_first:.1e}), over {count} steps "
                   f"{whole:.1e} (PyTorch {own_whole:.1e})")
-        self.assertLess(first, max(1e-5, 2 * own_first))
+        self.assertLess(first, max(1e-5, 2 * own_first) if is_chaotic else 1e-5)
         self.assertLess(whole, max(1e-5, 2 * own_whole))
 
     def check_lenet(self, torch, *options):
@@ -40,15 +40,16 @@ class UsualRates(ParityTest):
     def test_lenet_with_adamw(self, torch):
         self.check_lenet(torch, "--optimizer=adamw", "--lr=0.001", "--weight-decay=0.01")
 
-    def check_epochs(self, torch, image, samples, count, *options):
+    def check_epochs(self, torch, image, samples, count, *options, is_chaotic=False):
         self.begin(torch, image, samples, f"--epochs={count}", *options)
         out = self.folder / "out"
         self.train(f"--out={out}", "--checkpoint-every=off", "--quiet")
-        self.check(of_epochs(out, "train_loss"), count)
+        self.check(of_epochs(out, "train_loss"), count, is_chaotic)
 
     @with_each_torch
     def test_resnet18_with_sgd(self, torch):
-        self.check_epochs(torch, "20x20x3", "32,4", 40, "--model=resnet18", "--batch=32", "--lr=0.05")
+        # Batch norm over a batch amplifies rounding: within 20 steps PyTorch is farther from itself than 1e-5.
+        self.check_epochs(torch, "20x20x3", "32,4", 40, "--model=resnet18", "--batch=32", "--lr=0.05", is_chaotic=True)
 
     @with_each_torch
     def test_alexnet_with_adamw(self, torch):
@@ -57,6 +58,14 @@ class UsualRates(ParityTest):
     @with_each_torch
     def test_unet16_with_sgd(self, torch):
         self.check_epochs(torch, "32x32x3", "4,2", 24, "--model=unet16", "--batch=4", "--lr=0.01")
+
+    @with_each_torch
+    def test_unet_resnet34_with_sgd(self, torch):
+        self.check_epochs(torch, "64x64x3", "4,2", 24, "--model=unet-resnet34", "--batch=4", "--lr=0.01")
+
+    @with_each_torch
+    def test_unet_resnet101_with_sgd(self, torch):
+        self.check_epochs(torch, "64x64x3", "2,1", 24, "--model=unet-resnet101", "--batch=2", "--lr=0.01")
 
     @with_each_torch
     def test_textclf_with_adamw(self, torch):
