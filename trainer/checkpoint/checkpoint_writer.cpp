@@ -6,6 +6,7 @@
 #include <ctime>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -135,6 +136,8 @@ void CheckpointWriter::Work::write_one() {
     const UniqueFd held = settings.claim ? settings.claim->hold() : UniqueFd();
     path = pending.publish(snapshot.state.step, snapshot.state.best).string();
     prune(settings.directory, snapshot.state.lineage, settings.keep);
+  } catch (const std::bad_alloc&) {
+    report("out of memory");
   } catch (const std::exception& error) {
     report(error.what());  // not rethrown: training continues, and earlier checkpoints are intact
   }

@@ -1,18 +1,15 @@
 #include "trainer/comm/local_communicator.hpp"
 
 #include <algorithm>
-#include <new>
 
 #include "base/assert.hpp"
+#include "trainer/compute/buffer.hpp"
 
 namespace ddprun::trainer {
 
 LocalCommunicator::LocalCommunicator(std::size_t arena_floats)
-    : LocalCommunicator(DeviceMemory(static_cast<std::byte*>(::operator new (
-                                         arena_floats * sizeof(float), std::align_val_t{64})),
-                                     arena_floats * sizeof(float), [](std::byte* memory) {
-                                       ::operator delete (memory, std::align_val_t{64});
-                                     })) {
+    : LocalCommunicator(DeviceMemory(allocate_memory(arena_floats * sizeof(float)),
+                                     arena_floats * sizeof(float), free_memory)) {
   std::fill(arena_.begin(), arena_.end(), 0.0F);
 }
 

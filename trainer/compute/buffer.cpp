@@ -3,9 +3,23 @@
 #include <algorithm>
 
 namespace ddprun::trainer {
+namespace {
+
+constexpr std::align_val_t kBoundary{64};
+
+}  // namespace
+
+std::byte* allocate_memory(std::size_t bytes) {
+  void* const memory = ::operator new(bytes, kBoundary, std::nothrow);
+  if (memory == nullptr) throw OutOfMemory(bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+void free_memory(void* memory) { ::operator delete(memory, kBoundary); }
 
 FloatBuffer::FloatBuffer(std::size_t size)
-    : data_(size == 0 ? nullptr : new (std::align_val_t{64}) float[size]), size_(size) {
+    : data_(size == 0 ? nullptr : reinterpret_cast<float*>(allocate_memory(size * sizeof(float)))),
+      size_(size) {
   std::fill_n(data_.get(), size, 0.0F);
 }
 

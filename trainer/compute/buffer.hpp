@@ -8,10 +8,28 @@
 
 namespace ddprun::trainer {
 
-/// `size` floats, zero at first, on a 64-byte boundary (a cache line, an AVX-512 register).
+/// The system refused memory.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(std::size_t bytes) : bytes_(bytes) {}
+  [[nodiscard]] const char* what() const noexcept override { return "out of memory"; }
+  /// That were asked for, in one piece.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+};
+
+/// So many bytes of the host, not initialised, on a 64-byte boundary (a cache line, an AVX-512
+/// register); free_memory() gives them back. Throws OutOfMemory.
+std::byte* allocate_memory(std::size_t bytes);
+void free_memory(void* memory);
+
+/// `size` floats, zero at first, on a 64-byte boundary.
 class FloatBuffer {
  public:
   FloatBuffer() = default;
+  /// Throws OutOfMemory.
   explicit FloatBuffer(std::size_t size);
 
   [[nodiscard]] float* data() { return data_.get(); }
@@ -22,7 +40,7 @@ class FloatBuffer {
 
  private:
   struct Free {
-    void operator()(float* data) const { ::operator delete[](data, std::align_val_t{64}); }
+    void operator()(float* data) const { free_memory(data); }
   };
   std::unique_ptr<float[], Free> data_;
   std::size_t size_ = 0;

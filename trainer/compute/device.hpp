@@ -78,7 +78,7 @@ class Device {
 
   // ---- memory ----
 
-  /// Zeros, on a 64-byte boundary. Throws std::bad_alloc.
+  /// Zeros, on a 64-byte boundary. Throws std::bad_alloc; of the host's memory OutOfMemory.
   virtual DeviceMemory allocate(std::size_t bytes) = 0;
   /// `host` is the host's, and may be written again at once. What is called afterwards finds the
   /// bytes there.

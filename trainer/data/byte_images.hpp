@@ -36,6 +36,9 @@ class ByteImageSet final : public DataSet {
   [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
   /// hash_bytes() of the labels or masks that starts with that of the pixels.
   [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
+  [[nodiscard]] std::uint64_t bytes() const override {
+    return images_.pixels.size() + images_.labels.size() + images_.masks.size();
+  }
   std::int32_t read(std::size_t index, std::span<float> pixels) const override;
   void read_mask(std::size_t index, std::span<float> mask) const override;
 

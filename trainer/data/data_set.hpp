@@ -32,6 +32,8 @@ class DataSet {
   /// Hash of all samples' bytes and targets (base/hash_bytes.hpp), and of nothing else: the same
   /// set has it in any folder. Known since the set was loaded.
   [[nodiscard]] virtual std::uint64_t content_hash() const = 0;
+  /// That the samples take in memory.
+  [[nodiscard]] virtual std::uint64_t bytes() const = 0;
 
   // Of images; the others are never asked to read one.
 

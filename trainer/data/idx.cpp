@@ -151,8 +151,13 @@ std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file) {
     throw DataError(fmt::format("{}: {}", name, std::strerror(errno != 0 ? errno : ENOMEM)));
   gzbuffer(handle.get(), 1U << 17);
 
-  // Grown as bytes arrive, never by what a header claims.
+  // Of a plain file the room for all of it, as bytes that are copied on the way are held twice.
+  // Else grown as bytes arrive, never by what a header claims.
   std::vector<std::uint8_t> bytes;
+  std::error_code unknown;
+  const std::uintmax_t size = std::filesystem::file_size(file, unknown);
+  if (!unknown && size <= kIdxBytesMax && gzdirect(handle.get()) == 1)
+    bytes.resize(static_cast<std::size_t>(size) + kChunkBytes);
   std::size_t used = 0;
   while (true) {
     if (bytes.size() - used < kChunkBytes)
@@ -174,6 +179,7 @@ std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file) {
   if (used == 0 && gzdirect(handle.get()) == 0)
     refuse(name, used, "damaged gzip data (nothing could be unpacked)");
   bytes.resize(used);
+  if (bytes.capacity() - used > kChunkBytes) bytes.shrink_to_fit();
   return bytes;
 }
 

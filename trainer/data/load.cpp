@@ -18,6 +18,23 @@ namespace {
 constexpr std::uint64_t kShapesSeed = 20;
 constexpr std::uint64_t kSentencesSeed = 21;
 
+/// Of generated pictures and sentences: for training, held out.
+struct Counts {
+  std::size_t train = 0;
+  std::size_t test = 0;
+};
+
+Counts count_shapes(ImageShape shape, Target target) {
+  const bool few = target == Target::mask || shape.height * shape.width > kManyShapesPixelsMax;
+  if (few) return {kFewShapesTrainCount, kFewShapesTestCount};
+  return {kShapesTrainCount, kShapesTestCount};
+}
+
+Counts count_sentences(const SentenceSettings& settings) {
+  const auto count = static_cast<std::size_t>(settings.count);
+  return {count, (count + 3) / 4};
+}
+
 TrainAndTest load_shapes(ImageShape shape, Target target) {
   const bool masked = target == Target::mask;
   const std::string name =
@@ -27,10 +44,8 @@ TrainAndTest load_shapes(ImageShape shape, Target target) {
                                           make_shapes(kShapesSeed, first, count, shape, target),
                                           shapes_normalization(shape.channels));
   };
-  const bool few = masked || shape.height * shape.width > kManyShapesPixelsMax;
-  const std::size_t train = few ? kFewShapesTrainCount : kShapesTrainCount;
-  const std::size_t test = few ? kFewShapesTestCount : kShapesTestCount;
-  return {.train = make(0, train), .test = make(train, test)};
+  const Counts counts = count_shapes(shape, target);
+  return {.train = make(0, counts.train), .test = make(counts.train, counts.test)};
 }
 
 /// The first sample with a label of `classes` or more; none: -1.
@@ -127,6 +142,23 @@ TrainAndTest load_data(const std::string& data, ImageShape generated_shape, Targ
                                 : load_idx(data, target, head);
 }
 
+std::uint64_t known_data_bytes(const std::string& data, ImageShape generated_shape, Target target) {
+  if (data == kGeneratedData) {
+    const Counts counts = count_shapes(generated_shape, target);
+    const std::size_t of_target = target == Target::mask ? mask_size(generated_shape) : 1;
+    return (counts.train + counts.test) * (sample_size(generated_shape) + of_target);
+  }
+  const IdxFolder files = find_idx_folder(data, target);
+  std::uint64_t bytes = 0;
+  for (const std::filesystem::path* const file :
+       {&files.train_images, &files.train_targets, &files.test_images, &files.test_targets}) {
+    std::error_code unreadable;  // reported by the reader
+    const std::uintmax_t size = std::filesystem::file_size(*file, unreadable);
+    if (!unreadable && file->extension() != ".gz") bytes += size;
+  }
+  return bytes;
+}
+
 TrainAndTest load_texts(const std::string& data, const SentenceSettings& settings) {
   if (data != kGeneratedData)
     throw DataError(fmt::format(
@@ -137,8 +169,16 @@ TrainAndTest load_texts(const std::string& data, const SentenceSettings& setting
     return std::make_unique<TextSet>(name,
                                      make_sentences(kSentencesSeed, first, count, settings.tokens));
   };
-  const auto count = static_cast<std::size_t>(settings.count);
-  return {.train = make(0, count), .test = make(count, (count + 3) / 4)};
+  const Counts counts = count_sentences(settings);
+  return {.train = make(0, counts.train), .test = make(counts.train, counts.test)};
+}
+
+std::uint64_t expected_text_bytes(const SentenceSettings& settings) {
+  constexpr std::size_t kMeasured = 1'000;
+  const Counts counts = count_sentences(settings);
+  const std::size_t measured = std::min(counts.train, kMeasured);
+  const TokenizedTexts first = make_sentences(kSentencesSeed, 0, measured, settings.tokens);
+  return bytes_of(first) * (counts.train + counts.test) / measured;
 }
 
 }  // namespace ddprun::trainer

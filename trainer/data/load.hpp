@@ -1,6 +1,7 @@
 // From the command line's --data to a pair of data sets.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,11 @@ std::string to_string(ImageShape shape);
 TrainAndTest load_data(const std::string& data, ImageShape generated_shape,
                        Target target = Target::label, std::optional<int> head = std::nullopt);
 
+/// Bytes that the sets of load_data() come to hold, as far as that is known before anything is
+/// read: all of generated pictures, of a folder those of the files that are not compressed.
+std::uint64_t known_data_bytes(const std::string& data, ImageShape generated_shape,
+                               Target target = Target::label);
+
 /// What generated sentences are to be like.
 struct SentenceSettings {
   int count = kSentences;        ///< for training; a quarter as many are held out
@@ -44,5 +50,8 @@ struct SentenceSettings {
 
 /// Texts: `data` is "generated" (sentences). Throws DataError for anything else.
 TrainAndTest load_texts(const std::string& data, const SentenceSettings& settings);
+
+/// Bytes that they are going to take, judged by the first thousand.
+std::uint64_t expected_text_bytes(const SentenceSettings& settings);
 
 }  // namespace ddprun::trainer

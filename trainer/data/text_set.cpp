@@ -22,6 +22,11 @@ std::uint64_t hash_of(const TokenizedTexts& texts) {
 
 }  // namespace
 
+std::uint64_t bytes_of(const TokenizedTexts& texts) {
+  const auto bytes = [](const auto& values) { return std::span(values).size_bytes(); };
+  return bytes(texts.tokens) + bytes(texts.ends) + bytes(texts.labels);
+}
+
 TextSet::TextSet(std::string name, TokenizedTexts texts)
     : name_(std::move(name)), texts_(std::move(texts)), content_hash_(hash_of(texts_)) {
   DDPRUN_ASSERT(texts_.labels.size() == texts_.ends.size(), "texts and labels disagree");

@@ -1,6 +1,7 @@
 // TokenizedTexts as token ids held in memory, and whether a model can read them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct TokenizedTexts {
   std::vector<std::int32_t> labels = {};
 };
 
+/// That they take in memory.
+std::uint64_t bytes_of(const TokenizedTexts& texts);
+
 /// A DataSet over texts in memory.
 class TextSet final : public DataSet {
  public:
@@ -32,6 +36,7 @@ class TextSet final : public DataSet {
   /// hash_bytes() of the labels that starts with that of the ends, which starts with that of the
   /// tokens; all as little-endian integers, of 4, 8 and 4 bytes.
   [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
+  [[nodiscard]] std::uint64_t bytes() const override { return bytes_of(texts_); }
   [[nodiscard]] int length(std::size_t index) const override;
   std::int32_t read_tokens(std::size_t index, std::span<std::int32_t> tokens) const override;
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <optional>
 #include <variant>
 #include <vector>
 
+#include "trainer/compute/buffer.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/host/description.hpp"
 #include "trainer/host/float_sum.hpp"
@@ -17,8 +17,6 @@
 
 namespace ddprun::trainer {
 namespace {
-
-constexpr std::align_val_t kAlignment{64};  // a cache line, an AVX-512 register
 
 template <class... Functions>
 struct Overloaded : Functions... {
@@ -140,9 +138,9 @@ class HostDevice final : public Device {
 
   DeviceMemory allocate(std::size_t bytes) override {
     if (bytes == 0) return {};
-    auto* const data = static_cast<std::byte*>(::operator new(bytes, kAlignment));
+    std::byte* const data = allocate_memory(bytes);
     std::memset(data, 0, bytes);
-    return {data, bytes, [](std::byte* memory) { ::operator delete(memory, kAlignment); }};
+    return {data, bytes, free_memory};
   }
   void copy_in(std::span<const std::byte> host, void* to) override {
     copy(host.data(), to, host.size());

@@ -1,5 +1,7 @@
 #include "trainer/run/machine_memory.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -46,6 +48,13 @@ void limit_by(const CgroupFiles& files, const std::string& folder, MachineMemory
   memory.available = std::min(memory.available, *limit - std::min(*limit, held));
 }
 
+/// 0: none.
+std::uint64_t limit_of_address_space() {
+  rlimit limit{};
+  const bool is_known = ::getrlimit(RLIMIT_AS, &limit) == 0;
+  return is_known && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : 0;
+}
+
 }  // namespace
 
 MachineMemory machine_memory(const std::filesystem::path& root_path) {
@@ -55,6 +64,7 @@ MachineMemory machine_memory(const std::filesystem::path& root_path) {
   const auto row = [&](const char* name) { return counter_in(rows, name).value_or(0); };
   if (row("MemTotal:") == 0) return {};
   MachineMemory memory;
+  memory.address_space = limit_of_address_space();
   memory.most = (row("MemTotal:") + row("SwapTotal:")) * kKilobyte;
   memory.available = (row("MemAvailable:") + row("SwapFree:")) * kKilobyte;
   for (CgroupPlace& place : own_cgroups("memory", root)) {

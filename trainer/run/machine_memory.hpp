@@ -11,10 +11,12 @@ struct MachineMemory {
   std::uint64_t most = 0;       ///< RAM and swap, or the cgroup's limit if that is less; 0: unknown
   std::uint64_t available = 0;  ///< of it now, with what files can give back
   bool is_cgroup = false;       ///< a cgroup's limit is what counts
+  std::uint64_t address_space = 0;  ///< this process's limit (RLIMIT_AS); 0: none
 };
 
-/// Reads /proc/meminfo and the limits of our cgroup (version 2 or 1) and those above it. What
-/// cannot be read does not count. `root` stands before all paths, for tests.
+/// Reads /proc/meminfo, the limits of our cgroup (version 2 or 1) and those above it, and that of
+/// our address space. What cannot be read does not count. `root` stands before all paths, for
+/// tests.
 MachineMemory machine_memory(const std::filesystem::path& root = "/");
 
 }  // namespace ddprun::trainer

@@ -34,7 +34,8 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
   const std::size_t of_shard = (samples + shards - 1) / shards;
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   const bool first_rank = environment.rank == 0;
-  return {.executor = {.batch = plan.batch,
+  return {.data = parts_.sets.train->bytes() + parts_.sets.test->bytes(),
+          .executor = {.batch = plan.batch,
                        .precision = options.precision,
                        .threads = options.threads_per_shard},
           .optimizer = optimizer_config(options),

@@ -30,7 +30,7 @@ class MemoryCheck {
     const TrainAndTest& sets;
     Device& device;
     SumOrder order;       ///< of the gradients
-    MachineMemory there;  ///< as it was before any worker began to allocate
+    MachineMemory there;  ///< as it was before this worker loaded its data
   };
   explicit MemoryCheck(const Parts& parts) : parts_(parts) {}
 

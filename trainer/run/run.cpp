@@ -9,8 +9,6 @@
 #include <optional>
 
 #include "trainer/compute/buffer.hpp"
-#include "trainer/data/load.hpp"
-#include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/nccl/sum_memory.hpp"
@@ -20,6 +18,7 @@
 #include "trainer/run/machine_memory.hpp"
 #include "trainer/run/memory_check.hpp"
 #include "trainer/run/rendezvous.hpp"
+#include "trainer/run/run_data.hpp"
 #include "trainer/run/run_folder.hpp"
 #include "trainer/run/run_memory.hpp"
 #include "trainer/run/start.hpp"
@@ -56,19 +55,6 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const D
     layout.metadata.insert({"deviation", number_list(set.normalization().deviation)});
   }
   return layout;
-}
-
-TrainAndTest load(const Options& options) {
-  if (reads_texts(options.model)) return load_texts(options.data, options.sentences);
-  return load_data(options.data, generated_shape(options), target_of(options.model),
-                   options.classes);
-}
-
-/// Before training, so that no step meets a text that it cannot read.
-void check_texts_of(const TrainAndTest& sets, const Graph& graph) {
-  if (!sets.train->has_texts()) return;
-  check_texts(*sets.train, "training", graph.text());
-  check_texts(*sets.test, "held-out", graph.text());
 }
 
 /// What this run sets out to do. `epochs`: of them all.
@@ -173,12 +159,19 @@ class AbortOnFailure {
 
 /// For the text about an error.
 struct Begun {
+  const char* phase = "while the data was loaded";
   RunMemory memory{};  ///< what it plans to take, once that is known
+  bool is_on_gpu = false;
 };
 
-std::string text_of(const std::exception& error, const RunMemory& memory) {
-  const bool is_full = dynamic_cast<const cuda::OutOfGpuMemory*>(&error) != nullptr;
-  return is_full ? out_of_memory_text(memory, error.what()) : error.what();
+std::string text_of(const std::exception& error, const Begun& begun) {
+  if (dynamic_cast<const cuda::OutOfGpuMemory*>(&error) != nullptr)
+    return out_of_memory_text(begun.memory, error.what());
+  // What a GPU's run takes of the host's memory is not planned.
+  if (const auto* const refused = dynamic_cast<const std::bad_alloc*>(&error))
+    return out_of_memory_text(begun.is_on_gpu ? RunMemory{} : begun.memory, *refused, begun.phase,
+                              machine_memory());
+  return error.what();
 }
 
 int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvironment& environment,
@@ -186,7 +179,10 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
   const bool first_rank = environment.rank == 0;
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
   const Target target = target_of(options.model);
-  const TrainAndTest sets = load(options);
+  // As it is before this worker loads its data.
+  const MachineMemory there = machine_memory();
+  const TrainAndTest sets = load_sets(options, environment.local_world_size, there);
+  begun.phase = "before training";
   DataFacts data = facts_of(*sets.train, *sets.test);
   const Graph graph = make_graph({.model = options.model,
                                   .shape = sets.train->shape(),
@@ -198,17 +194,17 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
                                   .vocabulary = sets.train->text().vocabulary,
                                   .size = options.size,
                                   .normal_init = options.normal_init});
-  check_texts_of(sets, graph);
+  check_sets(sets, graph);
   const std::unique_ptr<Device>& device = chosen.device;
   const std::string compute = compute_text(chosen, options.precision, environment.world_size);
-  // Of the host as it is before any worker allocates. What a GPU's run takes of it is not counted.
+  // What a GPU's run takes of the host's memory beside its data is not counted.
   MemoryCheck memory_check({.options = options,
                             .environment = environment,
                             .graph = graph,
                             .sets = sets,
                             .device = *device,
                             .order = chosen.order,
-                            .there = chosen.gpu ? MachineMemory{} : machine_memory()});
+                            .there = chosen.gpu ? MachineMemory{} : there});
   const CheckpointLayout layout = make_layout(options, graph, *sets.train);
 
   // Rank 0 alone looks at checkpoints: the others may not see its disk.
@@ -341,11 +337,12 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
                   .state = state,
                   .learner = learner});
   int code = kExitFailure;
+  begun.phase = "in training";
   try {
     code = loop.run();
   } catch (const std::exception& error) {
     // Printed first: the others lose this rank now, and what is destroyed may wait for its device.
-    report.error(text_of(error, memory));
+    report.error(text_of(error, begun));
     meeting.communicator->abort("it failed");
     if (dynamic_cast<const DataError*>(&error) != nullptr) code = kExitUsage;
   }
@@ -363,14 +360,13 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
 
 int run_worker(const Options& options, const WorkerEnvironment& environment, GpuSource& gpus) {
   const ChosenDevice chosen = choose_device(options, environment, gpus);
-  Begun begun;
-  if (!chosen.gpu) return run_on(chosen, options, environment, begun);
-  Options on_gpu = options;
-  on_gpu.lanes = 1;  // its work comes from one thread
+  Begun begun{.is_on_gpu = chosen.gpu != nullptr};
+  Options used = options;
+  if (chosen.gpu) used.lanes = 1;  // its work comes from one thread
   try {
-    return run_on(chosen, on_gpu, environment, begun);
-  } catch (const cuda::OutOfGpuMemory& error) {
-    throw DataError(text_of(error, begun.memory));
+    return run_on(chosen, used, environment, begun);
+  } catch (const std::bad_alloc& error) {
+    throw DataError(text_of(error, begun));
   } catch (const DeviceError& error) {
     throw DeviceError(fmt::format("rank {}: {}", environment.rank, error.what()));
   }

@@ -6,6 +6,7 @@
 #include <bit>
 #include <vector>
 
+#include "trainer/compute/buffer.hpp"
 #include "trainer/compute/memory_plan.hpp"
 #include "trainer/run/shard_computer.hpp"
 
@@ -27,10 +28,14 @@ int count_copies(const MemoryQuestion& question) {
   return question.keeps_checkpoints ? 1 + count_moments(question) : 1;
 }
 
+std::vector<TreeNode> nodes_of(const MemoryQuestion& question) {
+  return local_nodes(question.shards, question.run, question.order);
+}
+
 /// The learner, gradients: of the local nodes of the shard tree and of the shards under way;
 /// copies.
 int count_arenas(const MemoryQuestion& question, Storage storage) {
-  const std::vector<TreeNode> nodes = local_nodes(question.shards, question.run, question.order);
+  const std::vector<TreeNode> nodes = nodes_of(question);
   int largest = 1;
   for (const TreeNode& node : nodes) largest = std::max(largest, node.count);
   const bool is_chain = question.order == SumOrder::chain;
@@ -47,18 +52,24 @@ struct Start {
   std::uint64_t buffers = 0;
 };
 
-/// The most that is held at once: while --init-from is read (a tensor at a time, as the file has it
-/// and as floats), while a checkpoint is (its files are read whole, one behind the other), and when
-/// the learner takes over what was read.
-Start largest_start(const Graph& graph, const MemoryQuestion& question, Storage storage) {
+/// The largest one, as floats.
+std::uint64_t tensor_bytes(const Graph& graph) {
   std::size_t largest = 0;
   for (const Parameter& parameter : graph.parameters())
     largest = std::max(largest, parameter.count);
-  const std::uint64_t tensor = largest * sizeof(float);
+  return largest * sizeof(float);
+}
+
+/// The most that is held at once: while --init-from is read (a tensor at a time, as the file has it
+/// and as floats), while a checkpoint is (its files are read whole, one behind the other), and when
+/// the learner takes over what was read. By then the workers have met, with memory for gradients.
+Start largest_start(const Graph& graph, const MemoryQuestion& question, Storage storage) {
+  const std::uint64_t tensor = tensor_bytes(graph);
   const std::uint64_t arena = graph.arena_size() * sizeof(float);
   const int moments = count_moments(question);
   const int read = question.reads_checkpoint ? 1 + moments : 1;
-  Start most{.arenas = count_learner(question, storage) + read};
+  const int gradients = static_cast<int>(nodes_of(question).size());
+  Start most{.arenas = count_learner(question, storage) + gradients + read};
   const auto consider = [&](const Start& other) {
     const auto bytes = [&](const Start& one) {
       return one.buffers + arena * static_cast<std::uint64_t>(one.arenas);
@@ -77,10 +88,12 @@ RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage st
                   std::uint64_t executor_bytes) {
   const Start start = largest_start(graph, question, storage);
   const std::uint64_t samples = ShardComputer::host_bytes(graph, question.executor.batch);
-  return {.arena = graph.arena_size() * sizeof(float),
+  return {.data = question.data,
+          .arena = graph.arena_size() * sizeof(float),
           .arenas = count_arenas(question, storage),
           .lane = executor_bytes + samples,
           .lanes = question.lanes,
+          .buffers = question.keeps_checkpoints ? tensor_bytes(graph) : 0,
           .host_arenas = count_copies(question),
           .host_lane = samples,
           .converted = storage == Storage::fp32 ? 0 : samples,
@@ -92,6 +105,8 @@ std::string counted(int count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+bool is_most_at_start(const RunMemory& need) { return need.start() > need.training(); }
+
 std::string training_kinds(const RunMemory& need) {
   return fmt::format("{} of {} for parameters and gradients, {} of {} for the samples of a shard",
                      counted(need.arenas, "arena"), bytes_text(need.arena),
@@ -99,11 +114,39 @@ std::string training_kinds(const RunMemory& need) {
 }
 
 std::string start_kinds(const RunMemory& need) {
-  std::string text = fmt::format("{} of {} for parameters, moments and what is read of files",
-                                 counted(need.start_arenas, "arena"), bytes_text(need.arena));
-  if (need.start_buffers > 0)
-    text += fmt::format(", {} for tensors on their way", bytes_text(need.start_buffers));
+  return fmt::format("{} of {} for parameters, gradients, moments and what is read of files",
+                     counted(need.start_arenas, "arena"), bytes_text(need.arena));
+}
+
+std::string kinds(const RunMemory& need) {
+  const bool at_start = is_most_at_start(need);
+  std::string text = at_start ? start_kinds(need) : training_kinds(need);
+  const std::uint64_t buffers = at_start ? need.start_buffers : need.buffers;
+  if (buffers > 0)
+    text += fmt::format(", {} for {}", bytes_text(buffers),
+                        at_start ? "tensors on their way" : "a tensor on its way to a checkpoint");
+  if (need.data > 0) text += fmt::format(", {} for the data sets", bytes_text(need.data));
   return text;
+}
+
+std::string remedy(const RunMemory& need) {
+  return is_most_at_start(need)
+             ? "use fewer workers on this machine or another --model"
+             : "use a smaller --batch, fewer --lanes, smaller images or another --model";
+}
+
+std::string needing(int workers) {
+  return workers == 1 ? "this run needs" : fmt::format("the {} workers here need", workers);
+}
+
+std::string having(const MachineMemory& there) {
+  return fmt::format("{} {}", there.is_cgroup ? "the cgroup's limit is" : "this machine has",
+                     bytes_text(there.most));
+}
+
+std::string limit_text(const MachineMemory& there) {
+  return fmt::format("the limit of a process's address space (ulimit -v) is {}",
+                     bytes_text(there.address_space));
 }
 
 }  // namespace
@@ -133,23 +176,47 @@ RunMemory planned_memory(const Graph& graph, Device& device, const MemoryQuestio
 
 MemoryVerdict judge_memory(const RunMemory& need, std::uint64_t others, int workers,
                            const MachineMemory& there) {
+  const char* const when = is_most_at_start(need) ? " before training" : "";
+  if (there.address_space > 0 && need.total() > there.address_space) {
+    const std::string text =
+        fmt::format("a worker needs {} of memory{} ({}), but {}: raise it, or {}",
+                    bytes_text(need.total()), when, kinds(need), limit_text(there), remedy(need));
+    return {.refusal = text, .warning = {}};
+  }
   const std::uint64_t total = need.total() + others * static_cast<std::uint64_t>(workers - 1);
   if (there.most == 0 || total <= std::min(there.most, there.available)) return {};
   const bool never = total > there.most;
-  const std::string needs =
-      workers == 1 ? "this run needs" : fmt::format("the {} workers here need", workers);
-  const std::string where = there.is_cgroup ? "the cgroup's limit is" : "this machine has";
-  const bool at_start = need.start() > need.training();
   const std::string text = fmt::format(
-      "{} {} of memory{} ({}{}), but {} {}{}: {}", needs, bytes_text(total),
-      at_start ? " before training" : "",
-      workers == 1 ? "" : "this one: ", at_start ? start_kinds(need) : training_kinds(need), where,
-      bytes_text(there.most),
+      "{} {} of memory{} ({}{}), but {}{}: {}", needing(workers), bytes_text(total), when,
+      workers == 1 ? "" : "this one: ", kinds(need), having(there),
       never ? "" : fmt::format(", of which {} are available now", bytes_text(there.available)),
-      at_start ? "use fewer workers on this machine or another --model"
-               : "use a smaller --batch, fewer --lanes, smaller images or another --model");
+      remedy(need));
   return never ? MemoryVerdict{.refusal = text, .warning = {}}
                : MemoryVerdict{.refusal = {}, .warning = text};
+}
+
+std::string why_data_too_large(std::uint64_t bytes, int workers, const MachineMemory& there) {
+  const std::uint64_t total = bytes * static_cast<std::uint64_t>(workers);
+  const bool passes_limit = there.address_space > 0 && bytes > there.address_space;
+  if (!passes_limit && (there.most == 0 || total <= there.most)) return "";
+  return fmt::format("{} {} of memory for the data sets{}, but {}: use {}smaller or fewer samples",
+                     needing(workers), bytes_text(total),
+                     workers == 1 ? "" : fmt::format(" ({} each)", bytes_text(bytes)),
+                     passes_limit ? limit_text(there) : having(there),
+                     workers == 1 ? "" : "fewer workers on this machine, or ");
+}
+
+std::string out_of_memory_text(const RunMemory& planned, const std::bad_alloc& refused,
+                               const std::string& when, const MachineMemory& there) {
+  std::string text = fmt::format("out of memory {}", when);
+  if (const auto* const asked = dynamic_cast<const OutOfMemory*>(&refused))
+    text += fmt::format(" ({} were asked for)", bytes_text(asked->bytes()));
+  if (planned.total() > 0)
+    text += fmt::format("; this worker needs {} ({}), and the program itself some more",
+                        bytes_text(planned.total()), kinds(planned));
+  if (there.address_space > 0)
+    return fmt::format("{}, but {}: raise it, or {}", text, limit_text(there), remedy(planned));
+  return fmt::format("{}: {}", text, remedy(planned));
 }
 
 std::string bytes_text(std::uint64_t bytes) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <string>
 
 #include "trainer/comm/shard_tree.hpp"
@@ -12,12 +13,14 @@
 
 namespace ddprun::trainer {
 
-/// Of one worker, in bytes. The data set is in memory by then and does not count.
+/// Of one worker, in bytes.
 struct RunMemory {
+  std::uint64_t data = 0;   ///< the samples of the training set and of the held-out one
   std::uint64_t arena = 0;  ///< one value for each parameter
   int arenas = 0;           ///< parameters, gradients and their partial sums, moments, copies
   std::uint64_t lane = 0;   ///< the plan of one lane: activations and their gradients
   int lanes = 1;
+  std::uint64_t buffers = 0;  ///< a tensor on its way to a checkpoint
   // Of these, in the host's memory on any device.
   int host_arenas = 0;          ///< the copies
   std::uint64_t host_lane = 0;  ///< samples on their way to the device
@@ -25,19 +28,21 @@ struct RunMemory {
   std::uint64_t converted = 0;  ///< samples as floats, before they are stored in two bytes
   std::uint64_t exchange = 0;   ///< what sums over several GPUs receive
   // Until training begins, which then takes the place of what is no longer needed.
-  int start_arenas = 0;             ///< parameters, moments, and both as they come from files
+  int start_arenas = 0;             ///< parameters, moments, both as read of files, gradients
   std::uint64_t start_buffers = 0;  ///< tensors as a file has them
 
   [[nodiscard]] std::uint64_t training() const {
-    return arena * static_cast<std::uint64_t>(arenas) + lane * static_cast<std::uint64_t>(lanes);
+    return arena * static_cast<std::uint64_t>(arenas) + lane * static_cast<std::uint64_t>(lanes) +
+           buffers;
   }
   [[nodiscard]] std::uint64_t start() const {
     return arena * static_cast<std::uint64_t>(start_arenas) + start_buffers;
   }
-  [[nodiscard]] std::uint64_t total() const { return std::max(training(), start()); }
+  [[nodiscard]] std::uint64_t total() const { return data + std::max(training(), start()); }
 };
 
 struct MemoryQuestion {
+  std::uint64_t data = 0;  ///< bytes of both sets
   GraphExecutor::Settings executor;
   OptimizerConfig optimizer;
   int train_batch = 1;  ///< the most samples of a shard that the data has
@@ -67,6 +72,14 @@ struct MemoryVerdict {
 /// the remedy.
 MemoryVerdict judge_memory(const RunMemory& need, std::uint64_t others, int workers,
                            const MachineMemory& there);
+
+/// Why data sets of so many bytes for each of `workers` never fit; empty: they may.
+std::string why_data_too_large(std::uint64_t bytes, int workers, const MachineMemory& there);
+
+/// After the host refused memory. `when`: "in training". `planned` is empty where the plan is not
+/// known.
+std::string out_of_memory_text(const RunMemory& planned, const std::bad_alloc& refused,
+                               const std::string& when, const MachineMemory& there);
 
 /// "1.25 GB", in powers of 1000.
 std::string bytes_text(std::uint64_t bytes);

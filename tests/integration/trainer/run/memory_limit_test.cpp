@@ -96,3 +96,66 @@ TEST_CASE("without memory for training neither weights nor a checkpoint are read
     CHECK_THAT(checkpoint.err, Contains("damaged (its checksum does not match)"));
   }
 }
+
+TEST_CASE("data sets of all workers here that never fit are named before any is loaded") {
+  // Of each worker: 14,000 generated pictures of 28x28 pixels and their labels, 11 MB.
+  const SmallMachine machine(42'000);
+  if (!machine.is_possible()) {
+    WARN("no mount namespaces here");
+    return;
+  }
+  WorkerGroup group({.world_size = 4,
+                     .arguments = {"--max-steps=1", "--checkpoint-every=off"},
+                     .prefix = machine.prefix()});
+  for (const ChildResult& result : group.wait()) {
+    CHECK(result.status == 2);
+    CHECK(result.err ==
+          "train: the 4 workers here need 44 MB of memory for the data sets (11 MB each), but this "
+          "machine has 43 MB: use fewer workers on this machine, or smaller or fewer samples\n");
+  }
+}
+
+// The address space of a sanitizer passes any limit.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+namespace {
+
+/// In an address space of so many bytes.
+ChildResult train_within(std::uint64_t bytes, const Arguments& arguments) {
+  WorkerGroup group(
+      {.arguments = arguments,
+       .prefix = {"sh", "-c", "ulimit -v " + std::to_string(bytes / 1024) + " && exec \"$@\"",
+                  "sh"}});
+  return group.wait()[0];
+}
+
+}  // namespace
+
+TEST_CASE("memory that the system refuses is reported with its bytes and those of the plan") {
+  // About 300 MB, by far the most of it in one piece: the activations of a shard.
+  const Arguments arguments{"--batch=3000", "--lanes=1", "--shards=1", "--max-steps=1",
+                            "--checkpoint-every=off"};
+  SECTION("the plan passes the limit") {
+    const ChildResult result = train_within(204'800'000, arguments);
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, Contains("train: a worker needs ") && Contains(" of memory (") &&
+                               Contains("but the limit of a process's address space (ulimit -v) is "
+                                        "205 MB: raise it, or use ") &&
+                               !Contains("bad_alloc"));
+  }
+  SECTION("the plan fits, but not with the program and its libraries") {
+    WorkerGroup group({.arguments = arguments, .json = false});
+    const std::string out = group.wait()[0].out;
+    INFO(out);
+    REQUIRE_THAT(out, Contains(", memory ") && Contains(" MB, from step 0"));
+    const std::uint64_t plan = std::stoull(out.substr(out.find(", memory ") + 9)) * 1'000'000;
+    const ChildResult result = train_within(plan + 2'000'000, arguments);
+    INFO(result.err);
+    CHECK(result.status == 1);
+    CHECK_THAT(result.err, Contains("train: error: out of memory in training (") &&
+                               Contains(" were asked for); this worker needs ") &&
+                               Contains(" for the data sets)") && Contains("(ulimit -v) is ") &&
+                               !Contains("bad_alloc"));
+    CHECK(result.err.find('\n') == result.err.size() - 1);
+  }
+}
+#endif

@@ -131,6 +131,18 @@ TEST_CASE("plain and gzipped files read the same") {
   CHECK(read_file_or_gzip(directory / "packed.gz") == images);
 }
 
+TEST_CASE("what is held of a large file is its bytes, and not twice as many") {
+  const test::TempDir directory;
+  const Bytes images(5'000'000, 7);
+  write(directory / "plain", images);
+  gzip(directory / "packed.gz", images);
+  for (const char* name : {"plain", "packed.gz"}) {
+    const Bytes read = read_file_or_gzip(directory / name);
+    CHECK(read == images);
+    CHECK(read.capacity() < images.size() + 1'100'000);
+  }
+}
+
 TEST_CASE("a gzip file that is cut short or damaged is named with the offset reached") {
   const test::TempDir directory;
   Bytes packed = gzip(directory / "packed.gz", idx({4, 20, 30}));

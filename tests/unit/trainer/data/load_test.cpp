@@ -162,6 +162,36 @@ TEST_CASE("generated data has masks where a model learns masks, and a folder may
   CHECK(load_data(directory.path().string(), kGrey).train->target() == Target::label);
 }
 
+TEST_CASE("the bytes of generated sets are known before they are drawn") {
+  const auto bytes = [](const TrainAndTest& sets) {
+    return sets.train->bytes() + sets.test->bytes();
+  };
+  const ImageShape shape{.height = 8, .width = 16, .channels = 3};
+  for (const Target target : {Target::label, Target::mask}) {
+    CHECK(known_data_bytes("generated", shape, target) ==
+          bytes(load_data("generated", shape, target)));
+  }
+  CHECK(known_data_bytes("generated", shape, Target::label) == 14'000 * (8 * 16 * 3 + 1));
+  for (const SentenceSettings& settings : {SentenceSettings{.count = 3, .tokens = 64},
+                                           SentenceSettings{.count = 4000, .tokens = 200}}) {
+    const auto there = static_cast<double>(bytes(load_texts("generated", settings)));
+    CHECK(static_cast<double>(expected_text_bytes(settings)) == Approx(there).epsilon(0.25));
+  }
+}
+
+TEST_CASE("the bytes of a folder are known but for files that are compressed") {
+  const test::TempDir directory;
+  write_set(directory);
+  const std::string folder = directory.path().string();
+  const std::uint64_t headers = 16 + 16 + 8 + 8;
+  const TrainAndTest sets = load_data(folder, kGrey);
+  CHECK(sets.train->bytes() == 4 * 65);
+  CHECK(known_data_bytes(folder, kGrey) == 6 * 65 + headers);
+  std::filesystem::rename(directory / "train-images-idx3-ubyte",
+                          directory / "train-images-idx3-ubyte.gz");
+  CHECK(known_data_bytes(folder, kGrey) == 6 * 65 + headers - (4 * 64 + 16));
+}
+
 TEST_CASE("an image of one value everywhere is not divided by zero") {
   ByteImages images;
   images.shape = ImageShape{.height = 2, .width = 2, .channels = 1};

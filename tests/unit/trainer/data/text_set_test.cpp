@@ -22,6 +22,7 @@ TEST_CASE("a set of texts gives the tokens, lengths and labels that it was made 
   CHECK(set.has_texts());
   CHECK(set.text().positions == 4);
   CHECK(set.text().vocabulary == 10);
+  CHECK(set.bytes() == 9 * 4 + 3 * 8 + 3 * 4);
   CHECK(set.length(1) == 4);
   std::vector<std::int32_t> tokens(4);
   CHECK(set.read_tokens(1, tokens) == 0);

@@ -6,15 +6,24 @@
 
 #include "tests/unit/trainer/host/host_executor.hpp"
 #include "tests/unit/trainer/host/samples.hpp"
+#include "trainer/compute/buffer.hpp"
 #include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 MemoryQuestion question(int batch) {
   return {.executor = {.batch = batch}, .optimizer = {}, .train_batch = batch, .run = {0, 1}};
+}
+
+std::uint64_t largest_tensor(const Graph& graph) {
+  std::uint64_t largest = 0;
+  for (const Parameter& parameter : graph.parameters())
+    largest = std::max<std::uint64_t>(largest, parameter.count * sizeof(float));
+  return largest;
 }
 
 TEST_CASE(
@@ -58,6 +67,10 @@ TEST_CASE("arenas are counted: moments, partial sums of several shards, copies f
   CHECK(arenas(asked) == 5);
   asked.keeps_checkpoints = true;
   CHECK(arenas(asked) == 7);  // three copies instead
+  // The writer has a tensor in PyTorch's order beside them.
+  const RunMemory kept = least_memory(graph, asked, Storage::fp32);
+  CHECK(kept.buffers == largest_tensor(graph));
+  CHECK(kept.training() == 7 * kept.arena + kept.lane + kept.buffers);
   asked = question(1);
   asked.shards = 8;
   asked.run = {0, 8};
@@ -73,28 +86,32 @@ TEST_CASE("arenas are counted: moments, partial sums of several shards, copies f
 
 TEST_CASE("what is read at the start counts where it is more than what training takes") {
   const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
-  std::uint64_t largest = 0;
-  for (const Parameter& parameter : graph.parameters())
-    largest = std::max<std::uint64_t>(largest, parameter.count * sizeof(float));
+  const std::uint64_t largest = largest_tensor(graph);
   MemoryQuestion asked = question(1);
   asked.optimizer.kind = OptimizerKind::adamw;
   const auto need = [&] { return least_memory(graph, asked, Storage::fp32); };
-  CHECK(need().start_arenas == 4);  // the learner's three, and the first values
+  CHECK(need().start_arenas == 5);  // the learner's three, gradients, and the first values
   CHECK(need().start_buffers == 0);
   asked.reads_checkpoint = true;  // it, while the learner takes it over
-  CHECK(need().start_arenas == 6);
+  CHECK(need().start_arenas == 7);
   CHECK(need().arenas == 5);
   CHECK(need().total() == std::max(need().start(), need().training()));
-  asked.reads_weights = true;  // they, the checkpoint, and the file with its moments
-  CHECK(need().start_arenas == 6);
-  CHECK(need().start_buffers == largest);
+  asked.shards = 4;  // of them three here: two nodes of the tree, with a sum of gradients each
+  asked.run = {0, 3};
+  CHECK(need().start_arenas == 8);
+  asked = question(1);
+  asked.optimizer.kind = OptimizerKind::adamw;
+  asked.reads_checkpoint = true;
+  asked.reads_weights = true;  // no more: the checkpoint takes their place
+  CHECK(need().start_arenas == 7);
+  CHECK(need().start_buffers == 0);
   asked.reads_checkpoint = false;  // a tensor as in the file, and as floats
   asked.optimizer = {};
   asked.optimizer.momentum = 0;
-  const bool is_large = 2 * largest > need().arena;
-  CHECK(need().start_arenas == (is_large ? 1 : 2));
+  const bool is_large = 2 * largest > 2 * need().arena;
+  CHECK(need().start_arenas == (is_large ? 1 : 3));
   CHECK(need().start_buffers == (is_large ? 2 * largest : 0));
-  CHECK(least_memory(graph, of_other_worker(asked), Storage::fp32).start_arenas == 2);
+  CHECK(least_memory(graph, of_other_worker(asked), Storage::fp32).start_arenas == 3);
 }
 
 TEST_CASE("a need before training is refused with what it is for") {
@@ -106,7 +123,8 @@ TEST_CASE("a need before training is refused with what it is for") {
   CHECK(need.total() == 650'000'000);
   CHECK(judge_memory(need, 0, 1, {.most = 500'000'000, .available = 500'000'000}).refusal ==
         "this run needs 650 MB of memory before training (6 arenas of 100 MB for parameters, "
-        "moments and what is read of files, 50 MB for tensors on their way), but this machine has "
+        "gradients, moments and what is read of files, 50 MB for tensors on their way), but this "
+        "machine has "
         "500 MB: use fewer workers on this machine or another --model");
   // The others hold less than rank 0.
   const MachineMemory there{.most = 1'000'000'000, .available = 1'000'000'000};
@@ -138,6 +156,62 @@ TEST_CASE("a need beyond the machine is refused, one beyond what is free is warn
   CHECK_THAT(judge_memory(need, 0, 1, {.most = 1, .available = 1, .is_cgroup = true}).refusal,
              Contains("the cgroup's limit is 0 kB"));
   CHECK(judge_memory(need, 0, 1, {}).refusal.empty());  // unknown
+}
+
+TEST_CASE("the data sets of all workers on a machine count") {
+  const Graph graph = make_graph({.model = ModelName::lenet, .shape = {8, 8, 1}, .classes = 2});
+  MemoryQuestion asked = question(1);
+  const std::uint64_t without = least_memory(graph, asked, Storage::fp32).total();
+  asked.data = 1'000'000'000;
+  CHECK(least_memory(graph, asked, Storage::fp32).total() == without + 1'000'000'000);
+  CHECK(least_memory(graph, of_other_worker(asked), Storage::fp32).data == 1'000'000'000);
+  const RunMemory need{.data = 1'000'000'000, .arena = 100'000'000, .arenas = 1};
+  const MachineMemory there{.most = 4'300'000'000, .available = 4'300'000'000, .is_cgroup = true};
+  CHECK(judge_memory(need, need.total(), 3, there).refusal.empty());
+  CHECK_THAT(judge_memory(need, need.total(), 4, there).refusal,
+             Contains("the 4 workers here need 4.40 GB of memory (this one: 1 arena") &&
+                 Contains(", 1.00 GB for the data sets), but the cgroup's limit is 4.30 GB: "));
+}
+
+TEST_CASE("data sets that never fit are refused with the bytes of each worker") {
+  const MachineMemory cgroup{.most = 4'000'000'000, .available = 3'000'000'000, .is_cgroup = true};
+  CHECK(why_data_too_large(1'000'000'000, 4, cgroup).empty());
+  CHECK(
+      why_data_too_large(1'070'000'000, 4, cgroup) ==
+      "the 4 workers here need 4.28 GB of memory for the data sets (1.07 GB each), but the "
+      "cgroup's limit is 4.00 GB: use fewer workers on this machine, or smaller or fewer samples");
+  CHECK(why_data_too_large(5'000'000'000, 1, {.most = 4'000'000'000, .available = 1}) ==
+        "this run needs 5.00 GB of memory for the data sets, but this machine has 4.00 GB: use "
+        "smaller or fewer samples");
+  CHECK_THAT(why_data_too_large(2'000'000, 1, {.address_space = 1'000'000}),
+             Contains("but the limit of a process's address space (ulimit -v) is 1 MB: "));
+  CHECK(why_data_too_large(2'000'000, 1, {}).empty());  // unknown
+}
+
+TEST_CASE("a limit of the address space counts for each worker") {
+  const RunMemory need{.arena = 100'000'000, .arenas = 4};
+  MachineMemory there{.most = 4'000'000'000, .available = 4'000'000'000};
+  there.address_space = 400'000'000;
+  CHECK(judge_memory(need, need.total(), 4, there).refusal.empty());
+  there.address_space = 399'999'999;
+  CHECK_THAT(judge_memory(need, need.total(), 4, there).refusal,
+             Contains("a worker needs 400 MB of memory (4 arenas of 100 MB") &&
+                 Contains("), but the limit of a process's address space (ulimit -v) is 400 MB: "
+                          "raise it, or use "));
+}
+
+TEST_CASE("memory that the system refuses is reported with what was asked for, and the plan") {
+  const RunMemory need{.arena = 100'000'000, .arenas = 4, .lane = 1'000'000};
+  CHECK_THAT(out_of_memory_text(need, OutOfMemory(151'000'000), "in training", {}),
+             StartsWith("out of memory in training (151 MB were asked for); this worker needs 401 "
+                        "MB (4 arenas of 100 MB") &&
+                 Contains("), and the program itself some more: use "));
+  CHECK_THAT(
+      out_of_memory_text(need, std::bad_alloc(), "before training", {.address_space = 500'000'000}),
+      StartsWith("out of memory before training; this worker needs 401 MB") &&
+          Contains(", but the limit of a process's address space (ulimit -v) is 500 MB: raise it"));
+  CHECK_THAT(out_of_memory_text({}, std::bad_alloc(), "while the data was loaded", {}),
+             StartsWith("out of memory while the data was loaded: "));
 }
 
 }  // namespace
