@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "tests/integration/trainer/run/worker_group.hpp"
 
@@ -27,8 +26,7 @@ std::vector<std::string> diverging(std::vector<std::string> arguments, const Tem
 /// All numbers of a checkpoint's weights: behind 8 bytes, which tell the length of the header, and
 /// the header.
 std::vector<float> weights_in(const fs::path& checkpoint) {
-  std::ifstream file(checkpoint / "model.safetensors", std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::string bytes = text_of(checkpoint / "model.safetensors");
   std::uint64_t header = 0;
   REQUIRE(bytes.size() > sizeof header);
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -44,6 +42,38 @@ std::vector<ChildResult> run_group(int world_size, std::vector<std::string> argu
   options.arguments = std::move(arguments);
   return WorkerGroup(options).wait();
 }
+
+/// Rank 0 names the reason in its last line, the others are victims.
+void check_ends(const std::vector<ChildResult>& results, const std::string& reason) {
+  INFO(results[0].err);
+  CHECK(results[0].status == 1);
+  CHECK(results[0].out.empty());  // no final line
+  const std::size_t end = results[0].err.rfind("train: error: ");
+  REQUIRE(end != std::string::npos);
+  CHECK_THAT(results[0].err.substr(end), Contains(reason));
+  for (std::size_t rank = 1; rank < results.size(); ++rank) {
+    CHECK(results[rank].status == 75);
+    CHECK_THAT(results[rank].err, Contains("train: error: ") && Contains("rank 0"));
+  }
+}
+
+/// Weights with which a step overflows that has a finite loss.
+struct LargeWeights {
+  SmallData data;
+  TempDir directory;
+  fs::path file = directory / "large.safetensors";
+
+  LargeWeights() {
+    const fs::path out = directory / "out";
+    train({.arguments = three_epochs(data, {"--max-steps", "1", "--out", out})});
+    fs::copy_file(out / "latest" / "model.safetensors", file);
+  }
+  void fill(const std::string& name, float value) const { fill_tensor(file, file, name, value); }
+  [[nodiscard]] std::vector<std::string> arguments(std::vector<std::string> more) const {
+    more.insert(more.end(), {"--init-from", file});
+    return three_epochs(data, more);
+  }
+};
 
 }  // namespace
 
@@ -106,5 +136,37 @@ TEST_CASE("a held-out loss that is not finite ends the run with the sample in th
     CHECK(results[0].status == 1);
     CHECK_THAT(results[0].err, Contains("the held-out loss is not finite after step 1 (sample 3 of "
                                         "the held-out set, the first of 2): lower --lr"));
+  }
+}
+
+TEST_CASE("weights that overflow in the last step end the run on all ranks") {
+  LargeWeights weights;
+  // The logits are equal, so that the loss is that of a guess; the decay is 1e12 times the weight.
+  weights.fill("fc3.weight", 1e30F);
+  for (const int world_size : {1, 2}) {
+    const auto results =
+        run_group(world_size, weights.arguments({"--lr=1000000", "--weight-decay=1000000",
+                                                 "--max-steps=1", "--checkpoint-every=off"}));
+    check_ends(results,
+               "the weights are not finite after step 1: lower --lr, or use --warmup; there is no "
+               "checkpoint");
+  }
+}
+
+TEST_CASE(
+    "moments that overflow while the weights stay finite end the run by the next checkpoint") {
+  LargeWeights weights;
+  // The last layer's gradient is as large as its input, and its square overflows: AdamW then moves
+  // its weights no more, and the loss stays finite.
+  weights.fill("fc2.bias", 1e25F);
+  weights.fill("fc3.weight", 0);
+  for (const int world_size : {1, 2}) {
+    const TempDir out;
+    const auto results = run_group(
+        world_size, weights.arguments({"--optimizer=adamw", "--max-steps=4", "--checkpoint-every=1",
+                                       "--out", out.path().string()}));
+    check_ends(results,
+               "exp_avg_sq of fc3.weight is not finite by step 2: lower --lr, or use --warmup; "
+               "there is no checkpoint");
   }
 }

@@ -3,7 +3,9 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -130,6 +132,24 @@ std::vector<std::string> three_epochs(const SmallData& data, const std::vector<s
                                      "--shards", "4",         "--epochs", "3"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+void fill_tensor(const std::filesystem::path& source, const std::filesystem::path& target,
+                 const std::string& name, float value) {
+  std::string bytes = text_of(source);
+  std::uint64_t header = 0;
+  REQUIRE(bytes.size() > sizeof header);
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const auto rows = nlohmann::json::parse(bytes.substr(sizeof header, header));
+  const auto offsets = rows.at(name).at("data_offsets").get<std::vector<std::size_t>>();
+  for (std::size_t at = offsets.at(0); at < offsets.at(1); at += sizeof value)
+    std::memcpy(&bytes[sizeof header + header + at], &value, sizeof value);
+  std::ofstream(target, std::ios::binary) << bytes;
 }
 
 std::string undisturbed(const SmallData& data) {

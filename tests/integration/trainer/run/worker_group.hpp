@@ -93,6 +93,13 @@ std::string train_through_kill(std::vector<std::string> arguments);
 /// to 4. `arguments`: of the run, without checkpoints. Gives the JSON line that all have in common.
 std::string check_world_sizes(std::vector<std::string> arguments, const std::string& score);
 
+/// All bytes of a file.
+std::string text_of(const std::filesystem::path& path);
+
+/// Writes the safetensors file `source` to `target` with `value` in all of the tensor `name` (F32).
+void fill_tensor(const std::filesystem::path& source, const std::filesystem::path& target,
+                 const std::string& name, float value);
+
 /// Whether two JSON lines tell of the same weights and metrics.
 void check_same_result(const std::string& one, const std::string& other, const std::string& score);
 
