@@ -1,6 +1,8 @@
 #include "trainer/optim/learner.hpp"
 
+#include <cmath>
 #include <cstddef>
+#include <vector>
 
 namespace ddprun::trainer {
 
@@ -39,11 +41,22 @@ StepState Learner::step_state() const {
   return state;
 }
 
-bool Learner::is_finite() const {
+std::string Learner::non_finite() const {
+  for (std::size_t i = 0; i < arenas(); ++i) {
+    if (is_finite(arena(i))) continue;
+    std::vector<float> values(arena_size());
+    copy_out(i, values);
+    const std::string name = non_finite_in(values, graph_.parameters());
+    return i == 0 ? name : optimizer_.moments()[i - 1].name + " of " + name;
+  }
+  return "";
+}
+
+bool Learner::is_finite(std::span<const float> arena) const {
   StepState looked;
   const auto bytes = std::as_writable_bytes(std::span(&looked, 1));
   device_.copy_in(bytes, looked_.data());
-  device_.find_non_finite(parameters_.as<float>(), looked_.as<StepState>().front());
+  device_.find_non_finite(arena, looked_.as<StepState>().front());
   device_.copy_out(looked_.data(), bytes);
   return looked.found_inf == 0;
 }
@@ -77,6 +90,13 @@ void Learner::finish_update() {
 
 void Learner::store_weights() {
   if (storage_ != Storage::fp32) device_.store(storage_, parameters_.as<float>(), stored_.data());
+}
+
+std::string non_finite_in(std::span<const float> arena, std::span<const Parameter> parameters) {
+  for (const Parameter& parameter : parameters)
+    for (const float value : arena.subspan(parameter.offset, parameter.count))
+      if (!std::isfinite(value)) return parameter.name;
+  return "";
 }
 
 }  // namespace ddprun::trainer

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "trainer/compute/device.hpp"
 #include "trainer/compute/graph_executor.hpp"
@@ -39,8 +40,9 @@ class Learner {
   /// Waits for the steps that are under way.
   [[nodiscard]] StepState step_state() const;
   void set_step_state(const StepState& state);
-  /// Whether no parameter is an inf or nan. Waits for the device.
-  [[nodiscard]] bool is_finite() const;
+  /// The first parameter that is an inf or nan, "conv1.weight", or has such a moment, "exp_avg of
+  /// conv1.weight"; empty: none. Waits for the device.
+  [[nodiscard]] std::string non_finite() const;
   /// Of the parameters: see hash_floats().
   [[nodiscard]] std::uint64_t hash() const { return device_.hash(parameters_.as<float>()); }
 
@@ -64,6 +66,7 @@ class Learner {
  private:
   [[nodiscard]] StepState& state_there() const { return state_.as<StepState>().front(); }
   [[nodiscard]] std::span<float> arena(std::size_t index) const;
+  [[nodiscard]] bool is_finite(std::span<const float> arena) const;
   void store_weights();
 
   const Graph& graph_;
@@ -74,7 +77,10 @@ class Learner {
   DeviceMemory parameters_;
   DeviceMemory stored_;  // the parameters in the storage type; fp32: empty
   DeviceMemory state_;   // one StepState
-  DeviceMemory looked_;  // another one, where is_finite() looks
+  DeviceMemory looked_;  // another one, where non_finite() looks
 };
+
+/// The name of the first parameter with an inf or nan in an arena of the host; empty: none.
+std::string non_finite_in(std::span<const float> arena, std::span<const Parameter> parameters);
 
 }  // namespace ddprun::trainer

@@ -109,10 +109,7 @@ std::string CheckpointKeeper::take(const TrainingState& state, const Learner& le
 std::string CheckpointKeeper::not_finite_in(const Snapshot& snapshot) const {
   const CheckpointLayout& layout = settings_.writer.layout;
   const auto bad_parameter = [&](std::span<const float> arena) -> std::string {
-    if (!any_non_finite(arena)) return {};
-    for (const Parameter& parameter : layout.parameters)
-      if (any_non_finite(arena.subspan(parameter.offset, parameter.count))) return parameter.name;
-    return {};
+    return any_non_finite(arena) ? non_finite_in(arena, layout.parameters) : std::string();
   };
   if (std::string name = bad_parameter(snapshot.parameters.span()); !name.empty()) return name;
   for (std::size_t i = 0; i < snapshot.moments.size(); ++i) {

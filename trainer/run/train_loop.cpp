@@ -237,8 +237,8 @@ bool TrainLoop::evaluate(Counters& total) {
   const auto began = Clock::now();
   progress_.at(parts_.state.step, "evaluate");
   pace_.trained(parts_.state.epoch_counters.count, parts_.state.epoch_seconds);
-  if (!parts_.learner.is_finite())
-    return end_broken(fmt::format("the weights are not finite after step {}", parts_.state.step));
+  if (const std::string name = parts_.learner.non_finite(); !name.empty())
+    return end_broken(fmt::format("{} is not finite after step {}", name, parts_.state.step));
   computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
                      parts_.communicator.world_size(), parts_.learner.weights(),
                      [&](double share) { report_evaluation(share, began); });

@@ -46,8 +46,8 @@ class TrainLoop {
 
   /// Trains until plan.last_step, then evaluates and reports. Gives the exit code: kExitPeerLost,
   /// after one line that names rank and bucket, when another rank is gone or does not answer. A
-  /// loss or weights of inf or nan end the run: rank 0 says where and gives kExitFailure, the
-  /// others kExitPeerLost once it is gone.
+  /// loss, weights or moments of inf or nan end the run: rank 0 says where and gives kExitFailure,
+  /// the others kExitPeerLost once it is gone.
   int run();
 
  private:

@@ -65,18 +65,22 @@ TEST_CASE("a learner that is given another one's arenas and state goes on as tha
   CHECK(second.step_state().updates == 2);
 }
 
-TEST_CASE("a parameter that is an inf or nan is noticed, without a mark on the step") {
+TEST_CASE("a parameter or moment that is an inf or nan is named, without a mark on the step") {
   LearnerFixture fixture;
   Learner learner(fixture.graph, test::host(), {});
   learner.copy_in(0, fixture.parameters);
-  CHECK(learner.is_finite());
+  CHECK(learner.non_finite().empty());
   fixture.parameters[5] = std::numeric_limits<float>::quiet_NaN();
   learner.copy_in(0, fixture.parameters);
-  CHECK_FALSE(learner.is_finite());
+  CHECK(learner.non_finite() == "a.weight");
   CHECK(learner.step_state().found_inf == 0);
   fixture.parameters[5] = 0;
   learner.copy_in(0, fixture.parameters);
-  CHECK(learner.is_finite());
+  CHECK(learner.non_finite().empty());
+  std::vector<float> moment(fixture.graph.arena_size());
+  moment[fixture.graph.parameters()[1].offset] = std::numeric_limits<float>::infinity();
+  learner.copy_in(1, moment);
+  CHECK(learner.non_finite() == "momentum_buffer of a.bias");
 }
 
 TEST_CASE("an overflow skips the step and halves the scale") {
