@@ -48,15 +48,16 @@ std::int32_t TextSet::read_tokens(std::size_t index, std::span<std::int32_t> tok
   return texts_.labels[index];
 }
 
-void check_texts(const DataSet& set, const std::string& title, const TextShape& model) {
+void check_texts(const DataSet& set, const std::string& title, const TextShape& model,
+                 const std::string& shorten) {
   std::vector<std::int32_t> tokens;
   for (std::size_t index = 0; index < set.size(); ++index) {
     const auto sample = [&] { return fmt::format("sample {} of the {} set", index, title); };
     const int length = set.length(index);
     if (length < 1) throw DataError(sample() + " has no tokens: remove it");
     if (length > model.positions)
-      throw DataError(fmt::format("{} has {} tokens, but the model has {} positions: shorten it",
-                                  sample(), length, model.positions));
+      throw DataError(fmt::format("{} has {} tokens, but the model has {} positions: {}", sample(),
+                                  length, model.positions, shorten));
     tokens.resize(static_cast<std::size_t>(length));
     set.read_tokens(index, tokens);
     const auto wrong = std::find_if(tokens.begin(), tokens.end(), [&](std::int32_t token) {

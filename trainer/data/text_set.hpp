@@ -53,7 +53,9 @@ class TextSet final : public DataSet {
 
 /// Throws DataError that names the first sample (from 0) of `set` that a model of this shape cannot
 /// read: without tokens, with more than its positions, or with a token that is not in its
-/// vocabulary. `title`: for the message, such as "training".
-void check_texts(const DataSet& set, const std::string& title, const TextShape& model);
+/// vocabulary. For the message: `title`, such as "training", and the remedy `shorten` for a text
+/// with too many tokens.
+void check_texts(const DataSet& set, const std::string& title, const TextShape& model,
+                 const std::string& shorten);
 
 }  // namespace ddprun::trainer

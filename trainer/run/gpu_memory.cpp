@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "trainer/run/memory_remedy.hpp"
+
 namespace ddprun::trainer {
 namespace {
-
-constexpr const char* kRemedy =
-    "use a smaller --batch with a larger --accumulate, --precision bf16 or fp16, smaller images, "
-    "another --model or --device=cpu";
 
 int gpu_arenas(const RunMemory& planned) { return planned.arenas - planned.host_arenas; }
 std::uint64_t gpu_lane(const RunMemory& planned) {
@@ -41,13 +39,14 @@ std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu) {
   const std::uint64_t need = gpu_bytes(planned);
   if (need <= gpu.memory) return "";
   return fmt::format("this run needs {} of GPU memory ({}), but {} has {}: {}", bytes_text(need),
-                     by_kind(planned), gpu.name, bytes_text(gpu.memory), kRemedy);
+                     by_kind(planned), gpu.name, bytes_text(gpu.memory),
+                     gpu_memory_remedy(planned));
 }
 
 std::string out_of_memory_text(const RunMemory& planned, const std::string& what) {
   return fmt::format(
       "out of GPU memory: {}; this run needs {}, and CUDA and its libraries need more: {}", what,
-      by_kind(planned), kRemedy);
+      by_kind(planned), gpu_memory_remedy(planned));
 }
 
 }  // namespace ddprun::trainer

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "trainer/error.hpp"
+#include "trainer/run/memory_remedy.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -48,7 +49,8 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
           .keeps_checkpoints =
               first_rank && options.checkpoint_every.kind != CheckpointEvery::Kind::off,
           .reads_weights = first_rank && options.init_from.has_value(),
-          .reads_checkpoint = first_rank && reads_checkpoint};
+          .reads_checkpoint = first_rank && reads_checkpoint,
+          .choices = memory_choices(options, plan.batch)};
 }
 
 /// By the quick lower bound first: where that does not fit, nothing is made at all.

@@ -194,7 +194,7 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
                                   .vocabulary = sets.train->text().vocabulary,
                                   .size = options.size,
                                   .normal_init = options.normal_init});
-  check_sets(sets, graph);
+  check_sets(sets, graph, options);
   const std::unique_ptr<Device>& device = chosen.device;
   const std::string compute = compute_text(chosen, options.precision, environment.world_size);
   // What a GPU's run takes of the host's memory beside its data is not counted.

@@ -1,8 +1,10 @@
 #include "trainer/run/run_data.hpp"
 
+#include <fmt/format.h>
+
 #include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
-#include "trainer/run/run_memory.hpp"
+#include "trainer/run/memory_remedy.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -24,7 +26,7 @@ TrainAndTest load(const Options& options) {
 
 TrainAndTest load_sets(const Options& options, int workers, const MachineMemory& there) {
   const auto check = [&](std::uint64_t bytes) {
-    const std::string why = why_data_too_large(bytes, workers, there);
+    const std::string why = why_data_too_large(bytes, workers, there, memory_choices(options, 1));
     if (!why.empty()) throw DataError(why);
   };
   check(known_bytes(options));
@@ -33,10 +35,13 @@ TrainAndTest load_sets(const Options& options, int workers, const MachineMemory&
   return sets;
 }
 
-void check_sets(const TrainAndTest& sets, const Graph& graph) {
+void check_sets(const TrainAndTest& sets, const Graph& graph, const Options& options) {
   if (!sets.train->has_texts()) return;
-  check_texts(*sets.train, "training", graph.text());
-  check_texts(*sets.test, "held-out", graph.text());
+  const std::string shorten = options.data == kGeneratedData
+                                  ? fmt::format("use --max-tokens={}", graph.text().positions)
+                                  : "shorten it";
+  check_texts(*sets.train, "training", graph.text(), shorten);
+  check_texts(*sets.test, "held-out", graph.text(), shorten);
 }
 
 }  // namespace ddprun::trainer

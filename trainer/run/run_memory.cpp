@@ -8,6 +8,7 @@
 
 #include "trainer/compute/buffer.hpp"
 #include "trainer/compute/memory_plan.hpp"
+#include "trainer/run/memory_remedy.hpp"
 #include "trainer/run/shard_computer.hpp"
 
 namespace ddprun::trainer {
@@ -98,7 +99,8 @@ RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage st
           .host_lane = samples,
           .converted = storage == Storage::fp32 ? 0 : samples,
           .start_arenas = start.arenas,
-          .start_buffers = start.buffers};
+          .start_buffers = start.buffers,
+          .choices = question.choices};
 }
 
 std::string counted(int count, const char* what) {
@@ -127,12 +129,6 @@ std::string kinds(const RunMemory& need) {
                         at_start ? "tensors on their way" : "a tensor on its way to a checkpoint");
   if (need.data > 0) text += fmt::format(", {} for the data sets", bytes_text(need.data));
   return text;
-}
-
-std::string remedy(const RunMemory& need) {
-  return is_most_at_start(need)
-             ? "use fewer workers on this machine or another --model"
-             : "use a smaller --batch, fewer --lanes, smaller images or another --model";
 }
 
 std::string needing(int workers) {
@@ -178,9 +174,9 @@ MemoryVerdict judge_memory(const RunMemory& need, std::uint64_t others, int work
                            const MachineMemory& there) {
   const char* const when = is_most_at_start(need) ? " before training" : "";
   if (there.address_space > 0 && need.total() > there.address_space) {
-    const std::string text =
-        fmt::format("a worker needs {} of memory{} ({}), but {}: raise it, or {}",
-                    bytes_text(need.total()), when, kinds(need), limit_text(there), remedy(need));
+    const std::string text = fmt::format(
+        "a worker needs {} of memory{} ({}), but {}: raise it, or {}", bytes_text(need.total()),
+        when, kinds(need), limit_text(there), memory_remedy(need, 1));
     return {.refusal = text, .warning = {}};
   }
   const std::uint64_t total = need.total() + others * static_cast<std::uint64_t>(workers - 1);
@@ -190,20 +186,20 @@ MemoryVerdict judge_memory(const RunMemory& need, std::uint64_t others, int work
       "{} {} of memory{} ({}{}), but {}{}: {}", needing(workers), bytes_text(total), when,
       workers == 1 ? "" : "this one: ", kinds(need), having(there),
       never ? "" : fmt::format(", of which {} are available now", bytes_text(there.available)),
-      remedy(need));
+      memory_remedy(need, workers));
   return never ? MemoryVerdict{.refusal = text, .warning = {}}
                : MemoryVerdict{.refusal = {}, .warning = text};
 }
 
-std::string why_data_too_large(std::uint64_t bytes, int workers, const MachineMemory& there) {
+std::string why_data_too_large(std::uint64_t bytes, int workers, const MachineMemory& there,
+                               const MemoryChoices& choices) {
   const std::uint64_t total = bytes * static_cast<std::uint64_t>(workers);
   const bool passes_limit = there.address_space > 0 && bytes > there.address_space;
   if (!passes_limit && (there.most == 0 || total <= there.most)) return "";
-  return fmt::format("{} {} of memory for the data sets{}, but {}: use {}smaller or fewer samples",
-                     needing(workers), bytes_text(total),
-                     workers == 1 ? "" : fmt::format(" ({} each)", bytes_text(bytes)),
-                     passes_limit ? limit_text(there) : having(there),
-                     workers == 1 ? "" : "fewer workers on this machine, or ");
+  return fmt::format(
+      "{} {} of memory for the data sets{}, but {}: {}", needing(workers), bytes_text(total),
+      workers == 1 ? "" : fmt::format(" ({} each)", bytes_text(bytes)),
+      passes_limit ? limit_text(there) : having(there), data_remedy(choices, workers));
 }
 
 std::string out_of_memory_text(const RunMemory& planned, const std::bad_alloc& refused,
@@ -215,8 +211,9 @@ std::string out_of_memory_text(const RunMemory& planned, const std::bad_alloc& r
     text += fmt::format("; this worker needs {} ({}), and the program itself some more",
                         bytes_text(planned.total()), kinds(planned));
   if (there.address_space > 0)
-    return fmt::format("{}, but {}: raise it, or {}", text, limit_text(there), remedy(planned));
-  return fmt::format("{}: {}", text, remedy(planned));
+    return fmt::format("{}, but {}: raise it, or {}", text, limit_text(there),
+                       memory_remedy(planned, 1));
+  return fmt::format("{}: {}", text, memory_remedy(planned, 1));
 }
 
 std::string bytes_text(std::uint64_t bytes) {

@@ -13,6 +13,15 @@
 
 namespace ddprun::trainer {
 
+/// What a user can change about it.
+struct MemoryChoices {
+  int batch = 1;                  ///< b
+  bool has_texts = false;         ///< else images
+  bool is_generated = false;      ///< options set the size of samples
+  bool has_smaller_size = false;  ///< --size
+  bool has_two_moments = false;   ///< of the optimizer; another one has fewer
+};
+
 /// Of one worker, in bytes.
 struct RunMemory {
   std::uint64_t data = 0;   ///< the samples of the training set and of the held-out one
@@ -30,6 +39,7 @@ struct RunMemory {
   // Until training begins, which then takes the place of what is no longer needed.
   int start_arenas = 0;             ///< parameters, moments, both as read of files, gradients
   std::uint64_t start_buffers = 0;  ///< tensors as a file has them
+  MemoryChoices choices = {};
 
   [[nodiscard]] std::uint64_t training() const {
     return arena * static_cast<std::uint64_t>(arenas) + lane * static_cast<std::uint64_t>(lanes) +
@@ -55,6 +65,7 @@ struct MemoryQuestion {
   bool keeps_checkpoints = false;  ///< copies of parameters and moments
   bool reads_weights = false;      ///< --init-from
   bool reads_checkpoint = false;
+  MemoryChoices choices = {};
 };
 /// The same of a worker that is not rank 0.
 MemoryQuestion of_other_worker(MemoryQuestion question);
@@ -74,7 +85,8 @@ MemoryVerdict judge_memory(const RunMemory& need, std::uint64_t others, int work
                            const MachineMemory& there);
 
 /// Why data sets of so many bytes for each of `workers` never fit; empty: they may.
-std::string why_data_too_large(std::uint64_t bytes, int workers, const MachineMemory& there);
+std::string why_data_too_large(std::uint64_t bytes, int workers, const MachineMemory& there,
+                               const MemoryChoices& choices);
 
 /// After the host refused memory. `when`: "in training". `planned` is empty where the plan is not
 /// known.

@@ -238,7 +238,8 @@ bool TrainLoop::evaluate(Counters& total) {
   progress_.at(parts_.state.step, "evaluate");
   pace_.trained(parts_.state.epoch_counters.count, parts_.state.epoch_seconds);
   if (const std::string name = parts_.learner.non_finite(); !name.empty())
-    return end_broken(fmt::format("{} is not finite after step {}", name, parts_.state.step));
+    return end_broken(fmt::format("{} is not finite after step {}", name, parts_.state.step),
+                      advice("the data"));
   computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
                      parts_.communicator.world_size(), parts_.learner.weights(),
                      [&](double share) { report_evaluation(share, began); });
@@ -261,9 +262,11 @@ bool TrainLoop::evaluate(Counters& total) {
   if (total.not_finite > 0) {
     const std::string more =
         total.not_finite > 1 ? fmt::format(", the first of {}", total.not_finite) : "";
-    return end_broken(fmt::format(
-        "the held-out loss is not finite after step {} (sample {} of the held-out set{})",
-        parts_.state.step, total.first_not_finite, more));
+    return end_broken(
+        fmt::format(
+            "the held-out loss is not finite after step {} (sample {} of the held-out set{})",
+            parts_.state.step, total.first_not_finite, more),
+        advice("this sample"));
   }
   return true;
 }

@@ -21,9 +21,6 @@
 
 namespace ddprun::trainer {
 
-/// What a run is told that has left the range of numbers while it learned.
-inline constexpr const char* kLowerRate = "lower --lr, or use --warmup";
-
 /// Everything the loop works with; all of it outlives the loop.
 struct TrainParts {
   const Options& options;
@@ -75,9 +72,11 @@ class TrainLoop {
   bool exchange(const Shared& mine);
   bool lost(const CommResult& result);
   bool is_sound(const Counters& counters);
-  bool end_broken(const std::string& what, const std::string& advice = kLowerRate);
+  bool end_broken(const std::string& what, const std::string& advice);
   void offer_checkpoint(bool best, Time now);
-  [[nodiscard]] std::string advice_on(const Counters& counters) const;
+  [[nodiscard]] std::string advice(const char* look_at, bool was_updated) const;
+  [[nodiscard]] std::string advice(const char* look_at) const;
+  [[nodiscard]] SamplePlace place_of(const Counters& counters) const;
   [[nodiscard]] std::string where_not_finite(const Counters& counters) const;
   int finish();
   std::int64_t choose_steps_to_next() const;

@@ -22,20 +22,21 @@ bool TrainLoop::is_sound(const Counters& counters) {
   const TrainingState& state = parts_.state;
   // With loss scaling such a step is skipped.
   if (counters.not_finite > 0 && !parts_.plan.scaler.enabled)
-    return end_broken(where_not_finite(counters), advice_on(counters));
+    return end_broken(where_not_finite(counters),
+                      advice("this sample", place_of(counters).step > 0));
   if (state.step_state.stuck >= kStuckSteps)
-    return end_broken(
-        fmt::format("the gradients overflowed in {} steps in a row, by step {}, with "
-                    "the smallest loss scale",
-                    state.step_state.stuck, state.step));
+    return end_broken(fmt::format("the gradients overflowed in {} steps in a row, by step {}, with "
+                                  "the smallest loss scale",
+                                  state.step_state.stuck, state.step),
+                      advice("the data"));
   if (shared_[0].broken)
-    return end_broken(fmt::format("{} is not finite by step {}", broken_, state.step));
+    return end_broken(fmt::format("{} is not finite by step {}", broken_, state.step),
+                      advice("the data"));
   return true;
 }
 
 std::string TrainLoop::where_not_finite(const Counters& counters) const {
-  const TrainPlan& plan = parts_.plan;
-  const SamplePlace place = SamplePlace::of(counters.first_not_finite, plan.shards, plan.batch);
+  const SamplePlace place = place_of(counters);
   const std::int64_t block = place.step - (parts_.state.step - parts_.state.block);
   const auto sample = [&](int item) {
     return order_.sample(static_cast<std::size_t>(block), place.shard, item);
@@ -51,13 +52,22 @@ std::string TrainLoop::where_not_finite(const Counters& counters) const {
       place.step + 1, place.shard, sample(place.item), all);
 }
 
-/// Of the first step no learning rate is the cause.
-std::string TrainLoop::advice_on(const Counters& counters) const {
-  const TrainPlan& plan = parts_.plan;
-  if (SamplePlace::of(counters.first_not_finite, plan.shards, plan.batch).step > 0)
-    return kLowerRate;
-  return fmt::format("no update was made before it: look at this sample and {}",
+/// Of the first sample with a loss that is not finite.
+SamplePlace TrainLoop::place_of(const Counters& counters) const {
+  return SamplePlace::of(counters.first_not_finite, parts_.plan.shards, parts_.plan.batch);
+}
+
+/// No learning rate is the cause where none has changed the weights.
+std::string TrainLoop::advice(const char* look_at, bool was_updated) const {
+  const bool is_zero = base_rate(parts_.options) == 0;
+  if (was_updated && !is_zero) return "lower --lr, or use --warmup";
+  return fmt::format("{}: look at {} and {}",
+                     was_updated ? "--lr is 0" : "no update was made before it", look_at,
                      parts_.options.init_from ? "the weights of --init-from" : "at --init");
+}
+
+std::string TrainLoop::advice(const char* look_at) const {
+  return advice(look_at, parts_.state.step_state.updates > 0);
 }
 
 bool TrainLoop::end_broken(const std::string& what, const std::string& advice) {

@@ -111,7 +111,7 @@ TEST_CASE("data sets of all workers here that never fit are named before any is 
     CHECK(result.status == 2);
     CHECK(result.err ==
           "train: the 4 workers here need 44 MB of memory for the data sets (11 MB each), but this "
-          "machine has 43 MB: use fewer workers on this machine, or smaller or fewer samples\n");
+          "machine has 43 MB: use a smaller --image-shape or fewer workers on this machine\n");
   }
 }
 

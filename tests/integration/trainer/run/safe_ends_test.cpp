@@ -134,8 +134,10 @@ TEST_CASE("a held-out loss that is not finite ends the run with the sample in th
                      "--batch=2", "--shards=2", "--max-steps=1", "--checkpoint-every=off"});
     INFO(results[0].err);
     CHECK(results[0].status == 1);
-    CHECK_THAT(results[0].err, Contains("the held-out loss is not finite after step 1 (sample 3 of "
-                                        "the held-out set, the first of 2): lower --lr"));
+    CHECK_THAT(results[0].err,
+               Contains("the held-out loss is not finite after step 1 (sample 3 of "
+                        "the held-out set, the first of 2): --lr is 0: look at this "
+                        "sample and at --init; there is no checkpoint"));
   }
 }
 

@@ -45,23 +45,23 @@ TEST_CASE("the hash of a set of texts depends on tokens, lengths and labels, and
 
 TEST_CASE("a text that the model cannot read is named by its number") {
   const TextSet set("three", three_texts());
-  CHECK_NOTHROW(check_texts(set, "training", {.vocabulary = 10, .positions = 4}));
-  CHECK_THROWS_WITH(check_texts(set, "training", {.vocabulary = 10, .positions = 3}),
+  CHECK_NOTHROW(check_texts(set, "training", {.vocabulary = 10, .positions = 4}, "shorten it"));
+  CHECK_THROWS_WITH(check_texts(set, "training", {.vocabulary = 10, .positions = 3}, "shorten it"),
                     "sample 1 of the training set has 4 tokens, but the model has 3 positions: "
                     "shorten it");
-  CHECK_THROWS_WITH(check_texts(set, "held-out", {.vocabulary = 9, .positions = 512}),
+  CHECK_THROWS_WITH(check_texts(set, "held-out", {.vocabulary = 9, .positions = 512}, "shorten it"),
                     Catch::Contains("sample 1 of the held-out set has the token 9, but the model "
                                     "has the tokens 0 to 8"));
   TokenizedTexts other = three_texts();
   other.tokens[7] = -1;
-  CHECK_THROWS_WITH(
-      check_texts(TextSet("a", other), "training", {.vocabulary = 10, .positions = 4}),
-      Catch::Contains("sample 2 of the training set has the token -1"));
+  CHECK_THROWS_WITH(check_texts(TextSet("a", other), "training", {.vocabulary = 10, .positions = 4},
+                                "shorten it"),
+                    Catch::Contains("sample 2 of the training set has the token -1"));
   other = three_texts();
   other.ends[0] = 0;
-  CHECK_THROWS_WITH(
-      check_texts(TextSet("a", other), "training", {.vocabulary = 10, .positions = 8}),
-      Catch::Contains("sample 0 of the training set has no tokens"));
+  CHECK_THROWS_WITH(check_texts(TextSet("a", other), "training", {.vocabulary = 10, .positions = 8},
+                                "shorten it"),
+                    Catch::Contains("sample 0 of the training set has no tokens"));
 }
 
 TEST_CASE("generated sentences for training and held-out ones are different ones") {

@@ -121,7 +121,8 @@ TEST_CASE("a plan is compared with the GPU's memory, without what is the host's"
                           .lane = 6'000'000,
                           .lanes = 1,
                           .host_arenas = 2,
-                          .host_lane = 1'000'000};
+                          .host_lane = 1'000'000,
+                          .choices = {.batch = 2}};
   CHECK(gpu_bytes(planned) == 8'000'000);
   cuda::GpuFacts gpu{.name = "NVIDIA H200", .uuid = {}, .memory = 8'000'000, .libraries = {}};
   CHECK(why_too_large(planned, gpu).empty());

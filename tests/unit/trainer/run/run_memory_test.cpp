@@ -125,7 +125,7 @@ TEST_CASE("a need before training is refused with what it is for") {
         "this run needs 650 MB of memory before training (6 arenas of 100 MB for parameters, "
         "gradients, moments and what is read of files, 50 MB for tensors on their way), but this "
         "machine has "
-        "500 MB: use fewer workers on this machine or another --model");
+        "500 MB: use another --model");
   // The others hold less than rank 0.
   const MachineMemory there{.most = 1'000'000'000, .available = 1'000'000'000};
   CHECK(judge_memory(need, 100'000'000, 4, there).refusal.empty());
@@ -134,7 +134,8 @@ TEST_CASE("a need before training is refused with what it is for") {
 }
 
 TEST_CASE("a need beyond the machine is refused, one beyond what is free is warned of") {
-  const RunMemory need{.arena = 100'000'000, .arenas = 4, .lane = 800'000'000, .lanes = 2};
+  const RunMemory need{
+      .arena = 100'000'000, .arenas = 4, .lane = 800'000'000, .lanes = 2, .choices = {.batch = 2}};
   CHECK(need.total() == 2'000'000'000);
   const auto judge = [&](std::uint64_t most, std::uint64_t available, int workers = 1) {
     return judge_memory(need, need.total(), workers,
@@ -175,17 +176,17 @@ TEST_CASE("the data sets of all workers on a machine count") {
 
 TEST_CASE("data sets that never fit are refused with the bytes of each worker") {
   const MachineMemory cgroup{.most = 4'000'000'000, .available = 3'000'000'000, .is_cgroup = true};
-  CHECK(why_data_too_large(1'000'000'000, 4, cgroup).empty());
-  CHECK(
-      why_data_too_large(1'070'000'000, 4, cgroup) ==
-      "the 4 workers here need 4.28 GB of memory for the data sets (1.07 GB each), but the "
-      "cgroup's limit is 4.00 GB: use fewer workers on this machine, or smaller or fewer samples");
-  CHECK(why_data_too_large(5'000'000'000, 1, {.most = 4'000'000'000, .available = 1}) ==
+  CHECK(why_data_too_large(1'000'000'000, 4, cgroup, {}).empty());
+  CHECK(why_data_too_large(1'070'000'000, 4, cgroup, {.is_generated = true}) ==
+        "the 4 workers here need 4.28 GB of memory for the data sets (1.07 GB each), but the "
+        "cgroup's limit is 4.00 GB: use a smaller --image-shape or fewer workers on this machine");
+  CHECK(why_data_too_large(5'000'000'000, 1, {.most = 4'000'000'000, .available = 1}, {}) ==
         "this run needs 5.00 GB of memory for the data sets, but this machine has 4.00 GB: use "
-        "smaller or fewer samples");
-  CHECK_THAT(why_data_too_large(2'000'000, 1, {.address_space = 1'000'000}),
-             Contains("but the limit of a process's address space (ulimit -v) is 1 MB: "));
-  CHECK(why_data_too_large(2'000'000, 1, {}).empty());  // unknown
+        "fewer images or smaller images");
+  CHECK_THAT(why_data_too_large(2'000'000, 1, {.address_space = 1'000'000}, {.has_texts = true}),
+             Contains("but the limit of a process's address space (ulimit -v) is 1 MB: use fewer "
+                      "--sentences or a smaller --max-tokens"));
+  CHECK(why_data_too_large(2'000'000, 1, {}, {}).empty());  // unknown
 }
 
 TEST_CASE("a limit of the address space counts for each worker") {
