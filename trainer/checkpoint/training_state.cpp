@@ -127,6 +127,8 @@ TrainingState state_from(const Json& json) {
   state.epoch_counters = counters_from(json.at("epoch_counters"));
   for (const Json& epoch : json.at("epochs")) state.epochs.push_back(epoch_from(epoch));
   json.at("best_score").get_to(state.best_score);
+  state.best_metric = json.value("best_metric", "");  // older ones have neither
+  state.best_is = json.value("best_is", "");
   json.at("epoch_seconds").get_to(state.epoch_seconds);
   json.at("seconds").get_to(state.seconds);
   json.at("world_size").get_to(state.world_size);
@@ -181,6 +183,8 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
       {"epoch_counters", to_json(state.epoch_counters)},
       {"epochs", epochs},
       {"best_score", state.best_score},
+      {"best_metric", state.best_metric},
+      {"best_is", state.best_is},
       {"epoch_seconds", state.epoch_seconds},
       {"seconds", state.seconds},
       {"world_size", state.world_size},

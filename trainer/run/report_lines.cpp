@@ -17,11 +17,6 @@ Json line(const char* type, const Place& place) {
   return {{"type", type}, {"world_size", place.world_size}, {"round", place.round}};
 }
 
-/// "test_accuracy".
-std::string in_json(const char* set, const Score& score) {
-  return fmt::format("{}_{}", set, score.key);
-}
-
 /// "oneDNN 2.6.3 avx512_core" as "isa=avx512_core, oneDNN 2.6.3". What a GPU computes with has no
 /// such word.
 std::string compute_text(const std::string& compute) {
@@ -63,6 +58,14 @@ std::string duration_text(double seconds) {
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} m {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} m", whole / 3600, whole % 3600 / 60);
+}
+
+std::optional<std::size_t> best_epoch(const std::vector<EpochSummary>& epochs) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    if (!best || Score::is_better(epochs[i].test_score, epochs[*best].test_score)) best = i;
+  }
+  return best;
 }
 
 std::string progress_text(const Interval& interval, const Score& score, std::size_t columns) {
@@ -131,9 +134,9 @@ std::string epoch_json(const EpochSummary& epoch, EpochEnd end, const Score& sco
   json["epoch"] = epoch.epoch;
   json["complete"] = end == EpochEnd::complete;
   json["train_loss"] = epoch.train_loss;
-  json[in_json("train", score)] = epoch.train_score;
+  json[std::string("train_") + score.key] = epoch.train_score;
   json["test_loss"] = epoch.test_loss;
-  json[in_json("test", score)] = epoch.test_score;
+  json[score.held_out_key()] = epoch.test_score;
   json["seconds"] = epoch.seconds;
   json["samples_per_second"] = epoch.samples_per_second;
   return json_text(json);
@@ -159,6 +162,11 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
                     {fmt::format("{:>8}", duration_text(epoch.seconds)), 7}},
                    "  ", columns) +
             "\n";
+  }
+  if (outcome.best) {
+    const EpochSummary& best = outcome.epochs.at(*outcome.best);
+    text += fmt::format("best: epoch {}, with the {} held-out {} ({:.2f} %)\n", best.epoch + 1,
+                        Score::best_is, score.text, 100 * best.test_score);
   }
   text += fmt::format("steps {}, skipped {}, restarts {}, time {}\n", outcome.steps,
                       outcome.skipped, outcome.restarts, duration_text(outcome.seconds));
@@ -186,7 +194,14 @@ std::string outcome_json(const Outcome& outcome, const Score& score, const Place
   if (!outcome.epochs.empty()) {
     json["train_loss"] = outcome.epochs.back().train_loss;
     json["test_loss"] = outcome.epochs.back().test_loss;
-    json[in_json("test", score)] = outcome.epochs.back().test_score;
+    json[score.held_out_key()] = outcome.epochs.back().test_score;
+  }
+  if (outcome.best) {
+    const EpochSummary& best = outcome.epochs.at(*outcome.best);
+    json["best_metric"] = score.held_out_key();
+    json["best_is"] = Score::best_is;
+    json["best_epoch"] = best.epoch;
+    json["best_score"] = best.test_score;
   }
   return json_text(json);
 }

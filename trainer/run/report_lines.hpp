@@ -59,7 +59,11 @@ struct Outcome {
   std::int64_t restarts = 0;
   double seconds = 0;      ///< over all rounds
   std::string checkpoint;  ///< path of the last one; empty: none
+  std::optional<std::size_t> best = {};  ///< best_epoch(); an epoch that was cut off is none
 };
+
+/// Which of them has the best held-out score, the first of equal ones. None: there are none.
+std::optional<std::size_t> best_epoch(const std::vector<EpochSummary>& epochs);
 
 /// The progress line: "epoch 1/5 step 120/470  loss 0.412  accuracy 87.1 %  45210 samples/s ...".
 /// Of the parts those that fit into so many columns; 0: all.

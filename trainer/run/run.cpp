@@ -305,6 +305,8 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
   learner.set_step_state(state.step_state);
   state.run = environment.run_id;
   state.compute = compute;
+  state.best_metric = score_of(target).held_out_key();
+  state.best_is = Score::best_is;
   state.world_size = environment.world_size;
   state.round = environment.round;
   state.restarts = environment.restart_count;

@@ -290,7 +290,7 @@ bool TrainLoop::end_epoch() {
   if (!evaluate(test)) return false;
   const EpochSummary summary = summarize(test);
   state.epochs.push_back(summary);
-  const bool best = summary.test_score > state.best_score;
+  const bool best = Score::is_better(summary.test_score, state.best_score);
   if (best) state.best_score = summary.test_score;
   ++state.epoch;
   state.block = 0;
@@ -316,7 +316,8 @@ int TrainLoop::finish() {
                   .skipped = state.step_state.skipped,
                   .restarts = state.restarts,
                   .seconds = 0,
-                  .checkpoint = ""};
+                  .checkpoint = "",
+                  .best = best_epoch(state.epochs)};
   // An epoch that --max-steps cut off is evaluated for the table, but is not part of the state: a
   // later run goes on within it.
   if (state.block != 0) {

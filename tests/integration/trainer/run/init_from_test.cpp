@@ -77,7 +77,9 @@ TEST_CASE("a resumed run does not use the file, and another file is another run"
                    first.data, {"--init-from", first.file, "--checkpoint-every", "off"})});
   train({.world_size = 2, .arguments = arguments(first.file, "5")});
   CHECK_THAT(text_of(fs::path(out) / "latest" / "state.json"),
-             Contains("\"init_from\": \"" + field(first.line, "weights") + "\""));
+             Contains("\"init_from\": \"" + field(first.line, "weights") + "\"") &&
+                 Contains("\"best_metric\": \"test_accuracy\"") &&
+                 Contains("\"best_is\": \"largest\""));
 
   const fs::path copy = first.directory / "copy.safetensors";
   fs::copy_file(first.file, copy);

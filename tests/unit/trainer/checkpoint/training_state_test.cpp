@@ -7,6 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.hpp"
+#include "trainer/checkpoint/durable_file.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -43,6 +45,8 @@ TrainingState full_state() {
                    .seconds = 1.5,
                    .samples_per_second = 12345.678}};
   state.best_score = 0.875;
+  state.best_metric = "test_iou";
+  state.best_is = "largest";
   state.seconds = 2.5;
   state.world_size = 4;
   state.round = 2;
@@ -66,9 +70,24 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(read.step_state.stuck == 3);
   CHECK(read.epoch_counters == state.epoch_counters);
   CHECK(read.epochs == state.epochs);
+  CHECK(read.best_metric == "test_iou");
+  CHECK(read.best_is == "largest");
   CHECK(read.config == state.config);
   REQUIRE(files.size() == 1);
   CHECK(files[0].crc32 == 4'000'000'000U);
+}
+
+TEST_CASE("a state without the name of its score, as it was written before, is read") {
+  // The checksum is of what stands before it.
+  const TrainingState state = full_state();
+  auto json = nlohmann::ordered_json::parse(to_json(state, {}));
+  for (const char* name : {"best_metric", "best_is", "checksum"}) json.erase(name);
+  const std::string text = json_text(json);
+  json["checksum"] = crc32_of(std::as_bytes(std::span(text)));
+  const TrainingState read = parse_state(json.dump(), "state.json").first;
+  CHECK(read.best_score == 0.875);
+  CHECK(read.best_metric.empty());
+  CHECK(read.step == state.step);
 }
 
 TEST_CASE("names that are no UTF-8 are written, and the state is still its run's") {

@@ -135,6 +135,26 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
   CHECK(json["test_accuracy"] == 0.9);
 }
 
+TEST_CASE("the final report names the best epoch, by which metric and in which direction") {
+  Outcome outcome;
+  outcome.epochs = {kEpoch, kEpoch, kEpoch};
+  for (std::size_t i = 0; i < 3; ++i) outcome.epochs[i].epoch = static_cast<std::int64_t>(i);
+  outcome.epochs[1].test_score = outcome.epochs[2].test_score = 0.95;
+  outcome.best = best_epoch(outcome.epochs);
+  CHECK(outcome.best == 1U);  // the first of equal ones
+  CHECK(best_epoch({}) == std::nullopt);
+  CHECK_THAT(outcome_text(outcome, kScore, 0),
+             Contains("\nbest: epoch 2, with the largest held-out accuracy (95.00 %)\n"));
+  const auto json = nlohmann::json::parse(outcome_json(outcome, score_of(Target::mask), {}));
+  CHECK(json["best_metric"] == "test_iou");
+  CHECK(json["best_is"] == "largest");
+  CHECK(json["best_epoch"] == 1);
+  CHECK(json["best_score"] == 0.95);
+  outcome.best = std::nullopt;
+  CHECK_THAT(outcome_text(outcome, kScore, 0), !Contains("best"));
+  CHECK_FALSE(nlohmann::json::parse(outcome_json(outcome, kScore, {})).contains("best_metric"));
+}
+
 TEST_CASE(
     "the path of a checkpoint that is no UTF-8 is in the last line, with marks for its bytes") {
   Outcome outcome;
