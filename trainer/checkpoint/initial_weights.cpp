@@ -15,7 +15,9 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr std::size_t kShownNamesMax = 5;
+constexpr std::size_t kShownNamesMax = 36;
+/// Far more than a model has; a file may have any number.
+constexpr std::size_t kListedMismatchesMax = 2'000;
 /// PyTorch's buffers that a model here has no use for.
 constexpr std::string_view kBatchCounter = "num_batches_tracked";
 constexpr std::string_view kPositions = "position_ids";
@@ -26,22 +28,27 @@ std::string layer_prefix(const std::string& name) {
   return dot == std::string::npos ? name : name.substr(0, dot + 1);
 }
 
-/// The first thing that does not match, and how many do not.
+/// What does not match.
 class Mismatches {
  public:
   void add(const std::string& name, std::string what) {
-    if (count_++ > 0) return;
-    name_ = name;
-    first_ = std::move(what);
+    if (count_++ == 0) name_ = name;
+    if (all_.size() < kListedMismatchesMax) all_.push_back(std::move(what));
   }
 
+  /// With the first one in the message, and all of several before it.
   void refuse_any(const std::string& file, const WeightMatch& match) const {
     if (count_ == 0) return;
-    const std::string more =
-        count_ > 1 ? fmt::format(" ({} more do not match)", count_ - 1) : std::string();
-    throw DataError(fmt::format(
-        "--init-from={}: {}{}: give a file of this model, or --init-skip={} to leave that out",
-        file, first_, more, shown_name(prefix_to_skip(match))));
+    const bool is_alone = count_ == 1;
+    std::vector<std::string> listed = is_alone ? std::vector<std::string>() : all_;
+    if (count_ > all_.size()) listed.push_back(fmt::format("and {} more", count_ - all_.size()));
+    throw WeightMismatch(
+        fmt::format("--init-from={}: {}{}: give a file of this model, or --init-skip={} to leave "
+                    "that out",
+                    file, all_.front(),
+                    is_alone ? "" : fmt::format(" (and {} more, listed above)", count_ - 1),
+                    shown_name(prefix_to_skip(match))),
+        std::move(listed));
   }
 
  private:
@@ -55,8 +62,8 @@ class Mismatches {
   }
 
   std::size_t count_ = 0;
-  std::string name_;
-  std::string first_;
+  std::string name_;  // of the first
+  std::vector<std::string> all_;
 };
 
 /// Why a tensor cannot give a parameter its values; empty: it can.

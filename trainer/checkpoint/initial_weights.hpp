@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/checkpoint/safetensors.hpp"
+#include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
@@ -23,12 +25,25 @@ struct WeightMatch {
   std::vector<std::string> unused;  ///< tensors
 };
 
+/// A file that is not of the model.
+class WeightMismatch : public DataError {
+ public:
+  WeightMismatch(const std::string& message, std::vector<std::string> all)
+      : DataError(message), all_(std::move(all)) {}
+  /// A line for each parameter or tensor that does not match; empty where the message has the only
+  /// one.
+  [[nodiscard]] const std::vector<std::string>& all() const { return all_; }
+
+ private:
+  std::vector<std::string> all_;
+};
+
 /// Finds each parameter's tensor by name. Whatever begins with one of the prefixes in `skip` is
-/// left out, on both sides. The rest must match: throws DataError that names the first parameter or
-/// tensor that has no partner, or one of another shape or type, with the shapes, how many more
-/// there are, and what to skip: the layer's prefix, or the full name where the prefix would also
-/// leave out what does match. Also where `skip` leaves nothing, or has a prefix that no name
-/// begins with, and where all names begin with a wrapper's prefix ("module."). Pure.
+/// left out, on both sides. The rest must match: throws WeightMismatch that names the first
+/// parameter or tensor that has no partner, or one of another shape or type, with the shapes, and
+/// what to skip: the layer's prefix, or the full name where the prefix would also leave out what
+/// does match. Throws DataError where `skip` leaves nothing, or has a prefix that no name begins
+/// with, and where all names begin with a wrapper's prefix ("module."). Pure.
 ///
 /// PyTorch's batch norm counts its batches in a tensor `num_batches_tracked` (I64, no sides), and
 /// transformers numbers positions in a tensor `position_ids` (I64). A model without such parameters
@@ -48,7 +63,7 @@ struct LeftOut {
 LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
                      const std::vector<std::string>& skip, std::span<float> arena);
 
-/// Names for a message: at most five and a count of the others; "none".
+/// Names for a message: at most 36 and a count of the others; "none".
 std::string shown_names(const std::vector<std::string>& names);
 
 }  // namespace ddprun::trainer

@@ -56,7 +56,7 @@ struct TrainingState {
 
   Counters epoch_counters;  ///< of the epoch under way
   std::vector<EpochSummary> epochs;
-  double best_score = -1;    ///< held out; -1: not evaluated yet
+  double best_score = -1;  ///< held out; -1: not evaluated yet
   // Of that; empty where an older train wrote the checkpoint.
   std::string best_metric;   ///< its name in JSON: "test_accuracy"
   std::string best_is;       ///< which is the best one: "largest"

@@ -57,8 +57,8 @@ struct Outcome {
   std::int64_t steps = 0;
   std::uint64_t skipped = 0;
   std::int64_t restarts = 0;
-  double seconds = 0;      ///< over all rounds
-  std::string checkpoint;  ///< path of the last one; empty: none
+  double seconds = 0;                    ///< over all rounds
+  std::string checkpoint;                ///< path of the last one; empty: none
   std::optional<std::size_t> best = {};  ///< best_epoch(); an epoch that was cut off is none
 };
 

@@ -15,6 +15,7 @@
 #include "base/printable.hpp"
 #include "base/standard_descriptors.hpp"
 #include "base/uncaught.hpp"
+#include "trainer/checkpoint/initial_weights.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/environment.hpp"
 #include "trainer/run/exit_codes.hpp"
@@ -27,6 +28,7 @@ using ddprun::trainer::DataError;
 using ddprun::trainer::EarlyExit;
 using ddprun::trainer::GpuSource;
 using ddprun::trainer::Options;
+using ddprun::trainer::WeightMismatch;
 
 /// `kind`: "error: " where a run has begun, as a launcher's report looks for it.
 int complain(const char* kind, const std::exception& error, int code) {
@@ -60,6 +62,10 @@ int ddprun::trainer::train_main(int argc, char** argv, GpuSource& gpus) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run(std::vector<std::string>(argv + 1, argv + argc), has_stdout, gpus);
+  } catch (const WeightMismatch& error) {
+    for (const std::string& one : error.all())
+      std::fprintf(stderr, "train:   %s\n", ddprun::printable(one).c_str());
+    return complain("", error, ddprun::trainer::kExitUsage);
   } catch (const DataError& error) {
     return complain("", error, ddprun::trainer::kExitUsage);
   } catch (const std::exception& error) {

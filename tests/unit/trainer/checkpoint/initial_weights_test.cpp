@@ -101,7 +101,7 @@ TEST_CASE("halves and bfloat16s are taken as the floats that they are") {
   for (std::size_t i = 16; i < 40; ++i) CHECK(loading.arena[i] == 1.0F);
 }
 
-TEST_CASE("what does not match is refused in one line with both shapes and the prefix to skip") {
+TEST_CASE("what does not match is refused with both shapes and the prefix to skip") {
   Loading loading;
   const auto refused = [&](const std::vector<AnyTensor>& tensors) {
     try {
@@ -127,7 +127,29 @@ TEST_CASE("what does not match is refused in one line with both shapes and the p
              Contains("fc.bias is F64 [5] there, which is none of F32, F16 and BF16, and [5] in "
                       "the model"));
   CHECK_THAT(refused({floats("a", {1}, 0), floats("b", {1}, 0)}),
-             Contains("no tensor fc.bias there") && Contains("(3 more do not match)"));
+             Contains("no tensor fc.bias there") && Contains("(and 3 more, listed above)"));
+}
+
+TEST_CASE("of several that do not match all are listed, of one none") {
+  Loading loading;
+  const auto listed = [&](const std::vector<AnyTensor>& tensors) {
+    try {
+      loading.load(tensors);
+    } catch (const WeightMismatch& error) {
+      return error.all();
+    }
+    return Names{"not refused"};
+  };
+  CHECK(listed({kKernel, floats("fc.bias", {7}, 0)}).empty());
+  CHECK(listed({floats("a", {1}, 0), floats("conv.weight", {7}, 0), floats("b", {1, 2}, 0)}) ==
+        Names{"no tensor fc.bias there; it is [5] in the model",
+              "conv.weight is [7] there, but [2, 3, 2, 2] in the model",
+              "a [1] is there, but not in the model", "b [1, 2] is there, but not in the model"});
+  std::vector<AnyTensor> many;
+  for (int i = 0; i < 2'500; ++i) many.push_back(floats("t" + std::to_string(i), {1}, 0));
+  const Names all = listed(many);
+  CHECK(all.size() == 2'001);
+  CHECK(all.back() == "and 502 more");  // with the two parameters
 }
 
 TEST_CASE("a prefix leaves out parameters and tensors, and both are listed") {
@@ -219,11 +241,15 @@ TEST_CASE("a tensor with an inf or nan is refused by name, unless it is left out
   CHECK(loading.load({kKernel, bias}, {"fc.bias"}).kept == Names{"fc.bias"});
 }
 
-TEST_CASE("at most five names are listed, then their number") {
+TEST_CASE("three dozen names are listed, then the number of the others") {
   CHECK(shown_names({}) == "none");
   CHECK(shown_names({"a", "b"}) == "a, b");
-  CHECK(shown_names({"a", "b", "c", "d", "e"}) == "a, b, c, d, e");
-  CHECK(shown_names({"a", "b", "c", "d", "e", "f", "g"}) == "a, b, c, d, e and 2 more");
+  Names names(35, "a");
+  names.emplace_back("last");
+  CHECK_THAT(shown_names(names), Catch::Matchers::EndsWith("a, a, last"));
+  names.emplace_back("b");
+  names.emplace_back("c");
+  CHECK_THAT(shown_names(names), Catch::Matchers::EndsWith("a, a, last and 2 more"));
   CHECK(shown_names({"a\nb"}) == "a\\nb");
 }
 
