@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,23 +28,31 @@ std::string whole_file(std::string_view json, std::size_t data_bytes) {
   return bytes.append(json).append(data_bytes, '\x7f');
 }
 
-void check_message(const DataError& error) {
-  const std::string text = error.what();
+void check_line(const std::string& text) {
   DDPRUN_ASSERT(!text.empty() && text.size() < kMessageBytesMax, "an error is a short line");
   DDPRUN_ASSERT(printable(text) == text, "an error can be shown anywhere");
 }
 
-void check_table(const SafetensorsTable& table, std::size_t file_bytes) {
+void check_message(const DataError& error) {
+  check_line(error.what());
+  const auto* const mismatch = dynamic_cast<const WeightMismatch*>(&error);
+  if (mismatch == nullptr) return;
+  DDPRUN_ASSERT(mismatch->all().size() != 1, "the only one is in the message");
+  for (const std::string& line : mismatch->all()) check_line(line);
+}
+
+void check_table(const SafetensorsTable& table, std::span<const std::byte> file) {
   std::set<std::string_view> names;
-  std::uint64_t end = 0;
+  std::uint64_t end = safetensors_header_bytes(file, file.size(), "file");
   for (const TensorEntry& tensor : table.tensors) {
     DDPRUN_ASSERT(names.insert(tensor.name).second, "each name is there once");
-    DDPRUN_ASSERT(tensor.begin <= tensor.end && tensor.end <= file_bytes, "ranges are in the file");
-    DDPRUN_ASSERT(end == 0 || tensor.begin == end, "no holes, no overlaps");
+    DDPRUN_ASSERT(tensor.begin <= tensor.end && tensor.end <= file.size(),
+                  "ranges are in the file");
+    DDPRUN_ASSERT(tensor.begin == end, "no holes, no overlaps, from the header on");
     DDPRUN_ASSERT(tensor.shape.size() <= kSafetensorsRankMax, "a shape has its limit");
     end = tensor.end;
   }
-  DDPRUN_ASSERT(end == 0 || end == file_bytes, "the tensors are all of the data");
+  DDPRUN_ASSERT(end == file.size(), "the tensors are all of the data");
 }
 
 /// The model that the corpus knows, with two parameters.
@@ -60,10 +69,21 @@ std::vector<Parameter> parameters_of_model() {
   return {parameter("fc.weight", {2, 3}, 0, 6), parameter("fc.bias", {2}, 16, 2)};
 }
 
+/// Whether it was saved from a wrapper of that model.
+bool is_wrapped(const SafetensorsTable& table) {
+  const auto begins = [](const TensorEntry& tensor) { return tensor.name.starts_with("module."); };
+  const auto is_of_model = [](const TensorEntry& tensor) {
+    return tensor.name == "module.fc.weight" || tensor.name == "module.fc.bias";
+  };
+  return std::all_of(table.tensors.begin(), table.tensors.end(), begins) &&
+         std::any_of(table.tensors.begin(), table.tensors.end(), is_of_model);
+}
+
 void check_match(const SafetensorsTable& table, const std::string& bytes,
                  const std::vector<std::string>& skip) {
   const std::vector<Parameter> parameters = parameters_of_model();
   const WeightMatch match = match_weights(table, parameters, skip, "file");
+  DDPRUN_ASSERT(!is_wrapped(table), "a wrapped model is refused");
   DDPRUN_ASSERT(match.pairs.size() + match.kept.size() == parameters.size(),
                 "each parameter is taken or kept");
   for (const auto& [parameter, tensor] : match.pairs) {
@@ -88,12 +108,14 @@ void fuzz_safetensors(const std::uint8_t* data, std::size_t size) {
   } catch (const DataError& error) {
     return check_message(error);
   }
-  check_table(table, bytes.size());
+  check_table(table, std::as_bytes(std::span(bytes)));
   for (const auto& skip : {std::vector<std::string>{}, std::vector<std::string>{"fc.b", "head"}}) {
     try {
       check_match(table, bytes, skip);
     } catch (const DataError& error) {
       check_message(error);
+      DDPRUN_ASSERT(!is_wrapped(table) || std::string_view(error.what()).ends_with("state_dict()"),
+                    "the message about a wrapped model has the remedy");
     }
   }
 }
