@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/integration/trainer/run/worker_group.hpp"
+#include "tests/support/skip.hpp"
 
 using namespace ddprun::test;
 namespace fs = std::filesystem;
@@ -60,10 +61,7 @@ void check_refused(const ChildResult& result) {
 
 TEST_CASE("without memory for training neither weights nor a checkpoint are read") {
   const SmallMachine machine(kTooLittle);
-  if (!machine.is_possible()) {
-    WARN("no mount namespaces here");
-    return;
-  }
+  if (!machine.is_possible()) skip("no mount namespaces here");
   const SmallData data;
   const TempDir directory;
   const fs::path out = directory / "out";
@@ -100,10 +98,7 @@ TEST_CASE("without memory for training neither weights nor a checkpoint are read
 TEST_CASE("data sets of all workers here that never fit are named before any is loaded") {
   // Of each worker: 14,000 generated pictures of 28x28 pixels and their labels, 11 MB.
   const SmallMachine machine(42'000);
-  if (!machine.is_possible()) {
-    WARN("no mount namespaces here");
-    return;
-  }
+  if (!machine.is_possible()) skip("no mount namespaces here");
   WorkerGroup group({.world_size = 4,
                      .arguments = {"--max-steps=1", "--checkpoint-every=off"},
                      .prefix = machine.prefix()});
