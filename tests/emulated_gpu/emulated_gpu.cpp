@@ -59,6 +59,7 @@ std::uint64_t EmulatedGpu::draw() {
 // ---- memory ----
 
 std::byte* EmulatedGpu::allocate(std::size_t bytes) {
+  refuse_in_capture("allocate");
   try {
     return memory_.allocate(bytes);
   } catch (const std::bad_alloc&) {
@@ -74,6 +75,7 @@ void EmulatedGpu::release(std::byte* memory) {
 }
 
 std::byte* EmulatedGpu::allocate_pinned(std::size_t bytes) {
+  refuse_in_capture("allocate_pinned");
   auto memory = std::make_unique<std::byte[]>(bytes);
   std::byte* const data = memory.get();
   pinned_.emplace(data, std::move(memory));
@@ -88,23 +90,27 @@ void EmulatedGpu::release_pinned(std::byte* memory) {
 void EmulatedGpu::copy_in(Stream stream, const std::byte* pinned, void* to, std::size_t bytes) {
   memory_.require(to, bytes, "copy_in");
   if (memory_.holds(pinned)) throw GpuError("copy_in: from the GPU's memory");
+  ++calls_;
   run(stream, [=] { std::memcpy(to, pinned, bytes); });
 }
 
 void EmulatedGpu::copy_out(Stream stream, const void* from, std::byte* pinned, std::size_t bytes) {
   memory_.require(from, bytes, "copy_out");
   if (memory_.holds(pinned)) throw GpuError("copy_out: to the GPU's memory");
+  ++calls_;
   run(stream, [=] { std::memcpy(pinned, from, bytes); });
 }
 
 void EmulatedGpu::copy(Stream stream, const void* from, void* to, std::size_t bytes) {
   memory_.require(from, bytes, "copy");
   memory_.require(to, bytes, "copy");
+  ++calls_;
   run(stream, [=] { std::memmove(to, from, bytes); });
 }
 
 void EmulatedGpu::clear(Stream stream, void* memory, std::size_t bytes) {
   memory_.require(memory, bytes, "clear");
+  ++calls_;
   run(stream, [=] { std::memset(memory, 0, bytes); });
 }
 
@@ -242,8 +248,18 @@ void EmulatedGpu::reset() {
 // ---- work ----
 
 void EmulatedGpu::begin_work(Stream stream, const std::string& name) {
-  ++works_;
-  if (works_ == settings_.hangs_at)
+  ++calls_;
+  if (capturing_) {
+    ++captured_works_;  // which counts when it is replayed
+  } else {
+    count_works(stream, name, 1);
+  }
+}
+
+/// The next ones.
+void EmulatedGpu::count_works(Stream stream, const std::string& name, std::uint64_t count) {
+  const std::uint64_t before = std::exchange(works_, works_ + count);
+  if (before < settings_.hangs_at && settings_.hangs_at <= works_)
     add(stream, {.kind = Work::Kind::attempt, .run = {}, .attempt = [] { return false; }});
   if (settings_.fails_at > 0 && works_ >= settings_.fails_at)
     throw GpuError(fmt::format("{} failed on emulated GPU {}, as the test has planned", name,
@@ -283,46 +299,62 @@ void EmulatedGpu::convolve(Stream stream, const cuda::ConvolutionCall& call) {
 
 // ---- graphs ----
 
-void EmulatedGpu::refuse_in_capture(const char* call) const {
-  if (capturing_) throw GpuError(fmt::format("{}: a graph is being captured", call));
+/// As with CUDA, nothing comes of the capture then.
+void EmulatedGpu::refuse_in_capture(const char* call) {
+  if (!capturing_) return;
+  is_capture_invalid_ = true;
+  throw GpuError(fmt::format("{}: a graph is being captured", call));
 }
 
 void EmulatedGpu::begin_capture(Stream stream) {
   refuse_in_capture("begin_capture");
+  if (!settings_.captures) throw GpuError("begin_capture failed, as the test has planned");
   capturing_ = true;
+  is_capture_invalid_ = false;
   captures_ = {};
   captures_[index_of(stream)] = true;
   recorded_in_capture_.clear();
   captured_ = {};
+  captured_works_ = 0;
 }
 
 cuda::Captured EmulatedGpu::end_capture(Stream stream) {
   if (!capturing_ || !captures_[index_of(stream)])
     throw GpuError("end_capture: this stream is not being captured");
   capturing_ = false;
-  graphs_.push_back(std::make_shared<Queues>(std::move(captured_)));
+  if (is_capture_invalid_) throw GpuError("end_capture: the capture was invalidated");
+  graphs_.push_back(std::make_shared<Graph>(Graph{std::move(captured_), captured_works_}));
   captured_ = {};
   return static_cast<cuda::Captured>(graphs_.size() - 1);
 }
 
-void EmulatedGpu::replay(Stream stream, cuda::Captured graph) {
-  const std::shared_ptr<Queues> queues = graphs_.at(static_cast<std::size_t>(graph));
-  if (!queues) throw GpuError("replay: the graph was released");
-  run(stream, [this, queues] {
-    Queues left = *queues;
+void EmulatedGpu::replay(Stream stream, cuda::Captured captured) {
+  const std::shared_ptr<Graph> graph = graphs_.at(static_cast<std::size_t>(captured));
+  if (!graph) throw GpuError("replay: the graph was released");
+  ++calls_;
+  count_works(stream, "replay", graph->works);
+  run(stream, [this, graph] {
+    Queues left = graph->queues;
     // What the graph's streams wait for has to come again.
     for (const auto& queue : left)
       for (const Work& work : queue)
         if (work.kind == Work::Kind::record) events_[work.event].come = 0;
-    while (run_some(left)) wait_a_little();
+    // Without the watch: it looks at events, and the stream's next work could run before the rest.
+    while (run_some(left)) {
+    }
     for (const auto& queue : left)
       if (!queue.empty())
         throw GpuError("replay: the graph's streams wait for each other for ever");
   });
 }
 
-void EmulatedGpu::release(cuda::Captured graph) {
-  graphs_.at(static_cast<std::size_t>(graph)) = nullptr;
+void EmulatedGpu::release(cuda::Captured captured) noexcept {
+  graphs_[static_cast<std::size_t>(captured)] = nullptr;
+}
+
+std::size_t EmulatedGpu::graphs() const {
+  return static_cast<std::size_t>(std::count_if(
+      graphs_.begin(), graphs_.end(), [](const auto& graph) { return graph != nullptr; }));
 }
 
 }  // namespace ddprun::trainer::test

@@ -25,6 +25,7 @@ struct EmulatedGpuSettings {
   std::uint64_t forgotten_wait = 0;  ///< the wait of this number is left out: a planted bug
   std::uint64_t fails_at = 0;  ///< work of this number, counted from 1, and all after it fails
   std::uint64_t hangs_at = 0;  ///< work of this number is never done
+  bool captures = true;        ///< false: no capture of a graph can begin
 };
 
 class EmulatedGpu final : public cuda::Gpu {
@@ -62,10 +63,14 @@ class EmulatedGpu final : public cuda::Gpu {
   void begin_capture(cuda::Stream stream) override;
   cuda::Captured end_capture(cuda::Stream stream) override;
   void replay(cuda::Stream stream, cuda::Captured graph) override;
-  void release(cuda::Captured graph) override;
+  void release(cuda::Captured graph) noexcept override;
 
   /// Launches and library calls that the GPU has done.
   [[nodiscard]] std::uint64_t work_done() const { return work_done_; }
+  /// How often the host has given it work: a whole graph is one call.
+  [[nodiscard]] std::uint64_t calls() const { return calls_; }
+  /// Captured and not released.
+  [[nodiscard]] std::size_t graphs() const;
   /// Forgets all work, as a driver does that resets it.
   void reset();
   /// How often the host has asked to wait for it.
@@ -87,16 +92,21 @@ class EmulatedGpu final : public cuda::Gpu {
   };
   using Queues = std::array<std::deque<Work>, cuda::kStreams>;
   using Captures = std::array<bool, cuda::kStreams>;
+  struct Graph {
+    Queues queues;
+    std::uint64_t works = 0;  // launches and library calls
+  };
 
   void add(cuda::Stream stream, Work work);
   void run(cuda::Stream stream, std::function<void()> work);
   std::size_t choose(const std::vector<std::size_t>& ready);
   bool run_some(Queues& queues);
   void run_until(const std::function<bool()>& done, const char* call);
-  void refuse_in_capture(const char* call) const;
+  void refuse_in_capture(const char* call);
   [[nodiscard]] bool is_blocked(const Work& work) const;
   std::uint64_t draw();
   void begin_work(cuda::Stream stream, const std::string& name);
+  void count_works(cuda::Stream stream, const std::string& name, std::uint64_t count);
 
   void wait_a_little();
 
@@ -107,6 +117,7 @@ class EmulatedGpu final : public cuda::Gpu {
   const std::uint64_t forgotten_wait_;
   std::uint64_t waits_ = 0;
   std::uint64_t works_ = 0;
+  std::uint64_t calls_ = 0;
   std::uint64_t host_waits_ = 0;
   EmulatedMemory memory_;
   std::array<NativeStream, cuda::kStreams> native_;
@@ -116,10 +127,12 @@ class EmulatedGpu final : public cuda::Gpu {
   Queues queues_;
   std::vector<EventState> events_;
   bool capturing_ = false;
+  bool is_capture_invalid_ = false;
   Captures captures_{};  // the streams that take part
   std::map<std::size_t, std::uint64_t> recorded_in_capture_;
   Queues captured_;
-  std::vector<std::shared_ptr<Queues>> graphs_;
+  std::uint64_t captured_works_ = 0;
+  std::vector<std::shared_ptr<Graph>> graphs_;
   std::uint64_t work_done_ = 0;
 };
 

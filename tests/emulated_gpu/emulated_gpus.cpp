@@ -50,7 +50,8 @@ FoundGpu EmulatedGpus::find(const GpuQuestion& question) {
                           .used = setting("DDPRUN_EMULATED_USED", 0),
                           .number = choice.number,
                           .fails_at = work_of("DDPRUN_EMULATED_FAILS", choice.number),
-                          .hangs_at = work_of("DDPRUN_EMULATED_HANGS", choice.number)});
+                          .hangs_at = work_of("DDPRUN_EMULATED_HANGS", choice.number),
+                          .captures = setting("DDPRUN_EMULATED_CAPTURES", 1) != 0});
   return found;
 }
 

@@ -13,6 +13,7 @@
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/step_state.hpp"
 #include "trainer/compute/storage.hpp"
+#include "trainer/error.hpp"
 #include "trainer/model/layer.hpp"
 #include "trainer/model/parameter.hpp"
 
@@ -57,6 +58,14 @@ class ArenaUpdate {
   /// not depend on the partition. Different ranges may be updated by several threads.
   virtual void run(std::size_t begin, std::size_t end, const UpdateArenas& arenas,
                    const StepState& state) = 0;
+};
+
+/// Work that a device has kept, with all addresses and sizes, so that one call asks for all of it
+/// again: on a GPU a CUDA graph. It must not outlive the device.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+  virtual void replay() = 0;
 };
 
 /// Calls may come from several threads at once, each with memory of its own. Work is done in the
@@ -111,6 +120,16 @@ class Device {
   virtual void finish_step(const ScalerConfig& config, StepState& state) = 0;
   /// See hash_floats().
   virtual std::uint64_t hash(std::span<const float> values) = 0;
+
+  // ---- work that is repeated ----
+
+  [[nodiscard]] virtual bool can_capture() const { return false; }
+  /// Calls `work`: what it asks the device for is kept, not done. Throws DeviceError, and nothing
+  /// is kept, where `work` allocates memory, copies from or to the host or waits, or where the
+  /// device cannot keep some of it.
+  virtual std::unique_ptr<CapturedWork> capture(const std::function<void()>& /*work*/) {
+    throw DeviceError("this device captures nothing");
+  }
 };
 
 }  // namespace ddprun::trainer

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/compute/check_batch.hpp"
 #include "trainer/compute/memory_plan.hpp"
 #include "trainer/error.hpp"
 
@@ -33,7 +34,30 @@ void in_layer(const Graph& graph, std::size_t index, const char* pass, const Wor
   }
 }
 
+/// `cuts`: numbers of final gradients, rising. A piece of backward ends behind the layer with which
+/// it reaches one or several of them.
+struct Cuts {
+  std::span<const std::size_t> left;
+  /// Whether one is reached by so many final gradients; each is once.
+  bool reached_by(std::size_t end) {
+    const auto next = std::upper_bound(left.begin(), left.end(), end);
+    const bool is_reached = next != left.begin();
+    left = {next, left.end()};
+    return is_reached;
+  }
+};
+
 }  // namespace
+
+/// What a shard asks the device for, part by part.
+struct GraphExecutor::RepeatedPass {
+  struct Piece {
+    std::size_t first = 0;  ///< the last layer of this part of backward
+    std::size_t end = 0;    ///< so many gradients are final after it
+    RepeatedWork work;
+  };
+  std::vector<Piece> pieces;
+};
 
 /// A graph for one number of samples and one width of texts: operations and where their tensors
 /// lie.
@@ -84,7 +108,7 @@ std::size_t GraphExecutor::bytes_needed(int train_batch, int width) {
   const Key training{.batch = train_batch, .width = width, .trains = true};
   const Key evaluation{.batch = settings_.batch, .width = width, .trains = false};
   return std::max(prepared(training).plan.bytes, prepared(evaluation).plan.bytes) + target_bytes() +
-         text_bytes();
+         text_bytes() + sizeof(std::int32_t);
 }
 
 std::byte* GraphExecutor::at(std::size_t offset) const {
@@ -156,12 +180,13 @@ void GraphExecutor::point_to(std::size_t layer, Prepared& prepared) {
                   .parameter_gradients = {}};
 }
 
-void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key) {
-  check(batch);
+void GraphExecutor::begin(const Batch& batch, const Weights& weights, Key key, int shard) {
+  check_batch(graph_, batch, settings_.batch);
   device_.use_threads(settings_.threads);
   current_ = &prepared(key);
   if (current_->plan.bytes > memory_.bytes()) {
-    memory_ = {};  // first: nothing of the last pass is needed, and both may not fit
+    memory_ = {};       // first: nothing of the last pass is needed, and both may not fit
+    repeated_.clear();  // they have the old addresses
     memory_ = device_.allocate(current_->plan.bytes);
   }
   if (targets_.bytes() == 0) targets_ = device_.allocate(target_bytes());
@@ -169,13 +194,20 @@ void GraphExecutor::forward(const Batch& batch, const Weights& weights, Key key)
   weights_ = weights;
   for (std::size_t i = 0; i < current_->nodes.size(); ++i) point_to(i, *current_);
 
-  pass_.count = static_cast<int>(count_of(batch));
+  if (shard_.bytes() == 0) shard_ = device_.allocate(sizeof(std::int32_t));
+  pass_.shard = shard_.as<std::int32_t>().data();
+  const std::int32_t number = shard;
+  device_.copy_in(std::as_bytes(std::span(&number, 1)), shard_.data());
+  pass_.count = static_cast<int>(sample_count(graph_, batch));
   copy_targets(batch);
   if (graph_.text().positions > 0) {
     copy_texts(batch);
   } else {
     copy_images(batch);
   }
+}
+
+void GraphExecutor::forward() {
   for (std::size_t i = 0; i < current_->nodes.size(); ++i) {
     Prepared::Node& node = current_->nodes[i];
     if (!node.operation || is_loss(node.layer->kind)) continue;
@@ -214,21 +246,30 @@ void GraphExecutor::copy_texts(const Batch& batch) {
   pass_.lengths = lengths.data();
 }
 
-void GraphExecutor::train(const Batch& batch, const Weights& weights, const ShardId& shard) {
+void GraphExecutor::begin_training(const Batch& batch, const Weights& weights,
+                                   const ShardId& shard) {
   pass_.state = shard.state;
   pass_.seed = shard.seed;
-  pass_.shard = shard.shard;
   pass_.shards = shard.shards;
   pass_.batch = settings_.batch;
-  forward(batch, weights,
-          {.batch = static_cast<int>(count_of(batch)), .width = batch.width, .trains = true});
+  begin(batch, weights, key_of(batch), shard.shard);
+}
+
+GraphExecutor::Key GraphExecutor::key_of(const Batch& batch) const {
+  return {
+      .batch = static_cast<int>(sample_count(graph_, batch)), .width = batch.width, .trains = true};
+}
+
+void GraphExecutor::train(const Batch& batch, const Weights& weights, const ShardId& shard) {
+  begin_training(batch, weights, shard);
+  forward();
 }
 
 void GraphExecutor::evaluate(const Batch& batch, const Weights& weights, int turn) {
   pass_ = {};
-  pass_.shard = turn;
   pass_.batch = settings_.batch;
-  forward(batch, weights, {.batch = settings_.batch, .width = batch.width, .trains = false});
+  begin(batch, weights, {.batch = settings_.batch, .width = batch.width, .trains = false}, turn);
+  forward();
 }
 
 void GraphExecutor::loss(Counters& counters) {
@@ -242,7 +283,12 @@ void GraphExecutor::backward(std::span<float> gradients,
                              const std::function<void(std::size_t)>& final_up_to) {
   check_arena(gradients.size());
   device_.use_threads(settings_.threads);
-  for (std::size_t i = current_->nodes.size(); i-- > 0;) {
+  backward(0, current_->nodes.size(), gradients, final_up_to);
+}
+
+void GraphExecutor::backward(std::size_t first, std::size_t end, std::span<float> gradients,
+                             const std::function<void(std::size_t)>& final_up_to) {
+  for (std::size_t i = end; i-- > first;) {
     Prepared::Node& node = current_->nodes[i];
     if (!node.has_backward) continue;
     node.parameter_gradients.clear();
@@ -251,10 +297,62 @@ void GraphExecutor::backward(std::span<float> gradients,
     node.tensors.parameter_gradients = node.parameter_gradients;
     in_layer(graph_, i, "backward", [&] { node.operation->backward(node.tensors, pass_); });
     if (node.layer->parameters.empty()) continue;
-    const std::size_t end = graph_.final_up_to(*node.layer);
-    clear_padding(*node.layer, end, gradients);
-    final_up_to(end);
+    const std::size_t final = graph_.final_up_to(*node.layer);
+    clear_padding(*node.layer, final, gradients);
+    final_up_to(final);
   }
+}
+
+void GraphExecutor::compute(const Batch& batch, const Weights& weights, const ShardId& shard,
+                            Counters& counters,
+                            const std::function<std::span<float>()>& begin_gradients,
+                            const std::function<void(std::size_t)>& final_up_to) {
+  begin_training(batch, weights, shard);
+  if (settings_.capture == nullptr || !settings_.capture->is_on()) {
+    forward();
+    loss(counters);
+    backward(begin_gradients(), final_up_to);
+    return;
+  }
+  const std::span<float> gradients = begin_gradients();
+  check_arena(gradients.size());
+  RepeatedPass& pass = repeated({.pass = key_of(batch),
+                                 .weights = weights,
+                                 .gradients = gradients.data(),
+                                 .counters = &counters,
+                                 .state = shard.state,
+                                 .seed = shard.seed,
+                                 .shards = shard.shards});
+  std::size_t end = current_->nodes.size();
+  for (RepeatedPass::Piece& piece : pass.pieces) {
+    piece.work.run(*settings_.capture, [&] {
+      if (end == current_->nodes.size()) {
+        forward();
+        loss(counters);
+      }
+      backward(piece.first, end, gradients, [](std::size_t) {});
+    });
+    end = piece.first;
+    final_up_to(piece.end);
+  }
+}
+
+/// Those that were met first are kept: a run whose shards are of more kinds than that computes the
+/// others as they come.
+GraphExecutor::RepeatedPass& GraphExecutor::repeated(const RepeatedKey& key) {
+  if (const auto found = repeated_.find(key); found != repeated_.end()) return *found->second;
+  auto made = std::make_unique<RepeatedPass>();
+  Cuts cuts{settings_.cuts};
+  for (std::size_t i = graph_.layers().size(); i-- > 0;) {
+    const Layer& layer = graph_.layers()[i];
+    if (layer.parameters.empty()) continue;
+    const std::size_t end = graph_.final_up_to(layer);
+    if (cuts.reached_by(end) || end == graph_.arena_size()) made->pieces.push_back({i, end, {}});
+  }
+  made->pieces.back().first = 0;
+  if (repeated_.size() < kRepeatedMax) return *(repeated_[key] = std::move(made));
+  further_ = std::move(made);  // its work is done for the first time, always
+  return *further_;
 }
 
 void GraphExecutor::clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients) {
@@ -273,57 +371,6 @@ const Parameter& GraphExecutor::parameter(int index) const {
 
 void GraphExecutor::check_arena(std::size_t size) const {
   if (size != graph_.arena_size()) throw std::logic_error("arena of another model");
-}
-
-std::size_t GraphExecutor::count_of(const Batch& batch) const {
-  if (graph_.text().positions > 0) return batch.lengths.size();
-  return batch.images.size() / graph_.layers().front().output.count();
-}
-
-void GraphExecutor::check(const Batch& batch) const {
-  const std::size_t count = count_of(batch);
-  const bool has_masks = graph_.target() == Target::mask;
-  if (count > static_cast<std::size_t>(settings_.batch) ||
-      batch.images.size() != count * graph_.layers().front().output.count() ||
-      batch.labels.size() != (has_masks ? 0 : count) ||
-      batch.masks.size() != (has_masks ? count * graph_.logits().count() : 0)) {
-    throw std::logic_error("batch of another size than the executor's");
-  }
-  check_labels(batch.labels);
-  check_texts(batch);
-  for (const float value : batch.masks) {
-    if (!(value >= 0 && value <= 1))
-      throw DataError("a mask in the data has a value beyond 0 and 1");
-  }
-}
-
-void GraphExecutor::check_texts(const Batch& batch) const {
-  const int positions = graph_.text().positions;
-  if (positions == 0) return;
-  if (batch.width < 1 || batch.width > positions || batch.width % kLengthUnit != 0 ||
-      batch.tokens.size() != batch.lengths.size() * static_cast<std::size_t>(batch.width))
-    throw std::logic_error("texts of another width than the batch's");
-  std::span<const std::int32_t> row = batch.tokens;
-  for (const std::int32_t length : batch.lengths) {
-    if (length < 1 || length > batch.width)
-      throw std::logic_error("a length beyond the width of the batch");
-    for (const std::int32_t token : row.first(static_cast<std::size_t>(length)))
-      if (token < 0 || token >= graph_.text().vocabulary)
-        throw DataError("token " + std::to_string(token) +
-                        " in the data, but the model has tokens 0 to " +
-                        std::to_string(graph_.text().vocabulary - 1));
-    row = row.subspan(static_cast<std::size_t>(batch.width));
-  }
-}
-
-void GraphExecutor::check_labels(std::span<const std::int32_t> labels) const {
-  for (const std::int32_t label : labels) {
-    if (label < 0 || label >= graph_.classes()) {
-      throw DataError("label " + std::to_string(label) +
-                      " in the data, but the model has classes 0 to " +
-                      std::to_string(graph_.classes() - 1) + "; check the label file");
-    }
-  }
 }
 
 }  // namespace ddprun::trainer

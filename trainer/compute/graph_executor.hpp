@@ -1,6 +1,7 @@
 // Runs a graph on a device: forward in order, backward in reverse, in one piece of memory.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -8,8 +9,10 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "trainer/compute/batch.hpp"
+#include "trainer/compute/captured_work.hpp"
 #include "trainer/compute/device.hpp"
 #include "trainer/model/graph.hpp"
 
@@ -19,6 +22,7 @@ namespace ddprun::trainer {
 struct Weights {
   const float* master = nullptr;
   const void* stored = nullptr;  ///< the same in the storage type; fp32: the master
+  auto operator<=>(const Weights&) const = default;
 };
 
 /// One of the parts of a global batch. What is random in it depends on this alone.
@@ -37,8 +41,13 @@ class GraphExecutor {
   struct Settings {
     int batch = 1;  ///< the most samples that are asked for
     Precision precision = Precision::fp32;
-    int threads = 1;  ///< of the CPU, where that is the device
+    int threads = 1;             ///< of the CPU, where that is the device
+    Capture* capture = nullptr;  ///< of compute(); outlives the executor; null: as one that is off
+    std::vector<std::size_t> cuts{};  ///< see compute()
   };
+  /// compute() captures shards of so many kinds: numbers of samples, widths, and arenas of
+  /// gradients.
+  static constexpr std::size_t kRepeatedMax = 64;
 
   /// Both outlive the executor.
   GraphExecutor(const Graph& graph, Device& device, Settings settings);
@@ -63,6 +72,14 @@ class GraphExecutor {
   /// with the size. Padding between parameters gets zeros.
   void backward(std::span<float> gradients, const std::function<void(std::size_t)>& final_up_to);
 
+  /// train(), loss() and backward() of one shard, in this order; `begin_gradients` gives the arena
+  /// of its gradients. Where capture is on, what it asks the device for is captured in pieces, and
+  /// `final_up_to` is called behind each. These end where the final gradients reach one of
+  /// Settings::cuts (rising), and at the end.
+  void compute(const Batch& batch, const Weights& weights, const ShardId& shard, Counters& counters,
+               const std::function<std::span<float>()>& begin_gradients,
+               const std::function<void(std::size_t)>& final_up_to);
+
   /// Bytes of the device's memory that bytes() will come to, and of labels, masks and texts, if
   /// shards of `train_batch` samples are trained and settings.batch evaluated, texts with `width`
   /// tokens (images: 0). Makes the operations, but allocates nothing.
@@ -79,17 +96,34 @@ class GraphExecutor {
     auto operator<=>(const Key&) const = default;
   };
 
+  /// Shards with the same key ask the device for the same. The executor's own addresses are left
+  /// out: when they change, all is forgotten.
+  struct RepeatedKey {
+    Key pass;
+    Weights weights;
+    const void* gradients = nullptr;
+    const void* counters = nullptr;
+    const void* state = nullptr;
+    std::uint64_t seed = 0;
+    int shards = 1;
+    auto operator<=>(const RepeatedKey&) const = default;
+  };
+  struct RepeatedPass;
+
   [[nodiscard]] std::size_t target_bytes() const;
   [[nodiscard]] std::size_t text_bytes() const;
+  [[nodiscard]] Key key_of(const Batch& batch) const;
   Prepared& prepared(Key key);
-  void forward(const Batch& batch, const Weights& weights, Key key);
-  [[nodiscard]] std::size_t count_of(const Batch& batch) const;
-  void check(const Batch& batch) const;
-  void check_texts(const Batch& batch) const;
+  RepeatedPass& repeated(const RepeatedKey& key);
+  void begin(const Batch& batch, const Weights& weights, Key key, int shard);
+  void begin_training(const Batch& batch, const Weights& weights, const ShardId& shard);
+  void forward();
+  /// Of the layers from the last one before `end` down to `first`.
+  void backward(std::size_t first, std::size_t end, std::span<float> gradients,
+                const std::function<void(std::size_t)>& final_up_to);
   void copy_targets(const Batch& batch);
   void copy_images(const Batch& batch);
   void copy_texts(const Batch& batch);
-  void check_labels(std::span<const std::int32_t> labels) const;
   void check_arena(std::size_t size) const;
   void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);
   [[nodiscard]] const Parameter& parameter(int index) const;
@@ -100,9 +134,13 @@ class GraphExecutor {
   Device& device_;
   Settings settings_;
   Storage storage_;
-  DeviceMemory memory_;   // of the largest plan; the others are views of it
-  DeviceMemory targets_;  // labels or masks
-  DeviceMemory texts_;    // token ids, then lengths
+  // Before the memory, which waits for the device when it is freed: by then none is under way.
+  std::map<RepeatedKey, std::unique_ptr<RepeatedPass>> repeated_;
+  std::unique_ptr<RepeatedPass> further_;  // beyond kRepeatedMax
+  DeviceMemory memory_;                    // of the largest plan; the others are views of it
+  DeviceMemory targets_;                   // labels or masks
+  DeviceMemory texts_;                     // token ids, then lengths
+  DeviceMemory shard_;                     // its number
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
   Prepared* current_ = nullptr;  // of the pass under way
   Weights weights_;

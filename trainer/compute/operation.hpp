@@ -44,12 +44,13 @@ struct Pass {
   const std::int32_t* tokens = nullptr;   ///< batch x width
   const std::int32_t* lengths = nullptr;  ///< of each sample
   Counters* counters = nullptr;           ///< the loss adds to them
+  /// The number of the shard, or of the batch in its set; null: 0. Read where the device computes,
+  /// never by the host: so a device can repeat what it did for another shard.
+  const std::int32_t* shard = nullptr;
 
-  // Training only. The state's loss scale and step are read where the device computes, never by the
-  // host.
+  // Training only. The state's loss scale and step are read where the device computes, too.
   const StepState* state = nullptr;
   std::uint64_t seed = 0;
-  int shard = 0;
   int shards = 1;
   int batch = 1;  ///< the most samples that a shard of the run has
 };
@@ -57,8 +58,8 @@ struct Pass {
 /// SamplePlace::number() of the first sample. Where the device computes.
 DDPRUN_HOST_DEVICE inline std::int64_t first_place(const Pass& pass) {
   const SamplePlace first{
-      pass.state == nullptr ? 0 : static_cast<std::int64_t>(steps_done(*pass.state)), pass.shard,
-      0};
+      pass.state == nullptr ? 0 : static_cast<std::int64_t>(steps_done(*pass.state)),
+      shard_number(pass.shard), 0};
   return first.number(pass.shards, pass.batch);
 }
 

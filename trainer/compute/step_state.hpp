@@ -57,6 +57,11 @@ struct StepState {
   std::uint64_t stuck = 0;    ///< of these the last ones in a row at which the scale was lowest
 };
 
+/// Of the shard in hand, which a device keeps beside the state; null: 0.
+DDPRUN_HOST_DEVICE inline std::int32_t shard_number(const std::int32_t* shard) {
+  return shard == nullptr ? 0 : *shard;
+}
+
 /// In the whole run; also the number of the step under way.
 DDPRUN_HOST_DEVICE inline std::uint64_t steps_done(const StepState& state) {
   return state.updates + state.skipped;

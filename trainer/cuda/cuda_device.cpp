@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,19 @@ class CudaUpdate final : public ArenaUpdate {
   std::map<std::pair<std::size_t, std::size_t>, Pieces> pieces_;
 };
 
+class CudaGraph final : public CapturedWork {
+ public:
+  CudaGraph(Gpu& gpu, Captured graph) : gpu_(gpu), graph_(graph) {}
+  ~CudaGraph() override { gpu_.release(graph_); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  void replay() override { gpu_.replay(Stream::compute, graph_); }
+
+ private:
+  Gpu& gpu_;
+  Captured graph_;
+};
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(Gpu& gpu) : gpu_(gpu), staging_(gpu) {}
@@ -89,14 +103,17 @@ class CudaDevice final : public Device {
 
   DeviceMemory allocate(std::size_t bytes) override {
     if (bytes == 0) return {};
+    refuse_in_capture("memory was asked for");
     std::byte* const data = gpu_.allocate(bytes);
     gpu_.clear(Stream::compute, data, bytes);
     return {data, bytes, [this](std::byte* memory) { gpu_.release(memory); }};
   }
   void copy_in(std::span<const std::byte> host, void* to) override {
+    refuse_in_capture("a copy from the host's memory was asked for");
     staging_.copy_in(Stream::compute, host, to);
   }
   void copy_out(const void* from, std::span<std::byte> host) override {
+    refuse_in_capture("a copy to the host's memory was asked for");
     staging_.copy_out(Stream::compute, from, host);
   }
   void copy_in(Storage storage, std::span<const float> host, void* to) override {
@@ -148,7 +165,35 @@ class CudaDevice final : public Device {
     return hash_floats(host);
   }
 
+  [[nodiscard]] bool can_capture() const override { return true; }
+  std::unique_ptr<CapturedWork> capture(const std::function<void()>& work) override {
+    gpu_.begin_capture(Stream::compute);
+    captures_ = true;
+    try {
+      work();
+    } catch (...) {
+      captures_ = false;
+      give_up_capture();
+      throw;
+    }
+    captures_ = false;
+    return std::make_unique<CudaGraph>(gpu_, gpu_.end_capture(Stream::compute));
+  }
+
  private:
+  /// A graph would do it again from memory that by then holds something else, and CUDA does not
+  /// refuse all of it.
+  void refuse_in_capture(const char* what) const {
+    if (captures_) throw GpuError(std::string(what) + " while a CUDA graph was captured");
+  }
+  /// Until then the stream would do nothing. What was wrong with the capture is known already.
+  void give_up_capture() {
+    try {
+      gpu_.release(gpu_.end_capture(Stream::compute));
+    } catch (const GpuError&) {
+    }
+  }
+
   static std::string precision_text(Precision precision) {
     switch (precision) {
       case Precision::fp32:
@@ -164,6 +209,7 @@ class CudaDevice final : public Device {
   Gpu& gpu_;
   Staging staging_;
   DeviceMemory floats_;  // of copy_in(), before they are stored
+  bool captures_ = false;
 };
 
 }  // namespace

@@ -161,11 +161,13 @@ class Gpu {
   // ---- graphs ----
 
   /// Until end_capture() the work of this stream, and of those that wait for its events, is not
-  /// done but kept. Nothing may wait on the host meanwhile.
+  /// done but kept. Meanwhile this thread may not wait, ask whether an event has come, or allocate
+  /// or release memory: that fails, and so does end_capture(), which is to be called all the same.
   virtual void begin_capture(Stream stream) = 0;
   virtual Captured end_capture(Stream stream) = 0;
   virtual void replay(Stream stream, Captured graph) = 0;
-  virtual void release(Captured graph) = 0;
+  /// Nothing of it may be under way.
+  virtual void release(Captured graph) noexcept = 0;
 };
 
 }  // namespace ddprun::trainer::cuda

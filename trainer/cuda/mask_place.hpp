@@ -12,8 +12,9 @@ inline MaskPlace mask_place(const DropoutRate& rate, int number, const Pass& pas
           .place = {.seed = pass.seed,
                     .step = 0,
                     .layer = static_cast<std::uint16_t>(number),
-                    .shard = static_cast<std::uint16_t>(pass.shard)},
-          .state = pass.state};
+                    .shard = 0},
+          .state = pass.state,
+          .shard = pass.shard};
 }
 
 }  // namespace ddprun::trainer::cuda

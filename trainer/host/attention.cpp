@@ -119,7 +119,7 @@ class AttentionLayer final : public Operation {
     const DropoutMask mask(rate_, {.seed = pass.seed,
                                    .step = steps_done(*pass.state),
                                    .layer = static_cast<std::uint16_t>(kind_.dropout_number),
-                                   .shard = static_cast<std::uint16_t>(pass.shard)});
+                                   .shard = static_cast<std::uint16_t>(shard_number(pass.shard))});
     const auto positions = static_cast<std::uint64_t>(kind_.positions);
     fill_factors(mask, (pair * positions + query) * positions, count, factors);
   }

@@ -40,7 +40,7 @@ class DropoutLayer final : public Operation {
             {.seed = pass.seed,
              .step = steps_done(*pass.state),
              .layer = static_cast<std::uint16_t>(kind_.number),
-             .shard = static_cast<std::uint16_t>(pass.shard)}};
+             .shard = static_cast<std::uint16_t>(shard_number(pass.shard))}};
   }
 
   void apply(const DropoutMask& mask, const T* from, T* to) const {

@@ -36,6 +36,11 @@ constexpr auto words_for(DeviceKind) {
   return std::array{Word{automatic, "auto"}, Word{cpu, "cpu"}, Word{cuda, "cuda"}};
 }
 
+constexpr auto words_for(CudaGraph) {
+  using enum CudaGraph;
+  return std::array{Word{automatic, "auto"}, Word{off, "off"}};
+}
+
 constexpr auto words_for(Resume) {
   using enum Resume;
   return std::array{Word{automatic, "auto"}, Word{strict, "strict"}, Word{never, "never"}};
@@ -203,6 +208,9 @@ void add_machine_options(CommandLine& line, Options& options) {
             "is slower");
   line.flag("--share-gpu", options.share_gpu,
             "Several workers may use one GPU: for tests, as they wait for each other");
+  line.choice("--cuda-graph", options.cuda_graph,
+              "On a GPU: give it a step as a few CUDA graphs, not as hundreds of launches, where "
+              "they can be captured");
   line.number("--threads-per-shard", options.threads_per_shard, 1, 1024, "N",
               "Threads that compute one shard; another number changes the last bits of the result");
   line.number("--lanes", options.lanes, 1, 1024, "N",
@@ -293,6 +301,7 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
       {"--no-deterministic", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
       {"--exact", options.device != DeviceKind::cpu, "a GPU, but --device is cpu, which is exact"},
       {"--share-gpu", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
+      {"--cuda-graph", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
       {"--keep", options.checkpoint_every.kind != CheckpointEvery::Kind::off,
        "checkpoints, but --checkpoint-every is off"},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},

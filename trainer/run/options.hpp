@@ -32,6 +32,12 @@ enum class DeviceKind {
   cuda,
 };
 
+/// Whether a step is given to a GPU as CUDA graphs.
+enum class CudaGraph {
+  automatic,  ///< where it can be captured
+  off,
+};
+
 /// What weight decay applies to.
 enum class Decay {
   weights,  ///< those of convolutions, transposed or not, linear layers and embeddings
@@ -79,6 +85,7 @@ struct Options {
   bool no_deterministic = false;
   bool share_gpu = false;
   bool exact = false;
+  CudaGraph cuda_graph = CudaGraph::automatic;
   int threads_per_shard = 1;
   std::optional<int> lanes;
   double bucket_mb = 25;

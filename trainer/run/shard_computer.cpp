@@ -90,15 +90,14 @@ void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun
       const Batch samples = fill(lane, set, batch, [&](std::size_t item) {
         return inputs.order.sample(inputs.step, shard, static_cast<int>(item));
       });
-      lane.executor.train(samples, inputs.weights,
-                          {.seed = settings_.seed,
-                           .state = shard == 0 ? inputs.first_shard : inputs.others,
-                           .shard = shard,
-                           .shards = settings_.shards});
-      lane.executor.loss(counters_of(lane));
-      lane.executor.backward(reducer.begin_shard(shard), [&reducer, shard](std::size_t end) {
-        reducer.final_up_to(shard, end);
-      });
+      lane.executor.compute(
+          samples, inputs.weights,
+          {.seed = settings_.seed,
+           .state = shard == 0 ? inputs.first_shard : inputs.others,
+           .shard = shard,
+           .shards = settings_.shards},
+          counters_of(lane), [&reducer, shard] { return reducer.begin_shard(shard); },
+          [&reducer, shard](std::size_t end) { reducer.final_up_to(shard, end); });
     }
   });
 }

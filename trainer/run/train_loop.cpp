@@ -18,6 +18,13 @@ constexpr std::int64_t kShareStepsMax = 256;
 /// Arenas below this are updated by one lane: waking others would take longer.
 constexpr std::size_t kFloatsPerLane = std::size_t{1} << 17;
 
+/// Where a sum may begin.
+std::vector<std::size_t> ends_of(const std::vector<Range>& buckets) {
+  std::vector<std::size_t> ends;
+  for (const Range& bucket : buckets) ends.push_back(bucket.end);
+  return ends;
+}
+
 double seconds_between(std::chrono::steady_clock::time_point from,
                        std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -36,12 +43,15 @@ BucketSizes bucket_sizes(const Options& options) {
 TrainLoop::TrainLoop(TrainParts parts)
     : parts_(parts),
       score_(score_of(parts.graph.target())),
+      capture_(parts.device, parts.options.cuda_graph == CudaGraph::automatic),
       reducer_(parts.communicator, parts.device, parts.plan.shards, parts.graph.arena_size(),
                bucket_sizes(parts.options)),
       computer_(parts.graph, parts.device, parts.lanes,
                 {.executor = {.batch = parts.plan.batch,
                               .precision = parts.options.precision,
-                              .threads = parts.options.threads_per_shard},
+                              .threads = parts.options.threads_per_shard,
+                              .capture = &capture_,
+                              .cuts = ends_of(reducer_.buckets())},
                  .seed = parts.options.seed,
                  .shards = parts.plan.shards}),
       order_(parts.sets.train->size(), parts.plan.shards, parts.plan.batch, parts.options.seed),
@@ -90,6 +100,7 @@ bool TrainLoop::step() {
   const CommResult result = reducer_.finish_step(deadline());
   if (!result.ok()) return lost(result);
   update_weights();
+  warn_of_capture();
 
   ++state.step;
   ++state.block;
@@ -103,19 +114,31 @@ bool TrainLoop::step() {
 void TrainLoop::update_weights() {
   const std::span<const float> gradients = reducer_.gradients();
   Learner& learner = parts_.learner;
-  learner.begin_update(gradients);
   const std::size_t size = gradients.size();
   const auto lanes = static_cast<std::size_t>(parts_.lanes.count());
   if (lanes == 1 || size < lanes * kFloatsPerLane) {
-    learner.update(0, size, gradients);
-  } else {
-    const auto work = [&](int lane) {
-      const auto index = static_cast<std::size_t>(lane);
-      learner.update(size * index / lanes, size * (index + 1) / lanes, gradients);
-    };
-    parts_.lanes.run(std::ref(work));
+    update_.run(capture_, [&] {
+      learner.begin_update(gradients);
+      learner.update(0, size, gradients);
+      learner.finish_update();
+    });
+    return;
   }
+  learner.begin_update(gradients);
+  const auto work = [&](int lane) {
+    const auto index = static_cast<std::size_t>(lane);
+    learner.update(size * index / lanes, size * (index + 1) / lanes, gradients);
+  };
+  parts_.lanes.run(std::ref(work));
   learner.finish_update();
+}
+
+/// Each rank for itself: another GPU may have captured all.
+void TrainLoop::warn_of_capture() {
+  const std::string why = capture_.take_failure();
+  if (!why.empty())
+    parts_.report.warning(
+        fmt::format("--cuda-graph auto: going on without CUDA graphs, as {}", why));
 }
 
 const StepState* TrainLoop::make_overflow() {

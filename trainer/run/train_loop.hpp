@@ -10,6 +10,7 @@
 
 #include "trainer/comm/communicator.hpp"
 #include "trainer/comm/reducer.hpp"
+#include "trainer/compute/captured_work.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/optim/learner.hpp"
 #include "trainer/run/checkpoint_keeper.hpp"
@@ -61,6 +62,7 @@ class TrainLoop {
 
   bool step();
   void update_weights();
+  void warn_of_capture();
   const StepState* make_overflow();
   bool share();
   bool end_epoch();
@@ -85,6 +87,8 @@ class TrainLoop {
   TrainParts parts_;
   Score score_;
   Progress progress_;
+  Capture capture_;
+  RepeatedWork update_;  // before what has memory, which waits for the device when it is freed
   Reducer reducer_;
   ShardComputer computer_;
   EpochOrder order_;

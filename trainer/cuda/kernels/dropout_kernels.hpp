@@ -10,14 +10,16 @@
 
 namespace ddprun::trainer::cuda {
 
-/// A mask but for its step, which the host does not know.
+/// A mask but for its step and shard, which are in the GPU's memory.
 struct MaskPlace {
   DropoutRate rate;
   DropoutPlace place;
   const StepState* state;
+  const std::int32_t* shard;
   [[nodiscard]] DDPRUN_HOST_DEVICE DropoutMask mask() const {
     DropoutPlace now = place;
     now.step = steps_done(*state);
+    now.shard = static_cast<std::uint16_t>(shard_number(shard));
     return {rate, now};
   }
 };

@@ -15,12 +15,12 @@ namespace ddprun::trainer::cuda {
 /// Where the samples of a pass belong: first_place() of operation.hpp, for kernels.
 struct FirstPlace {
   const StepState* state;  ///< null in evaluation
-  int shard;
+  const std::int32_t* shard;
   int shards;
   int batch;
   [[nodiscard]] DDPRUN_HOST_DEVICE std::int64_t number() const {
     const SamplePlace first{state == nullptr ? 0 : static_cast<std::int64_t>(steps_done(*state)),
-                            shard, 0};
+                            shard_number(shard), 0};
     return first.number(shards, batch);
   }
 };

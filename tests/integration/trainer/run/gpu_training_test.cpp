@@ -71,6 +71,41 @@ TEST_CASE(
   CHECK_THAT(field(two, "compute"), EndsWith(", sums of 2 workers"));
 }
 
+TEST_CASE("with CUDA graphs the weights are those without, for one GPU and for two") {
+  const SmallData data;
+  const Arguments kinds[] = {
+      {"--exact"}, {"--precision", "bf16"}, {"--precision", "fp16", "--inject-overflow-at", "3"}};
+  for (const Arguments& kind : kinds) {
+    for (const int workers : {1, 2}) {
+      INFO(kind.front() << ", " << workers << " workers");
+      const auto run = [&](const std::string& graphs) {
+        Arguments arguments = short_run(data, {"--max-steps", "6", "--checkpoint-every", "off",
+                                               "--bucket-mb=0.1", "--cuda-graph=" + graphs});
+        arguments.insert(arguments.end(), kind.begin(), kind.end());
+        return weights(on_gpus(arguments, workers));
+      };
+      CHECK(run("auto") == run("off"));
+    }
+  }
+}
+
+TEST_CASE("a GPU that cannot capture graphs trains without, with one line that tells why") {
+  const SmallData data;
+  const Arguments arguments = four_steps(data, {"--exact"});
+  GroupOptions options = on_gpus(arguments);
+  options.environment.emplace_back("DDPRUN_EMULATED_CAPTURES", "0");
+  const ChildResult result = only(options);
+  INFO(result.out << result.err);
+  CHECK(result.status == 0);
+  CHECK(result.err ==
+        "train: warning: --cuda-graph auto: going on without CUDA graphs, as begin_capture failed, "
+        "as the "
+        "test has planned\n");
+  CHECK(field(last_line(result.out), "weights") == weights(on_gpus(arguments)));
+  options.arguments.emplace_back("--cuda-graph=off");
+  CHECK(only(options).err.empty());
+}
+
 TEST_CASE("ranks with and without --exact are told before they begin") {
   const SmallData data;
   GroupOptions options = on_gpus(four_steps(data), 2);

@@ -2,6 +2,7 @@
 #include "tests/emulated_gpu/emulated_gpu.hpp"
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -106,11 +107,32 @@ TEST_CASE("a captured graph does its work each time it is replayed, and none bef
   one.gpu.copy_in(Stream::compute, pinned, addend, sizeof(float));
   one.gpu.begin_capture(Stream::compute);
   cuda::launch_over(one.gpu, 1, cuda::AddInto{sum, addend, 1});
-  CHECK_THROWS_WITH(one.gpu.synchronize(Stream::compute), Contains("captured"));
   const cuda::Captured graph = one.gpu.end_capture(Stream::compute);
   CHECK(one.first(sum) == 0);
   for (int k = 0; k < 3; ++k) one.gpu.replay(Stream::compute, graph);
   CHECK(one.first(sum) == 6);
+  CHECK(one.gpu.graphs() == 1);
+  one.gpu.release(graph);
+  CHECK(one.gpu.graphs() == 0);
+  CHECK_THROWS_WITH(one.gpu.replay(Stream::compute, graph), Contains("released"));
+}
+
+TEST_CASE("nothing comes of a capture in which the host waits, asks, allocates or frees") {
+  Gpu one;
+  std::byte* const memory = one.gpu.allocate(4);
+  const cuda::Event event = one.gpu.make_event();
+  one.gpu.record(event, Stream::compute);
+  const std::vector<std::function<void()>> mistakes{
+      [&] { one.gpu.synchronize(Stream::compute); }, [&] { one.gpu.synchronize(event); },
+      [&] { (void)one.gpu.has_come(event); },        [&] { (void)one.gpu.allocate(4); },
+      [&] { (void)one.gpu.allocate_pinned(4); },     [&] { one.gpu.release(memory); }};
+  for (const auto& mistake : mistakes) {
+    one.gpu.begin_capture(Stream::compute);
+    CHECK_THROWS_WITH(mistake(), Contains("captured"));
+    CHECK_THROWS_WITH(one.gpu.end_capture(Stream::compute), Contains("invalidated"));
+  }
+  CHECK(one.gpu.graphs() == 0);
+  CHECK_NOTHROW(one.gpu.synchronize(Stream::compute));
 }
 
 }  // namespace

@@ -88,9 +88,9 @@ struct AttentionRun {
     layer.output_gradient = test::uniform_values(samples * shape.output.count(), 2);
     layer.pass = {.count = shape.batch,
                   .lengths = lengths.data(),
+                  .shard = &kShard,
                   .state = &state,
-                  .seed = kSeed,
-                  .shard = kShard};
+                  .seed = kSeed};
   }
   std::vector<std::int32_t> lengths;
   StepState state;

@@ -23,13 +23,14 @@ struct DropoutRun {
     layer.output_gradient = std::vector<float>(kSamples * kShape.count(), 2.0F);
     if (trains) layer.pass.state = &state;
     layer.pass.seed = 42;
-    layer.pass.shard = 3;
+    layer.pass.shard = &number;
   }
   std::vector<float> run() {
     layer.run();
     return layer.output;
   }
   StepState state;
+  std::int32_t number = 3;
   test::LayerRun layer;
 };
 
@@ -59,7 +60,7 @@ TEST_CASE("another step, shard, layer or seed has another mask, and the same pla
   step.state.updates = 1;
   CHECK(step.run() != base);
   DropoutRun shard(kind);
-  shard.layer.pass.shard = 4;
+  shard.number = 4;
   CHECK(shard.run() != base);
   DropoutRun seed(kind);
   seed.layer.pass.seed = 43;

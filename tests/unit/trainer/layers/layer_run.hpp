@@ -90,6 +90,7 @@ class StoredPass {
     move(there_.tokens, batch * static_cast<std::size_t>(shape.output.width));
     move(there_.lengths, batch);
     move(there_.state, 1);
+    move(there_.shard, 1);
     if (pass.counters != nullptr) {
       host_counters_ = pass.counters;
       const Counters* counters = pass.counters;

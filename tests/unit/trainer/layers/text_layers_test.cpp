@@ -217,7 +217,8 @@ TEST_CASE("padding does not change the dropout mask of real tokens") {
     layer.inputs = {std::vector<float>(3 * static_cast<std::size_t>(width) * 6, 1.0F)};
     layer.output_gradient = layer.inputs[0];
     static const StepState state;
-    layer.pass = {.count = 3, .state = &state, .seed = 7, .shard = 2};
+    static const std::int32_t shard = 2;
+    layer.pass = {.count = 3, .shard = &shard, .state = &state, .seed = 7};
     layer.run();
     CHECK(layer.output == layer.input_gradients[0]);
     return layer.output;

@@ -220,6 +220,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--init=normal:0.01", "--init-from=a"}, "--init needs --init-skip beside --init-from"},
       {{"--decay", "al", "--weight-decay=0.1"}, "weights, all, not al; did you mean all?"},
       {{"--decay", "all"}, "--decay needs --weight-decay above 0"},
+      {{"--cuda-graph=off", "--device=cpu"}, "--cuda-graph needs a GPU, but --device is cpu"},
       {{"--size", "base"}, "--size needs --model textclf"},
       {{"--max-tokens", "32"}, "--max-tokens needs --model textclf"},
       {{"--sentences", "32"}, "--sentences needs --model textclf"},

@@ -37,7 +37,8 @@ TEST_CASE(
   const test::Samples samples = test::noise(8, shape, 10, 1);
   executor.train(samples.batch(), parameters, 1, 1, gradients);
   executor.evaluate(samples.batch(), parameters);
-  const std::uint64_t beside = 8 * sizeof(std::int32_t) + 8 * (28 * 28 * 4 + 4);
+  // Labels, the number of the shard, and samples on the host.
+  const std::uint64_t beside = 9 * sizeof(std::int32_t) + 8 * (28 * 28 * 4 + 4);
   CHECK(need.lane == executor.bytes() + beside);
   CHECK(least_memory(graph, question(8), Storage::fp32).lane <= need.lane);
 

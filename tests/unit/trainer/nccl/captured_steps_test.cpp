@@ -1,0 +1,58 @@
+// Two ranks whose steps are captured in graphs, beside the same ranks without.
+#include "tests/unit/trainer/cuda/captured_steps.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/trainer/nccl/nccl_ranks.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using test::Shards;
+using test::StepsDone;
+using test::StepsWanted;
+
+/// Of rank 0, once both are done.
+StepsDone run_two(const Shards& data, const StepsWanted& wanted, SumOrder order,
+                  std::uint64_t seed) {
+  test::Problems problems;
+  std::vector<StepsDone> done(2);
+  test::run_nccl_group({.shards = wanted.shards,
+                        .arena_floats = data.graph.arena_size(),
+                        .order = order,
+                        .seed = seed},
+                       problems, [&](test::NcclRank& one) {
+                         done[static_cast<std::size_t>(one.communicator.rank())] =
+                             run_steps(one.gpu, one.device, one.communicator, data, wanted);
+                       });
+  CHECK(problems.all() == std::vector<std::string>{});
+  for (const StepsDone& one : done) CHECK(one.failure.empty());
+  CHECK(done[0].weights == done[1].weights);
+  return done[0];
+}
+
+void check_same(const Shards& data, StepsWanted wanted, SumOrder order, std::uint64_t seeds) {
+  wanted.captures = false;
+  const StepsDone without = run_two(data, wanted, order, 1);
+  wanted.captures = true;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    INFO("seed " << seed);
+    const StepsDone with = run_two(data, wanted, order, seed);
+    CHECK(with.graphs > 2);
+    CHECK(with == without);
+  }
+}
+
+TEST_CASE("two ranks with captured steps have the bits of others, with their sums under way") {
+  Shards images = test::image_shards(ModelName::lenet, {28, 28, 1});
+  images.steps = 5;
+  Shards texts = test::text_shards();
+  texts.steps = 5;
+  for (const SumOrder order : {SumOrder::chain, SumOrder::tree}) {
+    check_same(images, {.shards = 4}, order, 4);
+    check_same(texts, {.shards = 4, .precision = Precision::fp16, .overflow_at = 3}, order, 2);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
