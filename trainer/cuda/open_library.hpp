@@ -24,6 +24,11 @@ class Symbols {
     function = reinterpret_cast<Function>(dlsym(library_.get(), name));
     if (function == nullptr && missing_.empty()) missing_ = name;
   }
+  /// One that only newer versions have: null where it is missing.
+  template <class Function>
+  void find_optional(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library_.get(), name));
+  }
   /// Empty: none.
   [[nodiscard]] const std::string& missing() const { return missing_; }
 

@@ -22,6 +22,11 @@ __global__ void __launch_bounds__(kBlockThreads) run_kernel(Kernel kernel) {
   }
 }
 
+// CUDA loads a kernel when it is first launched (CUDA_MODULE_LOADING=LAZY, its default), and that
+// may wait for what the GPU does. It is left so: a run needs a fraction of the kernels, and eager
+// loading would be for cuDNN's and cuBLASLt's too, which are hundreds of MB. A sum of NCCL that the
+// loading waits for ends all the same: of all sums that ranks wait for so, the first one in their
+// common order has been given to every GPU, or will be by a rank that waits for none.
 template <class Kernel>
 cudaError_t launch_kernel(const void* arguments, unsigned blocks, cudaStream_t stream) {
   run_kernel<<<blocks, kBlockThreads, 0, stream>>>(*static_cast<const Kernel*>(arguments));

@@ -84,6 +84,7 @@ struct Convolutions::Prepared {
   cudnnTensorDescriptor_t input = nullptr, output = nullptr;
   cudnnFilterDescriptor_t weight = nullptr;
   cudnnConvolutionDescriptor_t convolution = nullptr;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;  // as the descriptor has it
   std::vector<Algorithm> algorithms;
   std::size_t workspace = 0;  // of any of them
   std::size_t narrow = 0;     // bytes of a weight gradient in the activations' type; 0: not wanted
@@ -104,7 +105,7 @@ void Convolutions::check(cudnnStatus_t status, const char* call,
                          const ConvolutionShape& shape) const {
   if (status == CUDNN_STATUS_SUCCESS) return;
   throw GpuError(fmt::format("{} failed on {}: {} ({})", call, gpu_.text(),
-                             cudnn_.error_string(status), text_of(shape)));
+                             cudnn_.error_text(status), text_of(shape)));
 }
 
 /// Those of cuDNN's list that the settings allow, in its order, which is by time.
@@ -129,7 +130,7 @@ std::vector<Convolutions::Algorithm> Convolutions::usable(Function function, con
   return result;
 }
 
-std::vector<Convolutions::Algorithm> Convolutions::algorithms(const Prepared& one) const {
+std::vector<Convolutions::Algorithm> Convolutions::listed(const Prepared& one) const {
   switch (one.pass) {
     case ConvolutionPass::forward:
       break;
@@ -145,6 +146,50 @@ std::vector<Convolutions::Algorithm> Convolutions::algorithms(const Prepared& on
   return usable<cudnnConvolutionFwdAlgoPerf_t>(cudnn_.forward_algorithms,
                                                "cudnnGetConvolutionForwardAlgorithm_v7", one,
                                                one.input, one.weight, one.convolution, one.output);
+}
+
+/// Those that cuDNN's manual calls deterministic and general, where it can run them: its list is a
+/// guess, and may name only others.
+std::vector<Convolutions::Algorithm> Convolutions::documented(const Prepared& one) const {
+  std::vector<int> numbers;
+  switch (one.pass) {
+    case ConvolutionPass::forward:
+      numbers = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                 CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM};
+      break;
+    case ConvolutionPass::input_gradient:
+      numbers = {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1};
+      break;
+    case ConvolutionPass::weight_gradient:
+      numbers = {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1};
+      break;
+  }
+  std::vector<Algorithm> result;
+  for (const int number : numbers) {
+    Algorithm algorithm{number, one.math, 0};
+    if (ask_workspace(one, number, algorithm.workspace) == CUDNN_STATUS_SUCCESS &&
+        algorithm.workspace <= kWorkspaceBytesMax)
+      result.push_back(algorithm);
+  }
+  return result;
+}
+
+cudnnStatus_t Convolutions::ask_workspace(const Prepared& one, int algorithm,
+                                          std::size_t& bytes) const {
+  switch (one.pass) {
+    case ConvolutionPass::forward:
+      break;
+    case ConvolutionPass::input_gradient:
+      return cudnn_.input_gradient_workspace(
+          handle_, one.weight, one.output, one.convolution, one.input,
+          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm), &bytes);
+    case ConvolutionPass::weight_gradient:
+      return cudnn_.weight_gradient_workspace(
+          handle_, one.input, one.output, one.convolution, one.weight,
+          static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm), &bytes);
+  }
+  return cudnn_.forward_workspace(handle_, one.input, one.weight, one.convolution, one.output,
+                                  static_cast<cudnnConvolutionFwdAlgo_t>(algorithm), &bytes);
 }
 
 Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
@@ -172,10 +217,11 @@ Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
                                shape.window.stride, shape.window.stride, 1, 1,
                                CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
         "cudnnSetConvolution2dDescriptor", shape);
-  const cudnnMathType_t math =
-      shape.type == ElementType::fp32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
-  check(cudnn_.convolution_set_math(made->convolution, math), "cudnnSetConvolutionMathType", shape);
-  made->algorithms = algorithms(*made);
+  made->math = shape.type == ElementType::fp32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
+  check(cudnn_.convolution_set_math(made->convolution, made->math), "cudnnSetConvolutionMathType",
+        shape);
+  made->algorithms = listed(*made);
+  if (made->algorithms.empty()) made->algorithms = documented(*made);
   if (made->algorithms.empty())
     throw GpuError(fmt::format("cuDNN has no {}algorithm for {} on {} ({})",
                                deterministic_ ? "deterministic " : "", function_of(pass),
@@ -194,12 +240,15 @@ std::size_t Convolutions::workspace_bytes(ConvolutionPass pass, const Convolutio
   return kAlignment + one.workspace + one.narrow;
 }
 
-cudnnStatus_t Convolutions::run(const Prepared& one, const Algorithm& algorithm,
+cudnnStatus_t Convolutions::run(Prepared& one, const Algorithm& algorithm,
                                 const ConvolutionCall& call, void* weight, float old_factor,
                                 std::byte* workspace) const {
   constexpr float kFactor = 1;
-  const cudnnStatus_t set = cudnn_.convolution_set_math(one.convolution, algorithm.math);
-  if (set != CUDNN_STATUS_SUCCESS) return set;
+  if (algorithm.math != one.math) {
+    const cudnnStatus_t set = cudnn_.convolution_set_math(one.convolution, algorithm.math);
+    if (set != CUDNN_STATUS_SUCCESS) return set;
+    one.math = algorithm.math;
+  }
   switch (call.pass) {
     case ConvolutionPass::forward:
       break;

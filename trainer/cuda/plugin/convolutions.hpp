@@ -34,8 +34,10 @@ class Convolutions {
   template <class Performance, class Function, class... Descriptors>
   std::vector<Algorithm> usable(Function function, const char* name, const Prepared& one,
                                 Descriptors... descriptors) const;
-  std::vector<Algorithm> algorithms(const Prepared& one) const;
-  cudnnStatus_t run(const Prepared& one, const Algorithm& algorithm, const ConvolutionCall& call,
+  std::vector<Algorithm> listed(const Prepared& one) const;
+  std::vector<Algorithm> documented(const Prepared& one) const;
+  cudnnStatus_t ask_workspace(const Prepared& one, int algorithm, std::size_t& bytes) const;
+  cudnnStatus_t run(Prepared& one, const Algorithm& algorithm, const ConvolutionCall& call,
                     void* weight, float old_factor, std::byte* workspace) const;
   void check(cudnnStatus_t status, const char* call, const ConvolutionShape& shape) const;
 

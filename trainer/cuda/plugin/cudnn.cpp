@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <array>
+
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace ddprun::trainer::cuda {
@@ -23,6 +25,7 @@ void find(Cudnn& cudnn, Symbols& symbols) {
   symbols.find("cudnnDestroy", cudnn.destroy);
   symbols.find("cudnnSetStream", cudnn.set_stream);
   symbols.find("cudnnGetErrorString", cudnn.error_string);
+  symbols.find_optional("cudnnGetLastErrorString", cudnn.last_error_string);
   symbols.find("cudnnCreateTensorDescriptor", cudnn.tensor_create);
   symbols.find("cudnnSetTensor4dDescriptor", cudnn.tensor_set);
   symbols.find("cudnnDestroyTensorDescriptor", cudnn.tensor_destroy);
@@ -36,12 +39,22 @@ void find(Cudnn& cudnn, Symbols& symbols) {
   symbols.find("cudnnGetConvolutionForwardAlgorithm_v7", cudnn.forward_algorithms);
   symbols.find("cudnnGetConvolutionBackwardDataAlgorithm_v7", cudnn.input_gradient_algorithms);
   symbols.find("cudnnGetConvolutionBackwardFilterAlgorithm_v7", cudnn.weight_gradient_algorithms);
+  symbols.find("cudnnGetConvolutionForwardWorkspaceSize", cudnn.forward_workspace);
+  symbols.find("cudnnGetConvolutionBackwardDataWorkspaceSize", cudnn.input_gradient_workspace);
+  symbols.find("cudnnGetConvolutionBackwardFilterWorkspaceSize", cudnn.weight_gradient_workspace);
   symbols.find("cudnnConvolutionForward", cudnn.forward);
   symbols.find("cudnnConvolutionBackwardData", cudnn.input_gradient);
   symbols.find("cudnnConvolutionBackwardFilter", cudnn.weight_gradient);
 }
 
 }  // namespace
+
+std::string Cudnn::error_text(cudnnStatus_t status) const {
+  std::array<char, 512> last{};
+  if (last_error_string != nullptr) last_error_string(last.data(), last.size() - 1);
+  if (last.front() == '\0') return error_string(status);
+  return fmt::format("{}: {}", error_string(status), last.data());
+}
 
 std::string Cudnn::version_text() const { return "cuDNN " + text_of(library.version); }
 

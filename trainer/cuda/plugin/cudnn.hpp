@@ -20,6 +20,7 @@ struct Cudnn {
   decltype(&cudnnDestroy) destroy;
   decltype(&cudnnSetStream) set_stream;
   decltype(&cudnnGetErrorString) error_string;
+  decltype(&cudnnGetLastErrorString) last_error_string;  ///< null: not in this version
   decltype(&cudnnCreateTensorDescriptor) tensor_create;
   decltype(&cudnnSetTensor4dDescriptor) tensor_set;
   decltype(&cudnnDestroyTensorDescriptor) tensor_destroy;
@@ -33,10 +34,15 @@ struct Cudnn {
   decltype(&cudnnGetConvolutionForwardAlgorithm_v7) forward_algorithms;
   decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7) input_gradient_algorithms;
   decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7) weight_gradient_algorithms;
+  decltype(&cudnnGetConvolutionForwardWorkspaceSize) forward_workspace;
+  decltype(&cudnnGetConvolutionBackwardDataWorkspaceSize) input_gradient_workspace;
+  decltype(&cudnnGetConvolutionBackwardFilterWorkspaceSize) weight_gradient_workspace;
   decltype(&cudnnConvolutionForward) forward;
   decltype(&cudnnConvolutionBackwardData) input_gradient;
   decltype(&cudnnConvolutionBackwardFilter) weight_gradient;
 
+  /// What cuDNN calls the failure, with its explanation of the last one where it has any.
+  [[nodiscard]] std::string error_text(cudnnStatus_t status) const;
   /// "cuDNN 9.19.0".
   [[nodiscard]] std::string version_text() const;
 };

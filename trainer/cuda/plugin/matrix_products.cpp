@@ -77,7 +77,7 @@ MatrixProducts::Key MatrixProducts::key_of(const MatrixProduct& product) {
           .transposed = {product.a.transposed, product.b.transposed},
           .has_bias = product.bias != nullptr,
           .alignments = {alignment_of(product.a.data), alignment_of(product.b.data),
-                         alignment_of(product.out)}};
+                         alignment_of(product.out), alignment_of(product.bias)}};
 }
 
 const MatrixProducts::Prepared& MatrixProducts::prepared(const MatrixProduct& product) {
@@ -97,6 +97,7 @@ const MatrixProducts::Prepared& MatrixProducts::prepared(const MatrixProduct& pr
   set(CUBLASLT_MATMUL_DESC_TRANSA, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (product.bias != nullptr) {
+    // The pointer is set before the algorithm is chosen: cuBLASLt takes its alignment from there.
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(product.out_type));
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);

@@ -28,7 +28,7 @@ class MatrixProducts {
     int types[2];             // of a and b, of out
     int transposed[2];
     int has_bias;
-    unsigned alignments[3];
+    unsigned alignments[4];  // of a, b, out, bias
     auto operator<=>(const Key&) const = default;
   };
 
