@@ -3,13 +3,15 @@
 //
 // DDPRUN_FAKE_NCCL="RANK:FAULT RANK:FAULT ...", read when a rank joins. FAULT: no_init (it never
 // ends), init_error, hang=N (operation N, counted from 1, is never done), stall=N (the call that
-// begins operation N never returns), error=N (an asynchronous error), kill=N (SIGKILL),
+// begins operation N never returns), error=N (an asynchronous error), kill=N (SIGKILL), refuse=N
+// (call N of ncclSend and ncclRecv, and so the group's end, fails),
 // destroy_hangs (ncclCommDestroy never returns, as where other ranks do not come to it),
 // abort_hangs (nor does ncclCommAbort, as where NCCL's kernels lie behind work that hangs), slow
 // (calls answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as 22809.
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -30,6 +32,7 @@ namespace {
 enum Status {
   success = 0,
   system_error = 2,
+  internal_error = 3,
   invalid_argument = 4,
   invalid_usage = 5,
   remote_error = 6,
@@ -94,7 +97,8 @@ struct State {
   bool is_aborted = false;
   Status error = success;
   std::uint64_t operations = 0;
-  bool answers_late = false;  // the call before
+  std::uint64_t pair_calls = 0;  // of ncclSend and ncclRecv
+  bool answers_late = false;     // the call before
 
   bool all(std::atomic<std::uint64_t> RankBoard::*counter, std::uint64_t least) {
     for (int one = 0; one < ranks; ++one)
@@ -178,6 +182,14 @@ void forget(Handle* handle) {
 
 thread_local std::map<Handle*, std::pair<Operation, void*>> group;
 thread_local int group_depth = 0;
+thread_local Status group_error = success;
+
+/// Of ncclSend and ncclRecv.
+Status pair_status(Handle* comm) {
+  if (group_depth == 0) return invalid_usage;
+  if (comm->state->plan.has("refuse", ++comm->state->pair_calls)) group_error = internal_error;
+  return group_error;
+}
 
 void enqueue(Handle* comm, Operation operation, void* stream) {
   const std::uint64_t number = ++comm->state->operations;
@@ -260,6 +272,10 @@ int ncclCommDestroy(Handle* comm) {
   return success;
 }
 int ncclCommAbort(Handle* comm) {
+  if (group_depth > 0) {
+    std::fputs("fake NCCL: a communicator was aborted within a group\n", stderr);
+    std::abort();
+  }
   while (comm->state->plan.has("abort_hangs")) pause();
   comm->state->is_aborted = true;
   forget(comm);
@@ -278,7 +294,8 @@ int ncclGroupStart() {
 }
 int ncclGroupEnd() {
   if (--group_depth > 0) return success;
-  Status status = success;
+  Status status = std::exchange(group_error, success);
+  if (status != success) group.clear();
   for (auto& [comm, one] : group) {
     enqueue(comm, std::move(one.first), one.second);
     status = answer(comm);
@@ -288,14 +305,14 @@ int ncclGroupEnd() {
 }
 
 int ncclSend(const void* from, std::size_t count, int type, int peer, Handle* comm, void* stream) {
-  if (group_depth == 0) return invalid_usage;
+  if (const Status status = pair_status(comm); status != success) return status;
   auto& one = group[comm];
   one.second = stream;
   one.first.sent.push_back({peer, from, count * size_of(type)});
   return success;
 }
 int ncclRecv(void* to, std::size_t count, int type, int peer, Handle* comm, void* stream) {
-  if (group_depth == 0) return invalid_usage;
+  if (const Status status = pair_status(comm); status != success) return status;
   auto& one = group[comm];
   one.second = stream;
   one.first.received.push_back({peer, to, count * size_of(type)});

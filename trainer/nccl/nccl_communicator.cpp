@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -22,6 +21,7 @@
 #include "trainer/nccl/nccl_group.hpp"
 #include "trainer/nccl/peer_watch.hpp"
 #include "trainer/nccl/slices.hpp"
+#include "trainer/nccl/started_sums.hpp"
 #include "trainer/nccl/tree_sum.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -45,7 +45,8 @@ class NcclCommunicator final : public Communicator {
         peers_(group.ranks, settings_.comm.rank),
         bytes_(gpu_, world_size()),
         computed_(gpu_.make_event()),
-        events_(gpu_) {
+        events_(gpu_),
+        sums_(gpu_, events_) {
     const ShardRun run = shard_run(settings_.comm.shards, world_size(), rank());
     const std::size_t nodes = local_nodes(settings_.comm.shards, run, order()).size();
     for (std::size_t slot = 0; slot < nodes; ++slot)
@@ -61,7 +62,7 @@ class NcclCommunicator final : public Communicator {
     gpu_.set_watch({});
     if (comm_ == nullptr) return;
     // In order only if nothing is under way: NCCL would wait for the others.
-    if (failure_ || aborted_ || !pending_.empty()) {
+    if (failure_ || aborted_ || !sums_.empty()) {
       call_.comm_abort(comm_);
     } else {
       call_.comm_destroy(comm_);
@@ -83,9 +84,10 @@ class NcclCommunicator final : public Communicator {
     phase(CommPhase::before_start, bucket);
     const cuda::Event computed = events_.take();
     after_compute(computed);
+    starting_ = bucket;
     sum(range);
-    pending_.push_back({last_started_, bucket, computed, events_.take(), Clock::now()});
-    gpu_.record(pending_.back().done, Stream::communication);
+    starting_ = -1;
+    sums_.add(last_started_, bucket, computed, Clock::now());
     phase(CommPhase::after_ready, bucket);
     return last_started_;
   }
@@ -96,9 +98,7 @@ class NcclCommunicator final : public Communicator {
     DDPRUN_ASSERT(ticket <= last_started_, "a ticket that start() returned");
     look(Clock::now());
     if (is_over()) return result();
-    for (const Pending& one : pending_) {
-      if (one.ticket == ticket) gpu_.wait(Stream::compute, one.done);
-    }
+    sums_.follow(ticket);
     return {};
   }
   [[nodiscard]] bool finish_waits() const override { return false; }
@@ -142,14 +142,6 @@ class NcclCommunicator final : public Communicator {
 
  private:
   [[nodiscard]] Device& device() const { return *settings_.comm.device; }
-
-  struct Pending {
-    Ticket ticket;
-    int bucket;
-    cuda::Event computed;  // before it, on the compute stream
-    cuda::Event done;
-    Clock::time_point since;  // from when it is the oldest
-  };
 
   [[nodiscard]] NativeStream stream() { return gpu_.native(Stream::communication); }
   void phase(CommPhase at, int bucket) {
@@ -195,20 +187,29 @@ class NcclCommunicator final : public Communicator {
   void exchange(WithPeer with_peer) {
     if (is_over()) return;
     require(call_.group_start(), "ncclGroupStart");
+    if (is_over()) return;
+    refused_ = {};
     for (int step = 1; step < world_size(); ++step) with_peer((rank() + step) % world_size());
-    require(call_.group_end(), "ncclGroupEnd");  // also where something in between failed
+    // Nothing is waited for or given up within the group: NCCL still holds the communicator.
+    const Status ended = call_.group_end();
+    if (refused_.status != Status::success) return fail_of(refused_.status, refused_.name);
+    require(ended, "ncclGroupEnd");
+  }
+  /// A call within a group: what it begins is begun by the group's end. The first failure is kept.
+  void collect(const char* name, Status status) {
+    if (status != Status::success && status != Status::in_progress &&
+        refused_.status == Status::success)
+      refused_ = {status, name};
   }
   void send(const float* from, Range range, int peer) {
     if (range.begin == range.end) return;
-    issue("ncclSend", [&] {
-      return call_.send(from, range.end - range.begin, DataType::fp32, peer, comm_, stream());
-    });
+    collect("ncclSend",
+            call_.send(from, range.end - range.begin, DataType::fp32, peer, comm_, stream()));
   }
   void receive(float* to, Range range, int peer) {
     if (range.begin == range.end) return;
-    issue("ncclRecv", [&] {
-      return call_.recv(to, range.end - range.begin, DataType::fp32, peer, comm_, stream());
-    });
+    collect("ncclRecv",
+            call_.recv(to, range.end - range.begin, DataType::fp32, peer, comm_, stream()));
   }
 
   void gather(std::span<const std::byte> mine, std::span<std::byte> all,
@@ -279,7 +280,7 @@ class NcclCommunicator final : public Communicator {
       if (now - began > kSpin) std::this_thread::sleep_for(kSleep);
     }
     events_.give_back(done);
-    while (!pending_.empty()) forget_first();
+    sums_.forget_all();
     return true;
   }
 
@@ -296,25 +297,22 @@ class NcclCommunicator final : public Communicator {
       return fail({CommStatus::aborted, -1, -1,
                    fmt::format("aborted by rank {}: {}", rank(), abort_reason_)});
     }
-    while (!pending_.empty() && gpu_.has_come(pending_.front().done)) {
-      forget_first();
-      if (!pending_.empty()) pending_.front().since = std::max(pending_.front().since, now);
-    }
+    sums_.forget_done(now);
     Status status = Status::success;
     if (call_.comm_get_async_error(comm_, &status) != Status::success ||
         (status != Status::success && status != Status::in_progress))
       return fail_of(status, "NCCL");
-    const bool is_waiting = !pending_.empty() || deadline_;
+    const bool is_waiting = !sums_.empty() || deadline_;
     if (const int gone = is_waiting ? peers_.ended(now) : -1; gone >= 0) {
       if (!gone_since_) gone_since_ = now;
       if (now - *gone_since_ > kLastWords) return fail_of_peer(gone);
     }
-    if (!pending_.empty() && now - pending_.front().since > settings_.timeout)
-      fail_in_time("the sum", pending_.front().since);
+    if (!sums_.empty() && now - sums_.oldest().since > settings_.timeout)
+      fail_in_time("the sum", sums_.oldest().since);
   }
 
   [[nodiscard]] Awaited awaited() const {
-    return {.bucket = pending_.empty() ? -1 : pending_.front().bucket};
+    return {.bucket = sums_.empty() ? -1 : sums_.oldest().bucket};
   }
 
   void fail_of_peer(int gone) { fail(peer_ended(gone, peers_.pid(gone), awaited())); }
@@ -327,13 +325,16 @@ class NcclCommunicator final : public Communicator {
       gone = peers_.ended(Clock::now());
     }
     if (gone >= 0) return fail_of_peer(gone);
-    fail(nccl_failed(name, awaited(), call_.get_error_string(status), call_.get_last_error(comm_)));
+    Awaited waited_for = awaited();
+    if (starting_ >= 0) waited_for.bucket = starting_;
+    fail(
+        nccl_failed(name, waited_for, call_.get_error_string(status), call_.get_last_error(comm_)));
   }
   void fail_in_time(const std::string& what, Clock::time_point since) {
     Awaited waited_for = awaited();
     waited_for.other = what;
     const std::chrono::duration<double> waited = Clock::now() - since;
-    const cuda::Event before = pending_.empty() ? computed_ : pending_.front().computed;
+    const cuda::Event before = sums_.empty() ? computed_ : sums_.oldest().computed;
     if (gpu_.has_come(before)) return fail(waited_too_long(rank(), waited_for, waited));
     // Nothing can be returned: the call that waits for this GPU never ends.
     const std::string text = own_work_hangs(waited_for, waited);
@@ -347,13 +348,6 @@ class NcclCommunicator final : public Communicator {
     call_.comm_abort(std::exchange(comm_, nullptr));
   }
 
-  /// Its sum is done, and so what was computed before it.
-  void forget_first() {
-    for (const cuda::Event event : {pending_.front().computed, pending_.front().done})
-      events_.give_back(event);
-    pending_.pop_front();
-  }
-
   const NcclSettings settings_;
   cuda::Gpu& gpu_;
   const Functions& call_;
@@ -365,8 +359,13 @@ class NcclCommunicator final : public Communicator {
 
   cuda::Event computed_;  // before the last call in which the host waits
   EventPool events_;
-  std::deque<Pending> pending_;  // started, and not seen to be done
+  StartedSums sums_;
   Ticket last_started_ = 0;
+  int starting_ = -1;  // the bucket of the sum that NCCL is being given; -1: of none
+  struct {
+    Status status = Status::success;
+    const char* name = "";
+  } refused_;                                  // the first failure within the group under way
   std::optional<Clock::time_point> deadline_;  // of a call in which the host waits
   std::optional<Clock::time_point> gone_since_;
   std::optional<CommResult> failure_;

@@ -69,6 +69,24 @@ TEST_CASE("an error of NCCL in the middle of a sum is a result that names the bu
   CHECK(problems.all() == std::vector<std::string>{});
 }
 
+TEST_CASE("a call that fails within a group is named with its bucket, after the group has ended") {
+  const FakeFaults faults("1:refuse=3");  // the first of the second group
+  Problems problems;
+  run_nccl_group({.arena_floats = 64, .timeout = 2s}, problems, [&](NcclRank& one) {
+    one.write(std::vector<float>(64, 1.0F));
+    CommResult result = one.communicator.finish(one.communicator.start(7, {0, 64}), soon());
+    if (result.ok()) result = one.communicator.barrier(soon());
+    if (one.communicator.rank() == 1) {
+      problems.expect(result.status == CommStatus::aborted && result.bucket == 7 &&
+                          has(result, "ncclSend failed in the sum of bucket 7"),
+                      one, result.detail);
+    } else {
+      problems.expect(!result.ok(), one, "a sum was done though a rank had failed");
+    }
+  });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
 TEST_CASE(
     "a sum that hangs ends at the deadline, also while the host waits for the GPU elsewhere") {
   const FakeFaults faults("0:hang=5");
