@@ -5,7 +5,6 @@
 
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <sstream>
@@ -271,9 +270,6 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
 GroupSetup join_group(const GroupOptions& options, const Library& library, Exchange& exchange,
                       Clock::time_point deadline) {
   const CommOptions& comm = options.comm;
-  // By this ranks look like hosts of one GPU each, which NCCL accepts. It reads it once.
-  if (options.shares_gpus)
-    setenv("NCCL_HOSTID", fmt::format("ddprun-rank-{}", comm.rank).c_str(), 0);
   const Announcement own{.process = own_identity(),
                          .host = own_host(),
                          .gpu = options.gpu,

@@ -79,6 +79,7 @@ WorkerEnvironment read_environment(const VariableLookup& lookup) {
   result.epoch = number_of(lookup, env::kEpoch, 0, most);
   if (const char* visible = lookup(env::kCudaVisibleDevices); visible != nullptr)
     result.visible_gpus = visible;
+  result.forces_tf32 = text_of(lookup, kTf32Override) == "1";
   return result;
 }
 

@@ -8,6 +8,9 @@
 
 namespace ddprun::trainer {
 
+/// By it NVIDIA's libraries decide on tf32, whatever a program asks for.
+inline constexpr const char* kTf32Override = "NVIDIA_TF32_OVERRIDE";
+
 /// What the launcher told this worker. Without a launcher: one worker, alone.
 struct WorkerEnvironment {
   int rank = 0;
@@ -26,6 +29,7 @@ struct WorkerEnvironment {
   std::int64_t round = 0;
   std::optional<std::int64_t> epoch;        ///< of the round; none: the launcher knows none
   std::optional<std::string> visible_gpus;  ///< CUDA_VISIBLE_DEVICES; none: not set
+  bool forces_tf32 = false;                 ///< kTf32Override is 1
 
   /// These workers follow others of the same run.
   [[nodiscard]] bool restarted() const { return restart_count > 0 || round > 0; }

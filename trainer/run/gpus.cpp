@@ -7,6 +7,7 @@
 #include "trainer/error.hpp"
 #include "trainer/host/host_device.hpp"
 #include "trainer/nccl/nccl_communicator.hpp"
+#include "trainer/nccl/nccl_environment.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -66,7 +67,9 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     chosen.device = std::move(device);
     chosen.name = chosen.gpu->facts().name;
     chosen.shares_gpus = options.share_gpu;
+    chosen.deterministic = !options.no_deterministic;
     chosen.order = options.exact ? SumOrder::tree : SumOrder::chain;
+    chosen.warning = gpu_warning(options, environment);
     return chosen;
   }
   chosen.device = make_host_device();
@@ -75,6 +78,14 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
   if (!found.why_not.empty() && !found.nothing_there)
     chosen.warning = fmt::format("--device auto: training on the CPU, as {}", found.why_not);
   return chosen;
+}
+
+std::string gpu_warning(const Options& options, const WorkerEnvironment& environment) {
+  if (!environment.forces_tf32 || options.precision != Precision::fp32) return "";
+  return fmt::format(
+      "{}=1 is set: with it NVIDIA's libraries may compute --precision fp32 in tf32, which has 10 "
+      "bits of mantissa; unset it",
+      kTf32Override);
 }
 
 std::string compute_text(const ChosenDevice& chosen, Precision precision, int world_size) {
@@ -90,6 +101,10 @@ CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions optio
   options.device = chosen.gpu ? chosen.device.get() : nullptr;
   if (!chosen.gpu || options.world_size == 1 || exchange == nullptr)
     return make_communicator(options, exchange, deadline);
+  nccl::set_nccl_variables({.rank = options.rank,
+                            .order = options.order,
+                            .shares_gpus = chosen.shares_gpus,
+                            .deterministic = chosen.deterministic});
   return nccl::make_nccl_communicator({.comm = options,
                                        .gpu = *chosen.gpu,
                                        .library = chosen.nccl,

@@ -55,15 +55,21 @@ struct ChosenDevice {
   std::shared_ptr<const nccl::Library> nccl;
   std::unique_ptr<Device> device;
   bool shares_gpus = false;  ///< several workers may have the GPU
+  bool deterministic = true;
   SumOrder order = SumOrder::tree;
   std::string name;        ///< "the CPU", "NVIDIA H200"
   std::string why_no_gpu;  ///< of the CPU, under --device=auto
-  std::string warning;     ///< that --device=auto trains on the CPU though a GPU may be here
+  /// That --device=auto trains on the CPU though a GPU may be here, or that a GPU computes
+  /// otherwise than was asked for.
+  std::string warning;
 };
 
 /// Throws DataError where --device=cuda cannot be.
 ChosenDevice choose_device(const Options& options, const WorkerEnvironment& environment,
                            GpuSource& gpus);
+
+/// Of a run on a GPU; empty: nothing to warn of.
+std::string gpu_warning(const Options& options, const WorkerEnvironment& environment);
 
 /// What the last bits depend on, in words: device and libraries; on GPUs also the number of
 /// workers, or ", exact" where it does not matter.

@@ -59,6 +59,21 @@ TEST_CASE(
   CHECK_THAT(choose_device({}, {}, faulty).warning, Contains("as cudaSetDevice failed"));
 }
 
+TEST_CASE("NVIDIA_TF32_OVERRIDE=1 is warned of where fp32 was asked for") {
+  const auto environment_with = [](const char* value) {
+    return read_environment([value](const char* name) {
+      return std::string(name) == "NVIDIA_TF32_OVERRIDE" ? value : nullptr;
+    });
+  };
+  Options options;
+  CHECK_THAT(gpu_warning(options, environment_with("1")),
+             Contains("NVIDIA_TF32_OVERRIDE=1") && Contains("tf32"));
+  CHECK(gpu_warning(options, environment_with("0")).empty());
+  CHECK(gpu_warning(options, environment_with(nullptr)).empty());
+  options.precision = Precision::bf16;
+  CHECK(gpu_warning(options, environment_with("1")).empty());
+}
+
 TEST_CASE("where CUDA_VISIBLE_DEVICES hides all GPUs, auto trains on the CPU without a warning") {
   for (const char* none : {"", "-1"}) {
     NoGpus gpus([] { return not_found("x", false); });
