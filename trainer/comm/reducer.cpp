@@ -1,12 +1,14 @@
 #include "trainer/comm/reducer.hpp"
 
 #include "base/assert.hpp"
+#include "trainer/comm/chain_accumulator.hpp"
+#include "trainer/comm/tree_accumulator.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
-std::vector<std::span<float>> local_arenas(Communicator& communicator, int shards,
-                                           std::size_t arena_floats) {
+std::unique_ptr<ShardSums> make_sums(Communicator& communicator, Device& device, int shards,
+                                     std::size_t arena_floats) {
   const ShardRun run = shard_run(shards, communicator.world_size(), communicator.rank());
   std::vector<std::span<float>> arenas;
   for (std::size_t slot = 0; slot < local_nodes(shards, run, communicator.order()).size(); ++slot) {
@@ -14,7 +16,9 @@ std::vector<std::span<float>> local_arenas(Communicator& communicator, int shard
     DDPRUN_ASSERT(arenas.back().size() == arena_floats,
                   "the communicator was made for this arena size");
   }
-  return arenas;
+  if (communicator.order() == SumOrder::chain)
+    return std::make_unique<ChainAccumulator>(run, arenas.front());
+  return std::make_unique<TreeAccumulator>(shards, run, std::move(arenas), device);
 }
 
 void raise_to(std::atomic<std::size_t>& value, std::size_t at_least) {
@@ -30,20 +34,19 @@ Reducer::Reducer(Communicator& communicator, Device& device, int shards, std::si
     : communicator_(communicator),
       buckets_(bucket_table(arena_floats, sizes)),
       gradients_(communicator.arena(0)),
-      accumulator_(shards, shard_run(shards, communicator.world_size(), communicator.rank()),
-                   local_arenas(communicator, shards, arena_floats), device, communicator.order()),
+      sums_(make_sums(communicator, device, shards, arena_floats)),
       tickets_(buckets_.size()) {}
 
 void Reducer::begin_step() {
-  accumulator_.reset();
+  sums_->reset();
   final_.store(0);
   launched_.store(0);
 }
 
-std::span<float> Reducer::begin_shard(int shard) { return accumulator_.begin(shard); }
+GradientArena Reducer::begin_shard(int shard) { return sums_->begin(shard); }
 
 void Reducer::final_up_to(int shard, std::size_t end) {
-  raise_to(final_, accumulator_.final_up_to(shard, end));
+  raise_to(final_, sums_->final_up_to(shard, end));
   launch();
 }
 

@@ -5,7 +5,7 @@
 // One step of the loop, for each shard of shard_run(V, W, rank), by one lane or several:
 //
 //     reducer.begin_step();
-//     auto gradients = reducer.begin_shard(shard);
+//     const GradientArena gradients = reducer.begin_shard(shard);
 //     executor.train(batch, weights, id);
 //     executor.backward(gradients, [&](std::size_t end) { reducer.final_up_to(shard, end); });
 //     ... when all shards of the run are computed and the lanes have joined:
@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -22,7 +23,8 @@
 
 #include "trainer/comm/buckets.hpp"
 #include "trainer/comm/communicator.hpp"
-#include "trainer/comm/tree_accumulator.hpp"
+#include "trainer/comm/shard_sums.hpp"
+#include "trainer/compute/device.hpp"
 
 namespace ddprun::trainer {
 
@@ -37,19 +39,20 @@ class Reducer {
 
   void begin_step();
 
-  /// Where the executor writes the gradients of one shard of this rank's run.
-  std::span<float> begin_shard(int shard);
+  /// Where the executor writes the gradients of one shard of this rank's run. In a chain the shards
+  /// of the run begin in their order, each when the one before it is complete.
+  GradientArena begin_shard(int shard);
 
-  /// To be called as backward goes on, with rising ends, at last with the arena's size. Adds the
-  /// shard to its neighbours, starts the buckets that are final in all local sums, and does some of
-  /// the communication.
+  /// To be called as backward goes on, with rising ends, at last with the arena's size. In tree
+  /// order adds the shard to its neighbours; starts the buckets that are final in all local sums,
+  /// and does some of the communication.
   void final_up_to(int shard, std::size_t end);
 
   /// Finishes all sums (see Communicator::finish()). Unless the result is done, gradients() is
   /// garbage and the parameters must not change.
   CommResult finish_step(Clock::time_point deadline);
 
-  /// The sum over all V shards in tree order: the same bits for every world size. Valid until
+  /// The sum over all V shards, in tree order with the same bits for every world size. Valid until
   /// begin_step().
   [[nodiscard]] std::span<float> gradients() const { return gradients_; }
   [[nodiscard]] const std::vector<Range>& buckets() const { return buckets_; }
@@ -65,7 +68,7 @@ class Reducer {
   Communicator& communicator_;
   std::vector<Range> buckets_;
   std::span<float> gradients_;
-  TreeAccumulator accumulator_;
+  std::unique_ptr<ShardSums> sums_;
   Clock::duration exposed_{};
 
   std::atomic<std::size_t> final_{0};     // floats final in all local nodes

@@ -36,10 +36,6 @@ ShardRun shard_run(int shards, int world_size, int rank) {
   return {rank * each + std::min(rank, longer), each + (rank < longer ? 1 : 0)};
 }
 
-int left_count(int count, SumOrder order) {
-  return order == SumOrder::chain ? count - 1 : left_count(count);
-}
-
 std::vector<TreeNode> local_nodes(int shards, ShardRun run, SumOrder order) {
   if (order == SumOrder::chain) return {{run.first, run.count}};
   std::vector<TreeNode> nodes;

@@ -34,9 +34,6 @@ enum class SumOrder {
   chain,  ///< each rank adds its shards one after another in one arena: the bits do depend on it
 };
 
-/// The shards in the left child of a node of `count` >= 2: in a chain all but the last.
-int left_count(int count, SumOrder order);
-
 /// The largest nodes of the tree over `shards` shards that lie wholly inside `run`, in order: what
 /// a rank can sum alone. Their number is at most 2 * log2(shards). In a chain: the run.
 std::vector<TreeNode> local_nodes(int shards, ShardRun run, SumOrder order = SumOrder::tree);

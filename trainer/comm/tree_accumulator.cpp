@@ -19,14 +19,12 @@ struct TreeAccumulator::Node {
 };
 
 TreeAccumulator::TreeAccumulator(int shards, ShardRun run,
-                                 std::vector<std::span<float>> node_arenas, Device& device,
-                                 SumOrder order)
+                                 std::vector<std::span<float>> node_arenas, Device& device)
     : device_(device),
-      order_(order),
       run_(run),
       arenas_(std::move(node_arenas)),
       leaves_(static_cast<std::size_t>(run.count), -1) {
-  const std::vector<TreeNode> locals = local_nodes(shards, run, order);
+  const std::vector<TreeNode> locals = local_nodes(shards, run);
   DDPRUN_ASSERT(locals.size() == arenas_.size(), "one arena for each local node");
   size_ = arenas_.front().size();
   for (const TreeNode& local : locals) roots_.push_back(make_subtree(local, -1));
@@ -41,7 +39,7 @@ int TreeAccumulator::make_subtree(TreeNode shards, int parent) {
     leaves_[static_cast<std::size_t>(shards.first - run_.first)] = index;
     return index;
   }
-  const int left_shards = left_count(shards.count, order_);
+  const int left_shards = left_count(shards.count);
   const int left = make_subtree({shards.first, left_shards}, index);
   const int right = make_subtree({shards.first + left_shards, shards.count - left_shards}, index);
   nodes_[static_cast<std::size_t>(index)].left = left;
@@ -65,7 +63,7 @@ void TreeAccumulator::reset() {
   for (Scratch& scratch : scratch_) scratch.used = false;
 }
 
-std::span<float> TreeAccumulator::begin(int shard) {
+GradientArena TreeAccumulator::begin(int shard) {
   const std::lock_guard lock(mutex_);
   const int leaf = leaf_of(shard);
   DDPRUN_ASSERT(nodes_[static_cast<std::size_t>(leaf)].arena == nullptr,
@@ -94,7 +92,7 @@ std::span<float> TreeAccumulator::begin(int shard) {
     node.arena = arena;
     node.scratch = scratch;
   }
-  return {arena, size_};
+  return {.floats = {arena, size_}};
 }
 
 std::size_t TreeAccumulator::final_up_to(int shard, std::size_t end) {

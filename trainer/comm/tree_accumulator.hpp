@@ -8,37 +8,31 @@
 #include <span>
 #include <vector>
 
+#include "trainer/comm/shard_sums.hpp"
 #include "trainer/comm/shard_tree.hpp"
 #include "trainer/compute/device.hpp"
 
 namespace ddprun::trainer {
 
 /// One arena per local node is given by the caller (a communicator's); further ones are made when
-/// needed and kept: at most log2(largest node) with one lane, in a chain one; each further lane
-/// needs one more, and more only if one lane falls far behind.
+/// needed and kept: at most log2(largest node) with one lane; each further lane needs one more, and
+/// more only if one lane falls far behind.
 ///
 /// begin() and final_up_to() may be called by several threads, each for its own shard; reset() by
 /// one, when no shard is under way.
-class TreeAccumulator {
+class TreeAccumulator final : public ShardSums {
  public:
   /// `node_arenas[k]` receives the sum of local_nodes(shards, run)[k]; all have the same size and
   /// are in the memory of `device`, which outlives the accumulator.
   TreeAccumulator(int shards, ShardRun run, std::vector<std::span<float>> node_arenas,
-                  Device& device, SumOrder order = SumOrder::tree);
-  ~TreeAccumulator();
+                  Device& device);
+  ~TreeAccumulator() override;
   TreeAccumulator(const TreeAccumulator&) = delete;
   TreeAccumulator& operator=(const TreeAccumulator&) = delete;
 
-  /// Forgets all sums: the next step starts.
-  void reset();
-
-  /// Where the gradients of `shard` (one of the run, once for each step) are to be written; old
-  /// values are in there.
-  std::span<float> begin(int shard);
-
-  /// The first `end` floats of this shard are final and will not be written any more.
-  /// Adds up what can be added. Returns how many floats are final in all local nodes.
-  std::size_t final_up_to(int shard, std::size_t end);
+  void reset() override;
+  GradientArena begin(int shard) override;
+  std::size_t final_up_to(int shard, std::size_t end) override;
 
   /// Arenas made beyond those given.
   [[nodiscard]] std::size_t scratch_arenas() const;
@@ -58,7 +52,6 @@ class TreeAccumulator {
   };
 
   Device& device_;
-  SumOrder order_;
   ShardRun run_;
   std::size_t size_ = 0;
   std::vector<std::span<float>> arenas_;

@@ -101,6 +101,8 @@ class Device {
 
   // ---- layers ----
 
+  /// Whether operations can add gradients of parameters to what is there (Tensors::accumulates).
+  [[nodiscard]] virtual bool accumulates_gradients() const { return false; }
   virtual std::unique_ptr<Operation> make_operation(const Layer& layer,
                                                     const OperationShape& shape) = 0;
   /// Floats to storage, both of the device: master weights to those that layers read.

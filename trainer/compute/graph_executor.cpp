@@ -279,33 +279,34 @@ void GraphExecutor::loss(Counters& counters) {
            [&] { node.operation->forward(node.tensors, pass_); });
 }
 
-void GraphExecutor::backward(std::span<float> gradients,
+void GraphExecutor::backward(const GradientArena& arena,
                              const std::function<void(std::size_t)>& final_up_to) {
-  check_arena(gradients.size());
+  check_arena(arena);
   device_.use_threads(settings_.threads);
-  backward(0, current_->nodes.size(), gradients, final_up_to);
+  backward(0, current_->nodes.size(), arena, final_up_to);
 }
 
-void GraphExecutor::backward(std::size_t first, std::size_t end, std::span<float> gradients,
+void GraphExecutor::backward(std::size_t first, std::size_t end, const GradientArena& arena,
                              const std::function<void(std::size_t)>& final_up_to) {
   for (std::size_t i = end; i-- > first;) {
     Prepared::Node& node = current_->nodes[i];
     if (!node.has_backward) continue;
     node.parameter_gradients.clear();
     for (const int index : node.layer->parameters)
-      node.parameter_gradients.push_back(gradients.data() + parameter(index).offset);
+      node.parameter_gradients.push_back(arena.floats.data() + parameter(index).offset);
     node.tensors.parameter_gradients = node.parameter_gradients;
+    node.tensors.accumulates = arena.accumulates;
     in_layer(graph_, i, "backward", [&] { node.operation->backward(node.tensors, pass_); });
     if (node.layer->parameters.empty()) continue;
     const std::size_t final = graph_.final_up_to(*node.layer);
-    clear_padding(*node.layer, final, gradients);
+    if (!arena.accumulates) clear_padding(*node.layer, final, arena.floats);
     final_up_to(final);
   }
 }
 
 void GraphExecutor::compute(const Batch& batch, const Weights& weights, const ShardId& shard,
                             Counters& counters,
-                            const std::function<std::span<float>()>& begin_gradients,
+                            const std::function<GradientArena()>& begin_gradients,
                             const std::function<void(std::size_t)>& final_up_to) {
   begin_training(batch, weights, shard);
   if (settings_.capture == nullptr || !settings_.capture->is_on()) {
@@ -314,11 +315,12 @@ void GraphExecutor::compute(const Batch& batch, const Weights& weights, const Sh
     backward(begin_gradients(), final_up_to);
     return;
   }
-  const std::span<float> gradients = begin_gradients();
-  check_arena(gradients.size());
+  const GradientArena arena = begin_gradients();
+  check_arena(arena);
   RepeatedPass& pass = repeated({.pass = key_of(batch),
                                  .weights = weights,
-                                 .gradients = gradients.data(),
+                                 .gradients = arena.floats.data(),
+                                 .accumulates = arena.accumulates,
                                  .counters = &counters,
                                  .state = shard.state,
                                  .seed = shard.seed,
@@ -330,7 +332,7 @@ void GraphExecutor::compute(const Batch& batch, const Weights& weights, const Sh
         forward();
         loss(counters);
       }
-      backward(piece.first, end, gradients, [](std::size_t) {});
+      backward(piece.first, end, arena, [](std::size_t) {});
     });
     end = piece.first;
     final_up_to(piece.end);
@@ -369,8 +371,10 @@ const Parameter& GraphExecutor::parameter(int index) const {
   return graph_.parameters()[static_cast<std::size_t>(index)];
 }
 
-void GraphExecutor::check_arena(std::size_t size) const {
-  if (size != graph_.arena_size()) throw std::logic_error("arena of another model");
+void GraphExecutor::check_arena(const GradientArena& arena) const {
+  if (arena.floats.size() != graph_.arena_size()) throw std::logic_error("arena of another model");
+  if (arena.accumulates && !device_.accumulates_gradients())
+    throw std::logic_error("this device adds no gradients to others");
 }
 
 }  // namespace ddprun::trainer

@@ -14,6 +14,7 @@
 #include "trainer/compute/batch.hpp"
 #include "trainer/compute/captured_work.hpp"
 #include "trainer/compute/device.hpp"
+#include "trainer/compute/gradient_arena.hpp"
 #include "trainer/model/graph.hpp"
 
 namespace ddprun::trainer {
@@ -45,8 +46,8 @@ class GraphExecutor {
     Capture* capture = nullptr;  ///< of compute(); outlives the executor; null: as one that is off
     std::vector<std::size_t> cuts{};  ///< see compute()
   };
-  /// compute() captures shards of so many kinds: numbers of samples, widths, and arenas of
-  /// gradients.
+  /// compute() captures shards of so many kinds: numbers of samples, widths, arenas of gradients,
+  /// and whether they are added to.
   static constexpr std::size_t kRepeatedMax = 64;
 
   /// Both outlive the executor.
@@ -67,17 +68,17 @@ class GraphExecutor {
   /// Adds what the samples of the pass came to.
   void loss(Counters& counters);
 
-  /// Of the mean loss of the batch times the state's loss scale / V. Overwrites `gradients` (arena
-  /// layout) and calls `final_up_to(end)` with rising element offsets as they become final, at last
-  /// with the size. Padding between parameters gets zeros.
-  void backward(std::span<float> gradients, const std::function<void(std::size_t)>& final_up_to);
+  /// Of the mean loss of the batch times the state's loss scale / V. Overwrites the arena or adds
+  /// to it, and calls `final_up_to(end)` with rising element offsets as they become final, at last
+  /// with the size. Padding between parameters gets zeros, or stays.
+  void backward(const GradientArena& arena, const std::function<void(std::size_t)>& final_up_to);
 
   /// train(), loss() and backward() of one shard, in this order; `begin_gradients` gives the arena
   /// of its gradients. Where capture is on, what it asks the device for is captured in pieces, and
   /// `final_up_to` is called behind each. These end where the final gradients reach one of
   /// Settings::cuts (rising), and at the end.
   void compute(const Batch& batch, const Weights& weights, const ShardId& shard, Counters& counters,
-               const std::function<std::span<float>()>& begin_gradients,
+               const std::function<GradientArena()>& begin_gradients,
                const std::function<void(std::size_t)>& final_up_to);
 
   /// Bytes of the device's memory that bytes() will come to, and of labels, masks and texts, if
@@ -102,6 +103,7 @@ class GraphExecutor {
     Key pass;
     Weights weights;
     const void* gradients = nullptr;
+    bool accumulates = false;
     const void* counters = nullptr;
     const void* state = nullptr;
     std::uint64_t seed = 0;
@@ -119,12 +121,12 @@ class GraphExecutor {
   void begin_training(const Batch& batch, const Weights& weights, const ShardId& shard);
   void forward();
   /// Of the layers from the last one before `end` down to `first`.
-  void backward(std::size_t first, std::size_t end, std::span<float> gradients,
+  void backward(std::size_t first, std::size_t end, const GradientArena& arena,
                 const std::function<void(std::size_t)>& final_up_to);
   void copy_targets(const Batch& batch);
   void copy_images(const Batch& batch);
   void copy_texts(const Batch& batch);
-  void check_arena(std::size_t size) const;
+  void check_arena(const GradientArena& arena) const;
   void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);
   [[nodiscard]] const Parameter& parameter(int index) const;
   void point_to(std::size_t layer, Prepared& prepared);

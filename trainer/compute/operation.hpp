@@ -74,8 +74,9 @@ struct Tensors {
 
   // Backward only.
   const void* output_gradient = nullptr;
-  std::span<void* const> input_gradients;       ///< null where the use is none
-  std::span<float* const> parameter_gradients;  ///< overwritten
+  std::span<void* const> input_gradients;  ///< null where the use is none
+  std::span<float* const> parameter_gradients;
+  bool accumulates = false;  ///< these are added to what is there; else they overwrite it
 };
 
 /// Bytes that an operation wants beside its tensors; both on 64-byte boundaries.

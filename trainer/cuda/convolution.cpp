@@ -51,7 +51,7 @@ class ConvolutionLayer final : public Operation {
              tensors.parameter_gradients[0], slopes);
     if (has_bias_)
       bias_gradient_.run(ValueTerm<T>{output_gradient_of<T>(tensors), channels_},
-                         tensors.parameter_gradients[1], tensors.workspace);
+                         parameter_gradient(tensors, 1), tensors.workspace);
     if (tensors.input_gradients[0] == nullptr) return;
     convolve(ConvolutionPass::input_gradient, tensors, tensors.input_gradients[0], weight(tensors),
              slopes);
@@ -64,12 +64,14 @@ class ConvolutionLayer final : public Operation {
   static void* weight(const Tensors& tensors) { return const_cast<void*>(tensors.parameters[0]); }
   void convolve(ConvolutionPass pass, const Tensors& tensors, void* input, void* weight_,
                 void* output) {
-    gpu_.convolve(Stream::compute, {.pass = pass,
-                                    .shape = shape_,
-                                    .input = input,
-                                    .weight = weight_,
-                                    .output = output,
-                                    .workspace = tensors.workspace});
+    gpu_.convolve(Stream::compute,
+                  {.pass = pass,
+                   .shape = shape_,
+                   .input = input,
+                   .weight = weight_,
+                   .output = output,
+                   .accumulate = pass == ConvolutionPass::weight_gradient && tensors.accumulates,
+                   .workspace = tensors.workspace});
   }
 
   Gpu& gpu_;
@@ -115,7 +117,7 @@ class TransposedConvolutionLayer final : public Operation {
     convolve(ConvolutionPass::weight_gradient, tensors, slopes, tensors.parameter_gradients[0],
              const_cast<void*>(tensors.inputs[0]));
     bias_gradient_.run(ValueTerm<T>{output_gradient_of<T>(tensors), channels_},
-                       tensors.parameter_gradients[1], tensors.workspace);
+                       parameter_gradient(tensors, 1), tensors.workspace);
     if (tensors.input_gradients[0] == nullptr) return;
     convolve(ConvolutionPass::forward, tensors, slopes, weight(tensors),
              tensors.input_gradients[0]);
@@ -125,12 +127,14 @@ class TransposedConvolutionLayer final : public Operation {
   static void* weight(const Tensors& tensors) { return const_cast<void*>(tensors.parameters[0]); }
   void convolve(ConvolutionPass pass, const Tensors& tensors, void* input, void* weight_,
                 void* output) {
-    gpu_.convolve(Stream::compute, {.pass = pass,
-                                    .shape = shape_,
-                                    .input = input,
-                                    .weight = weight_,
-                                    .output = output,
-                                    .workspace = tensors.workspace});
+    gpu_.convolve(Stream::compute,
+                  {.pass = pass,
+                   .shape = shape_,
+                   .input = input,
+                   .weight = weight_,
+                   .output = output,
+                   .accumulate = pass == ConvolutionPass::weight_gradient && tensors.accumulates,
+                   .workspace = tensors.workspace});
   }
 
   Gpu& gpu_;
@@ -176,10 +180,11 @@ class LinearLayer final : public Operation {
                                     .b = matrix(tensors.inputs[0], inputs_),
                                     .out = tensors.parameter_gradients[0],
                                     .out_type = ElementType::fp32,
-                                    .out_stride = inputs_});
+                                    .out_stride = inputs_,
+                                    .accumulate = tensors.accumulates});
     bias_gradient_.run(
         ValueTerm<T>{output_gradient_of<T>(tensors), static_cast<std::size_t>(outputs_)},
-        tensors.parameter_gradients[1], tensors.workspace);
+        parameter_gradient(tensors, 1), tensors.workspace);
     if (tensors.input_gradients[0] == nullptr) return;
     gpu_.multiply(Stream::compute, {.rows = rows_,
                                     .columns = inputs_,

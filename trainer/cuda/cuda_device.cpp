@@ -129,6 +129,7 @@ class CudaDevice final : public Device {
     if (!memory.empty()) gpu_.clear(Stream::compute, memory.data(), memory.size());
   }
 
+  [[nodiscard]] bool accumulates_gradients() const override { return true; }
   std::unique_ptr<Operation> make_operation(const Layer& layer,
                                             const OperationShape& shape) override {
     return cuda::make_operation(gpu_, layer, shape);

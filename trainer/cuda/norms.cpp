@@ -29,19 +29,20 @@ class BatchNormLayer final : public Operation {
         rows_(count_ / channels_),
         sums_(gpu, rows_, channels_) {}
 
-  /// Saved: the shard's mean and variance.
+  /// Saved: the shard's mean and variance; from backward on its gradients of weight and bias, too.
   [[nodiscard]] OperationMemory memory() const override {
     if (!trains_) return {};
-    return {.saved = 2 * channels_ * sizeof(float), .workspace = sums_.workspace_bytes()};
+    return {.saved = 4 * channels_ * sizeof(float), .workspace = sums_.workspace_bytes()};
   }
 
   void forward(const Tensors& tensors, const Pass& /*pass*/) override {
     const T* const input = input_of<T>(tensors);
     if (trains_) {
       const float share = 1.0F / static_cast<float>(rows_);
-      sums_.run(ValueTerm<T>{input, channels_}, mean(tensors), tensors.workspace, share);
-      sums_.run(SquareTerm<T>{input, mean(tensors), channels_}, variance(tensors),
-                tensors.workspace, share);
+      sums_.run(ValueTerm<T>{input, channels_}, {.to = mean(tensors), .factor = share},
+                tensors.workspace);
+      sums_.run(SquareTerm<T>{input, mean(tensors), channels_},
+                {.to = variance(tensors), .factor = share}, tensors.workspace);
     }
     launch_over(gpu_, count_,
                 BatchNormForward<T>{channels_of(tensors), input, output_of<T>(tensors), count_});
@@ -51,17 +52,27 @@ class BatchNormLayer final : public Operation {
     const T* const input = input_of<T>(tensors);
     const T* const slopes = output_gradient_of<T>(tensors);
     const BatchNormChannels norm = channels_of(tensors);
-    float* const weight_gradient = tensors.parameter_gradients[0];
-    float* const bias_gradient = tensors.parameter_gradients[1];
-    sums_.run(BatchNormWeightTerm<T>{norm, input, slopes}, weight_gradient, tensors.workspace);
-    sums_.run(BatchNormBiasTerm<T>{norm, input, slopes}, bias_gradient, tensors.workspace);
+    // Of this shard alone: the arena may hold other shards' gradients.
+    float* const weight_gradient = variance(tensors) + channels_;
+    float* const bias_gradient = weight_gradient + channels_;
+    sums_.run(BatchNormWeightTerm<T>{norm, input, slopes}, {.to = weight_gradient},
+              tensors.workspace);
+    sums_.run(BatchNormBiasTerm<T>{norm, input, slopes}, {.to = bias_gradient}, tensors.workspace);
     // Of one value PyTorch has no unbiased variance and refuses to train; here it is 0.
     const float unbiased =
         rows_ > 1 ? static_cast<float>(rows_) / static_cast<float>(rows_ - 1) : 1.0F;
     launch_over(gpu_, channels_,
-                GiveStatistics{mean(tensors), variance(tensors), unbiased,
-                               tensors.parameter_gradients[kMean],
-                               tensors.parameter_gradients[kVariance], channels_});
+                GiveChannels{.mean = mean(tensors),
+                             .variance = variance(tensors),
+                             .unbiased = unbiased,
+                             .weight_gradient = weight_gradient,
+                             .bias_gradient = bias_gradient,
+                             .to_weight = tensors.parameter_gradients[0],
+                             .to_bias = tensors.parameter_gradients[1],
+                             .to_mean = tensors.parameter_gradients[kMean],
+                             .to_variance = tensors.parameter_gradients[kVariance],
+                             .adds = tensors.accumulates,
+                             .channels = channels_});
     if (tensors.input_gradients[0] == nullptr) return;
     launch_over(gpu_, count_,
                 BatchNormGradient<T>{norm, input, slopes, weight_gradient, bias_gradient,
@@ -117,8 +128,8 @@ class LayerNormLayer final : public Operation {
     const T* const input = input_of<T>(tensors);
     const T* const slopes = output_gradient_of<T>(tensors);
     sums_.run(LayerNormTerm<T>{slopes, input, moments(tensors), channels_},
-              tensors.parameter_gradients[0], tensors.workspace);
-    sums_.run(ValueTerm<T>{slopes, channels_}, tensors.parameter_gradients[1], tensors.workspace);
+              parameter_gradient(tensors, 0), tensors.workspace);
+    sums_.run(ValueTerm<T>{slopes, channels_}, parameter_gradient(tensors, 1), tensors.workspace);
     if (tensors.input_gradients[0] == nullptr) return;
     launch(gpu_, static_cast<unsigned>(rows_),
            LayerNormGradient<T>{input, slopes, floats(tensors.parameters[0]), moments(tensors),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "trainer/compute/operation.hpp"
 #include "trainer/cuda/kernels/sum_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
 
@@ -20,14 +21,21 @@ class RowSums {
 
   [[nodiscard]] std::size_t workspace_bytes() const { return pieces_ * columns_ * sizeof(float); }
 
-  /// to[column] = factor * the sum of term(row, column); `to` is overwritten.
+  /// to[column] = factor * the sum; or `adds` it to what is there.
+  struct Result {
+    float* to;
+    float factor = 1;
+    bool adds = false;
+  };
+  /// Of term(row, column).
   template <class Term>
-  void run(const Term& term, float* to, void* workspace, float factor = 1) const {
+  void run(const Term& term, const Result& result, void* workspace) const {
     auto* const sums = static_cast<float*>(workspace);
     const std::size_t groups = (columns_ + kSumColumns - 1) / kSumColumns;
     launch(gpu_, static_cast<unsigned>(pieces_ * groups),
            ColumnSums<Term>{term, sums, rows_, columns_, pieces_});
-    launch_over(gpu_, columns_, SumPieces{sums, to, pieces_, columns_, factor});
+    launch_over(gpu_, columns_,
+                SumPieces{sums, result.to, pieces_, columns_, result.factor, result.adds});
   }
 
  private:
@@ -38,5 +46,10 @@ class RowSums {
   Gpu& gpu_;
   std::size_t rows_, columns_, pieces_;
 };
+
+/// Where an operation gives the gradient of one of its parameters.
+inline RowSums::Result parameter_gradient(const Tensors& tensors, std::size_t index) {
+  return {.to = tensors.parameter_gradients[index], .adds = tensors.accumulates};
+}
 
 }  // namespace ddprun::trainer::cuda

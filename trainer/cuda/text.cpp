@@ -41,7 +41,7 @@ class EmbeddingLayer final : public Operation {
 
   void backward(const Tensors& tensors, const Pass& pass) override {
     const T* const slopes = output_gradient_of<T>(tensors);
-    for (std::size_t k = 0; k < 2; ++k)
+    for (std::size_t k = 0; k < 2 && !tensors.accumulates; ++k)
       gpu_.clear(Stream::compute, tensors.parameter_gradients[k], counts_[k] * sizeof(float));
     launch(gpu_, static_cast<unsigned>(samples_ * width_),
            WordGradient<T>{texts(pass), slopes, tensors.parameter_gradients[0], channels_});
@@ -49,7 +49,7 @@ class EmbeddingLayer final : public Operation {
         gpu_, width_ * channels_,
         PositionGradient<T>{texts(pass), slopes, tensors.parameter_gradients[1], channels_});
     type_gradient_.run(TokenTerm<T>{slopes, pass.lengths, width_, channels_},
-                       tensors.parameter_gradients[2], tensors.workspace);
+                       parameter_gradient(tensors, 2), tensors.workspace);
   }
 
  private:

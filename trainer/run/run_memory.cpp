@@ -39,9 +39,9 @@ int count_arenas(const MemoryQuestion& question, Storage storage) {
   const std::vector<TreeNode> nodes = nodes_of(question);
   int largest = 1;
   for (const TreeNode& node : nodes) largest = std::max(largest, node.count);
-  const bool is_chain = question.order == SumOrder::chain;
+  // In a chain all shards are added in one arena.
   const int partial_sums =
-      is_chain ? std::min(largest - 1, 1) : std::bit_width(static_cast<unsigned>(largest)) - 1;
+      question.order == SumOrder::chain ? 0 : std::bit_width(static_cast<unsigned>(largest)) - 1;
   const int further_lanes = largest > 1 ? question.lanes - 1 : 0;
   return count_learner(question, storage) + static_cast<int>(nodes.size()) + partial_sums +
          further_lanes + count_copies(question);

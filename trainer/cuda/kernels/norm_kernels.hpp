@@ -105,20 +105,31 @@ struct BatchNormGradient {
   }
 };
 
-/// What the optimizer mixes into the running statistics.
-struct GiveStatistics {
+/// A shard's gradients of weight and bias, and what the optimizer mixes into the running
+/// statistics, to the arena; or added to what is there.
+struct GiveChannels {
   const float* mean;
   const float* variance;
   float unbiased;  ///< factor of the variance
+  const float* weight_gradient;
+  const float* bias_gradient;
+  float* to_weight;
+  float* to_bias;
   float* to_mean;
   float* to_variance;
+  bool adds;
   std::size_t channels;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
     for (std::size_t c = at.element(); c < channels; c += at.stride()) {
-      to_mean[c] = mean[c];
-      to_variance[c] = variance[c] * unbiased;
+      give(to_weight[c], weight_gradient[c]);
+      give(to_bias[c], bias_gradient[c]);
+      give(to_mean[c], mean[c]);
+      give(to_variance[c], variance[c] * unbiased);
     }
   }
+
+ private:
+  DDPRUN_HOST_DEVICE void give(float& to, float value) const { to = adds ? to + value : value; }
 };
 
 /// A block a row.
@@ -213,7 +224,7 @@ template <class T>
 using NormKernelsOf = KernelList<BatchNormForward<T>, ColumnSums<BatchNormBiasTerm<T>>,
                                  ColumnSums<BatchNormWeightTerm<T>>, BatchNormGradient<T>,
                                  LayerNormForward<T>, LayerNormGradient<T>>;
-using NormKernels = Concatenated<KernelList<GiveStatistics>, NormKernelsOf<float>,
+using NormKernels = Concatenated<KernelList<GiveChannels>, NormKernelsOf<float>,
                                  NormKernelsOf<Half>, NormKernelsOf<BFloat16>>::type;
 
 }  // namespace ddprun::trainer::cuda

@@ -50,17 +50,18 @@ struct ColumnSums {
   }
 };
 
-/// to[c] = the sum of the pieces, in their order, times the factor.
+/// to[c] = the sum of the pieces, in their order, times the factor; or added to what is there.
 struct SumPieces {
   const float* piece_sums;  ///< pieces x columns
   float* to;
   std::size_t pieces, columns;
   float factor;
+  bool adds;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
     for (std::size_t c = at.element(); c < columns; c += at.stride()) {
       float sum = 0;
       for (std::size_t k = 0; k < pieces; ++k) sum += piece_sums[k * columns + c];
-      to[c] = sum * factor;
+      to[c] = adds ? to[c] + sum * factor : sum * factor;
     }
   }
 };

@@ -50,7 +50,7 @@ struct EmbedTokens {
 };
 
 /// A block a place of the batch: if no earlier one has its token, it sums the slopes of all places
-/// that have it, in their order. The table holds zeros before.
+/// that have it, in their order, and adds that to the table.
 template <class T>
 struct WordGradient {
   static constexpr int kPhases = 3;
@@ -77,13 +77,13 @@ struct WordGradient {
         for (std::size_t place = own; place < places; ++place)
           if (texts.tokens[place] == token && texts.is_token(place))
             sum += load(slopes[place * channels + c]);
-        words[static_cast<std::size_t>(token) * channels + c] = sum;
+        words[static_cast<std::size_t>(token) * channels + c] += sum;
       }
     }
   }
 };
 
-/// The sums over the samples that are so long. The table holds zeros before.
+/// Adds the sums over the samples that are so long to the table.
 template <class T>
 struct PositionGradient {
   Texts texts;
@@ -98,7 +98,7 @@ struct PositionGradient {
         const std::size_t place = sample * texts.width + position;
         if (texts.is_token(place)) sum += load(slopes[place * channels + i % channels]);
       }
-      positions[kFirstPosition * channels + i] = sum;
+      positions[kFirstPosition * channels + i] += sum;
     }
   }
 };

@@ -48,7 +48,7 @@ void run_backward(Reducer& reducer, ShardRun run, int lanes, int step, std::mt19
   const int end = run.first + run.count;
   while (next < end || !running.empty()) {
     if (next < end && running.size() < static_cast<std::size_t>(lanes)) {
-      running.push_back({next, gradients_of(step, next), reducer.begin_shard(next)});
+      running.push_back({next, gradients_of(step, next), reducer.begin_shard(next).floats});
       ++next;
       continue;
     }
@@ -141,7 +141,7 @@ TEST_CASE("lanes that are threads of their own may share one reducer") {
             lanes.emplace_back([&] {
               for (int shard = next++; shard < run.first + run.count; shard = next++) {
                 const std::vector<float> values = gradients_of(0, shard);
-                const std::span<float> target = reducer.begin_shard(shard);
+                const std::span<float> target = reducer.begin_shard(shard).floats;
                 for (std::size_t at = 0; at < kFloats; at += 150) {
                   std::copy(values.begin() + at, values.begin() + at + 150, target.begin() + at);
                   reducer.final_up_to(shard, at + 150);

@@ -1,5 +1,7 @@
 // Whole steps of a model on a GPU, beside the same steps on the CPU.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <utility>
 
 #include "tests/unit/trainer/cuda/model_steps.hpp"
@@ -46,6 +48,55 @@ TEST_CASE("models train on the GPU in half precision about as on the CPU") {
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     check_as_on_cpu(image_shards(ModelName::lenet, {28, 28, 1}), precision, 1e-2);
     check_as_on_cpu(text_shards(), precision, 2e-2);
+  }
+}
+
+/// Of the arena, after backward of the first `shards` shards: each in an arena of its own, added by
+/// the host, or all in one.
+std::vector<float> gradients_of(const Shards& model, Precision precision, int shards, bool in_one) {
+  Device& device = test::device();
+  const Graph& graph = model.graph;
+  Learner learner(graph, device, {.optimizer = model.optimizer, .precision = precision});
+  std::vector<float> weights(graph.arena_size());
+  initialize(graph.parameters(), weights, 3);
+  learner.copy_in(0, weights);
+  GraphExecutor executor(graph, device, {.batch = test::kTrained, .precision = precision});
+  const DeviceMemory arena = device.allocate(weights.size() * sizeof(float));
+  const DeviceMemory counters = device.allocate(sizeof(Counters));
+  std::vector<float> all(weights.size());
+  for (int shard = 0; shard < shards; ++shard) {
+    // Of other masks and another number of samples.
+    executor.train(model.batch(model.steps - 1 - shard), learner.weights(),
+                   {.seed = 5, .state = learner.state(), .shard = shard, .shards = shards});
+    executor.loss(counters.as<Counters>().front());
+    executor.backward({.floats = arena.as<float>(), .accumulates = in_one && shard > 0},
+                      [](std::size_t) {});
+    if (in_one && shard + 1 < shards) continue;
+    std::vector<float> there(weights.size());
+    device.copy_out(arena.data(), std::as_writable_bytes(std::span(there)));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] += there[i];
+  }
+  return all;
+}
+
+TEST_CASE("gradients and statistics of several shards add up in one arena") {
+  for (const auto& [model, precision] :
+       {std::pair(image_shards(ModelName::lenet, {28, 28, 1}), Precision::bf16),
+        std::pair(image_shards(ModelName::resnet18, {16, 16, 3}), Precision::fp32),
+        std::pair(text_shards(), Precision::fp32), std::pair(text_shards(), Precision::bf16)}) {
+    const std::vector<float> apart = gradients_of(model, precision, 2, false);
+    const std::vector<float> in_one = gradients_of(model, precision, 2, true);
+    for (const Parameter& parameter : model.graph.parameters()) {
+      CAPTURE(parameter.name);
+      double largest = 0;
+      double off = 0;
+      for (std::size_t i = parameter.offset; i < parameter.offset + parameter.count; ++i) {
+        largest = std::max(largest, std::abs(double{apart[i]}));
+        off = std::max(off, std::abs(double{apart[i]} - double{in_one[i]}));
+      }
+      // Of numbers that cancel each other nearly nothing is left, but their rounding.
+      CHECK(off <= 1e-6 * std::max(largest, 1e-4));
+    }
   }
 }
 

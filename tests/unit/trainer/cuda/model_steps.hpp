@@ -89,7 +89,7 @@ inline Trained train(Device& device, const Shards& shards, Precision precision) 
     device.copy_in(std::as_bytes(std::span(&none, 1)), counters.data());
     executor.train(shards.batch(step), learner.weights(), {.seed = 5, .state = learner.state()});
     executor.loss(counters.as<Counters>().front());
-    executor.backward(gradients.as<float>(), [](std::size_t) {});
+    executor.backward({.floats = gradients.as<float>()}, [](std::size_t) {});
     learner.begin_update(gradients.as<float>());
     learner.update(0, graph.arena_size(), gradients.as<float>());
     learner.finish_update();

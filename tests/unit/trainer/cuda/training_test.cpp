@@ -42,7 +42,7 @@ TEST_CASE("within steps the host waits for nothing of the GPU") {
       learner.set_learning_rate(shards.learning_rate);
       executor.train(shards.batch(0), learner.weights(), {.seed = 5, .state = learner.state()});
       executor.loss(counters.as<Counters>().front());
-      executor.backward(gradients.as<float>(), [](std::size_t) {});
+      executor.backward({.floats = gradients.as<float>()}, [](std::size_t) {});
       learner.begin_update(gradients.as<float>());
       learner.update(0, graph.arena_size(), gradients.as<float>());
       learner.finish_update();

@@ -41,7 +41,7 @@ class HostExecutor {
     Counters counters;
     executor_.train(batch, weights(parameters), {.state = &state, .shards = shards});
     executor_.loss(counters);
-    executor_.backward(gradients, final_up_to);
+    executor_.backward({.floats = gradients}, final_up_to);
     return counters;
   }
 

@@ -189,7 +189,7 @@ TEST_CASE("lenet learns an easy set in every precision, with SGD and with AdamW"
                             std::span(train.labels).subspan(at, 32)};
           executor.train(batch, learner.weights(), {.state = learner.state()});
           executor.loss(counters);
-          executor.backward(gradients, [](std::size_t) {});
+          executor.backward({.floats = gradients}, [](std::size_t) {});
           learner.begin_update(gradients);
           learner.update(0, gradients.size(), gradients);
           learner.finish_update();

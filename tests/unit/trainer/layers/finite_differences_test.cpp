@@ -238,6 +238,18 @@ TEST_CASE("the gradients of every layer are the finite differences of its formul
       CHECK(test::distance(layer.parameter_gradients[k], differences(one, point, true, k, slopes)) <
             2e-6);
     }
+    if (one.parameters.empty() || !test::device().accumulates_gradients()) continue;
+    // A second shard's are added, and change no gradient of an input.
+    const auto input_gradients = layer.input_gradients;
+    auto gradients = layer.parameter_gradients;
+    layer.accumulates = true;
+    layer.run();
+    CHECK(layer.input_gradients == input_gradients);
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      INFO("parameter " << k);
+      for (float& value : gradients[k]) value += test::LayerRun::kThere;
+      CHECK(test::distance(layer.parameter_gradients[k], in_double(gradients[k])) < 1e-6);
+    }
   }
   for (const LayerKind& none : {LayerKind(layer::Images{}), LayerKind(layer::Tokens{})})
     seen[none.index()] = true;

@@ -133,6 +133,8 @@ class LayerRun {
   std::vector<std::vector<float>> inputs, parameters;
   std::vector<float> output_gradient;
   Pass pass;
+  bool accumulates = false;  ///< gradients of parameters are added to kThere
+  static constexpr float kThere = 7;
   // Filled by run(), with rubbish before.
   std::vector<float> output;
   std::vector<std::vector<float>> input_gradients, parameter_gradients;
@@ -145,7 +147,7 @@ class LayerRun {
       input_gradients.emplace_back(batch * input.shape.count(), 7.0F);
     parameter_gradients.clear();
     for (const auto& parameter : parameters)
-      parameter_gradients.emplace_back(parameter.size(), 7.0F);
+      parameter_gradients.emplace_back(parameter.size(), kThere);
 
     const Storage storage = shape_.storage;
     const auto stored_inputs = stored(inputs, storage);
@@ -168,7 +170,8 @@ class LayerRun {
                           .workspace = workspace_.data(),
                           .output_gradient = stored_output_gradient.data(),
                           .input_gradients = at_input_gradients,
-                          .parameter_gradients = at_parameter_gradients};
+                          .parameter_gradients = at_parameter_gradients,
+                          .accumulates = accumulates};
     operation_->forward(tensors, stored_pass.there());
     if (shape_.trains) operation_->backward(tensors, stored_pass.there());
     stored_pass.take_counters();

@@ -154,7 +154,7 @@ TEST_CASE("how long the sums took is not known where the host does not wait for 
     Reducer reducer(one.communicator, one.device, 2, 64);
     reducer.begin_step();
     const int shard = one.communicator.rank();
-    one.device.clear(std::as_writable_bytes(reducer.begin_shard(shard)));
+    one.device.clear(std::as_writable_bytes(reducer.begin_shard(shard).floats));
     reducer.final_up_to(shard, 64);
     problems.expect(reducer.finish_step(soon()).ok(), one, "finish_step failed");
     problems.expect(!reducer.exposed(), one, "a time is given");
