@@ -38,9 +38,8 @@ constexpr std::array kPrograms = {
         "shards|"
         "accumulate|optimizer|"
         "lr|momentum|weight-decay|decay|schedule|step-epochs|step-factor|warmup|precision|seed|"
-        "device|no-deterministic|exact|share-gpu|cuda-graph|threads-per-shard|lanes|bucket-mb|comm-"
-        "timeout|"
-        "rendezvous-timeout|"
+        "device|no-deterministic|exact|grad-comm|share-gpu|cuda-graph|threads-per-shard|lanes|"
+        "bucket-mb|comm-timeout|rendezvous-timeout|"
         "out|resume|"
         "checkpoint-every|keep|json|quiet|inject-overflow-at"},
     ProgramOptions{

@@ -1,4 +1,4 @@
-// Launches on the compute stream.
+// Launches, on the compute stream unless another one is named.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,11 @@ void launch(Gpu& gpu, unsigned blocks, const Kernel& kernel) {
 
 /// One thread an element, as far as blocks go. Nothing of no elements.
 template <class Kernel>
-void launch_over(Gpu& gpu, std::size_t elements, const Kernel& kernel) {
+void launch_over(Gpu& gpu, std::size_t elements, const Kernel& kernel,
+                 Stream stream = Stream::compute) {
   if (elements == 0) return;
   const std::size_t blocks = (elements + kBlockThreads - 1) / kBlockThreads;
-  launch(gpu, static_cast<unsigned>(std::min(blocks, kBlocksMax)), kernel);
+  gpu.launch(stream, launch_of(kernel, static_cast<unsigned>(std::min(blocks, kBlocksMax))));
 }
 
 }  // namespace ddprun::trainer::cuda

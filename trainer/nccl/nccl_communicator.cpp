@@ -17,7 +17,9 @@
 #include "trainer/error.hpp"
 #include "trainer/nccl/event_pool.hpp"
 #include "trainer/nccl/failures.hpp"
+#include "trainer/nccl/group_calls.hpp"
 #include "trainer/nccl/host_bytes.hpp"
+#include "trainer/nccl/narrow_sum.hpp"
 #include "trainer/nccl/nccl_group.hpp"
 #include "trainer/nccl/peer_watch.hpp"
 #include "trainer/nccl/slices.hpp"
@@ -49,11 +51,14 @@ class NcclCommunicator final : public Communicator {
         sums_(gpu_, events_) {
     const ShardRun run = shard_run(settings_.comm.shards, world_size(), rank());
     const std::size_t nodes = local_nodes(settings_.comm.shards, run, order()).size();
-    for (std::size_t slot = 0; slot < nodes; ++slot)
-      arenas_.push_back(device().allocate(settings_.comm.arena_floats * sizeof(float)));
     std::vector<const float*> arenas;
-    for (const DeviceMemory& arena : arenas_) arenas.push_back(arena.as<float>().data());
+    for (std::size_t slot = 0; slot < nodes; ++slot) {
+      arenas_.push_back(device().allocate(settings_.comm.arena_floats * sizeof(float)));
+      arenas.push_back(arenas_.back().as<float>().data());
+    }
     if (order() == SumOrder::tree) tree_.emplace(device(), settings_.comm, arenas);
+    if (settings_.comm.grad_comm != Precision::fp32)
+      narrow_.emplace(device(), gpu_, settings_.comm);
     gpu_.synchronize(Stream::compute);  // the tables of the sums are there for every stream
     gpu_.set_watch([this] { look(Clock::now()); });
   }
@@ -158,58 +163,58 @@ class NcclCommunicator final : public Communicator {
 
   void sum(Range range) {
     if (order() == SumOrder::tree) return sum_in_tree(range);
-    float* const begin = arena(0).data() + range.begin;
+    if (narrow_) return sum_narrow(range);
     if (range.begin == range.end) return;
-    issue("ncclAllReduce", [&] {
-      return call_.all_reduce(begin, begin, range.end - range.begin, DataType::fp32, Operation::sum,
-                              comm_, stream());
+    in_group([&](GroupCalls& calls) {
+      calls.all_reduce(arena(0).data() + range.begin, range.end - range.begin, DataType::fp32);
     });
+  }
+  void sum_narrow(Range range) {
+    float* const floats = arena(0).data();
+    Range part{range.begin, range.begin};
+    while (part.end < range.end && !is_over()) {
+      part = {part.end, std::min(range.end, part.end + narrow_->part_floats())};
+      narrow_->narrow(floats, part);
+      in_group([&](GroupCalls& calls) {
+        calls.all_reduce(narrow_->values(), part.end - part.begin, narrow_->type());
+        for (const Range& kept : narrow_->kept(part))
+          calls.all_reduce(floats + kept.begin, kept.end - kept.begin, DataType::fp32);
+      });
+      narrow_->widen(floats, part);
+    }
   }
   void sum_in_tree(Range range) {
     const Slices slices(range, world_size());
     const Range own = slices.of(rank());
-    exchange([&](int peer) {
-      const Range theirs = slices.of(peer);
-      for (const DeviceMemory& arena : arenas_)
-        send(arena.as<float>().data() + theirs.begin, theirs, peer);
-      for (float* const part : tree_->parts_of(peer)) receive(part, own, peer);
-    });
+    exchange([&](GroupCalls& calls, int peer) { tree_->exchange_parts(calls, slices, peer); });
     tree_->sum(gpu_, arena(0).data(), own);
-    exchange([&](int peer) {
-      send(arena(0).data() + own.begin, own, peer);
+    exchange([&](GroupCalls& calls, int peer) {
+      calls.send(arena(0).data() + own.begin, own, peer);
       const Range theirs = slices.of(peer);
-      receive(arena(0).data() + theirs.begin, theirs, peer);
+      calls.receive(arena(0).data() + theirs.begin, theirs, peer);
     });
   }
 
-  /// Sends and receives of all peers, side by side.
+  /// Of all peers, side by side.
   template <class WithPeer>
   void exchange(WithPeer with_peer) {
+    in_group([&](GroupCalls& calls) {
+      for (int step = 1; step < world_size(); ++step)
+        with_peer(calls, (rank() + step) % world_size());
+    });
+  }
+  /// Nothing is waited for or given up before the group has ended.
+  template <class Work>
+  void in_group(Work work) {
     if (is_over()) return;
     require(call_.group_start(), "ncclGroupStart");
     if (is_over()) return;
-    refused_ = {};
-    for (int step = 1; step < world_size(); ++step) with_peer((rank() + step) % world_size());
-    // Nothing is waited for or given up within the group: NCCL still holds the communicator.
+    GroupCalls calls(call_, comm_, stream());
+    work(calls);
     const Status ended = call_.group_end();
-    if (refused_.status != Status::success) return fail_of(refused_.status, refused_.name);
+    const GroupCalls::Failure& failure = calls.failure();
+    if (failure.status != Status::success) return fail_of(failure.status, failure.name);
     require(ended, "ncclGroupEnd");
-  }
-  /// A call within a group: what it begins is begun by the group's end. The first failure is kept.
-  void collect(const char* name, Status status) {
-    if (status != Status::success && status != Status::in_progress &&
-        refused_.status == Status::success)
-      refused_ = {status, name};
-  }
-  void send(const float* from, Range range, int peer) {
-    if (range.begin == range.end) return;
-    collect("ncclSend",
-            call_.send(from, range.end - range.begin, DataType::fp32, peer, comm_, stream()));
-  }
-  void receive(float* to, Range range, int peer) {
-    if (range.begin == range.end) return;
-    collect("ncclRecv",
-            call_.recv(to, range.end - range.begin, DataType::fp32, peer, comm_, stream()));
   }
 
   void gather(std::span<const std::byte> mine, std::span<std::byte> all,
@@ -354,7 +359,8 @@ class NcclCommunicator final : public Communicator {
   Comm comm_;
   PeerWatch peers_;
   HostBytes bytes_;
-  std::optional<TreeSum> tree_;  // of the order with that name
+  std::optional<TreeSum> tree_;      // of the order with that name
+  std::optional<NarrowSum> narrow_;  // unless gradients are summed as floats
   std::vector<DeviceMemory> arenas_;
 
   cuda::Event computed_;  // before the last call in which the host waits
@@ -362,10 +368,6 @@ class NcclCommunicator final : public Communicator {
   StartedSums sums_;
   Ticket last_started_ = 0;
   int starting_ = -1;  // the bucket of the sum that NCCL is being given; -1: of none
-  struct {
-    Status status = Status::success;
-    const char* name = "";
-  } refused_;                                  // the first failure within the group under way
   std::optional<Clock::time_point> deadline_;  // of a call in which the host waits
   std::optional<Clock::time_point> gone_since_;
   std::optional<CommResult> failure_;

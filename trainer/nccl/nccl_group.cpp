@@ -140,6 +140,11 @@ GroupSetup read_verdict(const std::string& verdict, const CommOptions& comm, Uni
   return setup;
 }
 
+const char* text_of(Precision precision) {
+  if (precision == Precision::fp32) return "fp32";
+  return precision == Precision::bf16 ? "bf16" : "fp16";
+}
+
 /// Which rank of this host has ended; -1: none.
 int ended(const Group& group, int own) {
   const ProcessIdentity& self = group.ranks[static_cast<std::size_t>(own)].process;
@@ -200,9 +205,10 @@ CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
 std::string Announcement::text() const {
   return fmt::format(
       "{} boot={} pidns={} pid={} start={} host={} gpu={} nccl={} world={} shards={} order={} "
-      "floats={}",
+      "grads={} floats={}",
       kTag, process.boot_id, process.pid_namespace, process.pid, process.start_time, host, gpu,
-      version, world_size, shards, static_cast<int>(order), arena_floats);
+      version, world_size, shards, static_cast<int>(order), static_cast<int>(grad_comm),
+      arena_floats);
 }
 
 std::optional<Announcement> Announcement::parse(const std::string& text) {
@@ -221,13 +227,16 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
   one.host = fields["host"];
   one.gpu = fields["gpu"];
   int order = -1;
+  int grads = -1;
   const bool whole = read(fields, "pid", one.process.pid) &&
                      read(fields, "start", one.process.start_time) &&
                      read(fields, "nccl", one.version) && read(fields, "world", one.world_size) &&
                      read(fields, "shards", one.shards) && read(fields, "order", order) &&
-                     read(fields, "floats", one.arena_floats);
-  if (!whole || one.process.pid <= 0 || order < 0 || order > 1) return std::nullopt;
+                     read(fields, "grads", grads) && read(fields, "floats", one.arena_floats);
+  if (!whole || one.process.pid <= 0 || order < 0 || order > 1 || grads < 0 || grads > 2)
+    return std::nullopt;
   one.order = static_cast<SumOrder>(order);
+  one.grad_comm = static_cast<Precision>(grads);
   return one;
 }
 
@@ -248,6 +257,11 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
       const auto flag = [](SumOrder order) { return order == SumOrder::tree ? "with" : "without"; };
       return fmt::format("rank {} was started {} --exact, but rank 0 {}: start all ranks alike",
                          rank, flag(one.order), flag(first.order));
+    }
+    if (one.grad_comm != first.grad_comm) {
+      return fmt::format(
+          "rank {} was started with --grad-comm={}, but rank 0 with {}: start all ranks alike",
+          rank, text_of(one.grad_comm), text_of(first.grad_comm));
     }
     if (one.version != first.version) {
       return fmt::format(
@@ -277,6 +291,7 @@ GroupSetup join_group(const GroupOptions& options, const Library& library, Excha
                          .world_size = comm.world_size,
                          .shards = comm.shards,
                          .order = comm.order,
+                         .grad_comm = comm.grad_comm,
                          .arena_floats = comm.arena_floats};
   std::string verdict;
   if (comm.rank == 0) {

@@ -4,7 +4,6 @@
 
 #include "base/assert.hpp"
 #include "trainer/cuda/launch.hpp"
-#include "trainer/nccl/slices.hpp"
 
 namespace ddprun::trainer::nccl {
 namespace {
@@ -45,6 +44,7 @@ std::size_t TreeSum::received_bytes(const CommOptions& options) {
 TreeSum::TreeSum(Device& device, const CommOptions& options, std::span<const float* const> arenas)
     : rank_(options.rank),
       plan_(options.shards, options.world_size),
+      arenas_(arenas.begin(), arenas.end()),
       parts_(static_cast<std::size_t>(options.world_size)) {
   DDPRUN_ASSERT(plan_.scratch_blocks() < cuda::SumInTree::kPlacesMax, "the tree is not that deep");
   const std::size_t floats = Slices::step_of(options.arena_floats, options.world_size);
@@ -66,24 +66,29 @@ TreeSum::TreeSum(Device& device, const CommOptions& options, std::span<const flo
   for (const PlanInput& input : plan_.inputs()) {
     const auto slot = static_cast<std::size_t>(input.slot);
     const bool is_own = input.rank == rank_;
-    inputs.push_back({is_own ? arenas[slot] : parts_of(input.rank)[slot], is_own});
+    inputs.push_back(
+        {is_own ? arenas_[slot] : parts_[static_cast<std::size_t>(input.rank)][slot], is_own});
   }
   inputs_ = copied(device, inputs);
 }
 
+void TreeSum::exchange_parts(GroupCalls& calls, const Slices& slices, int peer) const {
+  const Range theirs = slices.of(peer);
+  for (const float* const arena : arenas_) calls.send(arena + theirs.begin, theirs, peer);
+  for (float* const part : parts_[static_cast<std::size_t>(peer)])
+    calls.receive(part, slices.of(rank_), peer);
+}
+
 void TreeSum::sum(cuda::Gpu& gpu, float* arena, Range slice) const {
   const std::size_t count = slice.end - slice.begin;
-  if (count == 0) return;
-  const std::size_t blocks = (count + cuda::kBlockThreads - 1) / cuda::kBlockThreads;
-  gpu.launch(
-      cuda::Stream::communication,
-      cuda::launch_of(cuda::SumInTree{.inputs = inputs_.as<TreeInput>().data(),
-                                      .additions = additions_.as<TreeAddition>().data(),
-                                      .addition_count = static_cast<int>(plan_.steps().size()),
-                                      .offset = slice.begin,
-                                      .out = arena + slice.begin,
-                                      .count = count},
-                      static_cast<unsigned>(std::min(blocks, cuda::kBlocksMax))));
+  cuda::launch_over(gpu, count,
+                    cuda::SumInTree{.inputs = inputs_.as<TreeInput>().data(),
+                                    .additions = additions_.as<TreeAddition>().data(),
+                                    .addition_count = static_cast<int>(plan_.steps().size()),
+                                    .offset = slice.begin,
+                                    .out = arena + slice.begin,
+                                    .count = count},
+                    cuda::Stream::communication);
 }
 
 }  // namespace ddprun::trainer::nccl

@@ -8,6 +8,8 @@
 #include "trainer/comm/sum_plan.hpp"
 #include "trainer/compute/device.hpp"
 #include "trainer/cuda/gpu.hpp"
+#include "trainer/nccl/group_calls.hpp"
+#include "trainer/nccl/slices.hpp"
 
 namespace ddprun::trainer::nccl {
 
@@ -18,10 +20,8 @@ class TreeSum {
   /// What it receives into. Beside that it has tables of some bytes for each shard.
   static std::size_t received_bytes(const CommOptions& options);
 
-  /// Where the slice of each local sum of another rank is received, by its slots.
-  [[nodiscard]] std::span<float* const> parts_of(int rank) const {
-    return parts_[static_cast<std::size_t>(rank)];
-  }
+  /// Sends `peer` its slice of each local sum of this rank, and receives this rank's of that one's.
+  void exchange_parts(GroupCalls& calls, const Slices& slices, int peer) const;
 
   /// Elements `slice` of all inputs, to the same elements of `arena`.
   void sum(cuda::Gpu& gpu, float* arena, Range slice) const;
@@ -29,6 +29,8 @@ class TreeSum {
  private:
   const int rank_;
   const SumPlan plan_;
+  const std::vector<const float*> arenas_;
+  /// Where the slice of each local sum of another rank is received, by its slots.
   std::vector<std::vector<float*>> parts_;  // by rank
   DeviceMemory received_;
   DeviceMemory inputs_;

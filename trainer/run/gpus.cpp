@@ -69,9 +69,14 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     chosen.shares_gpus = options.share_gpu;
     chosen.deterministic = !options.no_deterministic;
     chosen.order = options.exact ? SumOrder::tree : SumOrder::chain;
+    chosen.grad_comm = options.grad_comm;
     chosen.warning = gpu_warning(options, environment);
     return chosen;
   }
+  if (options.grad_comm != Precision::fp32)
+    throw DataError(fmt::format("--grad-comm={} is for GPUs, but this worker trains on the CPU{}",
+                                to_string(options.grad_comm),
+                                found.why_not.empty() ? "" : ", as " + found.why_not));
   chosen.device = make_host_device();
   chosen.name = "the CPU";
   chosen.why_no_gpu = found.why_not;
@@ -92,7 +97,10 @@ std::string compute_text(const ChosenDevice& chosen, Precision precision, int wo
   std::string text = chosen.device->description(precision);
   if (!chosen.gpu) return text;
   if (chosen.order == SumOrder::tree) return text + ", exact";
-  return world_size == 1 ? text : text + fmt::format(", sums of {} workers", world_size);
+  if (world_size == 1) return text;
+  text += fmt::format(", sums of {} workers", world_size);
+  if (chosen.grad_comm != Precision::fp32) text += " in " + to_string(chosen.grad_comm);
+  return text;
 }
 
 CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions options,

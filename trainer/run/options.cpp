@@ -206,6 +206,9 @@ void add_machine_options(CommandLine& line, Options& options) {
   line.flag("--exact", options.exact,
             "On GPUs: the same bits for any number of workers, as on CPUs; takes more memory and "
             "is slower");
+  line.choice("--grad-comm", options.grad_comm,
+              "On GPUs: number format in which workers add up their gradients; running statistics "
+              "stay fp32");
   line.flag("--share-gpu", options.share_gpu,
             "Several workers may use one GPU: for tests, as they wait for each other");
   line.choice("--cuda-graph", options.cuda_graph,
@@ -300,6 +303,9 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
        "--data generated: the pictures of a folder have their own"},
       {"--no-deterministic", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
       {"--exact", options.device != DeviceKind::cpu, "a GPU, but --device is cpu, which is exact"},
+      {"--grad-comm", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
+      {"--grad-comm", !options.exact || options.grad_comm == Precision::fp32,
+       "to be without --exact, which adds up floats"},
       {"--share-gpu", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
       {"--cuda-graph", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
       {"--keep", options.checkpoint_every.kind != CheckpointEvery::Kind::off,

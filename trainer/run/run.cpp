@@ -22,6 +22,7 @@
 #include "trainer/run/run_folder.hpp"
 #include "trainer/run/run_memory.hpp"
 #include "trainer/run/start.hpp"
+#include "trainer/run/statistic_ranges.hpp"
 #include "trainer/run/train_loop.hpp"
 
 namespace ddprun::trainer {
@@ -266,6 +267,8 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
                          .shards = plan.shards,
                          .order = chosen.order,
                          .arena_floats = graph.arena_size(),
+                         .grad_comm = chosen.grad_comm,
+                         .statistics = statistic_ranges(graph.parameters()),
                          .group = rendezvous.group(),
                          .on_phase = {}};
   RunMemory memory = memory_check.before_training(plan, start.snapshot.has_value(), report);

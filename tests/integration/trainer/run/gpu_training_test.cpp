@@ -116,6 +116,29 @@ TEST_CASE("ranks with and without --exact are told before they begin") {
   }
 }
 
+TEST_CASE("gradients may travel in two bytes, and an overflow skips the step") {
+  const SmallData data;
+  const std::string usual = train(on_gpus(four_steps(data), 2));
+  const std::string narrow = train(on_gpus(four_steps(data, {"--grad-comm=bf16"}), 2));
+  CHECK(train_loss(narrow) == Approx(train_loss(usual)).epsilon(1e-2));
+  CHECK(field(narrow, "weights") != field(usual, "weights"));
+  CHECK_THAT(field(narrow, "compute"), EndsWith(", sums of 2 workers in bf16"));
+  const Arguments half{"--grad-comm=fp16", "--precision=fp16", "--inject-overflow-at=2"};
+  CHECK(field(train(on_gpus(four_steps(data, half), 2)), "skipped") == "1");
+}
+
+TEST_CASE("ranks with another --grad-comm are told before they begin") {
+  const SmallData data;
+  GroupOptions options = on_gpus(four_steps(data), 2);
+  options.prefix = {"/bin/sh", "-c",
+                    "test $RANK = 0 || set -- \"$@\" --grad-comm=bf16; exec \"$@\"", "sh"};
+  for (const ChildResult& result : WorkerGroup(options).wait()) {
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err,
+               Contains("rank 1 was started with --grad-comm=bf16, but rank 0 with fp32"));
+  }
+}
+
 TEST_CASE("a job of ddprun with one worker or two, each on its GPU, ends with the same weights") {
   const SmallData data;
   const std::string alone = weights(on_gpus(four_steps(data, {"--exact"})));

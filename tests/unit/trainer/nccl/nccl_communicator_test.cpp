@@ -127,24 +127,34 @@ TEST_CASE("the memory that sums take of a GPU is known beforehand") {
   const int world = GENERATE(2, 3, 5);
   const int shards = world + GENERATE(0, 4);
   const std::size_t floats = 100'000;
+  const auto [order, grad_comm] = GENERATE(std::pair(SumOrder::tree, Precision::fp32),
+                                           std::pair(SumOrder::chain, Precision::fp32),
+                                           std::pair(SumOrder::chain, Precision::fp16));
   Problems problems;
-  run_nccl_group({.world_size = world, .shards = shards, .arena_floats = floats}, problems,
-                 [&](NcclRank& one) {
-                   problems.expect(one.communicator.barrier(soon()).ok(), one, "barrier failed");
-                   const int rank = one.communicator.rank();
-                   const auto slots = local_nodes(shards, shard_run(shards, world, rank)).size();
-                   const std::size_t planned = slots * floats * sizeof(float) +
-                                               nccl::gpu_bytes_of_sums({.rank = rank,
-                                                                        .world_size = world,
-                                                                        .shards = shards,
-                                                                        .arena_floats = floats,
-                                                                        .on_phase = {}});
-                   const std::size_t used = one.gpu.memory_used();
-                   const std::size_t tables = 4096;  // and ends of pieces
-                   problems.expect(planned <= used && used <= planned + tables, one,
-                                   std::to_string(used) + " bytes where " +
-                                       std::to_string(planned) + " were planned");
-                 });
+  run_nccl_group(
+      {.world_size = world,
+       .shards = shards,
+       .arena_floats = floats,
+       .order = order,
+       .grad_comm = grad_comm},
+      problems, [&, order = order, grad_comm = grad_comm](NcclRank& one) {
+        problems.expect(one.communicator.barrier(soon()).ok(), one, "barrier failed");
+        const int rank = one.communicator.rank();
+        const auto slots = local_nodes(shards, shard_run(shards, world, rank), order).size();
+        const std::size_t planned =
+            slots * floats * sizeof(float) + nccl::gpu_bytes_of_sums({.rank = rank,
+                                                                      .world_size = world,
+                                                                      .shards = shards,
+                                                                      .order = order,
+                                                                      .arena_floats = floats,
+                                                                      .grad_comm = grad_comm,
+                                                                      .on_phase = {}});
+        const std::size_t used = one.gpu.memory_used();
+        const std::size_t tables = 4096;  // and ends of pieces
+        problems.expect(
+            planned <= used && used <= planned + tables, one,
+            std::to_string(used) + " bytes where " + std::to_string(planned) + " were planned");
+      });
   CHECK(problems.all() == std::vector<std::string>{});
 }
 

@@ -59,6 +59,15 @@ TEST_CASE(
   CHECK_THAT(choose_device({}, {}, faulty).warning, Contains("as cudaSetDevice failed"));
 }
 
+TEST_CASE("the option --grad-comm is refused where auto finds no GPU, with the reason") {
+  NoGpus none([] { return not_found("no NVIDIA driver was found", true); });
+  Options options;
+  options.grad_comm = Precision::bf16;
+  CHECK_THROWS_WITH(choose_device(options, {}, none),
+                    "--grad-comm=bf16 is for GPUs, but this worker trains on the CPU, as no NVIDIA "
+                    "driver was found");
+}
+
 TEST_CASE("NVIDIA_TF32_OVERRIDE=1 is warned of where fp32 was asked for") {
   const auto environment_with = [](const char* value) {
     return read_environment([value](const char* name) {

@@ -222,6 +222,8 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--decay", "all"}, "--decay needs --weight-decay above 0"},
       {{"--cuda-graph=off", "--device=cpu"}, "--cuda-graph needs a GPU, but --device is cpu"},
       {{"--size", "base"}, "--size needs --model textclf"},
+      {{"--grad-comm=bf16", "--device=cpu"}, "--grad-comm needs a GPU, but --device is cpu"},
+      {{"--grad-comm=fp16", "--exact"}, "--grad-comm needs to be without --exact"},
       {{"--max-tokens", "32"}, "--max-tokens needs --model textclf"},
       {{"--sentences", "32"}, "--sentences needs --model textclf"},
       {{"--model=textclf", "--max-tokens=8"}, "--max-tokens: must be a number from 16 to 4096"},
