@@ -36,6 +36,7 @@ FoundGpu EmulatedGpus::find(const GpuQuestion& question) {
   const cuda::GpuChoice choice = cuda::choose_gpu(driver, question.request);
   FoundGpu found;
   found.why_not = choice.why_not;
+  found.workers = choice.workers;
   if (!found.why_not.empty()) return found;
   if (question.several_ranks) {
     const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();

@@ -77,7 +77,12 @@ GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request) {
         fmt::format("--precision bf16: {} has compute capability {} and no instructions "
                     "for bf16, which came with {}: use fp16 or fp32",
                     gpu.name, capability_text(gpu.capability), capability_text(kBf16Capability)));
-  return {.number = number, .why_not = {}};
+  GpuChoice choice{.number = number, .why_not = {}};
+  if (request.shares) {
+    const int gpus = static_cast<int>(count);
+    choice.workers = std::max(1, (request.local_world_size - number + gpus - 1) / gpus);
+  }
+  return choice;
 }
 
 std::string why_kernels_do_not_run(const DriverFacts& driver, const VisibleGpu& gpu, int cuda,

@@ -24,6 +24,7 @@ bool hides_all(const std::optional<std::string>& visible);
 struct GpuChoice {
   int number = 0;       ///< among the visible ones
   std::string why_not;  ///< one line; empty: this GPU
+  int workers = 1;      ///< of this machine, which have it
 };
 
 /// Each worker has the GPU of its LOCAL_RANK. One that sees a single GPU beside other workers has

@@ -35,12 +35,14 @@ std::string gpu_memory_text(const RunMemory& planned) {
   return bytes_text(gpu_bytes(planned)) + " of the GPU";
 }
 
-std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu) {
-  const std::uint64_t need = gpu_bytes(planned);
+std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu, int workers) {
+  const std::uint64_t need = gpu_bytes(planned) * static_cast<std::uint64_t>(workers);
   if (need <= gpu.memory) return "";
-  return fmt::format("this run needs {} of GPU memory ({}), but {} has {}: {}", bytes_text(need),
-                     by_kind(planned), gpu.name, bytes_text(gpu.memory),
-                     gpu_memory_remedy(planned));
+  const std::string needs =
+      workers == 1 ? "this run needs" : fmt::format("the {} workers on this GPU need", workers);
+  return fmt::format("{} {} of GPU memory ({}{}), but {} has {}: {}", needs, bytes_text(need),
+                     workers == 1 ? "" : "each: ", by_kind(planned), gpu.name,
+                     bytes_text(gpu.memory), gpu_memory_remedy(planned, workers));
 }
 
 std::string out_of_memory_text(const RunMemory& planned, const std::string& what) {

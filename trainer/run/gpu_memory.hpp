@@ -14,9 +14,9 @@ std::uint64_t gpu_bytes(const RunMemory& planned);
 /// "1.25 GB of the GPU", for the line at the start.
 std::string gpu_memory_text(const RunMemory& planned);
 
-/// Before anything is allocated: one line where the plan needs more than the GPU has; empty: it may
-/// fit.
-std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu);
+/// Before anything is allocated: one line where the plans of the `workers` that have the GPU need
+/// more than it has; empty: they may fit.
+std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu, int workers = 1);
 
 /// After an allocation failed. `what`: the message of the GPU, with the bytes of that piece.
 std::string out_of_memory_text(const RunMemory& planned, const std::string& what);

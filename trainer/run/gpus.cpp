@@ -67,6 +67,7 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     chosen.device = std::move(device);
     chosen.name = chosen.gpu->facts().name;
     chosen.shares_gpus = options.share_gpu;
+    chosen.gpu_workers = found.workers;
     chosen.deterministic = !options.no_deterministic;
     chosen.order = options.exact ? SumOrder::tree : SumOrder::chain;
     chosen.grad_comm = options.grad_comm;

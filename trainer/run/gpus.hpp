@@ -18,6 +18,7 @@ namespace ddprun::trainer {
 struct FoundGpu {
   std::unique_ptr<cuda::Gpu> gpu;               ///< null: see `why_not`
   std::shared_ptr<const nccl::Library> nccl{};  ///< of several workers
+  int workers = 1;                              ///< of this machine, which have the GPU
   std::string why_not{};                        ///< one line
   bool nothing_there = false;  ///< nothing of a GPU or its driver: not worth a warning
 };
@@ -55,6 +56,7 @@ struct ChosenDevice {
   std::shared_ptr<const nccl::Library> nccl;
   std::unique_ptr<Device> device;
   bool shares_gpus = false;  ///< several workers may have the GPU
+  int gpu_workers = 1;       ///< of this machine, which have it
   bool deterministic = true;
   SumOrder order = SumOrder::tree;
   Precision grad_comm = Precision::fp32;

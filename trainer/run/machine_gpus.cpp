@@ -59,6 +59,7 @@ FoundGpu MachineGpus::find(const GpuQuestion& question) {
   found.gpu = opened.plugin.open({.number = choice.number,
                                   .deterministic = question.deterministic,
                                   .places = places_beside(folder_)});
+  found.workers = choice.workers;
   return found;
 }
 

@@ -81,8 +81,9 @@ std::string data_remedy(const MemoryChoices& choices, int workers) {
   return remedies.text();
 }
 
-std::string gpu_memory_remedy(const RunMemory& need) {
+std::string gpu_memory_remedy(const RunMemory& need, int workers) {
   Remedies remedies;
+  remedies.add(workers > 1, "fewer workers or more GPUs");
   remedies.add(need.choices.batch > 1, "a smaller --batch with a larger --accumulate");
   remedies.add(need.converted == 0, "--precision bf16 or fp16");
   add_smaller_samples(remedies, need.choices);

@@ -18,7 +18,7 @@ std::string memory_remedy(const RunMemory& need, int workers);
 /// The same where the data sets alone are too large.
 std::string data_remedy(const MemoryChoices& choices, int workers);
 
-/// The same for the memory of a GPU.
-std::string gpu_memory_remedy(const RunMemory& need);
+/// The same for the memory of a GPU that `workers` have.
+std::string gpu_memory_remedy(const RunMemory& need, int workers = 1);
 
 }  // namespace ddprun::trainer

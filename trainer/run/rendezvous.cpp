@@ -4,9 +4,11 @@
 
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/store/store_server.hpp"
+#include "trainer/comm/exchange_failure.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -86,23 +88,28 @@ Rendezvous::Rendezvous(const WorkerEnvironment& environment, std::chrono::nanose
 
 Rendezvous::~Rendezvous() = default;
 
-int Rendezvous::agree_on_shards(int shards_of_rank_0, bool has_gpu, const std::string& why_no_gpu) {
-  if (!exchange_) return shards_of_rank_0;
+AgreedShards Rendezvous::agree_on_shards(int shards_of_rank_0, bool has_gpu,
+                                         const std::string& why_no_gpu) {
+  if (!exchange_) return {.shards = shards_of_rank_0, .result = {}};
   const std::string key = group_ + "/shards";
-  const auto fail = [&](const ErrorCode& error) {
-    throw DataError(fmt::format(
-        "rank {} of {}: rank 0 has not sent the number of shards within {:g} s: {}. Where rank 0 "
-        "reads large files first, --rendezvous-timeout sets a longer time",
-        environment_.rank, environment_.world_size, seconds(timeout_), error.message()));
-  };
   if (environment_.rank == 0) {
     const auto done = exchange_->set(
         key, fmt::format("{}{}", shards_of_rank_0, has_gpu ? kOnGpu : kOnCpu), deadline_);
-    if (!done) fail(done.error());
-    return shards_of_rank_0;
+    if (!done)
+      throw DataError(fmt::format("rank 0 cannot store the number of shards at {}:{}: {}",
+                                  environment_.master_addr, environment_.master_port,
+                                  done.error().message()));
+    return {.shards = shards_of_rank_0, .result = {}};
   }
   const auto text = exchange_->get(key, deadline_);
-  if (!text) fail(text.error());
+  if (!text) {
+    CommResult result =
+        exchange_failure(text.error(), 0, "waiting for the number of shards from rank 0");
+    result.detail += fmt::format(
+        " Where it reads large files first, --rendezvous-timeout (here {:g} s) sets a longer time",
+        seconds(timeout_));
+    return {.shards = 0, .result = std::move(result)};
+  }
   if (!text->ends_with(has_gpu ? kOnGpu : kOnCpu)) {
     // Where rank 0 looks for this rank: it refuses, too, and does not wait until the deadline.
     static_cast<void>(
@@ -118,7 +125,7 @@ int Rendezvous::agree_on_shards(int shards_of_rank_0, bool has_gpu, const std::s
   }
   int shards = 0;
   std::from_chars(text->data(), text->data() + text->size(), shards);
-  return shards;
+  return {.shards = shards, .result = {}};
 }
 
 }  // namespace ddprun::trainer

@@ -11,6 +11,11 @@
 
 namespace ddprun::trainer {
 
+struct AgreedShards {
+  int shards = 0;
+  CommResult result;  ///< not done: rank 0 has not told them in time, or the store is gone
+};
+
 /// The connection to this round's store. With one worker there is none. Keep it until every rank
 /// has joined.
 class Rendezvous {
@@ -31,11 +36,11 @@ class Rendezvous {
   /// Until when everybody must have joined.
   [[nodiscard]] Clock::time_point deadline() const { return deadline_; }
 
-  /// Rank 0 decides how many shards a global batch has; the others get it. Throws DataError at the
-  /// deadline, and on a rank other than 0 that has a GPU where rank 0 has none, or has none where
-  /// rank 0 has one: they could not add up their gradients. `why_no_gpu`: of this rank; empty: it
-  /// did not ask for one.
-  int agree_on_shards(int shards_of_rank_0, bool has_gpu, const std::string& why_no_gpu);
+  /// Rank 0 decides how many shards a global batch has; the others get it. Throws DataError where
+  /// rank 0 cannot store it, and on a rank other than 0 that has a GPU where rank 0 has none, or
+  /// has none where rank 0 has one: they could not add up their gradients. `why_no_gpu`: of this
+  /// rank; empty: it did not ask for one.
+  AgreedShards agree_on_shards(int shards_of_rank_0, bool has_gpu, const std::string& why_no_gpu);
 
  private:
   class Connection;

@@ -255,8 +255,13 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
     shards_there = make_plan(options, environment, data, shards_there).shards;
   }
   Rendezvous rendezvous(environment, options.rendezvous_timeout);
-  shards_there = rendezvous.agree_on_shards(shards_there.value_or(0), chosen.gpu != nullptr,
-                                            chosen.why_no_gpu);
+  const AgreedShards agreed = rendezvous.agree_on_shards(shards_there.value_or(0),
+                                                         chosen.gpu != nullptr, chosen.why_no_gpu);
+  if (!agreed.result.ok()) {
+    report.error(fmt::format("rendezvous failed: {}", agreed.result.detail));
+    return kExitPeerLost;
+  }
+  shards_there = agreed.shards;
   const TrainPlan plan = make_plan(options, environment, data, shards_there);
   if (first_rank)
     for (const std::string& line :
@@ -275,7 +280,8 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
   if (chosen.gpu && environment.world_size > 1) memory.exchange = nccl::gpu_bytes_of_sums(comm);
   begun.memory = memory;
   if (chosen.gpu)
-    if (const std::string why = why_too_large(memory, chosen.gpu->facts()); !why.empty())
+    if (const std::string why = why_too_large(memory, chosen.gpu->facts(), chosen.gpu_workers);
+        !why.empty())
       throw DataError(why);
   Meeting meeting = meet(rendezvous, comm, chosen, options.comm_timeout, report);
   if (meeting.exit_code) return *meeting.exit_code;

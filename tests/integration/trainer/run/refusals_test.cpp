@@ -162,6 +162,24 @@ TEST_CASE("a rank without its peers gives up in time, as a victim") {
   CHECK_THAT(result.err, Contains("rank 1"));
 }
 
+TEST_CASE("a rank that rank 0 does not tell the number of shards gives up in time, as a victim") {
+  auto listener = ddprun::rdzv::listen_store("127.0.0.1", 0);
+  REQUIRE(listener.has_value());
+  const std::string port = std::to_string(listener->port);
+  const auto store = ddprun::rdzv::StoreServer::start(std::move(*listener)).value();
+  const ChildResult result = start({"--rendezvous-timeout", "500ms", "--checkpoint-every", "off"},
+                                   {{"RANK", "1"},
+                                    {"WORLD_SIZE", "2"},
+                                    {"MASTER_ADDR", "127.0.0.1"},
+                                    {"MASTER_PORT", port},
+                                    {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  INFO(result.err);
+  CHECK(result.status == 75);
+  CHECK_THAT(result.err, Contains("train: error: rank 1: rendezvous failed: ") &&
+                             Contains("the number of shards") && Contains("by the deadline") &&
+                             Contains("--rendezvous-timeout"));
+}
+
 TEST_CASE("ranks that were started with different options do not train together") {
   const SmallData data;
   const auto option = GENERATE(as<std::string>{}, "--lr", "--max-steps");

@@ -57,6 +57,14 @@ TEST_CASE("workers that share GPUs are dealt out to them in turn") {
   };
   CHECK((number_of(1, 0) == 0 && number_of(1, 3) == 0));
   CHECK((number_of(3, 2) == 2 && number_of(3, 3) == 0));
+  const auto workers_beside = [](int gpus, int local_rank) {
+    GpuRequest request = worker(local_rank, 4);
+    request.shares = true;
+    return choose_gpu(driver_with(gpus), request).workers;
+  };
+  CHECK((workers_beside(1, 2) == 4 && workers_beside(2, 1) == 2));
+  CHECK((workers_beside(3, 3) == 2 && workers_beside(3, 1) == 1));
+  CHECK(workers_beside(8, 1) == 1);
   GpuRequest request = worker(0, 2);
   request.shares = true;
   CHECK_THAT(choose_gpu(driver_with(0), request).why_not, Contains("LOCAL_RANK=0 has no GPU"));

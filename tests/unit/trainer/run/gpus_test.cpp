@@ -150,6 +150,8 @@ TEST_CASE("a plan is compared with the GPU's memory, without what is the host's"
   CHECK(gpu_bytes(planned) == 8'000'000);
   cuda::GpuFacts gpu{.name = "NVIDIA H200", .uuid = {}, .memory = 8'000'000, .libraries = {}};
   CHECK(why_too_large(planned, gpu).empty());
+  CHECK_THAT(why_too_large(planned, gpu, 2), Contains("the 2 workers on this GPU need 16 MB") &&
+                                                 Contains("each: ") && Contains("fewer workers"));
   gpu.memory -= 1;
   CHECK_THAT(why_too_large(planned, gpu), Contains("8 MB") && Contains("3 arenas of 1 MB") &&
                                               Contains("5 MB for the samples") &&
