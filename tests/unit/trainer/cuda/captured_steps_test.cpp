@@ -118,8 +118,7 @@ TEST_CASE("shards of too many kinds are computed without graphs, and have the sa
         executor.compute(
             data.batch(0), {weights.as<float>().data(), weights.data()},
             {.seed = seed, .state = state.as<StepState>().data()}, counters.as<Counters>().front(),
-            [&] { return GradientArena{gradients.as<float>()}; },
-            [](std::size_t) {});
+            [&] { return GradientArena{gradients.as<float>()}; }, [](std::size_t) {});
       hash = hash * 31 + device->hash(gradients.as<float>());
     }
     CHECK(gpu.graphs() == (captures ? GraphExecutor::kRepeatedMax : 0));
