@@ -50,6 +50,9 @@ class DelegatingDevice : public Device {
     device_.finish_step(config, state);
   }
   std::uint64_t hash(std::span<const float> values) override { return device_.hash(values); }
+  [[nodiscard]] bool accumulates_gradients() const override {
+    return device_.accumulates_gradients();
+  }
   DeviceMemory allocate(std::size_t bytes) override { return device_.allocate(bytes); }
   [[nodiscard]] bool can_capture() const override { return device_.can_capture(); }
   std::unique_ptr<CapturedWork> capture(const std::function<void()>& work) override {

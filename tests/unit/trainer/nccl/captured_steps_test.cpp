@@ -48,10 +48,10 @@ TEST_CASE("two ranks with captured steps have the bits of others, with their sum
   images.steps = 5;
   Shards texts = test::text_shards();
   texts.steps = 5;
-  for (const SumOrder order : {SumOrder::chain, SumOrder::tree}) {
-    check_same(images, {.shards = 4}, order, 4);
-    check_same(texts, {.shards = 4, .precision = Precision::fp16, .overflow_at = 3}, order, 2);
-  }
+  for (const SumOrder order : {SumOrder::chain, SumOrder::tree})
+    check_same(images, {.shards = 4}, order, 1);
+  check_same(texts, {.shards = 4, .precision = Precision::fp16, .overflow_at = 3}, SumOrder::chain,
+             1);
 }
 
 }  // namespace
