@@ -17,4 +17,6 @@ StringContainsMatcher Contains(Text&& part) {
 }
 }  // namespace Matchers
 using Matchers::Contains;
+using Matchers::EndsWith;
+using Matchers::StartsWith;
 }  // namespace Catch
