@@ -144,7 +144,7 @@ TEST_CASE("the final report names the best epoch, by which metric and in which d
   CHECK(outcome.best == 1U);  // the first of equal ones
   CHECK(best_epoch({}) == std::nullopt);
   CHECK_THAT(outcome_text(outcome, kScore, 0),
-             Contains("\nbest: epoch 2, with the largest held-out accuracy (95.00 %)\n"));
+             Contains("\nbest: epoch 2, largest held-out accuracy 95.00 %\n"));
   const auto json = nlohmann::json::parse(outcome_json(outcome, score_of(Target::mask), {}));
   CHECK(json["best_metric"] == "test_iou");
   CHECK(json["best_is"] == "largest");
