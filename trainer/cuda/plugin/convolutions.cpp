@@ -88,7 +88,9 @@ struct Convolutions::Prepared {
   std::vector<Algorithm> algorithms;
   std::size_t workspace = 0;  // of any of them
   std::size_t narrow = 0;     // bytes of a weight gradient in the activations' type; 0: not wanted
-  std::size_t algorithm = 0;  // in use
+  /// In use: where the result is overwritten, and where it is added to what is there. Each has its
+  /// own, so that what a shard gets does not depend on what was computed before.
+  std::array<std::size_t, 2> in_use{};
 };
 
 Convolutions::Convolutions(const Cudnn& cudnn, const GpuName& gpu, bool deterministic)
@@ -116,7 +118,10 @@ std::vector<Convolutions::Algorithm> Convolutions::usable(Function function, con
   constexpr int kAlgorithmsMax = 16;
   std::array<Performance, kAlgorithmsMax> found{};
   int count = 0;
-  check(function(handle_, descriptors..., kAlgorithmsMax, &count, found.data()), name, one.shape);
+  const cudnnStatus_t status =
+      function(handle_, descriptors..., kAlgorithmsMax, &count, found.data());
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return {};
+  check(status, name, one.shape);
   std::vector<Algorithm> result;
   for (int k = 0; k < count; ++k) {
     const Performance& each = found.at(static_cast<std::size_t>(k));
@@ -149,7 +154,7 @@ std::vector<Convolutions::Algorithm> Convolutions::listed(const Prepared& one) c
 }
 
 /// Those that cuDNN's manual calls deterministic and general, where it can run them: its list is a
-/// guess, and may name only others.
+/// guess, and may name only others, or some that it refuses later.
 std::vector<Convolutions::Algorithm> Convolutions::documented(const Prepared& one) const {
   std::vector<int> numbers;
   switch (one.pass) {
@@ -221,7 +226,11 @@ Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
   check(cudnn_.convolution_set_math(made->convolution, made->math), "cudnnSetConvolutionMathType",
         shape);
   made->algorithms = listed(*made);
-  if (made->algorithms.empty()) made->algorithms = documented(*made);
+  for (const Algorithm& further : documented(*made)) {
+    const auto is_same = [&](const Algorithm& one) { return one.number == further.number; };
+    if (std::none_of(made->algorithms.begin(), made->algorithms.end(), is_same))
+      made->algorithms.push_back(further);
+  }
   if (made->algorithms.empty())
     throw GpuError(fmt::format("cuDNN has no {}algorithm for {} on {} ({})",
                                deterministic_ ? "deterministic " : "", function_of(pass),
@@ -282,8 +291,9 @@ void Convolutions::convolve(cudaStream_t stream, const ConvolutionCall& call,
   cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
   // cuDNN's list is a guess of what works: what it refuses here is not tried again. It has several
   // codes for that, of one category.
-  for (; one.algorithm < one.algorithms.size(); ++one.algorithm) {
-    status = run(one, one.algorithms[one.algorithm], call, weight, old_factor, workspace);
+  std::size_t& in_use = one.in_use[old_factor == 0.0F ? 0 : 1];
+  for (; in_use < one.algorithms.size(); ++in_use) {
+    status = run(one, one.algorithms[in_use], call, weight, old_factor, workspace);
     if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) break;
   }
   check(status, function_of(call.pass), call.shape);

@@ -23,15 +23,17 @@ struct Answers {
   std::vector<Listed> listed{};
   std::vector<int> runnable{};                   // by the workspace query
   std::vector<int> refused{};                    // when they are to run
+  std::vector<int> refused_sums{};               // when they are to add to what is there
+  cudnnStatus_t of_list = CUDNN_STATUS_SUCCESS;  // of the query for the list
   cudnnStatus_t failure = CUDNN_STATUS_SUCCESS;  // of any run
   std::string last_error{};
   std::vector<int> ran{};
   int math_set = 0;
 
-  [[nodiscard]] cudnnStatus_t run(int algorithm) {
+  [[nodiscard]] cudnnStatus_t run(int algorithm, bool adds = false) {
     ran.push_back(algorithm);
     if (failure != CUDNN_STATUS_SUCCESS) return failure;
-    for (const int one : refused)
+    for (const int one : adds ? refused_sums : refused)
       if (one == algorithm) return CUDNN_STATUS_NOT_SUPPORTED;
     return CUDNN_STATUS_SUCCESS;
   }
@@ -59,6 +61,7 @@ cudnnStatus_t destroy(Descriptor /*descriptor*/) {
 template <class Performance>
 cudnnStatus_t list(int most, int* count, Performance* found) {
   *count = 0;
+  if (answers.of_list != CUDNN_STATUS_SUCCESS) return answers.of_list;
   for (const Answers::Listed& one : answers.listed) {
     if (*count == most) break;
     found[*count] = {};
@@ -137,8 +140,9 @@ Cudnn table() {
   cudnn.weight_gradient = [](cudnnHandle_t, const void*, cudnnTensorDescriptor_t, const void*,
                              cudnnTensorDescriptor_t, const void*, cudnnConvolutionDescriptor_t,
                              cudnnConvolutionBwdFilterAlgo_t algorithm, void*, std::size_t,
-                             const void*, cudnnFilterDescriptor_t,
-                             void*) { return answers.run(algorithm); };
+                             const void* old_factor, cudnnFilterDescriptor_t, void*) {
+    return answers.run(algorithm, *static_cast<const float*>(old_factor) != 0);
+  };
   return cudnn;
 }
 
@@ -155,10 +159,13 @@ struct Fixture {
     answers = std::move(its_answers);
     convolutions = std::make_unique<Convolutions>(table(), GpuName(0, "test"), deterministic);
   }
-  void convolve(ConvolutionPass pass, const ConvolutionShape& shape = kShape) const {
+  void convolve(ConvolutionPass pass, const ConvolutionShape& shape = kShape,
+                bool accumulate = false) const {
     std::vector<std::byte> workspace(convolutions->workspace_bytes(pass, shape));
-    convolutions->convolve(nullptr, {.pass = pass, .shape = shape, .workspace = workspace.data()},
-                           [](const Launch&) {});
+    convolutions->convolve(
+        nullptr,
+        {.pass = pass, .shape = shape, .accumulate = accumulate, .workspace = workspace.data()},
+        [](const Launch&) {});
   }
   std::unique_ptr<Convolutions> convolutions;
 };
@@ -189,6 +196,25 @@ TEST_CASE("an algorithm that cuDNN lists and then refuses is left out from then 
   fixture.convolve(ConvolutionPass::forward);
   fixture.convolve(ConvolutionPass::forward);
   CHECK(answers.ran == std::vector<int>{4, 6, 6});
+}
+
+TEST_CASE("where cuDNN refuses all of its list, or has none, the one of its manual is tried") {
+  const Fixture refuses({.listed = {{4, CUDNN_DETERMINISTIC}}, .runnable = {1}, .refused = {4}});
+  refuses.convolve(ConvolutionPass::weight_gradient);
+  CHECK(answers.ran == std::vector<int>{4, 1});
+  const Fixture has_none({.runnable = {1}, .of_list = CUDNN_STATUS_NOT_SUPPORTED});
+  has_none.convolve(ConvolutionPass::weight_gradient);
+  CHECK(answers.ran == std::vector<int>{1});
+}
+
+TEST_CASE("an algorithm that cannot add is used all the same where nothing is added to") {
+  const Fixture fixture(
+      {.listed = {{4, CUDNN_DETERMINISTIC}, {6, CUDNN_DETERMINISTIC}}, .refused_sums = {4}});
+  for (int step = 0; step < 2; ++step) {
+    fixture.convolve(ConvolutionPass::weight_gradient);
+    fixture.convolve(ConvolutionPass::weight_gradient, kShape, true);
+  }
+  CHECK(answers.ran == std::vector<int>{4, 4, 6, 4, 6});
 }
 
 TEST_CASE("the kind of arithmetic is told to cuDNN when it changes, and not at every call") {
