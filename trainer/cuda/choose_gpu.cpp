@@ -78,7 +78,8 @@ GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request) {
                     "for bf16, which came with {}: use fp16 or fp32",
                     gpu.name, capability_text(gpu.capability), capability_text(kBf16Capability)));
   GpuChoice choice{.number = number, .why_not = {}};
-  if (request.shares) {
+  // Of workers that see one GPU each it is not known here whether it is the same.
+  if (request.shares && !has_own) {
     const int gpus = static_cast<int>(count);
     choice.workers = std::max(1, (request.local_world_size - number + gpus - 1) / gpus);
   }

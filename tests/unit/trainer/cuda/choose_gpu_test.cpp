@@ -65,6 +65,11 @@ TEST_CASE("workers that share GPUs are dealt out to them in turn") {
   CHECK((workers_beside(1, 2) == 4 && workers_beside(2, 1) == 2));
   CHECK((workers_beside(3, 3) == 2 && workers_beside(3, 1) == 1));
   CHECK(workers_beside(8, 1) == 1);
+  // Each sees one, and perhaps another one.
+  GpuRequest own = worker(1, 2);
+  own.shares = true;
+  own.visible = "3";
+  CHECK(choose_gpu(driver_with(1), own).workers == 1);
   GpuRequest request = worker(0, 2);
   request.shares = true;
   CHECK_THAT(choose_gpu(driver_with(0), request).why_not, Contains("LOCAL_RANK=0 has no GPU"));
