@@ -17,6 +17,7 @@
 #include "trainer/run/gpu_memory.hpp"
 #include "trainer/run/machine_memory.hpp"
 #include "trainer/run/memory_check.hpp"
+#include "trainer/run/memory_remedy.hpp"
 #include "trainer/run/rendezvous.hpp"
 #include "trainer/run/run_data.hpp"
 #include "trainer/run/run_folder.hpp"
@@ -170,8 +171,9 @@ std::string text_of(const std::exception& error, const Begun& begun) {
     return out_of_memory_text(begun.memory, error.what());
   // What a GPU's run takes of the host's memory is not planned.
   if (const auto* const refused = dynamic_cast<const std::bad_alloc*>(&error))
-    return out_of_memory_text(begun.is_on_gpu ? RunMemory{} : begun.memory, *refused, begun.phase,
-                              machine_memory());
+    return out_of_memory_text(
+        begun.is_on_gpu ? RunMemory{.choices = begun.memory.choices} : begun.memory, *refused,
+        begun.phase, machine_memory());
   return error.what();
 }
 
@@ -180,6 +182,7 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
   const bool first_rank = environment.rank == 0;
   const bool keeps = options.checkpoint_every.kind != CheckpointEvery::Kind::off;
   const Target target = target_of(options.model);
+  begun.memory.choices = memory_choices(options, options.batch.value_or(1));
   // As it is before this worker loads its data.
   const MachineMemory there = machine_memory();
   const TrainAndTest sets = load_sets(options, environment.local_world_size, there);
