@@ -28,6 +28,7 @@ struct Settings {
   int iterations = 20;
   int warm_up = 5;
   bool share_gpu = false;
+  bool no_deterministic = false;
   int timeout_seconds = 60;
 
   [[nodiscard]] std::chrono::seconds timeout() const {
@@ -186,6 +187,7 @@ int run_worker(const Settings& settings, GpuSource& gpus) {
   Options options;
   options.device = DeviceKind::cuda;
   options.share_gpu = settings.share_gpu;
+  options.no_deterministic = settings.no_deterministic;
   const ChosenDevice chosen = choose_device(options, environment, gpus);
   const std::uint64_t wrong = Bench(settings, environment, chosen).run();
   if (wrong > 0) throw std::runtime_error(fmt::format("{} values were wrong", wrong));
@@ -223,6 +225,8 @@ int bench_nccl_main(int argc, char** argv, GpuSource& gpus) {
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
   app.add_flag("--share-gpu", settings.share_gpu, "several workers on one GPU: for tests");
+  app.add_flag("--no-deterministic", settings.no_deterministic,
+               "NVLink switches may add, too, as in `train --no-deterministic`");
   try {
     app.parse(argc, argv);
     return run_worker(settings, gpus);
