@@ -339,7 +339,7 @@ void GraphExecutor::compute(const Batch& batch, const Weights& weights, const Sh
   }
 }
 
-/// Those that were met first are kept: a run whose shards are of more kinds than that computes the
+/// Those that were met first are kept: a run with shards of more kinds than that computes the
 /// others as they come.
 GraphExecutor::RepeatedPass& GraphExecutor::repeated(const RepeatedKey& key) {
   if (const auto found = repeated_.find(key); found != repeated_.end()) return *found->second;

@@ -11,7 +11,7 @@
 
 namespace ddprun::trainer::nccl {
 
-/// `range` without `kept`, whose ranges rise and do not overlap. Pure.
+/// `range` without `kept`: ranges that rise and do not overlap. Pure.
 std::vector<Range> without(Range range, const std::vector<Range>& kept);
 /// The parts of `kept` within `range`. Pure.
 std::vector<Range> within(Range range, const std::vector<Range>& kept);

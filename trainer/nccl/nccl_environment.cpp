@@ -11,7 +11,7 @@ std::vector<std::pair<std::string, std::string>> nccl_variables(
   std::vector<std::pair<std::string, std::string>> variables;
   if (wishes.shares_gpus && lookup("NCCL_HOSTID") == nullptr)
     variables.emplace_back("NCCL_HOSTID", fmt::format("ddprun-rank-{}", wishes.rank));
-  // One who chooses algorithms may have chosen this one.
+  // If the user chooses algorithms, this one may be among them.
   const bool is_chosen = lookup("NCCL_ALGO") != nullptr || lookup("NCCL_NVLS_ENABLE") != nullptr;
   if (wishes.deterministic && wishes.order == SumOrder::chain && !is_chosen)
     variables.emplace_back("NCCL_NVLS_ENABLE", "0");

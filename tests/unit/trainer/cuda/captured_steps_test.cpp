@@ -1,4 +1,4 @@
-// Steps whose work is captured in graphs, beside the same steps without.
+// Steps captured in graphs, beside the same steps without.
 #include "tests/unit/trainer/cuda/captured_steps.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Two ranks whose steps are captured in graphs, beside the same ranks without.
+// Two ranks with steps captured in graphs, beside the same ranks without.
 #include "tests/unit/trainer/cuda/captured_steps.hpp"
 
 #include <catch2/catch.hpp>
