@@ -58,8 +58,13 @@ function(ddprun_test name)
 endfunction()
 
 # ddprun_test_again(NAME OF OTHER LABELS ... TIMEOUT seconds ENVIRONMENT A=b ...)
-# The cases of test_OTHER once more as NAME, with other settings: no program of its own has to be built.
+# The cases of test_OTHER once more as NAME, with other settings: no program of its own has to be built. Where that program
+# is left out of the build (see above), so are these.
 function(ddprun_test_again name)
   cmake_parse_arguments(ARG "" "OF" "" ${ARGN})
+  get_target_property(left_out test_${ARG_OF} EXCLUDE_FROM_ALL)
+  if(left_out)
+    return()
+  endif()
   ddprun_register_cases(${name} test_${ARG_OF} ${ARG_UNPARSED_ARGUMENTS})
 endfunction()

@@ -13,6 +13,14 @@ LEASE = float(os.environ.get("DDPRUN_TEST_LEASE", "3"))
 CONF = f"--rdzv-conf=keep_alive_interval={LEASE / 5:g},keep_alive_max_attempt=5,last_call_timeout=5"
 
 
+def signs_of_life(hosts):
+    """The words of all lines that the workers have written so far, the oldest first."""
+    path = hosts.folder / "alive"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    # A line that is being written can be read in part: what follows the last line's end is left for the next call.
+    return [line.split() for line in text[:text.rfind("\n") + 1].splitlines()]
+
+
 class RoundsTest(HostsTest):
     nodes = "2:3"
     processes = 2
@@ -25,10 +33,8 @@ class RoundsTest(HostsTest):
 
     def alive(self, hosts):
         """The workers' signs of life: (host, round, rank, world size, time)."""
-        path = hosts.folder / "alive"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [(host, int(number), int(rank), int(size), float(at))
-                for host, number, rank, size, _, at in (line.split() for line in lines)]
+                for host, number, rank, size, _, at in signs_of_life(hosts)]
 
     def wait_for_round(self, hosts, nodes, size, after=-1, limit=40):
         """A round newer than `after` in which so many workers live: its number, and the time of its first sign of life."""

@@ -9,7 +9,7 @@ import unittest
 
 import harness
 from harness import BIN, BUILD, Hosts
-from rounds import CONF, LEASE, RoundsTest
+from rounds import CONF, LEASE, RoundsTest, signs_of_life
 
 harness.enter_namespaces()
 
@@ -40,8 +40,7 @@ class ClockSetBack(RoundsTest):
         return apart % DAY
 
     def pid_of(self, hosts, number, rank):
-        for line in reversed((hosts.folder / "alive").read_text(encoding="utf-8").splitlines()):
-            _, found_round, found_rank, _, pid, _ = line.split()
+        for _, found_round, found_rank, _, pid, _ in reversed(signs_of_life(hosts)):
             if (int(found_round), int(found_rank)) == (number, rank):
                 return int(pid)
         raise AssertionError(f"no rank {rank} in round {number}")

@@ -11,6 +11,7 @@ import unittest
 
 import harness
 from harness import WORKERS, Hosts, HostsTest, pytorch, until
+from rounds import signs_of_life
 
 harness.enter_namespaces()
 
@@ -62,10 +63,8 @@ class BesideTorchrun(HostsTest):
 
     def workers(self, hosts):
         """By process id: where it is, what it is, and its first and last sign of life."""
-        path = hosts.folder / "alive"
         found = {}
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-            host, _, rank, size, pid, at = line.split()
+        for host, _, rank, size, pid, at in signs_of_life(hosts):
             first = found[pid].first if pid in found else float(at)
             found[pid] = Worker(host, int(rank), int(size), first, float(at))
         return found.values()
