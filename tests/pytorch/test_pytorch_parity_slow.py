@@ -89,8 +89,10 @@ class CalmSteps(ParityTest):
 
     @with_each_torch
     def test_alexnet_over_100_steps(self, torch):
-        # With SGD at 0.01 one window of pooling with values that are equal but for rounding parts the two by 1.2e-4.
-        self.check(torch, "63x63x3", "8,4", "--model=alexnet", "--batch=4", "--shards=2", "--optimizer=adamw", "--lr=0.00001")
+        # With SGD at 0.01 one window of pooling with values that are equal but for rounding parts the two by 1.2e-4. AdamW makes
+        # a whole step of a gradient near 0, with the sign that rounding gave it: 1e-3 at 0.00001, on some processors.
+        self.check(torch, "63x63x3", "8,4", "--model=alexnet", "--batch=4", "--shards=2", "--optimizer=sgd", "--momentum=0",
+                   "--lr=0.002")
 
     @with_each_torch
     def test_resnet18_over_100_steps(self, torch):

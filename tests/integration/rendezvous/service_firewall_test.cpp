@@ -79,7 +79,8 @@ class Firewall {
       const bool is_tcp = length >= 28 && (packet[0] & 0xf0) == 0x40 && packet[9] == 6;
       if (!is_tcp) continue;
       const std::string answer = rejection_of(packet);
-      static_cast<void>(write(tun_.get(), answer.data(), answer.size()));
+      // A rejection that is lost is as on a network: the kernel asks again.
+      [[maybe_unused]] const ssize_t written = write(tun_.get(), answer.data(), answer.size());
     }
   }
 
