@@ -39,7 +39,9 @@ std::optional<std::string> nearest(std::string_view word,
   for (const auto& candidate : candidates) {
     if (candidate.size() > kWordBytesMax) continue;
     const bool is_longer = word.size() >= 3 && candidate.starts_with(word);
-    const int distance = is_longer ? 1 : edit_distance(word, candidate);
+    // "gpu" is not "cpu" mistyped.
+    const bool is_other = word.size() <= 3 && !candidate.starts_with(word.front());
+    const int distance = is_longer ? 1 : is_other ? limit + 1 : edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;
       best = &candidate;

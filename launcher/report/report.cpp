@@ -304,7 +304,7 @@ std::string wrong_usage_text(const agent::AgentResult& result, int code, const J
   if (!is_plain || !is_alone || culprit.last_lines.size() > kUsageLinesMost ||
       !hints(result, verdict, facts).empty())
     return "";
-  std::string text = fmt::format("ddprun: rank {} {}, mostly a wrong command line",
+  std::string text = fmt::format("ddprun: rank {} {}, mostly wrong arguments or input",
                                  verdict.culprit.rank, describe(culprit));
   if (!culprit.last_lines.empty() && !result.last_lines_on_screen)
     text += ": " + on_screen(culprit.last_lines.back(), kTextBytesShown);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/checkpoint/safetensors_file.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/layout.hpp"
@@ -18,6 +19,8 @@ namespace {
 constexpr std::size_t kShownNamesMax = 36;
 /// Far more than a model has; a file may have any number.
 constexpr std::size_t kListedMismatchesMax = 2'000;
+/// Of a file of another model, where nothing fits.
+constexpr std::size_t kListedOfOtherMax = 8;
 /// PyTorch's buffers that a model here has no use for.
 constexpr std::string_view kBatchCounter = "num_batches_tracked";
 constexpr std::string_view kPositions = "position_ids";
@@ -26,6 +29,20 @@ constexpr std::string_view kPositions = "position_ids";
 std::string layer_prefix(const std::string& name) {
   const std::size_t dot = name.rfind('.');
   return dot == std::string::npos ? name : name.substr(0, dot + 1);
+}
+
+/// The options of the run that wrote a file: " --model=resnet18 --stem=small"; empty: it does not
+/// say.
+std::string options_of_writer(const SafetensorsTable& table) {
+  const auto option = [&](const std::string& name) {
+    const auto found = table.metadata.find(name);
+    return found == table.metadata.end() ? ""
+                                         : fmt::format(" --{}={}", name, shown_name(found->second));
+  };
+  const std::string model = option("model");
+  if (model.find("unet") != std::string::npos) return model + option("decoder");
+  if (model.find("resnet18") != std::string::npos) return model + option("stem");
+  return model.empty() ? "" : model + option("size");
 }
 
 /// What does not match.
@@ -37,21 +54,37 @@ class Mismatches {
   }
 
   /// With the first one in the message, and all of several before it.
-  void refuse_any(const std::string& file, const WeightMatch& match) const {
+  /// `parameters`: how many the model has.
+  void refuse_any(const std::string& file, const SafetensorsTable& table, const WeightMatch& match,
+                  std::size_t parameters) const {
     if (count_ == 0) return;
     const bool is_alone = count_ == 1;
+    const bool is_other = 2 * (match.pairs.size() + match.kept.size()) < parameters;
     std::vector<std::string> listed = is_alone ? std::vector<std::string>() : all_;
-    if (count_ > all_.size()) listed.push_back(fmt::format("and {} more", count_ - all_.size()));
-    throw WeightMismatch(
-        fmt::format("--init-from={}: {}{}: give a file of this model, or --init-skip={} to leave "
-                    "that out",
-                    file, all_.front(),
-                    is_alone ? "" : fmt::format(" (and {} more, listed above)", count_ - 1),
-                    shown_name(prefix_to_skip(match))),
-        std::move(listed));
+    if (is_other) listed.resize(std::min(listed.size(), kListedOfOtherMax));
+    if (!is_alone && count_ > listed.size())
+      listed.push_back(fmt::format("and {} more", count_ - listed.size()));
+    const std::string wrong =
+        fmt::format("--init-from={}: {}{}", file, all_.front(),
+                    is_alone ? "" : fmt::format(" (and {} more, listed above)", count_ - 1));
+    throw WeightMismatch(is_other ? wrong + remedy_for_other(file, table)
+                                  : fmt::format("{}: give a file of this model, or --init-skip={} "
+                                                "to leave that out",
+                                                wrong, shown_name(prefix_to_skip(match))),
+                         std::move(listed));
   }
 
  private:
+  static std::string remedy_for_other(const std::string& file, const SafetensorsTable& table) {
+    if (std::filesystem::path(file).filename() == kOptimizerFile)
+      return ": it holds what the optimizer keeps: give model.safetensors beside it";
+    const std::string options = options_of_writer(table);
+    return options.empty()
+               ? ": it is of another model: give a file of this one"
+               : fmt::format(": it was written by a run with{}: use these, or another file",
+                             options);
+  }
+
   /// What belongs to one layer is left out together, unless some of it does match.
   [[nodiscard]] std::string prefix_to_skip(const WeightMatch& match) const {
     std::string prefix = layer_prefix(name_);
@@ -179,7 +212,7 @@ WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Param
                                          shown_name(tensor.name), shown_shape(tensor.shape)));
     }
   }
-  wrong.refuse_any(file, match);
+  wrong.refuse_any(file, table, match, parameters.size());
   if (match.pairs.empty()) {
     throw DataError(fmt::format(
         "--init-from={}: --init-skip leaves nothing of it: name fewer prefixes, or no file", file));

@@ -42,8 +42,10 @@ class WeightMismatch : public DataError {
 /// left out, on both sides. The rest must match: throws WeightMismatch that names the first
 /// parameter or tensor that has no partner, or one of another shape or type, with the shapes, and
 /// what to skip: the layer's prefix, or the full name where the prefix would also leave out what
-/// does match. Throws DataError where `skip` leaves nothing, or has a prefix that no name begins
-/// with, and where all names begin with a wrapper's prefix ("module."). Pure.
+/// does match. Where less than half of the parameters have a partner it is another model: the
+/// message says which one, if the file does. Throws DataError where `skip` leaves nothing, or has a
+/// prefix that no name begins with, and where all names begin with a wrapper's prefix ("module.").
+/// Pure.
 ///
 /// PyTorch's batch norm counts its batches in a tensor `num_batches_tracked` (I64, no sides), and
 /// transformers numbers positions in a tensor `position_ids` (I64). A model without such parameters

@@ -15,7 +15,6 @@ inline constexpr int kSentences = 8'000;    ///< for training, unless another nu
 inline constexpr int kSentencesMost = 1'000'000;
 /// The most tokens of a sentence lie between these two.
 inline constexpr int kSentenceTokensLeast = 16;
-inline constexpr int kSentenceTokensMost = 4'096;
 inline constexpr int kSentenceTokens = 64;  ///< unless another number is asked for
 
 struct Sentence {

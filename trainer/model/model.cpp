@@ -44,9 +44,9 @@ DataError too_small(ModelSettings settings) {
     } catch (const ImagesTooSmall&) {
       continue;
     }
-    return DataError("images of " + size_text(given.height, given.width) +
-                     " pixels are too small for this model, which needs at least " +
-                     size_text(side, side) + "; use larger images or another --model");
+    return DataError("images of " + size_text(given) +
+                     " are too small for this model, which needs at least " +
+                     size_text(settings.shape) + "; use larger images or another --model");
   }
   return DataError("no size of images fits this model");
 }

@@ -10,6 +10,9 @@ namespace ddprun::trainer {
 
 enum class ModelName { lenet, alexnet, resnet18, unet16, unet_resnet34, unet_resnet101, textclf };
 
+/// The most tokens of a text that textclf can take, in all its sizes, as RoBERTa.
+inline constexpr int kTextPositions = 512;
+
 struct ModelSettings {
   ModelName model = ModelName::lenet;
   ImageShape shape{};

@@ -30,9 +30,10 @@ enum class TextSize {
   large,  ///< roberta-large: 24 layers of 1,024 channels, 16 heads, 4,096 inner; 50,265 tokens
 };
 
-/// For messages: "28x28".
-inline std::string size_text(int height, int width) {
-  return std::to_string(height) + "x" + std::to_string(width);
+/// For messages: "28x28x1", as --image-shape has it.
+inline std::string size_text(ImageShape shape) {
+  return std::to_string(shape.height) + "x" + std::to_string(shape.width) + "x" +
+         std::to_string(shape.channels);
 }
 
 Graph lenet(ImageShape image, int classes);

@@ -7,7 +7,6 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr int kPositions = 512;
 constexpr int kRobertaVocabulary = 50'265;
 constexpr layer::Linear kLinear{.normal_deviation = 0.02};
 
@@ -45,7 +44,7 @@ int encoder_layer(Graph& graph, const std::string& name, int from, const Sizes& 
 
 TextShape textclf_shape(TextSize size, int vocabulary) {
   return {.vocabulary = size == TextSize::tiny ? vocabulary : kRobertaVocabulary,
-          .positions = kPositions};
+          .positions = kTextPositions};
 }
 
 Graph textclf(TextSize size, int vocabulary, int classes, double dropout) {

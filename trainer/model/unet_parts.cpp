@@ -20,10 +20,10 @@ int unet_block(Graph& graph, Decoder decoder, const std::string& name, int from,
 void check_unet_sides(ImageShape image, int divisor, const std::string& model) {
   if (image.height % divisor == 0 && image.width % divisor == 0) return;
   const auto next = [&](int length) { return (length + divisor - 1) / divisor * divisor; };
-  throw DataError("images of " + size_text(image.height, image.width) + " pixels do not fit " +
-                  model + ", which needs sides that are multiples of " + std::to_string(divisor) +
-                  ": use " + size_text(next(image.height), next(image.width)) +
-                  ", or another --model");
+  const ImageShape fitting{next(image.height), next(image.width), image.channels};
+  throw DataError("images of " + size_text(image) + " do not fit " + model +
+                  ", which needs sides that are multiples of " + std::to_string(divisor) +
+                  ": use " + size_text(fitting) + ", or another --model");
 }
 
 }  // namespace ddprun::trainer

@@ -75,9 +75,9 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     return chosen;
   }
   if (options.grad_comm != Precision::fp32)
-    throw DataError(fmt::format("--grad-comm={} is for GPUs, but this worker trains on the CPU{}",
-                                to_string(options.grad_comm),
-                                found.why_not.empty() ? "" : ", as " + found.why_not));
+    throw DataError(fmt::format(
+        "--grad-comm={} is for GPUs, but this worker trains on the CPU{}: leave it out",
+        to_string(options.grad_comm), found.why_not.empty() ? "" : ", as " + found.why_not));
   chosen.device = make_host_device();
   chosen.name = "the CPU";
   chosen.why_no_gpu = found.why_not;

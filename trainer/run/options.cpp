@@ -81,6 +81,8 @@ namespace {
 
 constexpr double kSgdRate = 0.05;
 constexpr double kAdamwRate = 0.001;
+/// textclf at 0.001 stays at the share of its larger class.
+constexpr double kTextRate = 0.0005;
 constexpr int kManyMax = 1'000'000;
 constexpr double kRateMax = 1e6;
 constexpr int kClassesMax = 1'000'000;
@@ -134,8 +136,8 @@ void add_data_options(CommandLine& line, Options& options, Texts& texts) {
       ->default_str("28x28x1, unet16 32x32x3, alexnet and unet-resnet 64x64x3");
   line.number("--sentences", options.sentences.count, 1, kSentencesMost, "N",
               "Of generated sentences: how many for training; a quarter as many are held out");
-  line.number("--max-tokens", options.sentences.tokens, kSentenceTokensLeast, kSentenceTokensMost,
-              "N", "Of generated sentences: the most tokens of one");
+  line.number("--max-tokens", options.sentences.tokens, kSentenceTokensLeast, kTextPositions, "N",
+              "Of generated sentences: the most tokens of one");
   line.text("--init", texts.init, "HOW",
             "Seeded initial values: default (those of PyTorch, torchvision or transformers for "
             "this model), "
@@ -171,9 +173,10 @@ void add_batch_options(CommandLine& line, Options& options) {
 
 void add_optimizer_options(CommandLine& line, Options& options) {
   line.group("Optimizer");
-  line.choice("--optimizer", options.optimizer, "Update rule of the weights");
+  line.choice("--optimizer", options.optimizer, "Update rule of the weights")
+      ->default_str("sgd, of textclf adamw");
   line.number("--lr", options.learning_rate, 0, kRateMax, "X", "Learning rate")
-      ->default_str("sgd 0.05, adamw 0.001");
+      ->default_str("sgd 0.05, adamw 0.001, textclf with adamw 0.0005");
   line.number("--momentum", options.momentum, 0, 1, "X", "Momentum (sgd only)");
   line.number("--weight-decay", options.weight_decay, 0, kRateMax, "X",
               "Rate at which weights decay towards 0");
@@ -279,6 +282,10 @@ std::optional<double> parse_init(const std::string& text) {
                   text, kDeviationMax));
 }
 
+bool contains(const std::vector<std::string>& given, const char* option) {
+  return std::find(given.begin(), given.end(), option) != given.end();
+}
+
 /// Options that would do nothing beside the others.
 void check_given(const std::vector<std::string>& given, const Options& options) {
   struct Need {
@@ -320,12 +327,15 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
        "--precision fp16: others have no loss scale"},
   };
   for (const Need& need : needs) {
-    if (!need.is_met && std::find(given.begin(), given.end(), need.option) != given.end())
+    if (!need.is_met && contains(given, need.option))
       throw DataError(fmt::format("{} needs {}", need.option, need.what));
   }
 }
 
-void convert(const Texts& texts, Options& options) {
+void convert(const Texts& texts, const std::vector<std::string>& given, Options& options) {
+  // With sgd it does not learn.
+  if (reads_texts(options.model) && !contains(given, "--optimizer"))
+    options.optimizer = OptimizerKind::adamw;
   check_init(options);
   options.normal_init = parse_init(texts.init);
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
@@ -335,8 +345,8 @@ void convert(const Texts& texts, Options& options) {
 }  // namespace
 
 double base_rate(const Options& options) {
-  return options.learning_rate.value_or(options.optimizer == OptimizerKind::sgd ? kSgdRate
-                                                                                : kAdamwRate);
+  if (options.optimizer == OptimizerKind::sgd) return options.learning_rate.value_or(kSgdRate);
+  return options.learning_rate.value_or(reads_texts(options.model) ? kTextRate : kAdamwRate);
 }
 
 ImageShape generated_shape(const Options& options) {
@@ -374,7 +384,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   if (auto end = line.parse(arguments))
     return EarlyExit{end->wrong ? kExitUsage : kExitSuccess, std::move(end->text)};
   try {
-    convert(texts, options);
+    convert(texts, line.given(), options);
     check_given(line.given(), options);
   } catch (const DataError& error) {
     return EarlyExit{kExitUsage, line.wrong(error.what()).text};

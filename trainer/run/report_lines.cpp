@@ -165,8 +165,9 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
   }
   if (outcome.best) {
     const EpochSummary& best = outcome.epochs.at(*outcome.best);
-    text += fmt::format("best: epoch {}, {} held-out {} {:.2f} %\n", best.epoch + 1, Score::best_is,
-                        score.text, 100 * best.test_score);
+    text += fmt::format("best: epoch {}, {} held-out {} {:.2f} %{}\n", best.epoch + 1,
+                        Score::best_is, score.text, 100 * best.test_score,
+                        outcome.is_cut_off ? " (of the epochs trained to their end)" : "");
   }
   text += fmt::format("steps {}, skipped {}, restarts {}, time {}\n", outcome.steps,
                       outcome.skipped, outcome.restarts, duration_text(outcome.seconds));

@@ -60,6 +60,7 @@ struct Outcome {
   double seconds = 0;                    ///< over all rounds
   std::string checkpoint;                ///< path of the last one; empty: none
   std::optional<std::size_t> best = {};  ///< best_epoch(); an epoch that was cut off is none
+  bool is_cut_off = false;               ///< the last epoch is, by --max-steps
 };
 
 /// Which of them has the best held-out score, the first of equal ones. None: there are none.

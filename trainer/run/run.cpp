@@ -333,7 +333,11 @@ int run_on(const ChosenDevice& chosen, const Options& options, const WorkerEnvir
   } else if (options.init_from) {
     report.note(initial.note);
   }
-  report.note(start_text(plan, data, start, keeps ? out.string() : "", environment, options.epochs,
+  // Another start of the same command may be another run.
+  const std::string folder = options.out.empty()
+                                 ? fmt::format("{0} (--out={0} goes on there)", out.string())
+                                 : out.string();
+  report.note(start_text(plan, data, start, keeps ? folder : "", environment, options.epochs,
                          chosen.name,
                          chosen.gpu ? gpu_memory_text(memory) : bytes_text(memory.total())));
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);

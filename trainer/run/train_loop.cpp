@@ -347,6 +347,7 @@ int TrainLoop::finish() {
     Counters test;
     if (!evaluate(test)) return exit_code_;
     outcome.epochs.push_back(summarize(test));
+    outcome.is_cut_off = true;
     if (parts_.keeper != nullptr)
       parts_.report.epoch(outcome.epochs.back(), EpochEnd::cut_off, parts_.options.epochs);
   }

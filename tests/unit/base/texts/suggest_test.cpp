@@ -33,7 +33,12 @@ TEST_CASE("a word that another begins with is nearer than one with two changes")
 }
 
 TEST_CASE("of equally near words the first is suggested") {
-  CHECK(nearest("cat", {"bat", "hat"}) == "bat");
+  CHECK(nearest("cart", {"dart", "mart"}) == "dart");
+}
+
+TEST_CASE("a short word that begins otherwise is another word") {
+  CHECK_FALSE(nearest("gpu", {"auto", "cpu", "cuda"}).has_value());
+  CHECK(nearest("cqu", {"auto", "cpu", "cuda"}) == "cpu");
 }
 
 TEST_CASE("a word of any length is answered at once") {

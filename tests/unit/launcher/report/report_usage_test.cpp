@@ -16,7 +16,7 @@ TEST_CASE("a wrong command line of the program is reported in one line") {
   result.culprit_output_seen = true;
   culprit.last_lines = {"usage: a.py [-h]", "a.py: error: unrecognized arguments: --modle"};
   const std::string line =
-      "ddprun: rank 1 exited with code 2 after 2.5 s, mostly a wrong command line";
+      "ddprun: rank 1 exited with code 2 after 2.5 s, mostly wrong arguments or input";
   CHECK(said(result) == line + ": a.py: error: unrecognized arguments: --modle\n");
   SECTION("without the program's line if that stands above") {
     result.last_lines_on_screen = true;

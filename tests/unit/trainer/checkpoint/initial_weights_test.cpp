@@ -145,11 +145,41 @@ TEST_CASE("of several that do not match all are listed, of one none") {
         Names{"no tensor fc.bias there; it is [5] in the model",
               "conv.weight is [7] there, but [2, 3, 2, 2] in the model",
               "a [1] is there, but not in the model", "b [1, 2] is there, but not in the model"});
-  std::vector<AnyTensor> many;
+  std::vector<AnyTensor> many{kKernel};
   for (int i = 0; i < 2'500; ++i) many.push_back(floats("t" + std::to_string(i), {1}, 0));
   const Names all = listed(many);
   CHECK(all.size() == 2'001);
-  CHECK(all.back() == "and 502 more");  // with the two parameters
+  CHECK(all.back() == "and 501 more");  // with the other parameter
+  many.erase(many.begin());
+  const Names other = listed(many);  // nothing fits: it is of another model
+  CHECK(other.size() == 9);
+  CHECK(other.back() == "and 2494 more");
+}
+
+TEST_CASE("a file of another model is refused with the options of its run, where it has them") {
+  Loading loading;
+  const auto refused = [&](const std::string& metadata, const char* file = "m.safetensors") {
+    std::string bytes = file_with({floats("other", {1}, 0)});
+    if (!metadata.empty()) {
+      const std::string row = R"("__metadata__":)" + metadata + ",";
+      bytes.insert(9, row);
+      bytes[0] = static_cast<char>(bytes[0] + static_cast<char>(row.size()));
+    }
+    test::write_text(loading.directory / file, bytes);
+    try {
+      load_weights(loading.directory / file, loading.parameters, {}, loading.arena);
+    } catch (const WeightMismatch& error) {
+      return std::string(error.what());
+    }
+    return std::string("not refused");
+  };
+  using Catch::Matchers::EndsWith;
+  CHECK_THAT(refused(""), EndsWith("it is of another model: give a file of this one"));
+  CHECK_THAT(refused(R"({"model":"resnet18","stem":"small"})"),
+             EndsWith("a run with --model=resnet18 --stem=small: use these, or another file"));
+  CHECK_THAT(refused(R"({"model":"unet16","stem":"small","decoder":"deconv"})"),
+             EndsWith("a run with --model=unet16 --decoder=deconv: use these, or another file"));
+  CHECK_THAT(refused("", "optim.safetensors"), EndsWith("give model.safetensors beside it"));
 }
 
 TEST_CASE("a prefix leaves out parameters and tensors, and both are listed") {

@@ -54,9 +54,9 @@ TEST_CASE("alexnet has torchvision's parameters, and takes images from 63 pixels
             {.model = ModelName::alexnet, .shape = {63, 63, 3}, .classes = 10})) == 57'044'810);
   CHECK_THROWS_WITH(
       make_graph({.model = ModelName::alexnet, .shape = {62, 62, 3}, .classes = 10}),
-      Catch::Contains("images of 62x62 pixels are too small") && Catch::Contains("at least 63x63"));
+      Catch::Contains("images of 62x62x3 are too small") && Catch::Contains("at least 63x63x3"));
   CHECK_THROWS_WITH(make_graph({.model = ModelName::alexnet, .shape = {28, 70, 1}, .classes = 10}),
-                    Catch::Contains("images of 28x70 pixels") && Catch::Contains("63x63"));
+                    Catch::Contains("images of 28x70x1") && Catch::Contains("63x63x1"));
 }
 
 TEST_CASE("the small stem keeps images of 28 pixels large") {
@@ -111,7 +111,7 @@ TEST_CASE("unet16 names the sizes where a side is no multiple of 32") {
     return make_graph({.model = ModelName::unet16, .shape = {height, width, 3}});
   };
   CHECK_NOTHROW(with(32, 96));
-  CHECK_THROWS_WITH(with(450, 448), Catch::Contains("images of 450x448 pixels") &&
+  CHECK_THROWS_WITH(with(450, 448), Catch::Contains("images of 450x448x3") &&
                                         Catch::Contains("multiples of 32: use 480x448"));
   CHECK_THROWS_AS(with(28, 28), DataError);
 }
@@ -188,7 +188,7 @@ TEST_CASE("the U-Nets over ResNets need sides that are multiples of 64") {
     return make_graph({.model = ModelName::unet_resnet101, .shape = {height, width, 3}});
   };
   CHECK_NOTHROW(with(64, 128));
-  CHECK_THROWS_WITH(with(96, 64), Catch::Contains("images of 96x64 pixels do not fit "
+  CHECK_THROWS_WITH(with(96, 64), Catch::Contains("images of 96x64x3 do not fit "
                                                   "unet-resnet101") &&
                                       Catch::Contains("multiples of 64: use 128x64"));
 }

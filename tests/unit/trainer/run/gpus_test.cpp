@@ -65,7 +65,7 @@ TEST_CASE("the option --grad-comm is refused where auto finds no GPU, with the r
   options.grad_comm = Precision::bf16;
   CHECK_THROWS_WITH(choose_device(options, {}, none),
                     "--grad-comm=bf16 is for GPUs, but this worker trains on the CPU, as no NVIDIA "
-                    "driver was found");
+                    "driver was found: leave it out");
 }
 
 TEST_CASE("NVIDIA_TF32_OVERRIDE=1 is warned of where fp32 was asked for") {

@@ -35,6 +35,15 @@ TEST_CASE("no argument at all is a complete command") {
   CHECK(options.resume == Resume::automatic);
 }
 
+TEST_CASE("textclf trains with AdamW at a rate of its own") {
+  const Options texts = parse({"--model=textclf"});
+  CHECK(texts.optimizer == OptimizerKind::adamw);
+  CHECK(base_rate(texts) == 0.0005);
+  CHECK(base_rate(parse({"--model=textclf", "--optimizer=sgd"})) == 0.05);
+  CHECK(base_rate(parse({"--model=textclf", "--lr=0.01"})) == 0.01);
+  CHECK(base_rate(parse({"--model=lenet", "--optimizer=adamw"})) == 0.001);
+}
+
 TEST_CASE("values come with a blank or with =, and names with dashes or underscores") {
   CHECK(parse({"--max-steps", "7"}).max_steps == 7);
   CHECK(parse({"--max-steps=7"}).max_steps == 7);
@@ -226,7 +235,7 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--grad-comm=fp16", "--exact"}, "--grad-comm needs to be without --exact"},
       {{"--max-tokens", "32"}, "--max-tokens needs --model textclf"},
       {{"--sentences", "32"}, "--sentences needs --model textclf"},
-      {{"--model=textclf", "--max-tokens=8"}, "--max-tokens: must be a number from 16 to 4096"},
+      {{"--model=textclf", "--max-tokens=8"}, "--max-tokens: must be a number from 16 to 512"},
       {{"--model=textclf", "--size=huge"}, "--size: must be one of tiny, base, large"},
       {{"--model=textclf", "--image-shape=28x28x1"}, "--image-shape needs a --model of images"},
       {{"--data=set", "--image-shape=28x28x1"}, "--image-shape needs --data generated"},

@@ -145,6 +145,12 @@ TEST_CASE("the final report names the best epoch, by which metric and in which d
   CHECK(best_epoch({}) == std::nullopt);
   CHECK_THAT(outcome_text(outcome, kScore, 0),
              Contains("\nbest: epoch 2, largest held-out accuracy 95.00 %\n"));
+  outcome.is_cut_off = true;
+  CHECK_THAT(
+      outcome_text(outcome, kScore, 0),
+      Contains("\nbest: epoch 2, largest held-out accuracy 95.00 % (of the epochs trained to their "
+               "end)\n"));
+  outcome.is_cut_off = false;
   const auto json = nlohmann::json::parse(outcome_json(outcome, score_of(Target::mask), {}));
   CHECK(json["best_metric"] == "test_iou");
   CHECK(json["best_is"] == "largest");
