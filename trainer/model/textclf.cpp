@@ -2,7 +2,7 @@
 // Y. Liu et al., "RoBERTa: a robustly optimized BERT pretraining approach", arXiv 1907.11692.
 #include <string>
 
-#include "trainer/model/model_tables.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 namespace {
