@@ -79,7 +79,7 @@ def make_batches(options, shape, count=4):
 def make_optimizer(kind, parameters):
     parameters = list(parameters)
     make = {"sgd": lambda **more: torch.optim.SGD(parameters, lr=0.0001, momentum=0.9, **more),
-            "adamw": lambda **more: torch.optim.AdamW(parameters, lr=0.0001, weight_decay=0, **more)}[kind]
+            "adamw": lambda **more: torch.optim.AdamW(parameters, lr=0.0001, **more)}[kind]
     try:
         return make(fused=True)
     except (TypeError, RuntimeError):  # older than 2.4

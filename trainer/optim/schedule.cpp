@@ -6,11 +6,16 @@
 
 namespace ddprun::trainer {
 
-double learning_rate(const Schedule& schedule, std::int64_t step) {
+double learning_rate(const Schedule& schedule, std::int64_t step, double share) {
+  if (schedule.kind != ScheduleKind::plateau) share = 1;
   if (step < schedule.warmup_steps) {
-    return schedule.base_rate * static_cast<double>(step + 1) /
+    return schedule.base_rate * share * static_cast<double>(step + 1) /
            static_cast<double>(schedule.warmup_steps);
   }
+  const auto after_warmup =
+      static_cast<double>(std::max<std::int64_t>(schedule.total_steps - schedule.warmup_steps, 1));
+  const double done =
+      std::min(static_cast<double>(step - schedule.warmup_steps) / after_warmup, 1.0);
   switch (schedule.kind) {
     case ScheduleKind::constant:
       return schedule.base_rate;
@@ -18,13 +23,13 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
       const std::int64_t drops = step / std::max<std::int64_t>(schedule.step_every, 1);
       return schedule.base_rate * std::pow(schedule.step_factor, static_cast<double>(drops));
     }
-    case ScheduleKind::cosine: {
-      const auto length = static_cast<double>(
-          std::max<std::int64_t>(schedule.total_steps - schedule.warmup_steps, 1));
-      const double done = std::min(static_cast<double>(step - schedule.warmup_steps) / length, 1.0);
+    case ScheduleKind::cosine:
       return schedule.final_rate + (schedule.base_rate - schedule.final_rate) *
                                        (1.0 + std::cos(std::numbers::pi * done)) / 2.0;
-    }
+    case ScheduleKind::linear:
+      return schedule.base_rate * (1.0 - done);
+    case ScheduleKind::plateau:
+      return schedule.base_rate * share;
   }
   return schedule.base_rate;
 }

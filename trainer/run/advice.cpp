@@ -11,11 +11,14 @@ namespace ddprun::trainer {
 std::vector<std::string> advice_on(const Options& options, const WorkerEnvironment& environment,
                                    const TrainPlan& plan, int cores) {
   std::vector<std::string> lines;
-  if (options.warmup > 0 && options.warmup >= plan.last_step) {
+  const std::int64_t warmup = plan.schedule.warmup_steps;
+  if (warmup > 0 && warmup >= plan.last_step) {
     lines.push_back(fmt::format(
         "--warmup {}: the run ends after {} step{}, so its learning rate never reaches --lr: use "
         "fewer warm-up steps",
-        options.warmup, plan.last_step, plan.last_step == 1 ? "" : "s"));
+        options.warmup.share > 0 ? fmt::format("{:g}%", 100 * options.warmup.share)
+                                 : fmt::format("{}", warmup),
+        plan.last_step, plan.last_step == 1 ? "" : "s"));
   }
   if (cores == kNoCores) return lines;
   const int workers = environment.local_world_size;

@@ -12,24 +12,10 @@
 #include "trainer/error.hpp"
 #include "trainer/host/description.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/option_groups.hpp"
 #include "trainer/run/program_text.hpp"
 
 namespace ddprun::trainer {
-
-constexpr auto words_for(OptimizerKind) {
-  using enum OptimizerKind;
-  return std::array{Word{sgd, "sgd"}, Word{adamw, "adamw"}};
-}
-
-constexpr auto words_for(ScheduleKind) {
-  using enum ScheduleKind;
-  return std::array{Word{constant, "constant"}, Word{step, "step"}, Word{cosine, "cosine"}};
-}
-
-constexpr auto words_for(Precision) {
-  using enum Precision;
-  return std::array{Word{fp32, "fp32"}, Word{bf16, "bf16"}, Word{fp16, "fp16"}};
-}
 
 constexpr auto words_for(DeviceKind) {
   using enum DeviceKind;
@@ -72,22 +58,10 @@ constexpr auto words_for(Decoder) {
   return std::array{Word{bilinear, "bilinear"}, Word{deconv, "deconv"}};
 }
 
-constexpr auto words_for(Decay) {
-  using enum Decay;
-  return std::array{Word{weights, "weights"}, Word{all, "all"}};
-}
-
 namespace {
 
-constexpr double kSgdRate = 0.05;
-constexpr double kAdamwRate = 0.001;
-/// textclf at 0.001 stays at the share of its larger class.
-constexpr double kTextRate = 0.0005;
-constexpr int kManyMax = 1'000'000;
-constexpr double kRateMax = 1e6;
 constexpr int kClassesMax = 1'000'000;
 constexpr double kDeviationMax = 1000;
-constexpr std::int64_t kStepsMax = std::int64_t{1} << 60;
 
 /// How this program's help is called: an installed one is in libexec, where only ddprun finds it.
 std::string help_command() {
@@ -100,6 +74,7 @@ std::string help_command() {
 
 /// What is read before it becomes Options.
 struct Texts {
+  OptimizerTexts optimizer;
   std::string init = "default";
   std::string checkpoint_every = "auto";
 };
@@ -169,34 +144,6 @@ void add_batch_options(CommandLine& line, Options& options) {
       ->default_str("the number of workers at the start, or of all that may come, x --accumulate");
   line.number("--accumulate", options.accumulate, 1, kShardsMax, "N",
               "Shards that each worker computes before an update, when --shards is not given");
-}
-
-void add_optimizer_options(CommandLine& line, Options& options) {
-  line.group("Optimizer");
-  line.choice("--optimizer", options.optimizer, "Update rule of the weights")
-      ->default_str("sgd, of textclf adamw");
-  line.number("--lr", options.learning_rate, 0, kRateMax, "X", "Learning rate")
-      ->default_str("sgd 0.05, adamw 0.001, textclf with adamw 0.0005");
-  line.number("--momentum", options.momentum, 0, 1, "X", "Momentum (sgd only)");
-  line.number("--weight-decay", options.weight_decay, 0, kRateMax, "X",
-              "Rate at which weights decay towards 0");
-  line.choice(
-      "--decay", options.decay,
-      "What decays: the weights of convolutions, transposed convolutions, linear layers and "
-      "embeddings, or all parameters, biases and norms too, as in PyTorch where nothing else is "
-      "said");
-  line.choice("--schedule", options.schedule, "How the learning rate changes; counts steps");
-  line.number("--step-epochs", options.step_epochs, 1, kManyMax, "N",
-              "With --schedule step: multiply the rate every N epochs");
-  line.number("--step-factor", options.step_factor, 0, 1, "X",
-              "With --schedule step: by this factor");
-  line.number("--warmup", options.warmup, 0, kStepsMax, "N",
-              "Steps in which the rate rises to --lr");
-  line.choice("--precision", options.precision,
-              "Number format of the computation; fp16 uses a dynamic loss scale; master weights "
-              "stay fp32");
-  line.number("--seed", options.seed, 0, std::uint64_t{1} << 62, "N",
-              "Seed of the initial weights and of the order of samples");
 }
 
 void add_machine_options(CommandLine& line, Options& options) {
@@ -299,7 +246,7 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
       {"--classes", !is_unet, "a --model that learns labels: U-Nets learn masks"},
       {"--init", !options.init_from || !options.init_skip.empty(),
        "--init-skip beside --init-from, which gives all other weights"},
-      {"--decay", options.weight_decay > 0, "--weight-decay above 0"},
+      {"--decay", weight_decay_of(options) > 0, "--weight-decay above 0"},
       {"--dropout", default_dropout(options.model) > 0,
        "--model alexnet, unet-resnet34, unet-resnet101 or textclf"},
       {"--size", options.model == ModelName::textclf, "--model textclf"},
@@ -321,10 +268,20 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
       {"--decoder", is_unet, kUnets},
       {"--positive-weight", is_unet, kUnets},
       {"--momentum", options.optimizer == OptimizerKind::sgd, "--optimizer sgd"},
+      {"--nesterov", options.optimizer == OptimizerKind::sgd && options.momentum > 0,
+       "--optimizer sgd with --momentum above 0"},
+      {"--betas", options.optimizer == OptimizerKind::adamw, "--optimizer adamw"},
+      {"--eps", options.optimizer == OptimizerKind::adamw, "--optimizer adamw"},
+      {"--plateau-patience", options.schedule == ScheduleKind::plateau, "--schedule plateau"},
+      {"--plateau-factor", options.schedule == ScheduleKind::plateau, "--schedule plateau"},
+      {"--plateau-on", options.schedule == ScheduleKind::plateau, "--schedule plateau"},
+      {"--loss-scale", options.precision == Precision::fp16,
+       "--precision fp16: others have no loss scale"},
       {"--step-epochs", options.schedule == ScheduleKind::step, "--schedule step"},
       {"--step-factor", options.schedule == ScheduleKind::step, "--schedule step"},
-      {"--inject-overflow-at", options.precision == Precision::fp16,
-       "--precision fp16: others have no loss scale"},
+      {"--inject-overflow-at",
+       options.precision == Precision::fp16 && options.loss_scale.kind != LossScale::Kind::none,
+       "--precision fp16 with a loss scale"},
   };
   for (const Need& need : needs) {
     if (!need.is_met && contains(given, need.option))
@@ -339,15 +296,11 @@ void convert(const Texts& texts, const std::vector<std::string>& given, Options&
   check_init(options);
   options.normal_init = parse_init(texts.init);
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
+  convert_optimizer_texts(texts.optimizer, options);
   generated_shape(options);
 }
 
 }  // namespace
-
-double base_rate(const Options& options) {
-  if (options.optimizer == OptimizerKind::sgd) return options.learning_rate.value_or(kSgdRate);
-  return options.learning_rate.value_or(reads_texts(options.model) ? kTextRate : kAdamwRate);
-}
 
 ImageShape generated_shape(const Options& options) {
   const char* usual = target_of(options.model) == Target::mask ? "32x32x3" : "28x28x1";
@@ -364,9 +317,6 @@ std::string to_string(Stem stem) { return std::string(word_of(stem)); }
 std::string to_string(Decoder decoder) { return std::string(word_of(decoder)); }
 std::string to_string(TextSize size) { return std::string(word_of(size)); }
 std::string to_string(Precision precision) { return std::string(word_of(precision)); }
-std::string to_string(OptimizerKind kind) { return std::string(word_of(kind)); }
-std::string to_string(Decay decay) { return std::string(word_of(decay)); }
-std::string to_string(ScheduleKind kind) { return std::string(word_of(kind)); }
 
 std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& arguments,
                                                const std::function<std::string()>& gpu_versions) {
@@ -378,7 +328,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   });
   add_data_options(line, options, texts);
   add_batch_options(line, options);
-  add_optimizer_options(line, options);
+  add_optimizer_options(line, options, texts.optimizer);
   add_machine_options(line, options);
   add_checkpoint_options(line, options, texts);
   if (auto end = line.parse(arguments))

@@ -1,6 +1,7 @@
 // The command line of `train`.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -44,6 +45,26 @@ enum class Decay {
   all,      ///< biases and norms too: PyTorch's default
 };
 
+/// Which loss --schedule=plateau goes by.
+enum class PlateauOn { held_out, train };
+
+/// --warmup: one of them is 0.
+struct Warmup {
+  std::int64_t steps = 0;
+  double share = 0;  ///< of all steps
+};
+
+/// --loss-scale.
+struct LossScale {
+  enum class Kind {
+    dynamic,
+    none,
+    fixed,  ///< `value`; steps with an overflow are skipped
+  };
+  Kind kind = Kind::dynamic;
+  float value = 1;
+};
+
 /// V is at most this.
 inline constexpr int kShardsMax = 65'536;
 
@@ -71,14 +92,21 @@ struct Options {
 
   OptimizerKind optimizer = OptimizerKind::sgd;
   std::optional<double> learning_rate;  ///< none: the optimizer's default
+  std::optional<int> scale_lr;          ///< the global batch that the rate is meant for
   double momentum = 0.9;
-  double weight_decay = 0;
+  bool nesterov = false;
+  std::array<double, 2> betas{0.9, 0.999};
+  double epsilon = 1e-8;
+  std::optional<double> weight_decay;  ///< none: weight_decay_of()
   Decay decay = Decay::weights;
   ScheduleKind schedule = ScheduleKind::cosine;
   int step_epochs = 30;  ///< schedule step: epochs between two reductions
   double step_factor = 0.1;
-  std::int64_t warmup = 0;
+  PlateauRule plateau;
+  PlateauOn plateau_on = PlateauOn::held_out;
+  Warmup warmup;
   Precision precision = Precision::fp32;
+  LossScale loss_scale;
   std::uint64_t seed = 0;
 
   DeviceKind device = DeviceKind::automatic;
@@ -117,6 +145,8 @@ std::variant<Options, EarlyExit> parse_options(
 
 /// The learning rate in use.
 double base_rate(const Options& options);
+/// --weight-decay, else that of the optimizer in PyTorch: adamw 0.01, sgd 0.
+double weight_decay_of(const Options& options);
 
 /// The probability of dropout in use; 0 of models without one.
 double dropout_of(const Options& options);
@@ -132,5 +162,6 @@ std::string to_string(TextSize size);
 std::string to_string(OptimizerKind kind);
 std::string to_string(Decay decay);
 std::string to_string(ScheduleKind kind);
+std::string to_string(PlateauOn loss);
 
 }  // namespace ddprun::trainer

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "trainer/compute/hash.hpp"
 #include "trainer/data/load.hpp"
@@ -40,6 +42,30 @@ int choose_batch(const Options& options, int shards) {
   return *options.global_batch / shards;
 }
 
+/// The rule "n times the samples, n times the rate", where it is asked for.
+double scaled_rate(const Options& options, const TrainPlan& plan) {
+  const double rate = base_rate(options);
+  if (!options.scale_lr) return rate;
+  return rate * (static_cast<double>(plan.shards) * plan.batch) / *options.scale_lr;
+}
+
+/// A share is rounded up, as in transformers.
+std::int64_t warmup_steps(const Warmup& warmup, std::int64_t total_steps) {
+  if (warmup.share == 0) return warmup.steps;
+  return static_cast<std::int64_t>(std::ceil(warmup.share * static_cast<double>(total_steps)));
+}
+
+ScalerConfig scaler_config(const Options& options) {
+  ScalerConfig config;
+  config.enabled =
+      options.precision == Precision::fp16 && options.loss_scale.kind != LossScale::Kind::none;
+  if (options.loss_scale.kind == LossScale::Kind::fixed) {
+    config.initial = config.ceiling = config.floor = options.loss_scale.value;
+    config.growth = config.backoff = 1;
+  }
+  return config;
+}
+
 RunConfig make_config(const Options& options, const TrainPlan& plan, const DataFacts& data) {
   const auto identity = [](const char* name, ConfigEntry::Value value) {
     return ConfigEntry{.name = name, .value = std::move(value), .identity = true};
@@ -67,10 +93,10 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
       identity("precision", to_string(options.precision)),
       identity("optimizer", to_string(options.optimizer)),
       identity("seed", integer(options.seed)),
-      setting("lr", base_rate(options)),
-      setting("weight_decay", options.weight_decay),
+      setting("lr", plan.schedule.base_rate),
+      setting("weight_decay", weight_decay_of(options)),
       setting("schedule", to_string(options.schedule)),
-      setting("warmup", options.warmup),
+      setting("warmup", plan.schedule.warmup_steps),
   };
   if (reads_texts(options.model)) {
     config.push_back(identity("size", to_string(options.size)));
@@ -90,13 +116,28 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
   if (options.decay != Decay::weights) config.push_back(setting("decay", to_string(options.decay)));
   if (options.optimizer == OptimizerKind::sgd) {
     config.push_back(setting("momentum", options.momentum));
+    if (options.nesterov) config.push_back(setting("nesterov", std::int64_t{1}));
+  } else {
+    const OptimizerConfig usual;
+    if (options.betas != std::array{usual.beta1, usual.beta2})
+      config.push_back(setting("betas", fmt::format("{},{}", options.betas[0], options.betas[1])));
+    if (options.epsilon != usual.epsilon) config.push_back(setting("eps", options.epsilon));
   }
+  if (options.loss_scale.kind != LossScale::Kind::dynamic)
+    config.push_back(setting("loss_scale", options.loss_scale.kind == LossScale::Kind::none
+                                               ? 0.0
+                                               : double{options.loss_scale.value}));
   if (options.schedule == ScheduleKind::step) {
     config.push_back(setting("step_epochs", integer(options.step_epochs)));
     config.push_back(setting("step_factor", options.step_factor));
   }
-  if (options.schedule == ScheduleKind::cosine) {
+  if (options.schedule == ScheduleKind::cosine || options.schedule == ScheduleKind::linear) {
     config.push_back(setting("epochs", integer(options.epochs)));
+  }
+  if (options.schedule == ScheduleKind::plateau) {
+    config.push_back(setting("plateau_on", to_string(options.plateau_on)));
+    config.push_back(setting("plateau_patience", options.plateau.patience));
+    config.push_back(setting("plateau_factor", options.plateau.factor));
   }
   return config;
 }
@@ -123,13 +164,14 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
   plan.total_steps = plan.steps_per_epoch * options.epochs;
   plan.last_step = std::min(plan.total_steps, options.max_steps.value_or(plan.total_steps));
   plan.schedule = {.kind = options.schedule,
-                   .base_rate = base_rate(options),
-                   .warmup_steps = options.warmup,
+                   .base_rate = scaled_rate(options, plan),
+                   .warmup_steps = warmup_steps(options.warmup, plan.total_steps),
                    .step_every = plan.steps_per_epoch * options.step_epochs,
                    .step_factor = options.step_factor,
                    .total_steps = plan.total_steps,
-                   .final_rate = 0};
-  plan.scaler.enabled = options.precision == Precision::fp16;
+                   .final_rate = 0,
+                   .plateau = options.plateau};
+  plan.scaler = scaler_config(options);
   plan.config = make_config(options, plan, data);
   const bool by_steps = options.checkpoint_every.kind == CheckpointEvery::Kind::steps;
   plan.loop = {
@@ -157,9 +199,13 @@ int head_classes(const Options& options, const DataFacts& data) {
 OptimizerConfig optimizer_config(const Options& options) {
   OptimizerConfig config;
   config.kind = options.optimizer;
-  config.weight_decay = options.weight_decay;
+  config.weight_decay = weight_decay_of(options);
   config.decays_all = options.decay == Decay::all;
   config.momentum = options.momentum;
+  config.nesterov = options.nesterov;
+  config.beta1 = options.betas[0];
+  config.beta2 = options.betas[1];
+  config.epsilon = options.epsilon;
   return config;
 }
 

@@ -85,7 +85,7 @@ bool TrainLoop::step() {
     selected_epoch_ = state.epoch;
   }
   parts_.learner.set_learning_rate(
-      static_cast<float>(learning_rate(parts_.plan.schedule, state.step)));
+      static_cast<float>(learning_rate(parts_.plan.schedule, state.step, state.plateau.share)));
   StepInputs inputs{.order = order_,
                     .step = static_cast<std::size_t>(state.block),
                     .weights = parts_.learner.weights(),
@@ -315,6 +315,7 @@ bool TrainLoop::end_epoch() {
   state.epochs.push_back(summary);
   const bool best = Score::is_better(summary.test_score, state.best_score);
   if (best) state.best_score = summary.test_score;
+  lower_rate(summary);
   ++state.epoch;
   state.block = 0;
   state.epoch_counters = {};
@@ -325,6 +326,21 @@ bool TrainLoop::end_epoch() {
   parts_.report.epoch(summary, EpochEnd::complete, parts_.options.epochs);
   offer_checkpoint(best, now);
   return true;
+}
+
+/// All ranks have the same losses, so the same rate.
+void TrainLoop::lower_rate(const EpochSummary& epoch) {
+  const Schedule& schedule = parts_.plan.schedule;
+  if (schedule.kind != ScheduleKind::plateau) return;
+  TrainingState& state = parts_.state;
+  const double before = state.plateau.share;
+  const bool is_held_out = parts_.options.plateau_on == PlateauOn::held_out;
+  state.plateau = after_epoch(schedule.plateau, state.plateau,
+                              is_held_out ? epoch.test_loss : epoch.train_loss, schedule.base_rate);
+  if (state.plateau.share != before)
+    parts_.report.note(fmt::format("the loss has not fallen for {} epochs: learning rate {:.3g}",
+                                   schedule.plateau.patience + 1,
+                                   schedule.base_rate * state.plateau.share));
 }
 
 int TrainLoop::finish() {

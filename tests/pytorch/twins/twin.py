@@ -57,7 +57,7 @@ def parse(arguments):
     parser.add_argument("--optimizer", choices=("sgd", "adamw"), default="sgd")
     parser.add_argument("--lr", type=float, required=True)
     parser.add_argument("--momentum", type=float, default=0.9)
-    parser.add_argument("--weight-decay", type=float, default=0)
+    parser.add_argument("--weight-decay", type=float, help="default: PyTorch's")
     parser.add_argument("--decay", choices=("weights", "all"), default="weights")
     parser.add_argument("--schedule", choices=("constant", "cosine"), default="cosine")
     parser.add_argument("--channels-last", action="store_true", help="follow only: PyTorch's other layout")
@@ -66,6 +66,8 @@ def parse(arguments):
     parser.add_argument("--image", help="begin only: HEIGHTxWIDTHxCHANNELS of the data set")
     parser.add_argument("--samples", help="begin only: TRAINING,HELD-OUT")
     options = parser.parse_known_args(arguments)[0]
+    if options.weight_decay is None:
+        options.weight_decay = 0.01 if options.optimizer == "adamw" else 0
     options.masked = options.model.startswith("unet")
     options.texts = options.model == "textclf"
     return options

@@ -85,6 +85,24 @@ TEST_CASE("textclf has the same bits for any world size and after a kill, held-o
   check_same_result(one, train_through_kill(arguments), "test_accuracy");
 }
 
+TEST_CASE("a rate that falls at a plateau is the same for any world size and after a kill") {
+  const SmallData data;
+  // No loss is better by 99 %, so the rate falls after each epoch.
+  const Arguments arguments{"--data",
+                            data.path(),
+                            "--batch=8",
+                            "--epochs=3",
+                            "--schedule=plateau",
+                            "--plateau-patience=0",
+                            "--plateau-factor=0.5",
+                            "--warmup=20%",
+                            "--scale-lr=16",
+                            "--lr=0.02",
+                            "--nesterov"};
+  const std::string one = check_world_sizes(arguments, "test_accuracy");
+  check_same_result(one, train_through_kill(arguments), "test_accuracy");
+}
+
 TEST_CASE("running statistics are the same bits after a kill, with other ranks") {
   const SmallData data(12);
   const Arguments arguments{"--data",    data.path(),  "--model=resnet18",

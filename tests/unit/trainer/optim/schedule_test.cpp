@@ -45,6 +45,28 @@ TEST_CASE("the cosine schedule falls from the base rate to the final one and sta
   REQUIRE(learning_rate(schedule, 5000) == Approx(0.2));
 }
 
+TEST_CASE("the linear schedule falls from the base rate to 0 and stays there") {
+  const Schedule schedule{
+      .kind = ScheduleKind::linear, .base_rate = 1.0, .warmup_steps = 10, .total_steps = 110};
+  REQUIRE(learning_rate(schedule, 0) == Approx(0.1));
+  REQUIRE(learning_rate(schedule, 9) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 10) == Approx(1.0));
+  REQUIRE(learning_rate(schedule, 35) == Approx(0.75));
+  REQUIRE(learning_rate(schedule, 109) == Approx(0.01));
+  REQUIRE(learning_rate(schedule, 110) == 0.0);
+  REQUIRE(learning_rate(schedule, 5000) == 0.0);
+}
+
+TEST_CASE(
+    "the plateau schedule has the share of its state, also in the warm-up, and others have none") {
+  Schedule schedule{.kind = ScheduleKind::plateau, .base_rate = 0.5, .warmup_steps = 2};
+  REQUIRE(learning_rate(schedule, 0, 0.1) == Approx(0.025));
+  REQUIRE(learning_rate(schedule, 7, 0.1) == Approx(0.05));
+  REQUIRE(learning_rate(schedule, 7) == 0.5);
+  schedule.kind = ScheduleKind::constant;
+  REQUIRE(learning_rate(schedule, 7, 0.1) == 0.5);
+}
+
 TEST_CASE("a cosine schedule shorter than its warm-up still gives a rate") {
   const Schedule schedule{
       .kind = ScheduleKind::cosine, .base_rate = 1.0, .warmup_steps = 10, .total_steps = 5};

@@ -17,7 +17,6 @@ TrainPlan plan_of(std::int64_t last_step) {
 TEST_CASE("usual settings get no advice") {
   Options options;
   CHECK(advice_on(options, {}, plan_of(100), 2).empty());
-  options.warmup = 99;
   options.threads_per_shard = 2;
   CHECK(advice_on(options, {}, plan_of(100), 2).empty());
   options.threads_per_shard = 1;  // more workers than cores is their launcher's choice
@@ -28,10 +27,16 @@ TEST_CASE("usual settings get no advice") {
 
 TEST_CASE("a warm-up that never ends is told of") {
   Options options;
-  options.warmup = 1;
-  const auto lines = advice_on(options, {}, plan_of(1), 2);
+  options.warmup.steps = 1;
+  TrainPlan plan = plan_of(1);
+  plan.schedule.warmup_steps = 1;
+  const auto lines = advice_on(options, {}, plan, 2);
   REQUIRE(lines.size() == 1);
   CHECK_THAT(lines[0], Contains("--warmup 1: the run ends after 1 step,"));
+  options.warmup = {.steps = 0, .share = 0.5};
+  CHECK_THAT(advice_on(options, {}, plan, 2).at(0), Contains("--warmup 50%: the run ends"));
+  plan.last_step = 2;
+  CHECK(advice_on(options, {}, plan, 2).empty());
 }
 
 TEST_CASE("threads that share too few cores are told of, with a number that fits") {

@@ -195,6 +195,31 @@ TEST_CASE("a missing value is named by its kind, with the command that shows the
   CHECK(under_ddprun == "train: --epochs needs a value: --epochs=N (see ddprun train --help)\n");
 }
 
+TEST_CASE("the optimizer has PyTorch's defaults, and takes its options in PyTorch's words") {
+  CHECK(weight_decay_of(parse({})) == 0);
+  CHECK(weight_decay_of(parse({"--optimizer=adamw"})) == 0.01);
+  CHECK(weight_decay_of(parse({"--optimizer=adamw", "--weight-decay=0"})) == 0);
+  const Options options = parse({"--optimizer=adamw", "--betas=0.8,0.95", "--eps=1e-6"});
+  CHECK(options.betas == std::array{0.8, 0.95});
+  CHECK(options.epsilon == 1e-6);
+  CHECK(parse({"--nesterov"}).nesterov);
+}
+
+TEST_CASE("a warm-up is a number of steps or a share of all") {
+  CHECK(parse({}).warmup.steps == 0);
+  CHECK(parse({"--warmup=500"}).warmup.steps == 500);
+  CHECK(parse({"--warmup=6%"}).warmup.share == Approx(0.06));
+  CHECK(parse({"--warmup=0.5%"}).warmup.share == Approx(0.005));
+}
+
+TEST_CASE("the loss scale is dynamic, none or a number that stays") {
+  CHECK(parse({"--precision=fp16"}).loss_scale.kind == LossScale::Kind::dynamic);
+  CHECK(parse({"--precision=fp16", "--loss-scale=none"}).loss_scale.kind == LossScale::Kind::none);
+  const Options fixed = parse({"--precision=fp16", "--loss-scale=1024"});
+  CHECK(fixed.loss_scale.kind == LossScale::Kind::fixed);
+  CHECK(fixed.loss_scale.value == 1024);
+}
+
 TEST_CASE("every mistake is one line with the option's name and exit code 2") {
   const std::vector<std::pair<Arguments, std::string>> cases{
       {{"--epochs", "0"}, "--epochs"},
@@ -245,6 +270,17 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--decoder", "deconv"}, "--decoder needs --model unet16"},
       {{"--positive-weight", "2"}, "--positive-weight needs --model unet16"},
       {{"--optimizer", "adamw", "--momentum", "0.5"}, "--momentum needs --optimizer sgd"},
+      {{"--nesterov", "--momentum=0"}, "--nesterov needs --optimizer sgd with --momentum above 0"},
+      {{"--betas=0.9,0.99"}, "--betas needs --optimizer adamw"},
+      {{"--betas=0.9", "--optimizer=adamw"}, "--betas 0.9: must be two numbers"},
+      {{"--betas=0.9,1", "--optimizer=adamw"}, "--betas 0.9,1: must be two numbers"},
+      {{"--warmup=6 %"}, "--warmup 6 %: must be a number of steps, such as 500, or a share"},
+      {{"--warmup=101%"}, "--warmup 101%: must be"},
+      {{"--warmup=-1"}, "--warmup -1: must be"},
+      {{"--loss-scale=none"}, "--loss-scale needs --precision fp16"},
+      {{"--loss-scale=0.5", "--precision=fp16"}, "--loss-scale 0.5: must be dynamic, none, or"},
+      {{"--plateau-patience=3"}, "--plateau-patience needs --schedule plateau"},
+      {{"--schedule=plateu"}, "did you mean plateau?"},
       {{"--step-epochs", "2"}, "--step-epochs needs --schedule step"},
       {{"--step-factor", "0.5", "--schedule", "cosine"}, "--step-factor needs --schedule step"},
       {{"lenet"}, "lenet"},

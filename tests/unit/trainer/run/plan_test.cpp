@@ -83,6 +83,44 @@ TEST_CASE("steps do not depend on the number of workers") {
   }
 }
 
+TEST_CASE("a rate that is meant for another global batch is scaled, for any number of workers") {
+  Options options;
+  options.shards = 4;
+  options.batch = 64;
+  options.learning_rate = 0.1;
+  options.scale_lr = 128;
+  for (const int count : {1, 2, 4})
+    CHECK(make_plan(options, workers(count), kData, std::nullopt).schedule.base_rate ==
+          Approx(0.2));
+}
+
+TEST_CASE("a share of warm-up counts all steps of the run, rounded up") {
+  Options options;
+  options.shards = 4;
+  options.batch = 30;
+  options.epochs = 3;  // 27 steps
+  options.warmup.share = 0.06;
+  for (const int count : {1, 2, 4})
+    CHECK(make_plan(options, workers(count), kData, std::nullopt).schedule.warmup_steps == 2);
+}
+
+TEST_CASE("the loss scale is that of the options, and of fp16 alone") {
+  Options options;
+  options.precision = Precision::fp16;
+  const auto scaler = [&] { return make_plan(options, workers(1), kData, std::nullopt).scaler; };
+  CHECK(scaler().enabled);
+  CHECK(scaler().initial == 65536);
+  options.loss_scale = {.kind = LossScale::Kind::fixed, .value = 512};
+  ScalerState state = initial_scaler(scaler());
+  CHECK(state.scale == 512);
+  for (int step = 0; step < 3000; ++step) state = next_scaler(scaler(), state, step % 10 == 0);
+  CHECK(state.scale == 512);
+  options.loss_scale = {.kind = LossScale::Kind::none};
+  CHECK_FALSE(scaler().enabled);
+  options = {};
+  CHECK_FALSE(scaler().enabled);
+}
+
 TEST_CASE("a run stopped early by --max-steps keeps its schedule") {
   Options options;
   options.max_steps = 5;

@@ -1,0 +1,159 @@
+// The group "Optimizer" of the help, and the defaults that depend on other options.
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "trainer/error.hpp"
+#include "trainer/run/option_groups.hpp"
+
+namespace ddprun::trainer {
+
+constexpr auto words_for(OptimizerKind) {
+  using enum OptimizerKind;
+  return std::array{Word{sgd, "sgd"}, Word{adamw, "adamw"}};
+}
+
+constexpr auto words_for(ScheduleKind) {
+  using enum ScheduleKind;
+  return std::array{Word{constant, "constant"}, Word{step, "step"}, Word{cosine, "cosine"},
+                    Word{linear, "linear"}, Word{plateau, "plateau"}};
+}
+
+constexpr auto words_for(Decay) {
+  using enum Decay;
+  return std::array{Word{weights, "weights"}, Word{all, "all"}};
+}
+
+constexpr auto words_for(PlateauOn) {
+  using enum PlateauOn;
+  return std::array{Word{held_out, "held-out"}, Word{train, "train"}};
+}
+
+namespace {
+
+constexpr double kSgdRate = 0.05;
+constexpr double kAdamwRate = 0.001;
+/// textclf at 0.001 stays at the share of its larger class.
+constexpr double kTextRate = 0.0005;
+constexpr double kAdamwDecay = 0.01;        // PyTorch's
+constexpr double kLossScaleMax = 16777216;  // 2^24
+
+/// The number that the whole of `text` is.
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+Warmup parse_warmup(const std::string& text) {
+  if (text.ends_with('%')) {
+    const auto percent = number_in<double>(std::string_view(text).substr(0, text.size() - 1));
+    if (percent && *percent >= 0 && *percent <= 100) return {.steps = 0, .share = *percent / 100};
+  } else {
+    const auto steps = number_in<std::int64_t>(text);
+    if (steps && *steps >= 0 && *steps <= kStepsMax) return {.steps = *steps, .share = 0};
+  }
+  throw DataError(fmt::format(
+      "--warmup {}: must be a number of steps, such as 500, or a share of all, such as 6%", text));
+}
+
+std::array<double, 2> parse_betas(const std::string& text) {
+  const std::size_t comma = text.find(',');
+  if (comma != std::string::npos) {
+    const auto first = number_in<double>(std::string_view(text).substr(0, comma));
+    const auto second = number_in<double>(std::string_view(text).substr(comma + 1));
+    const auto is_decay = [](const std::optional<double>& beta) {
+      return beta && *beta >= 0 && *beta < 1;
+    };
+    if (is_decay(first) && is_decay(second)) return {*first, *second};
+  }
+  throw DataError(fmt::format(
+      "--betas {}: must be two numbers from 0 to below 1 with a comma, such as 0.9,0.999", text));
+}
+
+LossScale parse_loss_scale(const std::string& text) {
+  if (text == "dynamic") return {};
+  if (text == "none") return {.kind = LossScale::Kind::none};
+  const auto value = number_in<float>(text);
+  if (value && *value >= 1 && *value <= kLossScaleMax)
+    return {.kind = LossScale::Kind::fixed, .value = *value};
+  throw DataError(
+      fmt::format("--loss-scale {}: must be dynamic, none, or a number from 1 to {:.0f}, such as "
+                  "1024",
+                  text, kLossScaleMax));
+}
+
+}  // namespace
+
+void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& texts) {
+  line.group("Optimizer");
+  line.choice("--optimizer", options.optimizer, "Update rule of the weights")
+      ->default_str("sgd, of textclf adamw");
+  line.number("--lr", options.learning_rate, 0, kRateMax, "X", "Learning rate")
+      ->default_str("sgd 0.05, adamw 0.001, textclf with adamw 0.0005");
+  line.number("--scale-lr", options.scale_lr, 1, 1'000'000'000, "SAMPLES",
+              "--lr is meant for a global batch of so many samples: multiply it by that of this "
+              "run, divided by SAMPLES");
+  line.number("--momentum", options.momentum, 0, 1, "X", "Momentum (sgd only)");
+  line.flag("--nesterov", options.nesterov, "Nesterov's momentum (sgd only)");
+  line.text("--betas", texts.betas, "B1,B2", "Decay rates of adamw's two moments");
+  line.number("--eps", options.epsilon, 0, 1, "X",
+              "What adamw adds to the root of the second moment");
+  line.number("--weight-decay", options.weight_decay, 0, kRateMax, "X",
+              "Rate at which weights decay towards 0")
+      ->default_str("sgd 0, adamw 0.01");
+  line.choice(
+      "--decay", options.decay,
+      "What decays: the weights of convolutions, transposed convolutions, linear layers and "
+      "embeddings, or all parameters, biases and norms too, as in PyTorch where nothing else is "
+      "said");
+  line.choice("--schedule", options.schedule, "How the learning rate changes; counts steps");
+  line.number("--step-epochs", options.step_epochs, 1, kManyMax, "N",
+              "With --schedule step: multiply the rate every N epochs");
+  line.number("--step-factor", options.step_factor, 0, 1, "X",
+              "With --schedule step: by this factor");
+  line.choice("--plateau-on", options.plateau_on,
+              "With --schedule plateau: the loss that has to fall, of the held-out or of the "
+              "training samples");
+  line.number("--plateau-patience", options.plateau.patience, 0, kManyMax, "N",
+              "With --schedule plateau: epochs without a better loss that are let pass");
+  line.number("--plateau-factor", options.plateau.factor, 0, 1, "X",
+              "With --schedule plateau: multiply the rate by this after one more");
+  line.text("--warmup", texts.warmup, "N|N%",
+            "Steps in which the rate rises to --lr: their number, or their share of all steps");
+  line.choice("--precision", options.precision,
+              "Number format of the computation; fp16 uses a loss scale; master weights stay "
+              "fp32");
+  line.text("--loss-scale", texts.loss_scale, "HOW",
+            "With --precision fp16: dynamic (as PyTorch's GradScaler), none, or a number that "
+            "stays; where there is a scale, steps with an overflow are skipped");
+  line.number("--seed", options.seed, 0, std::uint64_t{1} << 62, "N",
+              "Seed of the initial weights and of the order of samples");
+}
+
+void convert_optimizer_texts(const OptimizerTexts& texts, Options& options) {
+  options.warmup = parse_warmup(texts.warmup);
+  options.betas = parse_betas(texts.betas);
+  options.loss_scale = parse_loss_scale(texts.loss_scale);
+}
+
+double base_rate(const Options& options) {
+  if (options.optimizer == OptimizerKind::sgd) return options.learning_rate.value_or(kSgdRate);
+  return options.learning_rate.value_or(reads_texts(options.model) ? kTextRate : kAdamwRate);
+}
+
+double weight_decay_of(const Options& options) {
+  return options.weight_decay.value_or(options.optimizer == OptimizerKind::adamw ? kAdamwDecay : 0);
+}
+
+std::string to_string(OptimizerKind kind) { return std::string(word_of(kind)); }
+std::string to_string(Decay decay) { return std::string(word_of(decay)); }
+std::string to_string(ScheduleKind kind) { return std::string(word_of(kind)); }
+std::string to_string(PlateauOn loss) { return std::string(word_of(loss)); }
+
+}  // namespace ddprun::trainer
