@@ -171,6 +171,7 @@ bool TrainLoop::share() {
   state.step_state = parts_.learner.step_state();
   mine_.step_seconds += seconds_between(waits_from, Clock::now());
   mine_.steps_to_next = choose_steps_to_next();
+  mine_.stuck = state.step_state.stuck;
   if (!exchange(mine_)) return false;
   Counters counters;
   double slowest = 0;
@@ -260,28 +261,16 @@ bool TrainLoop::evaluate(Counters& total) {
   const auto began = Clock::now();
   progress_.at(parts_.state.step, "evaluate");
   pace_.trained(parts_.state.epoch_counters.count, parts_.state.epoch_seconds);
-  if (const std::string name = parts_.learner.non_finite(); !name.empty())
-    return end_broken(fmt::format("{} is not finite after step {}", name, parts_.state.step),
-                      advice("the data"));
+  if (!agree_on_weights()) return false;
   computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
                      parts_.communicator.world_size(), parts_.learner.weights(),
                      [&](double share) { report_evaluation(share, began); });
   Shared mine;
   mine.counters = computer_.take_counters();
-  mine.weights = parts_.learner.hash();
   if (!exchange(mine)) return false;
   pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
   total = {};
-  for (std::size_t rank = 0; rank < shared_.size(); ++rank) {
-    total += shared_[rank].counters;
-    if (shared_[rank].weights != shared_[0].weights) {
-      throw std::runtime_error(fmt::format(
-          "after step {} rank {} holds other weights ({}) than rank 0 ({}): faulty memory, or "
-          "machines with different arithmetic",
-          parts_.state.step, rank, hash_text(shared_[rank].weights),
-          hash_text(shared_[0].weights)));
-    }
-  }
+  for (const Shared& rank : shared_) total += rank.counters;
   if (total.not_finite > 0) {
     const std::string more =
         total.not_finite > 1 ? fmt::format(", the first of {}", total.not_finite) : "";
@@ -379,7 +368,7 @@ int TrainLoop::finish() {
 void TrainLoop::offer_checkpoint(bool best, Time now) {
   progress_.at(parts_.state.step, "checkpoint");
   broken_ = parts_.keeper->offer(parts_.state, parts_.learner, best, now);
-  mine_.broken = !broken_.empty();
+  mine_.weights.is_broken = !broken_.empty();
 }
 
 }  // namespace ddprun::trainer

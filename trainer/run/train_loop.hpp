@@ -17,6 +17,7 @@
 #include "trainer/run/pace.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/progress.hpp"
+#include "trainer/run/rank_weights.hpp"
 #include "trainer/run/report.hpp"
 #include "trainer/run/shard_computer.hpp"
 
@@ -44,8 +45,9 @@ class TrainLoop {
 
   /// Trains until plan.last_step, then evaluates and reports. Gives the exit code: kExitPeerLost,
   /// after one line that names rank and bucket, when another rank is gone or does not answer. A
-  /// loss, weights or moments of inf or nan end the run: rank 0 says where and gives kExitFailure,
-  /// the others kExitPeerLost once it is gone.
+  /// loss, weights or moments of inf or nan end the run: rank 0 reports where and gives
+  /// kExitFailure, the others kExitPeerLost once it is gone. If not all ranks have such weights,
+  /// the first rank that has them reports it.
   int run();
 
  private:
@@ -55,8 +57,9 @@ class TrainLoop {
     double step_seconds = 0;
     double exposed_seconds = 0;
     std::int64_t steps_to_next = 1;  ///< rank 0's counts: when to meet again
-    std::uint64_t weights = 0;       ///< hash, at the end of an epoch
-    bool broken = false;             ///< rank 0 has found an inf or nan in the weights
+    std::uint64_t stuck = 0;         ///< StepState::stuck
+    /// Before an evaluation; else only whether rank 0 has found an inf or nan for a checkpoint.
+    RankWeights weights;
   };
   using Time = std::chrono::steady_clock::time_point;
 
@@ -66,6 +69,7 @@ class TrainLoop {
   const StepState* make_overflow();
   bool share();
   bool end_epoch();
+  bool agree_on_weights();
   bool evaluate(Counters& total);
   void report_interval(Time now);
   void report_evaluation(double share, Time began);
@@ -75,7 +79,7 @@ class TrainLoop {
   bool exchange(const Shared& mine);
   bool lost(const CommResult& result);
   bool is_sound(const Counters& counters);
-  bool end_broken(const std::string& what, const std::string& advice);
+  bool end_broken(const std::string& what, const std::string& advice, int reporter = 0);
   void offer_checkpoint(bool best, Time now);
   [[nodiscard]] std::string advice(const char* look_at, bool was_updated) const;
   [[nodiscard]] std::string advice(const char* look_at) const;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/train_loop.hpp"
@@ -24,14 +25,35 @@ bool TrainLoop::is_sound(const Counters& counters) {
   if (counters.not_finite > 0 && !parts_.plan.scaler.enabled)
     return end_broken(where_not_finite(counters),
                       advice("this sample", place_of(counters).step > 0));
-  if (state.step_state.stuck >= kStuckSteps)
+  if (shared_[0].stuck >= kStuckSteps)
     return end_broken(fmt::format("the gradients overflowed in {} steps in a row, by step {}, with "
                                   "the smallest loss scale",
-                                  state.step_state.stuck, state.step),
+                                  shared_[0].stuck, state.step),
                       advice("the data"));
-  if (shared_[0].broken)
+  if (shared_[0].weights.is_broken)
     return end_broken(fmt::format("{} is not finite by step {}", broken_, state.step),
                       advice("the data"));
+  return true;
+}
+
+/// Each rank looks at its own memory. What it finds is exchanged before anything is decided: on
+/// GPUs, ranks may differ.
+bool TrainLoop::agree_on_weights() {
+  const std::string broken_here = parts_.learner.non_finite();
+  Shared mine;
+  mine.weights = {.hash = parts_.learner.hash(), .is_broken = !broken_here.empty()};
+  if (!exchange(mine)) return false;
+  std::vector<RankWeights> all;
+  for (const Shared& rank : shared_) all.push_back(rank.weights);
+  if (const std::vector<int> broken = broken_ranks(all); !broken.empty()) {
+    const std::string alone = alone_text(broken, all.size());
+    return end_broken(
+        fmt::format("{} is not finite after step {}{}", broken_here, parts_.state.step, alone),
+        alone.empty() ? advice("the data") : "faulty memory, or machines with different arithmetic",
+        broken.front());
+  }
+  if (const std::string why = why_different(all); !why.empty())
+    throw std::runtime_error(fmt::format("after step {} {}", parts_.state.step, why));
   return true;
 }
 
@@ -70,15 +92,18 @@ std::string TrainLoop::advice(const char* look_at) const {
   return advice(look_at, parts_.state.step_state.updates > 0);
 }
 
-bool TrainLoop::end_broken(const std::string& what, const std::string& advice) {
-  // The others end after rank 0, so that a launcher does not take them for the first to fail.
-  if (parts_.keeper == nullptr) return lost(parts_.communicator.barrier(deadline()));
+/// `what` is known to the rank `reporter`.
+bool TrainLoop::end_broken(const std::string& what, const std::string& advice, int reporter) {
+  // The others end after that one, so that a launcher does not take them for the first to fail.
+  if (parts_.communicator.rank() != reporter) return lost(parts_.communicator.barrier(deadline()));
   exit_code_ = kExitFailure;
-  parts_.keeper->abandon();
-  const std::string newest = parts_.keeper->newest();
-  parts_.report.error(
-      fmt::format("{}: {}; {}", what, advice,
-                  newest.empty() ? "there is no checkpoint" : "the last checkpoint is " + newest));
+  std::string text = what + ": " + advice;
+  if (parts_.keeper != nullptr) {
+    parts_.keeper->abandon();
+    const std::string newest = parts_.keeper->newest();
+    text += newest.empty() ? "; there is no checkpoint" : "; the last checkpoint is " + newest;
+  }
+  parts_.report.error(text);
   return false;
 }
 
