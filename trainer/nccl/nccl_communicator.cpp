@@ -12,19 +12,15 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "trainer/comm/sum_plan.hpp"
-#include "trainer/cuda/launch.hpp"
 #include "trainer/error.hpp"
 #include "trainer/nccl/event_pool.hpp"
 #include "trainer/nccl/failures.hpp"
+#include "trainer/nccl/gradient_sum.hpp"
 #include "trainer/nccl/group_calls.hpp"
 #include "trainer/nccl/host_bytes.hpp"
-#include "trainer/nccl/narrow_sum.hpp"
 #include "trainer/nccl/nccl_group.hpp"
 #include "trainer/nccl/peer_watch.hpp"
-#include "trainer/nccl/slices.hpp"
 #include "trainer/nccl/started_sums.hpp"
-#include "trainer/nccl/tree_sum.hpp"
 
 namespace ddprun::trainer::nccl {
 namespace {
@@ -48,17 +44,8 @@ class NcclCommunicator final : public Communicator {
         bytes_(gpu_, world_size()),
         computed_(gpu_.make_event()),
         events_(gpu_),
-        sums_(gpu_, events_) {
-    const ShardRun run = shard_run(settings_.comm.shards, world_size(), rank());
-    const std::size_t nodes = local_nodes(settings_.comm.shards, run, order()).size();
-    std::vector<const float*> arenas;
-    for (std::size_t slot = 0; slot < nodes; ++slot) {
-      arenas_.push_back(device().allocate(settings_.comm.arena_floats * sizeof(float)));
-      arenas.push_back(arenas_.back().as<float>().data());
-    }
-    if (order() == SumOrder::tree) tree_.emplace(device(), settings_.comm, arenas);
-    if (settings_.comm.grad_comm != Precision::fp32)
-      narrow_.emplace(device(), gpu_, settings_.comm);
+        sums_(gpu_, events_),
+        gradients_(gpu_, settings_.comm) {
     gpu_.synchronize(Stream::compute);  // the tables of the sums are there for every stream
     gpu_.set_watch([this] { look(Clock::now()); });
   }
@@ -77,9 +64,7 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] int rank() const override { return settings_.comm.rank; }
   [[nodiscard]] int world_size() const override { return settings_.comm.world_size; }
   [[nodiscard]] SumOrder order() const override { return settings_.comm.order; }
-  std::span<float> arena(int slot) override {
-    return arenas_.at(static_cast<std::size_t>(slot)).as<float>();
-  }
+  std::span<float> arena(int slot) override { return gradients_.arena(slot); }
 
   Ticket start(int bucket, Range range) override {
     DDPRUN_ASSERT(range.begin <= range.end && range.end <= settings_.comm.arena_floats,
@@ -90,7 +75,7 @@ class NcclCommunicator final : public Communicator {
     const cuda::Event computed = events_.take();
     after_compute(computed);
     starting_ = bucket;
-    sum(range);
+    gradients_.start(range, [this](const GradientSum::Calls& calls) { return in_group(calls); });
     starting_ = -1;
     sums_.add(last_started_, bucket, computed, Clock::now());
     phase(CommPhase::after_ready, bucket);
@@ -146,8 +131,6 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
-  [[nodiscard]] Device& device() const { return *settings_.comm.device; }
-
   [[nodiscard]] NativeStream stream() { return gpu_.native(Stream::communication); }
   void phase(CommPhase at, int bucket) {
     if (settings_.comm.on_phase) settings_.comm.on_phase(at, bucket);
@@ -161,60 +144,21 @@ class NcclCommunicator final : public Communicator {
     gpu_.wait(Stream::communication, computed);
   }
 
-  void sum(Range range) {
-    if (order() == SumOrder::tree) return sum_in_tree(range);
-    if (narrow_) return sum_narrow(range);
-    if (range.begin == range.end) return;
-    in_group([&](GroupCalls& calls) {
-      calls.all_reduce(arena(0).data() + range.begin, range.end - range.begin, DataType::fp32);
-    });
-  }
-  void sum_narrow(Range range) {
-    float* const floats = arena(0).data();
-    Range part{range.begin, range.begin};
-    while (part.end < range.end && !is_over()) {
-      part = {part.end, std::min(range.end, part.end + narrow_->part_floats())};
-      narrow_->narrow(floats, part);
-      in_group([&](GroupCalls& calls) {
-        calls.all_reduce(narrow_->values(), part.end - part.begin, narrow_->type());
-        for (const Range& kept : narrow_->kept(part))
-          calls.all_reduce(floats + kept.begin, kept.end - kept.begin, DataType::fp32);
-      });
-      narrow_->widen(floats, part);
-    }
-  }
-  void sum_in_tree(Range range) {
-    const Slices slices(range, world_size());
-    const Range own = slices.of(rank());
-    exchange([&](GroupCalls& calls, int peer) { tree_->exchange_parts(calls, slices, peer); });
-    tree_->sum(gpu_, arena(0).data(), own);
-    exchange([&](GroupCalls& calls, int peer) {
-      calls.send(arena(0).data() + own.begin, own, peer);
-      const Range theirs = slices.of(peer);
-      calls.receive(arena(0).data() + theirs.begin, theirs, peer);
-    });
-  }
-
-  /// Of all peers, side by side.
-  template <class WithPeer>
-  void exchange(WithPeer with_peer) {
-    in_group([&](GroupCalls& calls) {
-      for (int step = 1; step < world_size(); ++step)
-        with_peer(calls, (rank() + step) % world_size());
-    });
-  }
   /// Nothing is waited for or given up before the group has ended.
-  template <class Work>
-  void in_group(Work work) {
-    if (is_over()) return;
+  bool in_group(const GradientSum::Calls& work) {
+    if (is_over()) return false;
     require(call_.group_start(), "ncclGroupStart");
-    if (is_over()) return;
+    if (is_over()) return false;
     GroupCalls calls(call_, comm_, stream());
     work(calls);
     const Status ended = call_.group_end();
     const GroupCalls::Failure& failure = calls.failure();
-    if (failure.status != Status::success) return fail_of(failure.status, failure.name);
-    require(ended, "ncclGroupEnd");
+    if (failure.status != Status::success) {
+      fail_of(failure.status, failure.name);
+    } else {
+      require(ended, "ncclGroupEnd");
+    }
+    return !is_over();
   }
 
   void gather(std::span<const std::byte> mine, std::span<std::byte> all,
@@ -359,13 +303,11 @@ class NcclCommunicator final : public Communicator {
   Comm comm_;
   PeerWatch peers_;
   HostBytes bytes_;
-  std::optional<TreeSum> tree_;      // of the order with that name
-  std::optional<NarrowSum> narrow_;  // unless gradients are summed as floats
-  std::vector<DeviceMemory> arenas_;
 
   cuda::Event computed_;  // before the last call in which the host waits
   EventPool events_;
   StartedSums sums_;
+  GradientSum gradients_;
   Ticket last_started_ = 0;
   int starting_ = -1;  // the bucket of the sum that NCCL is being given; -1: of none
   std::optional<Clock::time_point> deadline_;  // of a call in which the host waits
