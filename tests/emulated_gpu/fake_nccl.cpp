@@ -3,11 +3,12 @@
 //
 // DDPRUN_FAKE_NCCL="RANK:FAULT RANK:FAULT ...", read when a rank joins. FAULT: no_init (it never
 // ends), init_error, hang=N (operation N, counted from 1, is never done), stall=N (the call that
-// begins operation N never returns), error=N (an asynchronous error), kill=N (SIGKILL), refuse=N
-// (call N of ncclSend and ncclRecv, and so the group's end, fails),
-// destroy_hangs (ncclCommDestroy never returns, as where other ranks do not come to it),
-// abort_hangs (nor does ncclCommAbort, as where NCCL's kernels lie behind work that hangs), slow
-// (calls answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as 22809.
+// begins operation N never returns), connecting=N (the call that begins operation N is "in
+// progress" for ever), error=N (an asynchronous error), kill=N (SIGKILL), refuse=N (call N of
+// ncclSend and ncclRecv, and so the group's end, fails), destroy_hangs (ncclCommDestroy never
+// returns, as where other ranks do not come to it), abort_hangs (nor does ncclCommAbort, as where
+// NCCL's kernels lie behind work that hangs), slow (calls answer "in progress" first).
+// DDPRUN_FAKE_NCCL_VERSION: a number such as 22809.
 #include <unistd.h>
 
 #include <csignal>
@@ -100,6 +101,7 @@ struct State {
   std::uint64_t operations = 0;
   std::uint64_t pair_calls = 0;  // of ncclSend and ncclRecv
   bool answers_late = false;     // the call before
+  bool is_connecting = false;    // and never done with that
 
   bool all(std::atomic<std::uint64_t> RankBoard::*counter, std::uint64_t least) {
     for (int one = 0; one < ranks; ++one)
@@ -184,6 +186,7 @@ void forget(Handle* handle) {
 thread_local std::map<Handle*, std::pair<Operation, void*>> group;
 thread_local int group_depth = 0;
 thread_local Status group_error = success;
+thread_local bool group_is_late = false;  // one of its calls is in progress
 
 /// Of ncclSend and ncclRecv.
 Status pair_status(Handle* comm) {
@@ -195,14 +198,19 @@ Status pair_status(Handle* comm) {
 void enqueue(Handle* comm, Operation operation, void* stream) {
   const std::uint64_t number = ++comm->state->operations;
   while (comm->state->plan.has("stall", number)) pause();
+  if (comm->state->plan.has("connecting", number)) comm->state->is_connecting = true;
+  if (comm->state->is_connecting) return;
   auto kept = std::make_shared<Operation>(std::move(operation));
   static_cast<ddprun::trainer::test::NativeStream*>(stream)->enqueue(
       [state = comm->state, kept, number] { return state->attempt(*kept, number); });
 }
 
 Status answer(Handle* comm) {
-  comm->state->answers_late = comm->state->plan.has("slow");
-  return comm->state->answers_late ? in_progress : success;
+  State& state = *comm->state;
+  state.answers_late = state.plan.has("slow");
+  const bool is_late = state.answers_late || state.is_connecting;
+  if (group_depth > 0) group_is_late = group_is_late || is_late;
+  return is_late ? in_progress : success;
 }
 
 std::size_t size_of(int type) { return type == 7 ? 4 : type == 6 || type == 9 ? 2 : 1; }
@@ -277,7 +285,7 @@ int ncclCommGetAsyncError(Handle* comm, int* error) {
   if (state.error == success && !state.is_joined)
     state.is_joined = state.all(&RankBoard::joined, 1);
   *error = state.error != success || state.is_joined ? state.error : in_progress;
-  if (std::exchange(state.answers_late, false)) *error = in_progress;
+  if (std::exchange(state.answers_late, false) || state.is_connecting) *error = in_progress;
   return success;
 }
 
@@ -316,7 +324,8 @@ int ncclGroupEnd() {
     status = answer(comm);
   }
   group.clear();
-  return status;
+  const bool is_late = std::exchange(group_is_late, false);
+  return status == success && is_late ? in_progress : status;
 }
 
 int ncclSend(const void* from, std::size_t count, int type, int peer, Handle* comm, void* stream) {

@@ -5,7 +5,8 @@
 namespace ddprun::trainer::nccl {
 
 std::string Awaited::text() const {
-  return bucket < 0 ? other : fmt::format("the sum of bucket {}", bucket);
+  if (bucket >= 0) return fmt::format("the sum of bucket {}", bucket);
+  return is_meeting ? "the meeting of all ranks" : "NCCL";
 }
 
 CommResult peer_ended(int peer, int pid, const Awaited& awaited) {
@@ -15,9 +16,10 @@ CommResult peer_ended(int peer, int pid, const Awaited& awaited) {
 
 CommResult nccl_failed(const std::string& call, const Awaited& awaited, const std::string& error,
                        const std::string& last) {
+  const bool is_idle = awaited.bucket < 0 && !awaited.is_meeting;
   return {CommStatus::aborted, -1, awaited.bucket,
-          fmt::format("{} failed in {}: {} ({}); NCCL_DEBUG=INFO tells more", call, awaited.text(),
-                      error, last)};
+          fmt::format("{} failed{}: {} ({}); NCCL_DEBUG=INFO tells more", call,
+                      is_idle ? "" : " in " + awaited.text(), error, last)};
 }
 
 CommResult waited_too_long(int rank, const Awaited& awaited, std::chrono::duration<double> waited) {

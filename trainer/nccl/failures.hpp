@@ -13,9 +13,10 @@ namespace ddprun::trainer::nccl {
 
 /// What a rank waited for.
 struct Awaited {
-  int bucket = -1;  ///< of the sum; -1: a meeting of all ranks
-  std::string other = "the meeting of all ranks";
+  int bucket = -1;          ///< of the sum; -1: see is_meeting
+  bool is_meeting = false;  ///< of all ranks; false: nothing is awaited
 
+  /// "the sum of bucket 3", "the meeting of all ranks", "NCCL".
   [[nodiscard]] std::string text() const;
 };
 

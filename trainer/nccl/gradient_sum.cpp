@@ -56,9 +56,8 @@ void GradientSum::sum_narrow(Range range, const InGroup& in_group) {
 void GradientSum::sum_in_tree(Range range, const InGroup& in_group) {
   const Slices slices(range, world_size_);
   const Range own = slices.of(rank_);
-  const bool is_given = in_group(with_each_peer([&](GroupCalls& calls, int peer) {
-    tree_->exchange_parts(calls, slices, peer);
-  }));
+  const bool is_given = in_group(with_each_peer(
+      [&](GroupCalls& calls, int peer) { tree_->exchange_parts(calls, slices, peer); }));
   if (!is_given) return;
   tree_->sum(gpu_, arena(0).data(), own);
   in_group(with_each_peer([&](GroupCalls& calls, int peer) {

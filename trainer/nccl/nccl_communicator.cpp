@@ -74,9 +74,9 @@ class NcclCommunicator final : public Communicator {
     phase(CommPhase::before_start, bucket);
     const cuda::Event computed = events_.take();
     after_compute(computed);
-    starting_ = bucket;
+    starting_ = {bucket, computed};
     gradients_.start(range, [this](const GradientSum::Calls& calls) { return in_group(calls); });
-    starting_ = -1;
+    starting_.reset();
     sums_.add(last_started_, bucket, computed, Clock::now());
     phase(CommPhase::after_ready, bucket);
     return last_started_;
@@ -131,6 +131,15 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
+  struct Starting {
+    int bucket;
+    cuda::Event computed;
+  };
+  struct Work {
+    Awaited awaited;
+    cuda::Event computed;  ///< before it, on this rank's compute stream
+  };
+
   [[nodiscard]] NativeStream stream() { return gpu_.native(Stream::communication); }
   void phase(CommPhase at, int bucket) {
     if (settings_.comm.on_phase) settings_.comm.on_phase(at, bucket);
@@ -154,7 +163,7 @@ class NcclCommunicator final : public Communicator {
     const Status ended = call_.group_end();
     const GroupCalls::Failure& failure = calls.failure();
     if (failure.status != Status::success) {
-      fail_of(failure.status, failure.name);
+      fail_of(failure.status, failure.name, asked_for());
     } else {
       require(ended, "ncclGroupEnd");
     }
@@ -191,11 +200,11 @@ class NcclCommunicator final : public Communicator {
       if (status != Status::in_progress) break;
       look(Clock::now());
       const auto waited = Clock::now() - began;
-      if (waited >= settings_.timeout) return fail_in_time(name, began);
+      if (waited >= settings_.timeout) return fail_in_time(asked_for(), began);
       // Most calls are answered so by NCCL; meanwhile backward gives the GPU no work.
       if (waited > kSpin) std::this_thread::sleep_for(kSleep);
     }
-    if (status != Status::success && !is_over()) fail_of(status, name);
+    if (status != Status::success && !is_over()) fail_of(status, name, asked_for());
   }
 
   // ---- waiting ----
@@ -223,7 +232,7 @@ class NcclCommunicator final : public Communicator {
       look(now);
       if (is_over()) return false;
       if (now >= deadline) {
-        fail_in_time("the meeting of all ranks", began);
+        fail_in_time(under_way(), began);
         return false;
       }
       if (now - began > kSpin) std::this_thread::sleep_for(kSleep);
@@ -250,22 +259,30 @@ class NcclCommunicator final : public Communicator {
     Status status = Status::success;
     if (call_.comm_get_async_error(comm_, &status) != Status::success ||
         (status != Status::success && status != Status::in_progress))
-      return fail_of(status, "NCCL");
+      return fail_of(status, "NCCL", under_way());
     const bool is_waiting = !sums_.empty() || deadline_;
     if (const int gone = is_waiting ? peers_.ended(now) : -1; gone >= 0) {
       if (!gone_since_) gone_since_ = now;
       if (now - *gone_since_ > kLastWords) return fail_of_peer(gone);
     }
     if (!sums_.empty() && now - sums_.oldest().since > settings_.timeout)
-      fail_in_time("the sum", sums_.oldest().since);
+      fail_in_time(under_way(), sums_.oldest().since);
   }
 
-  [[nodiscard]] Awaited awaited() const {
-    return {.bucket = sums_.empty() ? -1 : sums_.oldest().bucket};
+  /// What the communication stream does first: the oldest sum, or the one that NCCL is being given,
+  /// or the meeting behind them.
+  [[nodiscard]] Work under_way() const {
+    if (!sums_.empty()) return {{.bucket = sums_.oldest().bucket}, sums_.oldest().computed};
+    if (starting_) return {{.bucket = starting_->bucket}, starting_->computed};
+    return {{.is_meeting = deadline_.has_value()}, computed_};
+  }
+  /// What a call of NCCL is for that is made now.
+  [[nodiscard]] Work asked_for() const {
+    return starting_ ? Work{{.bucket = starting_->bucket}, starting_->computed} : under_way();
   }
 
-  void fail_of_peer(int gone) { fail(peer_ended(gone, peers_.pid(gone), awaited())); }
-  void fail_of(Status status, const char* name) {
+  void fail_of_peer(int gone) { fail(peer_ended(gone, peers_.pid(gone), under_way().awaited)); }
+  void fail_of(Status status, const char* name, const Work& work) {
     // A peer that is gone is the cause of what NCCL tells.
     const auto until = Clock::now() + kLastWords;
     int gone = peers_.ended(Clock::now());
@@ -274,20 +291,15 @@ class NcclCommunicator final : public Communicator {
       gone = peers_.ended(Clock::now());
     }
     if (gone >= 0) return fail_of_peer(gone);
-    Awaited waited_for = awaited();
-    if (starting_ >= 0) waited_for.bucket = starting_;
-    fail(
-        nccl_failed(name, waited_for, call_.get_error_string(status), call_.get_last_error(comm_)));
+    fail(nccl_failed(name, work.awaited, call_.get_error_string(status),
+                     call_.get_last_error(comm_)));
   }
-  void fail_in_time(const std::string& what, Clock::time_point since) {
-    Awaited waited_for = awaited();
-    waited_for.other = what;
+  void fail_in_time(const Work& work, Clock::time_point since) {
     const std::chrono::duration<double> waited = Clock::now() - since;
-    const cuda::Event before = sums_.empty() ? computed_ : sums_.oldest().computed;
-    if (gpu_.has_come(before)) return fail(waited_too_long(rank(), waited_for, waited));
+    if (gpu_.has_come(work.computed)) return fail(waited_too_long(rank(), work.awaited, waited));
     // Nothing can be returned: the call that waits for this GPU never ends.
-    const std::string text = own_work_hangs(waited_for, waited);
-    failure_ = CommResult{CommStatus::aborted, rank(), waited_for.bucket, text};
+    const std::string text = own_work_hangs(work.awaited, waited);
+    failure_ = CommResult{CommStatus::aborted, rank(), work.awaited.bucket, text};
     comm_ = nullptr;  // not aborted: NCCL would wait for its kernels, which come after that work
     throw DeviceError(text);
   }
@@ -309,7 +321,7 @@ class NcclCommunicator final : public Communicator {
   StartedSums sums_;
   GradientSum gradients_;
   Ticket last_started_ = 0;
-  int starting_ = -1;  // the bucket of the sum that NCCL is being given; -1: of none
+  std::optional<Starting> starting_;           // the sum that NCCL is being given
   std::optional<Clock::time_point> deadline_;  // of a call in which the host waits
   std::optional<Clock::time_point> gone_since_;
   std::optional<CommResult> failure_;

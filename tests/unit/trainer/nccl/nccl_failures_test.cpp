@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/trainer/nccl/nccl_ranks.hpp"
+#include "trainer/nccl/failures.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -132,6 +133,60 @@ TEST_CASE("a rank with a GPU that hangs before a sum or a meeting throws, and th
     one.gpu.reset();  // a process would leave without waiting for it
   });
   CHECK(problems.all() == std::vector<std::string>{});
+}
+
+TEST_CASE("a sum that NCCL never begins is named, though another one was done before it") {
+  const bool was_one_done = GENERATE(false, true);
+  const FakeFaults faults(was_one_done ? "0:connecting=3" : "0:connecting=1");
+  Problems problems;
+  run_nccl_group({.arena_floats = 64, .order = SumOrder::chain, .timeout = 2s}, problems,
+                 [&](NcclRank& one) {
+                   one.write(std::vector<float>(64, 1.0F));
+                   CommResult result;
+                   if (was_one_done) {
+                     static_cast<void>(one.communicator.start(1, {0, 64}));
+                     result = one.communicator.barrier(soon());
+                   }
+                   if (result.ok())
+                     result = one.communicator.finish(one.communicator.start(5, {0, 64}), soon());
+                   if (result.ok()) result = one.communicator.barrier(soon());
+                   problems.expect(result.status == CommStatus::timed_out && result.bucket == 5 &&
+                                       has(result, "for the sum of bucket 5"),
+                                   one, result.detail);
+                 });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
+TEST_CASE("a rank with a GPU that hangs while NCCL begins a sum is not taken for one that waited") {
+  const FakeFaults faults("0:connecting=2");  // the first is the meeting before
+  Problems problems;
+  run_nccl_group({.arena_floats = 64, .order = SumOrder::chain, .hangs_at = 1, .timeout = 2s},
+                 problems, [&](NcclRank& one) {
+                   const bool is_guilty = one.communicator.rank() == 0;
+                   CommResult result = one.communicator.barrier(soon());
+                   const DeviceMemory memory = one.device.allocate(64 * sizeof(float));
+                   one.device.add_into(memory.as<float>(), memory.as<float>().data());
+                   try {
+                     if (result.ok())
+                       result = one.communicator.finish(one.communicator.start(3, {0, 64}), soon());
+                     if (result.ok()) result = one.communicator.barrier(soon());
+                     problems.expect(!is_guilty && has(result, "rank 1 has waited"), one,
+                                     result.detail);
+                   } catch (const DeviceError& error) {
+                     result.detail = error.what();
+                     problems.expect(is_guilty, one, result.detail);
+                   }
+                   problems.expect(has(result, "the sum of bucket 3"), one, result.detail);
+                   one.gpu.reset();  // a process would leave without waiting for it
+                 });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
+TEST_CASE("an error of NCCL while nothing is awaited names neither a sum nor a meeting") {
+  CHECK_THAT(nccl::nccl_failed("NCCL", {}, "cut", "it").detail,
+             Catch::Matchers::StartsWith("NCCL failed: cut (it)"));
+  CHECK_THAT(nccl::nccl_failed("NCCL", {.is_meeting = true}, "cut", "it").detail,
+             Catch::Matchers::StartsWith("NCCL failed in the meeting of all ranks: cut (it)"));
 }
 
 TEST_CASE("a meeting that one rank never comes to ends at its deadline") {
