@@ -56,7 +56,7 @@ class ParityTest(TorchTest):
         return json.loads(self.call(self.torch.python, TWIN, what, *self.with_others(more)))
 
     def train(self, *more):
-        return self.call(BIN / "train", *self.with_others(more))
+        return self.call(BIN / "train", "--device=cpu", *self.with_others(more))
 
     def with_others(self, more):
         """The test's options, and `more` in the place of those with the same names."""

@@ -46,7 +46,8 @@ def record(name, torch, folder):
     out = folder / "out"
     of_update = ("--lr", "--momentum", "--optimizer", "--weight-decay", "--decay")
     still = [option for option in options if option.split("=")[0] not in of_update]
-    first = [BIN / "train", *still, "--lr=0", "--momentum=0", "--max-steps=1", "--checkpoint-every=1", f"--out={out}"]
+    first = [BIN / "train", "--device=cpu", *still, "--lr=0", "--momentum=0", "--max-steps=1", "--checkpoint-every=1",
+             f"--out={out}"]
     follow = [torch.python, TWINS / "twin.py", "follow", *options, f"--init-from={out / 'latest' / 'model.safetensors'}",
               "--fresh-statistics"]
     for command in (first, follow):

@@ -20,8 +20,8 @@ class RecordedLosses(unittest.TestCase):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 out = pathlib.Path(folder) / "out"
                 options = recorded.options_of(name, pathlib.Path(folder))
-                result = run([BIN / "train", *options, f"--out={out}", "--checkpoint-every=1h", "--keep=1", "--quiet"],
-                             dict(os.environ), folder, limit=280)
+                train = [BIN / "train", "--device=cpu", *options, f"--out={out}", "--checkpoint-every=1h", "--keep=1", "--quiet"]
+                result = run(train, dict(os.environ), folder, limit=280)
                 self.assertEqual(result.status, 0, result)
                 for what, there in (("train_loss", "losses"), ("test_loss", "held_out")):
                     ours, theirs = of_epochs(out, what), losses[name][there]
