@@ -11,6 +11,22 @@
 namespace ddprun::trainer::cuda {
 namespace {
 
+/// Only read.
+void* weight_of(const Tensors& tensors) { return const_cast<void*>(tensors.parameters[0]); }
+
+/// One pass of a layer. Only gradients of weights are added to what is there.
+void convolve(Gpu& gpu, const ConvolutionShape& shape, ConvolutionPass pass, const Tensors& tensors,
+              void* input, void* weight, void* output) {
+  gpu.convolve(Stream::compute,
+               {.pass = pass,
+                .shape = shape,
+                .input = input,
+                .weight = weight,
+                .output = output,
+                .accumulate = pass == ConvolutionPass::weight_gradient && tensors.accumulates,
+                .workspace = tensors.workspace});
+}
+
 template <class T>
 class ConvolutionLayer final : public Operation {
  public:
@@ -37,8 +53,8 @@ class ConvolutionLayer final : public Operation {
   [[nodiscard]] OperationMemory memory() const override { return {.workspace = workspace_}; }
 
   void forward(const Tensors& tensors, const Pass& /*pass*/) override {
-    convolve(ConvolutionPass::forward, tensors, mutable_input(tensors), weight(tensors),
-             tensors.output);
+    convolve(gpu_, shape_, ConvolutionPass::forward, tensors, mutable_input(tensors),
+             weight_of(tensors), tensors.output);
     if (!has_bias_) return;
     launch_over(gpu_, outputs_,
                 AddBias<T>{output_of<T>(tensors), static_cast<const T*>(tensors.parameters[1]),
@@ -47,31 +63,19 @@ class ConvolutionLayer final : public Operation {
 
   void backward(const Tensors& tensors, const Pass& /*pass*/) override {
     void* const slopes = const_cast<void*>(tensors.output_gradient);
-    convolve(ConvolutionPass::weight_gradient, tensors, mutable_input(tensors),
+    convolve(gpu_, shape_, ConvolutionPass::weight_gradient, tensors, mutable_input(tensors),
              tensors.parameter_gradients[0], slopes);
     if (has_bias_)
       bias_gradient_.run(ValueTerm<T>{output_gradient_of<T>(tensors), channels_},
                          parameter_gradient(tensors, 1), tensors.workspace);
     if (tensors.input_gradients[0] == nullptr) return;
-    convolve(ConvolutionPass::input_gradient, tensors, tensors.input_gradients[0], weight(tensors),
-             slopes);
+    convolve(gpu_, shape_, ConvolutionPass::input_gradient, tensors, tensors.input_gradients[0],
+             weight_of(tensors), slopes);
   }
 
  private:
   static void* mutable_input(const Tensors& tensors) {
     return const_cast<void*>(tensors.inputs[0]);
-  }
-  static void* weight(const Tensors& tensors) { return const_cast<void*>(tensors.parameters[0]); }
-  void convolve(ConvolutionPass pass, const Tensors& tensors, void* input, void* weight_,
-                void* output) {
-    gpu_.convolve(Stream::compute,
-                  {.pass = pass,
-                   .shape = shape_,
-                   .input = input,
-                   .weight = weight_,
-                   .output = output,
-                   .accumulate = pass == ConvolutionPass::weight_gradient && tensors.accumulates,
-                   .workspace = tensors.workspace});
   }
 
   Gpu& gpu_;
@@ -105,8 +109,8 @@ class TransposedConvolutionLayer final : public Operation {
   [[nodiscard]] OperationMemory memory() const override { return {.workspace = workspace_}; }
 
   void forward(const Tensors& tensors, const Pass& /*pass*/) override {
-    convolve(ConvolutionPass::input_gradient, tensors, tensors.output, weight(tensors),
-             const_cast<void*>(tensors.inputs[0]));
+    convolve(gpu_, shape_, ConvolutionPass::input_gradient, tensors, tensors.output,
+             weight_of(tensors), const_cast<void*>(tensors.inputs[0]));
     launch_over(gpu_, outputs_,
                 AddBias<T>{output_of<T>(tensors), static_cast<const T*>(tensors.parameters[1]),
                            channels_, outputs_});
@@ -114,29 +118,16 @@ class TransposedConvolutionLayer final : public Operation {
 
   void backward(const Tensors& tensors, const Pass& /*pass*/) override {
     void* const slopes = const_cast<void*>(tensors.output_gradient);
-    convolve(ConvolutionPass::weight_gradient, tensors, slopes, tensors.parameter_gradients[0],
-             const_cast<void*>(tensors.inputs[0]));
+    convolve(gpu_, shape_, ConvolutionPass::weight_gradient, tensors, slopes,
+             tensors.parameter_gradients[0], const_cast<void*>(tensors.inputs[0]));
     bias_gradient_.run(ValueTerm<T>{output_gradient_of<T>(tensors), channels_},
                        parameter_gradient(tensors, 1), tensors.workspace);
     if (tensors.input_gradients[0] == nullptr) return;
-    convolve(ConvolutionPass::forward, tensors, slopes, weight(tensors),
+    convolve(gpu_, shape_, ConvolutionPass::forward, tensors, slopes, weight_of(tensors),
              tensors.input_gradients[0]);
   }
 
  private:
-  static void* weight(const Tensors& tensors) { return const_cast<void*>(tensors.parameters[0]); }
-  void convolve(ConvolutionPass pass, const Tensors& tensors, void* input, void* weight_,
-                void* output) {
-    gpu_.convolve(Stream::compute,
-                  {.pass = pass,
-                   .shape = shape_,
-                   .input = input,
-                   .weight = weight_,
-                   .output = output,
-                   .accumulate = pass == ConvolutionPass::weight_gradient && tensors.accumulates,
-                   .workspace = tensors.workspace});
-  }
-
   Gpu& gpu_;
   ConvolutionShape shape_;
   std::size_t channels_, outputs_;
