@@ -19,6 +19,14 @@ int widest(const TrainAndTest& sets, const Graph& graph) {
   return padded_length(longest, graph.text().positions);
 }
 
+/// Samples of a shard in the steps of an epoch that has `of_shard` for it: as EpochOrder cuts them.
+std::vector<int> train_batches(std::size_t of_shard, std::size_t batch) {
+  std::vector<int> sizes{static_cast<int>(std::min(of_shard, batch))};
+  if (of_shard > batch && of_shard % batch != 0)
+    sizes.push_back(static_cast<int>(of_shard % batch));
+  return sizes;
+}
+
 }  // namespace
 
 int usable_cores() {
@@ -40,7 +48,7 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
                        .precision = options.precision,
                        .threads = options.threads_per_shard},
           .optimizer = optimizer_config(options),
-          .train_batch = static_cast<int>(std::min(of_shard, static_cast<std::size_t>(plan.batch))),
+          .train_batches = train_batches(of_shard, static_cast<std::size_t>(plan.batch)),
           .width = widest(parts_.sets, parts_.graph),
           .shards = plan.shards,
           .run = run,

@@ -160,14 +160,19 @@ RunMemory least_memory(const Graph& graph, const MemoryQuestion& question, Stora
   const auto plan = [&](int batch, bool trains) {
     return plan_memory(wide, batch, bytes_of(storage), trains, nothing).bytes;
   };
-  return need_of(graph, question, storage,
-                 std::max(plan(question.train_batch, true), plan(question.executor.batch, false)));
+  std::size_t most = plan(question.executor.batch, false);
+  for (const int batch : question.train_batches) most = std::max(most, plan(batch, true));
+  return need_of(graph, question, storage, most);
 }
 
 RunMemory planned_memory(const Graph& graph, Device& device, const MemoryQuestion& question) {
   GraphExecutor executor(graph, device, question.executor);
-  return need_of(graph, question, device.storage(question.executor.precision),
-                 executor.bytes_needed(question.train_batch, question.width));
+  // Passes of all sizes share one piece of memory. A smaller one may take more of it: libraries
+  // choose other algorithms.
+  std::size_t most = 0;
+  for (const int batch : question.train_batches)
+    most = std::max(most, executor.bytes_needed(batch, question.width));
+  return need_of(graph, question, device.storage(question.executor.precision), most);
 }
 
 MemoryVerdict judge_memory(const RunMemory& need, std::uint64_t others, int workers,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "trainer/comm/shard_tree.hpp"
 #include "trainer/compute/graph_executor.hpp"
@@ -55,10 +56,12 @@ struct MemoryQuestion {
   std::uint64_t data = 0;  ///< bytes of both sets
   GraphExecutor::Settings executor;
   OptimizerConfig optimizer;
-  int train_batch = 1;  ///< the most samples of a shard that the data has
-  int width = 0;        ///< tokens of the widest shard; of images 0
-  int shards = 1;       ///< V
-  ShardRun run;         ///< what this worker computes
+  /// Samples of a shard: of the largest one that the data has, and of the smaller ones at the end
+  /// of an epoch, if there are any.
+  std::vector<int> train_batches{1};
+  int width = 0;   ///< tokens of the widest shard; of images 0
+  int shards = 1;  ///< V
+  ShardRun run;    ///< what this worker computes
   SumOrder order = SumOrder::tree;
   int lanes = 1;
   // Of rank 0 alone.

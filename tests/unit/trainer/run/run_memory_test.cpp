@@ -16,7 +16,7 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
 MemoryQuestion question(int batch) {
-  return {.executor = {.batch = batch}, .optimizer = {}, .train_batch = batch, .run = {0, 1}};
+  return {.executor = {.batch = batch}, .optimizer = {}, .train_batches = {batch}, .run = {0, 1}};
 }
 
 std::uint64_t largest_tensor(const Graph& graph) {
