@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "trainer/error.hpp"
+#include "trainer/nccl/sum_memory.hpp"
+#include "trainer/run/gpu_memory.hpp"
 #include "trainer/run/memory_remedy.hpp"
 
 namespace ddprun::trainer {
@@ -52,7 +54,7 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
           .width = widest(parts_.sets, parts_.graph),
           .shards = plan.shards,
           .run = run,
-          .order = parts_.order,
+          .order = parts_.chosen.order,
           .lanes = choose_lanes(options, environment, usable_cores(), run.count),
           .keeps_checkpoints =
               first_rank && options.checkpoint_every.kind != CheckpointEvery::Kind::off,
@@ -63,20 +65,38 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
 
 /// By the quick lower bound first: where that does not fit, nothing is made at all.
 MemoryCheck::Judged MemoryCheck::judge(const MemoryQuestion& question) {
-  const Storage storage = parts_.device.storage(question.executor.precision);
+  Device& device = *parts_.chosen.device;
+  const Storage storage = device.storage(question.executor.precision);
   RunMemory need = least_memory(parts_.graph, question, storage);
+  need.exchange = exchange_bytes(question.shards);
   RunMemory other = least_memory(parts_.graph, of_other_worker(question), storage);
   const auto verdict = [&] {
+    if (parts_.chosen.gpu)
+      return MemoryVerdict{
+          .refusal = why_too_large(need, parts_.chosen.gpu->facts(), parts_.chosen.gpu_workers),
+          .warning = {}};
     return judge_memory(need, other.total(), parts_.environment.local_world_size, parts_.there);
   };
   if (MemoryVerdict least = verdict(); !least.refusal.empty()) return {need, std::move(least)};
   if (planned_shards_ != question.shards) {
-    planned_lane_ = planned_memory(parts_.graph, parts_.device, question).lane;
+    planned_lane_ = planned_memory(parts_.graph, device, question).lane;
     planned_shards_ = question.shards;
   }
   need.lane = planned_lane_;
   other.lane = planned_lane_;
   return {need, verdict()};
+}
+
+/// Of the GPU, where several workers add up their gradients.
+std::uint64_t MemoryCheck::exchange_bytes(int shards) const {
+  if (!parts_.chosen.gpu || parts_.environment.world_size == 1) return 0;
+  return nccl::gpu_bytes_of_sums({.rank = parts_.environment.rank,
+                                  .world_size = parts_.environment.world_size,
+                                  .shards = shards,
+                                  .order = parts_.chosen.order,
+                                  .arena_floats = parts_.graph.arena_size(),
+                                  .grad_comm = parts_.chosen.grad_comm,
+                                  .on_phase = {}});
 }
 
 void MemoryCheck::before_weights(const DataFacts& data, const std::vector<TrainingState>& states) {

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/compute/device.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/model/graph.hpp"
 #include "trainer/run/environment.hpp"
+#include "trainer/run/gpus.hpp"
 #include "trainer/run/options.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/report.hpp"
@@ -20,7 +20,8 @@ namespace ddprun::trainer {
 /// Cores that this process may use.
 int usable_cores();
 
-/// What it is given outlives it.
+/// On a GPU its memory counts, and what the run takes of the host's beside its data does not. What
+/// it is given outlives it.
 class MemoryCheck {
  public:
   struct Parts {
@@ -28,8 +29,7 @@ class MemoryCheck {
     const WorkerEnvironment& environment;
     const Graph& graph;
     const TrainAndTest& sets;
-    Device& device;
-    SumOrder order;       ///< of the gradients
+    const ChosenDevice& chosen;
     MachineMemory there;  ///< as it was before this worker loaded its data
   };
   explicit MemoryCheck(const Parts& parts) : parts_(parts) {}
@@ -53,6 +53,7 @@ class MemoryCheck {
   };
   [[nodiscard]] MemoryQuestion question_of(const TrainPlan& plan, bool reads_checkpoint) const;
   [[nodiscard]] Judged judge(const MemoryQuestion& question);
+  [[nodiscard]] std::uint64_t exchange_bytes(int shards) const;
 
   Parts parts_;
   int planned_shards_ = 0;          // V of what follows; 0: none yet

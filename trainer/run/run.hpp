@@ -8,7 +8,8 @@
 namespace ddprun::trainer {
 
 /// Loads data, finds the checkpoint, meets the other ranks, trains. Gives the exit code
-/// (exit_codes.hpp). Throws DataError for what cannot be used, before anything starts.
+/// (exit_codes.hpp), after the line of a failure. On a GPU a run that fails leaves the process.
+/// Throws DataError and DeviceError where the device of the options cannot be used.
 int run_worker(const Options& options, const WorkerEnvironment& environment, GpuSource& gpus);
 
 }  // namespace ddprun::trainer

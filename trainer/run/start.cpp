@@ -175,10 +175,10 @@ CommResult distribute(Communicator& communicator, const TrainPlan& plan, Trainin
   // By way of the host's memory, one arena at a time: once for each run.
   FloatBuffer arena(learner.arena_size());
   for (std::size_t i = 0; i < learner.arenas(); ++i) {
-    learner.copy_out(i, arena.span());
+    if (communicator.rank() == 0) learner.copy_out(i, arena.span());
     result = broadcast(std::as_writable_bytes(arena.span()));
     if (!result.ok()) return result;
-    learner.copy_in(i, arena.span());
+    if (communicator.rank() != 0) learner.copy_in(i, arena.span());
   }
   return result;
 }

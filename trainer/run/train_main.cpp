@@ -12,29 +12,19 @@
 #include <vector>
 
 #include "base/print_text.hpp"
-#include "base/printable.hpp"
 #include "base/standard_descriptors.hpp"
 #include "base/uncaught.hpp"
-#include "trainer/checkpoint/initial_weights.hpp"
-#include "trainer/error.hpp"
 #include "trainer/run/environment.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/failure_line.hpp"
 #include "trainer/run/options.hpp"
 #include "trainer/run/run.hpp"
 
 namespace {
 
-using ddprun::trainer::DataError;
 using ddprun::trainer::EarlyExit;
 using ddprun::trainer::GpuSource;
 using ddprun::trainer::Options;
-using ddprun::trainer::WeightMismatch;
-
-/// `kind`: "error: " where a run has begun, as a launcher's report looks for it.
-int complain(const char* kind, const std::exception& error, int code) {
-  std::fprintf(stderr, "train: %s%s\n", kind, ddprun::printable(error.what()).c_str());
-  return code;
-}
 
 int run(const std::vector<std::string>& arguments, bool has_stdout, GpuSource& gpus) {
   const auto parsed =
@@ -62,13 +52,7 @@ int ddprun::trainer::train_main(int argc, char** argv, GpuSource& gpus) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run(std::vector<std::string>(argv + 1, argv + argc), has_stdout, gpus);
-  } catch (const WeightMismatch& error) {
-    for (const std::string& one : error.all())
-      std::fprintf(stderr, "train:   %s\n", ddprun::printable(one).c_str());
-    return complain("", error, ddprun::trainer::kExitUsage);
-  } catch (const DataError& error) {
-    return complain("", error, ddprun::trainer::kExitUsage);
   } catch (const std::exception& error) {
-    return complain("error: ", error, ddprun::trainer::kExitFailure);
+    return report_failure(error);
   }
 }

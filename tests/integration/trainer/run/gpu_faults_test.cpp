@@ -74,6 +74,23 @@ TEST_CASE(
       StartsWith("train: error: rank 1: ") && Contains("the GPU has not finished its own work"));
 }
 
+TEST_CASE("a GPU that hangs while rank 0's weights are given to all ends its worker, too") {
+  const SmallData data;
+  // The first work of a GPU is to store the weights that have arrived, in two bytes each.
+  const GpuJobResult result =
+      run_gpu_job(2,
+                  short_run(data, {"--checkpoint-every=off", "--precision=bf16",
+                                   "--comm-timeout=5s", "--rendezvous-timeout=10s"}),
+                  "1:abort_hangs", 0, "1:1", "DDPRUN_EMULATED_HANGS");
+  CHECK(result.job.status == ddprun::trainer::kExitFailure);
+  const Json culprit = culprit_of(result);
+  CHECK(culprit["rank"] == 1);
+  CHECK(culprit.value("exit_code", -1) == ddprun::trainer::kExitFailure);  // it was not killed
+  CHECK_THAT(
+      culprit["evidence_text"].get<std::string>(),
+      StartsWith("train: error: rank 1: ") && Contains("the GPU has not finished its own work"));
+}
+
 TEST_CASE("of a rank that hangs and one that waited for it the report names the one that hangs") {
   const SmallData data;
   const GpuJobResult result =

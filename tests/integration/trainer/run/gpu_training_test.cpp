@@ -1,5 +1,7 @@
 // Whole runs of train on emulated GPUs, one for each worker, beside the same runs on the CPU.
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/integration/trainer/run/gpu_runs.hpp"
 
@@ -10,6 +12,7 @@ namespace {
 using Arguments = std::vector<std::string>;
 using Catch::Contains;
 using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 
 /// Of four steps, without checkpoints.
 Arguments four_steps(const SmallData& data, const Arguments& more = {}) {
@@ -209,6 +212,29 @@ TEST_CASE("what does not fit into the GPU's memory is reported by kind, with wha
     CHECK(result.status == 2);
     CHECK_THAT(result.err, Contains("out of GPU memory: ") && Contains("this run needs"));
   }
+}
+
+TEST_CASE("without memory on the GPU neither weights nor a checkpoint are read") {
+  const SmallData data;
+  const TempDir directory;
+  const std::string out = directory / "out";
+  GroupOptions options = on_gpus(short_run(data, {"--max-steps", "4", "--out", out}));
+  static_cast<void>(train(options));
+  // Bytes at which reading would fail with another message.
+  const auto model = std::filesystem::path(out) / "latest" / "model.safetensors";
+  std::fstream file(model, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(std::filesystem::file_size(model)) - 400);
+  file << std::string(400, '\xff');
+  file.close();
+  options.environment.emplace_back("DDPRUN_EMULATED_MEMORY", "500000");
+  const auto check_refused = [](const ChildResult& result) {
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, StartsWith("train: this run needs") && Contains("of GPU memory"));
+    CHECK(result.err.find('\n') == result.err.size() - 1);
+  };
+  check_refused(only(options));
+  options.arguments = on_gpus(four_steps(data, {"--init-from", model})).arguments;
+  check_refused(only(options));
 }
 
 TEST_CASE("workers that share a GPU end with the weights of one that has it alone") {

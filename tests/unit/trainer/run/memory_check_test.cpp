@@ -13,6 +13,7 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr ImageShape kShape{8, 8, 1};
+constexpr std::size_t kMore = std::size_t{1} << 20;
 
 /// As a library may choose: some number of samples takes a workspace that no other does.
 class UnevenDevice final : public test::DelegatingDevice {
@@ -79,27 +80,27 @@ TEST_CASE("the plan of a lane has room for the smaller shards at the end of an e
   const TrainPlan plan =
       make_plan(options, environment, facts_of(*sets.train, *sets.test), std::nullopt);
   Report report({.quiet = true, .place = {}, .metrics = {}});
-  const auto planned = [&](Device& device) {
+  const auto planned = [&](std::unique_ptr<Device> device) {
+    ChosenDevice chosen;
+    chosen.device = std::move(device);
     MemoryCheck check({.options = options,
                        .environment = environment,
                        .graph = graph,
                        .sets = sets,
-                       .device = device,
-                       .order = SumOrder::tree,
+                       .chosen = chosen,
                        .there = {}});
     return check.before_training(plan, false, report).lane;
   };
   // 21 samples are two shards of 8 and one of 5.
-  const std::uint64_t even = planned(test::host());
+  const std::uint64_t even = planned(make_host_device());
   const std::uint64_t even_held = bytes_held(graph, test::host(), 8, {8, 8, 5});
   for (const int batch : {5, 8}) {
-    UnevenDevice uneven(batch, std::size_t{1} << 20);
+    UnevenDevice uneven(batch, kMore);
     const std::uint64_t held = bytes_held(graph, uneven, 8, {8, 8, 5});
     CHECK(held > even_held);
-    CHECK(planned(uneven) - even == held - even_held);
+    CHECK(planned(std::make_unique<UnevenDevice>(batch, kMore)) - even == held - even_held);
   }
-  UnevenDevice unasked(3, std::size_t{1} << 20);
-  CHECK(planned(unasked) == even);
+  CHECK(planned(std::make_unique<UnevenDevice>(3, kMore)) == even);
 }
 
 }  // namespace

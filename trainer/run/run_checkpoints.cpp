@@ -1,0 +1,76 @@
+#include "trainer/run/run_checkpoints.hpp"
+
+#include <fmt/format.h>
+
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace ddprun::trainer {
+namespace {
+
+std::string number_list(const std::vector<float>& values) {
+  std::string text;
+  for (const float value : values) text += fmt::format("{}{}", text.empty() ? "" : ",", value);
+  return text;
+}
+
+}  // namespace
+
+CheckpointLayout make_layout(const Options& options, const Graph& graph, const DataSet& set) {
+  CheckpointLayout layout;
+  layout.parameters = graph.parameters();
+  layout.arena_size = graph.arena_size();
+  layout.moments = moment_names(optimizer_config(options));
+  // What a reader needs to feed the network.
+  layout.metadata = {{"model", to_string(options.model)},
+                     {"stem", to_string(options.stem)},
+                     {"decoder", to_string(options.decoder)},
+                     {"data", set.name()},
+                     {"classes", std::to_string(graph.classes())}};
+  if (set.has_texts()) {
+    layout.metadata.insert({"size", to_string(options.size)});
+    layout.metadata.insert({"vocabulary", std::to_string(graph.text().vocabulary)});
+  } else {
+    layout.metadata.insert({"image_shape", to_string(set.shape())});
+    layout.metadata.insert({"mean", number_list(set.normalization().mean)});
+    layout.metadata.insert({"deviation", number_list(set.normalization().deviation)});
+  }
+  return layout;
+}
+
+/// A disk that is full costs the protection, not the run.
+std::optional<DirectoryClaim> claim_directory(const std::filesystem::path& out,
+                                              const WorkerEnvironment& environment,
+                                              Report& report) {
+  if (!environment.epoch) return std::nullopt;
+  try {
+    return DirectoryClaim(out, {environment.run_id, static_cast<std::uint64_t>(*environment.epoch),
+                                static_cast<std::uint64_t>(environment.round)});
+  } catch (const std::system_error& error) {
+    report.warning(
+        fmt::format("cannot claim the directory of checkpoints for this round: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
+std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const StartingPoint& start,
+                                              const std::filesystem::path& out,
+                                              CheckpointLayout layout,
+                                              std::optional<DirectoryClaim> claim, Report& report) {
+  return std::make_unique<CheckpointKeeper>(
+      CheckpointKeeper::Settings{
+          .every = options.checkpoint_every,
+          .sequence_next = start.sequence_next,
+          .step_on_disk = start.snapshot ? start.snapshot->state.step : -1,
+          .path_on_disk = start.path,
+          .writer = {.directory = out,
+                     .keep = static_cast<std::size_t>(options.keep),
+                     .layout = std::move(layout),
+                     .claim = std::move(claim),
+                     .on_failure = {}},
+          .warn = [&report](const std::string& text) { report.warning(text); }},
+      Clock::now());
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,33 @@
+// Rank 0's checkpoints of a run: what they hold, which round may write them, and the keeper.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "trainer/checkpoint/checkpoint_directory.hpp"
+#include "trainer/checkpoint/directory_claim.hpp"
+#include "trainer/data/data_set.hpp"
+#include "trainer/model/graph.hpp"
+#include "trainer/run/checkpoint_keeper.hpp"
+#include "trainer/run/environment.hpp"
+#include "trainer/run/options.hpp"
+#include "trainer/run/report.hpp"
+#include "trainer/run/start.hpp"
+
+namespace ddprun::trainer {
+
+CheckpointLayout make_layout(const Options& options, const Graph& graph, const DataSet& set);
+
+/// Claims `out` for the environment's round; none: there are no rounds, or the disk is full (with a
+/// warning). Throws DataError as DirectoryClaim does.
+std::optional<DirectoryClaim> claim_directory(const std::filesystem::path& out,
+                                              const WorkerEnvironment& environment, Report& report);
+
+/// `report` outlives the keeper.
+std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const StartingPoint& start,
+                                              const std::filesystem::path& out,
+                                              CheckpointLayout layout,
+                                              std::optional<DirectoryClaim> claim, Report& report);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,293 @@
+#include "trainer/run/worker_run.hpp"
+
+#include <fmt/format.h>
+
+#include <system_error>
+#include <utility>
+
+#include "trainer/error.hpp"
+#include "trainer/model/model.hpp"
+#include "trainer/run/advice.hpp"
+#include "trainer/run/exit_codes.hpp"
+#include "trainer/run/failure_line.hpp"
+#include "trainer/run/gpu_memory.hpp"
+#include "trainer/run/memory_remedy.hpp"
+#include "trainer/run/run_checkpoints.hpp"
+#include "trainer/run/run_data.hpp"
+#include "trainer/run/run_folder.hpp"
+#include "trainer/run/statistic_ranges.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr const char* kMetricsFile = "metrics.jsonl";
+
+std::filesystem::path current_folder() {
+  std::error_code failed;
+  auto folder = std::filesystem::current_path(failed);
+  if (failed) throw DataError("the current folder has been deleted: cd to another one");
+  return folder;
+}
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+}  // namespace
+
+WorkerRun::WorkerRun(const ChosenDevice& chosen, const Options& options,
+                     const WorkerEnvironment& environment)
+    : chosen_(chosen), options_(options), environment_(environment) {
+  memory_.choices = memory_choices(options, options.batch.value_or(1));
+}
+
+WorkerRun::~WorkerRun() = default;
+
+int WorkerRun::run() {
+  load();
+  find_starting_point();
+  if (!agree_on_plan() || !meet() || !begin()) return kExitPeerLost;
+  return train();
+}
+
+void WorkerRun::load() {
+  there_ = machine_memory();
+  sets_ = load_sets(options_, environment_.local_world_size, there_);
+  phase_ = Phase::before_training;
+  data_ = facts_of(*sets_.train, *sets_.test);
+  graph_ = make_graph({.model = options_.model,
+                       .shape = sets_.train->shape(),
+                       .classes = head_classes(options_, data_),
+                       .dropout = options_.dropout,
+                       .stem = options_.stem,
+                       .decoder = options_.decoder,
+                       .positive_weight = options_.positive_weight,
+                       .vocabulary = sets_.train->text().vocabulary,
+                       .size = options_.size,
+                       .normal_init = options_.normal_init});
+  check_sets(sets_, *graph_, options_);
+  memory_check_.emplace(MemoryCheck::Parts{.options = options_,
+                                           .environment = environment_,
+                                           .graph = *graph_,
+                                           .sets = sets_,
+                                           .chosen = chosen_,
+                                           .there = there_});
+}
+
+/// Rank 0 alone looks at checkpoints: the others may not see its disk.
+void WorkerRun::find_starting_point() {
+  out_ = choose_out(options_, environment_, current_folder());
+  if (writes() && keeps_checkpoints() && !environment_.restarted()) {
+    directory_.emplace(out_);
+    // Another job may have taken the free one in the meantime.
+    while (!names_its_run(options_, environment_) && !directory_->is_new() && is_there(out_)) {
+      out_ = choose_out(options_, environment_, current_folder());
+      directory_.emplace(out_);
+    }
+  }
+  report_.emplace(Report::Settings{
+      .rank = environment_.rank,
+      .json = options_.json,
+      .quiet = options_.quiet,
+      .place = {.world_size = environment_.world_size, .round = environment_.round},
+      .score = score_of(graph_->target()),
+      .metrics = writes() ? out_ / kMetricsFile : std::filesystem::path()});
+  if (!is_first()) return;
+  if (!chosen_.warning.empty()) report_->warning(chosen_.warning);
+  if (device().storage(options_.precision) == Storage::rounded_to_bf16)
+    report_->warning(
+        "--precision bf16: this CPU has no instructions for it (avx512_bf16), so values are only "
+        "rounded to bf16, and a step takes as long as in fp32");
+  // Part of what tells whether a checkpoint is of this run.
+  if (options_.init_from) {
+    memory_check_->before_weights(data_, states_in(out_));
+    parameters_ = FloatBuffer(graph_->arena_size());
+    initial_ = initialize_weights(options_, *graph_, parameters_.span());
+  }
+  data_.initial_weights = initial_.hash;
+  // Before it looks, so that no older round publishes a newer checkpoint than the one it finds.
+  if (keeps_checkpoints() && environment_.restarted())
+    claim_ = claim_directory(out_, environment_, *report_);
+  start_ = find_start(
+      options_, environment_, data_, out_, make_layout(options_, *graph_, *sets_.train),
+      compute_text(chosen_, options_.precision, environment_.world_size),
+      [&](const TrainPlan& plan) { memory_check_->before_checkpoint(plan); }, *report_);
+  if (start_.snapshot) parameters_ = {};
+}
+
+bool WorkerRun::agree_on_plan() {
+  std::optional<int> shards;
+  if (is_first()) {
+    if (start_.snapshot) shards = shards_of(start_.snapshot->state.config);
+    // Refused here where it can be, before anybody is waited for.
+    shards = make_plan(options_, environment_, data_, shards).shards;
+  }
+  rendezvous_.emplace(environment_, options_.rendezvous_timeout);
+  const AgreedShards agreed =
+      rendezvous_->agree_on_shards(shards.value_or(0), chosen_.gpu != nullptr, chosen_.why_no_gpu);
+  if (!agreed.result.ok()) {
+    report_->error(fmt::format("rendezvous failed: {}", agreed.result.detail));
+    return false;
+  }
+  plan_ = make_plan(options_, environment_, data_, agreed.shards);
+  if (is_first())
+    for (const std::string& line :
+         advice_on(options_, environment_, plan_, chosen_.gpu ? kNoCores : usable_cores()))
+      report_->warning(line);
+  memory_ = memory_check_->before_training(plan_, start_.snapshot.has_value(), *report_);
+  return true;
+}
+
+bool WorkerRun::meet() {
+  CommSetup setup = make_device_communicator(chosen_,
+                                             {.rank = environment_.rank,
+                                              .world_size = environment_.world_size,
+                                              .shards = plan_.shards,
+                                              .order = chosen_.order,
+                                              .arena_floats = graph_->arena_size(),
+                                              .grad_comm = chosen_.grad_comm,
+                                              .statistics = statistic_ranges(graph_->parameters()),
+                                              .group = rendezvous_->group(),
+                                              .on_phase = {}},
+                                             options_.comm_timeout, rendezvous_->exchange(),
+                                             rendezvous_->deadline());
+  communicator_ = std::move(setup.communicator);
+  if (communicator_) return true;
+  if (setup.refused) throw DataError(setup.result.detail);
+  report_->error(fmt::format("rendezvous failed: {}", setup.result.detail));
+  return false;
+}
+
+/// With rank 0's weights and state.
+bool WorkerRun::begin() {
+  learner_.emplace(*graph_, device(),
+                   Learner::Settings{.optimizer = optimizer_config(options_),
+                                     .scaler = plan_.scaler,
+                                     .precision = options_.precision,
+                                     .shards = plan_.shards});
+  state_ = start_.snapshot ? start_.snapshot->state : fresh_state(plan_);
+  state_.config = plan_.config;
+  if (start_.snapshot) {
+    restore(*start_.snapshot, *learner_);
+  } else if (is_first()) {
+    if (!options_.init_from) {
+      parameters_ = FloatBuffer(graph_->arena_size());
+      initial_ = initialize_weights(options_, *graph_, parameters_.span());
+    }
+    learner_->copy_in(0, parameters_.span());
+    parameters_ = {};
+  }
+  const CommResult same =
+      distribute(*communicator_, plan_, state_, *learner_, options_.rendezvous_timeout);
+  if (!same.ok()) {
+    report_->error(fmt::format("lost another rank at the start: {}", same.detail));
+    communicator_->abort(same.detail);
+    return false;
+  }
+  learner_->set_step_state(state_.step_state);
+  state_.run = environment_.run_id;
+  state_.compute = compute_text(chosen_, options_.precision, environment_.world_size);
+  state_.best_metric = score_of(graph_->target()).held_out_key();
+  state_.best_is = Score::best_is;
+  state_.world_size = environment_.world_size;
+  state_.round = environment_.round;
+  state_.restarts = environment_.restart_count;
+
+  if (directory_) directory_->keep();
+  if (writes() && keeps_checkpoints()) mark_run(options_, environment_, out_);
+  if (is_first() && keeps_checkpoints() && !claim_)
+    claim_ = claim_directory(out_, environment_, *report_);
+  if (is_first())
+    keeper_ = make_keeper(options_, start_, out_, make_layout(options_, *graph_, *sets_.train),
+                          std::move(claim_), *report_);
+  if (options_.init_from && start_.snapshot) {
+    report_->note("--init-from was not used, as the run goes on from its checkpoint");
+  } else if (options_.init_from) {
+    report_->note(initial_.note);
+  }
+  report_->note(start_text());
+  return true;
+}
+
+int WorkerRun::train() {
+  const ShardRun run = shard_run(plan_.shards, environment_.world_size, environment_.rank);
+  lanes_.emplace(choose_lanes(options_, environment_, usable_cores(), run.count));
+  loop_.emplace(TrainParts{.options = options_,
+                           .environment = environment_,
+                           .plan = plan_,
+                           .sets = sets_,
+                           .graph = *graph_,
+                           .device = device(),
+                           .lanes = *lanes_,
+                           .communicator = *communicator_,
+                           .report = *report_,
+                           .keeper = keeper_.get(),
+                           .state = state_,
+                           .learner = *learner_});
+  phase_ = Phase::training;
+  const int code = loop_->run();
+  if (keeper_ && code != kExitSuccess) keeper_->abandon();
+  return code;
+}
+
+/// What this run sets out to do.
+std::string WorkerRun::start_text() const {
+  if (start_.snapshot && start_.snapshot->state.step >= plan_.last_step) {
+    const std::string all =
+        plan_.last_step < plan_.total_steps
+            ? fmt::format("{} steps", plan_.last_step)
+            : fmt::format("{} epoch{}", options_.epochs, options_.epochs == 1 ? "" : "s");
+    return fmt::format("nothing to do: all {} are in {}", all, start_.path);
+  }
+  std::string from = "from step 0";
+  if (start_.snapshot) {
+    from = fmt::format("from step {} of {}", start_.snapshot->state.step, start_.path);
+  } else if (keeps_checkpoints()) {
+    from += ", checkpoints in " + out_.string();
+    // Another start of the same command may be another run.
+    if (options_.out.empty()) from += fmt::format(" (--out={} goes on there)", out_.string());
+  }
+  return fmt::format("training on {} ({} samples), {} worker{} on {}, V={}, b={}, memory {}, {}",
+                     data_.name, data_.samples, environment_.world_size,
+                     environment_.world_size == 1 ? "" : "s", chosen_.name, plan_.shards,
+                     plan_.batch,
+                     chosen_.gpu ? gpu_memory_text(memory_) : bytes_text(memory_.total()), from);
+}
+
+// ---- failures ----
+
+std::string WorkerRun::text_of(const std::exception& error) const {
+  if (dynamic_cast<const cuda::OutOfGpuMemory*>(&error) != nullptr)
+    return out_of_memory_text(memory_, error.what());
+  const auto* const refused = dynamic_cast<const std::bad_alloc*>(&error);
+  if (refused == nullptr) return error.what();
+  constexpr const char* kWhen[] = {"while the data was loaded", "before training", "in training"};
+  // What a GPU's run takes of the host's memory is not planned.
+  return out_of_memory_text(chosen_.gpu ? RunMemory{.choices = memory_.choices} : memory_, *refused,
+                            kWhen[static_cast<int>(phase_)], machine_memory());
+}
+
+int WorkerRun::failed(const std::exception& error) {
+  const std::string text = text_of(error);
+  // Printed first: the others lose this rank now.
+  if (phase_ == Phase::training) {
+    report_->error(text);
+    communicator_->abort("it failed");
+    if (keeper_) keeper_->abandon();
+    return dynamic_cast<const DataError*>(&error) != nullptr ? kExitUsage : kExitFailure;
+  }
+  int code = kExitFailure;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    code = report_failure(DataError(text));
+  } else if (dynamic_cast<const DeviceError*>(&error) != nullptr) {
+    code = report_failure(DeviceError(fmt::format("rank {}: {}", environment_.rank, text)));
+  } else {
+    code = report_failure(error);
+  }
+  // Else they would wait for this rank, and NCCL here for them.
+  if (communicator_) communicator_->abort("it failed before training began");
+  return code;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,96 @@
+// A worker's run, step by step, and what it holds meanwhile.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trainer/checkpoint/directory_claim.hpp"
+#include "trainer/comm/communicator.hpp"
+#include "trainer/compute/buffer.hpp"
+#include "trainer/data/load.hpp"
+#include "trainer/model/graph.hpp"
+#include "trainer/optim/learner.hpp"
+#include "trainer/run/checkpoint_keeper.hpp"
+#include "trainer/run/environment.hpp"
+#include "trainer/run/gpus.hpp"
+#include "trainer/run/lanes.hpp"
+#include "trainer/run/machine_memory.hpp"
+#include "trainer/run/memory_check.hpp"
+#include "trainer/run/options.hpp"
+#include "trainer/run/plan.hpp"
+#include "trainer/run/rendezvous.hpp"
+#include "trainer/run/report.hpp"
+#include "trainer/run/start.hpp"
+#include "trainer/run/train_loop.hpp"
+
+namespace ddprun::trainer {
+
+/// All that it has in its device's memory is a member. So nothing of that is freed before the run
+/// itself is destroyed, also after an exception: on a GPU that hangs, freeing would wait for ever.
+class WorkerRun {
+ public:
+  /// What it is given outlives it.
+  WorkerRun(const ChosenDevice& chosen, const Options& options,
+            const WorkerEnvironment& environment);
+  ~WorkerRun();
+
+  /// Loads data, finds the checkpoint, meets the other ranks, trains. Once. Gives the exit code.
+  /// Whatever it throws goes to failed().
+  int run();
+  /// Reports the error, tells the other ranks, and gives the exit code.
+  int failed(const std::exception& error);
+  /// Before a process leaves without destroying the run: removes the directory that it made, if
+  /// nothing is in it.
+  void give_up_directory() { directory_.reset(); }
+
+ private:
+  enum class Phase { loading, before_training, training };
+
+  void load();
+  void find_starting_point();
+  bool agree_on_plan();
+  bool meet();
+  bool begin();
+  int train();
+  [[nodiscard]] bool is_first() const { return environment_.rank == 0; }
+  [[nodiscard]] bool keeps_checkpoints() const {
+    return options_.checkpoint_every.kind != CheckpointEvery::Kind::off;
+  }
+  [[nodiscard]] bool writes() const {
+    return is_first() && (keeps_checkpoints() || !options_.out.empty());
+  }
+  [[nodiscard]] Device& device() const { return *chosen_.device; }
+  [[nodiscard]] std::string text_of(const std::exception& error) const;
+  [[nodiscard]] std::string start_text() const;
+
+  const ChosenDevice& chosen_;
+  const Options& options_;
+  const WorkerEnvironment& environment_;
+  Phase phase_ = Phase::loading;
+  MachineMemory there_;  // before this worker loaded its data
+  RunMemory memory_;     // what it plans to take, once that is known
+
+  TrainAndTest sets_;
+  DataFacts data_;
+  std::optional<Graph> graph_;
+  std::optional<MemoryCheck> memory_check_;
+  std::filesystem::path out_;
+  std::optional<RunDirectory> directory_;
+  std::optional<Report> report_;
+  StartingPoint start_;
+  std::optional<DirectoryClaim> claim_;
+  InitialWeights initial_;
+  FloatBuffer parameters_;  // the first ones, until the learner has them
+  std::optional<Rendezvous> rendezvous_;
+  TrainPlan plan_;
+  std::unique_ptr<Communicator> communicator_;
+  std::optional<Learner> learner_;
+  TrainingState state_;
+  std::unique_ptr<CheckpointKeeper> keeper_;
+  std::optional<Lanes> lanes_;
+  std::optional<TrainLoop> loop_;
+};
+
+}  // namespace ddprun::trainer
