@@ -328,6 +328,13 @@ cuda::Captured EmulatedGpu::end_capture(Stream stream) {
   return static_cast<cuda::Captured>(graphs_.size() - 1);
 }
 
+std::size_t EmulatedGpu::nodes(cuda::Captured captured) const {
+  std::size_t count = 0;
+  for (const auto& queue : graphs_.at(static_cast<std::size_t>(captured))->queues)
+    for (const Work& work : queue) count += work.kind == Work::Kind::run ? 1 : 0;
+  return count;
+}
+
 void EmulatedGpu::replay(Stream stream, cuda::Captured captured) {
   const std::shared_ptr<Graph> graph = graphs_.at(static_cast<std::size_t>(captured));
   if (!graph) throw GpuError("replay: the graph was released");
@@ -350,6 +357,15 @@ void EmulatedGpu::replay(Stream stream, cuda::Captured captured) {
 
 void EmulatedGpu::release(cuda::Captured captured) noexcept {
   graphs_[static_cast<std::size_t>(captured)] = nullptr;
+}
+
+std::size_t EmulatedGpu::pending(Stream stream) const { return queues_[index_of(stream)].size(); }
+
+std::size_t EmulatedGpu::graph_nodes() const {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < graphs_.size(); ++i)
+    if (graphs_[i]) count += nodes(static_cast<cuda::Captured>(i));
+  return count;
 }
 
 std::size_t EmulatedGpu::graphs() const {

@@ -62,6 +62,7 @@ class EmulatedGpu final : public cuda::Gpu {
 
   void begin_capture(cuda::Stream stream) override;
   cuda::Captured end_capture(cuda::Stream stream) override;
+  [[nodiscard]] std::size_t nodes(cuda::Captured graph) const override;
   void replay(cuda::Stream stream, cuda::Captured graph) override;
   void release(cuda::Captured graph) noexcept override;
 
@@ -69,8 +70,12 @@ class EmulatedGpu final : public cuda::Gpu {
   [[nodiscard]] std::uint64_t work_done() const { return work_done_; }
   /// How often the host has given it work: a whole graph is one call.
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
+  /// What a stream has been given and not done.
+  [[nodiscard]] std::size_t pending(cuda::Stream stream) const;
   /// Captured and not released.
   [[nodiscard]] std::size_t graphs() const;
+  /// In all of these together.
+  [[nodiscard]] std::size_t graph_nodes() const;
   /// Forgets all work, as a driver does that resets it.
   void reset();
   /// How often the host has asked to wait for it.

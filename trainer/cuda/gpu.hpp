@@ -111,7 +111,8 @@ struct ConvolutionCall {
 };
 
 /// Every call but those that are said to wait returns at once; what it asked for happens on the
-/// stream. Throws GpuError. One thread calls it.
+/// stream. Only where very much is pending does a call wait, under the watch (launch_limit.hpp).
+/// Throws GpuError. One thread calls it.
 class Gpu {
  public:
   virtual ~Gpu() = default;
@@ -165,8 +166,10 @@ class Gpu {
   /// or release memory: that fails, and so does end_capture(), which is to be called all the same.
   virtual void begin_capture(Stream stream) = 0;
   virtual Captured end_capture(Stream stream) = 0;
+  /// Launches, copies and fills in it.
+  [[nodiscard]] virtual std::size_t nodes(Captured graph) const = 0;
   virtual void replay(Stream stream, Captured graph) = 0;
-  /// Nothing of it may be under way.
+  /// A replay that is under way is done to its end.
   virtual void release(Captured graph) noexcept = 0;
 };
 

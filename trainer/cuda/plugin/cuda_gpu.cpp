@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "trainer/cuda/launch_limit.hpp"
 #include "trainer/cuda/plugin/all_launchers.hpp"
 #include "trainer/cuda/plugin/convolutions.hpp"
 #include "trainer/cuda/plugin/cuda_calls.hpp"
@@ -57,8 +58,8 @@ class CudaGpu final : public Gpu {
 
   ~CudaGpu() override {
     // Nobody is left to be told of a failure.
-    for (cudaGraphExec_t graph : graphs_)
-      if (graph != nullptr) (void)cudaGraphExecDestroy(graph);
+    for (const Graph& graph : graphs_)
+      if (graph.executable != nullptr) (void)cudaGraphExecDestroy(graph.executable);
     for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
   }
 
@@ -107,6 +108,7 @@ class CudaGpu final : public Gpu {
   }
   void clear(Stream stream, void* memory, std::size_t bytes) override {
     check(cudaMemsetAsync(memory, 0, bytes, streams_.at(stream)), "cudaMemsetAsync", name_);
+    count(stream, 1);
   }
 
   // ---- order ----
@@ -152,9 +154,11 @@ class CudaGpu final : public Gpu {
     const cudaError_t code = launcher(launch.arguments, launch.blocks, streams_.at(stream));
     if (code != cudaSuccess)
       check(code, ("the launch of " + kernel_name(launch.kernel)).c_str(), name_);
+    count(stream, 1);
   }
   void multiply(Stream stream, const MatrixProduct& product) override {
     products_.multiply(streams_.at(stream), product);
+    count(stream, kProductOperations);
   }
   [[nodiscard]] std::size_t workspace_bytes(ConvolutionPass pass,
                                             const ConvolutionShape& shape) override {
@@ -163,6 +167,7 @@ class CudaGpu final : public Gpu {
   void convolve(Stream stream, const ConvolutionCall& call) override {
     convolutions_.convolve(streams_.at(stream), call,
                            [&](const Launch& widening) { launch(stream, widening); });
+    count(stream, kConvolutionOperations);
   }
 
   // ---- graphs ----
@@ -170,36 +175,54 @@ class CudaGpu final : public Gpu {
   void begin_capture(Stream stream) override {
     check(cudaStreamBeginCapture(streams_.at(stream), cudaStreamCaptureModeThreadLocal),
           "cudaStreamBeginCapture", name_);
+    captures_ = true;
   }
   Captured end_capture(Stream stream) override {
+    captures_ = false;
     cudaGraph_t graph = nullptr;
     check(cudaStreamEndCapture(streams_.at(stream), &graph), "cudaStreamEndCapture", name_);
-    cudaGraphExec_t executable = nullptr;
-    const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+    Graph made;
+    const cudaError_t counted = cudaGraphGetNodes(graph, nullptr, &made.nodes);
+    const cudaError_t code = cudaGraphInstantiate(&made.executable, graph, 0);
     (void)cudaGraphDestroy(graph);
     check(code, "cudaGraphInstantiate", name_);
-    graphs_.push_back(executable);
+    graphs_.push_back(made);
+    check(counted, "cudaGraphGetNodes", name_);
     // Else the first launch of it does this, and takes longer.
-    check(cudaGraphUpload(executable, streams_.at(stream)), "cudaGraphUpload", name_);
+    check(cudaGraphUpload(made.executable, streams_.at(stream)), "cudaGraphUpload", name_);
     return static_cast<Captured>(graphs_.size() - 1);
   }
+  [[nodiscard]] std::size_t nodes(Captured graph) const override {
+    return graphs_.at(static_cast<std::size_t>(graph)).nodes;
+  }
   void replay(Stream stream, Captured graph) override {
-    check(cudaGraphLaunch(graphs_.at(static_cast<std::size_t>(graph)), streams_.at(stream)),
-          "cudaGraphLaunch", name_);
+    const Graph& one = graphs_.at(static_cast<std::size_t>(graph));
+    check(cudaGraphLaunch(one.executable, streams_.at(stream)), "cudaGraphLaunch", name_);
+    count(stream, one.nodes);
   }
   /// What failed before has been or will be reported.
   void release(Captured graph) noexcept override {
-    cudaGraphExec_t& executable = graphs_[static_cast<std::size_t>(graph)];
+    cudaGraphExec_t& executable = graphs_[static_cast<std::size_t>(graph)].executable;
     if (executable != nullptr) (void)cudaGraphExecDestroy(executable);
     executable = nullptr;
   }
 
  private:
+  struct Graph {
+    cudaGraphExec_t executable = nullptr;  // null: released
+    std::size_t nodes = 0;
+  };
+
   [[nodiscard]] cudaEvent_t at(Event event) const {
     return events_.at(static_cast<std::size_t>(event));
   }
   void copy(Stream stream, const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind) {
     check(cudaMemcpyAsync(to, from, bytes, kind, streams_.at(stream)), "cudaMemcpyAsync", name_);
+    count(stream, 1);
+  }
+  /// What is captured is not pending, and waiting within a capture is an error.
+  void count(Stream stream, std::uint64_t operations) {
+    if (!captures_) limits_.add(stream, operations);
   }
   bool is_done(cudaError_t code, const char* call) {
     if (code == cudaErrorNotReady) {
@@ -242,7 +265,9 @@ class CudaGpu final : public Gpu {
   std::vector<KernelLauncher> launchers_;
   GpuFacts facts_;
   std::vector<cudaEvent_t> events_;
-  std::vector<cudaGraphExec_t> graphs_;  // null: released
+  std::vector<Graph> graphs_;
+  bool captures_ = false;
+  LaunchLimits limits_{*this};
   std::function<void()> watch_;
 };
 
