@@ -8,22 +8,30 @@ namespace ddprun::trainer {
 
 std::string Capture::take_failure() { return std::exchange(failure_, {}); }
 
+void Capture::Forget::operator()(CapturedWork* work) const {
+  capture->nodes_ -= work->nodes();
+  delete work;
+}
+
 /// Null: from now on all work is done as it comes. If the device itself has failed, that fails
 /// next.
-std::unique_ptr<CapturedWork> Capture::of(const std::function<void()>& work) {
-  std::unique_ptr<CapturedWork> captured;
+Capture::Kept Capture::of(const std::function<void()>& work) {
   try {
-    captured = device_.capture(work);
+    Kept kept(device_.capture(work).release(), Forget{this});
+    nodes_ += kept->nodes();
+    return kept;
   } catch (const DeviceError& error) {
     failure_ = error.what();
     is_on_ = false;
   }
-  return captured;
+  return {};
 }
 
 void RepeatedWork::run(Capture& capture, const std::function<void()>& work) {
-  if (capture.is_on() && was_done_ && !captured_) captured_ = capture.of(work);
-  if (capture.is_on() && captured_) return captured_->replay();
+  if (!capture.is_on()) captured_.reset();
+  if (capture.is_on() && was_done_ && !captured_ && capture.has_room())
+    captured_ = capture.of(work);
+  if (captured_) return captured_->replay();
   work();
   was_done_ = true;
 }

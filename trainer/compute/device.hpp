@@ -66,6 +66,8 @@ class CapturedWork {
  public:
   virtual ~CapturedWork() = default;
   virtual void replay() = 0;
+  /// What the device does for it: launches, copies, fills.
+  [[nodiscard]] virtual std::size_t nodes() const = 0;
 };
 
 /// Calls may come from several threads at once, each with memory of its own. Work is done in the

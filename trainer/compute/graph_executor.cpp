@@ -310,6 +310,8 @@ void GraphExecutor::compute(const Batch& batch, const Weights& weights, const Sh
                             const std::function<void(std::size_t)>& final_up_to) {
   begin_training(batch, weights, shard);
   if (settings_.capture == nullptr || !settings_.capture->is_on()) {
+    repeated_.clear();  // a failed capture has ended all of them
+    further_.reset();
     forward();
     loss(counters);
     backward(begin_gradients(), final_up_to);

@@ -74,6 +74,7 @@ class CudaGraph final : public CapturedWork {
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
   void replay() override { gpu_.replay(Stream::compute, graph_); }
+  [[nodiscard]] std::size_t nodes() const override { return gpu_.nodes(graph_); }
 
  private:
   Gpu& gpu_;

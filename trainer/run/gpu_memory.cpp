@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "trainer/run/memory_remedy.hpp"
 
 namespace ddprun::trainer {
@@ -24,7 +26,21 @@ std::string by_kind(const RunMemory& planned) {
   return text;
 }
 
+/// Of a layer: forward, and the gradients of its inputs and of its parameters.
+constexpr std::size_t kNodesPerLayer = 3;
+/// Of a kind: an epoch's last shard is smaller.
+constexpr int kSizes = 2;
+
 }  // namespace
+
+std::uint64_t graph_bytes(const Graph& graph, int tokens, int shards) {
+  const int widths = std::max(1, padded_length(tokens, graph.text().positions) / kLengthUnit);
+  // The first shard overwrites the gradients, the others add to them.
+  const int kinds = kSizes * widths * std::min(shards, 2);
+  const std::size_t nodes = std::min(static_cast<std::size_t>(kinds), GraphExecutor::kRepeatedMax) *
+                            graph.layers().size() * kNodesPerLayer;
+  return std::min(nodes, Capture::kNodesMost) * Capture::kBytesPerNode;
+}
 
 std::uint64_t gpu_bytes(const RunMemory& planned) {
   return planned.arena * static_cast<std::uint64_t>(gpu_arenas(planned)) + gpu_lane(planned) +
@@ -32,7 +48,7 @@ std::uint64_t gpu_bytes(const RunMemory& planned) {
 }
 
 std::string gpu_memory_text(const RunMemory& planned) {
-  return bytes_text(gpu_bytes(planned)) + " of the GPU";
+  return bytes_text(gpu_bytes(planned) + planned.graphs) + " of the GPU";
 }
 
 std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu, int workers) {
@@ -46,9 +62,12 @@ std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu, i
 }
 
 std::string out_of_memory_text(const RunMemory& planned, const std::string& what) {
+  const std::string graphs =
+      planned.graphs > 0 ? fmt::format(", about {} for CUDA graphs", bytes_text(planned.graphs))
+                         : "";
   return fmt::format(
-      "out of GPU memory: {}; this run needs {}, and CUDA and its libraries need more: {}", what,
-      by_kind(planned), gpu_memory_remedy(planned));
+      "out of GPU memory: {}; this run needs {}{}, and CUDA and its libraries need more: {}", what,
+      by_kind(planned), graphs, gpu_memory_remedy(planned));
 }
 
 }  // namespace ddprun::trainer

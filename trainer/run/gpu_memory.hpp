@@ -8,7 +8,12 @@
 
 namespace ddprun::trainer {
 
-/// What a worker is going to allocate in its GPU's memory; CUDA and its libraries take more.
+/// What CUDA graphs of a model's steps take, about. `tokens`: of the longest text, of images 0;
+/// `shards`: that this worker computes in a step.
+std::uint64_t graph_bytes(const Graph& graph, int tokens, int shards);
+
+/// What a worker is going to allocate in its GPU's memory; CUDA, its libraries and its graphs take
+/// more.
 std::uint64_t gpu_bytes(const RunMemory& planned);
 
 /// "1.25 GB of the GPU", for the line at the start.

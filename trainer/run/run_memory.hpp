@@ -37,6 +37,7 @@ struct RunMemory {
   // Beside these, in a GPU's memory alone.
   std::uint64_t converted = 0;  ///< samples as floats, before they are stored in two bytes
   std::uint64_t exchange = 0;   ///< what sums over several GPUs receive
+  std::uint64_t graphs = 0;  ///< CUDA graphs, about; the run goes on without where they do not fit
   // Until training begins, which then takes the place of what is no longer needed.
   int start_arenas = 0;             ///< parameters, moments, both as read of files, gradients
   std::uint64_t start_buffers = 0;  ///< tensors as a file has them

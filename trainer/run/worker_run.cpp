@@ -136,6 +136,11 @@ bool WorkerRun::agree_on_plan() {
          advice_on(options_, environment_, plan_, chosen_.gpu ? kNoCores : usable_cores()))
       report_->warning(line);
   memory_ = memory_check_->before_training(plan_, start_.snapshot.has_value(), *report_);
+  // Without them a run still fits: they are no reason to refuse it.
+  if (chosen_.gpu && options_.cuda_graph == CudaGraph::automatic)
+    memory_.graphs =
+        graph_bytes(*graph_, sets_.train->text().positions,
+                    shard_run(plan_.shards, environment_.world_size, environment_.rank).count);
   return true;
 }
 

@@ -100,34 +100,53 @@ TEST_CASE("the host asks for a captured step with few calls, and one more for ea
   CHECK(with.calls_last <= 5 + test::kBucketsMost + 1);
 }
 
-TEST_CASE("shards of too many kinds are computed without graphs, and have the same bits") {
+/// Shards of 67 kinds, each computed three times.
+struct ManyKinds {
+  std::uint64_t hash = 0;  ///< of all gradients
+  std::size_t graphs = 0;
+  std::size_t nodes = 0;  ///< in them
+};
+ManyKinds many_kinds(bool captures, std::size_t nodes_most = Capture::kNodesMost) {
   const Shards data = image_shards(ModelName::lenet, {28, 28, 1});
-  const auto weights_of = [&](bool captures) {
-    test::EmulatedGpu gpu;
-    const auto device = cuda::make_cuda_device(gpu);
-    Capture capture(*device, captures);
-    GraphExecutor executor(data.graph, *device, {.batch = test::kTrained, .capture = &capture});
-    const std::size_t bytes = data.graph.arena_size() * sizeof(float);
-    const DeviceMemory weights = device->allocate(bytes);
-    const DeviceMemory gradients = device->allocate(bytes);
-    const DeviceMemory counters = device->allocate(sizeof(Counters));
-    const DeviceMemory state = device->allocate(sizeof(StepState));
-    std::vector<float> host(data.graph.arena_size());
-    initialize(data.graph.parameters(), host, 3);
-    device->copy_in(std::as_bytes(std::span(host)), weights.data());
-    std::uint64_t hash = 0;
-    for (std::uint64_t seed = 0; seed < GraphExecutor::kRepeatedMax + 3; ++seed) {
-      for (int time = 0; time < 3; ++time)
-        executor.compute(
-            data.batch(0), {weights.as<float>().data(), weights.data()},
-            {.seed = seed, .state = state.as<StepState>().data()}, counters.as<Counters>().front(),
-            [&] { return GradientArena{gradients.as<float>()}; }, [](std::size_t) {});
-      hash = hash * 31 + device->hash(gradients.as<float>());
-    }
-    CHECK(gpu.graphs() == (captures ? GraphExecutor::kRepeatedMax : 0));
-    return hash;
-  };
-  CHECK(weights_of(true) == weights_of(false));
+  test::EmulatedGpu gpu;
+  const auto device = cuda::make_cuda_device(gpu);
+  Capture capture(*device, captures, nodes_most);
+  GraphExecutor executor(data.graph, *device, {.batch = test::kTrained, .capture = &capture});
+  const std::size_t bytes = data.graph.arena_size() * sizeof(float);
+  const DeviceMemory weights = device->allocate(bytes);
+  const DeviceMemory gradients = device->allocate(bytes);
+  const DeviceMemory counters = device->allocate(sizeof(Counters));
+  const DeviceMemory state = device->allocate(sizeof(StepState));
+  std::vector<float> host(data.graph.arena_size());
+  initialize(data.graph.parameters(), host, 3);
+  device->copy_in(std::as_bytes(std::span(host)), weights.data());
+  ManyKinds done;
+  for (std::uint64_t seed = 0; seed < GraphExecutor::kRepeatedMax + 3; ++seed) {
+    for (int time = 0; time < 3; ++time)
+      executor.compute(
+          data.batch(0), {weights.as<float>().data(), weights.data()},
+          {.seed = seed, .state = state.as<StepState>().data()}, counters.as<Counters>().front(),
+          [&] { return GradientArena{gradients.as<float>()}; }, [](std::size_t) {});
+    done.hash = done.hash * 31 + device->hash(gradients.as<float>());
+  }
+  done.graphs = gpu.graphs();
+  done.nodes = gpu.graph_nodes();
+  return done;
+}
+
+TEST_CASE("shards of too many kinds are computed without graphs, and have the same bits") {
+  const ManyKinds without = many_kinds(false);
+  CHECK(without.graphs == 0);
+  const ManyKinds with = many_kinds(true);
+  CHECK(with.graphs == GraphExecutor::kRepeatedMax);
+  CHECK(with.hash == without.hash);
+  // As many kinds as reach the most nodes.
+  const std::size_t nodes = with.nodes / with.graphs;
+  CHECK(nodes > 20);
+  CHECK(many_kinds(true, 2 * nodes).graphs == 2);
+  const ManyKinds three = many_kinds(true, 2 * nodes + 1);
+  CHECK(three.graphs == 3);
+  CHECK(three.hash == without.hash);
 }
 
 // ---- what a captured step must not do ----
@@ -197,6 +216,26 @@ TEST_CASE(
              Contains("memory was asked for"));
   CHECK_THAT(with([](const Place& at) { at.gpu.synchronize(cuda::Stream::compute); }),
              Contains("synchronize") && Contains("captured"));
+}
+
+TEST_CASE("where a later capture fails, the graphs of the earlier ones are freed") {
+  const Shards data = longer(image_shards(ModelName::lenet, {28, 28, 1}));
+  test::EmulatedGpu gpu;
+  const auto device = cuda::make_cuda_device(gpu);
+  std::size_t graphs_before = 0;
+  int computed = 0;
+  PlantedDevice planted(*device, [&] {
+    // Three dense layers in two shards of the first step, then in the first shard of the second.
+    if (++computed != 10) return;
+    graphs_before = gpu.graphs();
+    (void)device->allocate(4);
+  });
+  const auto communicator = alone(data.graph, *device, 2);
+  const StepsDone done = run_steps(gpu, planted, *communicator, data, {});
+  CHECK_THAT(done.failure, Contains("memory was asked for"));
+  CHECK(graphs_before > 0);
+  CHECK(done.graphs == 0);
+  CHECK(done == run(data, {.captures = false}));
 }
 
 TEST_CASE("a GPU that cannot capture trains without graphs, and tells why once") {

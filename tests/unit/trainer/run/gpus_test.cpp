@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "trainer/error.hpp"
+#include "trainer/model/model.hpp"
 #include "trainer/run/gpu_memory.hpp"
 
 namespace ddprun::trainer {
@@ -137,6 +138,24 @@ TEST_CASE("what sums receive and what is converted count as the GPU's memory") {
   CHECK(gpu_memory_text(planned) == "10 MB of the GPU");
   CHECK_THAT(out_of_memory_text(planned, "x"),
              Contains("2 MB for the samples") && Contains("4 MB for the exchange with other"));
+}
+
+TEST_CASE("CUDA graphs count as far as they are kept, but refuse no run") {
+  const Graph images = make_graph({.model = ModelName::lenet, .shape = {28, 28, 1}, .classes = 10});
+  const std::uint64_t one = graph_bytes(images, 0, 1);
+  CHECK(one == images.layers().size() * 3 * 2 * 10'000);  // whole shards and the last, smaller ones
+  CHECK(graph_bytes(images, 0, 2) == 2 * one);  // from the second one on sums are added to
+  CHECK(graph_bytes(images, 0, 8) == 2 * one);
+  const Graph texts = make_graph({.model = ModelName::textclf, .classes = 2, .vocabulary = 40});
+  CHECK(graph_bytes(texts, 100, 1) == 4 * graph_bytes(texts, 20, 1));
+  CHECK(graph_bytes(texts, 512, 8) <= 10'000 * Capture::kNodesMost);
+
+  const RunMemory planned{
+      .arena = 1'000'000, .arenas = 3, .lane = 2'000'000, .lanes = 1, .graphs = 3'000'000};
+  CHECK(gpu_memory_text(planned) == "8 MB of the GPU");
+  const cuda::GpuFacts gpu{.name = "GPU", .uuid = {}, .memory = 5'000'000, .libraries = {}};
+  CHECK(why_too_large(planned, gpu).empty());
+  CHECK_THAT(out_of_memory_text(planned, "x"), Contains(", about 3 MB for CUDA graphs, and CUDA"));
 }
 
 TEST_CASE("a plan is compared with the GPU's memory, without what is the host's") {
