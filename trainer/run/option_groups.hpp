@@ -1,8 +1,8 @@
-// The options of `train` by the groups of its help, for options.cpp alone.
+// What the files of the groups of options share. For those alone.
 #pragma once
 
 #include <array>
-#include <string>
+#include <cstdint>
 
 #include "base/cli/command_line.hpp"
 #include "trainer/run/options.hpp"
@@ -18,17 +18,11 @@ constexpr auto words_for(Precision) {
   return std::array{Word{fp32, "fp32"}, Word{bf16, "bf16"}, Word{fp16, "fp16"}};
 }
 
-/// What is read before it becomes Options.
-struct OptimizerTexts {
-  std::string warmup = "0";
-  std::string betas = "0.9,0.999";
-  std::string loss_scale = "dynamic";
+/// An option that would do nothing beside the others, unless `is_met`.
+struct OptionNeed {
+  const char* option;
+  bool is_met;
+  const char* what;  ///< that it needs
 };
-
-/// The group "Optimizer". `options` and `texts` must outlive the parsing.
-void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& texts);
-
-/// Throws DataError that names the option.
-void convert_optimizer_texts(const OptimizerTexts& texts, Options& options);
 
 }  // namespace ddprun::trainer

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "trainer/error.hpp"
-#include "trainer/run/option_groups.hpp"
+#include "trainer/run/options_optimizer.hpp"
 
 namespace ddprun::trainer {
 
@@ -136,10 +136,32 @@ void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& 
               "Seed of the initial weights and of the order of samples");
 }
 
-void convert_optimizer_texts(const OptimizerTexts& texts, Options& options) {
+void convert_optimizer(const OptimizerTexts& texts, Options& options) {
   options.warmup = parse_warmup(texts.warmup);
   options.betas = parse_betas(texts.betas);
   options.loss_scale = parse_loss_scale(texts.loss_scale);
+}
+
+std::vector<OptionNeed> optimizer_needs(const Options& options) {
+  const bool is_sgd = options.optimizer == OptimizerKind::sgd;
+  const bool is_plateau = options.schedule == ScheduleKind::plateau;
+  const bool is_step = options.schedule == ScheduleKind::step;
+  const bool is_half = options.precision == Precision::fp16;
+  return {
+      {"--decay", weight_decay_of(options) > 0, "--weight-decay above 0"},
+      {"--momentum", is_sgd, "--optimizer sgd"},
+      {"--nesterov", is_sgd && options.momentum > 0, "--optimizer sgd with --momentum above 0"},
+      {"--betas", !is_sgd, "--optimizer adamw"},
+      {"--eps", !is_sgd, "--optimizer adamw"},
+      {"--plateau-patience", is_plateau, "--schedule plateau"},
+      {"--plateau-factor", is_plateau, "--schedule plateau"},
+      {"--plateau-on", is_plateau, "--schedule plateau"},
+      {"--step-epochs", is_step, "--schedule step"},
+      {"--step-factor", is_step, "--schedule step"},
+      {"--loss-scale", is_half, "--precision fp16: others have no loss scale"},
+      {"--inject-overflow-at", is_half && options.loss_scale.kind != LossScale::Kind::none,
+       "--precision fp16 with a loss scale"},
+  };
 }
 
 double base_rate(const Options& options) {

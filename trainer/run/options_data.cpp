@@ -1,0 +1,166 @@
+#include "trainer/run/options_data.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+
+constexpr auto words_for(ModelName) {
+  using enum ModelName;
+  return std::array{Word{lenet, "lenet"},
+                    Word{alexnet, "alexnet"},
+                    Word{resnet18, "resnet18"},
+                    Word{unet16, "unet16"},
+                    Word{unet_resnet34, "unet-resnet34"},
+                    Word{unet_resnet101, "unet-resnet101"},
+                    Word{textclf, "textclf"}};
+}
+
+constexpr auto words_for(TextSize) {
+  using enum TextSize;
+  return std::array{Word{tiny, "tiny"}, Word{base, "base"}, Word{large, "large"}};
+}
+
+constexpr auto words_for(Stem) {
+  using enum Stem;
+  return std::array{Word{small, "small"}, Word{imagenet, "imagenet"}};
+}
+
+constexpr auto words_for(Decoder) {
+  using enum Decoder;
+  return std::array{Word{bilinear, "bilinear"}, Word{deconv, "deconv"}};
+}
+
+namespace {
+
+constexpr int kClassesMax = 1'000'000;
+constexpr double kDeviationMax = 1000;
+
+/// "default" gives none.
+std::optional<double> parse_init(const std::string& text) {
+  if (text == "default") return std::nullopt;
+  constexpr std::string_view kNormal = "normal:";
+  if (text.starts_with(kNormal)) {
+    double deviation = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + kNormal.size(), end, deviation);
+    if (error == std::errc() && stop == end && deviation > 0 && deviation <= kDeviationMax)
+      return deviation;
+  }
+  throw DataError(
+      fmt::format("--init {}: must be default, or normal:STD with a deviation above 0 and at most "
+                  "{}, such as normal:0.01",
+                  text, kDeviationMax));
+}
+
+void check_init(const Options& options) {
+  if (options.init_from && options.init_from->empty()) {
+    throw DataError("--init-from: the name of the file is empty");
+  }
+  if (!options.init_from && !options.init_skip.empty()) {
+    throw DataError("--init-skip needs --init-from: it leaves out what that file has");
+  }
+  for (const std::string& prefix : options.init_skip) {
+    if (prefix.empty()) {
+      throw DataError("--init-skip: an empty prefix leaves out all: give the beginning of a name");
+    }
+  }
+}
+
+}  // namespace
+
+void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
+  line.group("What to train");
+  line.choice("--model", options.model, "Network to train");
+  line.number("--classes", options.classes, 2, kClassesMax, "N",
+              "Outputs of a classifier's last layer; at least as many as the data has classes")
+      ->default_str("the data's");
+  line.number(
+          "--dropout", options.dropout, 0, 1, "P",
+          "The probability with which the dropout layers of alexnet and textclf drop a value, or "
+          "the one of unet-resnet34 and -101 a whole channel")
+      ->default_str("alexnet 0.5, unet-resnet 0.2, textclf 0.1");
+  line.choice("--stem", options.stem,
+              "How resnet18 begins: with a 3x3 convolution (images of about 28 pixels), or with "
+              "torchvision's 7x7 one and max-pooling");
+  line.choice("--decoder", options.decoder,
+              "How a U-Net enlarges: bilinear and two convolutions, or a convolution and a "
+              "transposed one");
+  line.number("--positive-weight", options.positive_weight, 0, kRateMax, "X",
+              "U-Nets: factor on the loss of the pixels of a mask");
+  line.choice("--size", options.size,
+              "textclf: tiny (2 layers of 128 channels), or the size of roberta-base or -large");
+  line.text("--data", options.data, "DIR",
+            "generated (ten kinds of shapes, drawn at the start; for a U-Net with masks; for "
+            "textclf sentences), or a folder with train-images-idx3-ubyte[.gz], "
+            "train-labels-idx1-ubyte[.gz] and the t10k ones; for a U-Net "
+            "train-masks-idx3-ubyte[.gz] in place of the labels; textclf reads no files yet");
+  line.text("--image-shape", options.image_shape, "HxWxC",
+            "Of generated pictures: sides of at most 512, 1 or 3 channels; for alexnet sides of at "
+            "least 63, for U-Nets multiples of 32 (unet-resnet: of 64)")
+      ->default_str("28x28x1, unet16 32x32x3, alexnet and unet-resnet 64x64x3");
+  line.number("--sentences", options.sentences.count, 1, kSentencesMost, "N",
+              "Of generated sentences: how many for training; a quarter as many are held out");
+  line.number("--max-tokens", options.sentences.tokens, kSentenceTokensLeast, kTextPositions, "N",
+              "Of generated sentences: the most tokens of one");
+  line.text("--init", texts.init, "HOW",
+            "Seeded initial values: default (those of PyTorch, torchvision or transformers for "
+            "this model), "
+            "or normal:STD: weights of convolutions, transposed convolutions, linear layers and "
+            "embeddings normal with this "
+            "deviation, their biases 0");
+  line.text("--init-from", options.init_from, "FILE",
+            "Initial weights by name from this safetensors file (F32, F16 or BF16), in place of "
+            "seeded ones; every name, shape and type must match");
+  line.text("--init-skip", options.init_skip, "PREFIX",
+            "With --init-from: leave out parameters and tensors with names that begin with PREFIX; "
+            "may be given several times")
+      ->allow_extra_args(false);
+  line.number("--epochs", options.epochs, 1, kManyMax, "N", "Passes over the training set");
+  line.number("--max-steps", options.max_steps, 1, kStepsMax, "N",
+              "Stop after N steps (the learning rate still follows --epochs)");
+}
+
+std::vector<OptionNeed> data_needs(const Options& options) {
+  const bool is_unet = target_of(options.model) == Target::mask;
+  constexpr const char* kUnets = "--model unet16, unet-resnet34 or unet-resnet101";
+  return {
+      {"--classes", !is_unet, "a --model that learns labels: U-Nets learn masks"},
+      {"--init", !options.init_from || !options.init_skip.empty(),
+       "--init-skip beside --init-from, which gives all other weights"},
+      {"--dropout", default_dropout(options.model) > 0,
+       "--model alexnet, unet-resnet34, unet-resnet101 or textclf"},
+      {"--size", options.model == ModelName::textclf, "--model textclf"},
+      {"--sentences", options.model == ModelName::textclf, "--model textclf"},
+      {"--max-tokens", options.model == ModelName::textclf, "--model textclf"},
+      {"--image-shape", !reads_texts(options.model), "a --model of images"},
+      {"--image-shape", options.data == kGeneratedData,
+       "--data generated: the pictures of a folder have their own"},
+      {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
+      {"--decoder", is_unet, kUnets},
+      {"--positive-weight", is_unet, kUnets},
+  };
+}
+
+void convert_data(const DataTexts& texts, Options& options) {
+  check_init(options);
+  options.normal_init = parse_init(texts.init);
+  generated_shape(options);
+}
+
+ImageShape generated_shape(const Options& options) {
+  const char* usual = target_of(options.model) == Target::mask ? "32x32x3" : "28x28x1";
+  if (is_unet_resnet(options.model) || options.model == ModelName::alexnet) usual = "64x64x3";
+  return parse_image_shape(options.image_shape.value_or(usual));
+}
+
+std::string to_string(ModelName model) { return std::string(word_of(model)); }
+std::string to_string(Stem stem) { return std::string(word_of(stem)); }
+std::string to_string(Decoder decoder) { return std::string(word_of(decoder)); }
+std::string to_string(TextSize size) { return std::string(word_of(size)); }
+
+}  // namespace ddprun::trainer
