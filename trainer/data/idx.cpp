@@ -1,25 +1,16 @@
 #include "trainer/data/idx.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <memory>
 
+#include "trainer/data/read_file.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
 constexpr std::uint8_t kUnsignedByte = 0x08;
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-
-struct GzClose {
-  void operator()(gzFile file) const noexcept { gzclose(file); }
-};
-using GzHandle = std::unique_ptr<gzFile_s, GzClose>;
 
 [[noreturn]] void refuse(const std::string& file, std::size_t offset, const std::string& why) {
   throw DataError(fmt::format("{}: offset {}: {}", file, offset, why));
@@ -126,8 +117,8 @@ IdxHeader parse_idx(std::span<const std::uint8_t> bytes, const std::string& file
       refuse(file, offset, fmt::format("dimension {} is {}, not 1 to {}", i, dimension, limit));
     }
     elements *= dimension;  // at most 4 factors, each bounded before the product can overflow
-    if (elements > kIdxBytesMax) {
-      refuse(file, offset, fmt::format("more than {} bytes of elements", kIdxBytesMax));
+    if (elements > kFileBytesMax) {
+      refuse(file, offset, fmt::format("more than {} bytes of elements", kFileBytesMax));
     }
     header.dimensions.push_back(dimension);
   }
@@ -141,46 +132,6 @@ IdxHeader parse_idx(std::span<const std::uint8_t> bytes, const std::string& file
            fmt::format("{} bytes more than the header promises", bytes.size() - expected));
   }
   return header;
-}
-
-std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file) {
-  const std::string name = file.string();
-  errno = 0;
-  const GzHandle handle(gzopen(name.c_str(), "rbe"));
-  if (!handle)
-    throw DataError(fmt::format("{}: {}", name, std::strerror(errno != 0 ? errno : ENOMEM)));
-  gzbuffer(handle.get(), 1U << 17);
-
-  // Of a plain file the room for all of it, as bytes that are copied on the way are held twice.
-  // Else grown as bytes arrive, never by what a header claims.
-  std::vector<std::uint8_t> bytes;
-  std::error_code unknown;
-  const std::uintmax_t size = std::filesystem::file_size(file, unknown);
-  if (!unknown && size <= kIdxBytesMax && gzdirect(handle.get()) == 1)
-    bytes.resize(static_cast<std::size_t>(size) + kChunkBytes);
-  std::size_t used = 0;
-  while (true) {
-    if (bytes.size() - used < kChunkBytes)
-      bytes.resize(std::max(2 * bytes.size(), 2 * kChunkBytes));
-    const int got = gzread(handle.get(), bytes.data() + used, static_cast<unsigned>(kChunkBytes));
-    int code = Z_OK;
-    const char* message = gzerror(handle.get(), &code);
-    if (got > 0) used += static_cast<std::size_t>(got);
-    if (code == Z_BUF_ERROR) refuse(name, used, "the gzip data is cut short");
-    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-      refuse(
-          name, used,
-          code == Z_ERRNO ? std::strerror(errno) : fmt::format("damaged gzip data ({})", message));
-    }
-    if (used > kIdxBytesMax) refuse(name, used, fmt::format("more than {} bytes", kIdxBytesMax));
-    if (got == 0) break;
-  }
-  // zlib 1.3.2 takes what is damaged at its very beginning for the end of the file.
-  if (used == 0 && gzdirect(handle.get()) == 0)
-    refuse(name, used, "damaged gzip data (nothing could be unpacked)");
-  bytes.resize(used);
-  if (bytes.capacity() - used > kChunkBytes) bytes.shrink_to_fit();
-  return bytes;
 }
 
 ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& targets,
@@ -203,13 +154,6 @@ ByteImages read_idx_pair(const std::filesystem::path& images, const std::filesys
 }
 
 IdxFolder find_idx_folder(const std::filesystem::path& folder, Target target) {
-  if (!std::filesystem::is_directory(folder)) {
-    std::error_code ignored;
-    throw DataError(fmt::format(
-        "{}: {}; --data takes a folder with the files of an MNIST-like set, or `generated`",
-        folder.string(),
-        std::filesystem::exists(folder, ignored) ? "not a directory" : "no such directory"));
-  }
   const auto one = [&](const char* stem, const char* kind, const char* targets) {
     return find_one(folder, stem, kind, targets);
   };

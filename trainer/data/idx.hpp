@@ -19,8 +19,6 @@
 
 namespace ddprun::trainer {
 
-/// More than this, decompressed, is refused.
-inline constexpr std::uint64_t kIdxBytesMax = std::uint64_t{4} << 30;
 /// Rows or columns of one image.
 inline constexpr std::uint32_t kIdxSideMax = 4096;
 inline constexpr std::uint32_t kIdxCountMax = 100'000'000;
@@ -34,10 +32,6 @@ struct IdxHeader {
 /// Reads and checks the header at the start of `bytes`, and that exactly its elements follow.
 /// Throws DataError that names `file` and the offset (of the decompressed bytes). Pure.
 IdxHeader parse_idx(std::span<const std::uint8_t> bytes, const std::string& file);
-
-/// Decompresses `file` if it is gzipped. Throws DataError: not readable, damaged, cut short, over
-/// kIdxBytesMax.
-std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file);
 
 /// Images and their targets, one pair of files. Throws DataError; also where their counts or sides
 /// differ. `classes` is one more than the greatest label, or 1 of masks.

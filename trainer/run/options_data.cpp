@@ -94,11 +94,12 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
               "U-Nets: factor on the loss of the pixels of a mask");
   line.choice("--size", options.size,
               "textclf: tiny (2 layers of 128 channels), or the size of roberta-base or -large");
-  line.text("--data", options.data, "DIR",
+  line.text("--data", options.data, "FOLDER",
             "generated (ten kinds of shapes, drawn at the start; for a U-Net with masks; for "
-            "textclf sentences), or a folder with train-images-idx3-ubyte[.gz], "
-            "train-labels-idx1-ubyte[.gz] and the t10k ones; for a U-Net "
-            "train-masks-idx3-ubyte[.gz] in place of the labels; textclf reads no files yet");
+            "textclf sentences), or a folder. train finds out what it holds: an MNIST-like set "
+            "(train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones; for a "
+            "U-Net train-masks-idx3-ubyte[.gz] in place of the labels), or CIFAR-10's binary files "
+            "(data_batch_1.bin to _5.bin, test_batch.bin). textclf reads no files yet");
   line.text("--image-shape", options.image_shape, "HxWxC",
             "Of generated pictures: sides of at most 512, 1 or 3 channels; for alexnet sides of at "
             "least 63, for U-Nets multiples of 32 (unet-resnet: of 64)")

@@ -20,8 +20,8 @@ inline ProgramText program_text() {
           "--exact.",
       .examples = {{"train", "alone, on generated pictures; ddprun train does the same"},
                    {"ddprun --nproc-per-node=2 train", "two workers"},
-                   {"ddprun --nproc-per-node=2 --max-restarts=3 train --data DIR --out runs/first",
-                    "on the MNIST or Fashion-MNIST files in DIR; the group is started again after "
+                   {"ddprun --nproc-per-node=2 --max-restarts=3 train --data FOLDER --out runs/first",
+                    "on the files of MNIST, Fashion-MNIST or CIFAR-10 in FOLDER; the group is started again after "
                     "a failure"}},
       .sections = {{.title = "Checkpoints and restarts",
                     .text = "A worker group that ddprun starts again continues from its newest "

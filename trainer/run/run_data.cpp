@@ -9,17 +9,14 @@
 namespace ddprun::trainer {
 namespace {
 
-/// As far as they are known before any are loaded.
-std::uint64_t known_bytes(const Options& options) {
-  if (reads_texts(options.model))
-    return options.data == kGeneratedData ? expected_text_bytes(options.sentences) : 0;
-  return known_data_bytes(options.data, generated_shape(options), target_of(options.model));
-}
-
-TrainAndTest load(const Options& options) {
-  if (reads_texts(options.model)) return load_texts(options.data, options.sentences);
-  return load_data(options.data, generated_shape(options), target_of(options.model),
-                   options.classes);
+DataRequest request_of(const Options& options) {
+  const DataKind of_images = target_of(options.model) == Target::mask ? DataKind::masked_images
+                                                                      : DataKind::labelled_images;
+  return {.data = options.data,
+          .kind = reads_texts(options.model) ? DataKind::texts : of_images,
+          .shape = generated_shape(options),
+          .head = options.classes,
+          .sentences = options.sentences};
 }
 
 }  // namespace
@@ -29,8 +26,9 @@ TrainAndTest load_sets(const Options& options, int workers, const MachineMemory&
     const std::string why = why_data_too_large(bytes, workers, there, memory_choices(options, 1));
     if (!why.empty()) throw DataError(why);
   };
-  check(known_bytes(options));
-  TrainAndTest sets = load(options);
+  const DataRequest request = request_of(options);
+  check(known_data_bytes(request));
+  TrainAndTest sets = load_data(request);
   check(sets.train->bytes() + sets.test->bytes());
   return sets;
 }

@@ -45,8 +45,7 @@ Arguments long_run(const SmallData& data, const std::string& comm_timeout) {
 
 TEST_CASE("bad input ends with exit code 2 and one line with the remedy") {
   const SmallData data;
-  const TempDir broken;
-  fs::copy(data.path(), broken.path(), fs::copy_options::recursive);
+  const TempDir empty;
   const Environment two{{"RANK", "0"}, {"WORLD_SIZE", "2"}};
   struct Case {
     Arguments arguments;
@@ -58,6 +57,10 @@ TEST_CASE("bad input ends with exit code 2 and one line with the remedy") {
        {},
        {"/nonexistent/data", "no such directory", "generated"}},
       {{"--data", "/etc/passwd"}, {}, {"/etc/passwd: not a directory", "takes a folder"}},
+      {{"--data", empty.path().string()},
+       {},
+       {"no data for a model", "train-images-idx3-ubyte", "data_batch_1.bin",
+        "it is empty"}},
       {{"--init-from", "/tmp"}, {}, {"--init-from=/tmp: a directory", "model.safetensors"}},
       {{"--global-batch", "10", "--shards", "4"}, {}, {"--global-batch 10", "not divisible"}},
       {{"--global-batch", "9", "--accumulate", "2"}, {}, {"--global-batch 9", "not divisible"}},

@@ -2,7 +2,6 @@
 #include "trainer/data/idx.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -35,14 +34,6 @@ void write(const std::filesystem::path& path, const Bytes& bytes) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-}
-
-Bytes gzip(const std::filesystem::path& path, const Bytes& bytes) {
-  const gzFile file = gzopen(path.c_str(), "wb");
-  gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
-  gzclose(file);
-  std::ifstream in(path, std::ios::binary);
-  return Bytes(std::istreambuf_iterator<char>(in), {});
 }
 
 TEST_CASE("a header gives its dimensions and where the elements start") {
@@ -120,50 +111,6 @@ TEST_CASE("a file with any bytes changed is read or refused, nothing else") {
     }
     CHECK(offset <= bytes.size());
   }
-}
-
-TEST_CASE("plain and gzipped files read the same") {
-  const test::TempDir directory;
-  const Bytes images = idx({4, 2, 3});
-  write(directory / "plain", images);
-  gzip(directory / "packed.gz", images);
-  CHECK(read_file_or_gzip(directory / "plain") == images);
-  CHECK(read_file_or_gzip(directory / "packed.gz") == images);
-}
-
-TEST_CASE("what is held of a large file is its bytes, and not twice as many") {
-  const test::TempDir directory;
-  const Bytes images(5'000'000, 7);
-  write(directory / "plain", images);
-  gzip(directory / "packed.gz", images);
-  for (const char* name : {"plain", "packed.gz"}) {
-    const Bytes read = read_file_or_gzip(directory / name);
-    CHECK(read == images);
-    CHECK(read.capacity() < images.size() + 1'100'000);
-  }
-}
-
-TEST_CASE("a gzip file that is cut short or damaged is named with the offset reached") {
-  const test::TempDir directory;
-  Bytes packed = gzip(directory / "packed.gz", idx({4, 20, 30}));
-  SECTION("cut short") {
-    packed.resize(packed.size() - 12);
-    write(directory / "cut.gz", packed);
-    CHECK_THROWS_WITH(read_file_or_gzip(directory / "cut.gz"),
-                      Contains("cut.gz: offset") && Contains("cut short"));
-  }
-  SECTION("damaged") {
-    packed[packed.size() / 2] ^= 0xff;
-    packed[packed.size() - 6] ^= 0xff;  // the checksum at the end
-    write(directory / "bad.gz", packed);
-    CHECK_THROWS_WITH(read_file_or_gzip(directory / "bad.gz"),
-                      Contains("bad.gz: offset") && Contains("damaged"));
-  }
-}
-
-TEST_CASE("a file that is not there is named") {
-  CHECK_THROWS_WITH(read_file_or_gzip("/nonexistent/images"),
-                    Contains("/nonexistent/images: No such file"));
 }
 
 TEST_CASE("a pair gives pixels, labels, shape and the number of classes") {

@@ -31,6 +31,16 @@ void write_labels(const std::filesystem::path& path, const std::vector<std::uint
   for (const std::uint8_t label : labels) out.put(static_cast<char>(label));
 }
 
+TrainAndTest load(const std::string& data, ImageShape shape = kGrey,
+                  DataKind kind = DataKind::labelled_images, std::optional<int> head = {}) {
+  return load_data({.data = data, .kind = kind, .shape = shape, .head = head});
+}
+
+std::uint64_t known_bytes(const std::string& data, ImageShape shape = kGrey,
+                          DataKind kind = DataKind::labelled_images) {
+  return known_data_bytes({.data = data, .kind = kind, .shape = shape});
+}
+
 /// A folder of 4 training and 2 held-out pictures of 8 x 8.
 void write_set(const test::TempDir& directory) {
   write_images(directory / "train-images-idx3-ubyte", 4, 8);
@@ -42,7 +52,7 @@ void write_set(const test::TempDir& directory) {
 TEST_CASE("a folder with the four files becomes a pair of normalised sets") {
   const test::TempDir directory;
   write_set(directory);
-  const TrainAndTest sets = load_data(directory.path().string(), kGrey);
+  const TrainAndTest sets = load(directory.path().string());
   CHECK(sets.train->size() == 4);
   CHECK(sets.test->size() == 2);
   CHECK(sets.train->classes() == 3);
@@ -57,12 +67,11 @@ TEST_CASE("a folder with the four files becomes a pair of normalised sets") {
 }
 
 TEST_CASE("a folder that is missing or incomplete is named, with what is expected") {
-  CHECK_THROWS_WITH(load_data("/nonexistent/set", kGrey),
-                    Contains("/nonexistent/set: no such directory"));
+  CHECK_THROWS_WITH(load("/nonexistent/set"), Contains("/nonexistent/set: no such directory"));
   const test::TempDir directory;
   write_set(directory);
   std::filesystem::remove(directory / "t10k-labels.idx1-ubyte");
-  CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey),
+  CHECK_THROWS_WITH(load(directory.path().string()),
                     Contains(directory.path().string()) && Contains("t10k-labels-idx1-ubyte"));
 }
 
@@ -71,12 +80,11 @@ TEST_CASE("training and held-out files must belong together") {
   write_set(directory);
   SECTION("shape") {
     write_images(directory / "t10k-images.idx3-ubyte", 2, 9);
-    CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey),
-                      Contains("8x8x1") && Contains("9x9x1"));
+    CHECK_THROWS_WITH(load(directory.path().string()), Contains("8x8x1") && Contains("9x9x1"));
   }
   SECTION("labels") {
     write_labels(directory / "t10k-labels.idx1-ubyte", {0, 7});
-    CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey),
+    CHECK_THROWS_WITH(load(directory.path().string()),
                       Contains("holds the label 7 (sample 1), but"));
   }
 }
@@ -84,33 +92,35 @@ TEST_CASE("training and held-out files must belong together") {
 TEST_CASE("a label beyond the head is refused with its file and sample, in both sets") {
   const test::TempDir directory;
   write_set(directory);
-  const auto load = [&](std::optional<int> head) {
-    return load_data(directory.path().string(), kGrey, Target::label, head);
+  const auto load_for = [&](std::optional<int> head) {
+    return load(directory.path().string(), kGrey, DataKind::labelled_images, head);
   };
   const std::string train = directory / "train-labels-idx1-ubyte";
   const std::string held_out = directory / "t10k-labels.idx1-ubyte";
   SECTION("training set") {
     write_labels(train, {0, 1, 200, 1});
-    CHECK_THROWS_WITH(load(10), Contains(train + " holds the label 200 (sample 2), but "
-                                                 "--classes=10 allows 0 to 9: correct the file") &&
-                                    Contains("--classes=201"));
+    CHECK_THROWS_WITH(load_for(10),
+                      Contains(train + " holds the label 200 (sample 2), but "
+                                       "--classes=10 allows 0 to 9: correct the file") &&
+                          Contains("--classes=201"));
   }
   SECTION("held-out set") {
     write_labels(held_out, {0, 12});
-    CHECK_THROWS_WITH(load(12), Contains(held_out + " holds the label 12 (sample 1), but "
-                                                    "--classes=12 allows 0 to 11"));
-    CHECK_THROWS_WITH(load({}), Contains("end at 2: correct the file, or give --classes=13"));
-    const TrainAndTest sets = load(20);
+    CHECK_THROWS_WITH(load_for(12), Contains(held_out + " holds the label 12 (sample 1), but "
+                                                        "--classes=12 allows 0 to 11"));
+    CHECK_THROWS_WITH(load_for({}), Contains("end at 2: correct the file, or give --classes=13"));
+    const TrainAndTest sets = load_for(20);
     CHECK(sets.train->classes() == 13);
     CHECK(sets.test->classes() == 13);
   }
-  SECTION("a head that is wider than both") { CHECK(load(7).test->classes() == 3); }
+  SECTION("a head that is wider than both") { CHECK(load_for(7).test->classes() == 3); }
   SECTION("labels that are all the same") {
     write_labels(train, {0, 0, 0, 0});
     write_labels(held_out, {0, 0});
-    CHECK_THROWS_WITH(load({}), Contains(train + ": all labels are 0, but a classifier needs two "
-                                                 "classes: correct the file, or give --classes"));
-    CHECK(load(2).train->classes() == 1);
+    CHECK_THROWS_WITH(load_for({}),
+                      Contains(train + ": all labels are 0, but a classifier needs two "
+                                       "classes: correct the file, or give --classes"));
+    CHECK(load_for(2).train->classes() == 1);
   }
 }
 
@@ -126,8 +136,7 @@ TEST_CASE("image shapes are read as they are written") {
 
 TEST_CASE("there are fewer generated pictures where they are large") {
   const auto count = [](int height, int width) {
-    const TrainAndTest sets =
-        load_data("generated", {.height = height, .width = width, .channels = 1});
+    const TrainAndTest sets = load("generated", {.height = height, .width = width, .channels = 1});
     CHECK(sets.train->shape().width == width);
     CHECK(sets.train->classes() == 10);
     return std::pair(sets.train->size(), sets.test->size());
@@ -138,28 +147,28 @@ TEST_CASE("there are fewer generated pictures where they are large") {
 
 TEST_CASE("generated data has masks where a model learns masks, and a folder may have some") {
   const TrainAndTest sets =
-      load_data("generated", {.height = 32, .width = 32, .channels = 1}, Target::mask);
+      load("generated", {.height = 32, .width = 32, .channels = 1}, DataKind::masked_images);
   CHECK(sets.train->target() == Target::mask);
   CHECK(sets.train->size() == 1200);
   CHECK(sets.test->size() == 200);
   CHECK(sets.train->classes() == 1);
   const test::TempDir directory;
   write_set(directory);
-  CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey, Target::mask),
+  CHECK_THROWS_WITH(load(directory.path().string(), kGrey, DataKind::masked_images),
                     Contains(directory.path().string()) && Contains("holds labels") &&
                         Contains("add train-masks-idx3-ubyte"));
   write_images(directory / "train-masks-idx3-ubyte", 4, 8);
-  CHECK_THROWS_WITH(load_data(directory.path().string(), kGrey, Target::mask),
+  CHECK_THROWS_WITH(load(directory.path().string(), kGrey, DataKind::masked_images),
                     Contains("no t10k-masks-idx3-ubyte") && Contains("images and masks"));
   write_images(directory / "t10k-masks-idx3-ubyte", 2, 8);
-  const TrainAndTest drawn = load_data(directory.path().string(), kGrey, Target::mask);
+  const TrainAndTest drawn = load(directory.path().string(), kGrey, DataKind::masked_images);
   CHECK(drawn.train->target() == Target::mask);
   CHECK(drawn.test->size() == 2);
   std::vector<float> mask(64);
   drawn.train->read_mask(3, mask);
   CHECK(mask[0] == 0);
   CHECK(mask[1] == Approx(200.0 / 255));
-  CHECK(load_data(directory.path().string(), kGrey).train->target() == Target::label);
+  CHECK(load(directory.path().string()).train->target() == Target::label);
 }
 
 TEST_CASE("the bytes of generated sets are known before they are drawn") {
@@ -167,15 +176,14 @@ TEST_CASE("the bytes of generated sets are known before they are drawn") {
     return sets.train->bytes() + sets.test->bytes();
   };
   const ImageShape shape{.height = 8, .width = 16, .channels = 3};
-  for (const Target target : {Target::label, Target::mask}) {
-    CHECK(known_data_bytes("generated", shape, target) ==
-          bytes(load_data("generated", shape, target)));
-  }
-  CHECK(known_data_bytes("generated", shape, Target::label) == 14'000 * (8 * 16 * 3 + 1));
+  for (const DataKind kind : {DataKind::labelled_images, DataKind::masked_images})
+    CHECK(known_bytes("generated", shape, kind) == bytes(load("generated", shape, kind)));
+  CHECK(known_bytes("generated", shape, DataKind::labelled_images) == 14'000 * (8 * 16 * 3 + 1));
   for (const SentenceSettings& settings : {SentenceSettings{.count = 3, .tokens = 64},
                                            SentenceSettings{.count = 4000, .tokens = 200}}) {
-    const auto there = static_cast<double>(bytes(load_texts("generated", settings)));
-    CHECK(static_cast<double>(expected_text_bytes(settings)) == Approx(there).epsilon(0.25));
+    const DataRequest texts{.kind = DataKind::texts, .sentences = settings};
+    const auto there = static_cast<double>(bytes(load_data(texts)));
+    CHECK(static_cast<double>(known_data_bytes(texts)) == Approx(there).epsilon(0.25));
   }
 }
 
@@ -184,12 +192,12 @@ TEST_CASE("the bytes of a folder are known but for files that are compressed") {
   write_set(directory);
   const std::string folder = directory.path().string();
   const std::uint64_t headers = 16 + 16 + 8 + 8;
-  const TrainAndTest sets = load_data(folder, kGrey);
+  const TrainAndTest sets = load(folder);
   CHECK(sets.train->bytes() == 4 * 65);
-  CHECK(known_data_bytes(folder, kGrey) == 6 * 65 + headers);
+  CHECK(known_bytes(folder) == 6 * 65 + headers);
   std::filesystem::rename(directory / "train-images-idx3-ubyte",
                           directory / "train-images-idx3-ubyte.gz");
-  CHECK(known_data_bytes(folder, kGrey) == 6 * 65 + headers - (4 * 64 + 16));
+  CHECK(known_bytes(folder) == 6 * 65 + headers - (4 * 64 + 16));
 }
 
 TEST_CASE("an image of one value everywhere is not divided by zero") {

@@ -65,12 +65,13 @@ TEST_CASE("a text that the model cannot read is named by its number") {
 }
 
 TEST_CASE("generated sentences for training and held-out ones are different ones") {
-  const TrainAndTest sets = load_texts("generated", {.count = 10, .tokens = 32});
+  const TrainAndTest sets =
+      load_data({.kind = DataKind::texts, .sentences = {.count = 10, .tokens = 32}});
   CHECK(sets.train->size() == 10);
   CHECK(sets.test->size() == 3);
   CHECK(sets.train->classes() == 2);
   CHECK(sets.train->content_hash() != sets.test->content_hash());
-  CHECK_THROWS_WITH(load_texts("some/folder", {}),
+  CHECK_THROWS_WITH(load_data({.data = "some/folder", .kind = DataKind::texts}),
                     Catch::Contains("--data some/folder") && Catch::Contains("--data generated"));
 }
 

@@ -1,0 +1,62 @@
+// The format of a folder follows from the names in it and from what the model learns.
+#include "trainer/data/folder_format.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Names = std::vector<std::string>;
+using enum DataKind;
+
+FolderFormat decide(const Names& names, DataKind kind = labelled_images) {
+  return decide_format("set", names, kind);
+}
+
+TEST_CASE("one file of a format is enough to recognise it") {
+  for (const char* name :
+       {"train-images-idx3-ubyte", "t10k-labels.idx1-ubyte.gz", "train-masks-idx3-ubyte"}) {
+    CHECK(decide({"README", name}) == FolderFormat::idx);
+    CHECK(decide({"README", name}, masked_images) == FolderFormat::idx);
+  }
+  for (const char* name : {"data_batch_1.bin", "data_batch_5.bin", "test_batch.bin"}) {
+    CHECK(decide({"batches.meta.txt", name}) == FolderFormat::cifar);
+    CHECK(decide({"cifar-10-batches-bin/", std::string("cifar-10-batches-bin/") + name}) ==
+          FolderFormat::cifar_inside);
+  }
+}
+
+TEST_CASE("a folder without a data set is told what was looked for and what it holds") {
+  CHECK_THROWS_WITH(decide({}), EndsWith("; it is empty"));
+  CHECK_THROWS_WITH(decide({"a.txt", "b/", "b/c"}),
+                    Contains("set: no data for a model that learns labels of images: looked for "
+                             "train-images-idx3-ubyte (MNIST-like)") &&
+                        Contains("data_batch_1.bin (CIFAR-10)") &&
+                        EndsWith("; it holds a.txt and b/"));
+  CHECK_THROWS_WITH(decide({"data_batch_1", "train-images.png"}),
+                    EndsWith("it holds data_batch_1 and train-images.png"));
+  CHECK_THROWS_WITH(decide({"1", "2", "3", "4", "5", "6", "7", "8", "9", "x"}),
+                    EndsWith("it holds 1, 2, 3, 4, 5, 6, 7, 8 and 2 more"));
+  CHECK_THROWS_WITH(decide({"a\nb"}), EndsWith("it holds a\\nb"));
+}
+
+TEST_CASE("a data set for other models is named") {
+  CHECK_THROWS_WITH(decide({"test_batch.bin"}, masked_images),
+                    Contains("set holds CIFAR-10's binary files, but this model learns masks: use "
+                             "another --model"));
+}
+
+TEST_CASE("two data sets in one folder are refused") {
+  CHECK_THROWS_WITH(decide({"test_batch.bin", "train-images-idx3-ubyte"}),
+                    Contains("set holds MNIST-like files and CIFAR-10's binary files: put each "
+                             "into a folder of its own"));
+  // Of which the model can use one.
+  CHECK(decide({"test_batch.bin", "train-masks-idx3-ubyte"}, masked_images) == FolderFormat::idx);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,24 @@
+// A training set and the set held out from it.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "trainer/data/byte_images.hpp"
+
+namespace ddprun::trainer {
+
+struct TrainAndTest {
+  std::unique_ptr<DataSet> train;
+  std::unique_ptr<DataSet> test;
+};
+
+/// Sets of the images that were read from `folder`, which gives them their name. Requires both to
+/// have the same shape and classes. Both are normalised by the training images.
+TrainAndTest make_image_sets(const std::filesystem::path& folder, ByteImages train,
+                             ByteImages test);
+
+/// The last part of the folder's path, also of "." and of one that ends with a slash.
+std::string folder_name(const std::filesystem::path& folder);
+
+}  // namespace ddprun::trainer
