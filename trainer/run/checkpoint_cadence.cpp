@@ -17,6 +17,7 @@ CheckpointEvery parse_checkpoint_every(const std::string& text) {
   using Kind = CheckpointEvery::Kind;
   if (text == "auto") return {};
   if (text == "off") return {.kind = Kind::off};
+  if (text == "epoch") return {.kind = Kind::epoch};
   std::int64_t steps = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, steps);
@@ -27,14 +28,15 @@ CheckpointEvery parse_checkpoint_every(const std::string& text) {
       text.find_first_of("smhSMH") == std::string::npos ? std::nullopt : parse_duration(text);
   if (duration && duration->count() > 0) return {.kind = Kind::duration, .duration = *duration};
   throw DataError(
-      fmt::format("--checkpoint-every {}: must be auto, off, a number of steps such as 500, or a "
-                  "duration such as 5s",
+      fmt::format("--checkpoint-every {}: must be auto, off, epoch, a number of steps such as 500, "
+                  "or a duration such as 5s",
                   text));
 }
 
 bool CheckpointCadence::due(std::int64_t step, Time now) const {
   switch (every_.kind) {
     case CheckpointEvery::Kind::off:
+    case CheckpointEvery::Kind::epoch:
       return false;
     case CheckpointEvery::Kind::steps:
       return step % every_.steps == 0;

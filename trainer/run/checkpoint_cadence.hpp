@@ -14,6 +14,7 @@ struct CheckpointEvery {
     automatic,  ///< bounds the loss to kLossBound at less than kCostShare of the time
     off,        ///< never, not even at the end
     steps,      ///< after every so many steps: reproducible
+    epoch,      ///< after each epoch
     duration,
   };
   Kind kind = Kind::automatic;
@@ -21,7 +22,7 @@ struct CheckpointEvery {
   std::chrono::nanoseconds duration{0};
 };
 
-/// Reads "auto", "off", a number of steps ("500"), or a duration with its unit
+/// Reads "auto", "off", "epoch", a number of steps ("500"), or a duration with its unit
 /// (base/duration.hpp). Throws DataError.
 CheckpointEvery parse_checkpoint_every(const std::string& text);
 

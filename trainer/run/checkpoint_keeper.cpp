@@ -63,15 +63,17 @@ void CheckpointKeeper::note_failures(const CheckpointWriter::Totals& totals) {
   failures_ = totals.in_a_row;
 }
 
-bool CheckpointKeeper::due_at_step(std::int64_t step) const {
-  return settings_.every.kind == CheckpointEvery::Kind::steps && step % settings_.every.steps == 0;
+bool CheckpointKeeper::due_at(const TrainingState& state) const {
+  using Kind = CheckpointEvery::Kind;
+  if (settings_.every.kind == Kind::epoch) return state.block == 0;
+  return settings_.every.kind == Kind::steps && state.step % settings_.every.steps == 0;
 }
 
 std::string CheckpointKeeper::offer(const TrainingState& state, const Learner& learner, bool best,
                                     Time now) {
   if (settings_.every.kind == CheckpointEvery::Kind::off) return {};
   if (!measured_ && writer_.idle()) measure();
-  const bool must = best || due_at_step(state.step);
+  const bool must = best || due_at(state);
   if (!must && !cadence_.due(state.step, now)) return {};
   if (!writer_.idle()) {
     if (!must) return {};

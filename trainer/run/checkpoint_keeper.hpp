@@ -29,8 +29,9 @@ class CheckpointKeeper {
 
   CheckpointKeeper(Settings settings, Time now);
 
-  /// Whether state.step is one after which a checkpoint is due by its number alone.
-  [[nodiscard]] bool due_at_step(std::int64_t step) const;
+  /// Whether a checkpoint is due by the place of the state alone: a number of steps, or the end of
+  /// an epoch.
+  [[nodiscard]] bool due_at(const TrainingState& state) const;
 
   /// Takes a checkpoint if one is due, or if it is the best so far. Returns at once, except that a
   /// checkpoint that must not be left out (best, or after a given number of steps) waits up to 10 s

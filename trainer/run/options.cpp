@@ -1,8 +1,10 @@
 #include "trainer/run/options.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "base/cli/command_line.hpp"
@@ -34,12 +36,12 @@ constexpr auto words_for(Resume) {
 
 namespace {
 
-
 /// What is read before it becomes Options.
 struct Texts {
   DataTexts data;
   OptimizerTexts optimizer;
   std::string checkpoint_every = "auto";
+  std::string keep = "2";
 };
 
 /// How this program's help is called: an installed one is in libexec, where only ddprun finds it.
@@ -108,9 +110,9 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
               "that is damaged or of another run; strict: fail where auto would skip one; never: "
               "from step 0, also after a restart");
   line.text("--checkpoint-every", texts.checkpoint_every, "WHEN",
-            "auto (a crash costs at most 5 s of work, writing less than 2 % of the time), a number "
-            "of steps, a duration such as 30s, or off");
-  line.number("--keep", options.keep, 1, kManyMax, "N", "Checkpoints to keep beside the best one");
+            "auto (a crash costs at most 5 s of work, writing less than 2 % of the time), epoch, a "
+            "number of steps, a duration such as 30s, or off");
+  line.text("--keep", texts.keep, "N|all", "Checkpoints to keep beside the best one");
   line.flag("--json", options.json, "JSON lines on stdout instead of text");
   line.flag("--quiet", options.quiet, "Only the final table");
   line.group("Testing");
@@ -149,6 +151,15 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
       });
 }
 
+int parse_keep(const std::string& text) {
+  if (text == "all") return std::numeric_limits<int>::max();
+  int count = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, count);
+  if (error == std::errc() && stop == end && count >= 1 && count <= kManyMax) return count;
+  throw DataError(fmt::format("--keep {}: must be all, or a number from 1 to {}", text, kManyMax));
+}
+
 void convert(const Texts& texts, const std::vector<std::string>& given, Options& options) {
   // With sgd it does not learn.
   if (reads_texts(options.model) && !contains(given, "--optimizer"))
@@ -156,6 +167,7 @@ void convert(const Texts& texts, const std::vector<std::string>& given, Options&
   convert_data(texts.data, options);
   convert_optimizer(texts.optimizer, options);
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
+  options.keep = parse_keep(texts.keep);
 }
 
 }  // namespace

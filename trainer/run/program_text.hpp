@@ -18,11 +18,13 @@ inline ProgramText program_text() {
           "which worker computes which shard: the same V and b give the same weights, to the last "
           "bit, with any number of workers, with accumulation, and across restarts; on GPUs with "
           "--exact.",
-      .examples = {{"train", "alone, on generated pictures; ddprun train does the same"},
-                   {"ddprun --nproc-per-node=2 train", "two workers"},
-                   {"ddprun --nproc-per-node=2 --max-restarts=3 train --data FOLDER --out runs/first",
-                    "on the files of MNIST, Fashion-MNIST or CIFAR-10 in FOLDER; the group is started again after "
-                    "a failure"}},
+      .examples =
+          {{"train", "alone, on generated pictures; ddprun train does the same"},
+           {"ddprun --nproc-per-node=2 train", "two workers"},
+           {"ddprun --nproc-per-node=2 --max-restarts=3 train --data FOLDER --out runs/first",
+            "on the files of MNIST, Fashion-MNIST or CIFAR-10 in FOLDER; the group is started "
+            "again after "
+            "a failure"}},
       .sections = {{.title = "Checkpoints and restarts",
                     .text = "A worker group that ddprun starts again continues from its newest "
                             "intact checkpoint.\n"

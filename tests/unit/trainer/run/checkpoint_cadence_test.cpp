@@ -16,6 +16,7 @@ const CheckpointCadence::Time kStart{1000s};
 TEST_CASE("the value of --checkpoint-every says what it means") {
   CHECK(parse_checkpoint_every("auto").kind == Kind::automatic);
   CHECK(parse_checkpoint_every("off").kind == Kind::off);
+  CHECK(parse_checkpoint_every("epoch").kind == Kind::epoch);
   CHECK(parse_checkpoint_every("500").kind == Kind::steps);
   CHECK(parse_checkpoint_every("500").steps == 500);
   CHECK(parse_checkpoint_every("5s").duration == 5s);

@@ -67,6 +67,18 @@ struct Fixture {
 const CheckpointEvery kEveryTwo{.kind = CheckpointEvery::Kind::steps, .steps = 2};
 const CheckpointEvery kOff{.kind = CheckpointEvery::Kind::off};
 
+TEST_CASE("with every epoch a state is due between two epochs, and only there") {
+  Fixture fixture;
+  auto keeper = fixture.keeper({.kind = CheckpointEvery::Kind::epoch});
+  fixture.state.block = 3;
+  fixture.offer(keeper, 3);
+  CHECK(keeper.newest().empty());
+  fixture.state.block = 0;
+  fixture.offer(keeper, 4);
+  CHECK(keeper.finish(fixture.state, fixture.learner));
+  CHECK_THAT(keeper.newest(), Catch::Matchers::EndsWith("step-00000004"));
+}
+
 TEST_CASE("each step that is due is on disk, with parameters and moments") {
   Fixture fixture;
   CheckpointKeeper keeper = fixture.keeper(kEveryTwo);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -220,6 +221,12 @@ TEST_CASE("the loss scale is dynamic, none or a number that stays") {
   CHECK(fixed.loss_scale.value == 1024);
 }
 
+TEST_CASE("checkpoints are kept by number, or all of them") {
+  CHECK(parse({}).keep == 2);
+  CHECK(parse({"--keep=7"}).keep == 7);
+  CHECK(parse({"--keep=all"}).keep == std::numeric_limits<int>::max());
+}
+
 TEST_CASE("every mistake is one line with the option's name and exit code 2") {
   const std::vector<std::pair<Arguments, std::string>> cases{
       {{"--epochs", "0"}, "--epochs"},
@@ -264,6 +271,8 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--model=textclf", "--size=huge"}, "--size: must be one of tiny, base, large"},
       {{"--model=textclf", "--image-shape=28x28x1"}, "--image-shape needs a --model of images"},
       {{"--data=set", "--image-shape=28x28x1"}, "--image-shape needs --data generated"},
+      {{"--keep=0"}, "--keep 0: must be all, or a number from 1 to 1000000"},
+      {{"--keep=1x"}, "--keep 1x: must be all"},
       {{"--keep=3", "--checkpoint-every=off"},
        "--keep needs checkpoints, but --checkpoint-every is off"},
       {{"--stem", "imagenet"}, "--stem needs --model resnet18"},
