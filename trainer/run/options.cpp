@@ -113,6 +113,9 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
             "auto (a crash costs at most 5 s of work, writing less than 2 % of the time), epoch, a "
             "number of steps, a duration such as 30s, or off");
   line.text("--keep", texts.keep, "N|all", "Checkpoints to keep beside the best one");
+  line.number("--log-every", options.log_every, 1, kStepsMax, "N",
+              "A JSON line after every N steps, with the mean loss over them")
+      ->default_str("about one a second");
   line.flag("--json", options.json, "JSON lines on stdout instead of text");
   line.flag("--quiet", options.quiet, "Only the final table");
   line.group("Testing");

@@ -125,6 +125,7 @@ struct Options {
   Resume resume = Resume::automatic;
   CheckpointEvery checkpoint_every;
   int keep = 2;
+  std::int64_t log_every = 0;  ///< steps; 0: about a second
 
   bool json = false;
   bool quiet = false;

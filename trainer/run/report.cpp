@@ -44,24 +44,34 @@ steady_clock::duration Report::text_every() const {
   return terminal_ ? steady_clock::duration(kTerminalEvery) : kPlainEvery;
 }
 
-bool Report::interval_due(steady_clock::time_point now) const {
-  return now - last_metrics_ >= kMetricsEvery ||
-         (!settings_.quiet && !settings_.json && now - last_progress_ >= text_every());
+bool Report::text_due(steady_clock::time_point now) const {
+  return !settings_.quiet && !settings_.json && now - last_progress_ >= text_every();
 }
 
-void Report::interval(const Interval& interval, steady_clock::time_point now) {
+bool Report::line_due(std::int64_t step, steady_clock::time_point now) const {
+  return settings_.log_every > 0 ? step % settings_.log_every == 0
+                                 : now - last_metrics_ >= kMetricsEvery;
+}
+
+bool Report::interval_due(std::int64_t step, steady_clock::time_point now) const {
+  return line_due(step, now) || text_due(now);
+}
+
+bool Report::interval(const Interval& interval, steady_clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  if (settings_.rank != 0) return;
-  if (now - last_metrics_ >= kMetricsEvery) {
+  if (settings_.rank != 0) return true;
+  const bool has_line = line_due(interval.step, now);
+  if (has_line) {
     last_metrics_ = now;
     const std::string json = progress_json(interval, settings_.score, settings_.place);
     write_metrics(json);
     if (settings_.json && !settings_.quiet) print(json, false);
   }
-  if (!settings_.json && !settings_.quiet && now - last_progress_ >= text_every()) {
+  if (text_due(now)) {
     last_progress_ = now;
     print(progress_text(interval, settings_.score, line_columns()), true);
   }
+  return has_line || settings_.log_every == 0;
 }
 
 void Report::evaluation(const EvaluationProgress& progress, steady_clock::time_point began,

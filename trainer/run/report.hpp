@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -22,6 +23,7 @@ class Report {
     Place place;
     Score score = score_of(Target::label);
     std::filesystem::path metrics;  ///< empty: no file
+    std::int64_t log_every = 0;     ///< steps between JSON lines of intervals; 0: about a second
   };
 
   /// Appends to the metrics file from the first line on; where that is not possible, warns once and
@@ -33,16 +35,18 @@ class Report {
 
   /// One line about how the run starts.
   void note(const std::string& text);
-  /// Called as often as the loop likes; decides itself what is worth showing now.
-  void interval(const Interval& interval, std::chrono::steady_clock::time_point now);
+  /// Called as often as the loop likes; decides itself what is worth showing now. False: it was
+  /// only shown as text, and belongs to the next JSON line, too.
+  bool interval(const Interval& interval, std::chrono::steady_clock::time_point now);
   /// The same for an evaluation that began at `began`: a short one is not shown.
   void evaluation(const EvaluationProgress& progress, std::chrono::steady_clock::time_point began,
                   std::chrono::steady_clock::time_point now);
   void epoch(const EpochSummary& epoch, EpochEnd end, std::int64_t epochs);
   void outcome(const Outcome& outcome);
 
-  /// Whether interval() would do something now.
-  [[nodiscard]] bool interval_due(std::chrono::steady_clock::time_point now) const;
+  /// Whether interval() would do something after this step.
+  [[nodiscard]] bool interval_due(std::int64_t step,
+                                  std::chrono::steady_clock::time_point now) const;
 
   /// To stderr, from every rank, with the rank where there are several.
   void warning(const std::string& text) { complain("warning: ", text); }
@@ -54,6 +58,8 @@ class Report {
   void clear_progress();
   void write_metrics(const std::string& json);
   [[nodiscard]] std::chrono::steady_clock::duration text_every() const;
+  [[nodiscard]] bool text_due(std::chrono::steady_clock::time_point now) const;
+  [[nodiscard]] bool line_due(std::int64_t step, std::chrono::steady_clock::time_point now) const;
 
   Settings settings_;
   bool terminal_ = false;

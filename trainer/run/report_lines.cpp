@@ -87,6 +87,7 @@ std::string progress_text(const Interval& interval, const Score& score, std::siz
 std::string progress_json(const Interval& interval, const Score& score, const Place& place) {
   Json json = line("interval", place);
   json["step"] = interval.step;
+  json["steps"] = interval.steps;
   json["epoch"] = interval.epoch;
   json["loss"] = interval.loss;
   json[score.key] = interval.score;

@@ -20,11 +20,12 @@ struct Place {
 
 /// What happened since the last one.
 struct Interval {
-  std::int64_t step = 0;  ///< steps done
+  std::int64_t step = 0;   ///< steps done
+  std::int64_t steps = 0;  ///< of this interval
   std::int64_t last_step = 0;
   std::int64_t epoch = 0;
   std::int64_t epochs = 0;
-  double loss = 0;
+  double loss = 0;   ///< mean over the samples of the interval
   double score = 0;  ///< on training samples
   double learning_rate = 0;
   std::optional<double> loss_scale;  ///< only with fp16

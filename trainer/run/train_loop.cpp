@@ -68,13 +68,19 @@ int TrainLoop::run() {
   while (parts_.state.step < parts_.plan.last_step) {
     if (!step()) return exit_code_;
     const bool epoch_ends = parts_.state.block == parts_.plan.steps_per_epoch;
-    const bool must_share = epoch_ends || parts_.state.step == parts_.plan.last_step ||
-                            (parts_.options.checkpoint_every.kind == CheckpointEvery::Kind::steps &&
-                             parts_.state.step % parts_.options.checkpoint_every.steps == 0);
+    const bool must_share = epoch_ends || parts_.state.step == parts_.plan.last_step || is_due();
     if ((must_share || parts_.state.step >= share_at_) && !share()) return exit_code_;
     if (epoch_ends && !end_epoch()) return exit_code_;
   }
   return finish();
+}
+
+/// Whether something is to be written after this step, and not when there is time for it.
+bool TrainLoop::is_due() const {
+  const CheckpointEvery& every = parts_.options.checkpoint_every;
+  const std::int64_t step = parts_.state.step;
+  if (every.kind == CheckpointEvery::Kind::steps && step % every.steps == 0) return true;
+  return parts_.options.log_every > 0 && step % parts_.options.log_every == 0;
 }
 
 bool TrainLoop::step() {
@@ -193,8 +199,7 @@ bool TrainLoop::share() {
   interval_counters_ += counters;
   interval_seconds_ += slowest;
   interval_exposed_ += exposed;
-  if (parts_.report.interval_due(now)) {
-    report_interval(now);
+  if (parts_.report.interval_due(state.step, now) && report_interval(now)) {
     interval_counters_ = {};
     interval_seconds_ = 0;
     interval_exposed_ = 0;
@@ -207,13 +212,15 @@ bool TrainLoop::share() {
   return true;
 }
 
-void TrainLoop::report_interval(Time now) {
+/// Whether the next one begins now.
+bool TrainLoop::report_interval(Time now) {
   const TrainingState& state = parts_.state;
   const Counters& counters = interval_counters_;
   const double rate =
       interval_seconds_ > 0 ? static_cast<double>(counters.count) / interval_seconds_ : 0;
   pace_.trained(counters.count, interval_seconds_);
   Interval interval{.step = state.step,
+                    .steps = state.step - interval_first_step_,
                     .last_step = parts_.plan.last_step,
                     .epoch = state.epoch,
                     .epochs = parts_.options.epochs,
@@ -230,7 +237,7 @@ void TrainLoop::report_interval(Time now) {
   }
   if (reducer_.exposed())
     interval.exposed_share = interval_seconds_ > 0 ? interval_exposed_ / interval_seconds_ : 0;
-  parts_.report.interval(interval, now);
+  return parts_.report.interval(interval, now);
 }
 
 double TrainLoop::seconds_left(double of_evaluation_done) const {

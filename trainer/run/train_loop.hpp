@@ -64,6 +64,7 @@ class TrainLoop {
   using Time = std::chrono::steady_clock::time_point;
 
   bool step();
+  [[nodiscard]] bool is_due() const;
   void update_weights();
   void warn_of_capture();
   const StepState* make_overflow();
@@ -71,7 +72,7 @@ class TrainLoop {
   bool end_epoch();
   bool agree_on_weights();
   bool evaluate(Counters& total);
-  void report_interval(Time now);
+  bool report_interval(Time now);
   void report_evaluation(double share, Time began);
   [[nodiscard]] double seconds_left(double of_evaluation_done) const;
   void lower_rate(const EpochSummary& epoch);

@@ -92,7 +92,8 @@ void WorkerRun::find_starting_point() {
       .quiet = options_.quiet,
       .place = {.world_size = environment_.world_size, .round = environment_.round},
       .score = score_of(graph_->target()),
-      .metrics = writes() ? out_ / kMetricsFile : std::filesystem::path()});
+      .metrics = writes() ? out_ / kMetricsFile : std::filesystem::path(),
+      .log_every = options_.log_every});
   if (!is_first()) return;
   if (!chosen_.warning.empty()) report_->warning(chosen_.warning);
   if (device().storage(options_.precision) == Storage::rounded_to_bf16)

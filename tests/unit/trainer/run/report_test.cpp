@@ -41,5 +41,35 @@ TEST_CASE("a long evaluation is in the metrics about once a second, a short one 
   CHECK(shares[1] == Approx(0.2));
 }
 
+TEST_CASE("intervals are in the metrics about once a second, or after so many steps") {
+  const ddprun::test::TempDir directory;
+  const auto file = directory / "metrics.jsonl";
+  const auto begin = std::chrono::steady_clock::now() + 1h;
+  const auto steps_of = [&](std::int64_t log_every) {
+    {
+      Report report({.rank = 0,
+                     .json = false,
+                     .quiet = true,
+                     .place = {},
+                     .metrics = file,
+                     .log_every = log_every});
+      for (int step = 1; step <= 12; ++step) {
+        const auto now = begin + step * 300ms;
+        const bool due = report.interval_due(step, now);
+        CHECK(report.interval({.step = step}, now) == (due || log_every == 0));
+      }
+    }
+    std::vector<int> steps;
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);)
+      steps.push_back(nlohmann::json::parse(line)["step"]);
+    std::filesystem::remove(file);
+    return steps;
+  };
+  CHECK(steps_of(0) == std::vector<int>{1, 5, 9});
+  CHECK(steps_of(5) == std::vector<int>{5, 10});
+  CHECK(steps_of(1).size() == 12);
+}
+
 }  // namespace
 }  // namespace ddprun::trainer
