@@ -9,8 +9,8 @@
 
 namespace ddprun::trainer {
 
-/// In host memory, not owned: images, or texts as token ids with lengths, as the graph begins; of
-/// labels and masks the one that its target() names.
+/// In host memory, not owned: images as pixels or as floats, or texts as token ids with lengths, as
+/// the graph begins; of labels and masks the one that its target() names.
 struct Batch {
   std::span<const float> images = {};          ///< samples x height x width x channels
   std::span<const std::int32_t> labels = {};   ///< the class of each sample
@@ -18,6 +18,8 @@ struct Batch {
   std::span<const std::int32_t> tokens = {};   ///< samples x width; behind a length: anything
   std::span<const std::int32_t> lengths = {};  ///< tokens of each sample, 1 to width
   int width = 0;  ///< of texts: what padded_length() makes of the longest
+  std::span<const std::uint8_t> pixels = {};  ///< of the size of `images`: see InputImages
+  std::span<const float> tables = {};         ///< of pixels: channels x kByteValues
 };
 
 /// The width of a batch with a longest sample of `tokens` tokens, at most `positions`: rounded up

@@ -1,8 +1,10 @@
 #include "trainer/compute/check_batch.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
+#include "trainer/compute/inputs.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -41,14 +43,17 @@ void check_texts(const Graph& graph, const Batch& batch) {
 
 std::size_t sample_count(const Graph& graph, const Batch& batch) {
   if (graph.text().positions > 0) return batch.lengths.size();
-  return batch.images.size() / graph.layers().front().output.count();
+  return std::max(batch.images.size(), batch.pixels.size()) / graph.layers().front().output.count();
 }
 
 void check_batch(const Graph& graph, const Batch& batch, int most) {
   const std::size_t count = sample_count(graph, batch);
   const bool has_masks = graph.target() == Target::mask;
+  const ActivationShape& sample = graph.layers().front().output;
+  const std::size_t channels = batch.pixels.empty() ? 0 : static_cast<std::size_t>(sample.channels);
   if (count > static_cast<std::size_t>(most) ||
-      batch.images.size() != count * graph.layers().front().output.count() ||
+      batch.images.size() + batch.pixels.size() != count * sample.count() ||
+      batch.tables.size() != channels * kByteValues ||
       batch.labels.size() != (has_masks ? 0 : count) ||
       batch.masks.size() != (has_masks ? count * graph.logits().count() : 0)) {
     throw std::logic_error("batch of another size than the executor's");

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "trainer/compute/inputs.hpp"
 #include "trainer/compute/operation.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/step_state.hpp"
@@ -100,6 +101,9 @@ class Device {
   virtual void copy_in(Storage storage, std::span<const float> host, void* to) = 0;
   /// Zeros.
   virtual void clear(std::span<std::byte> memory) = 0;
+  /// A pass's inputs to their places, as copy_in() does it. A device that computes beside the host
+  /// takes them there while it still computes the pass before.
+  virtual void feed(const Inputs& inputs) { copy_inputs(*this, inputs); }
 
   // ---- layers ----
 

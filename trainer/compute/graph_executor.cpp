@@ -195,16 +195,33 @@ void GraphExecutor::begin(const Batch& batch, const Weights& weights, Key key, i
   for (std::size_t i = 0; i < current_->nodes.size(); ++i) point_to(i, *current_);
 
   if (shard_.bytes() == 0) shard_ = device_.allocate(sizeof(std::int32_t));
+  feed(batch, shard);
+}
+
+void GraphExecutor::feed(const Batch& batch, int shard) {
   pass_.shard = shard_.as<std::int32_t>().data();
-  const std::int32_t number = shard;
-  device_.copy_in(std::as_bytes(std::span(&number, 1)), shard_.data());
   pass_.count = static_cast<int>(sample_count(graph_, batch));
-  copy_targets(batch);
+  const std::int32_t number = shard;
+  Inputs inputs{.values = {{std::as_bytes(std::span(&number, 1)), shard_.as<std::byte>()}},
+                .images = {}};
+  add_targets(batch, inputs.values);
   if (graph_.text().positions > 0) {
-    copy_texts(batch);
+    add_texts(batch, inputs.values);
+  } else if (batch.pixels.empty()) {
+    copy_floats(batch.images);
   } else {
-    copy_images(batch);
+    inputs.images = {.pixels = batch.pixels,
+                     .tables = batch.tables,
+                     .storage = storage_,
+                     .to = {at(current_->plan.layers.front().output), image_bytes()}};
   }
+  in_layer(graph_, 0, "inputs", [&] { device_.feed(inputs); });
+}
+
+/// Of all samples of the pass, with those that are missing.
+std::size_t GraphExecutor::image_bytes() const {
+  return static_cast<std::size_t>(current_->batch) * graph_.layers().front().output.count() *
+         bytes_of(storage_);
 }
 
 void GraphExecutor::forward() {
@@ -215,35 +232,35 @@ void GraphExecutor::forward() {
   }
 }
 
-void GraphExecutor::copy_targets(const Batch& batch) {
+void GraphExecutor::add_targets(const Batch& batch, std::vector<InputValues>& values) {
+  const auto add = [&](std::span<const std::byte> from) {
+    values.push_back({from, targets_.as<std::byte>().first(from.size())});
+  };
   if (graph_.target() == Target::mask) {
     pass_.masks = targets_.as<float>().data();
-    device_.copy_in(std::as_bytes(batch.masks), targets_.data());
+    add(std::as_bytes(batch.masks));
   } else {
     pass_.labels = targets_.as<std::int32_t>().data();
-    device_.copy_in(std::as_bytes(batch.labels), targets_.data());
+    add(std::as_bytes(batch.labels));
   }
 }
 
-void GraphExecutor::copy_images(const Batch& batch) {
-  const LayerPlaces& images = current_->plan.layers.front();
-  const std::size_t value_bytes = bytes_of(storage_);
-  const std::size_t filled = batch.images.size() * value_bytes;
-  const std::size_t whole = static_cast<std::size_t>(current_->batch) *
-                            graph_.layers().front().output.count() * value_bytes;
-  device_.copy_in(storage_, batch.images, at(images.output));
-  device_.clear({at(images.output) + filled, whole - filled});
-}
-
-void GraphExecutor::copy_texts(const Batch& batch) {
+void GraphExecutor::add_texts(const Batch& batch, std::vector<InputValues>& values) {
   const auto samples = static_cast<std::size_t>(settings_.batch);
   const std::span<std::int32_t> lengths = texts_.as<std::int32_t>().first(samples);
-  const std::span<std::int32_t> tokens = texts_.as<std::int32_t>().subspan(samples);
-  device_.copy_in(std::as_bytes(batch.lengths), lengths.data());
-  device_.clear(std::as_writable_bytes(lengths.subspan(batch.lengths.size())));
-  device_.copy_in(std::as_bytes(batch.tokens), tokens.data());
+  const std::span<std::int32_t> tokens =
+      texts_.as<std::int32_t>().subspan(samples, batch.tokens.size());
+  values.push_back({std::as_bytes(batch.lengths), std::as_writable_bytes(lengths)});
+  values.push_back({std::as_bytes(batch.tokens), std::as_writable_bytes(tokens)});
   pass_.tokens = tokens.data();
   pass_.lengths = lengths.data();
+}
+
+void GraphExecutor::copy_floats(std::span<const float> images) {
+  std::byte* const to = at(current_->plan.layers.front().output);
+  const std::size_t filled = images.size() * bytes_of(storage_);
+  device_.copy_in(storage_, images, to);
+  device_.clear({to + filled, image_bytes() - filled});
 }
 
 void GraphExecutor::begin_training(const Batch& batch, const Weights& weights,

@@ -114,6 +114,7 @@ class GraphExecutor {
 
   [[nodiscard]] std::size_t target_bytes() const;
   [[nodiscard]] std::size_t text_bytes() const;
+  [[nodiscard]] std::size_t image_bytes() const;
   [[nodiscard]] Key key_of(const Batch& batch) const;
   Prepared& prepared(Key key);
   RepeatedPass& repeated(const RepeatedKey& key);
@@ -123,9 +124,10 @@ class GraphExecutor {
   /// Of the layers from the last one before `end` down to `first`.
   void backward(std::size_t first, std::size_t end, const GradientArena& arena,
                 const std::function<void(std::size_t)>& final_up_to);
-  void copy_targets(const Batch& batch);
-  void copy_images(const Batch& batch);
-  void copy_texts(const Batch& batch);
+  void feed(const Batch& batch, int shard);
+  void add_targets(const Batch& batch, std::vector<InputValues>& values);
+  void add_texts(const Batch& batch, std::vector<InputValues>& values);
+  void copy_floats(std::span<const float> images);
   void check_arena(const GradientArena& arena) const;
   void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);
   [[nodiscard]] const Parameter& parameter(int index) const;

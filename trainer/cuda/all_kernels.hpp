@@ -5,6 +5,7 @@
 #include "trainer/cuda/kernels/arena_kernels.hpp"
 #include "trainer/cuda/kernels/dropout_kernels.hpp"
 #include "trainer/cuda/kernels/element_kernels.hpp"
+#include "trainer/cuda/kernels/input_kernels.hpp"
 #include "trainer/cuda/kernels/loss_kernels.hpp"
 #include "trainer/cuda/kernels/norm_kernels.hpp"
 #include "trainer/cuda/kernels/pool_kernels.hpp"
@@ -13,7 +14,8 @@
 
 namespace ddprun::trainer::cuda {
 
-using AllKernels = Concatenated<ArenaKernels, DropoutKernels, ElementKernels, LossKernels,
-                                NormKernels, PoolKernels, SumKernels, TextKernels>::type;
+using AllKernels =
+    Concatenated<ArenaKernels, DropoutKernels, ElementKernels, InputKernels, LossKernels,
+                 NormKernels, PoolKernels, SumKernels, TextKernels>::type;
 
 }  // namespace ddprun::trainer::cuda

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/compute/hash.hpp"
+#include "trainer/cuda/input_buffers.hpp"
 #include "trainer/cuda/kernels/arena_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
 #include "trainer/cuda/operations.hpp"
@@ -83,7 +84,7 @@ class CudaGraph final : public CapturedWork {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(Gpu& gpu) : gpu_(gpu), staging_(gpu) {}
+  explicit CudaDevice(Gpu& gpu) : gpu_(gpu), staging_(gpu), inputs_(gpu, staging_) {}
 
   [[nodiscard]] std::string description(Precision precision) const override {
     const GpuFacts facts = gpu_.facts();
@@ -128,6 +129,10 @@ class CudaDevice final : public Device {
   }
   void clear(std::span<std::byte> memory) override {
     if (!memory.empty()) gpu_.clear(Stream::compute, memory.data(), memory.size());
+  }
+  void feed(const Inputs& inputs) override {
+    refuse_in_capture("inputs were fed");
+    inputs_.feed(inputs);
   }
 
   [[nodiscard]] bool accumulates_gradients() const override { return true; }
@@ -210,6 +215,7 @@ class CudaDevice final : public Device {
 
   Gpu& gpu_;
   Staging staging_;
+  InputBuffers inputs_;
   DeviceMemory floats_;  // of copy_in(), before they are stored
   bool captures_ = false;
 };

@@ -47,15 +47,24 @@ void Staging::give(Place place, Stream stream) {
 }
 
 void Staging::copy_in(Stream stream, std::span<const std::byte> host, void* to) {
-  auto* target = static_cast<std::byte*>(to);
-  while (!host.empty()) {
-    const std::size_t bytes = std::min(host.size(), kPieceBytes);
+  const StagedPart whole{host, 0};
+  copy_in(stream, std::span(&whole, 1), to);
+}
+
+void Staging::copy_in(Stream stream, std::span<const StagedPart> parts, void* to) {
+  const std::size_t whole = parts.empty() ? 0 : parts.back().offset + parts.back().host.size();
+  for (std::size_t at = 0; at < whole; at += kPieceBytes) {
+    const std::size_t bytes = std::min(whole - at, kPieceBytes);
     const Place place = take(bytes);
-    std::memcpy(ring_ + place.begin, host.data(), bytes);
-    gpu_.copy_in(stream, ring_ + place.begin, target, bytes);
+    for (const StagedPart& part : parts) {
+      const std::size_t begin = std::max(at, part.offset);
+      const std::size_t end = std::min(at + bytes, part.offset + part.host.size());
+      if (begin < end)
+        std::memcpy(ring_ + place.begin + (begin - at), part.host.data() + (begin - part.offset),
+                    end - begin);
+    }
+    gpu_.copy_in(stream, ring_ + place.begin, static_cast<std::byte*>(to) + at, bytes);
     give(place, stream);
-    host = host.subspan(bytes);
-    target += bytes;
   }
 }
 

@@ -10,6 +10,12 @@
 
 namespace ddprun::trainer::cuda {
 
+/// A piece of a copy to the GPU: `offset` bytes behind the place that it goes to.
+struct StagedPart {
+  std::span<const std::byte> host;
+  std::size_t offset = 0;
+};
+
 /// A ring of pinned bytes. A copy to the GPU waits for the host only where the bytes of copies that
 /// are under way fill it, however small and many they are: so the host can be steps ahead.
 class Staging {
@@ -21,6 +27,8 @@ class Staging {
 
   /// `host` may be written again at once; the bytes come in the order of the stream.
   void copy_in(Stream stream, std::span<const std::byte> host, void* to);
+  /// The same of several parts, by rising offset, as one copy: bytes between them get any values.
+  void copy_in(Stream stream, std::span<const StagedPart> parts, void* to);
   /// Waits.
   void copy_out(Stream stream, const void* from, std::span<std::byte> host);
 

@@ -1,5 +1,6 @@
 #include "trainer/data/byte_images.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/assert.hpp"
@@ -57,28 +58,18 @@ ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization no
   DDPRUN_ASSERT(
       normalization_.mean.size() == channels && normalization_.deviation.size() == channels,
       "one mean and deviation for each channel");
-  tables_.resize(channels);
   for (std::size_t c = 0; c < channels; ++c) {
     for (std::size_t value = 0; value < 256; ++value) {
-      tables_[c][value] = (static_cast<float>(value) / 255.0F - normalization_.mean[c]) /
-                          normalization_.deviation[c];
+      tables_.push_back((static_cast<float>(value) / 255.0F - normalization_.mean[c]) /
+                        normalization_.deviation[c]);
     }
   }
 }
 
-std::int32_t ByteImageSet::read(std::size_t index, std::span<float> pixels) const {
+std::int32_t ByteImageSet::read(std::size_t index, std::span<std::uint8_t> pixels) const {
   const std::size_t size = sample_size(images_.shape);
   DDPRUN_ASSERT(index < size_ && pixels.size() == size, "sample out of range");
-  const std::uint8_t* source = images_.pixels.data() + index * size;
-  const std::size_t channels = tables_.size();
-  if (channels == 1) {
-    const auto& table = tables_[0];
-    for (std::size_t i = 0; i < size; ++i) pixels[i] = table[source[i]];
-  } else {
-    for (std::size_t i = 0; i < size; i += channels) {
-      for (std::size_t c = 0; c < channels; ++c) pixels[i + c] = tables_[c][source[i + c]];
-    }
-  }
+  std::copy_n(images_.pixels.data() + index * size, size, pixels.data());
   return images_.labels.empty() ? 0 : images_.labels[index];
 }
 

@@ -1,7 +1,5 @@
-// Images of 8 bits a channel held decoded in memory, normalised through a table as they are read.
+// Images of 8 bits a channel held decoded in memory, with a table by which they are normalised.
 #pragma once
-
-#include <array>
 
 #include "trainer/data/data_set.hpp"
 
@@ -39,7 +37,8 @@ class ByteImageSet final : public DataSet {
   [[nodiscard]] std::uint64_t bytes() const override {
     return images_.pixels.size() + images_.labels.size() + images_.masks.size();
   }
-  std::int32_t read(std::size_t index, std::span<float> pixels) const override;
+  [[nodiscard]] std::span<const float> tables() const override { return tables_; }
+  std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels) const override;
   void read_mask(std::size_t index, std::span<float> mask) const override;
 
  private:
@@ -48,7 +47,7 @@ class ByteImageSet final : public DataSet {
   std::size_t size_;
   Normalization normalization_;
   std::uint64_t content_hash_;
-  std::vector<std::array<float, 256>> tables_;  // one for each channel: byte -> normalised value
+  std::vector<float> tables_;  // 256 values for each channel
 };
 
 }  // namespace ddprun::trainer

@@ -9,7 +9,7 @@ const Normalization& DataSet::normalization() const {
   return none;
 }
 
-std::int32_t DataSet::read(std::size_t /*index*/, std::span<float> /*pixels*/) const {
+std::int32_t DataSet::read(std::size_t /*index*/, std::span<std::uint8_t> /*pixels*/) const {
   DDPRUN_ASSERT(false, "a set of texts has no images");
   return 0;
 }

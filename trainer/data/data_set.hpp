@@ -41,9 +41,11 @@ class DataSet {
   [[nodiscard]] virtual ImageShape shape() const { return {0, 0, 0}; }
   /// Of texts: empty.
   [[nodiscard]] virtual const Normalization& normalization() const;
-  /// Writes sample `index` (below size()) as height x width x channels normalised floats; gives its
-  /// label, 0 to classes() - 1. `pixels` has exactly that many floats.
-  virtual std::int32_t read(std::size_t index, std::span<float> pixels) const;
+  /// What a network sees of the pixels, channels x 256: the normalised value of each byte.
+  [[nodiscard]] virtual std::span<const float> tables() const { return {}; }
+  /// Writes sample `index` (below size()) as height x width x channels bytes; gives its label, 0 to
+  /// classes() - 1. `pixels` has exactly that many bytes.
+  virtual std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels) const;
   /// Of a set of masks: writes that of sample `index`, height x width floats from 0 to 1.
   virtual void read_mask(std::size_t index, std::span<float> mask) const;
 
@@ -58,7 +60,7 @@ class DataSet {
   virtual std::int32_t read_tokens(std::size_t index, std::span<std::int32_t> tokens) const;
 };
 
-/// Floats in one sample of `shape`.
+/// Pixels, of all channels, in one sample of `shape`.
 constexpr std::size_t sample_size(ImageShape shape) {
   return static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width) *
          static_cast<std::size_t>(shape.channels);

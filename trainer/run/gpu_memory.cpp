@@ -11,7 +11,7 @@ namespace {
 
 int gpu_arenas(const RunMemory& planned) { return planned.arenas - planned.host_arenas; }
 std::uint64_t gpu_lane(const RunMemory& planned) {
-  return planned.lane - planned.host_lane + planned.converted;
+  return planned.lane - planned.host_lane + planned.inputs;
 }
 
 std::string by_kind(const RunMemory& planned) {

@@ -54,7 +54,9 @@ MemoryChoices memory_choices(const Options& options, int batch) {
           .has_texts = has_texts,
           .is_generated = options.data == kGeneratedData,
           .has_smaller_size = has_texts && options.size != TextSize::tiny,
-          .has_two_moments = options.optimizer == OptimizerKind::adamw};
+          .has_two_moments = options.optimizer == OptimizerKind::adamw,
+          .has_half_values =
+              options.precision == Precision::bf16 || options.precision == Precision::fp16};
 }
 
 std::string memory_remedy(const RunMemory& need, int workers) {
@@ -85,7 +87,7 @@ std::string gpu_memory_remedy(const RunMemory& need, int workers) {
   Remedies remedies;
   remedies.add(workers > 1, "fewer workers or more GPUs");
   remedies.add(need.choices.batch > 1, "a smaller --batch with a larger --accumulate");
-  remedies.add(need.converted == 0, "--precision bf16 or fp16");
+  remedies.add(!need.choices.has_half_values, "--precision bf16 or fp16");
   add_smaller_samples(remedies, need.choices);
   add_smaller_model(remedies, need.choices);
   remedies.add(true, kOtherModel);

@@ -97,7 +97,7 @@ RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage st
           .buffers = question.keeps_checkpoints ? tensor_bytes(graph) : 0,
           .host_arenas = count_copies(question),
           .host_lane = samples,
-          .converted = storage == Storage::fp32 ? 0 : samples,
+          .inputs = 2 * samples,
           .start_arenas = start.arenas,
           .start_buffers = start.buffers,
           .choices = question.choices};

@@ -21,6 +21,7 @@ struct MemoryChoices {
   bool is_generated = false;      ///< options set the size of samples
   bool has_smaller_size = false;  ///< --size
   bool has_two_moments = false;   ///< of the optimizer; another one has fewer
+  bool has_half_values = false;   ///< --precision bf16 or fp16
 };
 
 /// Of one worker, in bytes.
@@ -35,8 +36,8 @@ struct RunMemory {
   int host_arenas = 0;          ///< the copies
   std::uint64_t host_lane = 0;  ///< samples on their way to the device
   // Beside these, in a GPU's memory alone.
-  std::uint64_t converted = 0;  ///< samples as floats, before they are stored in two bytes
-  std::uint64_t exchange = 0;   ///< what sums over several GPUs receive
+  std::uint64_t inputs = 0;    ///< the two buffers in which samples arrive
+  std::uint64_t exchange = 0;  ///< what sums over several GPUs receive
   std::uint64_t graphs = 0;  ///< CUDA graphs, about; the run goes on without where they do not fit
   // Until training begins, which then takes the place of what is no longer needed.
   int start_arenas = 0;             ///< parameters, moments, both as read of files, gradients

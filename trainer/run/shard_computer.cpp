@@ -9,7 +9,7 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes, S
     : device_(device),
       lanes_(lanes),
       settings_(settings),
-      sample_floats_(graph.layers().front().output.count()),
+      sample_pixels_(graph.layers().front().output.count()),
       mask_floats_(graph.target() == Target::mask ? graph.logits().count() : 0),
       positions_(graph.text().positions) {
   const auto positions = static_cast<std::size_t>(positions_);
@@ -18,7 +18,7 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes, S
     lane_state_.push_back(std::unique_ptr<Lane>(
         new Lane{.executor = GraphExecutor(graph, device, settings_.executor),
                  .counters = device.allocate(sizeof(Counters)),
-                 .images = std::vector<float>(batch * sample_floats_),
+                 .pixels = std::vector<std::uint8_t>(batch * sample_pixels_),
                  .labels = std::vector<std::int32_t>(batch),
                  .masks = std::vector<float>(batch * mask_floats_),
                  .tokens = std::vector<std::int32_t>(batch * positions),
@@ -29,8 +29,10 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes, S
 
 std::uint64_t ShardComputer::host_bytes(const Graph& graph, int batch) {
   const std::size_t mask = graph.target() == Target::mask ? graph.logits().count() : 0;
-  const std::size_t sample = graph.layers().front().output.count() + mask;
-  return static_cast<std::uint64_t>(batch) * (sample * sizeof(float) + sizeof(std::int32_t));
+  const std::size_t pixels = graph.layers().front().output.count();
+  const auto positions = static_cast<std::size_t>(graph.text().positions);
+  const std::size_t words = 1 + mask + (positions > 0 ? positions + 1 : 0);
+  return static_cast<std::uint64_t>(batch) * (pixels + words * sizeof(float));
 }
 
 void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
@@ -68,17 +70,18 @@ Batch ShardComputer::fill_texts(Lane& lane, const DataSet& set, std::size_t coun
 
 Batch ShardComputer::fill_images(Lane& lane, const DataSet& set, std::size_t count,
                                  const Sample& sample) const {
-  const std::span<float> images(lane.images);
+  const std::span<std::uint8_t> pixels(lane.pixels);
   const std::span<float> masks(lane.masks);
   for (std::size_t item = 0; item < count; ++item) {
     const std::size_t index = sample(item);
-    lane.labels[item] = set.read(index, images.subspan(item * sample_floats_, sample_floats_));
+    lane.labels[item] = set.read(index, pixels.subspan(item * sample_pixels_, sample_pixels_));
     if (mask_floats_ > 0) set.read_mask(index, masks.subspan(item * mask_floats_, mask_floats_));
   }
   const std::span<const std::int32_t> labels(lane.labels);
-  return {.images = images.first(count * sample_floats_),
-          .labels = labels.first(mask_floats_ > 0 ? 0 : count),
-          .masks = masks.first(count * mask_floats_)};
+  return {.labels = labels.first(mask_floats_ > 0 ? 0 : count),
+          .masks = masks.first(count * mask_floats_),
+          .pixels = pixels.first(count * sample_pixels_),
+          .tables = set.tables()};
 }
 
 void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun run,

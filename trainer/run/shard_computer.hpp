@@ -59,7 +59,7 @@ class ShardComputer {
   struct Lane {
     GraphExecutor executor;
     DeviceMemory counters;  // one Counters
-    std::vector<float> images;
+    std::vector<std::uint8_t> pixels;
     std::vector<std::int32_t> labels;
     std::vector<float> masks;                   // empty: there are labels
     std::vector<std::int32_t> tokens, lengths;  // empty: there are images
@@ -78,7 +78,7 @@ class ShardComputer {
   Device& device_;
   Lanes& lanes_;
   Settings settings_;
-  std::size_t sample_floats_;
+  std::size_t sample_pixels_;
   std::size_t mask_floats_;  // 0: labels
   int positions_;            // 0: images
   std::vector<std::unique_ptr<Lane>> lane_state_;

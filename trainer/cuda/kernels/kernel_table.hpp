@@ -14,6 +14,7 @@ using KernelLauncher = cudaError_t (*)(const void* arguments, unsigned blocks, c
 std::vector<KernelLauncher> arena_launchers();
 std::vector<KernelLauncher> dropout_launchers();
 std::vector<KernelLauncher> element_launchers();
+std::vector<KernelLauncher> input_launchers();
 std::vector<KernelLauncher> loss_launchers();
 std::vector<KernelLauncher> norm_launchers();
 std::vector<KernelLauncher> pool_launchers();

@@ -51,6 +51,7 @@ std::vector<KernelLauncher> all_launchers() {
   place(ArenaKernels(), arena_launchers(), all);
   place(DropoutKernels(), dropout_launchers(), all);
   place(ElementKernels(), element_launchers(), all);
+  place(InputKernels(), input_launchers(), all);
   place(LossKernels(), loss_launchers(), all);
   place(NormKernels(), norm_launchers(), all);
   place(PoolKernels(), pool_launchers(), all);

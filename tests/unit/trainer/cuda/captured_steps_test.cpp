@@ -96,8 +96,8 @@ TEST_CASE("the host asks for a captured step with few calls, and one more for ea
   const StepsWanted wanted{.shards = 1};
   const StepsDone with = run(data, wanted);
   CHECK(with.calls_first > 200);
-  // Learning rate, shard, labels, images, their padding; then the graphs.
-  CHECK(with.calls_last <= 5 + test::kBucketsMost + 1);
+  // Learning rate, inputs, their places, images; then the graphs.
+  CHECK(with.calls_last <= 4 + test::kBucketsMost + 1);
 }
 
 /// Shards of 67 kinds, each computed three times.

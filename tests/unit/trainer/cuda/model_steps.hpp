@@ -21,7 +21,9 @@ struct Shards {
   OptimizerConfig optimizer{.kind = OptimizerKind::adamw, .weight_decay = 0.01};
   float learning_rate = 0.0005F;
   int steps = 3;
-  Samples images{};
+  std::vector<std::uint8_t> pixels{};
+  std::vector<float> tables{};
+  std::vector<std::int32_t> labels{};
   std::vector<float> masks{};
   std::vector<std::int32_t> tokens{}, lengths{};
 
@@ -32,14 +34,15 @@ struct Shards {
     if (graph.target() == Target::mask) {
       batch.masks = std::span(masks).first(count * graph.logits().count());
     } else {
-      batch.labels = std::span(images.labels).first(count);
+      batch.labels = std::span(labels).first(count);
     }
     if (graph.text().positions > 0) {
       batch.width = kLengthUnit;
       batch.tokens = std::span(tokens).first(count * kLengthUnit);
       batch.lengths = std::span(lengths).first(count);
     } else {
-      batch.images = std::span(images.images).first(count * graph.layers().front().output.count());
+      batch.pixels = std::span(pixels).first(count * graph.layers().front().output.count());
+      batch.tables = tables;
     }
     return batch;
   }
@@ -48,8 +51,14 @@ struct Shards {
 inline Shards image_shards(ModelName model, ImageShape shape) {
   Shards shards{.graph =
                     make_graph({.model = model, .shape = shape, .classes = 10, .dropout = 0.2})};
-  shards.images = squares(kTrained, shape, 10, 1);
-  for (std::size_t i = 0; i < shards.images.images.size(); ++i)
+  const Samples samples = squares(kTrained, shape, 10, 1);
+  shards.labels = samples.labels;
+  for (const float value : samples.images)
+    shards.pixels.push_back(static_cast<std::uint8_t>((value + 1) * 94));  // below 2.7
+  for (int channel = 0; channel < shape.channels; ++channel)
+    for (int byte = 0; byte < 256; ++byte)
+      shards.tables.push_back(static_cast<float>(byte) / (94.0F + static_cast<float>(channel)) - 1);
+  for (std::size_t i = 0; i < samples.images.size(); ++i)
     shards.masks.push_back(i % 3 == 0 ? 1.0F : 0.0F);
   return shards;
 }
@@ -58,7 +67,7 @@ inline Shards text_shards() {
   Shards shards{
       .graph = make_graph(
           {.model = ModelName::textclf, .classes = 10, .dropout = 0.1, .vocabulary = 40})};
-  shards.images.labels = {3, 1, 4, 1};
+  shards.labels = {3, 1, 4, 1};
   shards.lengths = {kLengthUnit, 3, 17, 9};
   for (int i = 0; i < kTrained * kLengthUnit; ++i) shards.tokens.push_back(i * i % 40);
   return shards;

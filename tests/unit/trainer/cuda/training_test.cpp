@@ -68,9 +68,10 @@ TEST_CASE("what fails on a GPU names the layer and the pass") {
       all += std::string(error.what()) + "\n";
     }
   }
-  for (const char* text : {"layer conv1, forward: convolve failed on emulated GPU 0", "layer fc1, ",
-                           "layer conv2, backward: convolve failed",
-                           ", after conv1, forward: ", "the loss, forward: "}) {
+  for (const char* text :
+       {"layer 0, inputs: ", "layer conv1, forward: convolve failed on emulated GPU 0",
+        "layer fc1, ", "layer conv2, backward: convolve failed",
+        ", after conv1, forward: ", "the loss, forward: "}) {
     CHECK_THAT(all, Catch::Contains(text));
   }
 }

@@ -83,8 +83,8 @@ TEST_CASE("training and held-out samples of the generated set are different ones
   const TrainAndTest sets = load_data({.shape = kGreyShape});
   CHECK(sets.train->size() == kShapesTrainCount);
   CHECK(sets.test->size() == kShapesTestCount);
-  std::vector<float> first(sample_size(kGreyShape));
-  std::vector<float> held_out(sample_size(kGreyShape));
+  std::vector<std::uint8_t> first(sample_size(kGreyShape));
+  std::vector<std::uint8_t> held_out(sample_size(kGreyShape));
   sets.train->read(0, first);
   sets.test->read(0, held_out);
   CHECK(first != held_out);

@@ -28,6 +28,7 @@ class DelegatingDevice : public Device {
     device_.copy_in(storage, host, to);
   }
   void clear(std::span<std::byte> memory) override { device_.clear(memory); }
+  void feed(const Inputs& inputs) override { device_.feed(inputs); }
   std::unique_ptr<Operation> make_operation(const Layer& layer,
                                             const OperationShape& shape) override {
     return device_.make_operation(layer, shape);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <tuple>
 #include <vector>
 
 #include "tests/unit/trainer/host/host_executor.hpp"
@@ -216,6 +217,42 @@ TEST_CASE("evaluation takes an incomplete batch, and rows without a sample do no
   REQUIRE(executor.evaluate({}, setup.parameters).count == 0);
 }
 
+/// Samples of Setup as bytes with tables.
+struct AsPixels {
+  std::vector<std::uint8_t> pixels;
+  std::vector<float> tables, floats;
+  AsPixels() {
+    for (std::size_t i = 0; i < std::size_t{4} * 72; ++i)
+      pixels.push_back(static_cast<std::uint8_t>(i * 37 + i / 72));
+    for (int i = 0; i < 512; ++i) tables.push_back(static_cast<float>(i - 200) / 119.0F);
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      floats.push_back(tables[i % 2 * 256 + pixels[i]]);
+  }
+};
+
+TEST_CASE("images of bytes have the bits of the floats that the tables make of them") {
+  Setup setup;
+  const AsPixels as;
+  const std::size_t values = GENERATE(std::size_t{4}, std::size_t{3}) * 72;
+  const auto labels = std::span(setup.samples.labels).first(values / 72);
+  const Batch bytes{
+      .labels = labels, .pixels = std::span(as.pixels).first(values), .tables = as.tables};
+  const Batch floats{.images = std::span(as.floats).first(values), .labels = labels};
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    for (Device* const device : {&test::host(), &test::rounding_host()}) {
+      const auto trained = [&](const Batch& batch) {
+        test::HostExecutor executor(setup.graph, 4, precision, 1, *device);
+        std::vector<float> gradients(setup.graph.arena_size());
+        executor.evaluate(setup.samples.batch(), setup.parameters);
+        const Counters evaluated = executor.evaluate(batch, setup.parameters);
+        const Counters counters = executor.train(batch, setup.parameters, 1, 1, gradients);
+        return std::tuple(evaluated.loss, counters.loss, gradients);
+      };
+      CHECK(trained(bytes) == trained(floats));
+    }
+  }
+}
+
 TEST_CASE("a smaller training batch is a view of the same memory, and a batch of its own size") {
   Setup setup;
   test::HostExecutor executor(setup.graph, 4);
@@ -254,6 +291,13 @@ TEST_CASE("bad data and bad calls are told apart") {
   setup.samples = test::noise(5, {6, 6, 2}, 3, 1);
   REQUIRE_THROWS_AS(setup.train(executor, 1, 1), std::logic_error);  // more than it is made for
   setup.samples = test::noise(4, {6, 6, 2}, 3, 1);
+  const AsPixels as;
+  Batch bytes{.labels = setup.samples.labels, .pixels = as.pixels, .tables = as.tables};
+  REQUIRE_NOTHROW(executor.evaluate(bytes, setup.parameters));
+  bytes.tables = bytes.tables.first(256);  // of one channel
+  REQUIRE_THROWS_AS(executor.evaluate(bytes, setup.parameters), std::logic_error);
+  bytes.tables = {};
+  REQUIRE_THROWS_AS(executor.evaluate(bytes, setup.parameters), std::logic_error);
   std::vector<float> short_arena(16);
   REQUIRE_THROWS_AS(executor.train(setup.samples.batch(), setup.parameters, 1, 1, short_arena),
                     std::logic_error);

@@ -130,9 +130,9 @@ TEST_CASE("GPUs are asked for by rank, precision and determinism") {
   CHECK((gpus.asked.request.local_rank == 1 && gpus.asked.request.local_world_size == 2));
 }
 
-TEST_CASE("what sums receive and what is converted count as the GPU's memory") {
+TEST_CASE("what sums receive and the buffers of inputs count as the GPU's memory") {
   RunMemory planned{.arena = 1'000'000, .arenas = 3, .lane = 2'000'000, .lanes = 1};
-  planned.converted = 500'000;
+  planned.inputs = 500'000;
   planned.exchange = 4'000'000;
   CHECK(gpu_bytes(planned) == 9'500'000);
   CHECK(gpu_memory_text(planned) == "10 MB of the GPU");

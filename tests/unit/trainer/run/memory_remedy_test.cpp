@@ -48,8 +48,7 @@ TEST_CASE("on a GPU the remedies are those that its run has") {
   CHECK(gpu_memory_remedy(need) ==
         "use a smaller --batch with a larger --accumulate, --precision bf16 or fp16, a smaller "
         "--image-shape, another --model or --device=cpu");
-  need.converted = 7;  // two bytes already
-  need.choices = {.batch = 1, .has_texts = true, .has_smaller_size = true};
+  need.choices = {.batch = 1, .has_texts = true, .has_smaller_size = true, .has_half_values = true};
   CHECK(gpu_memory_remedy(need) ==
         "use a smaller --max-tokens, a smaller --size, another --model or --device=cpu");
 }
@@ -62,8 +61,11 @@ TEST_CASE("the choices of a run follow from its options") {
   const MemoryChoices texts = memory_choices(options, 4);
   CHECK((texts.batch == 4 && texts.has_texts && texts.is_generated));
   CHECK((texts.has_smaller_size && texts.has_two_moments));
+  CHECK_FALSE(texts.has_half_values);
   options.size = TextSize::tiny;
+  options.precision = Precision::bf16;
   CHECK_FALSE(memory_choices(options, 4).has_smaller_size);
+  CHECK(memory_choices(options, 4).has_half_values);
   options = {};
   options.data = "folder";
   const MemoryChoices images = memory_choices(options, 4);

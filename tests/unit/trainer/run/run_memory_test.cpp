@@ -38,8 +38,9 @@ TEST_CASE(
   executor.train(samples.batch(), parameters, 1, 1, gradients);
   executor.evaluate(samples.batch(), parameters);
   // Labels, the number of the shard, and samples on the host.
-  const std::uint64_t beside = 9 * sizeof(std::int32_t) + 8 * (28 * 28 * 4 + 4);
+  const std::uint64_t beside = 9 * sizeof(std::int32_t) + 8 * (28 * 28 + 4);
   CHECK(need.lane == executor.bytes() + beside);
+  CHECK(need.inputs == 2 * need.host_lane);
   CHECK(least_memory(graph, question(8), Storage::fp32).lane <= need.lane);
 
   GraphExecutor planned(graph, test::host(), {.batch = 8});

@@ -1,0 +1,158 @@
+// A pass's inputs on their way to a GPU: what arrives, and in which order.
+#include "trainer/cuda/input_buffers.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "tests/emulated_gpu/emulated_gpu.hpp"
+#include "trainer/compute/numeric.hpp"
+#include "trainer/cuda/cuda_device.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr std::size_t kChannels = 3;
+
+std::vector<float> some_tables() {
+  std::vector<float> tables(kChannels * kByteValues);
+  for (std::size_t i = 0; i < tables.size(); ++i)
+    tables[i] = (static_cast<float>(i) - 300.0F) / 97.0F;
+  return tables;
+}
+std::vector<std::uint8_t> some_pixels(std::size_t count, unsigned pass) {
+  std::vector<std::uint8_t> pixels(count);
+  for (std::size_t i = 0; i < count; ++i)
+    pixels[i] = static_cast<std::uint8_t>((i + 1) * (7 + pass) + pass * 31);
+  return pixels;
+}
+template <class T>
+std::vector<T> taken(Device& device, const DeviceMemory& memory) {
+  std::vector<T> values(memory.bytes() / sizeof(T));
+  device.copy_out(memory.data(), std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+TEST_CASE("images arrive as the values of the host's tables in every storage, zeros behind them") {
+  test::EmulatedGpu gpu({.seed = 3});
+  const auto device = cuda::make_cuda_device(gpu);
+  const std::vector<float> tables = some_tables();
+  const std::vector<std::uint8_t> pixels = some_pixels(600 * kChannels, 0);
+  std::vector<float> expected(pixels.size() + 12);
+  look_up(pixels, tables, std::span(expected).first(pixels.size()));
+  const auto fed = [&](Storage storage) {
+    DeviceMemory there = device->allocate(expected.size() * bytes_of(storage));
+    const std::vector<std::byte> rubbish(there.bytes(), std::byte{0x77});
+    device->copy_in(rubbish, there.data());
+    device->feed(
+        {.values = {},
+         .images = {
+             .pixels = pixels, .tables = tables, .storage = storage, .to = there.as<std::byte>()}});
+    return there;
+  };
+  CHECK(taken<float>(*device, fed(Storage::fp32)) == expected);
+  const auto halves = taken<Half>(*device, fed(Storage::fp16));
+  const auto bfloats = taken<BFloat16>(*device, fed(Storage::bf16));
+  bool same = true;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    same = same && load(halves[i]) == round_to_half(expected[i]) &&
+           load(bfloats[i]) == round_to_bfloat16(expected[i]);
+  CHECK(same);
+}
+
+TEST_CASE("other inputs arrive as they are, also where a later pass has more of them") {
+  test::EmulatedGpu gpu;
+  const auto device = cuda::make_cuda_device(gpu);
+  for (const std::size_t count : {3U, 5U, 400'000U, 600'000U, 2U}) {
+    std::vector<std::int32_t> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int32_t>(i * 77 + count);
+    const std::vector<std::int32_t> number{-5};
+    const DeviceMemory first = device->allocate(4);
+    const DeviceMemory second = device->allocate((count + 2) * 4);
+    const std::vector<std::byte> rubbish(second.bytes(), std::byte{0x77});
+    device->copy_in(rubbish, second.data());
+    device->feed({.values = {{std::as_bytes(std::span(number)), first.as<std::byte>()},
+                             {std::as_bytes(std::span(values)), second.as<std::byte>()}},
+                  .images = {}});
+    CHECK(taken<std::int32_t>(*device, first) == number);
+    values.resize(count + 2, 0);
+    CHECK(taken<std::int32_t>(*device, second) == values);
+  }
+}
+
+/// What each of six passes finds, given to the GPU without waiting for it.
+struct Found {
+  std::vector<float> values;
+  std::uint64_t host_waits = 0;  ///< after the first two passes, which allocate
+};
+Found passes(std::uint64_t seed, std::uint64_t forgotten_wait) {
+  constexpr unsigned kPasses = 6;
+  constexpr std::size_t kValues = 2 * kChannels;
+  test::EmulatedGpu gpu({.seed = seed, .forgotten_wait = forgotten_wait});
+  const auto device = cuda::make_cuda_device(gpu);
+  const std::vector<float> tables = some_tables();
+  const DeviceMemory there = device->allocate((kValues + 1) * sizeof(float));
+  const auto all = there.as<float>();
+  const DeviceMemory kept = device->allocate(kPasses * there.bytes());
+  Found found;
+  std::uint64_t before = 0;
+  for (unsigned pass = 0; pass < kPasses; ++pass) {
+    if (pass == 2) before = gpu.host_waits();
+    // Written over at once.
+    std::vector<std::uint8_t> pixels = some_pixels(kValues, pass);
+    float number = static_cast<float>(pass) + 0.5F;
+    device->feed(
+        {.values = {{std::as_bytes(std::span(&number, 1)), std::as_writable_bytes(all.last(1))}},
+         .images = {.pixels = pixels,
+                    .tables = tables,
+                    .to = std::as_writable_bytes(all.first(kValues))}});
+    pixels.assign(pixels.size(), 0);
+    number = 0;
+    device->store(Storage::fp32, all, kept.as<float>().subspan(pass * all.size()).data());
+  }
+  found.host_waits = gpu.host_waits() - before;
+  found.values = taken<float>(*device, kept);
+  return found;
+}
+
+TEST_CASE("each pass finds its own inputs, whatever the GPU does first, and the host never waits") {
+  const std::vector<float> expected = [] {
+    std::vector<float> values;
+    for (unsigned pass = 0; pass < 6; ++pass) {
+      std::vector<float> one(2 * kChannels);
+      look_up(some_pixels(one.size(), pass), some_tables(), one);
+      values.insert(values.end(), one.begin(), one.end());
+      values.push_back(static_cast<float>(pass) + 0.5F);
+    }
+    return values;
+  }();
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const Found found = passes(seed, 0);
+    REQUIRE(found.values == expected);
+    REQUIRE(found.host_waits == 0);
+  }
+}
+
+TEST_CASE("a wait of the two streams that is left out shows as wrong inputs") {
+  const std::vector<float> expected = passes(1, 0).values;
+  // Of a pass: the copy waits until the buffer is free, then the computation for the copy. The
+  // first two passes find their buffers free.
+  for (const std::uint64_t wait : {2U, 4U, 5U, 6U, 7U, 8U}) {
+    bool is_found = false;
+    for (std::uint64_t seed = 1; seed <= 400 && !is_found; ++seed)
+      is_found = passes(seed, wait).values != expected;
+    CAPTURE(wait);
+    CHECK(is_found);
+  }
+}
+
+TEST_CASE("inputs within a captured pass are refused") {
+  test::EmulatedGpu gpu;
+  const auto device = cuda::make_cuda_device(gpu);
+  CHECK_THROWS_WITH(device->capture([&] { device->feed({}); }),
+                    Catch::Contains("inputs were fed while a CUDA graph was captured"));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

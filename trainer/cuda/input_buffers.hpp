@@ -1,0 +1,44 @@
+// The way of a pass's inputs to a GPU, while it computes the pass before.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "trainer/compute/inputs.hpp"
+#include "trainer/cuda/gpu.hpp"
+#include "trainer/cuda/staging.hpp"
+
+namespace ddprun::trainer::cuda {
+
+/// Two buffers of the GPU's memory, used by turns. The copy stream fills one with bytes, once the
+/// pass before the last has taken its inputs from there. The compute stream brings them to their
+/// places: a captured pass reads the same ones each time.
+class InputBuffers {
+ public:
+  /// Both outlive it.
+  InputBuffers(Gpu& gpu, Staging& staging);
+  ~InputBuffers();
+  InputBuffers(const InputBuffers&) = delete;
+  InputBuffers& operator=(const InputBuffers&) = delete;
+
+  /// What the compute stream is given from now on finds the inputs. The host's memory may be
+  /// written again at once. Throws OutOfGpuMemory where a buffer has to grow.
+  void feed(const Inputs& inputs);
+
+ private:
+  struct Buffer {
+    std::byte* memory = nullptr;
+    std::size_t bytes = 0;
+    Event filled{};
+    Event taken{};  // what the compute stream reads of it
+  };
+
+  void grow(Buffer& buffer, std::size_t bytes);
+
+  Gpu& gpu_;
+  Staging& staging_;
+  std::array<Buffer, 2> buffers_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace ddprun::trainer::cuda

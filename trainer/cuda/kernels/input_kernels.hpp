@@ -1,0 +1,52 @@
+// The inputs of a pass, from the buffer in which they arrive to the places that the pass reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "trainer/compute/numeric.hpp"
+#include "trainer/cuda/kernel.hpp"
+
+namespace ddprun::trainer::cuda {
+
+/// Values of 4 bytes as they are, and zeros behind them.
+struct PlaceValues {
+  static constexpr int kPartsMost = 4;
+  struct Part {
+    const std::uint32_t* from;
+    std::uint32_t* to;
+    std::size_t count;
+    std::size_t whole;  ///< with the zeros
+  };
+  Part parts[kPartsMost];
+  int part_count;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (int k = 0; k < part_count; ++k) {
+      const Part& part = parts[k];
+      for (std::size_t i = at.element(); i < part.whole; i += at.stride())
+        part.to[i] = i < part.count ? part.from[i] : 0;
+    }
+  }
+};
+
+inline constexpr std::size_t kTableValues = 256;  ///< of one channel
+
+/// Bytes of images by a table of each channel, and zeros behind them.
+template <class T>
+struct PixelsToValues {
+  const std::uint8_t* pixels;
+  const float* tables;  ///< channels x kTableValues
+  T* to;
+  std::size_t count;
+  std::size_t whole;  ///< with the zeros
+  unsigned channels;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < whole; i += at.stride())
+      store(to[i], i < count ? tables[i % channels * kTableValues + pixels[i]] : 0.0F);
+  }
+};
+
+using InputKernels =
+    KernelList<PlaceValues, PixelsToValues<float>, PixelsToValues<Half>, PixelsToValues<BFloat16>>;
+
+}  // namespace ddprun::trainer::cuda
