@@ -32,7 +32,7 @@ constexpr std::array kPrograms = {
     ProgramOptions{
         "train",
         "model|classes|dropout|stem|decoder|positive-weight|size|data|image-shape|sentences|"
-        "max-tokens|init|init-from|init-skip|epochs|"
+        "max-tokens|tokens|tsv-header|init|init-from|init-skip|epochs|"
         "max-steps|batch|global-"
         "batch|"
         "shards|"

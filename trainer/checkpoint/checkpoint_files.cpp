@@ -147,6 +147,12 @@ void write_checkpoint(const std::filesystem::path& directory, const CheckpointLa
   files.push_back(write_arenas(directory / kOptimizerFile, layout, moments, {}, 0,
                                {{"format", kPyTorchFormat}}));
 
+  if (!layout.vocabulary.empty()) {
+    DurableFile vocabulary(directory / kVocabularyFile);
+    vocabulary.write(layout.vocabulary);
+    files.push_back(vocabulary.finish());
+  }
+
   DurableFile state(directory / kStateFile);
   state.write(to_json(snapshot.state, files));
   state.finish();
@@ -169,6 +175,10 @@ Snapshot read_checkpoint(const std::filesystem::path& directory, const Checkpoin
     read_arena(path, model, parse_safetensors(model, path.string()), layout, "",
                snapshot.parameters.span());
   }
+
+  // The same words as here, or the checkpoint would be of another data set; but perhaps damaged.
+  if (!layout.vocabulary.empty())
+    read_verified(directory / kVocabularyFile, digest_of(files, kVocabularyFile, directory));
 
   const std::filesystem::path optimizer_path = directory / kOptimizerFile;
   const auto optimizer = read_verified(optimizer_path, digest_of(files, kOptimizerFile, directory));

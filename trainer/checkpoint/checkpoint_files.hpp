@@ -1,5 +1,6 @@
 // The files of one checkpoint directory: model.safetensors and optim.safetensors in PyTorch's names
-// and layouts, and state.json, which is written last and carries the checksums of the others.
+// and layouts, vocabulary.txt where the data has one, and state.json, which is written last and
+// carries the checksums of the others.
 #pragma once
 
 #include <filesystem>
@@ -15,6 +16,7 @@ namespace ddprun::trainer {
 
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optim.safetensors";
+inline constexpr const char* kVocabularyFile = "vocabulary.txt";
 inline constexpr const char* kStateFile = "state.json";
 
 /// What of the model a checkpoint needs to know.
@@ -23,6 +25,7 @@ struct CheckpointLayout {
   std::size_t arena_size = 0;
   std::vector<std::string> moments;             ///< names of the optimizer's arenas
   std::map<std::string, std::string> metadata;  ///< for model.safetensors
+  std::string vocabulary = {};  ///< for vocabulary.txt; empty: the checkpoint has none
 };
 
 /// A copy of everything that changes in training.
@@ -35,7 +38,7 @@ struct Snapshot {
   std::vector<FloatBuffer> moments;  ///< in the order of CheckpointLayout::moments
 };
 
-/// Writes the three files into an empty `directory` and flushes them. Throws std::system_error
+/// Writes the files into an empty `directory` and flushes them. Throws std::system_error
 /// naming the file.
 void write_checkpoint(const std::filesystem::path& directory, const CheckpointLayout& layout,
                       const Snapshot& snapshot);

@@ -32,6 +32,8 @@ bool is_cifar_file_inside(std::string_view name) {
          is_cifar_file(name.substr(folder.size() + 1));
 }
 
+bool is_tsv_file(std::string_view name) { return name == "train.tsv"; }
+
 struct Row {
   FolderFormat format;
   std::vector<DataKind> kinds;
@@ -58,6 +60,7 @@ const std::vector<Row>& rows() {
        is_cifar_file_inside,
        "the folder cifar-10-batches-bin",
        ""},
+      {tsv, {DataKind::texts}, is_tsv_file, "texts", "train.tsv with dev.tsv or test.tsv"},
   };
   return kRows;
 }

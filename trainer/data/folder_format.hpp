@@ -17,6 +17,7 @@ enum class FolderFormat {
   idx,           ///< MNIST's files (idx.hpp), with labels or masks
   cifar,         ///< CIFAR-10's binary files (cifar.hpp)
   cifar_inside,  ///< the same, in a folder cifar-10-batches-bin
+  tsv,           ///< train.tsv with dev.tsv or test.tsv (tsv.hpp)
 };
 
 /// The folder in which CIFAR-10's archive has its files.

@@ -45,11 +45,6 @@ std::vector<std::string> list_names(const std::filesystem::path& folder) {
 }
 
 FolderFormat format_of(const DataRequest& request) {
-  if (request.kind == DataKind::texts) {
-    throw DataError(fmt::format(
-        "--data {}: a model of texts reads no files yet: use --data {}, or another --model",
-        request.data, kGeneratedData));
-  }
   return decide_format(request.data, list_names(request.data), request.kind);
 }
 
@@ -73,6 +68,8 @@ TrainAndTest load_data(const DataRequest& request) {
       return load_cifar(folder);
     case FolderFormat::cifar_inside:
       return load_cifar(folder / kCifarFolder);
+    case FolderFormat::tsv:
+      return load_tsv(folder, request.texts, request.head);
   }
   return {};
 }
@@ -91,6 +88,8 @@ std::uint64_t known_data_bytes(const DataRequest& request) {
       return known_cifar_bytes(folder);
     case FolderFormat::cifar_inside:
       return known_cifar_bytes(folder / kCifarFolder);
+    case FolderFormat::tsv:
+      return known_tsv_bytes(folder);
   }
   return 0;
 }

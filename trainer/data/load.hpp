@@ -9,6 +9,7 @@
 #include "trainer/data/generated.hpp"
 #include "trainer/data/image_shape.hpp"
 #include "trainer/data/train_and_test.hpp"
+#include "trainer/data/tsv_set.hpp"
 
 namespace ddprun::trainer {
 
@@ -22,6 +23,7 @@ struct DataRequest {
   ImageShape shape{.height = 28, .width = 28, .channels = 1};
   std::optional<int> head = std::nullopt;  ///< outputs of the classifier, if they are given
   SentenceSettings sentences = {};         ///< of generated texts
+  TextSettings texts = {};                 ///< of files
 };
 
 /// Throws DataError that names the folder or the file, or where the data is not of that

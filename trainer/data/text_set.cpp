@@ -5,19 +5,16 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
-#include "base/hash_bytes.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
-std::uint64_t hash_of(const TokenizedTexts& texts) {
+std::uint64_t hash_of(const TokenizedTexts& texts, std::uint64_t hash_start) {
   const auto hash = [](const auto& values, std::uint64_t start) {
     return hash_bytes(std::as_bytes(std::span(values)), values.size(), start);
   };
-  const std::uint64_t tokens =
-      hash_bytes(std::as_bytes(std::span(texts.tokens)), texts.tokens.size());
-  return hash(texts.labels, hash(texts.ends, tokens));
+  return hash(texts.labels, hash(texts.ends, hash(texts.tokens, hash_start)));
 }
 
 }  // namespace
@@ -27,8 +24,8 @@ std::uint64_t bytes_of(const TokenizedTexts& texts) {
   return bytes(texts.tokens) + bytes(texts.ends) + bytes(texts.labels);
 }
 
-TextSet::TextSet(std::string name, TokenizedTexts texts)
-    : name_(std::move(name)), texts_(std::move(texts)), content_hash_(hash_of(texts_)) {
+TextSet::TextSet(std::string name, TokenizedTexts texts, std::uint64_t hash_start)
+    : name_(std::move(name)), texts_(std::move(texts)), content_hash_(hash_of(texts_, hash_start)) {
   DDPRUN_ASSERT(texts_.labels.size() == texts_.ends.size(), "texts and labels disagree");
   DDPRUN_ASSERT(std::is_sorted(texts_.ends.begin(), texts_.ends.end()) &&
                     (texts_.ends.empty() ? 0 : texts_.ends.back()) == texts_.tokens.size(),

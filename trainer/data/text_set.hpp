@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hash_bytes.hpp"
 #include "trainer/data/data_set.hpp"
 
 namespace ddprun::trainer {
@@ -25,8 +26,9 @@ std::uint64_t bytes_of(const TokenizedTexts& texts);
 /// A DataSet over texts in memory.
 class TextSet final : public DataSet {
  public:
-  /// Requires as many labels as ends, and rising ends up to the last token.
-  TextSet(std::string name, TokenizedTexts texts);
+  /// Requires as many labels as ends, and rising ends up to the last token. `hash_start` stands for
+  /// what the tokens mean: a hash of the vocabulary.
+  TextSet(std::string name, TokenizedTexts texts, std::uint64_t hash_start = kHashStart);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] TextShape text() const override { return {texts_.vocabulary, longest_}; }
@@ -34,7 +36,7 @@ class TextSet final : public DataSet {
   [[nodiscard]] int classes() const override { return texts_.classes; }
   [[nodiscard]] std::size_t size() const override { return texts_.ends.size(); }
   /// hash_bytes() of the labels that starts with that of the ends, which starts with that of the
-  /// tokens; all as little-endian integers, of 4, 8 and 4 bytes.
+  /// tokens, which starts with `hash_start`; all as little-endian integers, of 4, 8 and 4 bytes.
   [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
   [[nodiscard]] std::uint64_t bytes() const override { return bytes_of(texts_); }
   [[nodiscard]] int length(std::size_t index) const override;

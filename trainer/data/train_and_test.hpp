@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "trainer/data/byte_images.hpp"
 
@@ -11,6 +12,8 @@ namespace ddprun::trainer {
 struct TrainAndTest {
   std::unique_ptr<DataSet> train;
   std::unique_ptr<DataSet> test;
+  std::string vocabulary = {};  ///< of words: one token a line, in the order of their ids
+  std::string warning = {};     ///< what the user should know of them
 };
 
 /// Sets of the images that were read from `folder`, which gives them their name. Requires both to

@@ -38,7 +38,8 @@ void add_smaller_model(Remedies& remedies, const MemoryChoices& choices) {
 }
 
 void add_smaller_data(Remedies& remedies, const MemoryChoices& choices) {
-  remedies.add(choices.has_texts, "fewer --sentences");
+  remedies.add(choices.has_texts && choices.is_generated, "fewer --sentences");
+  remedies.add(choices.has_texts && !choices.is_generated, "fewer texts");
   remedies.add(!choices.has_texts && !choices.is_generated, "fewer images");
   add_smaller_samples(remedies, choices);
 }
@@ -52,7 +53,7 @@ MemoryChoices memory_choices(const Options& options, int batch) {
   const bool has_texts = reads_texts(options.model);
   return {.batch = batch,
           .has_texts = has_texts,
-          .is_generated = options.data == kGeneratedData,
+          .is_generated = is_generated(options),
           .has_smaller_size = has_texts && options.size != TextSize::tiny,
           .has_two_moments = options.optimizer == OptimizerKind::adamw,
           .has_half_values =

@@ -76,7 +76,11 @@ struct Options {
   Decoder decoder = Decoder::bilinear;
   double positive_weight = 1;
   TextSize size = TextSize::tiny;
-  SentenceSettings sentences;
+  int sentences = kSentences;     ///< generated ones for training
+  std::optional<int> max_tokens;  ///< of a text; none: of generated ones kSentenceTokens, of files
+                                  ///< what the model takes
+  TokenKind tokens = TokenKind::words;  ///< of texts in files
+  bool tsv_header = false;
   std::string data = "generated";
   std::optional<std::string> image_shape;  ///< none: the model's default
   std::optional<double> normal_init;       ///< --init=normal:STD
@@ -160,6 +164,10 @@ std::string to_string(ModelName model);
 std::string to_string(Stem stem);
 std::string to_string(Decoder decoder);
 std::string to_string(TextSize size);
+std::string to_string(TokenKind kind);
+
+/// Whether the samples are drawn, not read from files.
+bool is_generated(const Options& options);
 std::string to_string(OptimizerKind kind);
 std::string to_string(Decay decay);
 std::string to_string(ScheduleKind kind);

@@ -25,6 +25,11 @@ constexpr auto words_for(TextSize) {
   return std::array{Word{tiny, "tiny"}, Word{base, "base"}, Word{large, "large"}};
 }
 
+constexpr auto words_for(TokenKind) {
+  using enum TokenKind;
+  return std::array{Word{words, "words"}, Word{bytes, "bytes"}};
+}
+
 constexpr auto words_for(Stem) {
   using enum Stem;
   return std::array{Word{small, "small"}, Word{imagenet, "imagenet"}};
@@ -99,15 +104,22 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
             "textclf sentences), or a folder. train finds out what it holds: an MNIST-like set "
             "(train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones; for a "
             "U-Net train-masks-idx3-ubyte[.gz] in place of the labels), or CIFAR-10's binary files "
-            "(data_batch_1.bin to _5.bin, test_batch.bin). textclf reads no files yet");
+            "(data_batch_1.bin to _5.bin, test_batch.bin); for textclf train.tsv with dev.tsv or "
+            "test.tsv (sentence, tab, label)");
   line.text("--image-shape", options.image_shape, "HxWxC",
             "Of generated pictures: sides of at most 512, 1 or 3 channels; for alexnet sides of at "
             "least 63, for U-Nets multiples of 32 (unet-resnet: of 64)")
       ->default_str("28x28x1, unet16 32x32x3, alexnet and unet-resnet 64x64x3");
-  line.number("--sentences", options.sentences.count, 1, kSentencesMost, "N",
+  line.number("--sentences", options.sentences, 1, kSentencesMost, "N",
               "Of generated sentences: how many for training; a quarter as many are held out");
-  line.number("--max-tokens", options.sentences.tokens, kSentenceTokensLeast, kTextPositions, "N",
-              "Of generated sentences: the most tokens of one");
+  line.number("--max-tokens", options.max_tokens, kSentenceTokensLeast, kTextPositions, "N",
+              "The most tokens of a text: generated ones are that short, those of files are cut")
+      ->default_str("generated 64, of files 512");
+  line.choice("--tokens", options.tokens,
+              "What a text of a file is split into: the words that occur twice in the training "
+              "set, or bytes");
+  line.flag("--tsv-header", options.tsv_header,
+            "The first line of train.tsv, dev.tsv and test.tsv is a header");
   line.text("--init", texts.init, "HOW",
             "Seeded initial values: default (those of PyTorch, torchvision or transformers for "
             "this model), "
@@ -129,6 +141,8 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
 std::vector<OptionNeed> data_needs(const Options& options) {
   const bool is_unet = target_of(options.model) == Target::mask;
   constexpr const char* kUnets = "--model unet16, unet-resnet34 or unet-resnet101";
+  const bool reads_files_of_texts = reads_texts(options.model) && !is_generated(options);
+  constexpr const char* kTextFiles = "--model textclf with --data FOLDER";
   return {
       {"--classes", !is_unet, "a --model that learns labels: U-Nets learn masks"},
       {"--init", !options.init_from || !options.init_skip.empty(),
@@ -136,10 +150,13 @@ std::vector<OptionNeed> data_needs(const Options& options) {
       {"--dropout", default_dropout(options.model) > 0,
        "--model alexnet, unet-resnet34, unet-resnet101 or textclf"},
       {"--size", options.model == ModelName::textclf, "--model textclf"},
-      {"--sentences", options.model == ModelName::textclf, "--model textclf"},
+      {"--sentences", reads_texts(options.model), "--model textclf"},
+      {"--sentences", is_generated(options), "--data generated"},
+      {"--tokens", reads_files_of_texts, kTextFiles},
+      {"--tsv-header", reads_files_of_texts, kTextFiles},
       {"--max-tokens", options.model == ModelName::textclf, "--model textclf"},
       {"--image-shape", !reads_texts(options.model), "a --model of images"},
-      {"--image-shape", options.data == kGeneratedData,
+      {"--image-shape", is_generated(options),
        "--data generated: the pictures of a folder have their own"},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
       {"--decoder", is_unet, kUnets},
@@ -163,5 +180,8 @@ std::string to_string(ModelName model) { return std::string(word_of(model)); }
 std::string to_string(Stem stem) { return std::string(word_of(stem)); }
 std::string to_string(Decoder decoder) { return std::string(word_of(decoder)); }
 std::string to_string(TextSize size) { return std::string(word_of(size)); }
+std::string to_string(TokenKind kind) { return std::string(word_of(kind)); }
+
+bool is_generated(const Options& options) { return options.data == kGeneratedData; }
 
 }  // namespace ddprun::trainer

@@ -101,6 +101,7 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
   if (reads_texts(options.model)) {
     config.push_back(identity("size", to_string(options.size)));
     config.push_back(identity("vocabulary", integer(data.text.vocabulary)));
+    if (!is_generated(options)) config.push_back(identity("tokens", to_string(options.tokens)));
   } else {
     config.push_back(identity("image_shape", to_string(data.shape)));
   }

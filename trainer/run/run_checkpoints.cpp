@@ -17,7 +17,8 @@ std::string number_list(const std::vector<float>& values) {
 
 }  // namespace
 
-CheckpointLayout make_layout(const Options& options, const Graph& graph, const DataSet& set) {
+CheckpointLayout make_layout(const Options& options, const Graph& graph, const TrainAndTest& sets) {
+  const DataSet& set = *sets.train;
   CheckpointLayout layout;
   layout.parameters = graph.parameters();
   layout.arena_size = graph.arena_size();
@@ -31,6 +32,8 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const D
   if (set.has_texts()) {
     layout.metadata.insert({"size", to_string(options.size)});
     layout.metadata.insert({"vocabulary", std::to_string(graph.text().vocabulary)});
+    if (!is_generated(options)) layout.metadata.insert({"tokens", to_string(options.tokens)});
+    layout.vocabulary = sets.vocabulary;
   } else {
     layout.metadata.insert({"image_shape", to_string(set.shape())});
     layout.metadata.insert({"mean", number_list(set.normalization().mean)});

@@ -7,7 +7,7 @@
 
 #include "trainer/checkpoint/checkpoint_directory.hpp"
 #include "trainer/checkpoint/directory_claim.hpp"
-#include "trainer/data/data_set.hpp"
+#include "trainer/data/train_and_test.hpp"
 #include "trainer/model/graph.hpp"
 #include "trainer/run/checkpoint_keeper.hpp"
 #include "trainer/run/environment.hpp"
@@ -17,7 +17,7 @@
 
 namespace ddprun::trainer {
 
-CheckpointLayout make_layout(const Options& options, const Graph& graph, const DataSet& set);
+CheckpointLayout make_layout(const Options& options, const Graph& graph, const TrainAndTest& sets);
 
 /// Claims `out` for the environment's round; none: there are no rounds, or the disk is full (with a
 /// warning). Throws DataError as DirectoryClaim does.

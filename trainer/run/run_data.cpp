@@ -16,7 +16,11 @@ DataRequest request_of(const Options& options) {
           .kind = reads_texts(options.model) ? DataKind::texts : of_images,
           .shape = generated_shape(options),
           .head = options.classes,
-          .sentences = options.sentences};
+          .sentences = {.count = options.sentences,
+                        .tokens = options.max_tokens.value_or(kSentenceTokens)},
+          .texts = {.tokens = options.tokens,
+                    .has_header = options.tsv_header,
+                    .longest = options.max_tokens.value_or(kTextPositions)}};
 }
 
 }  // namespace
@@ -33,11 +37,9 @@ TrainAndTest load_sets(const Options& options, int workers, const MachineMemory&
   return sets;
 }
 
-void check_sets(const TrainAndTest& sets, const Graph& graph, const Options& options) {
+void check_sets(const TrainAndTest& sets, const Graph& graph) {
   if (!sets.train->has_texts()) return;
-  const std::string shorten = options.data == kGeneratedData
-                                  ? fmt::format("use --max-tokens={}", graph.text().positions)
-                                  : "shorten it";
+  const std::string shorten = fmt::format("use --max-tokens={}", graph.text().positions);
   check_texts(*sets.train, "training", graph.text(), shorten);
   check_texts(*sets.test, "held-out", graph.text(), shorten);
 }

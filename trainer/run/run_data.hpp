@@ -13,6 +13,6 @@ namespace ddprun::trainer {
 TrainAndTest load_sets(const Options& options, int workers, const MachineMemory& there);
 
 /// Before training, so that no step meets a text that the model cannot read. Throws DataError.
-void check_sets(const TrainAndTest& sets, const Graph& graph, const Options& options);
+void check_sets(const TrainAndTest& sets, const Graph& graph);
 
 }  // namespace ddprun::trainer

@@ -66,7 +66,7 @@ void WorkerRun::load() {
                        .vocabulary = sets_.train->text().vocabulary,
                        .size = options_.size,
                        .normal_init = options_.normal_init});
-  check_sets(sets_, *graph_, options_);
+  check_sets(sets_, *graph_);
   memory_check_.emplace(MemoryCheck::Parts{.options = options_,
                                            .environment = environment_,
                                            .graph = *graph_,
@@ -96,6 +96,7 @@ void WorkerRun::find_starting_point() {
       .log_every = options_.log_every});
   if (!is_first()) return;
   if (!chosen_.warning.empty()) report_->warning(chosen_.warning);
+  if (!sets_.warning.empty()) report_->warning(sets_.warning);
   if (device().storage(options_.precision) == Storage::rounded_to_bf16)
     report_->warning(
         "--precision bf16: this CPU has no instructions for it (avx512_bf16), so values are only "
@@ -111,7 +112,7 @@ void WorkerRun::find_starting_point() {
   if (keeps_checkpoints() && environment_.restarted())
     claim_ = claim_directory(out_, environment_, *report_);
   start_ = find_start(
-      options_, environment_, data_, out_, make_layout(options_, *graph_, *sets_.train),
+      options_, environment_, data_, out_, make_layout(options_, *graph_, sets_),
       compute_text(chosen_, options_.precision, environment_.world_size),
       [&](const TrainPlan& plan) { memory_check_->before_checkpoint(plan); }, *report_);
   if (start_.snapshot) parameters_ = {};
@@ -205,7 +206,7 @@ bool WorkerRun::begin() {
   if (is_first() && keeps_checkpoints() && !claim_)
     claim_ = claim_directory(out_, environment_, *report_);
   if (is_first())
-    keeper_ = make_keeper(options_, start_, out_, make_layout(options_, *graph_, *sets_.train),
+    keeper_ = make_keeper(options_, start_, out_, make_layout(options_, *graph_, sets_),
                           std::move(claim_), *report_);
   if (options_.init_from && start_.snapshot) {
     report_->note("--init-from was not used, as the run goes on from its checkpoint");

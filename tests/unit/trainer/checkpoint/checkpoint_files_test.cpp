@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 
 #include "tests/support/temp_dir.hpp"
@@ -94,6 +95,25 @@ TEST_CASE("each kind of damage to a checkpoint names the file") {
     std::filesystem::remove(directory / kModelFile);
     std::filesystem::create_directory(directory / kModelFile);
     CHECK_THROWS_WITH(read(), Contains("not a regular file"));
+  }
+}
+
+TEST_CASE("the vocabulary lies beside the model, and its damage is found") {
+  const test::TempDir directory;
+  CheckpointLayout layout = test::small_layout();
+  layout.vocabulary = "<s>\nfilm\n";
+  write_checkpoint(directory.path(), layout, test::small_snapshot(layout, 5));
+  const auto bytes = read_whole(directory / kVocabularyFile, 100);
+  CHECK(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) == "<s>\nfilm\n");
+  CHECK(read_checkpoint(directory.path(), layout).state.step == 5);
+  SECTION("changed") {
+    std::ofstream(directory / kVocabularyFile) << "<s>\nfils\n";
+    CHECK_THROWS_WITH(read_checkpoint(directory.path(), layout),
+                      Contains("vocabulary.txt: damaged"));
+  }
+  SECTION("missing") {
+    std::filesystem::remove(directory / kVocabularyFile);
+    CHECK_THROWS_WITH(read_checkpoint(directory.path(), layout), Contains("vocabulary.txt"));
   }
 }
 

@@ -30,6 +30,14 @@ TEST_CASE("one file of a format is enough to recognise it") {
   }
 }
 
+TEST_CASE("train.tsv makes a folder one of texts, whatever else is in it") {
+  CHECK(decide({"dev.tsv", "test.tsv", "train.tsv"}, texts) == FolderFormat::tsv);
+  CHECK(decide({"test_batch.bin", "train.tsv"}, texts) == FolderFormat::tsv);
+  CHECK_THROWS_WITH(decide({"dev.tsv"}, texts),
+                    EndsWith("reads texts: looked for train.tsv with dev.tsv or test.tsv; it holds "
+                             "dev.tsv"));
+}
+
 TEST_CASE("a folder without a data set is told what was looked for and what it holds") {
   CHECK_THROWS_WITH(decide({}), EndsWith("; it is empty"));
   CHECK_THROWS_WITH(decide({"a.txt", "b/", "b/c"}),

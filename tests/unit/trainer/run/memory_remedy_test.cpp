@@ -40,6 +40,8 @@ TEST_CASE("data sets that are large are named, and no remedy twice") {
   need.choices = {.batch = 8, .has_texts = true, .is_generated = true};
   CHECK(memory_remedy(need, 1) ==
         "use fewer --sentences, a smaller --max-tokens or another --model");
+  need.choices.is_generated = false;
+  CHECK(memory_remedy(need, 1) == "use fewer texts, a smaller --max-tokens or another --model");
 }
 
 TEST_CASE("on a GPU the remedies are those that its run has") {

@@ -185,7 +185,8 @@ TEST_CASE("data sets that never fit are refused with the bytes of each worker") 
   CHECK(why_data_too_large(5'000'000'000, 1, {.most = 4'000'000'000, .available = 1}, {}) ==
         "this run needs 5.00 GB of memory for the data sets, but this machine has 4.00 GB: use "
         "fewer images or smaller images");
-  CHECK_THAT(why_data_too_large(2'000'000, 1, {.address_space = 1'000'000}, {.has_texts = true}),
+  CHECK_THAT(why_data_too_large(2'000'000, 1, {.address_space = 1'000'000},
+                                {.has_texts = true, .is_generated = true}),
              Contains("but the limit of a process's address space (ulimit -v) is 1 MB: use fewer "
                       "--sentences or a smaller --max-tokens"));
   CHECK(why_data_too_large(2'000'000, 1, {}, {}).empty());  // unknown

@@ -1,0 +1,100 @@
+#include "trainer/data/tsv.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "base/printable.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr std::size_t kShownBytes = 40;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::string_view kBlanks = " \t\v\f\r";
+
+/// Bytes of the UTF-8 character that `text` begins with; 0: none. Not over-long, no surrogate, at
+/// most U+10FFFF (RFC 3629).
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const bool is_long = first == 0xE0 && byte(1) < 0xA0;
+    const bool is_surrogate = first == 0xED && byte(1) >= 0xA0;
+    return !is_long && !is_surrogate && continues(1) && continues(2) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const bool is_long = first == 0xF0 && byte(1) < 0x90;
+    const bool is_beyond = first == 0xF4 && byte(1) >= 0x90;
+    return !is_long && !is_beyond && continues(1) && continues(2) && continues(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+/// Where UTF-8 ends to be valid; text.size(): nowhere.
+std::size_t first_invalid(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t bytes = character_bytes(text.substr(at));
+    if (bytes == 0) break;
+    at += bytes;
+  }
+  return at;
+}
+
+std::string shown(std::string_view text) {
+  const bool is_long = text.size() > kShownBytes;
+  return printable(text.substr(0, kShownBytes)) + (is_long ? "..." : "");
+}
+
+/// One line without its end.
+TsvRow parse_row(std::string_view text, std::size_t line, const std::string& file) {
+  const auto refuse = [&](const std::string& why) {
+    throw DataError(fmt::format("{}: line {}: {}", file, line, why));
+  };
+  if (const std::size_t at = first_invalid(text); at < text.size())
+    refuse(fmt::format("byte {} is no UTF-8: convert the file to UTF-8", at));
+  const auto tabs = std::count(text.begin(), text.end(), '\t');
+  if (tabs != 1) {
+    refuse(fmt::format("{} column{}, but a line is a sentence, a tab and a label", tabs + 1,
+                       tabs == 0 ? "" : "s"));
+  }
+  const std::size_t tab = text.find('\t');
+  TsvRow row{.sentence = text.substr(0, tab), .line = line};
+  if (row.sentence.find_first_not_of(kBlanks) == std::string_view::npos)
+    refuse("the sentence is empty: remove the line");
+  const std::string_view label = text.substr(tab + 1);
+  const char* const end = label.data() + label.size();
+  const auto [stop, error] = std::from_chars(label.data(), end, row.label);
+  if (error != std::errc() || stop != end || row.label < 0 || row.label > kTsvLabelMax) {
+    refuse(fmt::format("the label {} is no number from 0 to {}{}", shown(label), kTsvLabelMax,
+                       line == 1 ? ": if the line is a header, give --tsv-header" : ""));
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<TsvRow> parse_tsv(std::string_view text, const std::string& file, bool has_header) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::vector<TsvRow> rows;
+  for (std::size_t line = 1; !text.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view one = text.substr(0, end);
+    if (one.ends_with('\r')) one.remove_suffix(1);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line > 1 || !has_header) rows.push_back(parse_row(one, line, file));
+  }
+  if (rows.empty()) throw DataError(file + ": no line with a sentence, a tab and a label");
+  return rows;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,135 @@
+#include "trainer/data/tsv_set.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash_bytes.hpp"
+#include "trainer/data/read_file.hpp"
+#include "trainer/data/text_set.hpp"
+#include "trainer/data/tsv.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+struct TsvFile {
+  std::filesystem::path path;
+  std::vector<std::uint8_t> bytes;
+  std::vector<TsvRow> rows;  // parts of bytes
+  int classes = 0;           // one more than the greatest label
+};
+
+TsvFile read_tsv(const std::filesystem::path& path, bool has_header) {
+  TsvFile file{.path = path, .bytes = read_file_or_gzip(path), .rows = {}};
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
+  file.rows = parse_tsv(text, path.string(), has_header);
+  for (const TsvRow& row : file.rows) file.classes = std::max(file.classes, row.label + 1);
+  return file;
+}
+
+std::filesystem::path held_out_path(const std::filesystem::path& folder) {
+  for (const char* name : {"dev.tsv", "test.tsv"}) {
+    if (std::filesystem::is_regular_file(folder / name)) return folder / name;
+  }
+  throw DataError(fmt::format("{}: no dev.tsv or test.tsv there to evaluate on beside train.tsv",
+                              folder.string()));
+}
+
+/// `limit`: what the labels may not go beyond, in words.
+void check_labels(const TsvFile& file, int classes, const std::string& limit) {
+  const auto beyond = std::find_if(file.rows.begin(), file.rows.end(),
+                                   [&](const TsvRow& row) { return row.label >= classes; });
+  if (beyond == file.rows.end()) return;
+  throw DataError(fmt::format(
+      "{}: line {}: the label is {}, but {}: correct the file, or give --classes={} if the label "
+      "is right",
+      file.path.string(), beyond->line, beyond->label, limit,
+      std::max(file.classes, beyond->label + 1)));
+}
+
+/// Gives the classes of both.
+int agree_on_classes(const TsvFile& train, const TsvFile& test, std::optional<int> head) {
+  if (head) {
+    const std::string limit = fmt::format("--classes={} allows 0 to {}", *head, *head - 1);
+    check_labels(train, *head, limit);
+    check_labels(test, *head, limit);
+  } else if (train.classes < 2) {
+    throw DataError(fmt::format(
+        "{}: all labels are 0, but a classifier needs two classes: correct the file, or give "
+        "--classes",
+        train.path.string()));
+  } else {
+    check_labels(test, train.classes,
+                 fmt::format("the labels of {} end at {}", train.path.string(), train.classes - 1));
+  }
+  return std::max(train.classes, test.classes);
+}
+
+/// Counts those that were cut.
+std::size_t append_texts(const TsvFile& file, const WordVocabulary* words, int longest,
+                         TokenizedTexts& texts) {
+  std::size_t cut = 0;
+  for (const TsvRow& row : file.rows) {
+    if (append_tokens(row.sentence, words, longest, texts.tokens)) ++cut;
+    texts.ends.push_back(texts.tokens.size());
+    texts.labels.push_back(row.label);
+  }
+  return cut;
+}
+
+std::string cut_text(std::size_t train, std::size_t test, int longest) {
+  if (train + test == 0) return "";
+  return fmt::format(
+      "{} text{} of the training set and {} of the held-out set {} more than {} tokens: only the "
+      "first {} are used",
+      train, train == 1 ? "" : "s", test, train + test == 1 ? "has" : "have", longest, longest);
+}
+
+}  // namespace
+
+TrainAndTest load_tsv(const std::filesystem::path& folder, const TextSettings& settings,
+                      std::optional<int> head) {
+  const std::filesystem::path held_out = held_out_path(folder);
+  const TsvFile train_file = read_tsv(folder / "train.tsv", settings.has_header);
+  const TsvFile test_file = read_tsv(held_out, settings.has_header);
+  const int classes = agree_on_classes(train_file, test_file, head);
+
+  std::unique_ptr<WordVocabulary> words;
+  TrainAndTest sets;
+  if (settings.tokens == TokenKind::words) {
+    std::vector<std::string_view> sentences;
+    sentences.reserve(train_file.rows.size());
+    for (const TsvRow& row : train_file.rows) sentences.push_back(row.sentence);
+    words = std::make_unique<WordVocabulary>(sentences);
+    sets.vocabulary = words->text();
+  }
+  const int vocabulary = words ? words->size() : kByteVocabulary;
+  TokenizedTexts train{.vocabulary = vocabulary, .classes = classes};
+  TokenizedTexts test{.vocabulary = vocabulary, .classes = classes};
+  const std::size_t train_cut = append_texts(train_file, words.get(), settings.longest, train);
+  const std::size_t test_cut = append_texts(test_file, words.get(), settings.longest, test);
+  sets.warning = cut_text(train_cut, test_cut, settings.longest);
+
+  const std::uint64_t start =
+      hash_bytes(std::as_bytes(std::span(sets.vocabulary)), static_cast<std::uint64_t>(vocabulary));
+  const std::string name = folder_name(folder);
+  sets.train = std::make_unique<TextSet>(name, std::move(train), start);
+  sets.test = std::make_unique<TextSet>(name, std::move(test), start);
+  return sets;
+}
+
+std::uint64_t known_tsv_bytes(const std::filesystem::path& folder) {
+  std::uint64_t bytes = 0;
+  for (const std::filesystem::path& file : {folder / "train.tsv", held_out_path(folder)}) {
+    std::error_code unreadable;  // reported by the reader
+    const std::uintmax_t size = std::filesystem::file_size(file, unreadable);
+    if (!unreadable) bytes += size;
+  }
+  return bytes;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,29 @@
+// A folder with train.tsv and dev.tsv or test.tsv as a pair of sets.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "trainer/data/train_and_test.hpp"
+#include "trainer/data/vocabulary.hpp"
+#include "trainer/model/model.hpp"
+
+namespace ddprun::trainer {
+
+/// How texts of files become tokens.
+struct TextSettings {
+  TokenKind tokens = TokenKind::words;
+  bool has_header = false;       ///< the first line of each file is none of the samples
+  int longest = kTextPositions;  ///< longer ones are cut; TrainAndTest::warning counts them
+};
+
+/// The held-out set is dev.tsv if it is there, else test.tsv. The vocabulary is the training set's.
+/// Throws DataError that names the file and the line. `head` as of load_idx().
+TrainAndTest load_tsv(const std::filesystem::path& folder, const TextSettings& settings,
+                      std::optional<int> head);
+
+/// Bytes of the files, which are held while they become tokens.
+std::uint64_t known_tsv_bytes(const std::filesystem::path& folder);
+
+}  // namespace ddprun::trainer

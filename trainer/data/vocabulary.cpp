@@ -1,0 +1,97 @@
+#include "trainer/data/vocabulary.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "base/assert.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+constexpr std::array<std::string_view, kSpecialTokens> kSpecialTexts{"<s>", "<pad>", "</s>",
+                                                                     "<unk>"};
+constexpr std::string_view kBlanks = " \t\v\f\r\n";
+
+/// Calls `use` with each word until it returns false.
+template <class Use>
+void for_each_word(std::string_view sentence, const Use& use) {
+  while (true) {
+    const std::size_t begin = std::min(sentence.find_first_not_of(kBlanks), sentence.size());
+    sentence.remove_prefix(begin);
+    if (sentence.empty()) return;
+    const std::size_t end = std::min(sentence.find_first_of(kBlanks), sentence.size());
+    if (!use(sentence.substr(0, end))) return;
+    sentence.remove_prefix(end);
+  }
+}
+
+}  // namespace
+
+WordVocabulary::WordVocabulary(std::span<const std::string_view> sentences) {
+  // 0: seen once. Else: seen more often.
+  boost::unordered_flat_map<std::string_view, bool> is_repeated;
+  std::vector<std::string_view> in_order;
+  for (const std::string_view sentence : sentences) {
+    for_each_word(sentence, [&](std::string_view word) {
+      const auto [place, is_new] = is_repeated.try_emplace(word, false);
+      if (is_new) {
+        in_order.push_back(word);
+      } else {
+        place->second = true;
+      }
+      return true;
+    });
+  }
+  for (const std::string_view special : kSpecialTexts) {
+    is_repeated.erase(special);
+    text_.append(special).push_back('\n');
+  }
+  std::size_t at = text_.size();
+  const auto is_kept = [&](std::string_view word) {
+    const auto place = is_repeated.find(word);
+    return place != is_repeated.end() && place->second;
+  };
+  std::vector<std::size_t> sizes;
+  for (const std::string_view word : in_order) {
+    if (!is_kept(word)) continue;
+    sizes.push_back(word.size());
+    text_.append(word).push_back('\n');
+  }
+  ids_.reserve(sizes.size());
+  std::int32_t id = kSpecialTokens;
+  for (const std::size_t size : sizes) {
+    ids_.emplace(std::string_view(text_).substr(at, size), id++);
+    at += size + 1;
+  }
+}
+
+std::int32_t WordVocabulary::id(std::string_view word) const {
+  const auto place = ids_.find(word);
+  return place == ids_.end() ? kUnknownToken : place->second;
+}
+
+bool append_tokens(std::string_view sentence, const WordVocabulary* words, int longest,
+                   std::vector<std::int32_t>& tokens) {
+  DDPRUN_ASSERT(longest >= 2, "room for <s> and </s>");
+  std::size_t room = static_cast<std::size_t>(longest) - 2;
+  bool is_cut = false;
+  tokens.push_back(kBeginToken);
+  if (words == nullptr) {
+    is_cut = sentence.size() > room;
+    for (const char byte : sentence.substr(0, room))
+      tokens.push_back(kSpecialTokens + static_cast<unsigned char>(byte));
+  } else {
+    for_each_word(sentence, [&](std::string_view word) {
+      is_cut = room == 0;
+      if (is_cut) return false;
+      --room;
+      tokens.push_back(words->id(word));
+      return true;
+    });
+  }
+  tokens.push_back(kEndToken);
+  return is_cut;
+}
+
+}  // namespace ddprun::trainer
