@@ -11,10 +11,10 @@ class UsualRates(ParityTest):
     own convolutions, parts from itself: we are to be at most twice as far away as PyTorch is from itself at worst. The unit is
     the first loss, because later ones come near 0."""
 
-    limit = 1500
-
     def check(self, ours, count, is_chaotic=False):
-        others = ("--channels-last",), ("--without-onednn",), ("--channels-last", "--without-onednn")
+        others = [("--channels-last",), ("--without-onednn",), ("--channels-last", "--without-onednn")]
+        if self.torch.release < (2, 0):
+            del others[1:]  # its own convolutions take many minutes
         plain, *variants = (self.twin("follow", *more)["losses"] for more in ((), *others))
         self.assertEqual((len(ours), len(plain)), (count, count))
 

@@ -84,7 +84,7 @@ TEST_CASE("the six files become a pair of sets, in the order of their numbers") 
   CHECK(sets.train->classes() == 10);
   CHECK(to_string(sets.train->shape()) == "32x32x3");
   CHECK(sets.train->normalization().mean.at(1) == Approx(100.0 / 255));
-  std::vector<float> pixels(3 * kCifarPlane);
+  std::vector<std::uint8_t> pixels(3 * kCifarPlane);
   CHECK(sets.train->read(0, pixels) == 1);
   CHECK(sets.train->read(9, pixels) == 4);
   CHECK(sets.test->read(1, pixels) == 9);
