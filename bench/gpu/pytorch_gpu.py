@@ -47,14 +47,15 @@ def make_model(options, shape, device):
 
 
 def padded(tokens, longest):
-    """All batches in one width: another one would be compiled anew."""
+    """All batches in the width of the widest, as nearly all of them are: another one would be compiled anew."""
     return functional.pad(tokens, (0, longest - tokens.shape[1]), value=1)
 
 
 def make_batches(options, shape, device):
     batches = pytorch_step.make_batches(options, shape)[:4]
     if options.tokens > 0:
-        batches = [(padded(tokens, options.tokens), labels) for tokens, labels in batches]
+        longest = max(tokens.shape[1] for tokens, _ in batches)
+        batches = [(padded(tokens, longest), labels) for tokens, labels in batches]
     return [(inputs.to(device), targets.to(device)) for inputs, targets in batches]
 
 

@@ -21,9 +21,9 @@ struct Awaited {
 };
 
 CommResult peer_ended(int peer, int pid, const Awaited& awaited);
-/// `call` has failed; `error` and `last`: NCCL's words.
-CommResult nccl_failed(const std::string& call, const Awaited& awaited, const std::string& error,
-                       const std::string& last);
+/// `call` has failed on the GPU `gpu`, its name and uuid; `error` and `last`: NCCL's words.
+CommResult nccl_failed(const std::string& call, const Awaited& awaited, const std::string& gpu,
+                       const std::string& error, const std::string& last);
 /// The rank's own GPU has done its part.
 CommResult waited_too_long(int rank, const Awaited& awaited, std::chrono::duration<double> waited);
 /// It has not: what was computed before hangs. The text of an error, as nothing of this rank can go

@@ -291,8 +291,9 @@ class NcclCommunicator final : public Communicator {
       gone = peers_.ended(Clock::now());
     }
     if (gone >= 0) return fail_of_peer(gone);
-    fail(nccl_failed(name, work.awaited, call_.get_error_string(status),
-                     call_.get_last_error(comm_)));
+    const cuda::GpuFacts facts = gpu_.facts();
+    fail(nccl_failed(name, work.awaited, fmt::format("{} {}", facts.name, facts.uuid),
+                     call_.get_error_string(status), call_.get_last_error(comm_)));
   }
   void fail_in_time(const Work& work, Clock::time_point since) {
     const std::chrono::duration<double> waited = Clock::now() - since;

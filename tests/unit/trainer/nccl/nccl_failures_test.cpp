@@ -183,10 +183,11 @@ TEST_CASE("a rank with a GPU that hangs while NCCL begins a sum is not taken for
 }
 
 TEST_CASE("an error of NCCL while nothing is awaited names neither a sum nor a meeting") {
-  CHECK_THAT(nccl::nccl_failed("NCCL", {}, "cut", "it").detail,
-             Catch::Matchers::StartsWith("NCCL failed: cut (it)"));
-  CHECK_THAT(nccl::nccl_failed("NCCL", {.is_meeting = true}, "cut", "it").detail,
-             Catch::Matchers::StartsWith("NCCL failed in the meeting of all ranks: cut (it)"));
+  using Catch::Matchers::StartsWith;
+  CHECK_THAT(nccl::nccl_failed("NCCL", {}, "H200 GPU-1", "cut", "it").detail,
+             StartsWith("NCCL failed on H200 GPU-1: cut (it)"));
+  CHECK_THAT(nccl::nccl_failed("NCCL", {.is_meeting = true}, "H200 GPU-1", "cut", "it").detail,
+             StartsWith("NCCL failed in the meeting of all ranks on H200 GPU-1: cut (it)"));
 }
 
 TEST_CASE("a meeting that one rank never comes to ends at its deadline") {
