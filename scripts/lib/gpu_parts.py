@@ -97,17 +97,18 @@ def curves(check):
     return ", ".join(results)
 
 
-@part(15)
+@part(19)
 def precision(check):
-    """bf16 and fp16 train about as on the CPU; an injected overflow skips one step."""
+    """tf32, bf16 and fp16 train about as on the CPU (tf32: as fp32 there); an injected overflow skips one step."""
     options = (check.data(), "--max-steps=20", "--batch=32", "--checkpoint-every=off", "--lr=0.01")
     results = []
-    for name, more in (("bf16", ()), ("fp16", ("--inject-overflow-at=3",))):
-        ours, theirs = (final(check.train_run(*options, f"--precision={name}", *more, device=device))
-                        for device in ("cuda", "cpu"))
+    for name, on_cpu, limit, more in (("tf32", "fp32", 5e-3, ()), ("bf16", "bf16", 2e-2, ()),
+                                      ("fp16", "fp16", 2e-2, ("--inject-overflow-at=3",))):
+        ours, theirs = (final(check.train_run(*options, f"--precision={one}", *more, device=device))
+                        for device, one in (("cuda", name), ("cpu", on_cpu)))
         far = distance([ours["train_loss"]], [theirs["train_loss"]])
         results.append(f"{name} {far:.1e} from the CPU")
-        if far > 2e-2 or ours["skipped"] != theirs["skipped"] or (more and ours["skipped"] < 1):
+        if far > limit or ours["skipped"] != theirs["skipped"] or (more and ours["skipped"] < 1):
             raise Failed(f"{', '.join(results)}; skipped {ours['skipped']} and {theirs['skipped']} steps")
     return f"{', '.join(results)}, {ours['skipped']} skipped"
 

@@ -272,22 +272,17 @@ def begin(options, folder, report):
                 ceiling = pytorch(check, options, "--ceilings")
             except (Failed, ValueError) as reason:
                 report.line(f"the GPU's rates were not measured: {reason}")
-        knows_tf32 = "train" in sides and "tf32" in check.run([check.train, "--help"])
     if ceiling:
         report.figures({"ceilings": ceiling})
         products = ", ".join(f"{name} {ceiling[name]:.4g}" for name in PRECISIONS)
         report.line(f"{ceiling['gpu']}: matrix products in TFLOP/s: {products}; copy {ceiling['copy']:.4g} GB/s")
-    return sides, ceiling, knows_tf32
+    return sides, ceiling
 
 
-def run_row(options, folder, report, row, sides, ceiling, knows_tf32):
+def run_row(options, folder, report, row, sides, ceiling):
     """Whether no side failed."""
     name, precision = row.split("/")
     case = options.cases[name]
-    sides = [side for side in sides if side != "train" or precision != "tf32" or knows_tf32]
-    if not sides:
-        report.line(f"{name:17} {precision:4} `train` has no {precision}")
-        return True
     limit = (options.limit or case.limit) * (10 if options.emulated else 1)
     with Part(options, folder, row.replace("/", "-"), min(limit, options.left())) as check:
         found, problems = race(check, case, precision, options, sides)
@@ -349,7 +344,7 @@ def main():
         print(f"gpu-race: cannot write to {folder}: {why.strerror}; name another folder by --out", file=sys.stderr)
         return 64
     try:
-        sides, ceiling, knows_tf32 = begin(options, folder, report)
+        sides, ceiling = begin(options, folder, report)
     except Failed as why:
         report.line(f"gpu-race: {why}")
         return 1
@@ -359,7 +354,7 @@ def main():
         if options.left() < 15:
             report.line(f"the time was up before: {', '.join(options.rows[number:])}")
             break
-        failed += not run_row(options, folder, report, row, sides, ceiling, knows_tf32)
+        failed += not run_row(options, folder, report, row, sides, ceiling)
     report.line(f"samples/s: medians; a ratio is above 1 where `train` is faster; {failed} rows with a side that failed; "
                 f"logs: {folder}")
     return failed

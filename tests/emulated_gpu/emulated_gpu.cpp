@@ -279,7 +279,7 @@ void EmulatedGpu::multiply(Stream stream, const cuda::MatrixProduct& product) {
   for (const void* address :
        {product.a.data, product.b.data, static_cast<const void*>(product.out)})
     memory_.require(address, 1, "multiply");
-  run(stream, [product] { emulate(product); });
+  run(stream, [product, tf32 = settings_.tf32] { emulate(product, tf32); });
 }
 
 std::size_t EmulatedGpu::workspace_bytes(cuda::ConvolutionPass /*pass*/,
@@ -291,9 +291,9 @@ void EmulatedGpu::convolve(Stream stream, const cuda::ConvolutionCall& call) {
   begin_work(stream, "convolve");
   for (const void* address : {call.input, call.weight, call.output, call.workspace})
     memory_.require(address, 1, "convolve");
-  run(stream, [call, bytes = workspace_bytes(call.pass, call.shape)] {
+  run(stream, [call, bytes = workspace_bytes(call.pass, call.shape), tf32 = settings_.tf32] {
     std::memset(call.workspace, 0xff, bytes);
-    emulate(call);
+    emulate(call, tf32);
   });
 }
 

@@ -26,6 +26,7 @@ struct EmulatedGpuSettings {
   std::uint64_t fails_at = 0;  ///< work of this number, counted from 1, and all after it fails
   std::uint64_t hangs_at = 0;  ///< work of this number is never done
   bool captures = true;        ///< false: no capture of a graph can begin
+  bool tf32 = false;           ///< products and convolutions round floats to tf32
 };
 
 class EmulatedGpu final : public cuda::Gpu {

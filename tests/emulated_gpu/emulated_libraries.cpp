@@ -61,6 +61,12 @@ std::vector<float> plain(const cuda::Matrix& matrix, int index, int rows, int co
   return values;
 }
 
+/// To the nearest value with 10 bits behind the first one, as tensor cores are given them.
+void round_to_tf32(std::vector<float>& values) {
+  for (float& value : values)
+    if (!is_non_finite(value)) value = bits_float((float_bits(value) + 0x1000U) & ~0x1fffU);
+}
+
 Device& host_device() {
   static const std::unique_ptr<Device> device = make_host_device();
   return *device;
@@ -80,12 +86,14 @@ Counts counts_of(const cuda::ConvolutionShape& shape) {
 
 }  // namespace
 
-void emulate(const cuda::MatrixProduct& product) {
+void emulate(const cuda::MatrixProduct& product, bool tf32) {
   const auto columns = static_cast<std::size_t>(product.columns);
   const auto depth = static_cast<std::size_t>(product.depth);
   for (int index = 0; index < product.batch; ++index) {
-    const std::vector<float> a = plain(product.a, index, product.rows, product.depth);
-    const std::vector<float> b = plain(product.b, index, product.depth, product.columns);
+    std::vector<float> a = plain(product.a, index, product.rows, product.depth);
+    std::vector<float> b = plain(product.b, index, product.depth, product.columns);
+    for (auto* factor : {&a, &b})
+      if (tf32 && product.a.type == ElementType::fp32) round_to_tf32(*factor);
     std::vector<float> sums(columns);
     for (int row = 0; row < product.rows; ++row) {
       std::fill(sums.begin(), sums.end(), 0.0F);
@@ -105,7 +113,7 @@ void emulate(const cuda::MatrixProduct& product) {
   }
 }
 
-void emulate(const ConvolutionCall& call) {
+void emulate(const ConvolutionCall& call, bool tf32) {
   const cuda::ConvolutionShape& shape = call.shape;
   const Counts counts = counts_of(shape);
   const bool forward = call.pass == ConvolutionPass::forward;
@@ -117,6 +125,8 @@ void emulate(const ConvolutionCall& call) {
   std::vector<float> input = known(call.input, shape.type, counts.input, !of_input);
   std::vector<float> weight = known(call.weight, shape.type, counts.weight, !of_weight);
   std::vector<float> output = known(call.output, shape.type, counts.output, !forward);
+  for (auto* factor : {&input, &weight, &output})
+    if (tf32 && shape.type == ElementType::fp32) round_to_tf32(*factor);
 
   Device& device = host_device();
   device.use_threads(1);

@@ -5,8 +5,9 @@
 
 namespace ddprun::trainer::test {
 
-void emulate(const cuda::MatrixProduct& product);
+/// `tf32`: floats are rounded to tf32 before they are multiplied.
+void emulate(const cuda::MatrixProduct& product, bool tf32);
 /// By the CPU's own convolution.
-void emulate(const cuda::ConvolutionCall& call);
+void emulate(const cuda::ConvolutionCall& call, bool tf32);
 
 }  // namespace ddprun::trainer::test

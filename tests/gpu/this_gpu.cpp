@@ -14,10 +14,10 @@ struct ThisGpu {
   std::unique_ptr<Device> device;
 };
 
-ThisGpu open_this_gpu() {
+ThisGpu open_this_gpu(bool tf32) {
   const char* const folder = std::getenv("DDPRUN_TEST_BIN");
   if (folder == nullptr) ddprun::test::skip("DDPRUN_TEST_BIN does not name the folder of train");
-  FoundGpu found = MachineGpus(folder).find({});
+  FoundGpu found = MachineGpus(folder).find({.tf32 = tf32});
   if (!found.gpu) ddprun::test::skip(found.why_not);
   ThisGpu one{.gpu = std::move(found.gpu), .device = nullptr};
   one.device = cuda::make_cuda_device(*one.gpu);
@@ -27,7 +27,12 @@ ThisGpu open_this_gpu() {
 }  // namespace
 
 Device& device() {
-  static const ThisGpu one = open_this_gpu();
+  static const ThisGpu one = open_this_gpu(false);
+  return *one.device;
+}
+
+Device& tf32_device() {
+  static const ThisGpu one = open_this_gpu(true);
   return *one.device;
 }
 

@@ -80,11 +80,8 @@ class OnPretendedPrograms(Race):
         lines = self.race(*self.options("resnet18-28/bf16"))
         self.assertEqual(lines[4], "  compile: compiled by cudagraphs")
 
-    def test_tf32_is_measured_of_pytorch_alone_while_train_has_none(self):
+    def test_tf32_is_measured_of_both(self):
         self.pretend_sides()
-        lines = self.race(*self.options("resnet18-28/tf32"))
-        self.assertRegex(lines[3], r"^resnet18-28 +tf32 +- +80 +- +125 +- ")
-        self.pretend("bin/train", self.TRAIN.replace("&& exit", "&& { echo '--precision fp32, tf32'; exit; }"))
         self.assertRegex(self.race(*self.options("resnet18-28/tf32"))[3], r"^resnet18-28 +tf32 +100 +80 +1.25x ")
 
     def test_without_pytorch_train_is_measured_alone(self):

@@ -12,7 +12,7 @@ namespace ddprun::trainer::cuda {
 namespace {
 
 /// The first one with bf16 in hardware.
-constexpr int kBf16Capability = 80;
+constexpr int kNewerTypesCapability = 80;
 
 std::string counted(std::size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -72,11 +72,12 @@ GpuChoice choose_gpu(const DriverFacts& driver, const GpuRequest& request) {
         "worker for each GPU (--nproc-per-node=gpu)",
         request.local_rank, count == 1 ? "1 is" : fmt::format("{} are", count), visible));
   const VisibleGpu& gpu = driver.gpus[static_cast<std::size_t>(number)];
-  if (request.is_bf16 && gpu.capability < kBf16Capability)
+  if (!request.newer_type.empty() && gpu.capability < kNewerTypesCapability)
     return refuse(
-        fmt::format("--precision bf16: {} has compute capability {} and no instructions "
-                    "for bf16, which came with {}: use fp16 or fp32",
-                    gpu.name, capability_text(gpu.capability), capability_text(kBf16Capability)));
+        fmt::format("--precision {}: {} has compute capability {} and no instructions for "
+                    "{}, which came with {}: use fp16 or fp32",
+                    request.newer_type, gpu.name, capability_text(gpu.capability),
+                    request.newer_type, capability_text(kNewerTypesCapability)));
   GpuChoice choice{.number = number, .why_not = {}};
   // Of workers that see one GPU each it is not known here whether it is the same.
   if (request.shares && !has_own) {

@@ -13,8 +13,8 @@ struct GpuRequest {
   int local_rank = 0;
   int local_world_size = 1;
   std::optional<std::string> visible = {};  ///< CUDA_VISIBLE_DEVICES; none: not set
-  bool is_bf16 = false;                     ///< --precision
-  bool shares = false;                      ///< --share-gpu: several workers may have the same
+  std::string newer_type = {};  ///< a --precision of compute capability 8.0 or above: bf16, tf32
+  bool shares = false;          ///< --share-gpu: several workers may have the same
 };
 
 /// Whether CUDA_VISIBLE_DEVICES hides every GPU, so that none is used: it is empty, or its first

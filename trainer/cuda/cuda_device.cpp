@@ -93,6 +93,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] Storage storage(Precision precision) const override {
     switch (precision) {
       case Precision::fp32:
+      case Precision::tf32:
         break;
       case Precision::bf16:
         return Storage::bf16;
@@ -205,6 +206,8 @@ class CudaDevice final : public Device {
     switch (precision) {
       case Precision::fp32:
         break;
+      case Precision::tf32:
+        return ", tf32";
       case Precision::bf16:
         return ", bf16";
       case Precision::fp16:

@@ -21,7 +21,8 @@ inline constexpr const char* kPluginSymbol = "ddprun_train_cuda";
 
 struct OpenGpu {
   int number = 0;             ///< among the visible ones
-  bool deterministic = true;  ///< false: also algorithms whose bits change from run to run
+  bool deterministic = true;  ///< false: also algorithms with bits that change from run to run
+  bool tf32 = false;  ///< products and convolutions of floats may round their factors to tf32
   LibraryPlaces places;
 };
 

@@ -125,6 +125,7 @@ class HostDevice final : public Device {
   [[nodiscard]] Storage storage(Precision precision) const override {
     switch (precision) {
       case Precision::fp32:
+      case Precision::tf32:  // refused before (choose_device)
         break;
       case Precision::bf16:
         return stores_bf16_ ? Storage::bf16 : Storage::rounded_to_bf16;

@@ -80,6 +80,7 @@ WorkerEnvironment read_environment(const VariableLookup& lookup) {
   if (const char* visible = lookup(env::kCudaVisibleDevices); visible != nullptr)
     result.visible_gpus = visible;
   result.forces_tf32 = text_of(lookup, kTf32Override) == "1";
+  result.forbids_tf32 = text_of(lookup, kTf32Override) == "0";
   return result;
 }
 

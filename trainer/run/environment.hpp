@@ -30,6 +30,7 @@ struct WorkerEnvironment {
   std::optional<std::int64_t> epoch;        ///< of the round; none: the launcher knows none
   std::optional<std::string> visible_gpus;  ///< CUDA_VISIBLE_DEVICES; none: not set
   bool forces_tf32 = false;                 ///< kTf32Override is 1
+  bool forbids_tf32 = false;                ///< it is 0
 
   /// These workers follow others of the same run.
   [[nodiscard]] bool restarted() const { return restart_count > 0 || round > 0; }

@@ -12,15 +12,35 @@
 namespace ddprun::trainer {
 namespace {
 
+/// GpuRequest::newer_type.
+std::string newer_type(Precision precision) {
+  const bool is_newer = precision == Precision::bf16 || precision == Precision::tf32;
+  return is_newer ? to_string(precision) : "";
+}
+
 GpuQuestion question_of(const Options& options, const WorkerEnvironment& environment) {
   return {.request = {.local_rank = environment.local_rank,
                       .local_world_size = environment.local_world_size,
                       .visible = environment.visible_gpus,
-                      .is_bf16 = options.precision == Precision::bf16,
+                      .newer_type = newer_type(options.precision),
                       .shares = options.share_gpu},
           .deterministic = !options.no_deterministic,
+          .tf32 = options.precision == Precision::tf32,
           .several_ranks = environment.world_size > 1,
           .only_if_likely = options.device == DeviceKind::automatic};
+}
+
+/// What only GPUs can do. `why`: ", as ..." of this worker, which trains on the CPU.
+void refuse_on_cpu(const Options& options, const std::string& why) {
+  if (options.precision == Precision::tf32)
+    throw DataError(
+        fmt::format("--precision=tf32 is for GPUs, but this worker trains on the CPU{}: take "
+                    "--precision=fp32, or a GPU",
+                    why));
+  if (options.grad_comm != Precision::fp32)
+    throw DataError(
+        fmt::format("--grad-comm={} is for GPUs, but this worker trains on the CPU{}: leave it out",
+                    to_string(options.grad_comm), why));
 }
 
 FoundGpu refused(const std::string& why) {
@@ -74,10 +94,7 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
     chosen.warning = gpu_warning(options, environment);
     return chosen;
   }
-  if (options.grad_comm != Precision::fp32)
-    throw DataError(fmt::format(
-        "--grad-comm={} is for GPUs, but this worker trains on the CPU{}: leave it out",
-        to_string(options.grad_comm), found.why_not.empty() ? "" : ", as " + found.why_not));
+  refuse_on_cpu(options, found.why_not.empty() ? "" : ", as " + found.why_not);
   chosen.device = make_host_device();
   chosen.name = "the CPU";
   chosen.why_no_gpu = found.why_not;
@@ -87,11 +104,16 @@ ChosenDevice choose_device(const Options& options, const WorkerEnvironment& envi
 }
 
 std::string gpu_warning(const Options& options, const WorkerEnvironment& environment) {
-  if (!environment.forces_tf32 || options.precision != Precision::fp32) return "";
-  return fmt::format(
-      "{}=1 is set: with it NVIDIA's libraries may compute --precision fp32 in tf32, which has 10 "
-      "bits of mantissa; unset it",
-      kTf32Override);
+  if (environment.forces_tf32 && options.precision == Precision::fp32)
+    return fmt::format(
+        "{}=1 is set: with it NVIDIA's libraries may compute --precision fp32 in tf32, which has "
+        "10 bits of mantissa; unset it",
+        kTf32Override);
+  if (environment.forbids_tf32 && options.precision == Precision::tf32)
+    return fmt::format(
+        "{}=0 is set: with it NVIDIA's libraries compute --precision tf32 in fp32; unset it",
+        kTf32Override);
+  return "";
 }
 
 std::string compute_text(const ChosenDevice& chosen, Precision precision, int world_size) {

@@ -26,6 +26,7 @@ struct FoundGpu {
 struct GpuQuestion {
   cuda::GpuRequest request;
   bool deterministic = true;
+  bool tf32 = false;
   bool several_ranks = false;
   bool only_if_likely = false;  ///< --device=auto: a machine without a GPU costs no time
 };

@@ -58,6 +58,7 @@ FoundGpu MachineGpus::find(const GpuQuestion& question) {
   }
   found.gpu = opened.plugin.open({.number = choice.number,
                                   .deterministic = question.deterministic,
+                                  .tf32 = question.tf32,
                                   .places = places_beside(folder_)});
   found.workers = choice.workers;
   return found;

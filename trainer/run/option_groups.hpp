@@ -15,7 +15,7 @@ inline constexpr std::int64_t kStepsMax = std::int64_t{1} << 60;
 
 constexpr auto words_for(Precision) {
   using enum Precision;
-  return std::array{Word{fp32, "fp32"}, Word{bf16, "bf16"}, Word{fp16, "fp16"}};
+  return std::array{Word{fp32, "fp32"}, Word{tf32, "tf32"}, Word{bf16, "bf16"}, Word{fp16, "fp16"}};
 }
 
 /// An option that would do nothing beside the others, unless `is_met`.

@@ -19,6 +19,14 @@
 
 namespace ddprun::trainer {
 
+/// Of --grad-comm: the types that gradients are sent in.
+enum class SentType { fp32, bf16, fp16 };
+
+constexpr auto words_for(SentType) {
+  using enum SentType;
+  return std::array{Word{fp32, "fp32"}, Word{bf16, "bf16"}, Word{fp16, "fp16"}};
+}
+
 constexpr auto words_for(DeviceKind) {
   using enum DeviceKind;
   return std::array{Word{automatic, "auto"}, Word{cpu, "cpu"}, Word{cuda, "cuda"}};
@@ -42,6 +50,7 @@ struct Texts {
   OptimizerTexts optimizer;
   std::string checkpoint_every = "auto";
   std::string keep = "2";
+  SentType grad_comm = SentType::fp32;
 };
 
 /// How this program's help is called: an installed one is in libexec, where only ddprun finds it.
@@ -68,7 +77,7 @@ void add_batch_options(CommandLine& line, Options& options) {
               "Shards that each worker computes before an update, when --shards is not given");
 }
 
-void add_machine_options(CommandLine& line, Options& options) {
+void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
   line.group("Machine");
   line.choice("--device", options.device,
               "Where to train: auto takes the GPU of LOCAL_RANK where there is one that can be "
@@ -78,7 +87,7 @@ void add_machine_options(CommandLine& line, Options& options) {
   line.flag("--exact", options.exact,
             "On GPUs: the same bits for any number of workers, as on CPUs; takes more memory and "
             "is slower");
-  line.choice("--grad-comm", options.grad_comm,
+  line.choice("--grad-comm", texts.grad_comm,
               "On GPUs: number format in which workers add up their gradients; running statistics "
               "stay fp32");
   line.flag("--share-gpu", options.share_gpu,
@@ -163,6 +172,11 @@ int parse_keep(const std::string& text) {
   throw DataError(fmt::format("--keep {}: must be all, or a number from 1 to {}", text, kManyMax));
 }
 
+Precision precision_of(SentType type) {
+  if (type == SentType::fp32) return Precision::fp32;
+  return type == SentType::bf16 ? Precision::bf16 : Precision::fp16;
+}
+
 void convert(const Texts& texts, const std::vector<std::string>& given, Options& options) {
   // With sgd it does not learn.
   if (reads_texts(options.model) && !contains(given, "--optimizer"))
@@ -171,6 +185,7 @@ void convert(const Texts& texts, const std::vector<std::string>& given, Options&
   convert_optimizer(texts.optimizer, options);
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
   options.keep = parse_keep(texts.keep);
+  options.grad_comm = precision_of(texts.grad_comm);
 }
 
 }  // namespace
@@ -192,7 +207,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   add_data_options(line, options, texts.data);
   add_batch_options(line, options);
   add_optimizer_options(line, options, texts.optimizer);
-  add_machine_options(line, options);
+  add_machine_options(line, options, texts);
   add_checkpoint_options(line, options, texts);
   if (auto end = line.parse(arguments))
     return EarlyExit{end->wrong ? kExitUsage : kExitSuccess, std::move(end->text)};

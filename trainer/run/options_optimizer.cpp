@@ -128,7 +128,8 @@ void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& 
             "Steps in which the rate rises to --lr: their number, or their share of all steps");
   line.choice("--precision", options.precision,
               "Number format of the computation; fp16 uses a loss scale; master weights stay "
-              "fp32");
+              "fp32. tf32 is for GPUs: all is stored as fp32, and the factors of matrix products "
+              "and convolutions are rounded to 10 bits");
   line.text("--loss-scale", texts.loss_scale, "HOW",
             "With --precision fp16: dynamic (as PyTorch's GradScaler), none, or a number that "
             "stays; where there is a scale, steps with an overflow are skipped");
@@ -147,7 +148,10 @@ std::vector<OptionNeed> optimizer_needs(const Options& options) {
   const bool is_plateau = options.schedule == ScheduleKind::plateau;
   const bool is_step = options.schedule == ScheduleKind::step;
   const bool is_half = options.precision == Precision::fp16;
+  const bool is_tf32_on_cpu =
+      options.precision == Precision::tf32 && options.device == DeviceKind::cpu;
   return {
+      {"--precision", !is_tf32_on_cpu, "a GPU for tf32, but --device is cpu: take fp32, or a GPU"},
       {"--decay", weight_decay_of(options) > 0, "--weight-decay above 0"},
       {"--momentum", is_sgd, "--optimizer sgd"},
       {"--nesterov", is_sgd && options.momentum > 0, "--optimizer sgd with --momentum above 0"},

@@ -93,8 +93,8 @@ struct Convolutions::Prepared {
   std::array<std::size_t, 2> in_use{};
 };
 
-Convolutions::Convolutions(const Cudnn& cudnn, const GpuName& gpu, bool deterministic)
-    : cudnn_(cudnn), gpu_(gpu), deterministic_(deterministic) {
+Convolutions::Convolutions(const Cudnn& cudnn, const GpuName& gpu, Settings settings)
+    : cudnn_(cudnn), gpu_(gpu), settings_(settings) {
   check(cudnn_.create(&handle_), "cudnnCreate", {});
 }
 
@@ -108,6 +108,14 @@ void Convolutions::check(cudnnStatus_t status, const char* call,
   if (status == CUDNN_STATUS_SUCCESS) return;
   throw GpuError(fmt::format("{} failed on {}: {} ({})", call, gpu_.text(),
                              cudnn_.error_text(status), text_of(shape)));
+}
+
+/// Where cuDNN may compute as `listed`: fp32 is fp32 (cuDNN's default may round floats to tf32),
+/// and tf32 is tf32 (with ALLOW_CONVERSION floats may become halves).
+cudnnMathType_t Convolutions::math_of(ElementType type, cudnnMathType_t listed) const {
+  if (type != ElementType::fp32) return listed;
+  if (!settings_.tf32) return CUDNN_FMA_MATH;
+  return listed == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ? CUDNN_DEFAULT_MATH : listed;
 }
 
 /// Those of cuDNN's list that the settings allow, in its order, which is by time.
@@ -126,11 +134,9 @@ std::vector<Convolutions::Algorithm> Convolutions::usable(Function function, con
   for (int k = 0; k < count; ++k) {
     const Performance& each = found.at(static_cast<std::size_t>(k));
     if (each.status != CUDNN_STATUS_SUCCESS || each.memory > kWorkspaceBytesMax) continue;
-    if (deterministic_ && each.determinism != CUDNN_DETERMINISTIC) continue;
-    // fp32 is fp32: cuDNN's default may round the inputs to tf32.
-    const cudnnMathType_t math =
-        one.shape.type == ElementType::fp32 ? CUDNN_FMA_MATH : each.mathType;
-    result.push_back({static_cast<int>(each.algo), math, each.memory});
+    if (settings_.deterministic && each.determinism != CUDNN_DETERMINISTIC) continue;
+    result.push_back(
+        {static_cast<int>(each.algo), math_of(one.shape.type, each.mathType), each.memory});
   }
   return result;
 }
@@ -222,7 +228,9 @@ Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
                                shape.window.stride, shape.window.stride, 1, 1,
                                CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
         "cudnnSetConvolution2dDescriptor", shape);
-  made->math = shape.type == ElementType::fp32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
+  // For floats cuDNN's default allows tf32.
+  made->math = math_of(shape.type,
+                       shape.type == ElementType::fp32 ? CUDNN_DEFAULT_MATH : CUDNN_TENSOR_OP_MATH);
   check(cudnn_.convolution_set_math(made->convolution, made->math), "cudnnSetConvolutionMathType",
         shape);
   made->algorithms = listed(*made);
@@ -233,7 +241,7 @@ Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
   }
   if (made->algorithms.empty())
     throw GpuError(fmt::format("cuDNN has no {}algorithm for {} on {} ({})",
-                               deterministic_ ? "deterministic " : "", function_of(pass),
+                               settings_.deterministic ? "deterministic " : "", function_of(pass),
                                gpu_.text(), text_of(shape)));
   for (const Algorithm& algorithm : made->algorithms)
     made->workspace = std::max(made->workspace, aligned(algorithm.workspace));

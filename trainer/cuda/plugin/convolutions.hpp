@@ -12,7 +12,11 @@ namespace ddprun::trainer::cuda {
 
 class Convolutions {
  public:
-  Convolutions(const Cudnn& cudnn, const GpuName& gpu, bool deterministic);
+  struct Settings {
+    bool deterministic = true;
+    bool tf32 = false;  ///< of floats: they may be rounded to tf32
+  };
+  Convolutions(const Cudnn& cudnn, const GpuName& gpu, Settings settings);
   ~Convolutions();
   Convolutions(const Convolutions&) = delete;
   Convolutions& operator=(const Convolutions&) = delete;
@@ -36,6 +40,7 @@ class Convolutions {
                                 Descriptors... descriptors) const;
   std::vector<Algorithm> listed(const Prepared& one) const;
   std::vector<Algorithm> documented(const Prepared& one) const;
+  [[nodiscard]] cudnnMathType_t math_of(ElementType type, cudnnMathType_t listed) const;
   cudnnStatus_t ask_workspace(const Prepared& one, int algorithm, std::size_t& bytes) const;
   cudnnStatus_t run(Prepared& one, const Algorithm& algorithm, const ConvolutionCall& call,
                     void* weight, float old_factor, std::byte* workspace) const;
@@ -43,7 +48,7 @@ class Convolutions {
 
   Cudnn cudnn_;
   GpuName gpu_;
-  bool deterministic_;
+  Settings settings_;
   cudnnHandle_t handle_ = nullptr;
   cudaStream_t stream_ = nullptr;  // of the handle
   std::vector<std::unique_ptr<Prepared>> prepared_;

@@ -43,8 +43,9 @@ class CudaGpu final : public Gpu {
       : properties_(use_gpu(settings.number)),
         name_(settings.number, properties_.name),
         streams_(name_),
-        products_(cublas, name_),
-        convolutions_(cudnn, name_, settings.deterministic),
+        products_(cublas, name_, settings.tf32),
+        convolutions_(cudnn, name_,
+                      {.deterministic = settings.deterministic, .tf32 = settings.tf32}),
         launchers_(all_launchers()) {
     int runtime = 0;
     check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion", name_);

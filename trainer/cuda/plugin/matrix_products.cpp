@@ -47,8 +47,8 @@ struct MatrixProducts::Prepared {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-MatrixProducts::MatrixProducts(const CublasLt& cublas, const GpuName& gpu)
-    : cublas_(cublas), gpu_(gpu) {
+MatrixProducts::MatrixProducts(const CublasLt& cublas, const GpuName& gpu, bool tf32)
+    : cublas_(cublas), gpu_(gpu), tf32_(tf32) {
   check(cublas_.create(&handle_), "cublasLtCreate", {});
 }
 
@@ -88,8 +88,12 @@ const MatrixProducts::Prepared& MatrixProducts::prepared(const MatrixProduct& pr
         fmt::format("a product of matrices of two types was asked for on {}", gpu_.text()));
   auto made = std::make_unique<Prepared>(cublas_);
 
-  check(cublas_.desc_create(&made->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-        "cublasLtMatmulDescCreate", product);
+  // Without FAST_TF32 floats are multiplied as floats.
+  const bool is_tf32 = tf32_ && product.a.type == ElementType::fp32;
+  check(
+      cublas_.desc_create(&made->operation,
+                          is_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      "cublasLtMatmulDescCreate", product);
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     check(cublas_.desc_set(made->operation, attribute, &value, sizeof value),
           "cublasLtMatmulDescSetAttribute", product);

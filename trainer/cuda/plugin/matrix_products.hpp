@@ -12,7 +12,8 @@ namespace ddprun::trainer::cuda {
 
 class MatrixProducts {
  public:
-  MatrixProducts(const CublasLt& cublas, const GpuName& gpu);
+  /// `tf32`: the factors of products of floats may be rounded to tf32.
+  MatrixProducts(const CublasLt& cublas, const GpuName& gpu, bool tf32);
   ~MatrixProducts();
   MatrixProducts(const MatrixProducts&) = delete;
   MatrixProducts& operator=(const MatrixProducts&) = delete;
@@ -39,6 +40,7 @@ class MatrixProducts {
 
   CublasLt cublas_;
   GpuName gpu_;
+  bool tf32_;
   cublasLtHandle_t handle_ = nullptr;
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
   std::map<cudaStream_t, void*> workspaces_;

@@ -214,6 +214,26 @@ TEST_CASE("what does not fit into the GPU's memory is reported by kind, with wha
   }
 }
 
+TEST_CASE("a run in tf32 learns about as in fp32, with other bits, and is a run of its own") {
+  const SmallData data;
+  const TempDir directory;
+  const Arguments kept = short_run(data, {"--max-steps", "4", "--out", directory / "out"});
+  const auto with = [](Arguments arguments, const Arguments& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return on_gpus(std::move(arguments));
+  };
+  const std::string fp32 = train(on_gpus(four_steps(data)));
+  const std::string tf32 = train(with(kept, {"--precision=tf32"}));
+  INFO(fp32 << "\n" << tf32);
+  CHECK(train_loss(tf32) == Approx(train_loss(fp32)).epsilon(1e-2));
+  CHECK(field(tf32, "weights") != field(fp32, "weights"));
+  CHECK_THAT(field(tf32, "compute"), EndsWith(", tf32"));
+  const ChildResult other = only(with(kept, {"--resume=strict"}));
+  CHECK(other.status == 2);
+  CHECK_THAT(other.err, Contains("belongs to another run") && Contains("precision"));
+  CHECK(only(with(kept, {"--resume=strict", "--precision=tf32"})).status == 0);
+}
+
 TEST_CASE("without memory on the GPU neither weights nor a checkpoint are read") {
   const SmallData data;
   const TempDir directory;

@@ -17,11 +17,12 @@ using test::text_shards;
 using test::train;
 using test::Trained;
 
-/// Every step's loss, relative to the CPU's.
+/// Every step's loss, relative to the CPU's, which has no tf32.
 void check_as_on_cpu(const Shards& shards, Precision precision, double tolerance) {
-  const Trained gpu = train(test::device(), shards, precision);
+  const bool is_tf32 = precision == Precision::tf32;
+  const Trained gpu = train(is_tf32 ? test::tf32_device() : test::device(), shards, precision);
   const auto host = make_host_device();
-  const Trained cpu = train(*host, shards, precision);
+  const Trained cpu = train(*host, shards, is_tf32 ? Precision::fp32 : precision);
   CHECK(gpu.skipped == cpu.skipped);
   for (std::size_t i = 0; i < gpu.losses.size(); ++i) {
     CAPTURE(i);
@@ -51,10 +52,15 @@ TEST_CASE("models train on the GPU in half precision about as on the CPU") {
   }
 }
 
+TEST_CASE("models train on the GPU in tf32 about as on the CPU in fp32") {
+  check_as_on_cpu(image_shards(ModelName::lenet, {28, 28, 1}), Precision::tf32, 2e-3);
+  check_as_on_cpu(text_shards(), Precision::tf32, 4e-3);
+}
+
 /// Of the arena, after backward of the first `shards` shards: each in an arena of its own, added by
 /// the host, or all in one.
-std::vector<float> gradients_of(const Shards& model, Precision precision, int shards, bool in_one) {
-  Device& device = test::device();
+std::vector<float> gradients_of(const Shards& model, Precision precision, int shards, bool in_one,
+                                Device& device = test::device()) {
   const Graph& graph = model.graph;
   Learner learner(graph, device, {.optimizer = model.optimizer, .precision = precision});
   std::vector<float> weights(graph.arena_size());
@@ -97,6 +103,26 @@ TEST_CASE("gradients and statistics of several shards add up in one arena") {
       // Of numbers that cancel each other nearly nothing is left, but their rounding.
       CHECK(off <= 1e-6 * std::max(largest, 1e-4));
     }
+  }
+}
+
+TEST_CASE("in tf32 gradients are about those of fp32, and in bf16 what they are without it") {
+  for (const Shards& model : {image_shards(ModelName::lenet, {28, 28, 1}), text_shards()}) {
+    const auto of = [&](Device& device, Precision precision) {
+      return gradients_of(model, precision, 1, true, device);
+    };
+    const std::vector<float> exact = of(test::device(), Precision::fp32);
+    const std::vector<float> rounded = of(test::tf32_device(), Precision::tf32);
+    double length = 0;
+    double off = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      length += std::pow(double{exact[i]}, 2);
+      off += std::pow(double{exact[i]} - double{rounded[i]}, 2);
+    }
+    // Where two values of a pooling window are nearly equal, the other one may be taken.
+    CHECK(std::sqrt(off / length) < 5e-2);
+    CHECK(std::sqrt(off / length) > 1e-5);
+    CHECK(of(test::tf32_device(), Precision::bf16) == of(test::device(), Precision::bf16));
   }
 }
 

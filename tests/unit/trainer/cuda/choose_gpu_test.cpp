@@ -75,13 +75,15 @@ TEST_CASE("workers that share GPUs are dealt out to them in turn") {
   CHECK_THAT(choose_gpu(driver_with(0), request).why_not, Contains("LOCAL_RANK=0 has no GPU"));
 }
 
-TEST_CASE("bf16 is refused on a GPU without instructions for it, and no other precision") {
+TEST_CASE("bf16 and tf32 are refused on a GPU without instructions for them, and no others") {
   GpuRequest request = worker(0, 1);
-  request.is_bf16 = true;
-  CHECK(choose_gpu(driver_with(1, 80), request).why_not.empty());
-  CHECK_THAT(choose_gpu(driver_with(1, 75), request).why_not,
-             Contains("bf16") && Contains("7.5") && Contains("use fp16"));
-  request.is_bf16 = false;
+  for (const char* type : {"bf16", "tf32"}) {
+    request.newer_type = type;
+    CHECK(choose_gpu(driver_with(1, 80), request).why_not.empty());
+    CHECK_THAT(choose_gpu(driver_with(1, 75), request).why_not,
+               Contains(type) && Contains("7.5") && Contains("use fp16"));
+  }
+  request.newer_type.clear();
   CHECK(choose_gpu(driver_with(1, 75), request).why_not.empty());
 }
 

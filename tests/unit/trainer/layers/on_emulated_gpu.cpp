@@ -10,4 +10,10 @@ Device& device() {
   return *one;
 }
 
+Device& tf32_device() {
+  static EmulatedGpu gpu({.tf32 = true});
+  static const std::unique_ptr<Device> one = cuda::make_cuda_device(gpu);
+  return *one;
+}
+
 }  // namespace ddprun::trainer::test

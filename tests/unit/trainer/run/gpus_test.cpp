@@ -69,7 +69,16 @@ TEST_CASE("the option --grad-comm is refused where auto finds no GPU, with the r
                     "driver was found: leave it out");
 }
 
-TEST_CASE("NVIDIA_TF32_OVERRIDE=1 is warned of where fp32 was asked for") {
+TEST_CASE("tf32 is refused where auto finds no GPU, with the reason and what to take") {
+  NoGpus none([] { return not_found("no NVIDIA driver was found", true); });
+  Options options;
+  options.precision = Precision::tf32;
+  CHECK_THROWS_WITH(choose_device(options, {}, none),
+                    "--precision=tf32 is for GPUs, but this worker trains on the CPU, as no NVIDIA "
+                    "driver was found: take --precision=fp32, or a GPU");
+}
+
+TEST_CASE("NVIDIA_TF32_OVERRIDE is warned of where it turns fp32 into tf32, or the other way") {
   const auto environment_with = [](const char* value) {
     return read_environment([value](const char* name) {
       return std::string(name) == "NVIDIA_TF32_OVERRIDE" ? value : nullptr;
@@ -80,8 +89,14 @@ TEST_CASE("NVIDIA_TF32_OVERRIDE=1 is warned of where fp32 was asked for") {
              Contains("NVIDIA_TF32_OVERRIDE=1") && Contains("tf32"));
   CHECK(gpu_warning(options, environment_with("0")).empty());
   CHECK(gpu_warning(options, environment_with(nullptr)).empty());
+  options.precision = Precision::tf32;
+  CHECK(gpu_warning(options, environment_with("1")).empty());
+  CHECK(gpu_warning(options, environment_with(nullptr)).empty());
+  CHECK_THAT(gpu_warning(options, environment_with("0")),
+             Contains("NVIDIA_TF32_OVERRIDE=0") && Contains("--precision tf32 in fp32"));
   options.precision = Precision::bf16;
   CHECK(gpu_warning(options, environment_with("1")).empty());
+  CHECK(gpu_warning(options, environment_with("0")).empty());
 }
 
 TEST_CASE("where CUDA_VISIBLE_DEVICES hides all GPUs, auto trains on the CPU without a warning") {
@@ -126,7 +141,11 @@ TEST_CASE("GPUs are asked for by rank, precision and determinism") {
   options.share_gpu = true;
   choose_device(options, environment, gpus);
   CHECK(gpus.asked.request.shares);
-  CHECK((gpus.asked.several_ranks && !gpus.asked.deterministic && gpus.asked.request.is_bf16));
+  CHECK((gpus.asked.several_ranks && !gpus.asked.deterministic && !gpus.asked.tf32));
+  CHECK(gpus.asked.request.newer_type == "bf16");
+  options.precision = Precision::tf32;
+  CHECK_THROWS_AS(choose_device(options, environment, gpus), DataError);  // as there is none
+  CHECK((gpus.asked.tf32 && gpus.asked.request.newer_type == "tf32"));
   CHECK((gpus.asked.request.local_rank == 1 && gpus.asked.request.local_world_size == 2));
 }
 

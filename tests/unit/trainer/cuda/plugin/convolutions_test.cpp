@@ -29,6 +29,7 @@ struct Answers {
   std::string last_error{};
   std::vector<int> ran{};
   int math_set = 0;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;  // the last one
 
   [[nodiscard]] cudnnStatus_t run(int algorithm, bool adds = false) {
     ran.push_back(algorithm);
@@ -95,8 +96,9 @@ Cudnn table() {
   cudnn.convolution_set = [](cudnnConvolutionDescriptor_t, int, int, int, int, int, int,
                              cudnnConvolutionMode_t,
                              cudnnDataType_t) { return CUDNN_STATUS_SUCCESS; };
-  cudnn.convolution_set_math = [](cudnnConvolutionDescriptor_t, cudnnMathType_t) {
+  cudnn.convolution_set_math = [](cudnnConvolutionDescriptor_t, cudnnMathType_t math) {
     ++answers.math_set;
+    answers.math = math;
     return CUDNN_STATUS_SUCCESS;
   };
   cudnn.convolution_destroy = destroy<cudnnConvolutionDescriptor_t>;
@@ -155,9 +157,9 @@ const ConvolutionShape kShape{.batch = 2,
                               .type = ElementType::fp32};
 
 struct Fixture {
-  explicit Fixture(Answers its_answers, bool deterministic = true) {
+  explicit Fixture(Answers its_answers, Convolutions::Settings settings = {}) {
     answers = std::move(its_answers);
-    convolutions = std::make_unique<Convolutions>(table(), GpuName(0, "test"), deterministic);
+    convolutions = std::make_unique<Convolutions>(table(), GpuName(0, "test"), settings);
   }
   void convolve(ConvolutionPass pass, const ConvolutionShape& shape = kShape,
                 bool accumulate = false) const {
@@ -225,6 +227,27 @@ TEST_CASE("the kind of arithmetic is told to cuDNN when it changes, and not at e
   CHECK(answers.math_set == 2);  // for the list, and for the algorithm
   for (int call = 0; call < 5; ++call) fixture.convolve(ConvolutionPass::forward);
   CHECK(answers.math_set == 3);  // fp32 is never anything but fp32
+}
+
+TEST_CASE(
+    "floats are multiplied as floats, or in tf32 where that is asked for, and never as halves") {
+  for (const cudnnMathType_t listed : {CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH,
+                                       CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, CUDNN_FMA_MATH}) {
+    const Answers one{.listed = {{1, CUDNN_DETERMINISTIC, listed}}};
+    const Fixture fp32(one);
+    fp32.convolve(ConvolutionPass::forward);
+    CHECK(answers.math == CUDNN_FMA_MATH);
+    const Fixture tf32(one, {.tf32 = true});
+    static_cast<void>(tf32.convolutions->workspace_bytes(ConvolutionPass::forward, kShape));
+    CHECK(answers.math == CUDNN_DEFAULT_MATH);  // for the list
+    tf32.convolve(ConvolutionPass::forward);
+    CHECK(answers.math ==
+          (listed == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ? CUDNN_DEFAULT_MATH : listed));
+    ConvolutionShape half = kShape;
+    half.type = ElementType::fp16;
+    tf32.convolve(ConvolutionPass::forward, half);
+    CHECK(answers.math == listed);
+  }
 }
 
 TEST_CASE("a failure has cuDNN's explanation, where cuDNN has one") {

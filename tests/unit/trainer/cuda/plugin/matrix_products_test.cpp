@@ -8,6 +8,7 @@ namespace ddprun::trainer::cuda {
 namespace {
 
 int heuristics = 0;
+std::vector<cublasComputeType_t> arithmetic;
 
 template <class Descriptor>
 cublasStatus_t destroy(Descriptor /*descriptor*/) {
@@ -24,7 +25,8 @@ CublasLt table() {
   cublas.create = [](cublasLtHandle_t* handle) { return set(handle), CUBLAS_STATUS_SUCCESS; };
   cublas.destroy = destroy<cublasLtHandle_t>;
   cublas.status_string = [](cublasStatus_t) { return "CUBLAS_STATUS_OF_THE_TEST"; };
-  cublas.desc_create = [](cublasLtMatmulDesc_t* made, cublasComputeType_t, cudaDataType_t) {
+  cublas.desc_create = [](cublasLtMatmulDesc_t* made, cublasComputeType_t type, cudaDataType_t) {
+    arithmetic.push_back(type);
     return set(made), CUBLAS_STATUS_SUCCESS;
   };
   cublas.desc_destroy = destroy<cublasLtMatmulDesc_t>;
@@ -61,7 +63,7 @@ CublasLt table() {
 
 TEST_CASE("a product is prepared anew where an address has another alignment, also the bias'") {
   heuristics = 0;
-  MatrixProducts products(table(), GpuName(0, "test"));
+  MatrixProducts products(table(), GpuName(0, "test"), false);
   alignas(256) static float memory[1024];
   const auto multiply = [&](const float* bias, float* out) {
     products.multiply(nullptr, {.rows = 4,
@@ -82,6 +84,24 @@ TEST_CASE("a product is prepared anew where an address has another alignment, al
   CHECK(heuristics == 3);
   multiply(nullptr, memory + 256);
   CHECK(heuristics == 4);
+}
+
+TEST_CASE("only products of floats are computed in tf32, and only where that is asked for") {
+  alignas(256) static float memory[1024];
+  for (const bool tf32 : {false, true}) {
+    arithmetic.clear();
+    MatrixProducts products(table(), GpuName(0, "test"), tf32);
+    for (const ElementType type : {ElementType::fp32, ElementType::bf16})
+      products.multiply(nullptr, {.rows = 4,
+                                  .columns = 4,
+                                  .depth = 4,
+                                  .a = {.data = memory, .type = type, .stride = 4},
+                                  .b = {.data = memory + 64, .type = type, .stride = 4},
+                                  .out = memory + 256,
+                                  .out_stride = 4});
+    CHECK(arithmetic == std::vector{tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                    CUBLAS_COMPUTE_32F});
+  }
 }
 
 }  // namespace
