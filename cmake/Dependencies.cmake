@@ -6,6 +6,8 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(JPEG REQUIRED)  # libjpeg-turbo
+find_package(PNG 1.6 REQUIRED)
 find_package(Sodium 1.0.16 REQUIRED)  # HMAC-SHA256 of control frames
 find_package(OneDNN 2.6 REQUIRED)
 if(DDPRUN_TESTS)

@@ -47,6 +47,11 @@ void fuzz_stream_text(const std::uint8_t* data, std::size_t size);
 /// bytes of a file, else how many bytes of data follow a header, of which the JSON is the rest.
 void fuzz_safetensors(const std::uint8_t* data, std::size_t size);
 
+/// A JPEG or PNG file, its first bytes and a PNG's checksums made right: an image, or one line that
+/// refuses it.
+void fuzz_jpeg(const std::uint8_t* data, std::size_t size);
+void fuzz_png(const std::uint8_t* data, std::size_t size);
+
 /// ddprun's command line over the real table of options: words that end with a NUL byte; those that
 /// begin with `PET_` are environment variables, NAME=VALUE.
 void fuzz_command_line(const std::uint8_t* data, std::size_t size);

@@ -94,6 +94,11 @@ TEST_CASE("any bytes are read as initial weights or refused in one line") {
   CHECK(replay(fuzz_safetensors, "safetensors", 20000) > 0);
 }
 
+TEST_CASE("any bytes are decoded as an image or refused in one line") {
+  CHECK(replay(fuzz_jpeg, "jpeg", 5000) > 0);
+  CHECK(replay(fuzz_png, "png", 5000) > 0);
+}
+
 TEST_CASE("any words keep every promise of the command line") {
   CHECK(replay(fuzz_command_line, "command_line", 5000, spellings_of_all_options()) > 0);
 }

@@ -17,6 +17,8 @@ PROVIDES = {
     "libcli11-dev": "CLI/CLI.hpp",
     "libdnnl-dev": "oneapi/dnnl/dnnl.hpp",
     "zlib1g-dev": "zlib.h",
+    "libjpeg-dev": "jpeglib.h",
+    "libpng-dev": "png.h",
     "libsodium-dev": "sodium.h",
     "libboost1.81-dev": "boost/version.hpp",
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/data/read_file.hpp"
+#include "trainer/data/resize.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -79,13 +80,18 @@ void append_cifar(std::span<const std::uint8_t> bytes, const std::string& file,
   }
 }
 
-TrainAndTest load_cifar(const std::filesystem::path& folder) {
-  ByteImages train = read_files(folder, kTrainFiles);
-  return make_image_sets(folder, std::move(train), read_files(folder, kTestFiles));
+TrainAndTest load_cifar(const std::filesystem::path& folder,
+                        const std::optional<ImageShape>& shape) {
+  ByteImages train = fit_images(read_files(folder, kTrainFiles), shape);
+  return make_image_sets(folder, std::move(train),
+                         fit_images(read_files(folder, kTestFiles), shape));
 }
 
-std::uint64_t known_cifar_bytes(const std::filesystem::path& folder) {
-  return bytes_of(folder, kTrainFiles) + bytes_of(folder, kTestFiles);
+std::uint64_t known_cifar_bytes(const std::filesystem::path& folder,
+                                const std::optional<ImageShape>& shape) {
+  const std::uint64_t records =
+      (bytes_of(folder, kTrainFiles) + bytes_of(folder, kTestFiles)) / kCifarRecord;
+  return records * (1 + (shape ? sample_size(*shape) : kCifarRecord - 1));
 }
 
 }  // namespace ddprun::trainer

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -25,10 +26,12 @@ inline constexpr std::size_t kCifarRecord = 1 + 3 * kCifarPlane;
 void append_cifar(std::span<const std::uint8_t> bytes, const std::string& file, ByteImages& images);
 
 /// data_batch_1.bin to data_batch_5.bin for training, test_batch.bin held out, all in `folder`.
-/// Throws DataError that names the missing or damaged file.
-TrainAndTest load_cifar(const std::filesystem::path& folder);
+/// `shape`: that they are resized to. Throws DataError that names the missing or damaged file.
+TrainAndTest load_cifar(const std::filesystem::path& folder,
+                        const std::optional<ImageShape>& shape);
 
 /// Bytes that they are going to take.
-std::uint64_t known_cifar_bytes(const std::filesystem::path& folder);
+std::uint64_t known_cifar_bytes(const std::filesystem::path& folder,
+                                const std::optional<ImageShape>& shape);
 
 }  // namespace ddprun::trainer

@@ -34,6 +34,15 @@ bool is_cifar_file_inside(std::string_view name) {
 
 bool is_tsv_file(std::string_view name) { return name == "train.tsv"; }
 
+bool is_mask_folder(std::string_view name) {
+  return name == "images/" || name == "masks/" || name == "train/images/" || name == "train/masks/";
+}
+
+bool is_class_folder(std::string_view name) {
+  constexpr std::string_view kTrain = "train/";
+  return name.starts_with(kTrain) && name.size() > kTrain.size() && name.ends_with('/');
+}
+
 struct Row {
   FolderFormat format;
   std::vector<DataKind> kinds;
@@ -61,6 +70,16 @@ const std::vector<Row>& rows() {
        "the folder cifar-10-batches-bin",
        ""},
       {tsv, {DataKind::texts}, is_tsv_file, "texts", "train.tsv with dev.tsv or test.tsv"},
+      {mask_folders,
+       {DataKind::masked_images},
+       is_mask_folder,
+       "images with masks",
+       "images/ and masks/, in train/ or not"},
+      {class_folders,
+       {DataKind::labelled_images},
+       is_class_folder,
+       "folders of classes",
+       "train/CLASS/ with val/CLASS/ or test/CLASS/"},
   };
   return kRows;
 }
@@ -108,6 +127,9 @@ FolderFormat decide_format(const std::string& folder, const Names& names, DataKi
   std::vector<const Row*> found;
   for (const Row& row : rows())
     if (std::any_of(names.begin(), names.end(), row.is_part)) found.push_back(&row);
+  // In train/ there are images and masks, not classes of these names.
+  if (std::any_of(names.begin(), names.end(), is_mask_folder))
+    std::erase_if(found, [](const Row* row) { return row->format == FolderFormat::class_folders; });
   std::vector<const Row*> fitting;
   std::copy_if(found.begin(), found.end(), std::back_inserter(fitting),
                [&](const Row* row) { return is_for(*row, kind); });

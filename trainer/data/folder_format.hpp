@@ -14,10 +14,12 @@ enum class DataKind {
 };
 
 enum class FolderFormat {
-  idx,           ///< MNIST's files (idx.hpp), with labels or masks
-  cifar,         ///< CIFAR-10's binary files (cifar.hpp)
-  cifar_inside,  ///< the same, in a folder cifar-10-batches-bin
-  tsv,           ///< train.tsv with dev.tsv or test.tsv (tsv.hpp)
+  idx,            ///< MNIST's files (idx.hpp), with labels or masks
+  cifar,          ///< CIFAR-10's binary files (cifar.hpp)
+  cifar_inside,   ///< the same, in a folder cifar-10-batches-bin
+  tsv,            ///< train.tsv with dev.tsv or test.tsv (tsv.hpp)
+  class_folders,  ///< train/CLASS/ with val/ or test/ (class_folders.hpp)
+  mask_folders,   ///< images/ and masks/, in train/ or not (mask_folders.hpp)
 };
 
 /// The folder in which CIFAR-10's archive has its files.
@@ -31,6 +33,6 @@ FolderFormat decide_format(const std::string& folder, const std::vector<std::str
                            DataKind kind);
 
 /// Folders whose names take part in the decision.
-inline constexpr const char* kListedFolders[] = {kCifarFolder};
+inline constexpr const char* kListedFolders[] = {kCifarFolder, "train"};
 
 }  // namespace ddprun::trainer

@@ -6,6 +6,7 @@
 
 #include "trainer/data/idx.hpp"
 #include "trainer/data/image_shape.hpp"
+#include "trainer/data/resize.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -52,7 +53,8 @@ void agree_on_classes(const IdxFolder& files, std::optional<int> head, ByteImage
 
 }  // namespace
 
-TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::optional<int> head) {
+TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::optional<int> head,
+                      const std::optional<ImageShape>& shape) {
   const IdxFolder files = find_idx_folder(folder, target);
   ByteImages train = read_idx_pair(files.train_images, files.train_targets, target);
   ByteImages test = read_idx_pair(files.test_images, files.test_targets, target);
@@ -62,7 +64,8 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::o
                                 to_string(test.shape)));
   }
   if (target == Target::label) agree_on_classes(files, head, train, test);
-  return make_image_sets(folder, std::move(train), std::move(test));
+  return make_image_sets(folder, fit_images(std::move(train), shape),
+                         fit_images(std::move(test), shape));
 }
 
 std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target) {

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "trainer/data/cifar.hpp"
+#include "trainer/data/class_folders.hpp"
 #include "trainer/data/idx_set.hpp"
+#include "trainer/data/mask_folders.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -45,7 +48,17 @@ std::vector<std::string> list_names(const std::filesystem::path& folder) {
 }
 
 FolderFormat format_of(const DataRequest& request) {
-  return decide_format(request.data, list_names(request.data), request.kind);
+  const FolderFormat format = decide_format(request.data, list_names(request.data), request.kind);
+  if (format == FolderFormat::mask_folders) return format;
+  for (const auto& [option, is_given] :
+       {std::pair("--holdout", request.images.holdout.has_value()),
+        std::pair("--mask-threshold", request.images.mask_threshold.has_value())}) {
+    if (is_given) {
+      throw DataError(fmt::format("{} needs a folder with images/ and masks/: {} has none", option,
+                                  request.data));
+    }
+  }
+  return format;
 }
 
 Target target_of(DataKind kind) {
@@ -58,18 +71,22 @@ TrainAndTest load_data(const DataRequest& request) {
   if (request.data == kGeneratedData) {
     return request.kind == DataKind::texts
                ? generate_sentences(request.sentences)
-               : generate_shapes(request.shape, target_of(request.kind));
+               : generate_shapes(request.images.shape, target_of(request.kind));
   }
   const std::filesystem::path folder = request.data;
   switch (format_of(request)) {
     case FolderFormat::idx:
-      return load_idx(folder, target_of(request.kind), request.head);
+      return load_idx(folder, target_of(request.kind), request.head, request.other_shape);
     case FolderFormat::cifar:
-      return load_cifar(folder);
+      return load_cifar(folder, request.other_shape);
     case FolderFormat::cifar_inside:
-      return load_cifar(folder / kCifarFolder);
+      return load_cifar(folder / kCifarFolder, request.other_shape);
     case FolderFormat::tsv:
       return load_tsv(folder, request.texts, request.head);
+    case FolderFormat::class_folders:
+      return load_class_folders(folder, request.images);
+    case FolderFormat::mask_folders:
+      return load_mask_folders(folder, request.images);
   }
   return {};
 }
@@ -78,18 +95,22 @@ std::uint64_t known_data_bytes(const DataRequest& request) {
   if (request.data == kGeneratedData) {
     return request.kind == DataKind::texts
                ? generated_sentence_bytes(request.sentences)
-               : generated_shape_bytes(request.shape, target_of(request.kind));
+               : generated_shape_bytes(request.images.shape, target_of(request.kind));
   }
   const std::filesystem::path folder = request.data;
   switch (format_of(request)) {
     case FolderFormat::idx:
       return known_idx_bytes(folder, target_of(request.kind));
     case FolderFormat::cifar:
-      return known_cifar_bytes(folder);
+      return known_cifar_bytes(folder, request.other_shape);
     case FolderFormat::cifar_inside:
-      return known_cifar_bytes(folder / kCifarFolder);
+      return known_cifar_bytes(folder / kCifarFolder, request.other_shape);
     case FolderFormat::tsv:
       return known_tsv_bytes(folder);
+    case FolderFormat::class_folders:
+      return known_class_folder_bytes(folder, request.images.shape);
+    case FolderFormat::mask_folders:
+      return known_mask_folder_bytes(folder, request.images);
   }
   return 0;
 }

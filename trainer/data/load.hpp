@@ -7,6 +7,7 @@
 
 #include "trainer/data/folder_format.hpp"
 #include "trainer/data/generated.hpp"
+#include "trainer/data/image_files.hpp"
 #include "trainer/data/image_shape.hpp"
 #include "trainer/data/train_and_test.hpp"
 #include "trainer/data/tsv_set.hpp"
@@ -19,8 +20,9 @@ inline constexpr const char* kGeneratedData = "generated";
 struct DataRequest {
   std::string data = kGeneratedData;          ///< that word, or a folder
   DataKind kind = DataKind::labelled_images;  ///< what the model learns from
-  /// Of generated pictures.
-  ImageShape shape{.height = 28, .width = 28, .channels = 1};
+  ImageSettings images = {};  ///< of generated pictures the shape, of image files all
+  /// Of CIFAR-10's and MNIST-like images, in place of their own.
+  std::optional<ImageShape> other_shape = std::nullopt;
   std::optional<int> head = std::nullopt;  ///< outputs of the classifier, if they are given
   SentenceSettings sentences = {};         ///< of generated texts
   TextSettings texts = {};                 ///< of files

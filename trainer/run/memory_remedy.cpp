@@ -28,8 +28,7 @@ class Remedies {
 
 void add_smaller_samples(Remedies& remedies, const MemoryChoices& choices) {
   remedies.add(choices.has_texts, "a smaller --max-tokens");
-  remedies.add(!choices.has_texts && choices.is_generated, "a smaller --image-shape");
-  remedies.add(!choices.has_texts && !choices.is_generated, "smaller images");
+  remedies.add(!choices.has_texts, "a smaller --image-shape");
 }
 
 void add_smaller_model(Remedies& remedies, const MemoryChoices& choices) {

@@ -83,6 +83,8 @@ struct Options {
   bool tsv_header = false;
   std::string data = "generated";
   std::optional<std::string> image_shape;  ///< none: the model's default
+  std::optional<int> mask_threshold;       ///< none: kMaskThreshold
+  std::optional<double> holdout;           ///< share of images/ and masks/
   std::optional<double> normal_init;       ///< --init=normal:STD
   std::optional<std::string> init_from;    ///< a safetensors file with initial weights
   std::vector<std::string> init_skip;      ///< prefixes of names that it need not have
@@ -156,7 +158,7 @@ double weight_decay_of(const Options& options);
 /// The probability of dropout in use; 0 of models without one.
 double dropout_of(const Options& options);
 
-/// Of generated pictures.
+/// Of generated pictures and of image files.
 ImageShape generated_shape(const Options& options);
 
 std::string to_string(Precision precision);

@@ -101,15 +101,24 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
               "textclf: tiny (2 layers of 128 channels), or the size of roberta-base or -large");
   line.text("--data", options.data, "FOLDER",
             "generated (ten kinds of shapes, drawn at the start; for a U-Net with masks; for "
-            "textclf sentences), or a folder. train finds out what it holds: an MNIST-like set "
-            "(train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones; for a "
-            "U-Net train-masks-idx3-ubyte[.gz] in place of the labels), or CIFAR-10's binary files "
-            "(data_batch_1.bin to _5.bin, test_batch.bin); for textclf train.tsv with dev.tsv or "
-            "test.tsv (sentence, tab, label)");
+            "textclf sentences), or a folder. train finds out what it holds. Labels: an MNIST-like "
+            "set (train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones), "
+            "CIFAR-10's binary files (data_batch_1.bin to _5.bin, test_batch.bin), or JPEG and PNG "
+            "files in train/CLASS/ and val/CLASS/ or test/CLASS/. Masks: an MNIST-like set with "
+            "train-masks-idx3-ubyte[.gz], or JPEG and PNG files in images/ and masks/, in train/ "
+            "and val/ or with --holdout. textclf: train.tsv with dev.tsv or test.tsv (sentence, "
+            "tab, label)");
   line.text("--image-shape", options.image_shape, "HxWxC",
-            "Of generated pictures: sides of at most 512, 1 or 3 channels; for alexnet sides of at "
-            "least 63, for U-Nets multiples of 32 (unet-resnet: of 64)")
+            "Of generated pictures, or what images of a folder are resized to: sides of at most "
+            "512, 1 or 3 channels; for alexnet sides of at least 63, for U-Nets multiples of 32 "
+            "(unet-resnet: of 64). MNIST-like and CIFAR-10's files keep their own without it")
       ->default_str("28x28x1, unet16 32x32x3, alexnet and unet-resnet 64x64x3");
+  line.number("--mask-threshold", options.mask_threshold, 1, 255, "N",
+              "Mask files: pixels of this value or more belong to the mask")
+      ->default_str("128");
+  line.number("--holdout", options.holdout, 0, 1, "X",
+              "A folder of images/ and masks/ without train/: hold out this share of the images, "
+              "chosen by --seed");
   line.number("--sentences", options.sentences, 1, kSentencesMost, "N",
               "Of generated sentences: how many for training; a quarter as many are held out");
   line.number("--max-tokens", options.max_tokens, kSentenceTokensLeast, kTextPositions, "N",
@@ -143,6 +152,7 @@ std::vector<OptionNeed> data_needs(const Options& options) {
   constexpr const char* kUnets = "--model unet16, unet-resnet34 or unet-resnet101";
   const bool reads_files_of_texts = reads_texts(options.model) && !is_generated(options);
   constexpr const char* kTextFiles = "--model textclf with --data FOLDER";
+  constexpr const char* kMaskFiles = "--data FOLDER with images/ and masks/, and a U-Net";
   return {
       {"--classes", !is_unet, "a --model that learns labels: U-Nets learn masks"},
       {"--init", !options.init_from || !options.init_skip.empty(),
@@ -156,8 +166,8 @@ std::vector<OptionNeed> data_needs(const Options& options) {
       {"--tsv-header", reads_files_of_texts, kTextFiles},
       {"--max-tokens", options.model == ModelName::textclf, "--model textclf"},
       {"--image-shape", !reads_texts(options.model), "a --model of images"},
-      {"--image-shape", is_generated(options),
-       "--data generated: the pictures of a folder have their own"},
+      {"--mask-threshold", is_unet && !is_generated(options), kMaskFiles},
+      {"--holdout", is_unet && !is_generated(options), kMaskFiles},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
       {"--decoder", is_unet, kUnets},
       {"--positive-weight", is_unet, kUnets},

@@ -2,25 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
+#include "trainer/run/memory_check.hpp"
 #include "trainer/run/memory_remedy.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
-DataRequest request_of(const Options& options) {
+DataRequest request_of(const Options& options, int workers) {
   const DataKind of_images = target_of(options.model) == Target::mask ? DataKind::masked_images
                                                                       : DataKind::labelled_images;
-  return {.data = options.data,
-          .kind = reads_texts(options.model) ? DataKind::texts : of_images,
-          .shape = generated_shape(options),
-          .head = options.classes,
-          .sentences = {.count = options.sentences,
-                        .tokens = options.max_tokens.value_or(kSentenceTokens)},
-          .texts = {.tokens = options.tokens,
-                    .has_header = options.tsv_header,
-                    .longest = options.max_tokens.value_or(kTextPositions)}};
+  return {
+      .data = options.data,
+      .kind = reads_texts(options.model) ? DataKind::texts : of_images,
+      .images = {.shape = generated_shape(options),
+                 .threads = std::max(1, usable_cores() / workers),
+                 .mask_threshold = options.mask_threshold,
+                 .holdout = options.holdout,
+                 .seed = options.seed},
+      .other_shape = options.image_shape ? std::optional(generated_shape(options)) : std::nullopt,
+      .head = options.classes,
+      .sentences = {.count = options.sentences,
+                    .tokens = options.max_tokens.value_or(kSentenceTokens)},
+      .texts = {.tokens = options.tokens,
+                .has_header = options.tsv_header,
+                .longest = options.max_tokens.value_or(kTextPositions)}};
 }
 
 }  // namespace
@@ -30,7 +39,7 @@ TrainAndTest load_sets(const Options& options, int workers, const MachineMemory&
     const std::string why = why_data_too_large(bytes, workers, there, memory_choices(options, 1));
     if (!why.empty()) throw DataError(why);
   };
-  const DataRequest request = request_of(options);
+  const DataRequest request = request_of(options, workers);
   check(known_data_bytes(request));
   TrainAndTest sets = load_data(request);
   check(sets.train->bytes() + sets.test->bytes());

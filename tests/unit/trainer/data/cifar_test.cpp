@@ -91,6 +91,17 @@ TEST_CASE("the six files become a pair of sets, in the order of their numbers") 
   CHECK(known_data_bytes(request) == sets.train->bytes() + sets.test->bytes());
 }
 
+TEST_CASE("the images become as large as is asked for") {
+  const test::TempDir directory;
+  write_set(directory.path());
+  const DataRequest request{.data = directory.path().string(),
+                            .other_shape = ImageShape{.height = 64, .width = 70, .channels = 1}};
+  const TrainAndTest sets = load_data(request);
+  CHECK(to_string(sets.test->shape()) == "64x70x1");
+  CHECK(sets.train->size() == 10);
+  CHECK(known_data_bytes(request) == sets.train->bytes() + sets.test->bytes());
+}
+
 TEST_CASE("a missing or damaged file of the six is named") {
   const test::TempDir directory;
   write_set(directory.path());

@@ -38,6 +38,18 @@ TEST_CASE("train.tsv makes a folder one of texts, whatever else is in it") {
                              "dev.tsv"));
 }
 
+TEST_CASE("folders of classes, and of images with masks") {
+  CHECK(decide({"test/", "train/", "train/cat/", "train/x.png"}) == FolderFormat::class_folders);
+  for (const Names& names :
+       {Names{"images/", "masks/"}, Names{"masks/"}, Names{"train/", "train/images/"}})
+    CHECK(decide(names, masked_images) == FolderFormat::mask_folders);
+  CHECK_THROWS_WITH(decide({"train/", "train/x.png"}), Contains("it holds train/"));
+  CHECK_THROWS_WITH(decide({"train/", "train/images/", "train/masks/", "train/masks_png/"}),
+                    Contains("set holds images with masks, but this model learns labels"));
+  CHECK_THROWS_WITH(decide({"train/", "train/cat/"}, masked_images),
+                    Contains("set holds folders of classes, but this model learns masks"));
+}
+
 TEST_CASE("a folder without a data set is told what was looked for and what it holds") {
   CHECK_THROWS_WITH(decide({}), EndsWith("; it is empty"));
   CHECK_THROWS_WITH(decide({"a.txt", "b/", "b/c"}),

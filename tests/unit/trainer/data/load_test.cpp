@@ -33,12 +33,12 @@ void write_labels(const std::filesystem::path& path, const std::vector<std::uint
 
 TrainAndTest load(const std::string& data, ImageShape shape = kGrey,
                   DataKind kind = DataKind::labelled_images, std::optional<int> head = {}) {
-  return load_data({.data = data, .kind = kind, .shape = shape, .head = head});
+  return load_data({.data = data, .kind = kind, .images = {.shape = shape}, .head = head});
 }
 
 std::uint64_t known_bytes(const std::string& data, ImageShape shape = kGrey,
                           DataKind kind = DataKind::labelled_images) {
-  return known_data_bytes({.data = data, .kind = kind, .shape = shape});
+  return known_data_bytes({.data = data, .kind = kind, .images = {.shape = shape}});
 }
 
 /// A folder of 4 training and 2 held-out pictures of 8 x 8.
@@ -66,6 +66,23 @@ TEST_CASE("a folder with the four files becomes a pair of normalised sets") {
   REQUIRE(sets.train->tables().size() == 256);
   CHECK(sets.train->tables()[0] == Approx(-1.0));
   CHECK(sets.train->tables()[200] == Approx(1.0));
+}
+
+TEST_CASE("images of a folder become as large as is asked for, and their masks with them") {
+  const test::TempDir directory;
+  write_set(directory);
+  write_images(directory / "train-masks-idx3-ubyte", 4, 8);
+  write_images(directory / "t10k-masks-idx3-ubyte", 2, 8);
+  DataRequest request{.data = directory.path().string(),
+                      .other_shape = ImageShape{.height = 4, .width = 16, .channels = 3}};
+  CHECK(to_string(load_data(request).train->shape()) == "4x16x3");
+  request.kind = DataKind::masked_images;
+  const TrainAndTest sets = load_data(request);
+  CHECK(to_string(sets.test->shape()) == "4x16x3");
+  std::vector<float> mask(64);
+  sets.train->read_mask(3, mask);
+  CHECK(mask[1] == 0);
+  CHECK(mask[2] == Approx(200.0 / 255));
 }
 
 TEST_CASE("a folder that is missing or incomplete is named, with what is expected") {

@@ -80,7 +80,7 @@ TEST_CASE("the set's constants normalise its pixels") {
 }
 
 TEST_CASE("training and held-out samples of the generated set are different ones") {
-  const TrainAndTest sets = load_data({.shape = kGreyShape});
+  const TrainAndTest sets = load_data({.images = {.shape = kGreyShape}});
   CHECK(sets.train->size() == kShapesTrainCount);
   CHECK(sets.test->size() == kShapesTestCount);
   std::vector<std::uint8_t> first(sample_size(kGreyShape));

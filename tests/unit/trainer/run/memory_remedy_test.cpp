@@ -14,7 +14,8 @@ TEST_CASE("what makes the samples of a shard smaller depends on the model and th
   need.choices.is_generated = false;
   need.lanes = 1;
   CHECK(memory_remedy(need, 2) ==
-        "use a smaller --batch, smaller images, fewer workers on this machine or another --model");
+        "use a smaller --batch, a smaller --image-shape, fewer workers on this machine or another "
+        "--model");
   need.choices = {.batch = 1, .has_texts = true, .has_smaller_size = true, .has_two_moments = true};
   CHECK(memory_remedy(need, 1) == "use a smaller --max-tokens or another --model");
 }

@@ -150,7 +150,8 @@ TEST_CASE("a need beyond the machine is refused, one beyond what is free is warn
       judge(4'000'000'000, 1'900'000'000).warning ==
       "this run needs 2.00 GB of memory (4 arenas of 100 MB for parameters and gradients, 2 lanes "
       "of 800 MB for the samples of a shard), but this machine has 4.00 GB, of which 1.90 GB are "
-      "available now: use a smaller --batch, fewer --lanes, smaller images or another --model");
+      "available now: use a smaller --batch, fewer --lanes, a smaller --image-shape or another "
+      "--model");
   CHECK_THAT(
       judge(1'500'000'000, 1'500'000'000).refusal,
       Contains("needs 2.00 GB") && Contains("this machine has 1.50 GB: use a smaller --batch"));
@@ -184,7 +185,7 @@ TEST_CASE("data sets that never fit are refused with the bytes of each worker") 
         "cgroup's limit is 4.00 GB: use a smaller --image-shape or fewer workers on this machine");
   CHECK(why_data_too_large(5'000'000'000, 1, {.most = 4'000'000'000, .available = 1}, {}) ==
         "this run needs 5.00 GB of memory for the data sets, but this machine has 4.00 GB: use "
-        "fewer images or smaller images");
+        "fewer images or a smaller --image-shape");
   CHECK_THAT(why_data_too_large(2'000'000, 1, {.address_space = 1'000'000},
                                 {.has_texts = true, .is_generated = true}),
              Contains("but the limit of a process's address space (ulimit -v) is 1 MB: use fewer "

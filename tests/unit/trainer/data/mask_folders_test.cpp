@@ -1,0 +1,151 @@
+// Images and their masks in folders become a pair of sets.
+#include "trainer/data/mask_folders.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/temp_dir.hpp"
+#include "trainer/data/decode_image.hpp"
+#include "trainer/data/load.hpp"
+#include "trainer/data/read_file.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  /// A pair of files `stem` in `inner`; `image` is one of the fuzzers' files.
+  void add(const std::string& inner, const std::string& stem,
+           const std::string& image = "png/colour") const {
+    add_file(inner + "images/" + stem + ".png", image);
+    add_file(inner + "masks/" + stem + ".jpg", "jpeg/grey");
+  }
+  void add_file(const std::string& name, const std::string& source) const {
+    fs::create_directories((path() / name).parent_path());
+    fs::copy_file(fs::path(DDPRUN_CORPORA) / source, path() / name);
+  }
+  [[nodiscard]] fs::path path() const { return directory_.path(); }
+  [[nodiscard]] DataRequest request(std::optional<double> holdout = {},
+                                    std::uint64_t seed = 0) const {
+    return {
+        .data = path().string(),
+        .kind = DataKind::masked_images,
+        .images = {
+            .shape = {.height = 20, .width = 28, .channels = 3}, .holdout = holdout, .seed = seed}};
+  }
+  [[nodiscard]] TrainAndTest load(std::optional<double> holdout = {},
+                                  std::uint64_t seed = 0) const {
+    return load_data(request(holdout, seed));
+  }
+
+ private:
+  test::TempDir directory_;
+};
+
+TEST_CASE("train/ with val/ or test/ makes two sets of images with masks") {
+  const Folder folder;
+  folder.add("train/", "1");
+  folder.add("train/", "2");
+  folder.add("test/", "3");
+  const TrainAndTest sets = folder.load();
+  CHECK(sets.train->target() == Target::mask);
+  CHECK(sets.train->size() == 2);
+  CHECK(sets.test->size() == 1);
+  CHECK(sets.train->classes() == 1);
+  std::vector<float> mask(20 * 28);
+  sets.train->read_mask(0, mask);
+  CHECK(mask[3 * 28 + 17] == 1);  // 177
+  CHECK(mask[11 * 28 + 5] == 0);  // 114
+  CHECK(known_data_bytes(folder.request()) == sets.train->bytes() + sets.test->bytes());
+  CHECK_THROWS_WITH(folder.load(0.5),
+                    Contains("--holdout: ") && Contains("of its own beside train/"));
+}
+
+TEST_CASE("a share is held out as torch's random_split does it") {
+  const Folder folder;
+  // Every image has another grey, so that samples can be told apart.
+  const std::vector<std::string> kinds{"png/alpha",        "png/colour",  "png/grey",
+                                       "png/grey_alpha",   "png/one_bit", "png/palette",
+                                       "png/sixteen_bits", "jpeg/colour", "jpeg/grey"};
+  std::vector<std::vector<std::uint8_t>> pixels;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    folder.add("", std::to_string(i), kinds[i]);
+    pixels.push_back(
+        decode_image(read_file_or_gzip(fs::path(DDPRUN_CORPORA) / kinds[i]), 3, "").pixels);
+  }
+  const TrainAndTest sets = folder.load(0.25, 3);
+  REQUIRE(sets.train->size() == 7);
+  REQUIRE(sets.test->size() == 2);
+  // torch.utils.data.random_split(range(9), [0.75, 0.25], generator=manual_seed(3))
+  const std::vector<std::size_t> order{4, 1, 5, 6, 0, 2, 3, 8, 7};
+  std::vector<float> read(20 * 28 * 3);
+  const Normalization& scale = sets.train->normalization();
+  for (std::size_t i = 0; i < 9; ++i) {
+    if (i < 7) {
+      sets.train->read(i, read);
+    } else {
+      sets.test->read(i - 7, read);
+    }
+    for (std::size_t at = 0; at < read.size(); ++at) {
+      const float value = (read[at] * scale.deviation[at % 3] + scale.mean[at % 3]) * 255;
+      if (std::abs(value - static_cast<float>(pixels[order[i]][at])) > 0.01F)
+        FAIL("sample " << i << " is not image " << order[i]);
+    }
+  }
+}
+
+TEST_CASE("shares that leave a side empty, and no share at all, are refused") {
+  const Folder folder;
+  folder.add("", "1");
+  folder.add("", "2");
+  CHECK_THROWS_WITH(folder.load(),
+                    Contains("without train/: give the share") && Contains("--holdout=0.15"));
+  CHECK_THROWS_WITH(folder.load(0.2), Contains("--holdout=0.2: of 2 images 0 would be held out"));
+  CHECK_THROWS_WITH(folder.load(1), Contains("2 would be held out and 0 left"));
+}
+
+TEST_CASE("images and masks that do not belong together are named") {
+  const Folder folder;
+  folder.add("train/", "1");
+  folder.add("test/", "2");
+  SECTION("an image without a mask") {
+    folder.add_file("train/images/9.png", "png/colour");
+    CHECK_THROWS_WITH(folder.load(), Contains("train/images/9.png: no mask 9.jpg, .jpeg or .png"));
+  }
+  SECTION("a mask without an image") {
+    folder.add_file("test/masks/9.png", "png/grey");
+    CHECK_THROWS_WITH(folder.load(), Contains("test/masks/9.png: no image 9.jpg"));
+  }
+  SECTION("two images of one name") {
+    folder.add_file("train/images/1.jpg", "jpeg/colour");
+    CHECK_THROWS_WITH(folder.load(),
+                      Contains("1.jpg and 1.png have the same name but for its end"));
+  }
+  SECTION("a mask of other sides") {
+    folder.add("train/", "7", "jpeg/turned");
+    CHECK_THROWS_WITH(folder.load(), Contains("masks/7.jpg: a mask of 20x28 pixels"));
+  }
+  SECTION("no folder of masks") {
+    fs::remove_all(folder.path() / "train" / "masks");
+    CHECK_THROWS_WITH(folder.load(), Contains("train/masks: no such folder"));
+  }
+}
+
+TEST_CASE("masks of one value are refused with the threshold") {
+  const Folder folder;
+  folder.add("train/", "1");
+  folder.add("test/", "2");
+  DataRequest request = folder.request();
+  request.images.mask_threshold = 250;
+  CHECK_THROWS_WITH(load_data(request),
+                    Contains("no pixel of the training masks has a value of 250") &&
+                        Contains("--mask-threshold"));
+  request.images.mask_threshold = 1;
+  CHECK_THROWS_WITH(load_data(request), Contains("every pixel of the training masks"));
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

@@ -1,0 +1,26 @@
+// A folder for each class: train/CLASS/*.jpg and val/CLASS/*.jpg or test/CLASS/*.jpg.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "trainer/data/image_files.hpp"
+#include "trainer/data/train_and_test.hpp"
+
+namespace ddprun::trainer {
+
+/// Labels are bytes.
+inline constexpr std::size_t kClassFoldersMax = 256;
+
+/// The label of a class is its place among the sorted names of the folders in train/. The held-out
+/// set is val/ if it is there, else test/. Throws DataError that names the folder or the file: a
+/// class without images, or in the held-out set alone.
+TrainAndTest load_class_folders(const std::filesystem::path& folder, const ImageSettings& settings);
+
+/// Bytes that they are going to take.
+std::uint64_t known_class_folder_bytes(const std::filesystem::path& folder, ImageShape shape);
+
+/// val/ if it is there, else test/. Throws DataError where neither is.
+std::filesystem::path held_out_folder(const std::filesystem::path& folder);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,40 @@
+// Bytes of a JPEG or PNG file to pixels. Whatever the bytes are, they become an image or a
+// DataError.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/model/graph.hpp"
+
+namespace ddprun::trainer {
+
+/// height x width x channels bytes.
+struct ByteImage {
+  ImageShape shape;
+  std::vector<std::uint8_t> pixels;
+};
+
+/// Larger images are refused before anything is allocated for them.
+inline constexpr int kImageSideMax = 16'384;
+inline constexpr std::uint64_t kImagePixelsMax = std::uint64_t{1} << 26;
+
+/// Decodes a file of JPEG or PNG, told apart by its first bytes, to 1 (grey) or 3 (red, green,
+/// blue) channels of 8 bits: palettes are looked up, 16 bits become 8, alpha is left out, CMYK
+/// becomes RGB, and a JPEG is turned as its EXIF data says. Throws DataError that begins with
+/// `name`: another format, damaged, cut short, too large. Pure.
+ByteImage decode_image(std::span<const std::uint8_t> bytes, int channels, const std::string& name);
+
+/// Grey from red, green and blue by the weights 0.299, 0.587, 0.114 (Pillow's "L"), or grey three
+/// times. `image` has 1 or 3 channels.
+ByteImage with_channels(ByteImage image, int channels);
+
+/// Turned and mirrored so that an image with this EXIF orientation (1 to 8) is upright.
+ByteImage upright(ByteImage image, int orientation);
+
+/// The orientation in a JPEG's EXIF segment (without its marker and length); 1 if it has none.
+int exif_orientation(std::span<const std::uint8_t> segment);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,20 @@
+// The two decoders behind decode_image(). For decode_image.cpp alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "trainer/data/decode_image.hpp"
+
+namespace ddprun::trainer {
+
+/// As the file has it: 1 or 3 channels. Throws DataError without the file's name.
+ByteImage decode_jpeg(std::span<const std::uint8_t> bytes);
+ByteImage decode_png(std::span<const std::uint8_t> bytes);
+
+/// Throws DataError where an image of these sides is too large, or larger than `bytes` bytes of a
+/// file can be: `pixels_of_byte` is the most that one byte of this format describes.
+void check_image_size(std::uint64_t width, std::uint64_t height, std::uint64_t bytes,
+                      std::uint64_t pixels_of_byte);
+
+}  // namespace ddprun::trainer

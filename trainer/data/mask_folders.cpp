@@ -1,0 +1,125 @@
+#include "trainer/data/mask_folders.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "trainer/data/class_folders.hpp"
+#include "trainer/data/sampler.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Files = std::vector<ImageFile>;
+
+/// By their names without the end.
+std::map<std::string, std::filesystem::path> files_by_stem(const std::filesystem::path& folder) {
+  if (!std::filesystem::is_directory(folder))
+    throw DataError(folder.string() + ": no such folder; images/ and masks/ belong together");
+  std::map<std::string, std::filesystem::path> files;
+  for (const std::string& name : image_names(folder)) {
+    const std::filesystem::path file = folder / name;
+    const auto [place, is_new] = files.emplace(file.stem().string(), file);
+    if (!is_new) {
+      throw DataError(fmt::format("{} and {} have the same name but for its end: remove one",
+                                  place->second.string(), file.filename().string()));
+    }
+  }
+  return files;
+}
+
+/// In the order of their names.
+Files list_pairs(const std::filesystem::path& folder) {
+  const auto images = files_by_stem(folder / "images");
+  auto masks = files_by_stem(folder / "masks");
+  Files pairs;
+  for (const auto& [stem, image] : images) {
+    const auto mask = masks.find(stem);
+    if (mask == masks.end()) {
+      throw DataError(fmt::format("{}: no mask {}.jpg, .jpeg or .png in {}", image.string(), stem,
+                                  (folder / "masks").string()));
+    }
+    pairs.push_back({.image = image, .mask = mask->second});
+    masks.erase(mask);
+  }
+  if (!masks.empty()) {
+    throw DataError(fmt::format("{}: no image {}.jpg, .jpeg or .png in {}",
+                                masks.begin()->second.string(), masks.begin()->first,
+                                (folder / "images").string()));
+  }
+  if (pairs.empty())
+    throw DataError(fmt::format("{}: no images there", (folder / "images").string()));
+  return pairs;
+}
+
+struct Split {
+  Files train, test;
+};
+
+Split list_all(const std::filesystem::path& folder, const ImageSettings& settings) {
+  if (std::filesystem::is_directory(folder / "train")) {
+    if (settings.holdout) {
+      throw DataError(fmt::format("--holdout: {} has a held-out folder of its own beside train/",
+                                  folder.string()));
+    }
+    return {.train = list_pairs(folder / "train"), .test = list_pairs(held_out_folder(folder))};
+  }
+  const Files pairs = list_pairs(folder);
+  if (!settings.holdout) {
+    throw DataError(fmt::format(
+        "{}: images/ and masks/ without train/: give the share of them that is held out, such as "
+        "--holdout=0.15",
+        folder.string()));
+  }
+  const auto held_out =
+      static_cast<std::size_t>(static_cast<double>(pairs.size()) * *settings.holdout);
+  const std::size_t kept = pairs.size() - held_out;
+  if (held_out == 0 || kept == 0) {
+    throw DataError(
+        fmt::format("--holdout={}: of {} images {} would be held out and {} left to "
+                    "train on: give another share",
+                    *settings.holdout, pairs.size(), held_out, kept));
+  }
+  std::vector<std::uint32_t> order(pairs.size());
+  permute_as_torch(settings.seed, order);
+  Split split;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    (i < kept ? split.train : split.test).push_back(pairs[order[i]]);
+  return split;
+}
+
+ByteImages read(const Files& files, const ImageSettings& settings) {
+  ByteImages images = read_image_files(files, settings);
+  images.classes = 1;
+  return images;
+}
+
+}  // namespace
+
+TrainAndTest load_mask_folders(const std::filesystem::path& folder, const ImageSettings& settings) {
+  const Split split = list_all(folder, settings);
+  ByteImages train = read(split.train, settings);
+  const auto marked = std::count(train.masks.begin(), train.masks.end(), 255);
+  if (marked == 0 || static_cast<std::size_t>(marked) == train.masks.size()) {
+    throw DataError(
+        fmt::format("{}: {} pixel of the training masks has a value of {} or more, so "
+                    "there is nothing to learn: give another --mask-threshold",
+                    folder.string(), marked == 0 ? "no" : "every",
+                    settings.mask_threshold.value_or(kMaskThreshold)));
+  }
+  return make_image_sets(folder, std::move(train), read(split.test, settings));
+}
+
+std::uint64_t known_mask_folder_bytes(const std::filesystem::path& folder,
+                                      const ImageSettings& settings) {
+  const Split split = list_all(folder, settings);
+  return (split.train.size() + split.test.size()) *
+         (sample_size(settings.shape) + mask_size(settings.shape));
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,22 @@
+// Images of 8 bits in another size. Pure; the same bytes on every machine.
+#pragma once
+
+#include <optional>
+
+#include "trainer/data/byte_images.hpp"
+#include "trainer/data/decode_image.hpp"
+
+namespace ddprun::trainer {
+
+/// Bilinear, and antialiased where it shrinks: a side is filtered by a triangle that is as wide as
+/// two of the larger pixels. Within 1 of torch's interpolate(mode="bilinear", antialias=True) for
+/// bytes, which is Pillow's. Sides of 1 or more.
+ByteImage resize_bilinear(const ByteImage& image, int height, int width);
+
+/// Each pixel is one of the image: torch's mode "nearest". For masks.
+ByteImage resize_nearest(const ByteImage& image, int height, int width);
+
+/// All images in `shape`, masks nearest; as they are if there is none.
+ByteImages fit_images(ByteImages images, const std::optional<ImageShape>& shape);
+
+}  // namespace ddprun::trainer
