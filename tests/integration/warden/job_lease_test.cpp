@@ -84,6 +84,9 @@ class Worker {
     }
     pid_->store(pid);
   }
+  /// In the agent, which is to be ended as one.
+  void is_me() { pid_->store(getpid()); }
+  void end() const { kill(pid_->load(), SIGKILL); }
   /// It was started, and nothing is left of it.
   [[nodiscard]] bool over() const {
     return pid_->load() > 0 && kill(pid_->load(), 0) != 0 && errno == ESRCH;
@@ -140,8 +143,10 @@ TEST_CASE("the warning about an agent that is stopped counts down to the end of 
   REQUIRE(pipe(ends) == 0);
   const UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
+  Worker agent;
   const pid_t job = start_job(
-      [](warden::WardenLink link) {
+      [&](warden::WardenLink link) {
+        agent.is_me();
         link.lease(boot_clock_now() + 60s);
         raise(SIGSTOP);
       },
@@ -154,6 +159,7 @@ TEST_CASE("the warning about an agent that is stopped counts down to the end of 
     line += byte;
   kill(job, SIGKILL);
   CHECK(exit_code_of(job) == -1);
+  agent.end();  // stopped, it cannot see that its warden is gone
   INFO(line);
   const std::string before = "or it is killed in ";
   REQUIRE(line.find(before) != std::string::npos);
