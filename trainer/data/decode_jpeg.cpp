@@ -17,7 +17,7 @@ namespace ddprun::trainer {
 namespace {
 
 /// One bit for each block of 8x8 pixels, and some room.
-constexpr std::uint64_t kPixelsOfByte = 1024;
+constexpr std::uint64_t kJpegPixelsOfByte = 1024;
 /// A progressive file of more scans costs time and has no use.
 constexpr int kScansMax = 500;
 constexpr unsigned kExifMarker = JPEG_APP0 + 1;
@@ -43,7 +43,7 @@ class JpegReader {
 
   ByteImage read() {
     if (!read_header()) refuse();
-    check_image_size(info_.image_width, info_.image_height, bytes_.size(), kPixelsOfByte);
+    check_image_size(info_.image_width, info_.image_height, bytes_.size(), kJpegPixelsOfByte);
     const int orientation = orientation_of(info_.marker_list);
     const bool is_cmyk = choose_colours();
     ByteImage image{.shape = {.height = static_cast<int>(info_.image_height),

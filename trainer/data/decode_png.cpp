@@ -16,7 +16,7 @@ namespace ddprun::trainer {
 namespace {
 
 /// Eight of a byte in the file, which is one of 1032 or so when it is unpacked.
-constexpr std::uint64_t kPixelsOfByte = 8 * 1100;
+constexpr std::uint64_t kPngPixelsOfByte = 8 * 1100;
 constexpr png_alloc_size_t kChunkBytesMax = 8U << 20;
 
 class PngReader {
@@ -29,7 +29,7 @@ class PngReader {
   ByteImage read() {
     if (!read_header()) refuse();
     check_image_size(png_get_image_width(png_, info_), png_get_image_height(png_, info_), bytes_,
-                     kPixelsOfByte);
+                     kPngPixelsOfByte);
     if (!choose_colours()) refuse();
     ByteImage image{.shape = {.height = static_cast<int>(png_get_image_height(png_, info_)),
                               .width = static_cast<int>(png_get_image_width(png_, info_)),

@@ -15,7 +15,7 @@
 namespace ddprun::trainer {
 namespace {
 
-using Files = std::vector<ImageFile>;
+using Pairs = std::vector<ImageFile>;
 
 /// By their names without the end.
 std::map<std::string, std::filesystem::path> files_by_stem(const std::filesystem::path& folder) {
@@ -34,10 +34,10 @@ std::map<std::string, std::filesystem::path> files_by_stem(const std::filesystem
 }
 
 /// In the order of their names.
-Files list_pairs(const std::filesystem::path& folder) {
+Pairs list_pairs(const std::filesystem::path& folder) {
   const auto images = files_by_stem(folder / "images");
   auto masks = files_by_stem(folder / "masks");
-  Files pairs;
+  Pairs pairs;
   for (const auto& [stem, image] : images) {
     const auto mask = masks.find(stem);
     if (mask == masks.end()) {
@@ -58,7 +58,7 @@ Files list_pairs(const std::filesystem::path& folder) {
 }
 
 struct Split {
-  Files train, test;
+  Pairs train, test;
 };
 
 Split list_all(const std::filesystem::path& folder, const ImageSettings& settings) {
@@ -69,7 +69,7 @@ Split list_all(const std::filesystem::path& folder, const ImageSettings& setting
     }
     return {.train = list_pairs(folder / "train"), .test = list_pairs(held_out_folder(folder))};
   }
-  const Files pairs = list_pairs(folder);
+  const Pairs pairs = list_pairs(folder);
   if (!settings.holdout) {
     throw DataError(fmt::format(
         "{}: images/ and masks/ without train/: give the share of them that is held out, such as "
@@ -93,7 +93,7 @@ Split list_all(const std::filesystem::path& folder, const ImageSettings& setting
   return split;
 }
 
-ByteImages read(const Files& files, const ImageSettings& settings) {
+ByteImages read(const Pairs& files, const ImageSettings& settings) {
   ByteImages images = read_image_files(files, settings);
   images.classes = 1;
   return images;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kShownBytes = 40;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-constexpr std::string_view kBlanks = " \t\v\f\r";
+constexpr std::string_view kNoWordBytes = " \t\v\f\r";
 
 /// Bytes of the UTF-8 character that `text` begins with; 0: none. Not over-long, no surrogate, at
 /// most U+10FFFF (RFC 3629).
@@ -69,7 +69,7 @@ TsvRow parse_row(std::string_view text, std::size_t line, const std::string& fil
   }
   const std::size_t tab = text.find('\t');
   TsvRow row{.sentence = text.substr(0, tab), .line = line};
-  if (row.sentence.find_first_not_of(kBlanks) == std::string_view::npos)
+  if (row.sentence.find_first_not_of(kNoWordBytes) == std::string_view::npos)
     refuse("the sentence is empty: remove the line");
   const std::string_view label = text.substr(tab + 1);
   const char* const end = label.data() + label.size();

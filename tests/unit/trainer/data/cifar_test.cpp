@@ -34,7 +34,7 @@ Bytes records(const Bytes& labels) {
   return all;
 }
 
-void write(const std::filesystem::path& path, const Bytes& bytes) {
+void write_cifar(const std::filesystem::path& path, const Bytes& bytes) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
@@ -43,10 +43,10 @@ void write(const std::filesystem::path& path, const Bytes& bytes) {
 /// Two records in each file.
 void write_set(const std::filesystem::path& folder) {
   for (std::uint8_t i = 1; i <= 5; ++i) {
-    write(folder / ("data_batch_" + std::to_string(i) + ".bin"),
-          records({i, static_cast<std::uint8_t>(9 - i)}));
+    write_cifar(folder / ("data_batch_" + std::to_string(i) + ".bin"),
+                records({i, static_cast<std::uint8_t>(9 - i)}));
   }
-  write(folder / "test_batch.bin", records({3, 9}));
+  write_cifar(folder / "test_batch.bin", records({3, 9}));
 }
 
 TEST_CASE("records become pixels with their channels side by side") {

@@ -13,9 +13,9 @@ namespace {
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
-class Folder {
+class ClassFolder {
  public:
-  Folder() {
+  ClassFolder() {
     for (const char* name : {"train/cat/1.png", "train/cat/2.png", "train/ant/x.png",
                              "test/cat/1.png", "test/ant/1.png"})
       add(name);
@@ -36,7 +36,7 @@ class Folder {
 };
 
 TEST_CASE("labels follow from the sorted names of the classes") {
-  const Folder folder;
+  const ClassFolder folder;
   const TrainAndTest sets = folder.load();
   CHECK(sets.train->size() == 3);
   CHECK(sets.test->size() == 2);
@@ -51,7 +51,7 @@ TEST_CASE("labels follow from the sorted names of the classes") {
 }
 
 TEST_CASE("val/ is held out if it is there, else test/") {
-  const Folder folder;
+  const ClassFolder folder;
   folder.add("val/cat/1.png");
   CHECK(folder.load().test->size() == 1);
   fs::remove_all(folder.path() / "val");
@@ -60,7 +60,7 @@ TEST_CASE("val/ is held out if it is there, else test/") {
 }
 
 TEST_CASE("classes that cannot be learned or tested are named") {
-  const Folder folder;
+  const ClassFolder folder;
   SECTION("in the held-out set alone") {
     folder.add("test/bee/1.png");
     CHECK_THROWS_WITH(folder.load(), Contains("test/bee: there is no class bee in train/"));
@@ -81,7 +81,7 @@ TEST_CASE("classes that cannot be learned or tested are named") {
 }
 
 TEST_CASE("options about masks are refused where there are none") {
-  const Folder folder;
+  const ClassFolder folder;
   DataRequest request = folder.request();
   request.images.holdout = 0.1;
   CHECK_THROWS_WITH(load_data(request),

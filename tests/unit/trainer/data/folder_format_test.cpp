@@ -11,9 +11,11 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using Names = std::vector<std::string>;
-using enum DataKind;
+constexpr DataKind kLabels = DataKind::labelled_images;
+constexpr DataKind kMasks = DataKind::masked_images;
+constexpr DataKind kTexts = DataKind::texts;
 
-FolderFormat decide(const Names& names, DataKind kind = labelled_images) {
+FolderFormat decide(const Names& names, DataKind kind = kLabels) {
   return decide_format("set", names, kind);
 }
 
@@ -21,7 +23,7 @@ TEST_CASE("one file of a format is enough to recognise it") {
   for (const char* name :
        {"train-images-idx3-ubyte", "t10k-labels.idx1-ubyte.gz", "train-masks-idx3-ubyte"}) {
     CHECK(decide({"README", name}) == FolderFormat::idx);
-    CHECK(decide({"README", name}, masked_images) == FolderFormat::idx);
+    CHECK(decide({"README", name}, kMasks) == FolderFormat::idx);
   }
   for (const char* name : {"data_batch_1.bin", "data_batch_5.bin", "test_batch.bin"}) {
     CHECK(decide({"batches.meta.txt", name}) == FolderFormat::cifar);
@@ -31,9 +33,9 @@ TEST_CASE("one file of a format is enough to recognise it") {
 }
 
 TEST_CASE("train.tsv makes a folder one of texts, whatever else is in it") {
-  CHECK(decide({"dev.tsv", "test.tsv", "train.tsv"}, texts) == FolderFormat::tsv);
-  CHECK(decide({"test_batch.bin", "train.tsv"}, texts) == FolderFormat::tsv);
-  CHECK_THROWS_WITH(decide({"dev.tsv"}, texts),
+  CHECK(decide({"dev.tsv", "test.tsv", "train.tsv"}, kTexts) == FolderFormat::tsv);
+  CHECK(decide({"test_batch.bin", "train.tsv"}, kTexts) == FolderFormat::tsv);
+  CHECK_THROWS_WITH(decide({"dev.tsv"}, kTexts),
                     EndsWith("reads texts: looked for train.tsv with dev.tsv or test.tsv; it holds "
                              "dev.tsv"));
 }
@@ -42,11 +44,11 @@ TEST_CASE("folders of classes, and of images with masks") {
   CHECK(decide({"test/", "train/", "train/cat/", "train/x.png"}) == FolderFormat::class_folders);
   for (const Names& names :
        {Names{"images/", "masks/"}, Names{"masks/"}, Names{"train/", "train/images/"}})
-    CHECK(decide(names, masked_images) == FolderFormat::mask_folders);
+    CHECK(decide(names, kMasks) == FolderFormat::mask_folders);
   CHECK_THROWS_WITH(decide({"train/", "train/x.png"}), Contains("it holds train/"));
   CHECK_THROWS_WITH(decide({"train/", "train/images/", "train/masks/", "train/masks_png/"}),
                     Contains("set holds images with masks, but this model learns labels"));
-  CHECK_THROWS_WITH(decide({"train/", "train/cat/"}, masked_images),
+  CHECK_THROWS_WITH(decide({"train/", "train/cat/"}, kMasks),
                     Contains("set holds folders of classes, but this model learns masks"));
 }
 
@@ -65,7 +67,7 @@ TEST_CASE("a folder without a data set is told what was looked for and what it h
 }
 
 TEST_CASE("a data set for other models is named") {
-  CHECK_THROWS_WITH(decide({"test_batch.bin"}, masked_images),
+  CHECK_THROWS_WITH(decide({"test_batch.bin"}, kMasks),
                     Contains("set holds CIFAR-10's binary files, but this model learns masks: use "
                              "another --model"));
 }
@@ -75,7 +77,7 @@ TEST_CASE("two data sets in one folder are refused") {
                     Contains("set holds MNIST-like files and CIFAR-10's binary files: put each "
                              "into a folder of its own"));
   // Of which the model can use one.
-  CHECK(decide({"test_batch.bin", "train-masks-idx3-ubyte"}, masked_images) == FolderFormat::idx);
+  CHECK(decide({"test_batch.bin", "train-masks-idx3-ubyte"}, kMasks) == FolderFormat::idx);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
-class Folder {
+class MaskFolder {
  public:
   /// A pair of files `stem` in `inner`; `image` is one of the fuzzers' files.
   void add(const std::string& inner, const std::string& stem,
@@ -46,7 +46,7 @@ class Folder {
 };
 
 TEST_CASE("train/ with val/ or test/ makes two sets of images with masks") {
-  const Folder folder;
+  const MaskFolder folder;
   folder.add("train/", "1");
   folder.add("train/", "2");
   folder.add("test/", "3");
@@ -65,7 +65,7 @@ TEST_CASE("train/ with val/ or test/ makes two sets of images with masks") {
 }
 
 TEST_CASE("a share is held out as torch's random_split does it") {
-  const Folder folder;
+  const MaskFolder folder;
   // Every image has another grey, so that samples can be told apart.
   const std::vector<std::string> kinds{"png/alpha",        "png/colour",  "png/grey",
                                        "png/grey_alpha",   "png/one_bit", "png/palette",
@@ -93,7 +93,7 @@ TEST_CASE("a share is held out as torch's random_split does it") {
 }
 
 TEST_CASE("shares that leave a side empty, and no share at all, are refused") {
-  const Folder folder;
+  const MaskFolder folder;
   folder.add("", "1");
   folder.add("", "2");
   CHECK_THROWS_WITH(folder.load(),
@@ -103,7 +103,7 @@ TEST_CASE("shares that leave a side empty, and no share at all, are refused") {
 }
 
 TEST_CASE("images and masks that do not belong together are named") {
-  const Folder folder;
+  const MaskFolder folder;
   folder.add("train/", "1");
   folder.add("test/", "2");
   SECTION("an image without a mask") {
@@ -130,7 +130,7 @@ TEST_CASE("images and masks that do not belong together are named") {
 }
 
 TEST_CASE("masks of one value are refused with the threshold") {
-  const Folder folder;
+  const MaskFolder folder;
   folder.add("train/", "1");
   folder.add("test/", "2");
   DataRequest request = folder.request();

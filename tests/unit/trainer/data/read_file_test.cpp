@@ -22,7 +22,7 @@ Bytes counted(std::size_t size) {
   return bytes;
 }
 
-void write(const std::filesystem::path& path, const Bytes& bytes) {
+void write_bytes(const std::filesystem::path& path, const Bytes& bytes) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
@@ -39,7 +39,7 @@ Bytes gzip(const std::filesystem::path& path, const Bytes& bytes) {
 TEST_CASE("plain and gzipped files read the same") {
   const test::TempDir directory;
   const Bytes images = counted(40);
-  write(directory / "plain", images);
+  write_bytes(directory / "plain", images);
   gzip(directory / "packed.gz", images);
   CHECK(read_file_or_gzip(directory / "plain") == images);
   CHECK(read_file_or_gzip(directory / "packed.gz") == images);
@@ -48,7 +48,7 @@ TEST_CASE("plain and gzipped files read the same") {
 TEST_CASE("what is held of a large file is its bytes, and not twice as many") {
   const test::TempDir directory;
   const Bytes images(5'000'000, 7);
-  write(directory / "plain", images);
+  write_bytes(directory / "plain", images);
   gzip(directory / "packed.gz", images);
   for (const char* name : {"plain", "packed.gz"}) {
     const Bytes read = read_file_or_gzip(directory / name);
@@ -62,14 +62,14 @@ TEST_CASE("a gzip file that is cut short or damaged is named with the offset rea
   Bytes packed = gzip(directory / "packed.gz", counted(2416));
   SECTION("cut short") {
     packed.resize(packed.size() - 12);
-    write(directory / "cut.gz", packed);
+    write_bytes(directory / "cut.gz", packed);
     CHECK_THROWS_WITH(read_file_or_gzip(directory / "cut.gz"),
                       Contains("cut.gz: offset") && Contains("cut short"));
   }
   SECTION("damaged") {
     packed[packed.size() / 2] ^= 0xff;
     packed[packed.size() - 6] ^= 0xff;  // the checksum at the end
-    write(directory / "bad.gz", packed);
+    write_bytes(directory / "bad.gz", packed);
     CHECK_THROWS_WITH(read_file_or_gzip(directory / "bad.gz"),
                       Contains("bad.gz: offset") && Contains("damaged"));
   }

@@ -14,16 +14,16 @@ namespace {
 using Catch::Matchers::Contains;
 using Tokens = std::vector<std::int32_t>;
 
-void write(const std::filesystem::path& path, const std::string& text) {
+void write_text(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
 /// With train.tsv and dev.tsv.
-class Folder {
+class TsvFolder {
  public:
-  Folder() {
-    write(path() / "train.tsv", "good good film\t1\nbad bad film\t0\n");
-    write(path() / "dev.tsv", "a good film\t1");
+  TsvFolder() {
+    write_text(path() / "train.tsv", "good good film\t1\nbad bad film\t0\n");
+    write_text(path() / "dev.tsv", "a good film\t1");
   }
   [[nodiscard]] std::filesystem::path path() const { return directory_.path(); }
   [[nodiscard]] TrainAndTest load(const TextSettings& settings = {},
@@ -43,7 +43,7 @@ Tokens tokens_of(const DataSet& set, std::size_t index) {
 }
 
 TEST_CASE("both sets have the words of the training set") {
-  const Folder folder;
+  const TsvFolder folder;
   const TrainAndTest sets = folder.load();
   CHECK(sets.vocabulary == "<s>\n<pad>\n</s>\n<unk>\ngood\nfilm\nbad\n");
   CHECK(sets.warning.empty());
@@ -60,7 +60,7 @@ TEST_CASE("both sets have the words of the training set") {
 }
 
 TEST_CASE("bytes need no vocabulary") {
-  const Folder folder;
+  const TsvFolder folder;
   const TrainAndTest sets = folder.load({.tokens = TokenKind::bytes});
   CHECK(sets.vocabulary.empty());
   CHECK(sets.train->text().vocabulary == 260);
@@ -68,16 +68,16 @@ TEST_CASE("bytes need no vocabulary") {
 }
 
 TEST_CASE("other words make another data set, though their ids are the same") {
-  const Folder folder;
+  const TsvFolder folder;
   const std::uint64_t before = folder.load().train->content_hash();
   CHECK(folder.load().train->content_hash() == before);
-  write(folder.path() / "train.tsv", "fine fine film\t1\nbad bad film\t0\n");
-  write(folder.path() / "dev.tsv", "a fine film\t1");
+  write_text(folder.path() / "train.tsv", "fine fine film\t1\nbad bad film\t0\n");
+  write_text(folder.path() / "dev.tsv", "a fine film\t1");
   CHECK(folder.load().train->content_hash() != before);
 }
 
 TEST_CASE("texts that are too long are cut and counted") {
-  const Folder folder;
+  const TsvFolder folder;
   const TrainAndTest sets = folder.load({.longest = 4});
   CHECK(tokens_of(*sets.train, 0) == Tokens{0, 4, 4, 2});
   CHECK(sets.warning ==
@@ -86,8 +86,8 @@ TEST_CASE("texts that are too long are cut and counted") {
 }
 
 TEST_CASE("dev.tsv is held out, else test.tsv, and one of them is needed") {
-  const Folder folder;
-  write(folder.path() / "test.tsv", "x\t0\ny\t1\nz\t1\n");
+  const TsvFolder folder;
+  write_text(folder.path() / "test.tsv", "x\t0\ny\t1\nz\t1\n");
   CHECK(folder.load().test->size() == 1);
   std::filesystem::remove(folder.path() / "dev.tsv");
   CHECK(folder.load().test->size() == 3);
@@ -96,25 +96,25 @@ TEST_CASE("dev.tsv is held out, else test.tsv, and one of them is needed") {
 }
 
 TEST_CASE("a label beyond the head is refused with its file and line") {
-  const Folder folder;
+  const TsvFolder folder;
   const std::string train = (folder.path() / "train.tsv").string();
   const std::string dev = (folder.path() / "dev.tsv").string();
-  write(dev, "a\t1\nb\t2\n");
+  write_text(dev, "a\t1\nb\t2\n");
   CHECK_THROWS_WITH(folder.load(),
                     Contains(dev + ": line 2: the label is 2, but the labels of " + train +
                              " end at 1: correct the file, or give "
                              "--classes=3"));
   CHECK(folder.load({}, 4).train->classes() == 3);
-  write(train, "a\t1\nb\t4\n");
+  write_text(train, "a\t1\nb\t4\n");
   CHECK_THROWS_WITH(folder.load({}, 4), Contains(train + ": line 2: the label is 4, but "
                                                          "--classes=4 allows 0 to 3"));
-  write(train, "a\t0\nb\t0\n");
+  write_text(train, "a\t0\nb\t0\n");
   CHECK_THROWS_WITH(folder.load(), Contains("all labels are 0"));
 }
 
 TEST_CASE("a damaged line of either file is named") {
-  const Folder folder;
-  write(folder.path() / "dev.tsv", "a\t1\nb\n");
+  const TsvFolder folder;
+  write_text(folder.path() / "dev.tsv", "a\t1\nb\n");
   CHECK_THROWS_WITH(folder.load(), Contains("dev.tsv: line 2: 1 column"));
 }
 
