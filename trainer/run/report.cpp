@@ -91,13 +91,13 @@ void Report::evaluation(const EvaluationProgress& progress, steady_clock::time_p
   }
 }
 
-void Report::epoch(const EpochSummary& epoch, EpochEnd end, std::int64_t epochs) {
+void Report::epoch(const EpochSummary& epoch, const EpochEnding& ending) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return;
-  const std::string json = epoch_json(epoch, end, settings_.score, settings_.place);
+  const std::string json = epoch_json(epoch, ending, settings_.score, settings_.place);
   write_metrics(json);
   if (!settings_.quiet)
-    print(settings_.json ? json : epoch_text(epoch, end, settings_.score, epochs, line_columns()),
+    print(settings_.json ? json : epoch_text(epoch, ending, settings_.score, line_columns()),
           false);
 }
 

@@ -41,7 +41,7 @@ class Report {
   /// The same for an evaluation that began at `began`: a short one is not shown.
   void evaluation(const EvaluationProgress& progress, std::chrono::steady_clock::time_point began,
                   std::chrono::steady_clock::time_point now);
-  void epoch(const EpochSummary& epoch, EpochEnd end, std::int64_t epochs);
+  void epoch(const EpochSummary& epoch, const EpochEnding& ending);
   void outcome(const Outcome& outcome);
 
   /// Whether interval() would do something after this step.

@@ -115,29 +115,32 @@ std::string evaluation_json(const EvaluationProgress& progress, const Place& pla
   return json_text(json);
 }
 
-std::string epoch_text(const EpochSummary& epoch, EpochEnd end, const Score& score,
-                       std::int64_t epochs, std::size_t columns) {
+std::string epoch_text(const EpochSummary& epoch, const EpochEnding& ending, const Score& score,
+                       std::size_t columns) {
   const std::string begin =
-      fmt::format("epoch {}/{} {} {}: ", epoch.epoch + 1, epochs,
-                  end == EpochEnd::complete ? "done in" : "cut off by --max-steps after",
+      fmt::format("epoch {}/{} {} {}: ", epoch.epoch + 1, ending.epochs,
+                  ending.end == EpochEnd::complete ? "done in" : "cut off by --max-steps after",
                   duration_text(epoch.seconds));
   const std::size_t left = columns == 0 ? 0 : columns - std::min(columns - 1, begin.size());
   return begin +
-         joined({{fmt::format("train loss {:.4f}", epoch.train_loss), 0},
-                 {fmt::format("held-out loss {:.4f}", epoch.test_loss), 1},
-                 {fmt::format("held-out {} {:.2f} %", score.text, 100 * epoch.test_score), 2}},
+         joined({{fmt::format("train loss {:.4f}", epoch.train_loss), 1},
+                 {fmt::format("held-out loss {:.4f}", epoch.test_loss), 2},
+                 {fmt::format("held-out {} {:.2f} %", score.text, 100 * epoch.test_score), 3},
+                 {fmt::format("lr {:.3g}", ending.learning_rate), 0}},
                 ", ", left);
 }
 
-std::string epoch_json(const EpochSummary& epoch, EpochEnd end, const Score& score,
+std::string epoch_json(const EpochSummary& epoch, const EpochEnding& ending, const Score& score,
                        const Place& place) {
   Json json = line("epoch", place);
   json["epoch"] = epoch.epoch;
-  json["complete"] = end == EpochEnd::complete;
+  json["step"] = ending.step;
+  json["complete"] = ending.end == EpochEnd::complete;
   json["train_loss"] = epoch.train_loss;
   json[std::string("train_") + score.key] = epoch.train_score;
   json["test_loss"] = epoch.test_loss;
   json[score.held_out_key()] = epoch.test_score;
+  json["learning_rate"] = ending.learning_rate;
   json["seconds"] = epoch.seconds;
   json["samples_per_second"] = epoch.samples_per_second;
   return json_text(json);

@@ -79,9 +79,17 @@ std::string evaluation_json(const EvaluationProgress& progress, const Place& pla
 /// Whether an epoch was trained to its end, or --max-steps came first.
 enum class EpochEnd { complete, cut_off };
 
-std::string epoch_text(const EpochSummary& epoch, EpochEnd end, const Score& score,
-                       std::int64_t epochs, std::size_t columns);
-std::string epoch_json(const EpochSummary& epoch, EpochEnd end, const Score& score,
+/// Where the run is then.
+struct EpochEnding {
+  EpochEnd end = EpochEnd::complete;
+  std::int64_t epochs = 0;   ///< of the run
+  std::int64_t step = 0;     ///< steps done, of the run
+  double learning_rate = 0;  ///< of the epoch's last step
+};
+
+std::string epoch_text(const EpochSummary& epoch, const EpochEnding& ending, const Score& score,
+                       std::size_t columns);
+std::string epoch_json(const EpochSummary& epoch, const EpochEnding& ending, const Score& score,
                        const Place& place);
 
 /// The final table, several lines, with the line of the weights' hash. On a narrow terminal it has

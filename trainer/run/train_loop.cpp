@@ -303,6 +303,13 @@ EpochSummary TrainLoop::summarize(const Counters& test) const {
               state.epoch_seconds > 0 ? static_cast<double>(train.count) / state.epoch_seconds : 0};
 }
 
+EpochEnding TrainLoop::ending(EpochEnd end) const {
+  return {.end = end,
+          .epochs = parts_.options.epochs,
+          .step = parts_.state.step,
+          .learning_rate = static_cast<double>(parts_.state.step_state.learning_rate)};
+}
+
 bool TrainLoop::end_epoch() {
   TrainingState& state = parts_.state;
   Counters test;
@@ -319,7 +326,7 @@ bool TrainLoop::end_epoch() {
   if (parts_.keeper == nullptr) return true;
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
-  parts_.report.epoch(summary, EpochEnd::complete, parts_.options.epochs);
+  parts_.report.epoch(summary, ending(EpochEnd::complete));
   offer_checkpoint(best, now);
   return true;
 }
@@ -361,7 +368,7 @@ int TrainLoop::finish() {
     outcome.epochs.push_back(summarize(test));
     outcome.is_cut_off = true;
     if (parts_.keeper != nullptr)
-      parts_.report.epoch(outcome.epochs.back(), EpochEnd::cut_off, parts_.options.epochs);
+      parts_.report.epoch(outcome.epochs.back(), ending(EpochEnd::cut_off));
   }
   if (parts_.keeper == nullptr) return kExitSuccess;
   progress_.at(state.step, "last checkpoint");

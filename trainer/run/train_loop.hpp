@@ -76,6 +76,7 @@ class TrainLoop {
   void report_evaluation(double share, Time began);
   [[nodiscard]] double seconds_left(double of_evaluation_done) const;
   void lower_rate(const EpochSummary& epoch);
+  [[nodiscard]] EpochEnding ending(EpochEnd end) const;
   EpochSummary summarize(const Counters& test) const;
   bool exchange(const Shared& mine);
   bool lost(const CommResult& result);

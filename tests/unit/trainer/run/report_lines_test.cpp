@@ -67,8 +67,8 @@ TEST_CASE("an evaluation under way shows how far it is and how long the run take
 TEST_CASE("a run that learns masks is judged by the overlap of the pixels") {
   const Score score = score_of(Target::mask);
   CHECK_THAT(progress_text(kInterval, score, 0), Contains("IoU 87.1 %"));
-  CHECK_THAT(epoch_text(kEpoch, EpochEnd::complete, score, 5, 0), Contains("held-out IoU 90.00 %"));
-  const auto json = nlohmann::json::parse(epoch_json(kEpoch, EpochEnd::complete, score, {}));
+  CHECK_THAT(epoch_text(kEpoch, {.epochs = 5}, score, 0), Contains("held-out IoU 90.00 %"));
+  const auto json = nlohmann::json::parse(epoch_json(kEpoch, {}, score, {}));
   CHECK(json["train_iou"] == 0.75);
   CHECK(json["test_iou"] == 0.9);
   CHECK_FALSE(json.contains("test_accuracy"));
@@ -78,12 +78,13 @@ TEST_CASE("a run that learns masks is judged by the overlap of the pixels") {
 }
 
 TEST_CASE("an epoch that --max-steps cut off is not called done") {
-  CHECK_THAT(epoch_text(kEpoch, EpochEnd::complete, kScore, 5, 0),
+  CHECK_THAT(epoch_text(kEpoch, {.epochs = 5, .learning_rate = 0.05}, kScore, 0),
              StartsWith("epoch 1/5 done in 2.5 s: train loss 0.5000"));
-  CHECK_THAT(epoch_text(kEpoch, EpochEnd::cut_off, kScore, 5, 0),
+  CHECK_THAT(epoch_text(kEpoch, {.end = EpochEnd::cut_off, .epochs = 5}, kScore, 0),
              StartsWith("epoch 1/5 cut off by --max-steps after 2.5 s: train loss 0.5000"));
   const auto complete = [](EpochEnd end) {
-    return nlohmann::json::parse(epoch_json(kEpoch, end, kScore, {}))["complete"].get<bool>();
+    return nlohmann::json::parse(epoch_json(kEpoch, {.end = end}, kScore, {}))["complete"]
+        .get<bool>();
   };
   CHECK(complete(EpochEnd::complete));
   CHECK_FALSE(complete(EpochEnd::cut_off));
@@ -102,7 +103,7 @@ TEST_CASE("a JSON line has its world size and round") {
 TEST_CASE("a loss that is not a number is null in JSON") {
   EpochSummary epoch = kEpoch;
   epoch.train_loss = std::numeric_limits<double>::quiet_NaN();
-  const auto json = nlohmann::json::parse(epoch_json(epoch, EpochEnd::complete, kScore, {}));
+  const auto json = nlohmann::json::parse(epoch_json(epoch, {}, kScore, {}));
   CHECK(json["train_loss"].is_null());
   CHECK(json["test_accuracy"] == 0.9);
 }
