@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -20,7 +21,10 @@
 namespace ddprun::trainer {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr const char* kMetricsFile = "metrics.jsonl";
+constexpr auto kLockWait = 3s;
 
 std::filesystem::path current_folder() {
   std::error_code failed;
@@ -75,6 +79,17 @@ void WorkerRun::load() {
                                            .there = there_});
 }
 
+/// Two runs would mix their checkpoints and lines of metrics.
+void WorkerRun::lock_directory() {
+  // The round before may still be ending. Where rounds have claims, these decide between them.
+  const bool has_claims = environment_.restarted() && environment_.epoch;
+  try {
+    lock_.emplace(out_, environment_.restarted() && !has_claims ? kLockWait : 0s);
+  } catch (const DataError&) {
+    if (!has_claims) throw;
+  }
+}
+
 /// Rank 0 alone looks at checkpoints: the others may not see its disk.
 void WorkerRun::find_starting_point() {
   out_ = choose_out(options_, environment_, current_folder());
@@ -86,6 +101,7 @@ void WorkerRun::find_starting_point() {
       directory_.emplace(out_);
     }
   }
+  if (writes()) lock_directory();
   report_.emplace(Report::Settings{
       .rank = environment_.rank,
       .json = options_.json,

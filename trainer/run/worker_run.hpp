@@ -7,6 +7,7 @@
 #include <string>
 
 #include "trainer/checkpoint/directory_claim.hpp"
+#include "trainer/checkpoint/directory_lock.hpp"
 #include "trainer/comm/communicator.hpp"
 #include "trainer/compute/buffer.hpp"
 #include "trainer/data/load.hpp"
@@ -50,6 +51,7 @@ class WorkerRun {
 
   void load();
   void find_starting_point();
+  void lock_directory();
   bool agree_on_plan();
   bool meet();
   bool begin();
@@ -78,6 +80,7 @@ class WorkerRun {
   std::optional<MemoryCheck> memory_check_;
   std::filesystem::path out_;
   std::optional<RunDirectory> directory_;
+  std::optional<DirectoryLock> lock_;  // of `out_`, until the process ends
   std::optional<Report> report_;
   StartingPoint start_;
   std::optional<DirectoryClaim> claim_;

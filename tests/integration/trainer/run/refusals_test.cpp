@@ -208,6 +208,24 @@ TEST_CASE("ranks that were started with different options do not train together"
                  (Contains("lr 5.0 there, 6.0 here") || Contains("last_step 5 there, 6 here")));
 }
 
+TEST_CASE("a second run with the same --out is refused with the process id of the first") {
+  const SmallData data;
+  const TempDir directory;
+  const std::string out = directory / "out";
+  WorkerGroup first(
+      {.arguments = {"--data", data.path(), "--epochs", "100000", "--json", "--out", out},
+       .json = false});
+  REQUIRE(first.rank(0).wait_for_output("interval"));
+  const ChildResult second = start({"--data", data.path(), "--out", out});
+  CHECK(second.status == 2);
+  CHECK_THAT(second.err,
+             Contains(out + ": train with process id " + std::to_string(first.rank(0).pid())) &&
+                 Contains("wait until it has ended, or name another directory by --out"));
+  first.rank(0).signal(SIGKILL);
+  first.wait();
+  CHECK(start({"--data", data.path(), "--out", out, "--max-steps=1"}).status == 0);
+}
+
 TEST_CASE("a killed rank is named by the others, which end with the code of a victim") {
   const SmallData data;
   WorkerGroup group({.world_size = 2, .arguments = long_run(data, "60s"), .json = false});
