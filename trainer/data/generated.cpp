@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
+#include "trainer/data/cracks.hpp"
 #include "trainer/data/image_shape.hpp"
 #include "trainer/data/shapes.hpp"
 #include "trainer/data/text_set.hpp"
@@ -14,6 +16,7 @@ namespace {
 // Of the sets, not of the run: every run sees the same samples.
 constexpr std::uint64_t kShapesSeed = 20;
 constexpr std::uint64_t kSentencesSeed = 21;
+constexpr std::uint64_t kCracksSeed = 22;
 
 /// Of generated pictures and sentences: for training, held out.
 struct Counts {
@@ -51,6 +54,23 @@ std::uint64_t generated_shape_bytes(ImageShape shape, Target target) {
   const Counts counts = count_shapes(shape, target);
   const std::size_t of_target = target == Target::mask ? mask_size(shape) : 1;
   return (counts.train + counts.test) * (sample_size(shape) + of_target);
+}
+
+TrainAndTest generate_cracks(ImageShape shape) {
+  const std::string name = fmt::format("generated cracks {}", to_string(shape));
+  const auto channels = static_cast<std::size_t>(shape.channels);
+  // The set's own constants.
+  const Normalization normalization{.mean = std::vector<float>(channels, 0.5F),
+                                    .deviation = std::vector<float>(channels, 0.13F)};
+  const auto make = [&](std::size_t first, std::size_t count) {
+    return std::make_unique<ByteImageSet>(name, make_cracks(kCracksSeed, first, count, shape),
+                                          normalization);
+  };
+  return {.train = make(0, kCracksTrainCount), .test = make(kCracksTrainCount, kCracksTestCount)};
+}
+
+std::uint64_t generated_crack_bytes(ImageShape shape) {
+  return (kCracksTrainCount + kCracksTestCount) * (sample_size(shape) + mask_size(shape));
 }
 
 TrainAndTest generate_sentences(const SentenceSettings& settings) {

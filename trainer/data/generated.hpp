@@ -1,4 +1,4 @@
-// The sets that `--data generated` asks for.
+// The sets that `--data generated` and `--data generated-cracks` ask for.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,12 @@
 #include "trainer/data/train_and_test.hpp"
 
 namespace ddprun::trainer {
+
+/// Cracks with masks.
+TrainAndTest generate_cracks(ImageShape shape);
+
+/// Bytes that they are going to take.
+std::uint64_t generated_crack_bytes(ImageShape shape);
 
 /// Shapes, told apart by labels or found by masks.
 TrainAndTest generate_shapes(ImageShape shape, Target target);

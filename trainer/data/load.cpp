@@ -68,6 +68,7 @@ Target target_of(DataKind kind) {
 }  // namespace
 
 TrainAndTest load_data(const DataRequest& request) {
+  if (request.data == kGeneratedCracks) return generate_cracks(request.images.shape);
   if (request.data == kGeneratedData) {
     return request.kind == DataKind::texts
                ? generate_sentences(request.sentences)
@@ -92,6 +93,7 @@ TrainAndTest load_data(const DataRequest& request) {
 }
 
 std::uint64_t known_data_bytes(const DataRequest& request) {
+  if (request.data == kGeneratedCracks) return generated_crack_bytes(request.images.shape);
   if (request.data == kGeneratedData) {
     return request.kind == DataKind::texts
                ? generated_sentence_bytes(request.sentences)

@@ -17,8 +17,11 @@ namespace ddprun::trainer {
 /// The word that asks for the generated shapes or sentences.
 inline constexpr const char* kGeneratedData = "generated";
 
+/// The one that asks for generated cracks, which have masks.
+inline constexpr const char* kGeneratedCracks = "generated-cracks";
+
 struct DataRequest {
-  std::string data = kGeneratedData;          ///< that word, or a folder
+  std::string data = kGeneratedData;          ///< one of these words, or a folder
   DataKind kind = DataKind::labelled_images;  ///< what the model learns from
   ImageSettings images = {};  ///< of generated pictures the shape, of image files all
   /// Of CIFAR-10's and MNIST-like images, in place of their own.

@@ -101,7 +101,8 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
               "textclf: tiny (2 layers of 128 channels), or the size of roberta-base or -large");
   line.text("--data", options.data, "FOLDER",
             "generated (ten kinds of shapes, drawn at the start; for a U-Net with masks; for "
-            "textclf sentences), or a folder. train finds out what it holds. Labels: an MNIST-like "
+            "textclf sentences), generated-cracks (for U-Nets), or a folder. train finds out what "
+            "it holds. Labels: an MNIST-like "
             "set (train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz] and the t10k ones), "
             "CIFAR-10's binary files (data_batch_1.bin to _5.bin, test_batch.bin), or JPEG and PNG "
             "files in train/CLASS/ and val/CLASS/ or test/CLASS/. Masks: an MNIST-like set with "
@@ -166,6 +167,8 @@ std::vector<OptionNeed> data_needs(const Options& options) {
       {"--tsv-header", reads_files_of_texts, kTextFiles},
       {"--max-tokens", options.model == ModelName::textclf, "--model textclf"},
       {"--image-shape", !reads_texts(options.model), "a --model of images"},
+      {"--data", is_unet || options.data != kGeneratedCracks,
+       "a U-Net to learn generated-cracks, which have masks"},
       {"--mask-threshold", is_unet && !is_generated(options), kMaskFiles},
       {"--holdout", is_unet && !is_generated(options), kMaskFiles},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
@@ -192,6 +195,8 @@ std::string to_string(Decoder decoder) { return std::string(word_of(decoder)); }
 std::string to_string(TextSize size) { return std::string(word_of(size)); }
 std::string to_string(TokenKind kind) { return std::string(word_of(kind)); }
 
-bool is_generated(const Options& options) { return options.data == kGeneratedData; }
+bool is_generated(const Options& options) {
+  return options.data == kGeneratedData || options.data == kGeneratedCracks;
+}
 
 }  // namespace ddprun::trainer
