@@ -56,7 +56,9 @@ TEST_CASE("intervals are in the metrics about once a second, or after so many st
       for (int step = 1; step <= 12; ++step) {
         const auto now = begin + step * 300ms;
         const bool due = report.interval_due(step, now);
-        CHECK(report.interval({.step = step}, now) == (due || log_every == 0));
+        Interval interval;
+        interval.step = step;
+        CHECK(report.interval(interval, now) == (due || log_every == 0));
       }
     }
     std::vector<int> steps;
