@@ -17,7 +17,7 @@ struct ThisGpu {
 ThisGpu open_this_gpu(bool tf32) {
   const char* const folder = std::getenv("DDPRUN_TEST_BIN");
   if (folder == nullptr) ddprun::test::skip("DDPRUN_TEST_BIN does not name the folder of train");
-  FoundGpu found = MachineGpus(folder).find({.tf32 = tf32});
+  FoundGpu found = MachineGpus(folder).find({.request = {}, .tf32 = tf32});
   if (!found.gpu) ddprun::test::skip(found.why_not);
   ThisGpu one{.gpu = std::move(found.gpu), .device = nullptr};
   one.device = cuda::make_cuda_device(*one.gpu);
