@@ -59,11 +59,11 @@ class CommandLine {
   /// One of the words of `value`'s type, in lower or upper case.
   template <class Enum>
   CLI::Option* choice(const char* name, Enum& value, const char* help) {
-    return word(
-               name, choices<Enum>, help,
-               [](const std::string& text) { return value_of<Enum>(lower(text)).has_value(); },
-               [&value](const std::string& chosen) { value = *value_of<Enum>(lower(chosen)); })
-        ->default_str(std::string(word_of(value)));
+    return word_for<Enum>(name, value, help)->default_str(std::string(word_of(value)));
+  }
+  template <class Enum>
+  CLI::Option* choice(const char* name, std::optional<Enum>& value, const char* help) {
+    return word_for<Enum>(name, value, help);
   }
 
   /// A duration (base/duration.hpp) from `low` on.
@@ -100,6 +100,13 @@ class CommandLine {
   }
 
   static std::string lower(std::string text);
+  template <class Enum, class Value>
+  CLI::Option* word_for(const char* name, Value& value, const char* help) {
+    return word(
+        name, choices<Enum>, help,
+        [](const std::string& text) { return value_of<Enum>(lower(text)).has_value(); },
+        [&value](const std::string& chosen) { value = *value_of<Enum>(lower(chosen)); });
+  }
   CLI::Option* word(const char* name, std::string_view choices, const char* help,
                     std::function<bool(const std::string&)> known,
                     std::function<void(const std::string&)> take);

@@ -42,6 +42,12 @@ constexpr auto words_for(Resume) {
   return std::array{Word{automatic, "auto"}, Word{strict, "strict"}, Word{never, "never"}};
 }
 
+constexpr auto words_for(BestBy) {
+  using enum BestBy;
+  return std::array{Word{accuracy, "accuracy"}, Word{iou, "iou"}, Word{f1, "f1"},
+                    Word{loss, "loss"}};
+}
+
 namespace {
 
 /// What is read before it becomes Options.
@@ -121,6 +127,10 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
   line.text("--checkpoint-every", texts.checkpoint_every, "WHEN",
             "auto (a crash costs at most 5 s of work, writing less than 2 % of the time), epoch, a "
             "number of steps, a duration such as 30s, or off");
+  line.choice("--best", options.best_by,
+              "What the best checkpoint has the largest of, on held-out samples; of loss the "
+              "smallest")
+      ->default_str("accuracy, of masks iou");
   line.text("--keep", texts.keep, "N|all", "Checkpoints to keep beside the best one");
   line.number("--log-every", options.log_every, 1, kStepsMax, "N",
               "A JSON line after every N steps, with the mean loss over them")
@@ -143,6 +153,12 @@ void check_needs(const std::vector<std::string>& given, const std::vector<Option
   }
 }
 
+bool learns_masks(const Options& options) { return target_of(options.model) == Target::mask; }
+
+bool is_of_masks(std::optional<BestBy> best_by) {
+  return best_by == BestBy::iou || best_by == BestBy::f1;
+}
+
 /// Options that would do nothing beside the others.
 void check_given(const std::vector<std::string>& given, const Options& options) {
   check_needs(given, data_needs(options));
@@ -158,6 +174,10 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
            "to be without --exact, which adds up floats"},
           {"--share-gpu", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
           {"--cuda-graph", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
+          {"--best", options.best_by != BestBy::accuracy || !learns_masks(options),
+           "a --model that learns labels for accuracy"},
+          {"--best", !is_of_masks(options.best_by) || learns_masks(options),
+           "a U-Net for iou and f1: they are of masks"},
           {"--keep", options.checkpoint_every.kind != CheckpointEvery::Kind::off,
            "checkpoints, but --checkpoint-every is off"},
       });

@@ -17,6 +17,7 @@
 #include "trainer/optim/optimizer.hpp"
 #include "trainer/optim/schedule.hpp"
 #include "trainer/run/checkpoint_cadence.hpp"
+#include "trainer/run/score.hpp"
 
 namespace ddprun::trainer {
 
@@ -131,7 +132,8 @@ struct Options {
   Resume resume = Resume::automatic;
   CheckpointEvery checkpoint_every;
   int keep = 2;
-  std::int64_t log_every = 0;  ///< steps; 0: about a second
+  std::optional<BestBy> best_by;  ///< none: score_of()
+  std::int64_t log_every = 0;     ///< steps; 0: about a second
 
   bool json = false;
   bool quiet = false;

@@ -180,6 +180,7 @@ TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment
       {"last_step", plan.last_step, true},
       {"checkpoint_every_steps", by_steps ? options.checkpoint_every.steps : 0, true},
       {"log_every", options.log_every, true},
+      {"best_by", std::int64_t{options.best_by ? static_cast<int>(*options.best_by) : -1}, true},
       {"bucket_mb", options.bucket_mb, true},
       {"has_init_from", std::int64_t{options.init_from ? 1 : 0}, true},
       {"inject_overflow_at", options.inject_overflow_at.value_or(-1), true},

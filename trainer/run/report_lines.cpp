@@ -60,14 +60,6 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {:02} m", whole / 3600, whole % 3600 / 60);
 }
 
-std::optional<std::size_t> best_epoch(const std::vector<EpochSummary>& epochs) {
-  std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < epochs.size(); ++i) {
-    if (!best || Score::is_better(epochs[i].test_score, epochs[*best].test_score)) best = i;
-  }
-  return best;
-}
-
 std::string progress_text(const Interval& interval, const Score& score, std::size_t columns) {
   std::vector<Part> parts;
   parts.push_back({fmt::format("epoch {}/{}", interval.epoch + 1, interval.epochs), 9});
@@ -122,12 +114,14 @@ std::string epoch_text(const EpochSummary& epoch, const EpochEnding& ending, con
                   ending.end == EpochEnd::complete ? "done in" : "cut off by --max-steps after",
                   duration_text(epoch.seconds));
   const std::size_t left = columns == 0 ? 0 : columns - std::min(columns - 1, begin.size());
-  return begin +
-         joined({{fmt::format("train loss {:.4f}", epoch.train_loss), 1},
-                 {fmt::format("held-out loss {:.4f}", epoch.test_loss), 2},
-                 {fmt::format("held-out {} {:.2f} %", score.text, 100 * epoch.test_score), 3},
-                 {fmt::format("lr {:.3g}", ending.learning_rate), 0}},
-                ", ", left);
+  std::vector<Part> parts{
+      {fmt::format("train loss {:.4f}", epoch.train_loss), 2},
+      {fmt::format("held-out loss {:.4f}", epoch.test_loss), 3},
+      {fmt::format("held-out {} {:.2f} %", score.text, 100 * epoch.test_score), 4}};
+  if (score.is_of_masks())
+    parts.push_back({fmt::format("F1 {:.2f} %", 100 * f1_of(epoch.test_score)), 1});
+  parts.push_back({fmt::format("lr {:.3g}", ending.learning_rate), 0});
+  return begin + joined(std::move(parts), ", ", left);
 }
 
 std::string epoch_json(const EpochSummary& epoch, const EpochEnding& ending, const Score& score,
@@ -140,6 +134,10 @@ std::string epoch_json(const EpochSummary& epoch, const EpochEnding& ending, con
   json[std::string("train_") + score.key] = epoch.train_score;
   json["test_loss"] = epoch.test_loss;
   json[score.held_out_key()] = epoch.test_score;
+  if (score.is_of_masks()) {
+    json["train_f1"] = f1_of(epoch.train_score);
+    json["test_f1"] = f1_of(epoch.test_score);
+  }
   json["learning_rate"] = ending.learning_rate;
   json["seconds"] = epoch.seconds;
   json["samples_per_second"] = epoch.samples_per_second;
@@ -169,8 +167,7 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
   }
   if (outcome.best) {
     const EpochSummary& best = outcome.epochs.at(*outcome.best);
-    text += fmt::format("best: epoch {}, {} held-out {} {:.2f} %{}\n", best.epoch + 1,
-                        Score::best_is, score.text, 100 * best.test_score,
+    text += fmt::format("best: epoch {}, {}{}\n", best.epoch + 1, score.best_text(best),
                         outcome.is_cut_off ? " (of the epochs trained to their end)" : "");
   }
   text += fmt::format("steps {}, skipped {}, restarts {}, time {}\n", outcome.steps,
@@ -200,13 +197,14 @@ std::string outcome_json(const Outcome& outcome, const Score& score, const Place
     json["train_loss"] = outcome.epochs.back().train_loss;
     json["test_loss"] = outcome.epochs.back().test_loss;
     json[score.held_out_key()] = outcome.epochs.back().test_score;
+    if (score.is_of_masks()) json["test_f1"] = f1_of(outcome.epochs.back().test_score);
   }
   if (outcome.best) {
     const EpochSummary& best = outcome.epochs.at(*outcome.best);
-    json["best_metric"] = score.held_out_key();
-    json["best_is"] = Score::best_is;
+    json["best_metric"] = score.best_key();
+    json["best_is"] = score.best_is();
     json["best_epoch"] = best.epoch;
-    json["best_score"] = best.test_score;
+    json["best_score"] = score.best_value(best);
   }
   return json_text(json);
 }

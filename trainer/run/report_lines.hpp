@@ -64,9 +64,6 @@ struct Outcome {
   bool is_cut_off = false;               ///< the last epoch is, by --max-steps
 };
 
-/// Which of them has the best held-out score, the first of equal ones. None: there are none.
-std::optional<std::size_t> best_epoch(const std::vector<EpochSummary>& epochs);
-
 /// The progress line: "epoch 1/5 step 120/470  loss 0.412  accuracy 87.1 %  45210 samples/s ...".
 /// Of the parts those that fit into so many columns; 0: all.
 std::string progress_text(const Interval& interval, const Score& score, std::size_t columns);

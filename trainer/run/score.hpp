@@ -1,30 +1,53 @@
-// What a run is judged by beside its loss: one number for each kind of target.
+// What a run is judged by beside its loss, and which of its epochs is the best one.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "trainer/checkpoint/training_state.hpp"
 #include "trainer/compute/counters.hpp"
 #include "trainer/model/layer.hpp"
 
 namespace ddprun::trainer {
+
+/// --best: of held-out samples. Of masks, f1 has the order of iou: it is 2 iou / (1 + iou).
+enum class BestBy { accuracy, iou, f1, loss };
 
 /// Of samples, or of pixels; 0 to 1.
 struct Score {
   const char* text;  ///< what people call it
   const char* key;   ///< in JSON, behind the name of the set
   double (*of)(const Counters&);
-
-  /// Which of several is the best one, in words, and the same as a comparison.
-  static constexpr const char* best_is = "largest";
-  static bool is_better(double one, double other) { return one > other; }
+  BestBy best_by;
 
   /// In JSON: "test_accuracy".
   [[nodiscard]] std::string held_out_key() const { return std::string("test_") + key; }
+  /// Whether epochs also have an F1.
+  [[nodiscard]] bool is_of_masks() const;
+
+  // What `best` goes by.
+
+  /// In JSON: "test_accuracy", "test_f1", "test_loss".
+  [[nodiscard]] std::string best_key() const;
+  /// Which of several values is the best one: "largest".
+  [[nodiscard]] const char* best_is() const;
+  /// At least 0.
+  [[nodiscard]] double best_value(const EpochSummary& epoch) const;
+  /// `other` below 0: there is none.
+  [[nodiscard]] bool is_better(double one, double other) const;
+  /// "largest held-out accuracy 95.00 %".
+  [[nodiscard]] std::string best_text(const EpochSummary& epoch) const;
 };
 
-inline Score score_of(Target target) {
-  if (target == Target::mask) return {"IoU", "iou", intersection_over_union};
-  return {"accuracy", "accuracy", accuracy};
-}
+/// `best_by`: none: accuracy of labels, IoU of masks.
+Score score_of(Target target, std::optional<BestBy> best_by = std::nullopt);
+
+/// Of an IoU from counts over a whole set: the F1 of the same counts.
+double f1_of(double iou);
+
+/// Which of them is the best, the first of equal ones. None: there are none.
+std::optional<std::size_t> best_epoch(const std::vector<EpochSummary>& epochs, const Score& score);
 
 }  // namespace ddprun::trainer

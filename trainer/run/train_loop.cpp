@@ -42,7 +42,7 @@ BucketSizes bucket_sizes(const Options& options) {
 
 TrainLoop::TrainLoop(TrainParts parts)
     : parts_(parts),
-      score_(score_of(parts.graph.target())),
+      score_(score_of(parts.graph.target(), parts.options.best_by)),
       capture_(parts.device, parts.options.cuda_graph == CudaGraph::automatic),
       reducer_(parts.communicator, parts.device, parts.plan.shards, parts.graph.arena_size(),
                bucket_sizes(parts.options)),
@@ -316,8 +316,9 @@ bool TrainLoop::end_epoch() {
   if (!evaluate(test)) return false;
   const EpochSummary summary = summarize(test);
   state.epochs.push_back(summary);
-  const bool best = Score::is_better(summary.test_score, state.best_score);
-  if (best) state.best_score = summary.test_score;
+  const double value = score_.best_value(summary);
+  const bool best = score_.is_better(value, state.best_score);
+  if (best) state.best_score = value;
   lower_rate(summary);
   ++state.epoch;
   state.block = 0;
@@ -359,7 +360,7 @@ int TrainLoop::finish() {
                   .restarts = state.restarts,
                   .seconds = 0,
                   .checkpoint = "",
-                  .best = best_epoch(state.epochs)};
+                  .best = best_epoch(state.epochs, score_)};
   // An epoch that --max-steps cut off is evaluated for the table, but is not part of the state: a
   // later run goes on within it.
   if (state.block != 0) {

@@ -107,7 +107,7 @@ void WorkerRun::find_starting_point() {
       .json = options_.json,
       .quiet = options_.quiet,
       .place = {.world_size = environment_.world_size, .round = environment_.round},
-      .score = score_of(graph_->target()),
+      .score = score_of(graph_->target(), options_.best_by),
       .metrics = writes() ? out_ / kMetricsFile : std::filesystem::path(),
       .log_every = options_.log_every});
   if (!is_first()) return;
@@ -211,8 +211,7 @@ bool WorkerRun::begin() {
   learner_->set_step_state(state_.step_state);
   state_.run = environment_.run_id;
   state_.compute = compute_text(chosen_, options_.precision, environment_.world_size);
-  state_.best_metric = score_of(graph_->target()).held_out_key();
-  state_.best_is = Score::best_is;
+  judge_by(score_of(graph_->target(), options_.best_by));
   state_.world_size = environment_.world_size;
   state_.round = environment_.round;
   state_.restarts = environment_.restart_count;
@@ -231,6 +230,16 @@ bool WorkerRun::begin() {
   }
   report_->note(start_text());
   return true;
+}
+
+/// A checkpoint of a run with another --best has its own best epoch.
+void WorkerRun::judge_by(const Score& score) {
+  if (state_.best_metric != score.best_key()) {
+    const auto best = best_epoch(state_.epochs, score);
+    state_.best_score = best ? score.best_value(state_.epochs[*best]) : -1;
+  }
+  state_.best_metric = score.best_key();
+  state_.best_is = score.best_is();
 }
 
 int WorkerRun::train() {

@@ -55,6 +55,7 @@ class WorkerRun {
   bool agree_on_plan();
   bool meet();
   bool begin();
+  void judge_by(const Score& score);
   int train();
   [[nodiscard]] bool is_first() const { return environment_.rank == 0; }
   [[nodiscard]] bool keeps_checkpoints() const {

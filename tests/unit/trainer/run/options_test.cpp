@@ -230,6 +230,12 @@ TEST_CASE("checkpoints are kept by number, or all of them") {
   CHECK(parse({"--keep=all"}).keep == std::numeric_limits<int>::max());
 }
 
+TEST_CASE("what is best may be named") {
+  CHECK_FALSE(parse({}).best_by.has_value());
+  CHECK(parse({"--best=loss"}).best_by == BestBy::loss);
+  CHECK(parse({"--model=unet16", "--best=f1"}).best_by == BestBy::f1);
+}
+
 TEST_CASE("every mistake is one line with the option's name and exit code 2") {
   const std::vector<std::pair<Arguments, std::string>> cases{
       {{"--epochs", "0"}, "--epochs"},
@@ -289,6 +295,9 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
       {{"--model=textclf", "--max-tokens=8"}, "--max-tokens: must be a number from 16 to 512"},
       {{"--model=textclf", "--size=huge"}, "--size: must be one of tiny, base, large"},
       {{"--model=textclf", "--image-shape=28x28x1"}, "--image-shape needs a --model of images"},
+      {{"--best=f1"}, "--best needs a U-Net for iou and f1"},
+      {{"--best=accuracy", "--model=unet16"}, "--best needs a --model that learns labels"},
+      {{"--best=lost"}, "--best: must be one of accuracy, iou, f1, loss, not lost; did you mean"},
       {{"--keep=0"}, "--keep 0: must be all, or a number from 1 to 1000000"},
       {{"--keep=1x"}, "--keep 1x: must be all"},
       {{"--keep=3", "--checkpoint-every=off"},

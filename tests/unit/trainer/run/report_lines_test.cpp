@@ -141,9 +141,9 @@ TEST_CASE("the final report names the best epoch, by which metric and in which d
   outcome.epochs = {kEpoch, kEpoch, kEpoch};
   for (std::size_t i = 0; i < 3; ++i) outcome.epochs[i].epoch = static_cast<std::int64_t>(i);
   outcome.epochs[1].test_score = outcome.epochs[2].test_score = 0.95;
-  outcome.best = best_epoch(outcome.epochs);
+  outcome.best = best_epoch(outcome.epochs, kScore);
   CHECK(outcome.best == 1U);  // the first of equal ones
-  CHECK(best_epoch({}) == std::nullopt);
+  CHECK(best_epoch({}, kScore) == std::nullopt);
   CHECK_THAT(outcome_text(outcome, kScore, 0),
              Contains("\nbest: epoch 2, largest held-out accuracy 95.00 %\n"));
   outcome.is_cut_off = true;

@@ -1,0 +1,50 @@
+#include "trainer/run/score.hpp"
+
+#include <fmt/format.h>
+
+namespace ddprun::trainer {
+
+Score score_of(Target target, std::optional<BestBy> best_by) {
+  if (target == Target::mask)
+    return {"IoU", "iou", intersection_over_union, best_by.value_or(BestBy::iou)};
+  return {"accuracy", "accuracy", accuracy, best_by.value_or(BestBy::accuracy)};
+}
+
+double f1_of(double iou) { return 2 * iou / (1 + iou); }
+
+bool Score::is_of_masks() const { return of == intersection_over_union; }
+
+std::string Score::best_key() const {
+  if (best_by == BestBy::loss) return "test_loss";
+  return best_by == BestBy::f1 ? "test_f1" : held_out_key();
+}
+
+const char* Score::best_is() const { return best_by == BestBy::loss ? "smallest" : "largest"; }
+
+double Score::best_value(const EpochSummary& epoch) const {
+  if (best_by == BestBy::loss) return epoch.test_loss;
+  return best_by == BestBy::f1 ? f1_of(epoch.test_score) : epoch.test_score;
+}
+
+bool Score::is_better(double one, double other) const {
+  if (other < 0) return true;
+  return best_by == BestBy::loss ? one < other : one > other;
+}
+
+std::string Score::best_text(const EpochSummary& epoch) const {
+  const double value = best_value(epoch);
+  if (best_by == BestBy::loss) return fmt::format("smallest held-out loss {:.4f}", value);
+  return fmt::format("{} held-out {} {:.2f} %", best_is(), best_by == BestBy::f1 ? "F1" : text,
+                     100 * value);
+}
+
+std::optional<std::size_t> best_epoch(const std::vector<EpochSummary>& epochs, const Score& score) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    if (!best || score.is_better(score.best_value(epochs[i]), score.best_value(epochs[*best])))
+      best = i;
+  }
+  return best;
+}
+
+}  // namespace ddprun::trainer
