@@ -84,7 +84,7 @@ class CudaGraph final : public CapturedWork {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(Gpu& gpu) : gpu_(gpu), staging_(gpu), inputs_(gpu, staging_) {}
+  explicit CudaDevice(Gpu& gpu) : gpu_(gpu), staging_(gpu), inputs_(gpu) {}
 
   [[nodiscard]] std::string description(Precision precision) const override {
     const GpuFacts facts = gpu_.facts();

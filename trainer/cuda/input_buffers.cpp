@@ -64,7 +64,7 @@ PixelsToValues<T> pixels_to(const InputImages& images, const Layout& layout,
 
 }  // namespace
 
-InputBuffers::InputBuffers(Gpu& gpu, Staging& staging) : gpu_(gpu), staging_(staging) {
+InputBuffers::InputBuffers(Gpu& gpu) : gpu_(gpu), staging_(gpu) {
   for (Buffer& buffer : buffers_) {
     buffer.filled = gpu.make_event();
     buffer.taken = gpu.make_event();
@@ -90,6 +90,7 @@ void InputBuffers::feed(const Inputs& inputs) {
   Buffer& buffer = buffers_[next_];
   next_ = 1 - next_;
   grow(buffer, layout.bytes());
+  staging_.reserve(layout.bytes());
   gpu_.wait(Stream::copy, buffer.taken);
   staging_.copy_in(Stream::copy, layout.parts(), buffer.memory);
   gpu_.record(buffer.filled, Stream::copy);

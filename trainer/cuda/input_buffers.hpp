@@ -12,11 +12,13 @@ namespace ddprun::trainer::cuda {
 
 /// Two buffers of the GPU's memory, used by turns. The copy stream fills one with bytes, once the
 /// pass before the last has taken its inputs from there. The compute stream brings them to their
-/// places: a captured pass reads the same ones each time.
+/// places: a captured pass reads the same ones each time. The host's side of the copies is a ring
+/// of their own, with room for two passes: the host prepares a pass as soon as the copy of the last
+/// but one is done, whatever the compute stream does.
 class InputBuffers {
  public:
-  /// Both outlive it.
-  InputBuffers(Gpu& gpu, Staging& staging);
+  /// `gpu` outlives it.
+  explicit InputBuffers(Gpu& gpu);
   ~InputBuffers();
   InputBuffers(const InputBuffers&) = delete;
   InputBuffers& operator=(const InputBuffers&) = delete;
@@ -36,7 +38,7 @@ class InputBuffers {
   void grow(Buffer& buffer, std::size_t bytes);
 
   Gpu& gpu_;
-  Staging& staging_;
+  Staging staging_;
   std::array<Buffer, 2> buffers_;
   std::size_t next_ = 0;
 };

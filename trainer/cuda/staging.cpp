@@ -3,18 +3,40 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 namespace ddprun::trainer::cuda {
 namespace {
 
 /// Copies of their own begin on a line of the cache.
 constexpr std::size_t kAlignment = 64;
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 }  // namespace
 
-Staging::Staging(Gpu& gpu) : gpu_(gpu), ring_(gpu.allocate_pinned(kRingBytes)) {}
+Staging::~Staging() {
+  if (ring_ != nullptr) gpu_.release_pinned(ring_);
+}
 
-Staging::~Staging() { gpu_.release_pinned(ring_); }
+void Staging::allocate(std::size_t bytes) {
+  while (!under_way_.empty()) {
+    gpu_.synchronize(under_way_.front().done);
+    free_oldest();
+  }
+  if (ring_ != nullptr) gpu_.release_pinned(std::exchange(ring_, nullptr));
+  ring_bytes_ = 0;
+  next_ = 0;
+  ring_ = gpu_.allocate_pinned(bytes);
+  ring_bytes_ = bytes;
+}
+
+void Staging::reserve(std::size_t bytes) {
+  // A piece that does not fit in front of the ring's end leaves that free.
+  const std::size_t two = 2 * rounded(bytes) + kPieceBytes;
+  if (two > std::max(ring_bytes_, kRingBytes)) allocate(two);
+}
 
 void Staging::free_oldest() {
   free_events_.push_back(under_way_.front().done);
@@ -22,9 +44,10 @@ void Staging::free_oldest() {
 }
 
 Staging::Place Staging::take(std::size_t bytes) {
-  const std::size_t begin = next_ + bytes <= kRingBytes ? next_ : 0;
+  if (ring_ == nullptr) allocate(kRingBytes);
+  const std::size_t begin = next_ + bytes <= ring_bytes_ ? next_ : 0;
   const std::size_t end = begin + bytes;
-  next_ = (end + kAlignment - 1) / kAlignment * kAlignment;
+  next_ = rounded(end);
   while (!under_way_.empty() && gpu_.has_come(under_way_.front().done)) free_oldest();
   // Whatever lies there is older than all that does not.
   const auto is_in_use = [&] {

@@ -16,14 +16,20 @@ struct StagedPart {
   std::size_t offset = 0;
 };
 
-/// A ring of pinned bytes. A copy to the GPU waits for the host only where the bytes of copies that
-/// are under way fill it, however small and many they are: so the host can be steps ahead.
+/// A ring of pinned bytes. The host waits only where the bytes of copies that are under way fill
+/// it, however small and many they are: so it can be steps ahead. Places of the ring become free in
+/// the order in which they were taken, so streams that wait for each other need a ring each.
 class Staging {
  public:
-  explicit Staging(Gpu& gpu);
+  /// The ring is allocated with the first copy.
+  explicit Staging(Gpu& gpu) : gpu_(gpu) {}
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
+
+  /// From now on the ring holds two copies of so many bytes: a third one waits for the first alone.
+  /// Waits where the ring has to grow. Throws OutOfGpuMemory.
+  void reserve(std::size_t bytes);
 
   /// `host` may be written again at once; the bytes come in the order of the stream.
   void copy_in(Stream stream, std::span<const std::byte> host, void* to);
@@ -32,6 +38,7 @@ class Staging {
   /// Waits.
   void copy_out(Stream stream, const void* from, std::span<std::byte> host);
 
+  /// Unless reserve() asks for more.
   static constexpr std::size_t kRingBytes = std::size_t{8} << 20;
   /// A larger copy goes in pieces, so that one is filled while another one is under way.
   static constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
@@ -48,9 +55,11 @@ class Staging {
   /// `place` is under way until what the stream was given is done.
   void give(Place place, Stream stream);
   void free_oldest();
+  void allocate(std::size_t bytes);
 
   Gpu& gpu_;
   std::byte* ring_ = nullptr;
+  std::size_t ring_bytes_ = 0;
   std::size_t next_ = 0;
   std::deque<Place> under_way_;  // the oldest first
   std::vector<Event> free_events_;

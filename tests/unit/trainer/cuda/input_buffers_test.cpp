@@ -8,6 +8,7 @@
 #include "tests/emulated_gpu/emulated_gpu.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/cuda/cuda_device.hpp"
+#include "trainer/cuda/staging.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -132,6 +133,44 @@ TEST_CASE("each pass finds its own inputs, whatever the GPU does first, and the 
     REQUIRE(found.values == expected);
     REQUIRE(found.host_waits == 0);
   }
+}
+
+TEST_CASE(
+    "passes beyond any ring are fed while the compute stream is behind, also between updates") {
+  // More than fits into a ring of the usual size, as 128 pictures of 227 x 227 are.
+  constexpr std::size_t kPixels = 3 * cuda::Staging::kRingBytes / kChannels * kChannels;
+  constexpr unsigned kPasses = 6;
+  test::EmulatedGpu gpu({.seed = 5});
+  const auto device = cuda::make_cuda_device(gpu);
+  const std::vector<float> tables = some_tables();
+  const DeviceMemory there = device->allocate(kPixels * sizeof(Half));
+  const DeviceMemory kept = device->allocate(kPasses * sizeof(std::uint32_t));
+  const DeviceMemory rate = device->allocate(sizeof(float));
+  bool goes_on = false;
+  for (unsigned pass = 0; pass < kPasses; ++pass) {
+    const std::vector<std::uint8_t> pixels(kPixels, static_cast<std::uint8_t>(pass));
+    device->feed({.values = {},
+                  .images = {.pixels = pixels,
+                             .tables = tables,
+                             .storage = Storage::fp16,
+                             .to = there.as<std::byte>()}});
+    gpu.copy(cuda::Stream::compute, there.data(), kept.as<std::uint32_t>().data() + pass,
+             sizeof(std::uint32_t));
+    device->copy_in(std::as_bytes(std::span(tables).first(1)), rate.data());
+    if (pass != 1) continue;
+    // What the compute stream is given from now on waits; a host that waits for it is an error.
+    static_cast<test::NativeStream*>(gpu.native(cuda::Stream::compute))->enqueue([&] {
+      return goes_on;
+    });
+    gpu.set_watch([looks = 0]() mutable {
+      if (++looks > 2000) throw cuda::GpuError("the host waits for the compute stream");
+    });
+  }
+  goes_on = true;
+  gpu.set_watch({});
+  const auto values = taken<Half>(*device, kept);
+  for (unsigned pass = 0; pass < kPasses; ++pass)
+    CHECK(load(values[2 * pass]) == round_to_half(tables[pass]));
 }
 
 TEST_CASE("a wait of the two streams that is left out shows as wrong inputs") {
