@@ -8,6 +8,9 @@ namespace ddprun::trainer {
 
 std::string Capture::take_failure() { return std::exchange(failure_, {}); }
 
+void Capture::reach_limit() { is_limit_reached_ = true; }
+bool Capture::take_limit() { return is_limit_reached_ && !std::exchange(is_limit_taken_, true); }
+
 void Capture::Forget::operator()(CapturedWork* work) const {
   capture->nodes_ -= work->nodes();
   delete work;
@@ -29,8 +32,13 @@ Capture::Kept Capture::of(const std::function<void()>& work) {
 
 void RepeatedWork::run(Capture& capture, const std::function<void()>& work) {
   if (!capture.is_on()) captured_.reset();
-  if (capture.is_on() && was_done_ && !captured_ && capture.has_room())
-    captured_ = capture.of(work);
+  if (capture.is_on() && was_done_ && !captured_) {
+    if (capture.has_room()) {
+      captured_ = capture.of(work);
+    } else {
+      capture.reach_limit();
+    }
+  }
   if (captured_) return captured_->replay();
   work();
   was_done_ = true;

@@ -17,7 +17,7 @@ class Capture {
   /// A CUDA graph takes about 10 kB of the GPU's memory for each node.
   static constexpr std::uint64_t kBytesPerNode = 10'000;
   /// So all graphs of a worker take up to about 160 MB, about as much as CUDA itself.
-  /// The deepest model, a U-Net over a ResNet-101, has some 1000 nodes for each kind of shard.
+  /// A kind of shard has some 1700 nodes of a U-Net over a ResNet-101, 1400 of textclf large.
   static constexpr std::size_t kNodesMost = 16'384;
 
   /// Of a device that can capture. It outlives this. Once `nodes_most` nodes are kept, nothing
@@ -30,6 +30,11 @@ class Capture {
   [[nodiscard]] bool is_on() const { return is_on_; }
   /// Of a failure, in the device's words, once; else empty.
   [[nodiscard]] std::string take_failure();
+  /// Whether a limit was reached since it was last asked; work that was met later is done as it
+  /// comes. True once.
+  [[nodiscard]] bool take_limit();
+  /// Some work is not captured, as there is much of it.
+  void reach_limit();
 
  private:
   friend class RepeatedWork;
@@ -47,6 +52,8 @@ class Capture {
   std::size_t nodes_most_;
   std::size_t nodes_ = 0;  // of all that is kept
   std::string failure_;
+  bool is_limit_reached_ = false;
+  bool is_limit_taken_ = false;
 };
 
 /// One piece of work that asks the device for the same at each run(): the same addresses and sizes,

@@ -372,6 +372,7 @@ GraphExecutor::RepeatedPass& GraphExecutor::repeated(const RepeatedKey& key) {
   }
   made->pieces.back().first = 0;
   if (repeated_.size() < kRepeatedMax) return *(repeated_[key] = std::move(made));
+  settings_.capture->reach_limit();
   further_ = std::move(made);  // its work is done for the first time, always
   return *further_;
 }

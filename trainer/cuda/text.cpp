@@ -1,6 +1,7 @@
 // Embeddings and attention.
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -63,7 +64,9 @@ class EmbeddingLayer final : public Operation {
   RowSums type_gradient_;
 };
 
-/// Products of all heads of a sample at once, on the projection's memory as it is.
+/// Queries, keys and values are first copied, so that the matrices of all heads of all samples lie
+/// one after another: a product of all of them is one call, however many samples there are. All are
+/// as wide as the shard; behind a sample's length probabilities and slopes are 0.
 template <class T>
 class AttentionLayer final : public Operation {
  public:
@@ -78,82 +81,79 @@ class AttentionLayer final : public Operation {
         queries_(kind.first_only ? 1 : width_),
         channels_(shape.inputs[0].shape.channels / 3),
         head_(channels_ / kind.heads),
-        scale_(1.0F / std::sqrt(static_cast<float>(head_))),
-        inputs_(batch_count(shape, shape.inputs[0].shape)) {
+        scale_(1.0F / std::sqrt(static_cast<float>(head_))) {
     check_attention_mask(kind, shape.batch);
   }
 
-  /// Saved: the soft-max of each row. Workspace: scores, probabilities, and their slopes.
+  /// Saved: the soft-max of each row. Workspace: queries, keys, values, scores, probabilities; in
+  /// training also slopes of the output, the scores and the probabilities.
   [[nodiscard]] OperationMemory memory() const override {
-    const std::size_t forward = scores_bytes() + values_bytes();
+    const std::size_t forward = 3 * part_bytes() + scores_bytes() + values_bytes();
+    const std::size_t slopes = part_bytes() + scores_bytes() + values_bytes();
     return {.saved = trains_ ? rows() * sizeof(SoftmaxRow) : 0,
-            .workspace = trains_ ? 2 * forward : forward};
+            .workspace = trains_ ? forward + slopes : forward};
   }
 
   void forward(const Tensors& tensors, const Pass& pass) override {
     const Space space = space_of(tensors);
-    const T* const query = input_of<T>(tensors);
-    multiply_scores(query, space.scores);
+    split(input_of<T>(tensors), width_, {space.queries, space.keys, space.values});
+    multiply_scores(space);
     launch(gpu_, static_cast<unsigned>(rows()),
            AttentionForward<T>{rows_of(pass), space.scores, space.probabilities,
                                trains_ ? saved_of(tensors) : nullptr});
-    for (int sample = 0; sample < samples_; ++sample)
-      gpu_.multiply(Stream::compute, {.rows = queries_,
-                                      .columns = head_,
-                                      .depth = width_,
-                                      .batch = kind_.heads,
-                                      .a = of_rows(space.probabilities, sample),
-                                      .b = projected(query + 2 * channels_, sample),
-                                      .out = output_of<T>(tensors) + output_at(sample),
-                                      .out_type = type_,
-                                      .out_stride = channels_,
-                                      .out_batch_stride = head_});
+    T* const outputs = space.queries;  // which nothing reads any more
+    multiply_to_head(queries_, width_, 1, of_rows(space.probabilities), of_head(space.values),
+                     outputs);
+    merge({outputs}, queries_, queries_, output_of<T>(tensors));
   }
 
   void backward(const Tensors& tensors, const Pass& pass) override {
     const Space space = space_of(tensors);
-    const T* const query = input_of<T>(tensors);
-    const T* const slopes = output_gradient_of<T>(tensors);
-    T* const query_gradient = input_gradient_of<T>(tensors);
-    multiply_scores(query, space.scores);
-    for (int sample = 0; sample < samples_; ++sample)
-      gpu_.multiply(Stream::compute, {.rows = queries_,
-                                      .columns = width_,
-                                      .depth = head_,
-                                      .batch = kind_.heads,
-                                      .a = of_output(slopes, sample),
-                                      .b = projected(query + 2 * channels_, sample, true),
-                                      .out = space.slopes + rows_at(sample),
-                                      .out_stride = width_,
-                                      .out_batch_stride = std::int64_t{queries_} * width_});
+    split(input_of<T>(tensors), width_, {space.queries, space.keys, space.values});
+    split(output_gradient_of<T>(tensors), queries_, {space.output_slopes});
+    multiply_scores(space);
+    multiply_to_rows(1, of_head(space.output_slopes, queries_), of_head(space.values),
+                     space.slopes);
     launch(gpu_, static_cast<unsigned>(rows()),
            AttentionGradient<T>{rows_of(pass), space.scores, space.slopes, saved_of(tensors),
                                 space.probabilities, space.score_slopes});
-    if (queries_ < width_) gpu_.clear(Stream::compute, query_gradient, inputs_ * sizeof(T));
-    for (int sample = 0; sample < samples_; ++sample) {
-      const Matrix slope = of_rows(space.score_slopes, sample);
-      give(sample, queries_, width_, scale_, slope, projected(query + channels_, sample),
-           query_gradient);
-      give(sample, width_, queries_, scale_, transposed(slope), projected(query, sample),
-           query_gradient + channels_);
-      give(sample, width_, queries_, 1, transposed(of_rows(space.probabilities, sample)),
-           of_output(slopes, sample), query_gradient + 2 * channels_);
-    }
+    // Each result takes the place of what was read last.
+    T* const value_slopes = space.values;
+    multiply_to_head(width_, queries_, 1, transposed(of_rows(space.probabilities)),
+                     of_head(space.output_slopes, queries_), value_slopes);
+    T* const key_slopes = space.output_slopes;
+    multiply_to_head(width_, queries_, scale_, transposed(of_rows(space.score_slopes)),
+                     of_head(space.queries), key_slopes);
+    T* const query_slopes = space.queries;
+    multiply_to_head(queries_, width_, scale_, of_rows(space.score_slopes), of_head(space.keys),
+                     query_slopes);
+    merge({query_slopes, key_slopes, value_slopes}, width_, queries_,
+          input_gradient_of<T>(tensors));
   }
 
  private:
+  /// Of queries, keys, values, output_slopes: samples x heads x width x head; of the others:
+  /// samples x heads x queries x width. The slopes are there in training.
   struct Space {
+    T* queries;
+    T* keys;
+    T* values;
     float* scores;
     T* probabilities;
+    T* output_slopes;
     float* slopes;
     T* score_slopes;
   };
 
-  [[nodiscard]] std::size_t rows() const {
-    return static_cast<std::size_t>(samples_) * static_cast<std::size_t>(kind_.heads) *
-           static_cast<std::size_t>(queries_);
+  [[nodiscard]] std::size_t pairs() const {
+    return static_cast<std::size_t>(samples_) * static_cast<std::size_t>(kind_.heads);
   }
+  [[nodiscard]] std::size_t rows() const { return pairs() * static_cast<std::size_t>(queries_); }
   static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+  [[nodiscard]] std::size_t part_bytes() const {
+    return aligned(pairs() * static_cast<std::size_t>(width_) * static_cast<std::size_t>(head_) *
+                   sizeof(T));
+  }
   [[nodiscard]] std::size_t scores_bytes() const {
     return aligned(rows() * static_cast<std::size_t>(width_) * sizeof(float));
   }
@@ -161,10 +161,19 @@ class AttentionLayer final : public Operation {
     return aligned(rows() * static_cast<std::size_t>(width_) * sizeof(T));
   }
   [[nodiscard]] Space space_of(const Tensors& tensors) const {
-    auto* const at = static_cast<std::byte*>(tensors.workspace);
-    auto* const second = at + scores_bytes() + values_bytes();
-    return {reinterpret_cast<float*>(at), reinterpret_cast<T*>(at + scores_bytes()),
-            reinterpret_cast<float*>(second), reinterpret_cast<T*>(second + scores_bytes())};
+    auto* at = static_cast<std::byte*>(tensors.workspace);
+    const auto next = [&]<class Value>(Value*& part, std::size_t bytes) {
+      part = reinterpret_cast<Value*>(at);
+      at += bytes;
+    };
+    Space space{};
+    for (T** part : {&space.queries, &space.keys, &space.values}) next(*part, part_bytes());
+    next(space.scores, scores_bytes());
+    next(space.probabilities, values_bytes());
+    next(space.output_slopes, part_bytes());
+    next(space.slopes, scores_bytes());
+    next(space.score_slopes, values_bytes());
+    return space;
   }
   static SoftmaxRow* saved_of(const Tensors& tensors) {
     return static_cast<SoftmaxRow*>(tensors.saved);
@@ -179,59 +188,74 @@ class AttentionLayer final : public Operation {
             .place = mask_place(rate_, kind_.dropout_number, pass)};
   }
 
-  // Where a sample begins, in values.
-  [[nodiscard]] std::int64_t input_at(int sample) const {
-    return std::int64_t{sample} * width_ * 3 * channels_;
+  // ---- between tokens x channels and heads x tokens ----
+
+  [[nodiscard]] HeadShape head_shape(int width) const {
+    return {.heads = static_cast<unsigned>(kind_.heads),
+            .width = static_cast<unsigned>(width),
+            .channels = static_cast<unsigned>(channels_),
+            .head = static_cast<unsigned>(head_)};
   }
-  [[nodiscard]] std::int64_t output_at(int sample) const {
-    return std::int64_t{sample} * queries_ * channels_;
+  /// `from`: samples x width x parts x channels.
+  void split(const T* from, int width, std::initializer_list<T*> parts) const {
+    SplitHeads<T> kernel{.shape = head_shape(width), .from = from, .parts = {}};
+    for (T* part : parts) kernel.parts[kernel.part_count++] = part;
+    launch(gpu_, static_cast<unsigned>(samples_ * width), kernel);
   }
-  [[nodiscard]] std::int64_t rows_at(int sample) const {
-    return std::int64_t{sample} * kind_.heads * queries_ * width_;
+  /// The other way round. The first part has `first_rows` tokens a head; the others are 0.
+  void merge(std::initializer_list<const T*> parts, int width, int first_rows, T* to) const {
+    MergeHeads<T> kernel{.shape = head_shape(width),
+                         .parts = {},
+                         .first_rows = static_cast<unsigned>(first_rows),
+                         .to = to};
+    for (const T* part : parts) kernel.parts[kernel.part_count++] = part;
+    launch(gpu_, static_cast<unsigned>(samples_ * width), kernel);
   }
 
-  // A batch of matrices, one of each head.
-  [[nodiscard]] Matrix projected(const T* part, int sample, bool is_transposed = false) const {
-    return {part + input_at(sample), type_, std::int64_t{3} * channels_, is_transposed, head_};
+  // ---- products of all heads of all samples ----
+
+  [[nodiscard]] Matrix of_head(const T* part, int width) const {
+    return {part, type_, head_, false, std::int64_t{width} * head_};
   }
-  [[nodiscard]] Matrix of_output(const T* values, int sample) const {
-    return {values + output_at(sample), type_, channels_, false, head_};
-  }
-  [[nodiscard]] Matrix of_rows(const T* values, int sample) const {
-    return {values + rows_at(sample), type_, width_, false, std::int64_t{queries_} * width_};
+  [[nodiscard]] Matrix of_head(const T* part) const { return of_head(part, width_); }
+  [[nodiscard]] Matrix of_rows(const T* values) const {
+    return {values, type_, width_, false, std::int64_t{queries_} * width_};
   }
   static Matrix transposed(Matrix matrix) {
     matrix.transposed = true;
     return matrix;
   }
 
-  void multiply_scores(const T* query, float* scores) const {
-    for (int sample = 0; sample < samples_; ++sample)
-      gpu_.multiply(Stream::compute, {.rows = queries_,
-                                      .columns = width_,
-                                      .depth = head_,
-                                      .batch = kind_.heads,
-                                      .factor = scale_,
-                                      .a = projected(query, sample),
-                                      .b = projected(query + channels_, sample, true),
-                                      .out = scores + rows_at(sample),
-                                      .out_stride = width_,
-                                      .out_batch_stride = std::int64_t{queries_} * width_});
+  void multiply_scores(const Space& space) const {
+    multiply_to_rows(scale_, of_head(space.queries), of_head(space.keys), space.scores);
   }
-  /// The gradient of a part of the projection.
-  void give(int sample, int count, int depth, float factor, const Matrix& a, const Matrix& b,
-            T* part) const {
+  /// a b', a row for each query.
+  void multiply_to_rows(float factor, const Matrix& a, const Matrix& b, float* out) const {
+    gpu_.multiply(Stream::compute, {.rows = queries_,
+                                    .columns = width_,
+                                    .depth = head_,
+                                    .batch = static_cast<int>(pairs()),
+                                    .factor = factor,
+                                    .a = a,
+                                    .b = transposed(b),
+                                    .out = out,
+                                    .out_stride = width_,
+                                    .out_batch_stride = std::int64_t{queries_} * width_});
+  }
+  /// a b, of `count` tokens a head.
+  void multiply_to_head(int count, int depth, float factor, const Matrix& a, const Matrix& b,
+                        T* out) const {
     gpu_.multiply(Stream::compute, {.rows = count,
                                     .columns = head_,
                                     .depth = depth,
-                                    .batch = kind_.heads,
+                                    .batch = static_cast<int>(pairs()),
                                     .factor = factor,
                                     .a = a,
                                     .b = b,
-                                    .out = part + input_at(sample),
+                                    .out = out,
                                     .out_type = type_,
-                                    .out_stride = std::int64_t{3} * channels_,
-                                    .out_batch_stride = head_});
+                                    .out_stride = head_,
+                                    .out_batch_stride = std::int64_t{count} * head_});
   }
 
   Gpu& gpu_;
@@ -245,7 +269,6 @@ class AttentionLayer final : public Operation {
   int channels_;
   int head_;  // channels of one head
   float scale_;
-  std::size_t inputs_;
 };
 
 }  // namespace

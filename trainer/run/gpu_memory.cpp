@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "trainer/cuda/graph_nodes.hpp"
 #include "trainer/run/memory_remedy.hpp"
 
 namespace ddprun::trainer {
@@ -26,8 +27,6 @@ std::string by_kind(const RunMemory& planned) {
   return text;
 }
 
-/// Of a layer: forward, and the gradients of its inputs and of its parameters.
-constexpr std::size_t kNodesPerLayer = 3;
 /// Of a kind: an epoch's last shard is smaller.
 constexpr int kSizes = 2;
 
@@ -38,7 +37,7 @@ std::uint64_t graph_bytes(const Graph& graph, int tokens, int shards) {
   // The first shard overwrites the gradients, the others add to them.
   const int kinds = kSizes * widths * std::min(shards, 2);
   const std::size_t nodes = std::min(static_cast<std::size_t>(kinds), GraphExecutor::kRepeatedMax) *
-                            graph.layers().size() * kNodesPerLayer;
+                            cuda::graph_nodes(graph);
   return std::min(nodes, Capture::kNodesMost) * Capture::kBytesPerNode;
 }
 

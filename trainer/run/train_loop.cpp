@@ -145,6 +145,11 @@ void TrainLoop::warn_of_capture() {
   if (!why.empty())
     parts_.report.warning(
         fmt::format("--cuda-graph auto: going on without CUDA graphs, as {}", why));
+  if (capture_.take_limit())
+    parts_.report.warning(fmt::format(
+        "--cuda-graph auto: shards of further numbers of samples and widths of texts are computed "
+        "without CUDA graphs, as at most {} kinds and {} kernels are kept",
+        GraphExecutor::kRepeatedMax, Capture::kNodesMost));
 }
 
 const StepState* TrainLoop::make_overflow() {

@@ -103,6 +103,62 @@ struct PositionGradient {
   }
 };
 
+/// How the values of tokens are cut into heads.
+struct HeadShape {
+  unsigned heads, width, channels, head;  ///< channels = heads x head
+
+  /// Of a sample, token and channel in samples x heads x `rows` x head.
+  [[nodiscard]] DDPRUN_HOST_DEVICE std::size_t place(unsigned sample, unsigned token, unsigned rows,
+                                                     unsigned channel) const {
+    const std::size_t pair = std::size_t{sample} * heads + channel / head;
+    return (pair * rows + token) * head + channel % head;
+  }
+};
+inline constexpr unsigned kHeadPartsMost = 3;  ///< queries, keys, values
+
+/// A block a token: samples x width x parts x channels to parts of samples x heads x width x head.
+template <class T>
+struct SplitHeads {
+  HeadShape shape;
+  const T* from;
+  T* parts[kHeadPartsMost];
+  unsigned part_count = 0;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    const unsigned all = part_count * shape.channels;
+    const T* const token = from + std::size_t{at.block} * all;
+    for (unsigned i = at.thread; i < all; i += kBlockThreads) {
+      const std::size_t place = shape.place(at.block / shape.width, at.block % shape.width,
+                                            shape.width, i % shape.channels);
+      parts[i / shape.channels][place] = token[i];
+    }
+  }
+};
+
+/// The other way round. The first part has `first_rows` tokens a head; behind them its values are
+/// 0.
+template <class T>
+struct MergeHeads {
+  HeadShape shape;
+  const T* parts[kHeadPartsMost];
+  unsigned part_count = 0;
+  unsigned first_rows;
+  T* to;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    const unsigned all = part_count * shape.channels;
+    const unsigned token = at.block % shape.width;
+    for (unsigned i = at.thread; i < all; i += kBlockThreads) {
+      const unsigned part = i / shape.channels;
+      const unsigned rows = part == 0 ? first_rows : shape.width;
+      T& value = to[std::size_t{at.block} * all + i];
+      if (token < rows) {
+        value = parts[part][shape.place(at.block / shape.width, token, rows, i % shape.channels)];
+      } else {
+        store(value, 0.0F);
+      }
+    }
+  }
+};
+
 /// Where the rows of attention scores lie: (sample x heads + head) x queries rows of `width`.
 struct AttentionRows {
   const std::int32_t* lengths;
@@ -235,8 +291,9 @@ struct AttentionGradient {
 };
 
 template <class T>
-using TextKernelsOf = KernelList<EmbedTokens<T>, WordGradient<T>, PositionGradient<T>,
-                                 AttentionForward<T>, AttentionGradient<T>>;
+using TextKernelsOf =
+    KernelList<EmbedTokens<T>, WordGradient<T>, PositionGradient<T>, SplitHeads<T>, MergeHeads<T>,
+               AttentionForward<T>, AttentionGradient<T>>;
 using TextKernels =
     Concatenated<TextKernelsOf<float>, TextKernelsOf<Half>, TextKernelsOf<BFloat16>>::type;
 

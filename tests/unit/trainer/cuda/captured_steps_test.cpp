@@ -9,6 +9,7 @@
 #include "tests/unit/trainer/host/delegating_device.hpp"
 #include "trainer/comm/make_communicator.hpp"
 #include "trainer/cuda/cuda_device.hpp"
+#include "trainer/cuda/graph_nodes.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -105,8 +106,10 @@ struct ManyKinds {
   std::uint64_t hash = 0;  ///< of all gradients
   std::size_t graphs = 0;
   std::size_t nodes = 0;  ///< in them
+  bool is_limited = false;
 };
-ManyKinds many_kinds(bool captures, std::size_t nodes_most = Capture::kNodesMost) {
+ManyKinds many_kinds(bool captures, std::size_t nodes_most = Capture::kNodesMost,
+                     std::size_t kinds = GraphExecutor::kRepeatedMax + 3) {
   const Shards data = image_shards(ModelName::lenet, {28, 28, 1});
   test::EmulatedGpu gpu;
   const auto device = cuda::make_cuda_device(gpu);
@@ -121,7 +124,7 @@ ManyKinds many_kinds(bool captures, std::size_t nodes_most = Capture::kNodesMost
   initialize(data.graph.parameters(), host, 3);
   device->copy_in(std::as_bytes(std::span(host)), weights.data());
   ManyKinds done;
-  for (std::uint64_t seed = 0; seed < GraphExecutor::kRepeatedMax + 3; ++seed) {
+  for (std::uint64_t seed = 0; seed < kinds; ++seed) {
     for (int time = 0; time < 3; ++time)
       executor.compute(
           data.batch(0), {weights.as<float>().data(), weights.data()},
@@ -131,13 +134,18 @@ ManyKinds many_kinds(bool captures, std::size_t nodes_most = Capture::kNodesMost
   }
   done.graphs = gpu.graphs();
   done.nodes = gpu.graph_nodes();
+  done.is_limited = capture.take_limit();
+  CHECK_FALSE(capture.take_limit());  // it is told once
   return done;
 }
 
 TEST_CASE("shards of too many kinds are computed without graphs, and have the same bits") {
   const ManyKinds without = many_kinds(false);
   CHECK(without.graphs == 0);
+  CHECK_FALSE(without.is_limited);
   const ManyKinds with = many_kinds(true);
+  CHECK(with.is_limited);
+  CHECK_FALSE(many_kinds(true, Capture::kNodesMost, GraphExecutor::kRepeatedMax).is_limited);
   CHECK(with.graphs == GraphExecutor::kRepeatedMax);
   CHECK(with.hash == without.hash);
   // As many kinds as reach the most nodes.
@@ -146,7 +154,21 @@ TEST_CASE("shards of too many kinds are computed without graphs, and have the sa
   CHECK(many_kinds(true, 2 * nodes).graphs == 2);
   const ManyKinds three = many_kinds(true, 2 * nodes + 1);
   CHECK(three.graphs == 3);
+  CHECK(three.is_limited);
   CHECK(three.hash == without.hash);
+}
+
+/// Kernels in the graphs of one shard, and what is expected of the model.
+void check_nodes(const Shards& data) {
+  const StepsDone done = run(data, {.shards = 1});
+  CHECK(done.nodes == Approx(cuda::graph_nodes(data.graph)).epsilon(0.15));
+}
+
+TEST_CASE("how many kernels a shard of a model has in graphs is known about") {
+  check_nodes(longer(image_shards(ModelName::lenet, {28, 28, 1})));
+  check_nodes(longer(image_shards(ModelName::resnet18, {8, 8, 3}), 4));
+  check_nodes(longer(image_shards(ModelName::unet16, {32, 32, 3}), 4));
+  check_nodes(longer(text_shards()));
 }
 
 // ---- what a captured step must not do ----

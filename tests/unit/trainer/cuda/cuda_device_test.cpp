@@ -104,6 +104,48 @@ TEST_CASE("sums, searches for infs and storage types work over whole arenas") {
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(load(got[i]) == round_to_half(values[i]));
 }
 
+TEST_CASE("attention asks a GPU for as much work for any number of samples") {
+  const auto calls = [](int samples) {
+    DeviceFixture fixture;
+    Device& device = *fixture.device;
+    constexpr int kWidth = 4;
+    constexpr int kChannels = 6;
+    const OperationShape shape{.batch = samples,
+                               .inputs = {{{1, kWidth, 3 * kChannels}, GradientUse::overwrite}},
+                               .output = {1, kWidth, kChannels},
+                               .parameter_counts = {}};
+    const auto attention =
+        device.make_operation({.kind = layer::Attention{.heads = 2, .positions = kWidth}}, shape);
+    const auto values = static_cast<std::size_t>(samples * kWidth * 3 * kChannels);
+    const DeviceMemory input = fixture.given(std::vector<float>(values, 0.5F));
+    const DeviceMemory slopes = fixture.given(std::vector<float>(values / 3, 0.5F));
+    const DeviceMemory output = device.allocate(slopes.bytes());
+    const DeviceMemory gradient = device.allocate(input.bytes());
+    const DeviceMemory saved = device.allocate(attention->memory().saved);
+    const DeviceMemory workspace = device.allocate(attention->memory().workspace);
+    const DeviceMemory lengths =
+        device.allocate(static_cast<std::size_t>(samples) * sizeof(std::int32_t));
+    const void* const inputs[] = {input.data()};
+    void* const gradients[] = {gradient.data()};
+    const Tensors tensors{.inputs = inputs,
+                          .parameters = {},
+                          .output = output.data(),
+                          .saved = saved.data(),
+                          .workspace = workspace.data(),
+                          .output_gradient = slopes.data(),
+                          .input_gradients = gradients,
+                          .parameter_gradients = {}};
+    const Pass pass{.count = samples, .lengths = lengths.as<std::int32_t>().data()};
+    const std::uint64_t before = fixture.gpu.calls();
+    attention->forward(tensors, pass);
+    attention->backward(tensors, pass);
+    const std::uint64_t after = fixture.gpu.calls();
+    fixture.gpu.synchronize(cuda::Stream::compute);
+    return after - before;
+  };
+  CHECK(calls(1) == calls(33));
+}
+
 TEST_CASE("the optimizer's pass is cut into pieces of single parameters") {
   const std::vector<Parameter> parameters{parameter(0, 20000, true, ParameterRole::weight),
                                           parameter(20032, 5, false, ParameterRole::weight),

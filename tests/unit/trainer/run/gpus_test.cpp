@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "trainer/cuda/graph_nodes.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/run/gpu_memory.hpp"
@@ -162,12 +163,19 @@ TEST_CASE("what sums receive and the buffers of inputs count as the GPU's memory
 TEST_CASE("CUDA graphs count as far as they are kept, but refuse no run") {
   const Graph images = make_graph({.model = ModelName::lenet, .shape = {28, 28, 1}, .classes = 10});
   const std::uint64_t one = graph_bytes(images, 0, 1);
-  CHECK(one == images.layers().size() * 3 * 2 * 10'000);  // whole shards and the last, smaller ones
+  // Whole shards and the last, smaller ones.
+  CHECK(one == cuda::graph_nodes(images) * 2 * 10'000);
   CHECK(graph_bytes(images, 0, 2) == 2 * one);  // from the second one on sums are added to
   CHECK(graph_bytes(images, 0, 8) == 2 * one);
   const Graph texts = make_graph({.model = ModelName::textclf, .classes = 2, .vocabulary = 40});
   CHECK(graph_bytes(texts, 100, 1) == 4 * graph_bytes(texts, 20, 1));
   CHECK(graph_bytes(texts, 512, 8) <= 10'000 * Capture::kNodesMost);
+  // As captured_work.hpp says of the deepest models.
+  const Graph large = make_graph(
+      {.model = ModelName::textclf, .classes = 2, .vocabulary = 50'265, .size = TextSize::large});
+  CHECK(cuda::graph_nodes(large) == Approx(1400).epsilon(0.05));
+  const Graph masks = make_graph({.model = ModelName::unet_resnet101, .shape = {64, 64, 3}});
+  CHECK(cuda::graph_nodes(masks) == Approx(1700).epsilon(0.05));
 
   const RunMemory planned{
       .arena = 1'000'000, .arenas = 3, .lane = 2'000'000, .lanes = 1, .graphs = 3'000'000};
