@@ -21,6 +21,8 @@ namespace {
 std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
 std::size_t index_of(cuda::Event event) { return static_cast<std::size_t>(event); }
 
+void sleep_a_little() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+
 }  // namespace
 
 EmulatedGpu::EmulatedGpu(EmulatedGpuSettings settings)
@@ -60,6 +62,7 @@ std::uint64_t EmulatedGpu::draw() {
 
 std::byte* EmulatedGpu::allocate(std::size_t bytes) {
   refuse_in_capture("allocate");
+  watch_.check();
   try {
     return memory_.allocate(bytes);
   } catch (const std::bad_alloc&) {
@@ -70,12 +73,31 @@ std::byte* EmulatedGpu::allocate(std::size_t bytes) {
 
 void EmulatedGpu::release(std::byte* memory) {
   refuse_in_capture("release");
-  for (int stream = 0; stream < cuda::kStreams; ++stream) synchronize(static_cast<Stream>(stream));
+  if (!may_free()) return;
+  free_blocking();
   memory_.release(memory);
+}
+
+bool EmulatedGpu::may_free() noexcept {
+  return watch_.may_free([&] {
+    for (int stream = 0; stream < cuda::kStreams; ++stream)
+      synchronize(static_cast<Stream>(stream));
+  });
+}
+
+/// As cudaFree(): for all streams, for ever if one hangs.
+void EmulatedGpu::free_blocking() {
+  const EmulatedMemory::Access access(memory_);
+  const auto is_idle = [](const auto& queue) { return queue.empty(); };
+  while (!std::all_of(queues_.begin(), queues_.end(), is_idle)) {
+    if (!run_some(queues_)) throw GpuError("release: the streams wait for each other for ever");
+    if (std::exchange(attempted_in_vain_, false)) sleep_a_little();
+  }
 }
 
 std::byte* EmulatedGpu::allocate_pinned(std::size_t bytes) {
   refuse_in_capture("allocate_pinned");
+  watch_.check();
   auto memory = std::make_unique<std::byte[]>(bytes);
   std::byte* const data = memory.get();
   pinned_.emplace(data, std::move(memory));
@@ -83,7 +105,8 @@ std::byte* EmulatedGpu::allocate_pinned(std::size_t bytes) {
 }
 
 void EmulatedGpu::release_pinned(std::byte* memory) {
-  for (int stream = 0; stream < cuda::kStreams; ++stream) synchronize(static_cast<Stream>(stream));
+  if (!may_free()) return;
+  free_blocking();
   pinned_.erase(memory);
 }
 
@@ -186,8 +209,8 @@ void EmulatedGpu::run_until(const std::function<bool()>& done, const char* call)
 /// For another process, where the last work waited for one.
 void EmulatedGpu::wait_a_little() {
   if (!std::exchange(attempted_in_vain_, false)) return;
-  std::this_thread::sleep_for(std::chrono::microseconds(20));
-  if (watch_) watch_();
+  sleep_a_little();
+  watch_.look();
 }
 
 void* EmulatedGpu::native(Stream stream) { return &native_[index_of(stream)]; }
@@ -242,6 +265,7 @@ void EmulatedGpu::synchronize(Stream stream) {
 
 void EmulatedGpu::reset() {
   for (auto& queue : queues_) queue.clear();
+  watch_ = {};
   for (EventState& state : events_) state.come = state.recorded;
 }
 

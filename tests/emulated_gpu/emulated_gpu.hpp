@@ -14,6 +14,7 @@
 #include "tests/emulated_gpu/emulated_memory.hpp"
 #include "tests/emulated_gpu/native_stream.hpp"
 #include "trainer/cuda/gpu.hpp"
+#include "trainer/cuda/watch.hpp"
 
 namespace ddprun::trainer::test {
 
@@ -51,7 +52,7 @@ class EmulatedGpu final : public cuda::Gpu {
   [[nodiscard]] bool has_come(cuda::Event event) override;
   void synchronize(cuda::Event event) override;
   void synchronize(cuda::Stream stream) override;
-  void set_watch(std::function<void()> watch) override { watch_ = std::move(watch); }
+  void set_watch(std::function<void()> watch) override { watch_.set(std::move(watch)); }
   /// A NativeStream.
   [[nodiscard]] void* native(cuda::Stream stream) override;
 
@@ -77,7 +78,7 @@ class EmulatedGpu final : public cuda::Gpu {
   [[nodiscard]] std::size_t graphs() const;
   /// In all of these together.
   [[nodiscard]] std::size_t graph_nodes() const;
-  /// Forgets all work, as a driver does that resets it.
+  /// Forgets all work and what its watch has thrown, as a driver does that resets it.
   void reset();
   /// How often the host has asked to wait for it.
   [[nodiscard]] std::uint64_t host_waits() const { return host_waits_; }
@@ -115,6 +116,8 @@ class EmulatedGpu final : public cuda::Gpu {
   void count_works(cuda::Stream stream, const std::string& name, std::uint64_t count);
 
   void wait_a_little();
+  [[nodiscard]] bool may_free() noexcept;
+  void free_blocking();
 
   const EmulatedGpuSettings settings_;
   std::uint64_t random_;
@@ -127,7 +130,7 @@ class EmulatedGpu final : public cuda::Gpu {
   std::uint64_t host_waits_ = 0;
   EmulatedMemory memory_;
   std::array<NativeStream, cuda::kStreams> native_;
-  std::function<void()> watch_;
+  cuda::Watch watch_;
   bool attempted_in_vain_ = false;
   std::map<const std::byte*, std::unique_ptr<std::byte[]>> pinned_;
   Queues queues_;

@@ -122,10 +122,12 @@ class Gpu {
 
   /// On a boundary of 256 bytes; what is in it is not known. Throws OutOfGpuMemory.
   virtual std::byte* allocate(std::size_t bytes) = 0;
-  /// Waits for all streams.
+  /// Waits for all streams. If the watch throws meanwhile, the memory is not freed, and the next
+  /// call that allocates or waits throws that.
   virtual void release(std::byte* memory) = 0;
   /// Of the host, where the GPU reads and writes it by itself.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
+  /// As release().
   virtual void release_pinned(std::byte* memory) = 0;
   /// `pinned`: of allocate_pinned(); it must stay as it is until the copy is done.
   virtual void copy_in(Stream stream, const std::byte* pinned, void* to, std::size_t bytes) = 0;
@@ -144,8 +146,8 @@ class Gpu {
   /// The host waits.
   virtual void synchronize(Event event) = 0;
   virtual void synchronize(Stream stream) = 0;
-  /// `watch` is called again and again while the host waits here, by the thread that waits. Empty:
-  /// nothing is.
+  /// `watch` is called again and again while the host waits here, by the thread that waits. What it
+  /// throws once, all later waits throw. Empty: nothing is called.
   virtual void set_watch(std::function<void()> watch) = 0;
   /// The stream as a library knows it that works on it directly: of CUDA a cudaStream_t.
   [[nodiscard]] virtual void* native(Stream stream) = 0;

@@ -12,6 +12,7 @@
 #include "trainer/cuda/plugin/cuda_calls.hpp"
 #include "trainer/cuda/plugin/matrix_products.hpp"
 #include "trainer/cuda/plugin/streams.hpp"
+#include "trainer/cuda/watch.hpp"
 
 namespace ddprun::trainer::cuda {
 namespace {
@@ -69,6 +70,7 @@ class CudaGpu final : public Gpu {
   // ---- memory ----
 
   std::byte* allocate(std::size_t bytes) override {
+    watch_.check();
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes);
     if (code == cudaErrorMemoryAllocation) throw out_of_memory(bytes);
@@ -77,11 +79,11 @@ class CudaGpu final : public Gpu {
   }
   /// After a failure nothing can be freed, and what failed has been or will be reported.
   void release(std::byte* memory) override {
-    wait_watched();
-    (void)cudaFree(memory);
+    if (may_free()) (void)cudaFree(memory);
   }
 
   std::byte* allocate_pinned(std::size_t bytes) override {
+    watch_.check();
     void* memory = nullptr;
     const cudaError_t code = cudaMallocHost(&memory, bytes);
     if (code == cudaErrorMemoryAllocation) {
@@ -93,7 +95,7 @@ class CudaGpu final : public Gpu {
     return static_cast<std::byte*>(memory);
   }
   void release_pinned(std::byte* memory) override {
-    wait_watched();
+    if (!may_free()) return;
     (void)cudaDeviceSynchronize();
     (void)cudaFreeHost(memory);
   }
@@ -131,7 +133,7 @@ class CudaGpu final : public Gpu {
     return is_done(cudaEventQuery(at(event)), "cudaEventQuery");
   }
   void synchronize(Event event) override {
-    if (watch_) {
+    if (watch_.is_set()) {
       watch_until([&] { return has_come(event); });
     } else {
       check(cudaEventSynchronize(at(event)), "cudaEventSynchronize", name_);
@@ -139,13 +141,13 @@ class CudaGpu final : public Gpu {
   }
   void synchronize(Stream stream) override {
     const cudaStream_t native_stream = streams_.at(stream);
-    if (watch_) {
+    if (watch_.is_set()) {
       watch_until([&] { return is_done(cudaStreamQuery(native_stream), "cudaStreamQuery"); });
     } else {
       check(cudaStreamSynchronize(native_stream), "cudaStreamSynchronize", name_);
     }
   }
-  void set_watch(std::function<void()> watch) override { watch_ = std::move(watch); }
+  void set_watch(std::function<void()> watch) override { watch_.set(std::move(watch)); }
   [[nodiscard]] void* native(Stream stream) override { return streams_.at(stream); }
 
   // ---- work ----
@@ -235,17 +237,15 @@ class CudaGpu final : public Gpu {
   }
   /// Freeing waits for all streams. Under the watch, a lost peer or a deadline ends the sums that
   /// it would wait for.
-  void wait_watched() noexcept {
-    if (!watch_) return;
-    try {
+  [[nodiscard]] bool may_free() noexcept {
+    return watch_.may_free([&] {
       for (int stream = 0; stream < kStreams; ++stream) synchronize(static_cast<Stream>(stream));
-    } catch (const std::exception&) {  // has been or will be reported
-    }
+    });
   }
   template <class Done>
   void watch_until(const Done& done) {
     while (!done()) {
-      watch_();
+      watch_.look();
       std::this_thread::sleep_for(kLookEvery);
     }
   }
@@ -269,7 +269,7 @@ class CudaGpu final : public Gpu {
   std::vector<Graph> graphs_;
   bool captures_ = false;
   LaunchLimits limits_{*this};
-  std::function<void()> watch_;
+  Watch watch_;
 };
 
 }  // namespace

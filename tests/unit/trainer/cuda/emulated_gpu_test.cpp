@@ -96,6 +96,26 @@ TEST_CASE("streams that wait for each other are an error, not a hang") {
   CHECK_NOTHROW(one.gpu.synchronize(other));
 }
 
+TEST_CASE("memory of a GPU that hangs is not freed, and the next call that allocates tells why") {
+  test::EmulatedGpu gpu({.hangs_at = 1});
+  std::byte* const memory = gpu.allocate(64);
+  std::byte* const pinned = gpu.allocate_pinned(64);
+  cuda::launch_over(
+      gpu, 1, cuda::AddInto{reinterpret_cast<float*>(memory), reinterpret_cast<float*>(memory), 1});
+  gpu.set_watch([] { throw DeviceError("it hangs"); });
+  CHECK_NOTHROW(gpu.release(memory));
+  CHECK(gpu.memory_used() == 64);
+  CHECK_NOTHROW(gpu.release_pinned(pinned));
+  CHECK_THROWS_WITH(gpu.allocate(4), Contains("it hangs"));
+  CHECK_THROWS_WITH(gpu.allocate_pinned(4), Contains("it hangs"));
+  CHECK_THROWS_WITH(gpu.synchronize(Stream::compute), Contains("it hangs"));
+  gpu.set_watch({});
+  CHECK_NOTHROW(gpu.release(memory));  // it still hangs
+  gpu.reset();
+  gpu.release(memory);
+  CHECK(gpu.memory_used() == 0);
+}
+
 TEST_CASE("a captured graph does its work each time it is replayed, and none before") {
   Gpu one;
   float* const sum = one.floats(1);

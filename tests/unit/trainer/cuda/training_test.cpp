@@ -55,6 +55,35 @@ TEST_CASE("within steps the host waits for nothing of the GPU") {
   }
 }
 
+TEST_CASE("a GPU that hangs before memory is freed for a larger shard is an error, not a hang") {
+  const test::Shards shards = test::text_shards();
+  test::EmulatedGpu gpu;
+  const auto device = cuda::make_cuda_device(gpu);
+  Learner learner(shards.graph, *device, {.optimizer = shards.optimizer});
+  GraphExecutor executor(shards.graph, *device, {.batch = test::kTrained});
+  const auto train = [&](int width) {
+    Batch batch = shards.batch(0);
+    const std::vector<std::int32_t> tokens(batch.lengths.size() * static_cast<std::size_t>(width),
+                                           7);
+    batch.width = width;
+    batch.tokens = tokens;
+    executor.train(batch, learner.weights(), {.seed = 5, .state = learner.state()});
+  };
+  train(kLengthUnit);
+  static_cast<test::NativeStream*>(gpu.native(cuda::Stream::compute))->enqueue([] {
+    return false;
+  });
+  gpu.set_watch([] { throw DeviceError("the GPU has not finished its own work"); });
+  CHECK_THROWS_WITH(train(2 * kLengthUnit),
+                    Catch::Contains("the GPU has not finished its own work"));
+  // The buffers of inputs grow in another place.
+  const std::vector<std::int32_t> many(100'000);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(many));
+  CHECK_THROWS_WITH(device->feed({.values = {{bytes, {}}}, .images = {}}),
+                    Catch::Contains("the GPU has not finished its own work"));
+  gpu.reset();
+}
+
 TEST_CASE("what fails on a GPU names the layer and the pass") {
   const test::Shards shards =
       test::image_shards(ModelName::lenet, {.height = 12, .width = 12, .channels = 1});

@@ -1,0 +1,53 @@
+// What is called while the host waits for a GPU, and what follows where it finds that the GPU
+// hangs.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <utility>
+
+namespace ddprun::trainer::cuda {
+
+/// Of one GPU. Once the watch has thrown, what was waited for never comes: each later look throws
+/// the same again, so that an error cannot be lost where nothing may throw.
+class Watch {
+ public:
+  /// Empty: nothing is called, and waits have no end of their own.
+  void set(std::function<void()> watch) { watch_ = std::move(watch); }
+  [[nodiscard]] bool is_set() const { return watch_ != nullptr; }
+
+  /// Throws if the watch does, or did.
+  void look() {
+    check();
+    if (!watch_) return;
+    try {
+      watch_();
+    } catch (...) {
+      failure_ = std::current_exception();
+      throw;
+    }
+  }
+  /// Throws if the watch did.
+  void check() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+  /// Before memory is freed, for which CUDA waits without any watch. `wait` waits for all streams
+  /// and looks meanwhile. False: that has failed, and freeing would never return.
+  template <class Wait>
+  [[nodiscard]] bool may_free(const Wait& wait) noexcept {
+    if (failure_) return false;
+    if (!watch_) return true;
+    try {
+      wait();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    return !failure_;
+  }
+
+ private:
+  std::function<void()> watch_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace ddprun::trainer::cuda
