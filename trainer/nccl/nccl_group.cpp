@@ -233,7 +233,8 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
                      read(fields, "nccl", one.version) && read(fields, "world", one.world_size) &&
                      read(fields, "shards", one.shards) && read(fields, "order", order) &&
                      read(fields, "grads", grads) && read(fields, "floats", one.arena_floats);
-  if (!whole || one.process.pid <= 0 || order < 0 || order > 1 || grads < 0 || grads > 2)
+  if (!whole || one.process.pid <= 0 || order < 0 || order > 1 || grads < 0 ||
+      grads > static_cast<int>(Precision::fp16))
     return std::nullopt;
   one.order = static_cast<SumOrder>(order);
   one.grad_comm = static_cast<Precision>(grads);

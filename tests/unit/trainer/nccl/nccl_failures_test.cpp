@@ -142,6 +142,8 @@ TEST_CASE("a sum that NCCL never begins is named, though another one was done be
   run_nccl_group({.arena_floats = 64, .order = SumOrder::chain, .timeout = 2s}, problems,
                  [&](NcclRank& one) {
                    one.write(std::vector<float>(64, 1.0F));
+                   // An emulated GPU does nothing while nobody asks it.
+                   one.gpu.synchronize(cuda::Stream::compute);
                    CommResult result;
                    if (was_one_done) {
                      static_cast<void>(one.communicator.start(1, {0, 64}));

@@ -27,6 +27,8 @@ TEST_CASE("an announcement is read as it was written, and half of one is refused
   CHECK(read->process.start_time == 34);
   CHECK(read->order == SumOrder::chain);
   CHECK(read->grad_comm == Precision::bf16);
+  written.grad_comm = Precision::fp16;
+  CHECK(Announcement::parse(written.text()).has_value());
   for (const std::string text : {"", "ddprun-shm-1 pid=3", "ddprun-nccl-1", "ddprun-nccl-1 boot",
                                  "ddprun-nccl-1 pid=3 start=x"}) {
     CAPTURE(text);
