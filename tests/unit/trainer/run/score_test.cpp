@@ -33,7 +33,8 @@ TEST_CASE("the best loss is the smallest, the best score the largest") {
 }
 
 TEST_CASE("F1 is that of the counts that the IoU is of, and has its order") {
-  const Counters counters{.count = 1, .true_positives = 6, .false_positives = 1, .false_negatives = 3};
+  const Counters counters{
+      .count = 1, .true_positives = 6, .false_positives = 1, .false_negatives = 3};
   CHECK(f1_of(intersection_over_union(counters)) == Approx(2.0 * 6 / (2 * 6 + 1 + 3)));
   CHECK(f1_of(0) == 0);
   CHECK(f1_of(1) == 1);
