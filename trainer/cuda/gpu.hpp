@@ -35,7 +35,8 @@ class OutOfGpuMemory : public std::bad_alloc {
 
 struct GpuFacts {
   std::string name;        ///< e.g. "NVIDIA H200"
-  std::string uuid;        ///< as nvidia-smi prints it
+  std::string uuid;        ///< as nvidia-smi prints it; of a MIG slice its own or the GPU's
+  std::string card = {};   ///< its PCI address, "0000:07:00": MIG slices have that of their GPU
   int capability = 0;      ///< 90 for 9.0
   std::size_t memory = 0;  ///< bytes of all of it
   std::string libraries;   ///< versions, e.g. "CUDA 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0"

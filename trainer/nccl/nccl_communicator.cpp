@@ -336,8 +336,10 @@ class NcclCommunicator final : public Communicator {
 
 CommSetup make_nccl_communicator(const NcclSettings& settings, Exchange& exchange,
                                  Clock::time_point deadline) {
+  const cuda::GpuFacts facts = settings.gpu.facts();
   GroupSetup joined = join_group({.comm = settings.comm,
-                                  .gpu = settings.gpu.facts().uuid,
+                                  .gpu = facts.uuid,
+                                  .card = facts.card,
                                   .shares_gpus = settings.shares_gpus},
                                  *settings.library, exchange, deadline);
   CommSetup setup{{}, std::move(joined.result), joined.refused};

@@ -9,6 +9,7 @@
 #include <map>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "trainer/comm/exchange_failure.hpp"
 
@@ -204,10 +205,11 @@ CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
 
 std::string Announcement::text() const {
   return fmt::format(
-      "{} boot={} pidns={} pid={} start={} host={} gpu={} nccl={} world={} shards={} order={} "
+      "{} boot={} pidns={} pid={} start={} host={} gpu={} card={} nccl={} world={} shards={} "
+      "order={} "
       "grads={} floats={}",
       kTag, process.boot_id, process.pid_namespace, process.pid, process.start_time, host, gpu,
-      version, world_size, shards, static_cast<int>(order), static_cast<int>(grad_comm),
+      card, version, world_size, shards, static_cast<int>(order), static_cast<int>(grad_comm),
       arena_floats);
 }
 
@@ -226,6 +228,7 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
   one.process.pid_namespace = fields["pidns"];
   one.host = fields["host"];
   one.gpu = fields["gpu"];
+  one.card = fields["card"];
   int order = -1;
   int grads = -1;
   const bool whole = read(fields, "pid", one.process.pid) &&
@@ -244,6 +247,7 @@ std::optional<Announcement> Announcement::parse(const std::string& text) {
 std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
   const Announcement& first = ranks.front();
   std::map<std::string, std::size_t> by_gpu;
+  std::map<std::pair<std::string, std::string>, std::size_t> by_card;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const Announcement& one = ranks[rank];
     if (one.world_size != first.world_size || one.shards != first.shards ||
@@ -278,6 +282,17 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus) {
           "(--nproc-per-node=gpu), or share them (--share-gpu)",
           other->second, rank, one.host, one.gpu);
     }
+    if (shares_gpus || one.card.empty()) continue;
+    // NCCL tells GPUs of a host apart by their PCI addresses, which slices have in common.
+    const auto [beside, is_first] = by_card.try_emplace({one.process.boot_id, one.card}, rank);
+    if (!is_first) {
+      return fmt::format(
+          "ranks {} and {} on {} have MIG slices of one GPU ({} and {}, PCI {}), which NCCL does "
+          "not "
+          "connect: start one worker for each card, on its largest slice or with MIG switched off "
+          "(nvidia-smi -mig 0), or try --share-gpu",
+          beside->second, rank, one.host, ranks[beside->second].gpu, one.gpu, one.card);
+    }
   }
   return "";
 }
@@ -288,6 +303,7 @@ GroupSetup join_group(const GroupOptions& options, const Library& library, Excha
   const Announcement own{.process = own_identity(),
                          .host = own_host(),
                          .gpu = options.gpu,
+                         .card = options.card,
                          .version = library.version(),
                          .world_size = comm.world_size,
                          .shards = comm.shards,

@@ -17,6 +17,7 @@ struct Announcement {
   ProcessIdentity process;
   std::string host;  ///< its name
   std::string gpu;   ///< GpuFacts::uuid
+  std::string card;  ///< GpuFacts::card
   int version = 0;   ///< of NCCL
   int world_size = 0;
   int shards = 0;
@@ -34,7 +35,8 @@ std::string why_not(const std::vector<Announcement>& ranks, bool shares_gpus);
 
 struct GroupOptions {
   CommOptions comm;
-  std::string gpu;  ///< of this rank, its uuid
+  std::string gpu;   ///< of this rank, its uuid
+  std::string card;  ///< GpuFacts::card
   bool shares_gpus = false;
 };
 

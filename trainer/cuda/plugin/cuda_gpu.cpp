@@ -52,6 +52,8 @@ class CudaGpu final : public Gpu {
     check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion", name_);
     facts_ = {.name = properties_.name,
               .uuid = uuid_text(properties_.uuid),
+              .card = fmt::format("{:04x}:{:02x}:{:02x}", properties_.pciDomainID,
+                                  properties_.pciBusID, properties_.pciDeviceID),
               .capability = properties_.major * 10 + properties_.minor,
               .memory = properties_.totalGlobalMem,
               .libraries = fmt::format("CUDA {}, {}, {}", cuda_version_text(runtime),

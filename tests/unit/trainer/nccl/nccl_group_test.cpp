@@ -41,6 +41,20 @@ TEST_CASE("ranks that fit together are accepted") {
   CHECK(why_not({rank_with("GPU-1"), rank_with("GPU-1")}, true).empty());
 }
 
+TEST_CASE("two MIG slices of one GPU are refused before NCCL does, with what to do") {
+  const auto slice = [](const std::string& gpu, const std::string& boot) {
+    Announcement one = rank_with(gpu);
+    one.card = "0000:07:00";
+    one.process.boot_id = boot;
+    return *Announcement::parse(one.text());
+  };
+  CHECK_THAT(why_not({slice("MIG-1", "boot"), slice("MIG-2", "boot")}, false),
+             Catch::Contains("ranks 0 and 1 on node1") && Catch::Contains("MIG-1 and MIG-2") &&
+                 Catch::Contains("0000:07:00") && Catch::Contains("one worker for each card"));
+  CHECK(why_not({slice("MIG-1", "boot"), slice("MIG-2", "boot")}, true).empty());
+  CHECK(why_not({slice("GPU-1", "boot"), slice("GPU-2", "other-boot")}, false).empty());
+}
+
 TEST_CASE("what does not fit is named with both ranks and what to do") {
   CHECK_THAT(why_not({rank_with("GPU-1"), rank_with("GPU-1")}, false),
              Catch::Contains("ranks 0 and 1") && Catch::Contains("GPU-1") &&
