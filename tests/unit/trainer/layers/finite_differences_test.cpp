@@ -86,6 +86,14 @@ std::vector<LayerCase> cases() {
        [=](P p) {
          return convolution_formula(shape(five, {5, 4, 2}, same), p);
        }},
+      {"convolution of single pixels with a stride",
+       layer::Convolution{.window = {.size = 1, .stride = 2}, .has_bias = false},
+       {five},
+       {3, 2, 4},
+       {4 * 3},
+       [=](P p) {
+         return convolution_formula(shape(five, {3, 2, 4}, Window{.size = 1, .stride = 2}), p);
+       }},
       {"transposed convolution",
        layer::TransposedConvolution{.window = four},
        {five},

@@ -1,5 +1,5 @@
-// Real bf16: each layer does what the layer on floats does with the same values, but for the
-// rounding of what it stores.
+// Values in two bytes, bf16 or fp16: each layer does what the layer on floats does with the same
+// values, but for the rounding of what it stores.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -13,8 +13,9 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr int kBf16Samples = 3;
-constexpr int kWidth = 8;  // of texts
+constexpr int kSamples = 3;
+constexpr int kWidth = 8;                     // of texts
+constexpr double kParameterTolerance = 1e-5;  // gradients of parameters are floats
 
 struct Kind {
   std::string name;
@@ -39,6 +40,17 @@ std::vector<Kind> kinds() {
        {{6, 8, 3}},
        {6, 8, 5},
        {5 * 9 * 3}},
+      // As where a ResNet's path without layers gets narrower.
+      {"convolution of single pixels with a stride",
+       layer::Convolution{.window = {.size = 1, .stride = 2}, .has_bias = false},
+       {image},
+       {3, 4, 24},
+       {24 * 16}},
+      {"convolution of single pixels with a stride and odd sides",
+       layer::Convolution{.window = {.size = 1, .stride = 2}, .has_bias = false},
+       {{5, 7, 9}},
+       {3, 4, 11},
+       {11 * 9}},
       {"transposed convolution",
        layer::TransposedConvolution{.window = {.size = 4, .stride = 2, .padding = 1}},
        {half},
@@ -94,9 +106,28 @@ std::vector<Kind> kinds() {
   };
 }
 
-std::vector<float> bf16_values(std::size_t count, std::uint32_t seed) {
+/// A type of two bytes that the device stores.
+struct HalfType {
+  std::string name;
+  Storage storage;
+  float (*round)(float);
+  double half_bit;  ///< of values up to 1
+};
+
+/// A CPU stores bf16 where it has instructions for it, and no fp16; a GPU both.
+std::vector<HalfType> half_types() {
+  std::vector<HalfType> types;
+  if (test::device().storage(Precision::bf16) == Storage::bf16)
+    types.push_back({"bf16", Storage::bf16, round_to_bfloat16, 1.0 / 256});
+  if (test::device().storage(Precision::fp16) == Storage::fp16)
+    types.push_back({"fp16", Storage::fp16, round_to_half, 1.0 / 2048});
+  if (types.empty()) ddprun::test::skip("no instructions for bf16 on this CPU");
+  return types;
+}
+
+std::vector<float> rounded_values(const HalfType& type, std::size_t count, std::uint32_t seed) {
   std::vector<float> values = test::uniform_values(count, seed);
-  for (float& value : values) value = round_to_bfloat16(value);
+  for (float& value : values) value = type.round(value);
   return values;
 }
 
@@ -104,23 +135,24 @@ std::vector<double> doubles(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
-/// The same values in every storage.
+/// The same values, of a type of two bytes, in every storage.
 struct Given {
-  std::array<std::int32_t, kBf16Samples> labels{3, 0, 39};
-  std::array<std::int32_t, kBf16Samples> lengths{kWidth, 5, 1};
-  std::array<std::int32_t, kBf16Samples * kWidth> tokens{0, 5, 5, 8, 3, 5, 1, 2,  //
-                                                         0, 7, 5, 2, 2, 0, 0, 0, 4};
-  std::vector<float> masks = std::vector<float>(std::size_t{kBf16Samples} * 6 * 8);
+  HalfType type;
+  std::array<std::int32_t, kSamples> labels{3, 0, 39};
+  std::array<std::int32_t, kSamples> lengths{kWidth, 5, 1};
+  std::array<std::int32_t, kSamples * kWidth> tokens{0, 5, 5, 8, 3, 5, 1, 2,  //
+                                                     0, 7, 5, 2, 2, 0, 0, 0, 4};
+  std::vector<float> masks = std::vector<float>(std::size_t{kSamples} * 6 * 8);
   StepState state;
   Counters counters;
 
-  Given() {
+  explicit Given(HalfType half) : type(std::move(half)) {
     for (std::size_t i = 0; i < masks.size(); i += 3) masks[i] = 1.0F;
     state.scaler.scale = 4096;  // of a loss: else its gradients are small
   }
 
   test::LayerRun run(const Kind& kind, Storage storage, GradientUse use = GradientUse::overwrite) {
-    OperationShape shape{.batch = kBf16Samples,
+    OperationShape shape{.batch = kSamples,
                          .inputs = {},
                          .output = kind.output,
                          .parameter_counts = kind.parameters,
@@ -129,11 +161,11 @@ struct Given {
     test::LayerRun layer(kind.kind, shape);
     std::uint32_t seed = 1;
     for (const ActivationShape& input : kind.inputs)
-      layer.inputs.push_back(bf16_values(kBf16Samples * input.count(), seed++));
+      layer.inputs.push_back(rounded_values(type, kSamples * input.count(), seed++));
     for (const std::size_t count : kind.parameters)
-      layer.parameters.push_back(bf16_values(count, seed++));
-    layer.output_gradient = bf16_values(kBf16Samples * kind.output.count(), seed);
-    layer.pass = {.count = kBf16Samples,
+      layer.parameters.push_back(rounded_values(type, count, seed++));
+    layer.output_gradient = rounded_values(type, kSamples * kind.output.count(), seed);
+    layer.pass = {.count = kSamples,
                   .labels = labels.data(),
                   .masks = masks.data(),
                   .tokens = tokens.data(),
@@ -145,72 +177,69 @@ struct Given {
   }
 };
 
-void need_bf16() {
-  if (test::device().storage(Precision::bf16) != Storage::bf16)
-    ddprun::test::skip("no instructions for bf16 on this CPU");
-}
-
-TEST_CASE("every layer on real bf16 agrees with the layer on floats to bf16's precision") {
-  need_bf16();
-  constexpr double kHalfBit = 1.0 / 256;  // of values up to 1: half a bit of 8
-  for (const Kind& kind : kinds()) {
-    INFO(kind.name);
-    Given given;
-    const test::LayerRun floats = given.run(kind, Storage::fp32);
-    const std::int64_t loss = given.counters.loss;
-    given.counters = {};
-    const test::LayerRun halves = given.run(kind, Storage::bf16);
-    if (is_loss(kind.kind)) {
-      CHECK(loss != 0);
-      CHECK(given.counters.loss == loss);  // of the same logits
-    } else {
-      // A library may round a convolution before the bias is added, as PyTorch does, and a device
-      // the probabilities of attention.
-      const bool rounds_twice = kind.name == "convolution" ||
-                                kind.name == "transposed convolution" || kind.name == "attention";
-      CHECK(test::distance(halves.output, doubles(floats.output)) <
-            (rounds_twice ? 2 : 1) * kHalfBit);
-    }
-    for (std::size_t k = 0; k < kind.inputs.size(); ++k) {
-      INFO("input " << k);
-      CHECK(test::distance(halves.input_gradients[k], doubles(floats.input_gradients[k])) <
-            kind.slope_bits * 2 * kHalfBit);
-      for (const float value : halves.input_gradients[k])
-        REQUIRE(value == round_to_bfloat16(value));
-    }
-    for (std::size_t k = 0; k < kind.parameters.size(); ++k) {
-      INFO("parameter " << k);
-      CHECK(test::distance(halves.parameter_gradients[k], doubles(floats.parameter_gradients[k])) <
-            1e-5);  // floats, of the same values
+TEST_CASE("every layer on values of two bytes agrees with the layer on floats to their precision") {
+  for (const HalfType& type : half_types()) {
+    const double half_bit = type.half_bit;
+    for (const Kind& kind : kinds()) {
+      INFO(kind.name << " in " << type.name);
+      Given given(type);
+      const test::LayerRun floats = given.run(kind, Storage::fp32);
+      const std::int64_t loss = given.counters.loss;
+      given.counters = {};
+      const test::LayerRun halves = given.run(kind, type.storage);
+      if (is_loss(kind.kind)) {
+        CHECK(loss != 0);
+        CHECK(given.counters.loss == loss);  // of the same logits
+      } else {
+        // A library may round a convolution before the bias is added, as PyTorch does, and a device
+        // the probabilities of attention.
+        const bool rounds_twice = kind.name == "convolution" ||
+                                  kind.name == "transposed convolution" || kind.name == "attention";
+        CHECK(test::distance(halves.output, doubles(floats.output)) <
+              (rounds_twice ? 2 : 1) * half_bit);
+      }
+      for (std::size_t k = 0; k < kind.inputs.size(); ++k) {
+        INFO("input " << k);
+        CHECK(test::distance(halves.input_gradients[k], doubles(floats.input_gradients[k])) <
+              kind.slope_bits * 2 * half_bit);
+        for (const float value : halves.input_gradients[k]) REQUIRE(value == type.round(value));
+      }
+      for (std::size_t k = 0; k < kind.parameters.size(); ++k) {
+        INFO("parameter " << k);
+        CHECK(test::distance(halves.parameter_gradients[k],
+                             doubles(floats.parameter_gradients[k])) < kParameterTolerance);
+      }
     }
   }
 }
 
-TEST_CASE("gradients that accumulate are added in bf16, whether a layer knows it or not") {
-  need_bf16();
-  for (const Kind& kind : kinds()) {
-    if (kind.name != "convolution" && kind.name != "adaptive pooling" && kind.name != "add")
-      continue;
-    INFO(kind.name);
-    Given given;
-    const test::LayerRun first = given.run(kind, Storage::bf16);
-    const test::LayerRun added = given.run(kind, Storage::bf16, GradientUse::accumulate);
-    for (std::size_t i = 0; i < first.input_gradients[0].size(); ++i)  // 7 was there before
-      REQUIRE(added.input_gradients[0][i] == round_to_bfloat16(7.0F + first.input_gradients[0][i]));
+TEST_CASE("gradients that accumulate are added in two bytes, whether a layer knows it or not") {
+  for (const HalfType& type : half_types()) {
+    for (const Kind& kind : kinds()) {
+      if (kind.name != "convolution" && kind.name != "adaptive pooling" && kind.name != "add")
+        continue;
+      INFO(kind.name << " in " << type.name);
+      Given given(type);
+      const test::LayerRun first = given.run(kind, type.storage);
+      const test::LayerRun added = given.run(kind, type.storage, GradientUse::accumulate);
+      for (std::size_t i = 0; i < first.input_gradients[0].size(); ++i)  // 7 was there before
+        REQUIRE(added.input_gradients[0][i] == type.round(7.0F + first.input_gradients[0][i]));
+    }
   }
 }
 
-TEST_CASE("a loss that is not finite stays so in bf16") {
-  need_bf16();
-  Given given;
-  for (const Kind& kind : kinds()) {
-    if (!is_loss(kind.kind)) continue;
-    INFO(kind.name);
-    test::LayerRun layer = given.run(kind, Storage::bf16);
-    given.counters = {};
-    layer.inputs[0][5] = std::numeric_limits<float>::quiet_NaN();
-    layer.run();
-    CHECK(given.counters.not_finite == 1);
+TEST_CASE("a loss that is not finite stays so in two bytes") {
+  for (const HalfType& type : half_types()) {
+    Given given(type);
+    for (const Kind& kind : kinds()) {
+      if (!is_loss(kind.kind)) continue;
+      INFO(kind.name << " in " << type.name);
+      test::LayerRun layer = given.run(kind, type.storage);
+      given.counters = {};
+      layer.inputs[0][5] = std::numeric_limits<float>::quiet_NaN();
+      layer.run();
+      CHECK(given.counters.not_finite == 1);
+    }
   }
 }
 
