@@ -21,9 +21,10 @@ namespace {
 
 constexpr std::size_t kRange = std::size_t{1} << 36;
 constexpr std::size_t kAlignment = 256;
-/// Behind each piece: bytes that nobody may write, nor read under AddressSanitizer.
+/// Behind each piece: bytes that nothing may write, nor read under AddressSanitizer. Of two at an
+/// even address: a nan in every type of floats, which calculations with floats change.
 constexpr std::size_t kFence = 256;
-constexpr int kFenceByte = 0xa5;
+constexpr std::byte kFenceBytes[] = {std::byte{0xbf}, std::byte{0x7f}};
 constexpr int kRubbish = 0xff;  // a nan in every type of floats
 /// Below it no heap, stack or library of a program lies that is position-independent.
 constexpr std::uintptr_t kHostAddressesFrom = 0x550000000000;
@@ -31,6 +32,10 @@ constexpr std::uintptr_t kHostAddressesTo = 0x800000000000;
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::byte fence_at(const std::byte* address) {
+  return kFenceBytes[reinterpret_cast<std::uintptr_t>(address) % 2];
 }
 
 /// Whether something is there.
@@ -73,7 +78,8 @@ std::byte* EmulatedMemory::allocate(std::size_t bytes) {
   const Access access(*this);
   ASAN_UNPOISON_MEMORY_REGION(base_ + offset, wanted);
   std::memset(base_ + offset, kRubbish, bytes);
-  std::memset(base_ + offset + bytes, kFenceByte, wanted - bytes);
+  for (std::byte* at = base_ + offset + bytes; at < base_ + offset + wanted; ++at)
+    *at = fence_at(at);
   ASAN_POISON_MEMORY_REGION(base_ + offset + bytes, wanted - bytes);
   return base_ + offset;
 }
@@ -92,7 +98,7 @@ void EmulatedMemory::check_end(std::size_t offset, std::size_t bytes) const {
   const std::size_t fence = rounded(bytes) + kFence - bytes;
   ASAN_UNPOISON_MEMORY_REGION(end, fence);
   for (std::size_t i = 0; i < fence; ++i) {
-    if (end[i] != static_cast<std::byte>(kFenceByte))
+    if (end[i] != fence_at(end + i))
       throw cuda::GpuError(
           fmt::format("something wrote {} bytes behind the end of {} bytes", i, bytes));
   }

@@ -8,7 +8,8 @@
 
 namespace ddprun::trainer::test {
 
-/// A range of addresses of its own. New memory holds rubbish (nans). Throws GpuError for what a GPU
+/// A range of addresses of its own. New memory holds rubbish (nans), and so does what lies behind a
+/// piece. Throws GpuError for what a GPU
 /// could not do, std::bad_alloc beyond `bytes_max`.
 class EmulatedMemory {
  public:
