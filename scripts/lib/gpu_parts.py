@@ -47,14 +47,14 @@ def run_cases(check, program, cases=()):
     return passed[0]
 
 
-@part(40)
+@part(35)
 def layers(check):
     """Each kind of layer against formulas in double precision."""
     program = check.program("tests/test_gpu_layers", "tests/test_trainer_layers_cuda")
     return run_cases(check, program, ["concat*"] if check.emulated else [])
 
 
-@part(35)
+@part(30)
 def models(check):
     """A few steps of each kind of model against the CPU."""
     program = check.program("tests/test_gpu_models", "tests/test_trainer_cuda")
@@ -152,18 +152,18 @@ def race(check):
     return "; ".join(results + ([] if version else [f"without PyTorch: {why}"]))
 
 
-@part(45)
+@part(55)
 def sanitizer(check):
-    """compute-sanitizer finds no wrong access and no race in the models' kernels."""
+    """compute-sanitizer finds no wrong access and no race in the kernels of all layers, nor wrong accesses in models."""
     if check.emulated:
         raise Skipped("it needs a GPU")
     tool = shutil.which("compute-sanitizer")
     if not tool:
         raise Skipped("compute-sanitizer is not on PATH")
-    kinds = ("memcheck", "racecheck")
-    for number, kind in enumerate(kinds):
-        said = check.run([tool, f"--tool={kind}", "--error-exitcode=9", check.program("tests/test_gpu_models"),
-                          "*half precision*"], seconds=check.left() / (len(kinds) - number))
+    runs = (("memcheck", "layers", []), ("racecheck", "layers", []), ("memcheck", "models", ["*half precision*"]))
+    for number, (kind, program, cases) in enumerate(runs):
+        said = check.run([tool, f"--tool={kind}", "--error-exitcode=9", check.program(f"tests/test_gpu_{program}"), *cases],
+                         seconds=check.left() / (len(runs) - number))
         if "All tests passed" not in said:
-            raise Failed(f"{kind} found nothing, but the tests did not pass; see the log")
-    return "memcheck and racecheck found nothing"
+            raise Failed(f"{kind} found nothing in the {program}, but the tests did not pass; see the log")
+    return "memcheck and racecheck found nothing in all layers, memcheck nothing in models"

@@ -219,6 +219,37 @@ def line_of(row, found):
             f" {ratio['compile']:>6}  {memory:<26} {text_of(found['share'], '{:.1%}'):>6} {found['rounds']:>6}")
 
 
+# What `train` is to reach: rows, a side, at least so many times its samples a second.
+AIMS = (("resnet18-28/*", "compile", 1.0), ("resnet18-28/*", "eager", 1.3), ("alexnet-227/*", "compile", 1.0),
+        ("alexnet-227/*", "eager", 1.3), ("textclf-large-*/*", "compile", 0.9))
+
+
+def aims_of(summaries):
+    """A line for each aim, met or missed or not measured. `summaries`: by row. Of memory `train` is to take no more than
+    the side of PyTorch that takes less."""
+    lines = []
+
+    def verdict(aim, figures):
+        """`figures`: (row, figure as text, whether that is enough)."""
+        missed = [f"{row} {text}" for row, text, enough in figures if not enough]
+        met = [f"{row} {text}" for row, text, enough in figures if enough]
+        word = "missed" if missed else "met" if met else "not measured"
+        lines.append(f"  {word:12} {aim}" + (f": {', '.join(missed)}" if missed else "") +
+                     (f"; met: {', '.join(met)}" if missed and met else f": {', '.join(met)}" if met else ""))
+
+    for pattern, side, least in AIMS:
+        verdict(f"{pattern} at least {least}x {side}",
+                [(row, f"{found['ratios'][side]:.2f}x", found["ratios"][side] >= least)
+                 for row, found in summaries.items() if fnmatch.fnmatchcase(row, pattern) and found["ratios"].get(side)])
+    memory = []
+    for row, found in summaries.items():
+        ours, theirs = found["gib"].get("train"), [gib for side, gib in found["gib"].items() if side != "train" and gib]
+        if ours and theirs:
+            memory.append((row, f"{ours:.2f} of {min(theirs):.2f} GiB", ours <= min(theirs)))
+    verdict("memory at most PyTorch's", memory)
+    return lines
+
+
 class Report:
     """Prints, and appends to race.txt and race.jsonl at once: a run that is cut off keeps what it has."""
 
@@ -280,7 +311,7 @@ def begin(options, folder, report):
 
 
 def run_row(options, folder, report, row, sides, ceiling):
-    """Whether no side failed."""
+    """What was found, and whether no side failed."""
     name, precision = row.split("/")
     case = options.cases[name]
     limit = (options.limit or case.limit) * (10 if options.emulated else 1)
@@ -295,7 +326,7 @@ def run_row(options, folder, report, row, sides, ceiling):
             report.line(f"  {side}: compiled by {', '.join(sorted(ways))}")
     for side, why in problems.items():
         report.line(f"  {side}: {why}")
-    return not problems
+    return summary, not problems
 
 
 def arguments():
@@ -349,14 +380,18 @@ def main():
         report.line(f"gpu-race: {why}")
         return 1
     report.line(title())
-    failed = 0
+    failed, summaries = 0, {}
     for number, row in enumerate(options.rows):
         if options.left() < 15:
             report.line(f"the time was up before: {', '.join(options.rows[number:])}")
             break
-        failed += not run_row(options, folder, report, row, sides, ceiling)
+        summaries[row], complete = run_row(options, folder, report, row, sides, ceiling)
+        failed += not complete
     report.line(f"samples/s: medians; a ratio is above 1 where `train` is faster; {failed} rows with a side that failed; "
                 f"logs: {folder}")
+    report.line("aims:")
+    for line in aims_of(summaries):
+        report.line(line)
     return failed
 
 

@@ -227,14 +227,24 @@ class OnPretendedPrograms(Folder):
         self.assertRegex(lines[0], "FAILED +.*data_batch_3.bin has no whole number of records of 3073 bytes$")
 
     def test_a_sanitizer_under_which_the_tests_do_not_pass_is_no_success(self):
-        self.pretend("tests/test_gpu_models", "")
-        for text, result in (("echo skipped", "FAILED +memcheck found nothing, but"),
-                             ("echo 'All tests passed'", "ok +memcheck and racecheck found nothing"),
+        for program in ("layers", "models"):
+            self.pretend(f"tests/test_gpu_{program}", "")
+        for text, result in (("echo skipped", "FAILED +memcheck found nothing in the layers, but"),
+                             ("[[ $* == *models* ]] || echo 'All tests passed'",
+                              "FAILED +memcheck found nothing in the models"),
+                             ("echo 'All tests passed'", "ok +memcheck and racecheck found nothing in all layers, memcheck"),
                              ("[[ $1 == *racecheck ]] || exec sleep 1000", "FAILED +the time was up .*memcheck")):
             self.pretend("tools/compute-sanitizer", text)
             lines = self.check(f"--build={self.folder}", "--limit=2", "sanitizer", PATH=self.path())
             self.assertRegex(lines[0], result)
-        self.assertLess(float(lines[0].split()[1]), 1.9)  # half of its limit: the rest is the other tool's
+        self.assertLess(float(lines[0].split()[1]), 1.9)  # a third of its limit: the rest is the other runs'
+
+    def test_a_sanitizer_that_is_missing_is_skipped_and_not_ok(self):
+        if shutil.which("compute-sanitizer"):
+            self.skipTest("it is there")
+        lines = self.check(f"--build={self.folder}", "sanitizer")
+        self.assertEqual(self.done.returncode, 0)
+        self.assertRegex(lines[0], r"^sanitizer .* skipped +compute-sanitizer is not on PATH$")
 
     def test_all_parts_together_take_less_than_eight_minutes(self):
         listed = self.run_script(ROOT / "scripts" / "gpu-check", "--list").stdout.splitlines()

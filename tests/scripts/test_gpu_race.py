@@ -67,6 +67,20 @@ class OnPretendedPrograms(Race):
         self.race(*self.options("resnet18-28/bf16"), PATH=self.path())
         self.assertEqual(self.figures()[1]["gib"], {"train": 2, "eager": 2, "compile": 2})
 
+    def test_the_aims_that_were_met_and_missed_are_told_at_the_end_with_figures(self):
+        self.pretend_sides()
+        self.pretend("tools/nvidia-smi", """[[ " $* " == *" --loop-ms=100 "* ]] || { echo 1024; exit; }
+            for used in 1024 3072 2048; do echo $used; done; exec sleep 1000""")
+        lines = self.race(*self.options("resnet18-28/bf16"), PATH=self.path())
+        self.assertEqual(self.done.returncode, 0)  # an aim is no failure
+        self.assertEqual([" ".join(line.split()) for line in lines[lines.index("aims:") + 1:]],
+                         ["missed resnet18-28/* at least 1.0x compile: resnet18-28/bf16 0.80x",
+                          "missed resnet18-28/* at least 1.3x eager: resnet18-28/bf16 1.25x",
+                          "not measured alexnet-227/* at least 1.0x compile",
+                          "not measured alexnet-227/* at least 1.3x eager",
+                          "not measured textclf-large-*/* at least 0.9x compile",
+                          "met memory at most PyTorch's: resnet18-28/bf16 2.00 of 2.00 GiB"])
+
     def test_a_side_that_fails_is_told_with_its_reason_and_the_others_go_on(self):
         self.pretend_sides("echo no compiler; exit 1")
         lines = self.race(*self.options("resnet18-28/fp16", "resnet18-28/bf16"))
