@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/repeats.hpp"
 #include "tests/unit/trainer/nccl/nccl_ranks.hpp"
 
 namespace ddprun::trainer {
@@ -43,15 +44,24 @@ void check_same(const Shards& data, StepsWanted wanted, SumOrder order, std::uin
   }
 }
 
+Shards longer(Shards shards, int steps) {
+  shards.steps = steps;
+  return shards;
+}
+
 TEST_CASE("two ranks with captured steps have the bits of others, with their sums under way") {
-  Shards images = test::image_shards(ModelName::lenet, {28, 28, 1});
-  images.steps = 5;
-  Shards texts = test::text_shards();
-  texts.steps = 5;
-  for (const SumOrder order : {SumOrder::chain, SumOrder::tree})
-    check_same(images, {.shards = 4}, order, 1);
+  const auto schedules =
+      static_cast<std::uint64_t>(ddprun::test::repeats("DDPRUN_TEST_SCHEDULES", 1));
+  const Shards images = longer(test::image_shards(ModelName::lenet, {28, 28, 1}), 5);
+  const Shards texts = longer(test::text_shards(), 5);
+  // Its batch norms have statistics, which are summed like gradients.
+  const Shards norms = longer(test::image_shards(ModelName::resnet18, {8, 8, 3}), 4);
+  for (const SumOrder order : {SumOrder::chain, SumOrder::tree}) {
+    check_same(images, {.shards = 4}, order, schedules);
+    if (schedules > 1) check_same(norms, {.shards = 2}, order, schedules);  // takes minutes
+  }
   check_same(texts, {.shards = 4, .precision = Precision::fp16, .overflow_at = 3}, SumOrder::chain,
-             1);
+             schedules);
 }
 
 }  // namespace
