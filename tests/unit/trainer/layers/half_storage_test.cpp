@@ -13,7 +13,7 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr int kSamples = 3;
+constexpr int kHalfSamples = 3;
 constexpr int kWidth = 8;                     // of texts
 constexpr double kParameterTolerance = 1e-5;  // gradients of parameters are floats
 
@@ -138,11 +138,11 @@ std::vector<double> doubles(const std::vector<float>& values) {
 /// The same values, of a type of two bytes, in every storage.
 struct Given {
   HalfType type;
-  std::array<std::int32_t, kSamples> labels{3, 0, 39};
-  std::array<std::int32_t, kSamples> lengths{kWidth, 5, 1};
-  std::array<std::int32_t, kSamples * kWidth> tokens{0, 5, 5, 8, 3, 5, 1, 2,  //
-                                                     0, 7, 5, 2, 2, 0, 0, 0, 4};
-  std::vector<float> masks = std::vector<float>(std::size_t{kSamples} * 6 * 8);
+  std::array<std::int32_t, kHalfSamples> labels{3, 0, 39};
+  std::array<std::int32_t, kHalfSamples> lengths{kWidth, 5, 1};
+  std::array<std::int32_t, kHalfSamples * kWidth> tokens{0, 5, 5, 8, 3, 5, 1, 2,  //
+                                                         0, 7, 5, 2, 2, 0, 0, 0, 4};
+  std::vector<float> masks = std::vector<float>(std::size_t{kHalfSamples} * 6 * 8);
   StepState state;
   Counters counters;
 
@@ -152,7 +152,7 @@ struct Given {
   }
 
   test::LayerRun run(const Kind& kind, Storage storage, GradientUse use = GradientUse::overwrite) {
-    OperationShape shape{.batch = kSamples,
+    OperationShape shape{.batch = kHalfSamples,
                          .inputs = {},
                          .output = kind.output,
                          .parameter_counts = kind.parameters,
@@ -161,11 +161,11 @@ struct Given {
     test::LayerRun layer(kind.kind, shape);
     std::uint32_t seed = 1;
     for (const ActivationShape& input : kind.inputs)
-      layer.inputs.push_back(rounded_values(type, kSamples * input.count(), seed++));
+      layer.inputs.push_back(rounded_values(type, kHalfSamples * input.count(), seed++));
     for (const std::size_t count : kind.parameters)
       layer.parameters.push_back(rounded_values(type, count, seed++));
-    layer.output_gradient = rounded_values(type, kSamples * kind.output.count(), seed);
-    layer.pass = {.count = kSamples,
+    layer.output_gradient = rounded_values(type, kHalfSamples * kind.output.count(), seed);
+    layer.pass = {.count = kHalfSamples,
                   .labels = labels.data(),
                   .masks = masks.data(),
                   .tokens = tokens.data(),
