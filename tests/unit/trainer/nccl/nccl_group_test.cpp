@@ -10,6 +10,7 @@ Announcement rank_with(const std::string& gpu) {
   return {.process = {"boot", "pid:[1]", 12, 34},
           .host = "node1",
           .gpu = gpu,
+          .card = {},
           .version = 22809,
           .world_size = 2,
           .shards = 4,
