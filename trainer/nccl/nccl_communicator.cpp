@@ -297,7 +297,14 @@ class NcclCommunicator final : public Communicator {
   }
   void fail_in_time(const Work& work, Clock::time_point since) {
     const std::chrono::duration<double> waited = Clock::now() - since;
-    if (gpu_.has_come(work.computed)) return fail(waited_too_long(rank(), work.awaited, waited));
+    // What the GPU does just now is no hang.
+    const auto until = Clock::now() + kLastWords;
+    bool is_own_done = gpu_.has_come(work.computed);
+    while (!is_own_done && Clock::now() < until) {
+      std::this_thread::sleep_for(1ms);
+      is_own_done = gpu_.has_come(work.computed);
+    }
+    if (is_own_done) return fail(waited_too_long(rank(), work.awaited, waited));
     // Nothing can be returned: the call that waits for this GPU never ends.
     const std::string text = own_work_hangs(work.awaited, waited);
     failure_ = CommResult{CommStatus::aborted, rank(), work.awaited.bucket, text};
