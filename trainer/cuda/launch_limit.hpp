@@ -11,8 +11,8 @@
 
 namespace ddprun::trainer::cuda {
 
-/// Kernels behind one call of a library, estimated high: a product whose depth is split has two, a
-/// convolution may convert its tensors before and after.
+/// Kernels behind one call of a library, estimated high: a product with a depth that is split has
+/// two, a convolution may convert its tensors before and after.
 inline constexpr std::uint64_t kProductOperations = 2;
 inline constexpr std::uint64_t kConvolutionOperations = 4;
 

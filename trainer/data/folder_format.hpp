@@ -32,7 +32,7 @@ inline constexpr const char* kCifarFolder = "cifar-10-batches-bin";
 FolderFormat decide_format(const std::string& folder, const std::vector<std::string>& names,
                            DataKind kind);
 
-/// Folders whose names take part in the decision.
+/// Folders with names that take part in the decision.
 inline constexpr const char* kListedFolders[] = {kCifarFolder, "train"};
 
 }  // namespace ddprun::trainer
