@@ -67,10 +67,11 @@ void append_cifar(std::span<const std::uint8_t> bytes, const std::string& file,
   for (std::size_t record = 0; record < whole; ++record) {
     const auto one = bytes.subspan(record * kCifarRecord, kCifarRecord);
     if (one[0] >= kCifarClasses) {
-      throw DataError(fmt::format(
-          "{}: record {} has the label {}, but CIFAR-10 has the labels 0 to {}: is the file one of "
-          "its binary version?",
-          file, record, one[0], kCifarClasses - 1));
+      throw DataError(
+          fmt::format("{}: record {} has the label {}, but CIFAR-10 has the labels 0 to {}: use "
+                      "the files of its "
+                      "binary version",
+                      file, record, one[0], kCifarClasses - 1));
     }
     images.labels.push_back(one[0]);
     const auto planes = one.subspan(1);

@@ -56,7 +56,7 @@ LabelledFiles list_files(const std::filesystem::path& folder,
     }
   }
   if (list.files.empty())
-    throw DataError(fmt::format("{}: no folders of classes there", folder.string()));
+    throw DataError(fmt::format("{}: no folders of classes there: add some", folder.string()));
   return list;
 }
 

@@ -31,7 +31,7 @@ ByteImage decode(std::span<const std::uint8_t> bytes) {
   if (bytes.empty()) throw DataError("the file is empty");
   if (begins_with(bytes, kJpegStart)) return decode_jpeg(bytes);
   if (begins_with(bytes, kPngStart)) return decode_png(bytes);
-  throw DataError("neither JPEG nor PNG, judged by its first bytes");
+  throw DataError("neither JPEG nor PNG, judged by its first bytes: convert or remove the file");
 }
 
 /// Numbers of a TIFF structure; 0 beyond its end.
@@ -59,8 +59,9 @@ void check_image_size(std::uint64_t width, std::uint64_t height, std::uint64_t b
   const std::uint64_t sides_max = kImageSideMax;
   if (width == 0 || height == 0) throw DataError("an image without pixels");
   if (width > sides_max || height > sides_max || width * height > kImagePixelsMax) {
-    throw DataError(fmt::format("{}x{} pixels: sides of at most {} and {} pixels in all are read",
-                                height, width, sides_max, kImagePixelsMax));
+    throw DataError(fmt::format(
+        "{}x{} pixels: sides of at most {} and {} pixels in all are read: make it smaller", height,
+        width, sides_max, kImagePixelsMax));
   }
   if (width * height / pixels_of_byte > bytes)
     throw DataError(fmt::format("cut short: {} bytes for {}x{} pixels", bytes, height, width));

@@ -76,7 +76,8 @@ class JpegReader {
     std::longjmp(jump_, 1);
   }
   [[noreturn]] void refuse() const {
-    throw DataError("damaged JPEG: " + std::string(text_.data()));
+    throw DataError("damaged JPEG (" + std::string(text_.data()) +
+                    "): copy the file anew, or remove it");
   }
 
   /// Before the rows are read: libjpeg frees the markers behind them.

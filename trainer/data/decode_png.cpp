@@ -60,7 +60,10 @@ class PngReader {
     std::memcpy(out, reader.rest_.data(), count);
     reader.rest_ = reader.rest_.subspan(count);
   }
-  [[noreturn]] void refuse() const { throw DataError("damaged PNG: " + std::string(text_.data())); }
+  [[noreturn]] void refuse() const {
+    throw DataError("damaged PNG (" + std::string(text_.data()) +
+                    "): copy the file anew, or remove it");
+  }
 
   bool read_header() {
     if (setjmp(jump_) != 0) return false;

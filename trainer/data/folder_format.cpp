@@ -34,8 +34,12 @@ bool is_cifar_file_inside(std::string_view name) {
 
 bool is_tsv_file(std::string_view name) { return name == "train.tsv"; }
 
+bool is_mask_folder_in_train(std::string_view name) {
+  return name == "train/images/" || name == "train/masks/";
+}
+
 bool is_mask_folder(std::string_view name) {
-  return name == "images/" || name == "masks/" || name == "train/images/" || name == "train/masks/";
+  return name == "images/" || name == "masks/" || is_mask_folder_in_train(name);
 }
 
 bool is_class_folder(std::string_view name) {
@@ -128,7 +132,7 @@ FolderFormat decide_format(const std::string& folder, const Names& names, DataKi
   for (const Row& row : rows())
     if (std::any_of(names.begin(), names.end(), row.is_part)) found.push_back(&row);
   // In train/ there are images and masks, not classes of these names.
-  if (std::any_of(names.begin(), names.end(), is_mask_folder))
+  if (std::any_of(names.begin(), names.end(), is_mask_folder_in_train))
     std::erase_if(found, [](const Row* row) { return row->format == FolderFormat::class_folders; });
   std::vector<const Row*> fitting;
   std::copy_if(found.begin(), found.end(), std::back_inserter(fitting),

@@ -6,6 +6,7 @@
 
 #include "trainer/data/idx.hpp"
 #include "trainer/data/image_shape.hpp"
+#include "trainer/data/read_file.hpp"
 #include "trainer/data/resize.hpp"
 #include "trainer/error.hpp"
 
@@ -51,6 +52,16 @@ void agree_on_classes(const IdxFolder& files, std::optional<int> head, ByteImage
   train.classes = test.classes = std::max(train.classes, test.classes);
 }
 
+/// What the header says; 0: there is none, which the reader reports.
+std::uint64_t claimed_count(const std::filesystem::path& images) {
+  constexpr std::size_t kOffset = 4;
+  const std::vector<std::uint8_t> start = read_start(images, 2 * kOffset);
+  if (start.size() < 2 * kOffset) return 0;
+  std::uint64_t count = 0;
+  for (std::size_t i = kOffset; i < 2 * kOffset; ++i) count = count << 8 | start[i];
+  return count;
+}
+
 }  // namespace
 
 TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::optional<int> head,
@@ -58,7 +69,7 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::o
   const IdxFolder files = find_idx_folder(folder, target);
   ByteImages train = read_idx_pair(files.train_images, files.train_targets, target);
   ByteImages test = read_idx_pair(files.test_images, files.test_targets, target);
-  if (to_string(train.shape) != to_string(test.shape)) {
+  if (train.shape != test.shape) {
     throw DataError(fmt::format("{} holds images of {}, but {} of {}", files.train_images.string(),
                                 to_string(train.shape), files.test_images.string(),
                                 to_string(test.shape)));
@@ -68,8 +79,14 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::o
                          fit_images(std::move(test), shape));
 }
 
-std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target) {
+std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target,
+                              const std::optional<ImageShape>& shape) {
   const IdxFolder files = find_idx_folder(folder, target);
+  if (shape) {
+    const std::uint64_t of_target = target == Target::mask ? mask_size(*shape) : 1;
+    return (claimed_count(files.train_images) + claimed_count(files.test_images)) *
+           (sample_size(*shape) + of_target);
+  }
   std::uint64_t bytes = 0;
   for (const std::filesystem::path* const file :
        {&files.train_images, &files.train_targets, &files.test_images, &files.test_targets}) {

@@ -16,7 +16,9 @@ namespace ddprun::trainer {
 TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::optional<int> head,
                       const std::optional<ImageShape>& shape);
 
-/// Bytes of the files that are not compressed.
-std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target);
+/// Bytes that load_idx() comes to hold: with a `shape` by the numbers of images in the headers,
+/// else those of the files that are not compressed.
+std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target,
+                              const std::optional<ImageShape>& shape);
 
 }  // namespace ddprun::trainer

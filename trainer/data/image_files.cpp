@@ -66,6 +66,9 @@ class ParallelLoop {
   std::exception_ptr error_;
 };
 
+/// The largest image that is read, of 3 channels of two bytes each without compression, is smaller.
+constexpr std::uint64_t kFileMax = std::uint64_t{512} << 20;
+
 std::string lower(std::string text) {
   for (char& letter : text)
     letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
@@ -73,22 +76,24 @@ std::string lower(std::string text) {
 }
 
 ByteImage read_image(const std::filesystem::path& path, int channels) {
-  return decode_image(read_file_or_gzip(path), channels, path.string());
+  return decode_image(read_file_or_gzip(path, kFileMax), channels, path.string());
 }
 
 /// Into `pixels` and, of a file with a mask, into `mask`.
 void read_sample(const ImageFile& file, const ImageSettings& settings, std::uint8_t* pixels,
                  std::uint8_t* mask) {
   const ImageShape& shape = settings.shape;
-  const ByteImage image = read_image(file.image, shape.channels);
-  const ByteImage sized = resize_bilinear(image, shape.height, shape.width);
+  ByteImage image = read_image(file.image, shape.channels);
+  const int height = image.shape.height;
+  const int width = image.shape.width;
+  const ByteImage sized = resize_bilinear(std::move(image), shape.height, shape.width);
   std::copy(sized.pixels.begin(), sized.pixels.end(), pixels);
   if (file.mask.empty()) return;
   const ByteImage drawn = read_image(file.mask, 1);
-  if (drawn.shape.height != image.shape.height || drawn.shape.width != image.shape.width) {
+  if (drawn.shape.height != height || drawn.shape.width != width) {
     throw DataError(fmt::format("{}: a mask of {}x{} pixels, but its image {} has {}x{}",
                                 file.mask.string(), drawn.shape.height, drawn.shape.width,
-                                file.image.string(), image.shape.height, image.shape.width));
+                                file.image.string(), height, width));
   }
   const int threshold = settings.mask_threshold.value_or(kMaskThreshold);
   for (const std::uint8_t value : resize_nearest(drawn, shape.height, shape.width).pixels)

@@ -24,19 +24,15 @@ ImageShape numbers_in(const std::string& text) {
 
 }  // namespace
 
-std::string to_string(ImageShape shape) {
-  return fmt::format("{}x{}x{}", shape.height, shape.width, shape.channels);
-}
-
 ImageShape parse_image_shape(const std::string& text) {
   const ImageShape shape = numbers_in(text);
   const bool has_sides = std::min(shape.height, shape.width) >= 1 &&
-                         std::max(shape.height, shape.width) <= kGeneratedSideMax;
+                         std::max(shape.height, shape.width) <= kShapeSideMax;
   const bool has_channels = shape.channels == 1 || shape.channels == 3;
   if (has_sides && has_channels && text == to_string(shape)) return shape;
   throw DataError(fmt::format(
       "--image-shape {}: must be like 64x96x3, with sides of at most {} and 1 or 3 channels", text,
-      kGeneratedSideMax));
+      kShapeSideMax));
 }
 
 }  // namespace ddprun::trainer

@@ -1,4 +1,4 @@
-// Shapes of images as text: "28x28x1" has 28 rows, 28 columns and one channel.
+// --image-shape: "28x28x1" has 28 rows, 28 columns and one channel.
 #pragma once
 
 #include <string>
@@ -7,13 +7,9 @@
 
 namespace ddprun::trainer {
 
-inline constexpr int kGeneratedSideMax = 512;
+inline constexpr int kShapeSideMax = 512;
 
-/// Reads the shape of generated pictures: "64x96x3" has 64 rows, 96 columns and 3 channels. Sides
-/// are at most kGeneratedSideMax, channels 1 or 3. Throws DataError.
+/// Sides are at most kShapeSideMax, channels 1 or 3. Throws DataError.
 ImageShape parse_image_shape(const std::string& text);
-
-/// "28x28x1".
-std::string to_string(ImageShape shape);
 
 }  // namespace ddprun::trainer

@@ -102,7 +102,7 @@ std::uint64_t known_data_bytes(const DataRequest& request) {
   const std::filesystem::path folder = request.data;
   switch (format_of(request)) {
     case FolderFormat::idx:
-      return known_idx_bytes(folder, target_of(request.kind));
+      return known_idx_bytes(folder, target_of(request.kind), request.other_shape);
     case FolderFormat::cifar:
       return known_cifar_bytes(folder, request.other_shape);
     case FolderFormat::cifar_inside:

@@ -36,7 +36,8 @@ struct DataRequest {
 TrainAndTest load_data(const DataRequest& request);
 
 /// Bytes that the sets of load_data() come to hold, as far as that is known before anything is
-/// read: all of generated pictures, of a folder those of the files that are not compressed.
+/// read: all of generated data and of images, but for MNIST-like files of their own size and TSV
+/// files, of which those that are not compressed count.
 std::uint64_t known_data_bytes(const DataRequest& request);
 
 }  // namespace ddprun::trainer

@@ -53,7 +53,7 @@ Pairs list_pairs(const std::filesystem::path& folder) {
                                 (folder / "images").string()));
   }
   if (pairs.empty())
-    throw DataError(fmt::format("{}: no images there", (folder / "images").string()));
+    throw DataError(fmt::format("{}: no images there: add some", (folder / "images").string()));
   return pairs;
 }
 

@@ -25,28 +25,51 @@ using GzHandle = std::unique_ptr<gzFile_s, GzClose>;
   throw DataError(fmt::format("{}: offset {}: {}", file, offset, why));
 }
 
+bool is_other_than_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(path, ignored).type();
+  return type != std::filesystem::file_type::regular &&
+         type != std::filesystem::file_type::not_found;
+}
+
+GzHandle open_gzip(const std::filesystem::path& file) {
+  errno = 0;
+  return GzHandle(gzopen(file.c_str(), "rbe"));
+}
+
 }  // namespace
 
-std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file) {
+std::vector<std::uint8_t> read_start(const std::filesystem::path& file, std::size_t count) {
+  if (is_other_than_file(file)) return {};
+  const GzHandle handle = open_gzip(file);
+  std::vector<std::uint8_t> bytes(count);
+  const int got = handle ? gzread(handle.get(), bytes.data(), static_cast<unsigned>(count)) : 0;
+  bytes.resize(static_cast<std::size_t>(std::max(got, 0)));
+  return bytes;
+}
+
+std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file,
+                                            std::uint64_t bytes_max) {
   const std::string name = file.string();
-  errno = 0;
-  const GzHandle handle(gzopen(name.c_str(), "rbe"));
+  if (is_other_than_file(file))
+    throw DataError(fmt::format("{}: not a regular file: put a file there, or remove it", name));
+  const GzHandle handle = open_gzip(file);
   if (!handle)
     throw DataError(fmt::format("{}: {}", name, std::strerror(errno != 0 ? errno : ENOMEM)));
   gzbuffer(handle.get(), 1U << 17);
 
-  // Of a plain file the room for all of it, as bytes that are copied on the way are held twice.
-  // Else grown as bytes arrive, never by what a header claims.
+  // Of a plain file the room for all of it, as bytes that are copied on the way are held twice, and
+  // a byte that shows its end. Else grown as bytes arrive, never by what a header claims.
   std::vector<std::uint8_t> bytes;
   std::error_code unknown;
   const std::uintmax_t size = std::filesystem::file_size(file, unknown);
-  if (!unknown && size <= kFileBytesMax && gzdirect(handle.get()) == 1)
-    bytes.resize(static_cast<std::size_t>(size) + kChunkBytes);
+  if (!unknown && size <= bytes_max && gzdirect(handle.get()) == 1)
+    bytes.resize(static_cast<std::size_t>(size) + 1);
   std::size_t used = 0;
   while (true) {
-    if (bytes.size() - used < kChunkBytes)
-      bytes.resize(std::max(2 * bytes.size(), 2 * kChunkBytes));
-    const int got = gzread(handle.get(), bytes.data() + used, static_cast<unsigned>(kChunkBytes));
+    if (bytes.size() == used) bytes.resize(std::max(2 * bytes.size(), 2 * kChunkBytes));
+    const std::size_t room = std::min(kChunkBytes, bytes.size() - used);
+    const int got = gzread(handle.get(), bytes.data() + used, static_cast<unsigned>(room));
     int code = Z_OK;
     const char* message = gzerror(handle.get(), &code);
     if (got > 0) used += static_cast<std::size_t>(got);
@@ -56,8 +79,7 @@ std::vector<std::uint8_t> read_file_or_gzip(const std::filesystem::path& file) {
           name, used,
           code == Z_ERRNO ? std::strerror(errno) : fmt::format("damaged gzip data ({})", message));
     }
-    if (used > kFileBytesMax)
-      refuse_at(name, used, fmt::format("more than {} bytes", kFileBytesMax));
+    if (used > bytes_max) refuse_at(name, used, fmt::format("more than {} bytes", bytes_max));
     if (got == 0) break;
   }
   // zlib 1.3.2 takes what is damaged at its very beginning for the end of the file.

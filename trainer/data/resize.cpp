@@ -81,22 +81,21 @@ ByteImage part_of(const std::vector<std::uint8_t>& all, std::size_t index, Image
 
 }  // namespace
 
-ByteImage resize_bilinear(const ByteImage& image, int height, int width) {
+ByteImage resize_bilinear(ByteImage image, int height, int width) {
   DDPRUN_ASSERT(height > 0 && width > 0 && image.pixels.size() == sample_size(image.shape),
                 "an image of pixels");
-  ByteImage result = image;
   const auto rows = static_cast<std::size_t>(image.shape.height);
   const auto channels = static_cast<std::size_t>(image.shape.channels);
   if (width != image.shape.width) {
-    result.pixels = filter(result.pixels, taps_of(image.shape.width, width), rows,
-                           static_cast<std::size_t>(image.shape.width), channels);
+    image.pixels = filter(image.pixels, taps_of(image.shape.width, width), rows,
+                          static_cast<std::size_t>(image.shape.width), channels);
   }
   if (height != image.shape.height) {
-    result.pixels = filter(result.pixels, taps_of(image.shape.height, height), 1, rows,
-                           static_cast<std::size_t>(width) * channels);
+    image.pixels = filter(image.pixels, taps_of(image.shape.height, height), 1, rows,
+                          static_cast<std::size_t>(width) * channels);
   }
-  result.shape = {.height = height, .width = width, .channels = image.shape.channels};
-  return result;
+  image.shape = {.height = height, .width = width, .channels = image.shape.channels};
+  return image;
 }
 
 ByteImage resize_nearest(const ByteImage& image, int height, int width) {
@@ -122,11 +121,7 @@ ByteImage resize_nearest(const ByteImage& image, int height, int width) {
 }
 
 ByteImages fit_images(ByteImages images, const std::optional<ImageShape>& shape) {
-  const auto is_same = [&](const ImageShape& one) {
-    return one.height == shape->height && one.width == shape->width &&
-           one.channels == shape->channels;
-  };
-  if (!shape || is_same(images.shape)) return images;
+  if (!shape || images.shape == *shape) return images;
   const std::size_t count = images.pixels.size() / sample_size(images.shape);
   ByteImages result{.shape = *shape,
                     .classes = images.classes,

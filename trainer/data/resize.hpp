@@ -11,7 +11,7 @@ namespace ddprun::trainer {
 /// Bilinear, and antialiased where it shrinks: a side is filtered by a triangle that is as wide as
 /// two of the larger pixels. Within 1 of torch's interpolate(mode="bilinear", antialias=True) for
 /// bytes, which is Pillow's. Sides of 1 or more.
-ByteImage resize_bilinear(const ByteImage& image, int height, int width);
+ByteImage resize_bilinear(ByteImage image, int height, int width);
 
 /// Each pixel is one of the image: torch's mode "nearest". For masks.
 ByteImage resize_nearest(const ByteImage& image, int height, int width);

@@ -7,7 +7,7 @@ namespace ddprun::trainer {
 
 TrainAndTest make_image_sets(const std::filesystem::path& folder, ByteImages train,
                              ByteImages test) {
-  DDPRUN_ASSERT(to_string(train.shape) == to_string(test.shape) && train.classes == test.classes,
+  DDPRUN_ASSERT(train.shape == test.shape && train.classes == test.classes,
                 "two sets for one network");
   const Normalization normalization = measure_normalization(train);
   const std::string name = folder_name(folder) + " " + to_string(train.shape);

@@ -39,7 +39,7 @@ std::size_t character_bytes(std::string_view text) {
   return 0;
 }
 
-/// Where UTF-8 ends to be valid; text.size(): nowhere.
+/// The offset of the first byte that is not UTF-8; text.size(): there is none.
 std::size_t first_invalid(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {

@@ -29,7 +29,7 @@ void for_each_word(std::string_view sentence, const Use& use) {
 }  // namespace
 
 WordVocabulary::WordVocabulary(std::span<const std::string_view> sentences) {
-  // 0: seen once. Else: seen more often.
+  // False: seen once.
   boost::unordered_flat_map<std::string_view, bool> is_repeated;
   std::vector<std::string_view> in_order;
   for (const std::string_view sentence : sentences) {

@@ -7,6 +7,12 @@
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
+
+std::string to_string(ImageShape shape) {
+  return std::to_string(shape.height) + "x" + std::to_string(shape.width) + "x" +
+         std::to_string(shape.channels);
+}
+
 namespace {
 
 constexpr std::size_t kParameterAlignment = 16;  // floats: 64 bytes

@@ -16,7 +16,11 @@ struct ImageShape {
   int height = 28;
   int width = 28;
   int channels = 1;
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
+
+/// As --image-shape has it: "28x28x1".
+std::string to_string(ImageShape shape);
 
 struct TextShape {
   int vocabulary = 0;  ///< token ids are below it; 0: no text

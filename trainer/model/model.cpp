@@ -44,9 +44,9 @@ DataError too_small(ModelSettings settings) {
     } catch (const ImagesTooSmall&) {
       continue;
     }
-    return DataError("images of " + size_text(given) +
+    return DataError("images of " + to_string(given) +
                      " are too small for this model, which needs at least " +
-                     size_text(settings.shape) + "; use larger images or another --model");
+                     to_string(settings.shape) + "; use larger images or another --model");
   }
   return DataError("no size of images fits this model");
 }

@@ -30,12 +30,6 @@ enum class TextSize {
   large,  ///< roberta-large: 24 layers of 1,024 channels, 16 heads, 4,096 inner; 50,265 tokens
 };
 
-/// For messages: "28x28x1", as --image-shape has it.
-inline std::string size_text(ImageShape shape) {
-  return std::to_string(shape.height) + "x" + std::to_string(shape.width) + "x" +
-         std::to_string(shape.channels);
-}
-
 Graph lenet(ImageShape image, int classes);
 /// 57.0 million parameters for 10 classes; images of at least 63 pixels. `dropout`: the probability
 /// in both layers, torchvision's is 0.5.

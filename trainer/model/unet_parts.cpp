@@ -21,9 +21,9 @@ void check_unet_sides(ImageShape image, int divisor, const std::string& model) {
   if (image.height % divisor == 0 && image.width % divisor == 0) return;
   const auto next = [&](int length) { return (length + divisor - 1) / divisor * divisor; };
   const ImageShape fitting{next(image.height), next(image.width), image.channels};
-  throw DataError("images of " + size_text(image) + " do not fit " + model +
+  throw DataError("images of " + to_string(image) + " do not fit " + model +
                   ", which needs sides that are multiples of " + std::to_string(divisor) +
-                  ": use " + size_text(fitting) + ", or another --model");
+                  ": use " + to_string(fitting) + ", or another --model");
 }
 
 }  // namespace ddprun::trainer

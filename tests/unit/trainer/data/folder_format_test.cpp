@@ -42,6 +42,7 @@ TEST_CASE("train.tsv makes a folder one of texts, whatever else is in it") {
 
 TEST_CASE("folders of classes, and of images with masks") {
   CHECK(decide({"test/", "train/", "train/cat/", "train/x.png"}) == FolderFormat::class_folders);
+  CHECK(decide({"images/", "test/", "train/", "train/cat/"}) == FolderFormat::class_folders);
   for (const Names& names :
        {Names{"images/", "masks/"}, Names{"masks/"}, Names{"train/", "train/images/"}})
     CHECK(decide(names, kMasks) == FolderFormat::mask_folders);

@@ -75,9 +75,12 @@ TEST_CASE("images of a folder become as large as is asked for, and their masks w
   write_images(directory / "t10k-masks-idx3-ubyte", 2, 8);
   DataRequest request{.data = directory.path().string(),
                       .other_shape = ImageShape{.height = 4, .width = 16, .channels = 3}};
-  CHECK(to_string(load_data(request).train->shape()) == "4x16x3");
+  const TrainAndTest labelled = load_data(request);
+  CHECK(to_string(labelled.train->shape()) == "4x16x3");
+  CHECK(known_data_bytes(request) == labelled.train->bytes() + labelled.test->bytes());
   request.kind = DataKind::masked_images;
   const TrainAndTest sets = load_data(request);
+  CHECK(known_data_bytes(request) == sets.train->bytes() + sets.test->bytes());
   CHECK(to_string(sets.test->shape()) == "4x16x3");
   std::vector<float> mask(64);
   sets.train->read_mask(3, mask);

@@ -1,6 +1,7 @@
 // Files of data, plain or gzipped, and each kind of damage.
 #include "trainer/data/read_file.hpp"
 
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
@@ -73,6 +74,30 @@ TEST_CASE("a gzip file that is cut short or damaged is named with the offset rea
     CHECK_THROWS_WITH(read_file_or_gzip(directory / "bad.gz"),
                       Contains("bad.gz: offset") && Contains("damaged"));
   }
+}
+
+TEST_CASE("a file that unpacks to more than is allowed is refused before all of it is unpacked") {
+  const test::TempDir directory;
+  gzip(directory / "bomb.png", Bytes(10'000'000, 0));
+  CHECK_THROWS_WITH(read_file_or_gzip(directory / "bomb.png", 3'000'000),
+                    Contains("bomb.png: offset ") && Contains("more than 3000000 bytes"));
+  CHECK(read_file_or_gzip(directory / "bomb.png", 10'000'000).size() == 10'000'000);
+}
+
+TEST_CASE("a pipe is refused, not waited for") {
+  const test::TempDir directory;
+  REQUIRE(mkfifo((directory / "a.png").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(read_file_or_gzip(directory / "a.png"), Contains("a.png: not a regular file"));
+  CHECK(read_start(directory / "a.png", 8).empty());
+}
+
+TEST_CASE("the start of a file is read, plain or gzipped, and as much as there is") {
+  const test::TempDir directory;
+  write_bytes(directory / "plain", counted(40));
+  gzip(directory / "packed.gz", counted(5));
+  CHECK(read_start(directory / "plain", 8) == counted(8));
+  CHECK(read_start(directory / "packed.gz", 8) == counted(5));
+  CHECK(read_start(directory / "absent", 8).empty());
 }
 
 TEST_CASE("a file that is not there is named") {
