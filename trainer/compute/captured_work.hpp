@@ -30,8 +30,7 @@ class Capture {
   [[nodiscard]] bool is_on() const { return is_on_; }
   /// Of a failure, in the device's words, once; else empty.
   [[nodiscard]] std::string take_failure();
-  /// Whether a limit was reached since it was last asked; work that was met later is done as it
-  /// comes. True once.
+  /// True once, after some work was not captured because there is too much of it.
   [[nodiscard]] bool take_limit();
   /// Some work is not captured, as there is much of it.
   void reach_limit();

@@ -11,7 +11,7 @@
 namespace ddprun::trainer::cuda {
 namespace {
 
-/// The first one with bf16 in hardware.
+/// The first one with bf16 and tf32 in hardware.
 constexpr int kNewerTypesCapability = 80;
 
 std::string counted(std::size_t count, const char* what) {

@@ -148,7 +148,7 @@ class Gpu {
   virtual void synchronize(Event event) = 0;
   virtual void synchronize(Stream stream) = 0;
   /// `watch` is called again and again while the host waits here, by the thread that waits. What it
-  /// throws once, all later waits throw. Empty: nothing is called.
+  /// throws once, all later waits for something that is not done throw. Empty: nothing is called.
   virtual void set_watch(std::function<void()> watch) = 0;
   /// The stream as a library knows it that works on it directly: of CUDA a cudaStream_t.
   [[nodiscard]] virtual void* native(Stream stream) = 0;

@@ -14,7 +14,7 @@ namespace ddprun::trainer::cuda {
 /// pass before the last has taken its inputs from there. The compute stream brings them to their
 /// places: a captured pass reads the same ones each time. The host's side of the copies is a ring
 /// of their own, with room for two passes: the host prepares a pass as soon as the copy of the last
-/// but one is done, whatever the compute stream does.
+/// but one is done, up to four passes ahead of the compute stream.
 class InputBuffers {
  public:
   /// `gpu` outlives it.

@@ -117,7 +117,7 @@ class AttentionLayer final : public Operation {
     launch(gpu_, static_cast<unsigned>(rows()),
            AttentionGradient<T>{rows_of(pass), space.scores, space.slopes, saved_of(tensors),
                                 space.probabilities, space.score_slopes});
-    // Each result takes the place of what was read last.
+    // Each result overwrites a part that nothing reads any more.
     T* const value_slopes = space.values;
     multiply_to_head(width_, queries_, 1, transposed(of_rows(space.probabilities)),
                      of_head(space.output_slopes, queries_), value_slopes);

@@ -11,15 +11,15 @@ std::string Awaited::text() const {
 
 CommResult peer_ended(int peer, int pid, const Awaited& awaited) {
   return {CommStatus::aborted, peer, awaited.bucket,
-          fmt::format("rank {} (pid {}) ended before it finished {}", peer, pid, awaited.text())};
+          fmt::format("rank {} (pid {}) ended before it finished {}", peer, pid,
+                      awaited.is_nothing() ? "the run" : awaited.text())};
 }
 
 CommResult nccl_failed(const std::string& call, const Awaited& awaited, const std::string& gpu,
                        const std::string& error, const std::string& last) {
-  const bool is_idle = awaited.bucket < 0 && !awaited.is_meeting;
   return {CommStatus::aborted, -1, awaited.bucket,
           fmt::format("{} failed{} on {}: {} ({}); NCCL_DEBUG=INFO tells more", call,
-                      is_idle ? "" : " in " + awaited.text(), gpu, error, last)};
+                      awaited.is_nothing() ? "" : " in " + awaited.text(), gpu, error, last)};
 }
 
 CommResult waited_too_long(int rank, const Awaited& awaited, std::chrono::duration<double> waited) {

@@ -16,7 +16,8 @@ struct Awaited {
   int bucket = -1;          ///< of the sum; -1: see is_meeting
   bool is_meeting = false;  ///< of all ranks; false: nothing is awaited
 
-  /// "the sum of bucket 3", "the meeting of all ranks", "NCCL".
+  [[nodiscard]] bool is_nothing() const { return bucket < 0 && !is_meeting; }
+  /// "the sum of bucket 3", "the meeting of all ranks"; of nothing "NCCL".
   [[nodiscard]] std::string text() const;
 };
 

@@ -65,7 +65,7 @@ TEST_CASE("workers that share GPUs are dealt out to them in turn") {
   CHECK((workers_beside(1, 2) == 4 && workers_beside(2, 1) == 2));
   CHECK((workers_beside(3, 3) == 2 && workers_beside(3, 1) == 1));
   CHECK(workers_beside(8, 1) == 1);
-  // Each sees one, and perhaps another one.
+  // Each worker sees one GPU, perhaps not the same.
   GpuRequest own = worker(1, 2);
   own.shares = true;
   own.visible = "3";

@@ -190,6 +190,7 @@ TEST_CASE("an error of NCCL while nothing is awaited names neither a sum nor a m
              StartsWith("NCCL failed on H200 GPU-1: cut (it)"));
   CHECK_THAT(nccl::nccl_failed("NCCL", {.is_meeting = true}, "H200 GPU-1", "cut", "it").detail,
              StartsWith("NCCL failed in the meeting of all ranks on H200 GPU-1: cut (it)"));
+  CHECK(nccl::peer_ended(1, 5, {}).detail == "rank 1 (pid 5) ended before it finished the run");
 }
 
 TEST_CASE("a meeting that one rank never comes to ends at its deadline") {
