@@ -4,7 +4,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number_in.hpp"
 #include "base/texts/program_text.hpp"
 #include "base/texts/words.hpp"
 
@@ -89,10 +89,8 @@ class CommandLine {
   template <class Number>
   static CLI::Validator within(Number low, Number high) {
     const auto check = [low, high](const std::string& text) {
-      Number value{};
-      const char* const end = text.data() + text.size();
-      const auto [stop, error] = std::from_chars(text.data(), end, value);
-      const bool good = error == std::errc() && stop == end && value >= low && value <= high;
+      const auto value = number_in<Number>(text);
+      const bool good = value && *value >= low && *value <= high;
       return good ? std::string()
                   : fmt::format("must be a number from {} to {}, not {}", low, high, text);
     };

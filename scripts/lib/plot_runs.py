@@ -43,7 +43,7 @@ def read_run(path):
             kept.pop()
         kept.append(line)
     if not any(lines.values()):
-        raise NothingToDraw(f"{file}: no interval and no epoch with its step; a run of a second has none: train --log-every=1")
+        raise NothingToDraw(f"{file}: no interval and no epoch with its step, as of a short run: train with --log-every=1")
     return lines
 
 

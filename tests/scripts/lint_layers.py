@@ -52,7 +52,7 @@ MAY_INCLUDE = {
     "trainer/data": ["trainer/error", "trainer/model", "base"],
     "trainer/comm": ["trainer/error", "trainer/host", "trainer/compute", "rendezvous/client", "proto", "base"],
     "trainer/nccl": ["trainer/error", "trainer/cuda", "trainer/comm", "trainer/compute", "proto", "base"],
-    "trainer/checkpoint": ["trainer/error", "trainer/compute", "trainer/model", "trainer/optim", "base"],
+    "trainer/checkpoint": ["trainer/error", "trainer/compute", "trainer/model", "base"],
     "trainer/run": ["trainer", "rendezvous/client", "rendezvous/store", "worker", "proto", "base/cli", "base/texts", "base"],
     "worker": ["rendezvous/client", "proto", "base"],
 }

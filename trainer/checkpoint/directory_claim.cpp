@@ -11,10 +11,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <tuple>
 #include <utility>
 
+#include "trainer/checkpoint/directory_lock.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -35,15 +35,9 @@ constexpr std::size_t kBytesMax = 4096;
 
 /// Some file systems have no locks: there the claim alone has to do.
 void lock(const UniqueFd& fd, const fs::path& path) {
-  const auto deadline = std::chrono::steady_clock::now() + kLockWait;
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return;
-    if (std::chrono::steady_clock::now() > deadline)
-      throw DataError(fmt::format("{}: another process has held its lock for {} s", path.string(),
-                                  std::chrono::seconds(kLockWait).count()));
-    std::this_thread::sleep_for(20ms);
-  }
+  if (!lock_until(fd, std::chrono::steady_clock::now() + kLockWait))
+    throw DataError(fmt::format("{}: another process has held its lock for {} s", path.string(),
+                                std::chrono::seconds(kLockWait).count()));
 }
 
 std::string new_token() {

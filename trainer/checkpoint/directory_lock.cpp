@@ -32,18 +32,20 @@ std::string holder_text(const UniqueFd& fd) {
 
 DirectoryLock::DirectoryLock(const std::filesystem::path& directory, std::chrono::milliseconds wait)
     : fd_(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (!fd_) return;
-  const auto deadline = std::chrono::steady_clock::now() + wait;
-  while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!fd_ || lock_until(fd_, std::chrono::steady_clock::now() + wait)) return;
+  throw DataError(fmt::format(
+      "{}: {} writes there: wait until it has ended, or name another directory by --out",
+      directory.string(), holder_text(fd_)));
+}
+
+bool lock_until(const UniqueFd& fd, std::chrono::steady_clock::time_point deadline) {
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return;
-    if (std::chrono::steady_clock::now() >= deadline)
-      throw DataError(
-          fmt::format("{}: {} writes there: wait until it has ended, or name another "
-                      "directory by --out",
-                      directory.string(), holder_text(fd_)));
+    if (errno != EWOULDBLOCK) return true;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(20ms);
   }
+  return true;
 }
 
 std::optional<pid_t> holder_of_lock(std::string_view locks, dev_t device, std::uint64_t inode) {

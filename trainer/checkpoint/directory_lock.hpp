@@ -26,6 +26,10 @@ class DirectoryLock {
   UniqueFd fd_;
 };
 
+/// A lock (flock) on an open file or directory. False: another process has it until the deadline.
+/// Where the file system has no such locks: true.
+bool lock_until(const UniqueFd& fd, std::chrono::steady_clock::time_point deadline);
+
 /// The process that holds a lock of flock() on this file, by the lines of /proc/locks; none: it is
 /// on another machine, or of a device that the kernel shows otherwise. Pure.
 std::optional<pid_t> holder_of_lock(std::string_view locks, dev_t device, std::uint64_t inode);

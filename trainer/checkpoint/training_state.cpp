@@ -4,7 +4,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -109,21 +108,6 @@ std::string shown(const ConfigEntry& entry) {
   return entry.title.empty() ? value : fmt::format("{} ({})", entry.title, value);
 }
 
-/// No loss yet is an infinite one, which JSON has not: null.
-Json to_json(const PlateauState& plateau) {
-  return {{"best", std::isfinite(plateau.best) ? Json(plateau.best) : Json()},
-          {"bad_epochs", plateau.bad_epochs},
-          {"share", plateau.share}};
-}
-
-PlateauState plateau_from(const Json& json) {
-  PlateauState plateau;
-  if (!json.at("best").is_null()) json.at("best").get_to(plateau.best);
-  json.at("bad_epochs").get_to(plateau.bad_epochs);
-  json.at("share").get_to(plateau.share);
-  return plateau;
-}
-
 TrainingState state_from(const Json& json) {
   TrainingState state;
   json.at("run").get_to(state.run);
@@ -140,7 +124,6 @@ TrainingState state_from(const Json& json) {
   optimizer.at("loss_scale").get_to(state.step_state.scaler.scale);
   optimizer.at("good_steps").get_to(state.step_state.scaler.good_steps);
   state.step_state.stuck = optimizer.value("stuck", std::uint64_t{0});  // older ones have none
-  if (json.contains("plateau")) state.plateau = plateau_from(json["plateau"]);  // newer ones
   state.epoch_counters = counters_from(json.at("epoch_counters"));
   for (const Json& epoch : json.at("epochs")) state.epochs.push_back(epoch_from(epoch));
   json.at("best_score").get_to(state.best_score);
@@ -197,7 +180,6 @@ std::string to_json(const TrainingState& state, const std::vector<FileDigest>& f
         {"loss_scale", step_state.scaler.scale},
         {"good_steps", step_state.scaler.good_steps},
         {"stuck", step_state.stuck}}},
-      {"plateau", to_json(state.plateau)},
       {"epoch_counters", to_json(state.epoch_counters)},
       {"epochs", epochs},
       {"best_score", state.best_score},

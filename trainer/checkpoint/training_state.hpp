@@ -11,7 +11,6 @@
 #include "trainer/compute/counters.hpp"
 #include "trainer/compute/step_state.hpp"
 #include "trainer/error.hpp"
-#include "trainer/optim/plateau.hpp"
 
 namespace ddprun::trainer {
 
@@ -54,7 +53,6 @@ struct TrainingState {
   std::int64_t epoch = 0;  ///< the epoch under way
   std::int64_t block = 0;  ///< steps done within it
   StepState step_state;    ///< learning rate, loss scale, updates, skipped
-  PlateauState plateau;    ///< of --schedule=plateau
 
   Counters epoch_counters;  ///< of the epoch under way
   std::vector<EpochSummary> epochs;

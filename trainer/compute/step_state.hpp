@@ -33,6 +33,15 @@ DDPRUN_HOST_DEVICE inline ScalerState initial_scaler(const ScalerConfig& config)
   return {config.enabled ? config.initial : 1.0F, 0};
 }
 
+/// Of a checkpoint that another configuration may have written. Pure.
+DDPRUN_HOST_DEVICE inline ScalerState resumed_scaler(const ScalerConfig& config,
+                                                     ScalerState state) {
+  if (!config.enabled) return initial_scaler(config);
+  if (state.scale < config.floor) state.scale = config.floor;
+  if (state.scale > config.ceiling) state.scale = config.ceiling;
+  return state;
+}
+
 /// The scaler after one step; `found_inf`: its gradients held an inf or nan. Pure.
 DDPRUN_HOST_DEVICE inline ScalerState next_scaler(const ScalerConfig& config, ScalerState state,
                                                   bool found_inf) {

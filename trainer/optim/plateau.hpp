@@ -14,7 +14,7 @@ struct PlateauRule {
   double least_change = 1e-8;  ///< a rate that would fall by less stays (torch's eps)
 };
 
-/// What it remembers from epoch to epoch: part of a checkpoint.
+/// What it remembers from epoch to epoch: no part of a checkpoint, as the losses of all epochs are.
 struct PlateauState {
   double best = std::numeric_limits<double>::infinity();
   std::int64_t bad_epochs = 0;  ///< in a row, since the best loss or the last reduction

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/duration.hpp"
+#include "base/number_in.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -18,11 +18,8 @@ CheckpointEvery parse_checkpoint_every(const std::string& text) {
   if (text == "auto") return {};
   if (text == "off") return {.kind = Kind::off};
   if (text == "epoch") return {.kind = Kind::epoch};
-  std::int64_t steps = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, steps);
-  if (error == std::errc() && stop == end && steps > 0)
-    return {.kind = Kind::steps, .steps = steps};
+  const auto steps = number_in<std::int64_t>(text);
+  if (steps && *steps > 0) return {.kind = Kind::steps, .steps = *steps};
   // A number without a unit is a number of steps, and never seconds.
   const auto duration =
       text.find_first_of("smhSMH") == std::string::npos ? std::nullopt : parse_duration(text);

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <limits>
 #include <optional>
 
+#include "base/number_in.hpp"
 #include "proto/environment_names.hpp"
 #include "trainer/error.hpp"
 
@@ -25,10 +25,8 @@ std::optional<std::int64_t> number_of(const VariableLookup& lookup, const char* 
                                       std::int64_t low, std::int64_t high) {
   const std::string text = text_of(lookup, name);
   if (text.empty()) return std::nullopt;
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < low || value > high) {
+  const auto value = number_in<std::int64_t>(text);
+  if (!value || *value < low || *value > high) {
     throw DataError(
         fmt::format("{}={}: must be a number from {} to {} (set by the launcher; unset RANK and "
                     "WORLD_SIZE to train alone)",

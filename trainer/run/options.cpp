@@ -1,13 +1,13 @@
 #include "trainer/run/options.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <system_error>
 
 #include "base/cli/command_line.hpp"
+#include "base/number_in.hpp"
 #include "base/version.hpp"
 #include "proto/environment_names.hpp"
 #include "trainer/error.hpp"
@@ -127,9 +127,10 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
   line.text("--checkpoint-every", texts.checkpoint_every, "WHEN",
             "auto (a crash costs at most 5 s of work, writing less than 2 % of the time), epoch, a "
             "number of steps, a duration such as 30s, or off");
-  line.choice("--best", options.best_by,
-              "What the best checkpoint has the largest of, on held-out samples; of loss the "
-              "smallest")
+  line.choice(
+          "--best", options.best_by,
+          "What the best checkpoint is chosen by, on held-out samples: the largest, of loss the "
+          "smallest")
       ->default_str("accuracy, of masks iou");
   line.text("--keep", texts.keep, "N|all", "Checkpoints to keep beside the best one");
   line.number("--log-every", options.log_every, 1, kStepsMax, "N",
@@ -175,9 +176,13 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
           {"--share-gpu", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
           {"--cuda-graph", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
           {"--best", options.best_by != BestBy::accuracy || !learns_masks(options),
-           "a --model that learns labels for accuracy"},
+           "a --model that learns labels where it is accuracy"},
           {"--best", !is_of_masks(options.best_by) || learns_masks(options),
-           "a U-Net for iou and f1: they are of masks"},
+           "a U-Net where it is iou or f1, which are of masks"},
+          {"--log-every",
+           options.checkpoint_every.kind != CheckpointEvery::Kind::off || !options.out.empty() ||
+               (options.json && !options.quiet),
+           "--json, or a folder for metrics.jsonl: --out"},
           {"--keep", options.checkpoint_every.kind != CheckpointEvery::Kind::off,
            "checkpoints, but --checkpoint-every is off"},
       });
@@ -185,10 +190,8 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
 
 int parse_keep(const std::string& text) {
   if (text == "all") return std::numeric_limits<int>::max();
-  int count = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, count);
-  if (error == std::errc() && stop == end && count >= 1 && count <= kManyMax) return count;
+  const auto count = number_in<int>(text);
+  if (count && *count >= 1 && *count <= kManyMax) return *count;
   throw DataError(fmt::format("--keep {}: must be all, or a number from 1 to {}", text, kManyMax));
 }
 

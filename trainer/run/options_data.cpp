@@ -1,10 +1,10 @@
 #include "trainer/run/options_data.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <system_error>
 
+#include "base/number_in.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -50,11 +50,8 @@ std::optional<double> parse_init(const std::string& text) {
   if (text == "default") return std::nullopt;
   constexpr std::string_view kNormal = "normal:";
   if (text.starts_with(kNormal)) {
-    double deviation = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + kNormal.size(), end, deviation);
-    if (error == std::errc() && stop == end && deviation > 0 && deviation <= kDeviationMax)
-      return deviation;
+    const auto deviation = number_in<double>(std::string_view(text).substr(kNormal.size()));
+    if (deviation && *deviation > 0 && *deviation <= kDeviationMax) return deviation;
   }
   throw DataError(
       fmt::format("--init {}: must be default, or normal:STD with a deviation above 0 and at most "
@@ -123,11 +120,11 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
   line.number("--sentences", options.sentences, 1, kSentencesMost, "N",
               "Of generated sentences: how many for training; a quarter as many are held out");
   line.number("--max-tokens", options.max_tokens, kSentenceTokensLeast, kTextPositions, "N",
-              "The most tokens of a text: generated ones are that short, those of files are cut")
+              "The most tokens of a text: generated texts have no more, texts of files are cut")
       ->default_str("generated 64, of files 512");
   line.choice("--tokens", options.tokens,
-              "What a text of a file is split into: the words that occur twice in the training "
-              "set, or bytes");
+              "What a text of a file is split into: the words that occur at least twice in "
+              "the training set, or bytes");
   line.flag("--tsv-header", options.tsv_header,
             "The first line of train.tsv, dev.tsv and test.tsv is a header");
   line.text("--init", texts.init, "HOW",

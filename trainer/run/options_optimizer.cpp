@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <string_view>
 
+#include "base/number_in.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/options_optimizer.hpp"
 
@@ -39,16 +39,6 @@ constexpr double kAdamwRate = 0.001;
 constexpr double kTextRate = 0.0005;
 constexpr double kAdamwDecay = 0.01;        // PyTorch's
 constexpr double kLossScaleMax = 16777216;  // 2^24
-
-/// The number that the whole of `text` is.
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return number;
-}
 
 Warmup parse_warmup(const std::string& text) {
   if (text.ends_with('%')) {
@@ -97,8 +87,8 @@ void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& 
   line.number("--lr", options.learning_rate, 0, kRateMax, "X", "Learning rate")
       ->default_str("sgd 0.05, adamw 0.001, textclf with adamw 0.0005");
   line.number("--scale-lr", options.scale_lr, 1, 1'000'000'000, "SAMPLES",
-              "--lr is meant for a global batch of so many samples: multiply it by that of this "
-              "run, divided by SAMPLES");
+              "The global batch that --lr is meant for: it is multiplied by the global batch of "
+              "this run, divided by SAMPLES");
   line.number("--momentum", options.momentum, 0, 1, "X", "Momentum (sgd only)");
   line.flag("--nesterov", options.nesterov, "Nesterov's momentum (sgd only)");
   line.text("--betas", texts.betas, "B1,B2", "Decay rates of adamw's two moments");
@@ -121,9 +111,10 @@ void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& 
               "With --schedule plateau: the loss that has to fall, of the held-out or of the "
               "training samples");
   line.number("--plateau-patience", options.plateau.patience, 0, kManyMax, "N",
-              "With --schedule plateau: epochs without a better loss that are let pass");
+              "With --schedule plateau: so many epochs in a row may bring no better loss; the next "
+              "one lowers the rate");
   line.number("--plateau-factor", options.plateau.factor, 0, 1, "X",
-              "With --schedule plateau: multiply the rate by this after one more");
+              "With --schedule plateau: the factor by which the rate is lowered");
   line.text("--warmup", texts.warmup, "N|N%",
             "Steps in which the rate rises to --lr: their number, or their share of all steps");
   line.choice("--precision", options.precision,

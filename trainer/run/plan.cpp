@@ -212,6 +212,17 @@ OptimizerConfig optimizer_config(const Options& options) {
   return config;
 }
 
+PlateauState plateau_after(const std::vector<EpochSummary>& epochs, const Options& options,
+                           const Schedule& schedule) {
+  PlateauState state;
+  if (schedule.kind != ScheduleKind::plateau) return state;
+  const bool is_held_out = options.plateau_on == PlateauOn::held_out;
+  for (const EpochSummary& epoch : epochs)
+    state = after_epoch(schedule.plateau, state, is_held_out ? epoch.test_loss : epoch.train_loss,
+                        schedule.base_rate);
+  return state;
+}
+
 std::optional<int> shards_of(const RunConfig& config) {
   for (const ConfigEntry& entry : config) {
     const auto* value = std::get_if<std::int64_t>(&entry.value);

@@ -59,6 +59,10 @@ int head_classes(const Options& options, const DataFacts& data);
 /// The optimizer that the options ask for.
 OptimizerConfig optimizer_config(const Options& options);
 
+/// Where --schedule=plateau has come to after these epochs, the oldest first. Others have no state.
+PlateauState plateau_after(const std::vector<EpochSummary>& epochs, const Options& options,
+                           const Schedule& schedule);
+
 /// V that a checkpoint's configuration records, if it does.
 std::optional<int> shards_of(const RunConfig& config);
 

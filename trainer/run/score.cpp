@@ -6,13 +6,11 @@ namespace ddprun::trainer {
 
 Score score_of(Target target, std::optional<BestBy> best_by) {
   if (target == Target::mask)
-    return {"IoU", "iou", intersection_over_union, best_by.value_or(BestBy::iou)};
-  return {"accuracy", "accuracy", accuracy, best_by.value_or(BestBy::accuracy)};
+    return {"IoU", "iou", intersection_over_union, best_by.value_or(BestBy::iou), target};
+  return {"accuracy", "accuracy", accuracy, best_by.value_or(BestBy::accuracy), target};
 }
 
 double f1_of(double iou) { return 2 * iou / (1 + iou); }
-
-bool Score::is_of_masks() const { return of == intersection_over_union; }
 
 std::string Score::best_key() const {
   if (best_by == BestBy::loss) return "test_loss";

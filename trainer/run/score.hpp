@@ -21,11 +21,12 @@ struct Score {
   const char* key;   ///< in JSON, behind the name of the set
   double (*of)(const Counters&);
   BestBy best_by;
+  Target target;
 
   /// In JSON: "test_accuracy".
   [[nodiscard]] std::string held_out_key() const { return std::string("test_") + key; }
   /// Whether epochs also have an F1.
-  [[nodiscard]] bool is_of_masks() const;
+  [[nodiscard]] bool is_of_masks() const { return target == Target::mask; }
 
   // What `best` goes by.
 

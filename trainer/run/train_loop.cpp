@@ -57,6 +57,7 @@ TrainLoop::TrainLoop(TrainParts parts)
       order_(parts.sets.train->size(), parts.plan.shards, parts.plan.batch, parts.options.seed),
       run_(
           shard_run(parts.plan.shards, parts.communicator.world_size(), parts.communicator.rank())),
+      rate_share_(plateau_after(parts.state.epochs, parts.options, parts.plan.schedule).share),
       shared_(static_cast<std::size_t>(parts.communicator.world_size())),
       share_at_(parts.state.step + 1),
       interval_first_step_(parts.state.step),
@@ -91,7 +92,7 @@ bool TrainLoop::step() {
     selected_epoch_ = state.epoch;
   }
   parts_.learner.set_learning_rate(
-      static_cast<float>(learning_rate(parts_.plan.schedule, state.step, state.plateau.share)));
+      static_cast<float>(learning_rate(parts_.plan.schedule, state.step, rate_share_)));
   StepInputs inputs{.order = order_,
                     .step = static_cast<std::size_t>(state.block),
                     .weights = parts_.learner.weights(),
@@ -324,32 +325,30 @@ bool TrainLoop::end_epoch() {
   const double value = score_.best_value(summary);
   const bool best = score_.is_better(value, state.best_score);
   if (best) state.best_score = value;
-  lower_rate(summary);
   ++state.epoch;
   state.block = 0;
   state.epoch_counters = {};
   state.epoch_seconds = 0;
+  // Of other ranks nothing is shown.
+  parts_.report.epoch(summary, ending(EpochEnd::complete));
+  lower_rate();
   if (parts_.keeper == nullptr) return true;
   const auto now = Clock::now();
   state.seconds = seconds_before_ + seconds_between(began_, now);
-  parts_.report.epoch(summary, ending(EpochEnd::complete));
   offer_checkpoint(best, now);
   return true;
 }
 
 /// All ranks have the same losses, so the same rate.
-void TrainLoop::lower_rate(const EpochSummary& epoch) {
+void TrainLoop::lower_rate() {
   const Schedule& schedule = parts_.plan.schedule;
-  if (schedule.kind != ScheduleKind::plateau) return;
-  TrainingState& state = parts_.state;
-  const double before = state.plateau.share;
-  const bool is_held_out = parts_.options.plateau_on == PlateauOn::held_out;
-  state.plateau = after_epoch(schedule.plateau, state.plateau,
-                              is_held_out ? epoch.test_loss : epoch.train_loss, schedule.base_rate);
-  if (state.plateau.share != before)
-    parts_.report.note(fmt::format("the loss has not fallen for {} epochs: learning rate {:.3g}",
-                                   schedule.plateau.patience + 1,
-                                   schedule.base_rate * state.plateau.share));
+  const double before = rate_share_;
+  rate_share_ = plateau_after(parts_.state.epochs, parts_.options, schedule).share;
+  if (rate_share_ != before)
+    parts_.report.note(
+        fmt::format("learning rate {:.3g} from here on: the loss was not better for "
+                    "more epochs than --plateau-patience={}",
+                    schedule.base_rate * rate_share_, schedule.plateau.patience));
 }
 
 int TrainLoop::finish() {

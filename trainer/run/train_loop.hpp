@@ -75,7 +75,7 @@ class TrainLoop {
   bool report_interval(Time now);
   void report_evaluation(double share, Time began);
   [[nodiscard]] double seconds_left(double of_evaluation_done) const;
-  void lower_rate(const EpochSummary& epoch);
+  void lower_rate();
   [[nodiscard]] EpochEnding ending(EpochEnd end) const;
   EpochSummary summarize(const Counters& test) const;
   bool exchange(const Shared& mine);
@@ -102,6 +102,7 @@ class TrainLoop {
   ShardRun run_;
   DeviceMemory overflowing_;  // a StepState with an infinite loss scale, for tests
   std::optional<std::int64_t> selected_epoch_;
+  double rate_share_;  // of --schedule=plateau
 
   Shared mine_;                 // since the last share()
   std::vector<Shared> shared_;  // of all ranks

@@ -25,11 +25,16 @@ bool TrainLoop::is_sound(const Counters& counters) {
   if (counters.not_finite > 0 && !parts_.plan.scaler.enabled)
     return end_broken(where_not_finite(counters),
                       advice("this sample", place_of(counters).step > 0));
+  const LossScale& scale = parts_.options.loss_scale;
   if (shared_[0].stuck >= kStuckSteps)
-    return end_broken(fmt::format("the gradients overflowed in {} steps in a row, by step {}, with "
-                                  "the smallest loss scale",
-                                  shared_[0].stuck, state.step),
-                      advice("the data"));
+    return end_broken(
+        fmt::format("the gradients overflowed in {} steps in a row, by step {}, with {}",
+                    shared_[0].stuck, state.step,
+                    scale.kind == LossScale::Kind::fixed
+                        ? fmt::format("--loss-scale={:g}", scale.value)
+                        : "the smallest loss scale"),
+        scale.kind == LossScale::Kind::fixed ? "use a smaller one, or --loss-scale=dynamic"
+                                             : advice("the data"));
   if (shared_[0].weights.is_broken)
     return end_broken(fmt::format("{} is not finite by step {}", broken_, state.step),
                       advice("the data"));
@@ -82,7 +87,12 @@ SamplePlace TrainLoop::place_of(const Counters& counters) const {
 /// No learning rate is the cause where none has changed the weights.
 std::string TrainLoop::advice(const char* look_at, bool was_updated) const {
   const bool is_zero = base_rate(parts_.options) == 0;
-  if (was_updated && !is_zero) return "lower --lr, or use --warmup";
+  if (was_updated && !is_zero) {
+    const bool has_no_scale = parts_.options.precision == Precision::fp16 &&
+                              parts_.options.loss_scale.kind == LossScale::Kind::none;
+    return std::string("lower --lr, or use --warmup") +
+           (has_no_scale ? ", or --loss-scale=dynamic" : "");
+  }
   return fmt::format("{}: look at {} and {}",
                      was_updated ? "--lr is 0" : "no update was made before it", look_at,
                      parts_.options.init_from ? "the weights of --init-from" : "at --init");

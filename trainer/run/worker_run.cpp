@@ -81,12 +81,16 @@ void WorkerRun::load() {
 
 /// Two runs would mix their checkpoints and lines of metrics.
 void WorkerRun::lock_directory() {
-  // The round before may still be ending. Where rounds have claims, these decide between them.
-  const bool has_claims = environment_.restarted() && environment_.epoch;
+  if (!keeps_checkpoints()) {
+    std::error_code ignored;  // as by Report, which warns
+    std::filesystem::create_directories(out_, ignored);
+  }
+  // The round before may still be ending.
   try {
-    lock_.emplace(out_, environment_.restarted() && !has_claims ? kLockWait : 0s);
+    lock_.emplace(out_, environment_.restarted() ? kLockWait : 0s);
   } catch (const DataError&) {
-    if (!has_claims) throw;
+    // Where rounds have claims, these decide between them.
+    if (!environment_.restarted() || !environment_.epoch) throw;
   }
 }
 
@@ -208,6 +212,7 @@ bool WorkerRun::begin() {
     communicator_->abort(same.detail);
     return false;
   }
+  state_.step_state.scaler = resumed_scaler(plan_.scaler, state_.step_state.scaler);
   learner_->set_step_state(state_.step_state);
   state_.run = environment_.run_id;
   state_.compute = compute_text(chosen_, options_.precision, environment_.world_size);
@@ -232,10 +237,14 @@ bool WorkerRun::begin() {
   return true;
 }
 
-/// A checkpoint of a run with another --best has its own best epoch.
+/// Which epoch is best depends on --best: after another one it is found again.
 void WorkerRun::judge_by(const Score& score) {
   if (state_.best_metric != score.best_key()) {
     const auto best = best_epoch(state_.epochs, score);
+    if (is_first() && best && !state_.best_metric.empty())
+      report_->warning(fmt::format(
+          "--best goes by {} now: {} is that of the {} {} until an epoch is better",
+          score.best_key(), (out_ / "best").string(), state_.best_is, state_.best_metric));
     state_.best_score = best ? score.best_value(state_.epochs[*best]) : -1;
   }
   state_.best_metric = score.best_key();

@@ -30,7 +30,6 @@ TrainingState full_state() {
   state.step_state.updates = 1230;
   state.step_state.skipped = 4;
   state.step_state.stuck = 3;
-  state.plateau = {.best = 1.0 / 3, .bad_epochs = 2, .share = 0.01};
   state.epoch_counters = {.loss = 207125980,
                           .count = 64,
                           .correct = 50,
@@ -69,7 +68,6 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(read.step_state.learning_rate == 0.1F);
   CHECK(read.step_state.scaler == state.step_state.scaler);
   CHECK(read.step_state.stuck == 3);
-  CHECK(read.plateau == state.plateau);
   CHECK(read.epoch_counters == state.epoch_counters);
   CHECK(read.epochs == state.epochs);
   CHECK(read.best_metric == "test_iou");
@@ -77,19 +75,6 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(read.config == state.config);
   REQUIRE(files.size() == 1);
   CHECK(files[0].crc32 == 4'000'000'000U);
-}
-
-TEST_CASE("a state before the first loss, and one of before there were plateaus, has none") {
-  TrainingState state = full_state();
-  state.plateau = {};
-  const std::string text = to_json(state, {});
-  CHECK(parse_state(text, "state.json").first.plateau == PlateauState{});
-  auto json = nlohmann::ordered_json::parse(text);
-  json.erase("plateau");
-  json.erase("checksum");
-  const std::string older = json_text(json);
-  json["checksum"] = crc32_of(std::as_bytes(std::span(older)));
-  CHECK(parse_state(json.dump(), "state.json").first.plateau == PlateauState{});
 }
 
 TEST_CASE("a state without the name of its score, as it was written before, is read") {

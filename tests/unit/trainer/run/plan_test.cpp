@@ -94,6 +94,23 @@ TEST_CASE("a rate that is meant for another global batch is scaled, for any numb
           Approx(0.2));
 }
 
+TEST_CASE("the plateau follows from the losses of all epochs, those that --plateau-on names") {
+  Options options;
+  options.schedule = ScheduleKind::plateau;
+  options.plateau = {.factor = 0.5, .patience = 0};
+  Schedule schedule = make_plan(options, workers(1), kData, std::nullopt).schedule;
+  std::vector<EpochSummary> epochs(3);
+  for (std::size_t i = 0; i < 3; ++i) epochs[i].train_loss = 1.0 / static_cast<double>(i + 1);
+  for (std::size_t i = 0; i < 3; ++i) epochs[i].test_loss = 1;
+  CHECK(plateau_after(epochs, options, schedule).share == 0.25);
+  CHECK(plateau_after({}, options, schedule).share == 1);
+  options.plateau_on = PlateauOn::train;
+  CHECK(plateau_after(epochs, options, schedule).share == 1);
+  options.plateau_on = PlateauOn::held_out;
+  schedule.kind = ScheduleKind::constant;
+  CHECK(plateau_after(epochs, options, schedule).share == 1);
+}
+
 TEST_CASE("a share of warm-up counts all steps of the run, rounded up") {
   Options options;
   options.shards = 4;
@@ -115,8 +132,14 @@ TEST_CASE("the loss scale is that of the options, and of fp16 alone") {
   CHECK(state.scale == 512);
   for (int step = 0; step < 3000; ++step) state = next_scaler(scaler(), state, step % 10 == 0);
   CHECK(state.scale == 512);
+  // A checkpoint with a dynamic scale goes on with this one, and the other way round.
+  CHECK(resumed_scaler(scaler(), {.scale = 65536, .good_steps = 7}).scale == 512);
+  CHECK(resumed_scaler(scaler(), {.scale = 1, .good_steps = 7}).scale == 512);
   options.loss_scale = {.kind = LossScale::Kind::none};
   CHECK_FALSE(scaler().enabled);
+  CHECK(resumed_scaler(scaler(), {.scale = 65536, .good_steps = 7}).scale == 1);
+  options.loss_scale = {};
+  CHECK(resumed_scaler(scaler(), {.scale = 512, .good_steps = 7}) == ScalerState{512, 7});
   options = {};
   CHECK_FALSE(scaler().enabled);
 }
