@@ -82,8 +82,11 @@ void WorkerRun::load() {
 /// Two runs would mix their checkpoints and lines of metrics.
 void WorkerRun::lock_directory() {
   if (!keeps_checkpoints()) {
-    std::error_code ignored;  // as by Report, which warns
-    std::filesystem::create_directories(out_, ignored);
+    try {
+      directory_.emplace(out_);
+    } catch (const DataError&) {
+      // Only metrics go there: Report warns that they cannot.
+    }
   }
   // The round before may still be ending.
   try {
