@@ -31,14 +31,15 @@ constexpr std::array kPrograms = {
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
-        "model|classes|dropout|stem|decoder|positive-weight|size|data|image-shape|mask-threshold|"
+        "model|classes|dropout|stem|decoder|pos-weight|size|data|image-shape|mask-threshold|"
         "holdout|sentences|"
         "max-tokens|tokens|tsv-header|init|init-from|init-skip|epochs|"
         "max-steps|batch|global-"
         "batch|"
         "shards|"
         "accumulate|optimizer|"
-        "lr|scale-lr|momentum|nesterov|betas|eps|weight-decay|decay|schedule|step-epochs|step-"
+        "lr|scale-lr|momentum|nesterov|betas|eps|weight-decay|decay|grad-clip|schedule|step-epochs|"
+        "step-"
         "factor|"
         "plateau-on|plateau-patience|plateau-factor|warmup|precision|loss-scale|seed|"
         "device|no-deterministic|exact|grad-comm|share-gpu|cuda-graph|threads-per-shard|lanes|"

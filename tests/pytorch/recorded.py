@@ -23,7 +23,7 @@ CASES = {
                                                  "--weight-decay=0.1", "--decay=all")),
     "alexnet": ((63, 63, 3), (4, 4), 4, ("--model=alexnet", "--batch=4", *CALM)),
     "resnet18": ((20, 20, 3), (16, 8), 8, ("--model=resnet18", "--batch=8", "--shards=2", "--momentum=0", "--lr=0.0002")),
-    "unet16": ((32, 32, 3), (4, 2), 4, ("--model=unet16", "--batch=2", "--shards=2", "--positive-weight=3", *CALM)),
+    "unet16": ((32, 32, 3), (4, 2), 4, ("--model=unet16", "--batch=2", "--shards=2", "--pos-weight=3", *CALM)),
     "unet16, deconv": ((32, 32, 1), (4, 2), 4, ("--model=unet16", "--batch=4", "--decoder=deconv", *CALM)),
     "textclf": (None, None, 20, ("--model=textclf", "--sentences=32", "--batch=16", "--shards=2", "--optimizer=adamw",
                                  "--lr=0.0005", "--weight-decay=0.01")),

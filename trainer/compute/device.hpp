@@ -59,6 +59,9 @@ class ArenaUpdate {
   /// not depend on the partition. Different ranges may be updated by several threads.
   virtual void run(std::size_t begin, std::size_t end, const UpdateArenas& arenas,
                    const StepState& state) = 0;
+  /// Before it, where OptimizerConfig clips: sets state.gradient_norm (gradient_norm.hpp).
+  /// `gradients`: the whole arena.
+  virtual void measure_norm(const float* gradients, StepState& state) = 0;
 };
 
 /// Work that a device has kept, with all addresses and sizes, so that one call asks for all of it

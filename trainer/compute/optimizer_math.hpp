@@ -23,12 +23,20 @@ struct OptimizerConfig {
   double beta1 = 0.9;       ///< adamw
   double beta2 = 0.999;     ///< adamw
   double epsilon = 1e-8;    ///< adamw
+  double clip_norm = 0;     ///< the greatest norm of all gradients together; 0: any
 };
+
+/// torch.nn.utils.clip_grad_norm_'s factor on all gradients. A norm that is nan makes it nan.
+DDPRUN_HOST_DEVICE inline double clip_factor(const OptimizerConfig& config, double norm) {
+  if (config.clip_norm <= 0) return 1;
+  const double factor = config.clip_norm / (norm + 1e-6);
+  return factor > 1 ? 1 : factor;
+}
 
 /// What all elements of one optimizer step share. Computed where the step runs, from the StepState
 /// there.
 struct UpdateScalars {
-  float inverse_scale = 1;
+  float gradient_factor = 1;  ///< takes the loss scale away, and clips
   float learning_rate = 0;
   float momentum = 0;
   float step_size = 0;          ///< adamw: rate / (1 - beta1^t)
@@ -54,7 +62,8 @@ DDPRUN_HOST_DEVICE inline UpdateScalars update_scalars(const OptimizerConfig& co
                                                        const StepState& state) {
   const std::uint64_t step = state.updates + 1;
   UpdateScalars scalars;
-  scalars.inverse_scale = static_cast<float>(1.0 / static_cast<double>(state.scaler.scale));
+  scalars.gradient_factor = static_cast<float>(clip_factor(config, state.gradient_norm) /
+                                               static_cast<double>(state.scaler.scale));
   scalars.learning_rate = state.learning_rate;
   scalars.momentum = static_cast<float>(config.momentum);
   scalars.step_size = static_cast<float>(static_cast<double>(state.learning_rate) /
@@ -75,7 +84,7 @@ struct SgdUpdate {
   float decay;
 
   DDPRUN_HOST_DEVICE void operator()(float& parameter, float scaled_gradient, float& buffer) const {
-    float gradient = scaled_gradient * scalars.inverse_scale + decay * parameter;
+    float gradient = scaled_gradient * scalars.gradient_factor + decay * parameter;
     if constexpr (kMomentum) {
       buffer = scalars.momentum * buffer + gradient;
       gradient = kNesterov ? gradient + scalars.momentum * buffer : buffer;
@@ -106,7 +115,7 @@ struct AdamWUpdate {
 
   DDPRUN_HOST_DEVICE void operator()(float& parameter, float scaled_gradient, float& first,
                                      float& second) const {
-    const float gradient = scaled_gradient * scalars.inverse_scale;
+    const float gradient = scaled_gradient * scalars.gradient_factor;
     first += scalars.beta1_complement * (gradient - first);
     second = scalars.beta2 * second + scalars.beta2_complement * gradient * gradient;
     const float denominator = std::sqrt(second) / scalars.second_correction + scalars.epsilon;

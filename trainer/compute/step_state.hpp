@@ -64,6 +64,7 @@ struct StepState {
       0;  ///< steps that changed the parameters: the `step` of AdamW's bias correction
   std::uint64_t skipped = 0;  ///< steps skipped because of an inf or nan
   std::uint64_t stuck = 0;    ///< of these the last ones in a row at which the scale was lowest
+  double gradient_norm = 0;   ///< of this step or the last one; measured only where it is clipped
 };
 
 /// Of the shard in hand, which a device keeps beside the state; null: 0.

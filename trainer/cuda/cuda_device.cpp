@@ -25,7 +25,28 @@ class CudaUpdate final : public ArenaUpdate {
         device_(device),
         config_(config),
         parameters_(parameters.begin(), parameters.end()),
-        statistic_share_(1.0F / static_cast<float>(shards)) {}
+        statistic_share_(1.0F / static_cast<float>(shards)) {
+    if (config_.clip_norm <= 0) return;
+    const std::vector<NormBlock> blocks = norm_blocks(parameters_);
+    norm_blocks_ = device_.allocate(blocks.size() * sizeof(NormBlock));
+    device_.copy_in(std::as_bytes(std::span(blocks)), norm_blocks_.data());
+    const std::size_t sums = blocks.size() * kNormLanes;
+    sums_ = device_.allocate(sums * sizeof(double));
+    run_sums_ = device_.allocate(norm_runs(sums) * sizeof(double));
+  }
+
+  void measure_norm(const float* gradients, StepState& state) override {
+    double* from = sums_.as<double>().data();
+    double* to = run_sums_.as<double>().data();
+    std::size_t count = sums_.as<double>().size();
+    launch_over(gpu_, count,
+                SumSquares{gradients, norm_blocks_.as<NormBlock>().data(), from, count});
+    for (; count > 1; count = norm_runs(count)) {
+      launch_over(gpu_, norm_runs(count), SumRuns{from, to, count});
+      std::swap(from, to);
+    }
+    launch(gpu_, 1, SetGradientNorm{from, &state});
+  }
 
   void run(std::size_t begin, std::size_t end, const UpdateArenas& arenas,
            const StepState& state) override {
@@ -66,6 +87,9 @@ class CudaUpdate final : public ArenaUpdate {
   std::vector<Parameter> parameters_;
   float statistic_share_;
   std::map<std::pair<std::size_t, std::size_t>, Pieces> pieces_;
+  DeviceMemory norm_blocks_;
+  DeviceMemory sums_;      // kNormLanes of each block
+  DeviceMemory run_sums_;  // of these
 };
 
 class CudaGraph final : public CapturedWork {

@@ -81,4 +81,11 @@ void ByteImageSet::read_mask(std::size_t index, std::span<float> mask) const {
   for (std::size_t i = 0; i < size; ++i) mask[i] = static_cast<float>(source[i]) / 255.0F;
 }
 
+std::uint64_t ByteImageSet::mask_pixels() const {
+  constexpr std::uint8_t kHalf = 128;  // the first byte from 0.5 on
+  return static_cast<std::uint64_t>(
+      std::count_if(images_.masks.begin(), images_.masks.end(),
+                    [](std::uint8_t value) { return value >= kHalf; }));
+}
+
 }  // namespace ddprun::trainer

@@ -40,6 +40,7 @@ class ByteImageSet final : public DataSet {
   [[nodiscard]] std::span<const float> tables() const override { return tables_; }
   std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels) const override;
   void read_mask(std::size_t index, std::span<float> mask) const override;
+  [[nodiscard]] std::uint64_t mask_pixels() const override;
 
  private:
   std::string name_;

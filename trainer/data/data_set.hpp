@@ -48,6 +48,8 @@ class DataSet {
   virtual std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels) const;
   /// Of a set of masks: writes that of sample `index`, height x width floats from 0 to 1.
   virtual void read_mask(std::size_t index, std::span<float> mask) const;
+  /// Of all masks together, the pixels that belong to them (is_in_mask()); other sets: 0.
+  [[nodiscard]] virtual std::uint64_t mask_pixels() const { return 0; }
 
   // Of texts; the others are never asked to read one.
 

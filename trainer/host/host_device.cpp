@@ -82,7 +82,23 @@ class HostUpdate final : public ArenaUpdate {
   HostUpdate(const OptimizerConfig& config, std::span<const Parameter> parameters, int shards)
       : config_(config),
         parameters_(parameters.begin(), parameters.end()),
-        statistic_share_(1.0F / static_cast<float>(shards)) {}
+        statistic_share_(1.0F / static_cast<float>(shards)) {
+    if (config_.clip_norm <= 0) return;
+    norm_blocks_ = norm_blocks(parameters_);
+    sums_.resize(std::max(norm_blocks_.size() * kNormLanes, std::size_t{1}));
+  }
+
+  void measure_norm(const float* gradients, StepState& state) override {
+    for (std::size_t i = 0; i < norm_blocks_.size(); ++i) {
+      const NormBlock& block = norm_blocks_[i];
+      sum_squares_by_lane({gradients + block.begin, block.count},
+                          std::span(sums_).subspan(i * kNormLanes).first<kNormLanes>());
+    }
+    for (std::size_t count = sums_.size(); count > 1; count = norm_runs(count))
+      for (std::size_t run = 0; run < norm_runs(count); ++run)
+        sums_[run] = sum_run(sums_.data(), count, run);
+    set_gradient_norm(sums_.front(), state);
+  }
 
   void run(std::size_t begin, std::size_t end, const UpdateArenas& arenas,
            const StepState& state) override {
@@ -111,6 +127,8 @@ class HostUpdate final : public ArenaUpdate {
   OptimizerConfig config_;
   std::vector<Parameter> parameters_;
   float statistic_share_;
+  std::vector<NormBlock> norm_blocks_;
+  std::vector<double> sums_;
 };
 
 class HostDevice final : public Device {

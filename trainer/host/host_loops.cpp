@@ -163,6 +163,19 @@ bool any_non_finite(std::span<const float> values) {
 }
 
 DDPRUN_VECTOR_CLONES
+void sum_squares_by_lane(std::span<const float> block, std::span<double, kNormLanes> sums) {
+  std::array<double, kNormLanes> lanes{};
+  const float* row = block.data();
+  const float* const end = row + block.size();
+  for (; row + kNormLanes <= end; row += kNormLanes)
+    for (std::size_t i = 0; i < kNormLanes; ++i)
+      lanes[i] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  for (std::size_t i = 0; row + i < end; ++i)
+    lanes[i] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  std::copy(lanes.begin(), lanes.end(), sums.begin());
+}
+
+DDPRUN_VECTOR_CLONES
 void mix_statistic(std::span<float> running, std::span<const float> sum, float share) {
   for (std::size_t i = 0; i < running.size(); ++i) MixStatistic{share}(running[i], sum[i]);
 }

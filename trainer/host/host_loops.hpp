@@ -7,6 +7,7 @@
 #include <span>
 
 #include "trainer/compute/counters.hpp"
+#include "trainer/compute/gradient_norm.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/storage.hpp"
@@ -51,6 +52,9 @@ void binary_cross_entropy_backward(const T* logits, const float* targets, std::s
 
 // Spans of one call have equal sizes.
 bool any_non_finite(std::span<const float> values);
+
+/// sum_squares() of each lane of a block.
+void sum_squares_by_lane(std::span<const float> block, std::span<double, kNormLanes> sums);
 
 /// running = 0.9 * running + 0.1 * (sum * share): PyTorch's momentum of running statistics.
 void mix_statistic(std::span<float> running, std::span<const float> sum, float share);

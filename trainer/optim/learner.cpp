@@ -77,6 +77,7 @@ void Learner::set_learning_rate(float rate) {
 
 void Learner::begin_update(std::span<const float> gradients) {
   if (scaler_.enabled) device_.find_non_finite(gradients, state_there());
+  optimizer_.measure_norm(gradients, state_there());
 }
 
 void Learner::update(std::size_t begin, std::size_t end, std::span<const float> gradients) {

@@ -56,7 +56,8 @@ class Learner {
 
   /// Of the next update.
   void set_learning_rate(float rate);
-  /// `gradients`: the sum over all shards, of the whole arena. With loss scaling looks for infs.
+  /// `gradients`: the sum over all shards, of the whole arena. With loss scaling looks for infs,
+  /// and measures the norm where gradients are clipped.
   void begin_update(std::span<const float> gradients);
   /// Ranges that together cover the arena, from any threads.
   void update(std::size_t begin, std::size_t end, std::span<const float> gradients);

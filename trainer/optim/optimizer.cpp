@@ -17,6 +17,7 @@ void check(const OptimizerConfig& config) {
   require(config.beta1 >= 0 && config.beta1 < 1, "beta1 must be in [0, 1)");
   require(config.beta2 >= 0 && config.beta2 < 1, "beta2 must be in [0, 1)");
   require(config.epsilon >= 0, "epsilon must not be negative");
+  require(config.clip_norm >= 0, "the norm to clip to must not be negative");
 }
 
 }  // namespace
@@ -40,6 +41,10 @@ Optimizer::Optimizer(const OptimizerConfig& config, std::vector<Parameter> param
   update_ = device.make_update(config_, parameters, shards);
   for (const std::string& name : moment_names(config_))
     moments_.push_back({name, device.allocate(arena_size * sizeof(float))});
+}
+
+void Optimizer::measure_norm(std::span<const float> gradients, StepState& state) {
+  if (config_.clip_norm > 0) update_->measure_norm(gradients.data(), state);
 }
 
 void Optimizer::update(std::size_t begin, std::size_t end, float* parameters,

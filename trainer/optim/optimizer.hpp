@@ -21,8 +21,8 @@ std::vector<std::string> moment_names(const OptimizerConfig& config);
 
 /// Owns the moments, in the device's memory. One step is: for ranges that together cover the arena,
 /// in any order and from any threads, device.find_non_finite(gradients of the range, state) (only
-/// with loss scaling); then, when every range was looked at, update(begin, end, ...) of any
-/// partition; and at last device.finish_step(scaler_config, state), once.
+/// with loss scaling); then, when every range was looked at, measure_norm() and update(begin, end,
+/// ...) of any partition; and at last device.finish_step(scaler_config, state), once.
 class Optimizer {
  public:
   /// `parameters` is the model's table. Gradients are sums over `shards`. The device
@@ -30,6 +30,9 @@ class Optimizer {
   /// negative rate of decay, a beta outside [0, 1), Nesterov without momentum).
   Optimizer(const OptimizerConfig& config, std::vector<Parameter> parameters,
             std::size_t arena_size, Device& device, int shards = 1);
+
+  /// Of all gradients, once before update(); does nothing where they are not clipped.
+  void measure_norm(std::span<const float> gradients, StepState& state);
 
   /// Updates the parameters of arena elements [begin, end) from `gradients`, which still carry the
   /// loss scale; learning rate, scale, flag and step are read from `state` where the device

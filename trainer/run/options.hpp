@@ -75,7 +75,7 @@ struct Options {
   std::optional<double> dropout;  ///< none: default_dropout()
   Stem stem = Stem::small;
   Decoder decoder = Decoder::bilinear;
-  double positive_weight = 1;
+  std::optional<double> positive_weight = 1;  ///< none: of the training masks
   TextSize size = TextSize::tiny;
   int sentences = kSentences;     ///< generated ones for training
   std::optional<int> max_tokens;  ///< of a text; none: of generated ones kSentenceTokens, of files
@@ -106,6 +106,7 @@ struct Options {
   double epsilon = 1e-8;
   std::optional<double> weight_decay;  ///< none: weight_decay_of()
   Decay decay = Decay::weights;
+  double grad_clip = 0;  ///< the greatest norm of all gradients; 0: any
   ScheduleKind schedule = ScheduleKind::cosine;
   int step_epochs = 30;  ///< schedule step: epochs between two reductions
   double step_factor = 0.1;

@@ -59,6 +59,14 @@ std::optional<double> parse_init(const std::string& text) {
                   text, kDeviationMax));
 }
 
+std::optional<double> parse_positive_weight(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  const auto weight = number_in<double>(text);
+  if (weight && *weight >= 0 && *weight <= kRateMax) return weight;
+  throw DataError(fmt::format(
+      "--pos-weight {}: must be a number from 0 to {:.0f}, such as 3, or auto", text, kRateMax));
+}
+
 void check_init(const Options& options) {
   if (options.init_from && options.init_from->empty()) {
     throw DataError("--init-from: the name of the file is empty");
@@ -92,8 +100,9 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
   line.choice("--decoder", options.decoder,
               "How a U-Net enlarges: bilinear and two convolutions, or a convolution and a "
               "transposed one");
-  line.number("--positive-weight", options.positive_weight, 0, kRateMax, "X",
-              "U-Nets: factor on the loss of the pixels of a mask");
+  line.text("--pos-weight", texts.positive_weight, "X|auto",
+            "U-Nets: factor on the loss of the pixels of a mask; auto: the training set's pixels "
+            "outside of its masks, divided by those inside");
   line.choice("--size", options.size,
               "textclf: tiny (2 layers of 128 channels), or the size of roberta-base or -large");
   line.text("--data", options.data, "FOLDER",
@@ -170,13 +179,14 @@ std::vector<OptionNeed> data_needs(const Options& options) {
       {"--holdout", is_unet && !is_generated(options), kMaskFiles},
       {"--stem", options.model == ModelName::resnet18, "--model resnet18"},
       {"--decoder", is_unet, kUnets},
-      {"--positive-weight", is_unet, kUnets},
+      {"--pos-weight", is_unet, kUnets},
   };
 }
 
 void convert_data(const DataTexts& texts, Options& options) {
   check_init(options);
   options.normal_init = parse_init(texts.init);
+  options.positive_weight = parse_positive_weight(texts.positive_weight);
   generated_shape(options);
 }
 

@@ -11,6 +11,7 @@ namespace ddprun::trainer {
 /// What is read before it becomes Options.
 struct DataTexts {
   std::string init = "default";
+  std::string positive_weight = "1";
 };
 
 /// Both must outlive the parsing of `line`.

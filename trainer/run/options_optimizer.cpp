@@ -102,6 +102,9 @@ void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& 
       "What decays: the weights of convolutions, transposed convolutions, linear layers and "
       "embeddings, or all parameters, biases and norms too, as in PyTorch where nothing else is "
       "said");
+  line.number("--grad-clip", options.grad_clip, 0, kRateMax, "X",
+              "Scale all gradients down to this norm where theirs, taken together, is greater; 0: "
+              "never");
   line.choice("--schedule", options.schedule, "How the learning rate changes; counts steps");
   line.number("--step-epochs", options.step_epochs, 1, kManyMax, "N",
               "With --schedule step: multiply the rate every N epochs");

@@ -82,7 +82,7 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
       identity("dropout", dropout_of(options)),
       identity("stem", to_string(options.stem)),
       identity("decoder", to_string(options.decoder)),
-      identity("positive_weight", options.positive_weight),
+      identity("positive_weight", positive_weight_of(options, data)),
       content("data", data.content),
       content("test_data", data.test_content),
       identity("samples", integer(data.samples)),
@@ -128,6 +128,7 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
     config.push_back(setting("loss_scale", options.loss_scale.kind == LossScale::Kind::none
                                                ? 0.0
                                                : double{options.loss_scale.value}));
+  if (options.grad_clip > 0) config.push_back(setting("grad_clip", options.grad_clip));
   if (options.schedule == ScheduleKind::step) {
     config.push_back(setting("step_epochs", integer(options.step_epochs)));
     config.push_back(setting("step_factor", options.step_factor));
@@ -152,7 +153,19 @@ DataFacts facts_of(const DataSet& train, const DataSet& test) {
           .samples = train.size(),
           .shape = train.shape(),
           .classes = train.classes(),
-          .text = train.text()};
+          .text = train.text(),
+          .mask_pixels = train.mask_pixels()};
+}
+
+double positive_weight_of(const Options& options, const DataFacts& data) {
+  if (options.positive_weight) return *options.positive_weight;
+  if (data.mask_pixels == 0)
+    throw DataError(fmt::format(
+        "--pos-weight auto: no pixel of {} belongs to a mask: look at the masks, or give a number",
+        data.name));
+  const double all = static_cast<double>(data.samples) * static_cast<double>(mask_size(data.shape));
+  const auto inside = static_cast<double>(data.mask_pixels);
+  return (all - inside) / inside;
 }
 
 TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment,
@@ -209,6 +222,7 @@ OptimizerConfig optimizer_config(const Options& options) {
   config.beta1 = options.betas[0];
   config.beta2 = options.betas[1];
   config.epsilon = options.epsilon;
+  config.clip_norm = options.grad_clip;
   return config;
 }
 

@@ -40,11 +40,16 @@ struct DataFacts {
   std::size_t samples = 0;
   ImageShape shape;
   int classes = 0;
-  TextShape text = {};  ///< zeros: images
+  TextShape text = {};            ///< zeros: images
+  std::uint64_t mask_pixels = 0;  ///< DataSet::mask_pixels() of the training set
   std::string initial_weights =
       {};  ///< their hash if they are those of --init-from; known to rank 0
 };
 DataFacts facts_of(const DataSet& train, const DataSet& test);
+
+/// --pos-weight; auto: the training set's pixels outside of its masks, divided by those inside, as
+/// PyTorch's documentation of BCEWithLogitsLoss has it. Throws DataError where none are inside.
+double positive_weight_of(const Options& options, const DataFacts& data);
 
 /// Throws DataError: a global batch that V does not divide, fewer shards than workers.
 /// `shards_there` is V of the checkpoint to go on from; it counts only where --shards was not

@@ -69,6 +69,8 @@ std::string progress_text(const Interval& interval, const Score& score, std::siz
   parts.push_back({fmt::format("{:.0f} samples/s", interval.samples_per_second), 4});
   parts.push_back({fmt::format("lr {:.3g}", interval.learning_rate), 1});
   if (interval.loss_scale) parts.push_back({fmt::format("scale {:g}", *interval.loss_scale), 2});
+  if (interval.gradient_norm)
+    parts.push_back({fmt::format("grad norm {:.3g}", *interval.gradient_norm), 1});
   if (interval.skipped > 0) parts.push_back({fmt::format("skipped {}", interval.skipped), 3});
   if (interval.exposed_share)
     parts.push_back({fmt::format("comm {:.1f} %", 100 * *interval.exposed_share), 0});
@@ -85,6 +87,7 @@ std::string progress_json(const Interval& interval, const Score& score, const Pl
   json[score.key] = interval.score;
   json["learning_rate"] = interval.learning_rate;
   if (interval.loss_scale) json["loss_scale"] = *interval.loss_scale;
+  if (interval.gradient_norm) json["gradient_norm"] = *interval.gradient_norm;
   json["skipped"] = interval.skipped;
   json["samples_per_second"] = interval.samples_per_second;
   if (interval.exposed_share) json["exposed_share"] = *interval.exposed_share;

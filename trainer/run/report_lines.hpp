@@ -28,8 +28,9 @@ struct Interval {
   double loss = 0;   ///< mean over the samples of the interval
   double score = 0;  ///< on training samples
   double learning_rate = 0;
-  std::optional<double> loss_scale;  ///< only with fp16
-  std::uint64_t skipped = 0;         ///< steps skipped by overflow, in all
+  std::optional<double> loss_scale;          ///< only with fp16
+  std::optional<double> gradient_norm = {};  ///< of the last step; only where gradients are clipped
+  std::uint64_t skipped = 0;                 ///< steps skipped by overflow, in all
   double samples_per_second = 0;
   /// Of the time, spent waiting for sums that backward did not hide (slowest rank). None: the
   /// device cannot tell.

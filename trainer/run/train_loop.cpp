@@ -234,6 +234,7 @@ bool TrainLoop::report_interval(Time now) {
                     .score = score_.of(counters),
                     .learning_rate = static_cast<double>(state.step_state.learning_rate),
                     .loss_scale = std::nullopt,
+                    .gradient_norm = std::nullopt,
                     .skipped = state.step_state.skipped,
                     .samples_per_second = rate,
                     .exposed_share = std::nullopt,
@@ -241,6 +242,7 @@ bool TrainLoop::report_interval(Time now) {
   if (parts_.plan.scaler.enabled) {
     interval.loss_scale = static_cast<double>(state.step_state.scaler.scale);
   }
+  if (parts_.options.grad_clip > 0) interval.gradient_norm = state.step_state.gradient_norm;
   if (reducer_.exposed())
     interval.exposed_share = interval_seconds_ > 0 ? interval_exposed_ / interval_seconds_ : 0;
   return parts_.report.interval(interval, now);

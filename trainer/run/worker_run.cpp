@@ -66,7 +66,7 @@ void WorkerRun::load() {
                        .dropout = options_.dropout,
                        .stem = options_.stem,
                        .decoder = options_.decoder,
-                       .positive_weight = options_.positive_weight,
+                       .positive_weight = positive_weight_of(options_, data_),
                        .vocabulary = sets_.train->text().vocabulary,
                        .size = options_.size,
                        .normal_init = options_.normal_init});

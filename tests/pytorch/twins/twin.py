@@ -47,7 +47,7 @@ def parse(arguments):
     parser.add_argument("--dropout", type=float)
     parser.add_argument("--stem")
     parser.add_argument("--decoder")
-    parser.add_argument("--positive-weight", type=float, default=1)
+    parser.add_argument("--pos-weight", type=float, default=1)
     parser.add_argument("--size")
     parser.add_argument("--sentences", type=int, default=8000)
     parser.add_argument("--max-tokens", type=int, default=64, help="the most of a generated sentence")
@@ -58,6 +58,7 @@ def parse(arguments):
     parser.add_argument("--lr", type=float, required=True)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--weight-decay", type=float, help="default: PyTorch's")
+    parser.add_argument("--grad-clip", type=float, default=0)
     parser.add_argument("--decay", choices=("weights", "all"), default="weights")
     parser.add_argument("--schedule", choices=("constant", "cosine"), default="cosine")
     parser.add_argument("--channels-last", action="store_true", help="follow only: PyTorch's other layout")
@@ -124,7 +125,7 @@ def place_dropouts(model, seed, step, shard):
 def mean_loss(options, logits, targets):
     if not options.masked:
         return functional.cross_entropy(logits, targets)
-    weight = torch.tensor(options.positive_weight, dtype=logits.dtype)
+    weight = torch.tensor(options.pos_weight, dtype=logits.dtype)
     return functional.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), pos_weight=weight)
 
 
@@ -203,6 +204,8 @@ def follow(options):
             group["lr"] = rate(options, step, steps)
         optimizer.zero_grad()
         losses.append(train_step(options, model, data, order, step))
+        if options.grad_clip > 0:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), options.grad_clip)
         optimizer.step()
         if (step + 1) % order.steps == 0:
             held_out.append(evaluate(options, model, data))

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "trainer/compute/counters.hpp"
+#include "trainer/compute/gradient_norm.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/compute/optimizer_math.hpp"
 #include "trainer/compute/step_state.hpp"
@@ -54,6 +55,39 @@ struct FindNonFinite {
     for (std::size_t i = at.element(); i < count; i += at.stride())
       found = found || is_non_finite(values[i]);
     if (found) state->found_inf = 1;  // all that write write the same
+  }
+};
+
+/// Of each lane of each block, for measure_norm().
+struct SumSquares {
+  const float* gradients;
+  const NormBlock* blocks;
+  double* sums;
+  std::size_t count;  ///< of sums
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < count; i += at.stride()) {
+      const NormBlock& block = blocks[i / kNormLanes];
+      sums[i] = sum_squares(gradients + block.begin, block.count, i % kNormLanes);
+    }
+  }
+};
+
+struct SumRuns {
+  const double* from;
+  double* to;
+  std::size_t count;  ///< of those in `from`
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t run = at.element(); run < norm_runs(count); run += at.stride())
+      to[run] = sum_run(from, count, run);
+  }
+};
+
+/// By one thread.
+struct SetGradientNorm {
+  const double* squares;
+  StepState* state;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    if (at.element() == 0) set_gradient_norm(*squares, *state);
   }
 };
 
@@ -160,8 +194,8 @@ struct SumInTree {
   }
 };
 
-using ArenaKernels =
-    KernelList<AddInto, StoreFloats<Half>, StoreFloats<BFloat16>, WidenValues<Half>,
-               WidenValues<BFloat16>, FindNonFinite, UpdateArena, FinishStep, SumInTree>;
+using ArenaKernels = KernelList<AddInto, StoreFloats<Half>, StoreFloats<BFloat16>,
+                                WidenValues<Half>, WidenValues<BFloat16>, FindNonFinite, SumSquares,
+                                SumRuns, SetGradientNorm, UpdateArena, FinishStep, SumInTree>;
 
 }  // namespace ddprun::trainer::cuda

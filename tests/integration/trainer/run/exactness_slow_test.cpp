@@ -53,7 +53,7 @@ TEST_CASE("resnet18 with either stem is exact, through a kill, too") {
 }
 
 TEST_CASE("unet16 with either decoder is exact, through a kill, too") {
-  check_unet(32, {"--model=unet16", "--positive-weight=2"});
+  check_unet(32, {"--model=unet16", "--pos-weight=2"});
   check_unet(32, {"--model=unet16", "--decoder=deconv"});
 }
 

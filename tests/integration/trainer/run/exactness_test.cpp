@@ -65,7 +65,7 @@ TEST_CASE("U-Nets have the same bits for any world size, held-out metrics too") 
   // 10 samples are a step of 8 and one of 4, two of them again; 5 held-out ones are two groups of 2
   // and one of 1.
   const auto one = GENERATE(
-      values<Case>({{32, {"--model=unet16", "--positive-weight=2"}},
+      values<Case>({{32, {"--model=unet16", "--pos-weight=auto"}},
                     {32, {"--model=unet16", "--decoder=deconv", "--precision=bf16"}},
                     {64, {"--model=unet-resnet34", "--precision=bf16"}},
                     {64, {"--model=unet-resnet101", "--decoder=deconv", "--momentum=0"}}}));
@@ -92,7 +92,7 @@ TEST_CASE("a rate that falls at a plateau is the same for any world size and aft
   const Arguments arguments{"--data",       data.path(),          "--batch=8",
                             "--epochs=4",   "--schedule=plateau", "--plateau-patience=0",
                             "--warmup=20%", "--scale-lr=16",      "--lr=0.0000001",
-                            "--nesterov"};
+                            "--nesterov",   "--grad-clip=0.5"};
   const std::string one = check_world_sizes(arguments, "test_accuracy");
   Arguments constant = arguments;
   constant[4] = "--schedule=constant";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -9,8 +10,10 @@
 #include "tests/emulated_gpu/emulated_gpu.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/compute/numeric.hpp"
+#include "trainer/compute/philox.hpp"
 #include "trainer/cuda/staging.hpp"
 #include "trainer/cuda/update_pieces.hpp"
+#include "trainer/host/host_device.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -102,6 +105,42 @@ TEST_CASE("sums, searches for infs and storage types work over whole arenas") {
   std::vector<Half> got(values.size());
   fixture.device->copy_out(halves.data(), std::as_writable_bytes(std::span(got)));
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(load(got[i]) == round_to_half(values[i]));
+}
+
+TEST_CASE("the norm of all gradients has the same bits on a GPU") {
+  // Weights of one lane, of some blocks, and of so many that sums need three rounds.
+  std::vector<Parameter> parameters;
+  std::size_t size = 0;
+  for (const std::size_t count : {1, 5000, 300'000}) {
+    parameters.push_back({.name = "w", .shape = {}, .offset = size, .count = count});
+    size += count + 3;
+  }
+  parameters.push_back({.name = "mean", .shape = {}, .offset = size, .count = 9});
+  parameters.back().role = ParameterRole::statistic;
+  size += 9;
+  std::vector<float> gradients(size);
+  for (std::uint32_t i = 0; i < size; ++i)
+    gradients[i] = unit_uniform(philox({{i, 0, 0, 0}}, 3, 0).word[0]) - 0.4F;
+  const auto norm = [&](Device& device, const float* there, DeviceMemory memory) {
+    StepState state;
+    state.scaler.scale = 4;
+    device.copy_in(std::as_bytes(std::span(&state, 1)), memory.data());
+    device.make_update({.clip_norm = 1}, parameters, 1)
+        ->measure_norm(there, memory.as<StepState>().front());
+    device.copy_out(memory.data(), std::as_writable_bytes(std::span(&state, 1)));
+    return state.gradient_norm;
+  };
+  const DeviceFixture fixture;
+  const DeviceMemory there = fixture.given(gradients);
+  const std::unique_ptr<Device> host = make_host_device(Bf16::rounded);
+  const double here = norm(*host, gradients.data(), host->allocate(sizeof(StepState)));
+  CHECK(norm(*fixture.device, there.as<float>().data(),
+             fixture.device->allocate(sizeof(StepState))) == here);
+  double squares = 0;
+  for (const Parameter& parameter : std::span(parameters).first(3))
+    for (std::size_t i = 0; i < parameter.count; ++i)
+      squares += std::pow(static_cast<double>(gradients[parameter.offset + i]), 2);
+  CHECK(here == Approx(std::sqrt(squares) / 4).epsilon(1e-12));
 }
 
 TEST_CASE("attention asks a GPU for as much work for any number of samples") {

@@ -177,6 +177,49 @@ TEST_CASE("the bits of an update do not depend on how the arena is cut into rang
   }
 }
 
+TEST_CASE("gradients are clipped to a norm as torch.nn.utils.clip_grad_norm_ clips them") {
+  const std::vector<float> gradient = gradients(1, 1.0F);
+  double squares = 0;
+  for (const float value : gradient) squares += std::pow(static_cast<double>(value), 2);
+  const double norm = std::sqrt(squares);
+  const auto after = [&](double clip, std::vector<float> of, float scale) {
+    Optimizer optimizer({.weight_decay = 0.01, .clip_norm = clip}, table(), kArena, test::host());
+    std::vector<float> arena = start();
+    StepState state;
+    state.learning_rate = 0.5F;
+    state.scaler.scale = scale;
+    optimizer.measure_norm(of, state);
+    optimizer.update(0, kArena, arena.data(), of.data(), state);
+    if (clip > 0) CHECK(state.gradient_norm == Approx(norm));
+    return arena;
+  };
+  const std::vector<float> plain = after(0, gradient, 1);
+  CHECK(after(norm * 1.01, gradient, 1) == plain);
+  std::vector<float> shorter = gradient;
+  for (float& value : shorter) value = static_cast<float>(value * (0.25 / (norm + 1e-6)));
+  const std::vector<float> clipped = after(0.25, gradient, 1);
+  const std::vector<float> wanted = after(0, shorter, 1);
+  CHECK(clipped != plain);
+  for (std::size_t i = 0; i < kArena; ++i)
+    CHECK(static_cast<double>(clipped[i]) == Approx(static_cast<double>(wanted[i])).epsilon(1e-6));
+  // A loss scale that is a power of 2 changes no bit.
+  std::vector<float> scaled = gradient;
+  for (float& value : scaled) value *= 1024;
+  CHECK(after(0.25, scaled, 1024) == clipped);
+}
+
+TEST_CASE("a norm that is no number stays seen: weights become nan, as in PyTorch") {
+  Optimizer optimizer({.clip_norm = 1}, table(), kArena, test::host());
+  std::vector<float> arena = start();
+  std::vector<float> gradient = gradients(1, 1.0F);
+  gradient[1] = std::numeric_limits<float>::quiet_NaN();
+  StepState state;
+  state.learning_rate = 0.1F;
+  optimizer.measure_norm(gradient, state);
+  optimizer.update(0, kArena, arena.data(), gradient.data(), state);
+  CHECK(std::isnan(arena[0]));
+}
+
 TEST_CASE("a step with an overflow changes neither parameters nor moments nor the step count") {
   const ScalerConfig scaler{.enabled = true};
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
@@ -239,6 +282,7 @@ TEST_CASE("settings that PyTorch refuses are refused") {
   REQUIRE_THROWS_AS(make({.weight_decay = -0.1}), std::invalid_argument);
   REQUIRE_THROWS_AS(make({.momentum = -0.1}), std::invalid_argument);
   REQUIRE_THROWS_AS(make({.momentum = 0, .nesterov = true}), std::invalid_argument);
+  REQUIRE_THROWS_AS(make({.clip_norm = -1}), std::invalid_argument);
   REQUIRE_THROWS_AS(make({.kind = OptimizerKind::adamw, .beta1 = 1.0}), std::invalid_argument);
   REQUIRE_THROWS_AS(make({.kind = OptimizerKind::adamw, .beta2 = -0.5}), std::invalid_argument);
   REQUIRE_THROWS_AS(make({.kind = OptimizerKind::adamw, .epsilon = -1}), std::invalid_argument);

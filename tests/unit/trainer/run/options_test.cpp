@@ -206,6 +206,7 @@ TEST_CASE("the optimizer has PyTorch's defaults, and takes its options in PyTorc
   const Options options = parse({"--optimizer=adamw", "--betas=0.8,0.95", "--eps=1e-6"});
   CHECK(options.betas == std::array{0.8, 0.95});
   CHECK(options.epsilon == 1e-6);
+  CHECK(parse({"--grad-clip=0.5"}).grad_clip == 0.5);
   CHECK(parse({"--nesterov"}).nesterov);
 }
 
@@ -305,8 +306,10 @@ TEST_CASE("every mistake is one line with the option's name and exit code 2") {
        "--keep needs checkpoints, but --checkpoint-every is off"},
       {{"--stem", "imagenet"}, "--stem needs --model resnet18"},
       {{"--decoder", "deconv"}, "--decoder needs --model unet16"},
-      {{"--positive-weight", "2"}, "--positive-weight needs --model unet16"},
+      {{"--pos-weight", "2"}, "--pos-weight needs --model unet16"},
       {{"--optimizer", "adamw", "--momentum", "0.5"}, "--momentum needs --optimizer sgd"},
+      {{"--pos-weight=much", "--model=unet16"},
+       "--pos-weight much: must be a number from 0 to 1000000, such as 3, or auto"},
       {{"--nesterov", "--momentum=0"}, "--nesterov needs --optimizer sgd with --momentum above 0"},
       {{"--betas=0.9,0.99"}, "--betas needs --optimizer adamw"},
       {{"--betas=0.9", "--optimizer=adamw"}, "--betas 0.9: must be two numbers"},

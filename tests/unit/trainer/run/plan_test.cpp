@@ -51,6 +51,18 @@ TEST_CASE("a run that may grow has a shard for each worker that may come") {
   CHECK(make_plan(options, environment, kData, std::nullopt).shards == 4);
 }
 
+TEST_CASE("the weight of a mask's pixels is given, or that of the training masks") {
+  DataFacts data = kData;
+  data.mask_pixels = 1000 * 28 * 28 / 8;
+  Options options;
+  CHECK(positive_weight_of(options, data) == 1);
+  options.positive_weight = std::nullopt;
+  CHECK(positive_weight_of(options, data) == 7);
+  data.mask_pixels = 0;
+  CHECK_THROWS_WITH(positive_weight_of(options, data),
+                    Contains("--pos-weight auto: no pixel of shapes belongs to a mask"));
+}
+
 TEST_CASE("fewer shards than workers are refused with the remedy") {
   Options options;
   options.shards = 2;
