@@ -44,7 +44,7 @@ constexpr std::array kPrograms = {
         "plateau-on|plateau-patience|plateau-factor|warmup|precision|loss-scale|seed|"
         "device|no-deterministic|exact|grad-comm|share-gpu|cuda-graph|threads-per-shard|lanes|"
         "bucket-mb|comm-timeout|rendezvous-timeout|"
-        "out|resume|"
+        "out|resume|eval|resume-from|"
         "checkpoint-every|best|keep|log-every|json|quiet|inject-overflow-at"},
     ProgramOptions{
         "rdzvd",

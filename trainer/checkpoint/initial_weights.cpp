@@ -65,7 +65,7 @@ class Mismatches {
     if (!is_alone && count_ > listed.size())
       listed.push_back(fmt::format("and {} more", count_ - listed.size()));
     const std::string wrong =
-        fmt::format("--init-from={}: {}{}", file, all_.front(),
+        fmt::format("{}: {}{}", file, all_.front(),
                     is_alone ? "" : fmt::format(" (and {} more, listed above)", count_ - 1));
     throw WeightMismatch(is_other ? wrong + remedy_for_other(file, table)
                                   : fmt::format("{}: give a file of this model, or --init-skip={} "
@@ -161,7 +161,7 @@ void refuse_wrapped(const SafetensorsTable& table, const std::vector<Parameter>&
   const std::string prefix = wrapper_prefix(table, parameters);
   if (prefix.empty()) return;
   throw DataError(
-      fmt::format("--init-from={}: all names there begin with {}, as a wrapper's such as "
+      fmt::format("{}: all names there begin with {}, as a wrapper's such as "
                   "DistributedDataParallel do, but the model's do not: save the model inside, "
                   "model.{}state_dict()",
                   file, shown_name(prefix), shown_name(prefix)));
@@ -214,41 +214,43 @@ WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Param
   }
   wrong.refuse_any(file, table, match, parameters.size());
   if (match.pairs.empty()) {
-    throw DataError(fmt::format(
-        "--init-from={}: --init-skip leaves nothing of it: name fewer prefixes, or no file", file));
+    throw DataError(
+        fmt::format("{}: --init-skip leaves nothing of it: name fewer prefixes, or no file", file));
   }
   return match;
 }
 
 namespace {
 
-SafetensorsFile open_weights(const std::filesystem::path& file) {
+SafetensorsFile open_weights(const std::filesystem::path& file, const std::string& option) {
   try {
     return SafetensorsFile(file);
   } catch (const DataError& error) {
-    throw DataError(fmt::format("--init-from={}", error.what()));
+    throw DataError(fmt::format("{}={}", option, error.what()));
   }
 }
 
 /// Training cannot begin with a nan, and would end blaming something else.
 void check_finite(const TensorEntry& tensor, std::span<const float> values,
-                  const std::filesystem::path& file) {
+                  const std::string& source) {
   const auto bad = std::find_if_not(values.begin(), values.end(),
                                     [](float value) { return std::isfinite(value); });
   if (bad == values.end()) return;
-  throw DataError(fmt::format(
-      "--init-from={}: {} holds {} (element {} of {}): give a file of sound weights, or "
-      "--init-skip={} to leave that out",
-      file.string(), shown_name(tensor.name), *bad, bad - values.begin(), values.size(),
-      shown_name(tensor.name)));
+  throw DataError(
+      fmt::format("{}: {} holds {} (element {} of {}): give a file of sound weights, or "
+                  "--init-skip={} to leave that out",
+                  source, shown_name(tensor.name), *bad, bad - values.begin(), values.size(),
+                  shown_name(tensor.name)));
 }
 
 }  // namespace
 
 LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
-                     const std::vector<std::string>& skip, std::span<float> arena) {
-  const SafetensorsFile source = open_weights(file);
-  WeightMatch match = match_weights(source.table(), parameters, skip, file.string());
+                     const std::vector<std::string>& skip, std::span<float> arena,
+                     const std::string& option) {
+  const SafetensorsFile source = open_weights(file, option);
+  const std::string shown = fmt::format("{}={}", option, file.string());
+  WeightMatch match = match_weights(source.table(), parameters, skip, shown);
   std::vector<std::byte> bytes;
   std::vector<float> values;
   for (const auto& [parameter, tensor] : match.pairs) {
@@ -256,7 +258,7 @@ LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parame
     source.read(*tensor, bytes);
     values.resize(parameter->count);
     to_floats(tensor->dtype, bytes, values);
-    check_finite(*tensor, values, file);
+    check_finite(*tensor, values, shown);
     import_parameter(*parameter, values, arena);
   }
   return {.kept = std::move(match.kept), .unused = std::move(match.unused)};

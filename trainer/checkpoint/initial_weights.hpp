@@ -49,9 +49,10 @@ class WeightMismatch : public DataError {
 ///
 /// PyTorch's batch norm counts its batches in a tensor `num_batches_tracked` (I64, no sides), and
 /// transformers numbers positions in a tensor `position_ids` (I64). A model without such parameters
-/// needs no prefix to leave them out, and `unused` does not list them.
+/// needs no prefix to leave them out, and `unused` does not list them. `source`: for messages,
+/// "--init-from=FILE".
 WeightMatch match_weights(const SafetensorsTable& table, const std::vector<Parameter>& parameters,
-                          const std::vector<std::string>& skip, const std::string& file);
+                          const std::vector<std::string>& skip, const std::string& source);
 
 /// The parameters and the tensors that were left out.
 struct LeftOut {
@@ -60,10 +61,11 @@ struct LeftOut {
 };
 
 /// Reads into `arena` the parameters that `file` has, and of the file only these. Throws DataError
-/// as match_weights does, and one that names --init-from where the file cannot be read, or a tensor
+/// as match_weights does, and one that names `option` where the file cannot be read, or a tensor
 /// that is used holds an inf or nan.
 LeftOut load_weights(const std::filesystem::path& file, const std::vector<Parameter>& parameters,
-                     const std::vector<std::string>& skip, std::span<float> arena);
+                     const std::vector<std::string>& skip, std::span<float> arena,
+                     const std::string& option = "--init-from");
 
 /// Names for a message: at most 36 and a count of the others; "none".
 std::string shown_names(const std::vector<std::string>& names);

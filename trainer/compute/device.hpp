@@ -143,4 +143,7 @@ class Device {
   }
 };
 
+/// Values as layers keep them, to floats of the host. Waits until it is done.
+void copy_floats_out(Device& device, Storage storage, const void* from, std::span<float> host);
+
 }  // namespace ddprun::trainer

@@ -296,9 +296,13 @@ void GraphExecutor::loss(Counters& counters) {
            [&] { node.operation->forward(node.tensors, pass_); });
 }
 
+void GraphExecutor::copy_logits(std::span<float> to) const {
+  copy_floats_out(device_, storage_, current_->nodes.back().inputs.front(), to);
+}
+
 void GraphExecutor::backward(const GradientArena& arena,
                              const std::function<void(std::size_t)>& final_up_to) {
-  check_arena(arena);
+  check_arena(arena, graph_.arena_size(), device_.accumulates_gradients());
   device_.use_threads(settings_.threads);
   backward(0, current_->nodes.size(), arena, final_up_to);
 }
@@ -335,7 +339,7 @@ void GraphExecutor::compute(const Batch& batch, const Weights& weights, const Sh
     return;
   }
   const GradientArena arena = begin_gradients();
-  check_arena(arena);
+  check_arena(arena, graph_.arena_size(), device_.accumulates_gradients());
   RepeatedPass& pass = repeated({.pass = key_of(batch),
                                  .weights = weights,
                                  .gradients = arena.floats.data(),
@@ -389,12 +393,6 @@ void GraphExecutor::clear_padding(const Layer& layer, std::size_t end, std::span
 
 const Parameter& GraphExecutor::parameter(int index) const {
   return graph_.parameters()[static_cast<std::size_t>(index)];
-}
-
-void GraphExecutor::check_arena(const GradientArena& arena) const {
-  if (arena.floats.size() != graph_.arena_size()) throw std::logic_error("arena of another model");
-  if (arena.accumulates && !device_.accumulates_gradients())
-    throw std::logic_error("this device adds no gradients to others");
 }
 
 }  // namespace ddprun::trainer

@@ -67,6 +67,9 @@ class GraphExecutor {
 
   /// Adds what the samples of the pass came to.
   void loss(Counters& counters);
+  /// What the loss is computed of, sample after sample: at most those of the pass, to the host's
+  /// memory. Before backward(). Waits for the device.
+  void copy_logits(std::span<float> to) const;
 
   /// Of the mean loss of the batch times the state's loss scale / V. Overwrites the arena or adds
   /// to it, and calls `final_up_to(end)` with rising element offsets as they become final, at last
@@ -128,7 +131,6 @@ class GraphExecutor {
   void add_targets(const Batch& batch, std::vector<InputValues>& values);
   void add_texts(const Batch& batch, std::vector<InputValues>& values);
   void copy_floats(std::span<const float> images);
-  void check_arena(const GradientArena& arena) const;
   void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);
   [[nodiscard]] const Parameter& parameter(int index) const;
   void point_to(std::size_t layer, Prepared& prepared);

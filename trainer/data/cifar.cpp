@@ -84,8 +84,11 @@ void append_cifar(std::span<const std::uint8_t> bytes, const std::string& file,
 TrainAndTest load_cifar(const std::filesystem::path& folder,
                         const std::optional<ImageShape>& shape) {
   ByteImages train = fit_images(read_files(folder, kTrainFiles), shape);
-  return make_image_sets(folder, std::move(train),
-                         fit_images(read_files(folder, kTestFiles), shape));
+  TrainAndTest sets =
+      make_image_sets(folder, std::move(train), fit_images(read_files(folder, kTestFiles), shape));
+  sets.class_names = {"airplane", "automobile", "bird",  "cat",  "deer",
+                      "dog",      "frog",       "horse", "ship", "truck"};
+  return sets;
 }
 
 std::uint64_t known_cifar_bytes(const std::filesystem::path& folder,

@@ -90,8 +90,10 @@ TrainAndTest load_class_folders(const std::filesystem::path& folder,
                                 const ImageSettings& settings) {
   Lists lists = list_all(folder);
   ByteImages train = read(std::move(lists.train), lists.classes, settings);
-  return make_image_sets(folder, std::move(train),
-                         read(std::move(lists.test), lists.classes, settings));
+  TrainAndTest sets = make_image_sets(folder, std::move(train),
+                                      read(std::move(lists.test), lists.classes, settings));
+  sets.class_names = class_names(folder / "train");
+  return sets;
 }
 
 std::uint64_t known_class_folder_bytes(const std::filesystem::path& folder, ImageShape shape) {

@@ -12,6 +12,7 @@ namespace ddprun::trainer {
 struct TrainAndTest {
   std::unique_ptr<DataSet> train;
   std::unique_ptr<DataSet> test;
+  std::vector<std::string> class_names = {};  ///< empty: classes have numbers alone
   std::string vocabulary = {};  ///< of words: one token a line, in the order of their ids
   std::string warning = {};     ///< what the user should know of them
 };

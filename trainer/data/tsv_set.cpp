@@ -89,6 +89,11 @@ std::string cut_text(std::size_t train, std::size_t test, int longest) {
       train, train == 1 ? "" : "s", test, train + test == 1 ? "has" : "have", longest, longest);
 }
 
+std::unique_ptr<WordVocabulary> read_vocabulary(const std::filesystem::path& file) {
+  const std::vector<std::uint8_t> bytes = read_file_or_gzip(file);
+  return std::make_unique<WordVocabulary>(std::string(bytes.begin(), bytes.end()), file.string());
+}
+
 }  // namespace
 
 TrainAndTest load_tsv(const std::filesystem::path& folder, const TextSettings& settings,
@@ -104,7 +109,8 @@ TrainAndTest load_tsv(const std::filesystem::path& folder, const TextSettings& s
     std::vector<std::string_view> sentences;
     sentences.reserve(train_file.rows.size());
     for (const TsvRow& row : train_file.rows) sentences.push_back(row.sentence);
-    words = std::make_unique<WordVocabulary>(sentences);
+    words = settings.vocabulary ? read_vocabulary(*settings.vocabulary)
+                                : std::make_unique<WordVocabulary>(sentences);
     sets.vocabulary = words->text();
   }
   const int vocabulary = words ? words->size() : kByteVocabulary;

@@ -14,7 +14,10 @@ namespace ddprun::trainer {
 /// How texts of files become tokens.
 struct TextSettings {
   TokenKind tokens = TokenKind::words;
-  bool has_header = false;       ///< the first line of each file is none of the samples
+  bool has_header = false;  ///< the first line of each file is none of the samples
+  /// Words of a model that is there: those of this file (vocabulary.txt of a checkpoint), not of
+  /// the training set.
+  std::optional<std::filesystem::path> vocabulary = std::nullopt;
   int longest = kTextPositions;  ///< longer ones are cut; TrainAndTest::warning counts them
 };
 

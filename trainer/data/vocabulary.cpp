@@ -1,10 +1,14 @@
 #include "trainer/data/vocabulary.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <utility>
 
 #include "base/assert.hpp"
+#include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -63,6 +67,27 @@ WordVocabulary::WordVocabulary(std::span<const std::string_view> sentences) {
   for (const std::size_t size : sizes) {
     ids_.emplace(std::string_view(text_).substr(at, size), id++);
     at += size + 1;
+  }
+}
+
+WordVocabulary::WordVocabulary(std::string text, const std::string& file) : text_(std::move(text)) {
+  const auto refuse = [&](std::size_t line, const char* what) {
+    throw DataError(fmt::format("{}: line {} {}: take the file of the checkpoint as it was written",
+                                file, line, what));
+  };
+  std::string_view rest = text_;
+  for (std::size_t line = 1; !rest.empty() || line <= kSpecialTexts.size(); ++line) {
+    const std::size_t end = rest.find('\n');
+    if (end == std::string_view::npos) refuse(line, rest.empty() ? "is missing" : "has no end");
+    const std::string_view word = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    if (line <= kSpecialTexts.size()) {
+      if (word != kSpecialTexts[line - 1]) refuse(line, "is none of <s>, <pad>, </s> and <unk>");
+    } else if (word.empty() || word.find_first_of(kBlanks) != std::string_view::npos) {
+      refuse(line, "is not one word");
+    } else if (!ids_.emplace(word, static_cast<std::int32_t>(line - 1)).second) {
+      refuse(line, "has a word that another one has");
+    }
   }
 }
 

@@ -29,6 +29,8 @@ inline constexpr int kByteVocabulary = 256 + kSpecialTokens;
 class WordVocabulary {
  public:
   explicit WordVocabulary(std::span<const std::string_view> sentences);
+  /// That of a text() kept in `file`. Throws DataError that names the file and the line.
+  WordVocabulary(std::string text, const std::string& file);
   // The words are parts of text_.
   WordVocabulary(const WordVocabulary&) = delete;
   WordVocabulary& operator=(const WordVocabulary&) = delete;

@@ -25,7 +25,7 @@ constexpr CgroupFiles kVersion1{"/memory.limit_in_bytes", "/memory.usage_in_byte
 constexpr CgroupFiles kVersion2{"/memory.max", "/memory.current", "inactive_file"};
 
 /// Of a file with one number: "max", and what is not there, is none.
-std::optional<std::uint64_t> number_in(const std::string& file) {
+std::optional<std::uint64_t> number_of_file(const std::string& file) {
   const std::string text = read_small_file(file).value_or("");
   std::uint64_t value = 0;
   if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc{})
@@ -35,9 +35,9 @@ std::optional<std::uint64_t> number_in(const std::string& file) {
 
 /// Takes over the limit of one cgroup if it is the least so far.
 void limit_by(const CgroupFiles& files, const std::string& folder, MachineMemory& memory) {
-  const auto limit = number_in(folder + files.limit);
+  const auto limit = number_of_file(folder + files.limit);
   if (!limit) return;
-  const std::uint64_t used = number_in(folder + files.used).value_or(0);
+  const std::uint64_t used = number_of_file(folder + files.used).value_or(0);
   const std::string rows = read_small_file(folder + "/memory.stat").value_or("");
   const std::uint64_t reclaimable = counter_in(rows, files.reclaimable).value_or(0);
   const std::uint64_t held = used - std::min(used, reclaimable);

@@ -57,6 +57,7 @@ struct Texts {
   std::string checkpoint_every = "auto";
   std::string keep = "2";
   SentType grad_comm = SentType::fp32;
+  std::optional<std::string> resume_from;
 };
 
 /// How this program's help is called: an installed one is in libexec, where only ddprun finds it.
@@ -124,6 +125,12 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
               "auto: go on from the newest usable checkpoint, with a warning for each newer one "
               "that is damaged or of another run; strict: fail where auto would skip one; never: "
               "from step 0, also after a restart");
+  line.flag("--eval", options.eval,
+            "Train nothing: evaluate the weights of --resume-from on the held-out samples, with "
+            "figures for each class");
+  line.text("--resume-from", texts.resume_from, "PATH",
+            "With --eval: a checkpoint, the directory of a run (its best checkpoint counts), or a "
+            "safetensors file. Options of the model that are not given are taken from it");
   line.text("--checkpoint-every", texts.checkpoint_every, "WHEN",
             "auto (a crash costs at most 5 s of work, writing less than 2 % of the time), epoch, a "
             "number of steps, a duration such as 30s, or off");
@@ -200,7 +207,30 @@ Precision precision_of(SentType type) {
   return type == SentType::bf16 ? Precision::bf16 : Precision::fp16;
 }
 
+void use_resume_from(const Texts& texts, Options& options) {
+  if (options.eval && !texts.resume_from)
+    throw DataError("--eval needs --resume-from: the weights to evaluate");
+  if (!options.eval && texts.resume_from)
+    throw DataError(
+        "--resume-from needs --eval. To train on, --out=DIR goes on in the directory of a run, and "
+        "--init-from=FILE begins a new run with the weights of a file");
+  if (options.eval && options.init_from)
+    throw DataError("--init-from is for training: --eval reads the weights of --resume-from");
+  if (options.eval) options.init_from = texts.resume_from;
+}
+
+/// What only training needs is left out. All options may be given: a command line that trained
+/// becomes one that evaluates.
+void leave_out_training(Options& options) {
+  options.checkpoint_every.kind = CheckpointEvery::Kind::off;
+  options.resume = Resume::never;
+  options.optimizer = OptimizerKind::sgd;
+  options.momentum = 0;  // needs no memory for moments
+  options.nesterov = false;
+}
+
 void convert(const Texts& texts, const std::vector<std::string>& given, Options& options) {
+  use_resume_from(texts, options);
   // With sgd it does not learn.
   if (reads_texts(options.model) && !contains(given, "--optimizer"))
     options.optimizer = OptimizerKind::adamw;
@@ -237,6 +267,7 @@ std::variant<Options, EarlyExit> parse_options(const std::vector<std::string>& a
   try {
     convert(texts, line.given(), options);
     check_given(line.given(), options);
+    if (options.eval) leave_out_training(options);
   } catch (const DataError& error) {
     return EarlyExit{kExitUsage, line.wrong(error.what()).text};
   }

@@ -129,7 +129,8 @@ struct Options {
   std::chrono::nanoseconds comm_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds rendezvous_timeout = std::chrono::seconds(30);
 
-  std::string out;  ///< empty: chosen from the run id
+  bool eval = false;  ///< evaluates init_from, trains nothing
+  std::string out;    ///< empty: chosen from the run id
   Resume resume = Resume::automatic;
   CheckpointEvery checkpoint_every;
   int keep = 2;

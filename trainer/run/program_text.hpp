@@ -24,7 +24,9 @@ inline ProgramText program_text() {
            {"ddprun --nproc-per-node=2 --max-restarts=3 train --data FOLDER --out runs/first",
             "on the files of MNIST, Fashion-MNIST or CIFAR-10 in FOLDER; the group is started "
             "again after "
-            "a failure"}},
+            "a failure"},
+           {"train --eval --resume-from=runs/first --data FOLDER",
+            "the figures of its best checkpoint, for each class"}},
       .sections = {{.title = "Checkpoints and restarts",
                     .text = "A worker group that ddprun starts again continues from its newest "
                             "intact checkpoint.\n"

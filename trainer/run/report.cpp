@@ -104,9 +104,20 @@ void Report::epoch(const EpochSummary& epoch, const EpochEnding& ending) {
 void Report::outcome(const Outcome& outcome) {
   const std::lock_guard lock(mutex_);
   if (settings_.rank != 0) return;
-  const std::string json = outcome_json(outcome, settings_.score, settings_.place);
+  print_result(outcome_json(outcome, settings_.score, settings_.place),
+               outcome_text(outcome, settings_.score, line_columns()));
+}
+
+void Report::evaluated(const EvaluationResult& result) {
+  const std::lock_guard lock(mutex_);
+  if (settings_.rank != 0) return;
+  print_result(evaluation_result_json(result, settings_.score, settings_.place),
+               evaluation_result_text(result, settings_.score));
+}
+
+void Report::print_result(const std::string& json, std::string text) {
   write_metrics(json);
-  std::string text = settings_.json ? json : outcome_text(outcome, settings_.score, line_columns());
+  if (settings_.json) text = json;
   if (text.ends_with('\n')) text.pop_back();
   print(text, false);
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "trainer/run/evaluation_lines.hpp"
 #include "trainer/run/report_lines.hpp"
 
 namespace ddprun::trainer {
@@ -43,6 +44,8 @@ class Report {
                   std::chrono::steady_clock::time_point now);
   void epoch(const EpochSummary& epoch, const EpochEnding& ending);
   void outcome(const Outcome& outcome);
+  /// Of --eval.
+  void evaluated(const EvaluationResult& result);
 
   /// Whether interval() would do something after this step.
   [[nodiscard]] bool interval_due(std::int64_t step,
@@ -55,6 +58,7 @@ class Report {
  private:
   void complain(std::string_view kind, const std::string& text);
   void print(const std::string& text, bool progress);
+  void print_result(const std::string& json, std::string text);
   void clear_progress();
   void write_metrics(const std::string& json);
   [[nodiscard]] std::chrono::steady_clock::duration text_every() const;

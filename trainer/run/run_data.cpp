@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/memory_check.hpp"
@@ -11,6 +12,14 @@
 
 namespace ddprun::trainer {
 namespace {
+
+/// The words that the evaluated model knows.
+std::optional<std::filesystem::path> vocabulary_file(const Options& options) {
+  if (!options.eval) return std::nullopt;
+  const auto file = std::filesystem::path(*options.init_from).parent_path() / kVocabularyFile;
+  std::error_code unreadable;
+  return std::filesystem::exists(file, unreadable) ? std::optional(file) : std::nullopt;
+}
 
 DataRequest request_of(const Options& options, int workers) {
   const DataKind of_images = target_of(options.model) == Target::mask ? DataKind::masked_images
@@ -29,6 +38,7 @@ DataRequest request_of(const Options& options, int workers) {
                     .tokens = options.max_tokens.value_or(kSentenceTokens)},
       .texts = {.tokens = options.tokens,
                 .has_header = options.tsv_header,
+                .vocabulary = vocabulary_file(options),
                 .longest = options.max_tokens.value_or(kTextPositions)}};
 }
 

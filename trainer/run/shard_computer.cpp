@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 
 namespace ddprun::trainer {
 
@@ -106,7 +107,8 @@ void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun
 }
 
 void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const Weights& weights,
-                             const std::function<void(double share)>& on_progress) {
+                             const std::function<void(double share)>& on_progress,
+                             std::span<ClassCount> classes) {
   const auto batch = static_cast<std::size_t>(settings_.executor.batch);
   const auto ranks = static_cast<std::size_t>(world_size);
   const std::size_t batches = (set.size() + batch - 1) / batch;
@@ -114,13 +116,21 @@ void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const
   const std::size_t batches_mine = batches > mine ? (batches - mine + ranks - 1) / ranks : 0;
   std::atomic<std::size_t> next{mine};
   std::atomic<std::size_t> done{0};
+  std::mutex counting;  // guards `classes`
   on_lanes([&](Lane& lane) {
+    std::vector<float> logits(classes.size() * batch);
     for (std::size_t turn = next.fetch_add(ranks); turn < batches; turn = next.fetch_add(ranks)) {
       const std::size_t first = turn * batch;
       const Batch samples = fill(lane, set, std::min(batch, set.size() - first),
                                  [&](std::size_t item) { return first + item; });
       lane.executor.evaluate(samples, weights, static_cast<int>(turn));
       lane.executor.loss(counters_of(lane));
+      if (!classes.empty()) {
+        const auto values = std::span(logits).first(samples.labels.size() * classes.size());
+        lane.executor.copy_logits(values);
+        const std::lock_guard lock(counting);
+        count_classes(samples.labels, values, classes);
+      }
       const std::size_t so_far = ++done;
       if (&lane == lane_state_.front().get())
         on_progress(static_cast<double>(so_far) / static_cast<double>(batches_mine));

@@ -12,6 +12,7 @@
 #include "trainer/compute/graph_executor.hpp"
 #include "trainer/data/data_set.hpp"
 #include "trainer/data/sampler.hpp"
+#include "trainer/run/class_counts.hpp"
 #include "trainer/run/lanes.hpp"
 
 namespace ddprun::trainer {
@@ -43,10 +44,12 @@ class ShardComputer {
   /// Cuts the set into batches, the last one incomplete, and computes the batches rank,
   /// rank + world_size, ... A sample's loss does not depend on the world size. `on_progress`:
   /// called by the calling thread after each batch of its own, with the share of the rank's samples
-  /// done.
+  /// done. `classes`: one for each class of a classifier, to which the rank's samples are added;
+  /// empty: they are not looked at one by one.
   void evaluate(
       const DataSet& set, int rank, int world_size, const Weights& weights,
-      const std::function<void(double share)>& on_progress = [](double) {});
+      const std::function<void(double share)>& on_progress = [](double) {},
+      std::span<ClassCount> classes = {});
 
   /// Of the host's memory, for each lane: the samples of a shard on their way to the device.
   static std::uint64_t host_bytes(const Graph& graph, int batch);

@@ -15,6 +15,7 @@
 #include "base/standard_descriptors.hpp"
 #include "base/uncaught.hpp"
 #include "trainer/run/environment.hpp"
+#include "trainer/run/evaluation_arguments.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/failure_line.hpp"
 #include "trainer/run/options.hpp"
@@ -27,8 +28,8 @@ using ddprun::trainer::GpuSource;
 using ddprun::trainer::Options;
 
 int run(const std::vector<std::string>& arguments, bool has_stdout, GpuSource& gpus) {
-  const auto parsed =
-      ddprun::trainer::parse_options(arguments, [&gpus] { return gpus.versions(); });
+  const auto parsed = ddprun::trainer::parse_options(
+      ddprun::trainer::evaluation_arguments(arguments), [&gpus] { return gpus.versions(); });
   if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
     if (exit->code == 0)
       return ddprun::print_text("train", exit->text, has_stdout) ? 0

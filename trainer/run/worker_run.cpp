@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 #include <utility>
 
+#include "base/printable.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/run/advice.hpp"
+#include "trainer/run/evaluation_run.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/failure_line.hpp"
 #include "trainer/run/gpu_memory.hpp"
@@ -52,7 +55,7 @@ int WorkerRun::run() {
   load();
   find_starting_point();
   if (!agree_on_plan() || !meet() || !begin()) return kExitPeerLost;
-  return train();
+  return options_.eval ? evaluate() : train();
 }
 
 void WorkerRun::load() {
@@ -156,7 +159,7 @@ bool WorkerRun::agree_on_plan() {
     return false;
   }
   plan_ = make_plan(options_, environment_, data_, agreed.shards);
-  if (is_first())
+  if (is_first() && !options_.eval)
     for (const std::string& line :
          advice_on(options_, environment_, plan_, chosen_.gpu ? kNoCores : usable_cores()))
       report_->warning(line);
@@ -228,6 +231,10 @@ bool WorkerRun::begin() {
   if (writes() && keeps_checkpoints()) mark_run(options_, environment_, out_);
   if (is_first() && keeps_checkpoints() && !claim_)
     claim_ = claim_directory(out_, environment_, *report_);
+  if (options_.eval) {
+    report_->note(evaluation_text());
+    return true;
+  }
   if (is_first())
     keeper_ = make_keeper(options_, start_, out_, make_layout(options_, *graph_, sets_),
                           std::move(claim_), *report_);
@@ -273,6 +280,29 @@ int WorkerRun::train() {
   const int code = loop_->run();
   if (keeper_ && code != kExitSuccess) keeper_->abandon();
   return code;
+}
+
+int WorkerRun::evaluate() {
+  const auto batches = static_cast<int>(std::min<std::size_t>(
+      sets_.test->size() / static_cast<std::size_t>(plan_.batch) + 1, kShardsMax));
+  lanes_.emplace(choose_lanes(options_, environment_, usable_cores(), batches));
+  phase_ = Phase::training;
+  return evaluate_held_out({.options = options_,
+                            .plan = plan_,
+                            .sets = sets_,
+                            .graph = *graph_,
+                            .device = device(),
+                            .lanes = *lanes_,
+                            .communicator = *communicator_,
+                            .report = *report_,
+                            .learner = *learner_});
+}
+
+std::string WorkerRun::evaluation_text() const {
+  return fmt::format("evaluating {} on {} ({} held-out samples), {} worker{} on {}, b={}",
+                     printable(options_.init_from.value_or("")), data_.name, sets_.test->size(),
+                     environment_.world_size, environment_.world_size == 1 ? "" : "s", chosen_.name,
+                     plan_.batch);
 }
 
 /// What this run sets out to do.

@@ -57,6 +57,7 @@ class WorkerRun {
   bool begin();
   void judge_by(const Score& score);
   int train();
+  int evaluate();
   [[nodiscard]] bool is_first() const { return environment_.rank == 0; }
   [[nodiscard]] bool keeps_checkpoints() const {
     return options_.checkpoint_every.kind != CheckpointEvery::Kind::off;
@@ -67,6 +68,7 @@ class WorkerRun {
   [[nodiscard]] Device& device() const { return *chosen_.device; }
   [[nodiscard]] std::string text_of(const std::exception& error) const;
   [[nodiscard]] std::string start_text() const;
+  [[nodiscard]] std::string evaluation_text() const;
 
   const ChosenDevice& chosen_;
   const Options& options_;

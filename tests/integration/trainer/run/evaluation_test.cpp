@@ -1,0 +1,133 @@
+// --eval: the figures of a checkpoint, for any number of workers, from any folder.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <limits>
+
+#include "tests/integration/trainer/run/worker_group.hpp"
+
+using namespace ddprun::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+using Catch::Matchers::Contains;
+
+std::string evaluate(int world_size, Arguments arguments) {
+  arguments.insert(arguments.begin(), "--eval");
+  std::string line = train({.world_size = world_size, .arguments = std::move(arguments)});
+  // Measured, or another number.
+  for (const char* const name : {"seconds", "world_size"}) {
+    const std::size_t begin = line.find(std::string("\"") + name);
+    REQUIRE(begin != std::string::npos);
+    line.erase(begin, line.find(',', begin) + 1 - begin);
+  }
+  return line;
+}
+
+ChildResult refused(const Arguments& arguments) {
+  WorkerGroup group({.arguments = arguments, .json = false});
+  return group.wait()[0];
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a checkpoint is evaluated to the figures that training reported, by any number of workers") {
+  const SmallData data;
+  const TempDir run;
+  const std::string trained =
+      train({.arguments = three_epochs(data, {"--out", run.path(), "--lr=0.1"})});
+  const Arguments of_run{"--data", data.path(), "--resume-from", run.path() / "latest",
+                         "--batch=8"};
+  const std::string one = evaluate(1, of_run);
+  CHECK(field(one, "type") == "evaluated");
+  CHECK(field(one, "weights") == field(trained, "weights"));
+  CHECK(field(one, "test_loss") == field(trained, "test_loss"));
+  CHECK(field(one, "test_accuracy") == field(trained, "test_accuracy"));
+  CHECK_THAT(one, Contains("{\"name\":\"9\",\"samples\":"));
+  CHECK(evaluate(2, of_run) == one);
+  CHECK(evaluate(4, of_run) == one);
+  // A training command line may be given as it is, but for --out, where it would leave its line.
+  Arguments all = three_epochs(data, {"--lr=0.1", "--keep=3", "--schedule=step"});
+  all.insert(all.end(), {"--resume-from", run.path() / "latest"});
+  CHECK(evaluate(1, all) == one);
+}
+
+TEST_CASE("a model of masks is evaluated by pixels, with the options of its run") {
+  const SmallMasks data(32);
+  const TempDir run;
+  const std::string trained =
+      train({.arguments = {"--data", data.path(), "--model=unet16", "--decoder=deconv", "--batch=2",
+                           "--epochs=1", "--out", run.path()}});
+  const Arguments of_run{"--data", data.path(), "--resume-from", run.path(), "--batch=2"};
+  const std::string one = evaluate(1, of_run);
+  CHECK(field(one, "test_iou") == field(trained, "test_iou"));
+  CHECK(field(one, "test_f1") == field(trained, "test_f1"));
+  CHECK(evaluate(2, of_run) == one);
+}
+
+TEST_CASE("texts are read with the words of the checkpoint, not with those of another folder") {
+  const TempDir data;
+  const TempDir other;
+  const TempDir run;
+  for (const TempDir* const folder : {&data, &other}) {
+    std::ofstream train_file(folder->path() / "train.tsv");
+    std::ofstream dev(folder->path() / "dev.tsv");
+    const char* const first = folder == &data ? "" : "quite other words quite other words\t0\n";
+    train_file << first << "good film good\t1\nbad film bad\t0\ngood\t1\nbad plot plot\t0\n";
+    dev << "good film\t1\nbad plot\t0\n";
+  }
+  train({.arguments = {"--data", data.path(), "--model=textclf", "--batch=2", "--epochs=2", "--out",
+                       run.path()}});
+  const std::string here = evaluate(1, {"--data", data.path(), "--resume-from", run.path()});
+  const std::string there = evaluate(1, {"--data", other.path(), "--resume-from", run.path()});
+  for (const char* const name : {"test_loss", "test_accuracy", "weights"})
+    CHECK(field(here, name) == field(there, name));
+
+  std::ofstream(run.path() / "best" / "vocabulary.txt") << "<s>\n";
+  const ChildResult damaged =
+      refused({"--eval", "--data", data.path(), "--resume-from", run.path()});
+  CHECK(damaged.status == 2);
+  CHECK_THAT(damaged.err, Contains("vocabulary.txt: line 2 is missing: "));
+}
+
+TEST_CASE("what cannot be evaluated is refused with exit code 2 and what to do") {
+  const SmallData data;
+  const TempDir run;
+  train({.arguments = three_epochs(data, {"--out", run.path(), "--max-steps=2"})});
+  const std::string file = (run.path() / "latest" / "model.safetensors").string();
+  std::string wanted;
+  Arguments arguments{"--eval", "--data", data.path(), "--resume-from", run.path()};
+  SECTION("no weights") {
+    arguments.resize(3);
+    wanted = "--eval needs --resume-from";
+  }
+  SECTION("no --eval") {
+    arguments.erase(arguments.begin());
+    wanted = "--resume-from needs --eval. To train on, --out=DIR goes on";
+  }
+  SECTION("--init-from") {
+    arguments.push_back("--init-from=" + file);
+    wanted = "--init-from is for training";
+  }
+  SECTION("nothing there") {
+    arguments.back() = data.path();
+    wanted = ": neither model.safetensors nor best/ or latest/";
+  }
+  SECTION("another model") {
+    arguments.emplace_back("--model=resnet18");
+    wanted = "--resume-from=" + file + ": no tensor";
+  }
+  SECTION("a nan") {
+    const std::string bad = (run.path() / "bad.safetensors").string();
+    fill_tensor(file, bad, "fc3.bias", std::numeric_limits<float>::quiet_NaN());
+    arguments.back() = bad;
+    wanted = "--resume-from=" + bad + ": fc3.bias holds nan";
+  }
+  const ChildResult result = refused(arguments);
+  INFO(result.err);
+  CHECK(result.status == 2);
+  CHECK(result.out.empty());
+  CHECK_THAT(result.err, Contains(wanted));
+}

@@ -1,0 +1,67 @@
+#include "trainer/run/evaluation_arguments.hpp"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/support/temp_dir.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Arguments = std::vector<std::string>;
+using Catch::Matchers::Contains;
+
+TEST_CASE("options of the model are those of the run that wrote its weights, unless given") {
+  const std::map<std::string, std::string> resnet{{"model", "resnet18"},      {"stem", "imagenet"},
+                                                  {"decoder", "bilinear"},    {"classes", "7"},
+                                                  {"image_shape", "40x40x3"}, {"data", "some"}};
+  CHECK(options_of_writer(resnet, {}) ==
+        Arguments{"--model=resnet18", "--stem=imagenet", "--classes=7", "--image-shape=40x40x3"});
+  CHECK(options_of_writer(resnet, {"--model", "resnet18", "--image_shape=8x8x3", "--stem=small"}) ==
+        Arguments{"--classes=7"});
+  CHECK(options_of_writer(resnet, {"--model=lenet"}).empty());
+  CHECK(options_of_writer({{"format", "pt"}}, {}).empty());
+  CHECK(options_of_writer({{"model", "unet16"}, {"decoder", "deconv"}, {"classes", "1"}}, {}) ==
+        Arguments{"--model=unet16", "--decoder=deconv"});
+  const std::map<std::string, std::string> text{
+      {"model", "textclf"}, {"size", "base"}, {"classes", "2"}, {"tokens", "bytes"}};
+  CHECK(options_of_writer(text, {}) == Arguments{"--model=textclf", "--classes=2", "--size=base"});
+  CHECK(options_of_writer(text, {"--data=x"}) ==
+        Arguments{"--model=textclf", "--classes=2", "--size=base", "--tokens=bytes"});
+}
+
+TEST_CASE("of a run's directory the best checkpoint is evaluated, else the latest") {
+  const ddprun::test::TempDir run;
+  const auto write = [&](const char* checkpoint) {
+    std::filesystem::create_directories(run.path() / checkpoint);
+    std::ofstream(run.path() / checkpoint / "model.safetensors") << "weights";
+  };
+  CHECK_THROWS_WITH(weights_file_of(run.path()), Contains("--resume-from=" + run.path().string() +
+                                                          ": neither model.safetensors nor best/"));
+  write("latest");
+  CHECK(weights_file_of(run.path()) == run.path() / "latest" / "model.safetensors");
+  write("best");
+  CHECK(weights_file_of(run.path()) == run.path() / "best" / "model.safetensors");
+  CHECK(weights_file_of(run.path() / "latest") == run.path() / "latest" / "model.safetensors");
+  CHECK(weights_file_of(run.path() / "nothing") == run.path() / "nothing");
+}
+
+TEST_CASE("the weights' path is found in either spelling, and what cannot be read is named") {
+  const ddprun::test::TempDir directory;
+  const std::string file = (directory.path() / "damaged").string();
+  std::ofstream(file) << "xx";
+  const auto refused = [](const Arguments& arguments) {
+    CHECK_THROWS_WITH(evaluation_arguments(arguments),
+                      Contains("--resume-from=") && Contains("damaged: "));
+  };
+  refused({"--eval", "--resume-from=" + file});
+  refused({"--resume_from", file, "--eval"});
+  for (const Arguments& same :
+       {Arguments{"--resume-from=" + file}, Arguments{"--eval"},
+        Arguments{"--eval", "--resume-from"}, Arguments{"--eval", "--resume-from="}})
+    CHECK(evaluation_arguments(same) == same);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

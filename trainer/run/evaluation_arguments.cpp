@@ -1,0 +1,118 @@
+#include "trainer/run/evaluation_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "trainer/checkpoint/checkpoint_files.hpp"
+#include "trainer/checkpoint/safetensors_file.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+constexpr std::string_view kResumeFrom = "--resume-from";
+
+/// Of an argument "--resume_from=x": "--resume-from".
+std::string name_of(const std::string& argument) {
+  if (!argument.starts_with("--")) return "";
+  std::string name = argument.substr(0, argument.find('='));
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+/// Where an option's value stands: "--data=x" in an argument behind the sign, "--data x" in the
+/// next one.
+struct ValuePlace {
+  std::size_t argument = 0;
+  std::size_t offset = 0;
+};
+
+bool is_given(const Arguments& arguments, std::string_view name) {
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [&](const std::string& argument) { return name_of(argument) == name; });
+}
+
+std::optional<ValuePlace> find_value(const Arguments& arguments, std::string_view name) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (name_of(arguments[i]) != name) continue;
+    const std::size_t equals = arguments[i].find('=');
+    if (equals != std::string::npos) return ValuePlace{i, equals + 1};
+    if (i + 1 < arguments.size()) return ValuePlace{i + 1, 0};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> value_of(const Arguments& arguments, std::string_view name) {
+  const auto place = find_value(arguments, name);
+  return place ? std::optional(arguments[place->argument].substr(place->offset)) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> options_of_writer(const std::map<std::string, std::string>& metadata,
+                                           const std::vector<std::string>& arguments) {
+  const auto value = [&](const char* key) {
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? std::string() : found->second;
+  };
+  std::vector<std::string> options;
+  const auto add = [&](std::string_view option, const char* key) {
+    if (!value(key).empty() && !is_given(arguments, option))
+      options.push_back(fmt::format("{}={}", option, value(key)));
+  };
+  const std::string model = value("model");
+  // Of another model nothing fits: its weights are refused later.
+  const std::optional<std::string> given = value_of(arguments, "--model");
+  if (model.empty() || given.value_or(model) != model) return {};
+  add("--model", "model");
+  if (model == "resnet18") add("--stem", "stem");
+  const bool learns_masks = model.find("unet") != std::string::npos;
+  if (learns_masks) {
+    add("--decoder", "decoder");
+  } else {
+    add("--classes", "classes");
+  }
+  if (model == "textclf") {
+    add("--size", "size");
+    if (is_given(arguments, "--data")) add("--tokens", "tokens");
+  } else {
+    add("--image-shape", "image_shape");
+  }
+  return options;
+}
+
+std::filesystem::path weights_file_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return path;
+  for (const std::filesystem::path& checkpoint : {path, path / "best", path / "latest"})
+    if (std::filesystem::exists(checkpoint / kModelFile, ignored)) return checkpoint / kModelFile;
+  throw DataError(fmt::format("{}={}: neither {} nor best/ or latest/ with one is there",
+                              kResumeFrom, path.string(), kModelFile));
+}
+
+std::vector<std::string> evaluation_arguments(std::vector<std::string> arguments) {
+  if (!is_given(arguments, "--eval")) return arguments;
+  const auto place = find_value(arguments, kResumeFrom);
+  if (!place) return arguments;
+  std::string& argument = arguments[place->argument];
+  const std::string path = argument.substr(place->offset);
+  if (path.empty()) return arguments;
+  const std::filesystem::path file = weights_file_of(path);
+  argument.replace(place->offset, std::string::npos, file.string());
+  try {
+    const SafetensorsFile weights(file);
+    for (std::string& added : options_of_writer(weights.table().metadata, arguments))
+      arguments.push_back(std::move(added));
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("{}={}", kResumeFrom, error.what()));
+  }
+  return arguments;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,25 @@
+// --eval takes from a checkpoint what describes its model, so that nobody has to type it again.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ddprun::trainer {
+
+/// Command lines with --eval and --resume-from=PATH: PATH becomes the file with the weights, and
+/// options that its metadata give, such as --model, are added unless they are there already. Others
+/// stay as they are. Throws DataError that names --resume-from where no weights can be read there.
+std::vector<std::string> evaluation_arguments(std::vector<std::string> arguments);
+
+/// `path`: a safetensors file, a checkpoint, or the directory of a run, of which the best
+/// checkpoint counts, else the latest. Throws DataError.
+std::filesystem::path weights_file_of(const std::filesystem::path& path);
+
+/// The options, "--model=resnet18", that a run had which wrote a file with this metadata
+/// (make_layout()), without those that `arguments` have. Pure.
+std::vector<std::string> options_of_writer(const std::map<std::string, std::string>& metadata,
+                                           const std::vector<std::string>& arguments);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,105 @@
+#include "trainer/run/evaluation_run.hpp"
+
+#include <fmt/format.h>
+
+#include "trainer/compute/hash.hpp"
+#include "trainer/run/exit_codes.hpp"
+#include "trainer/run/shard_computer.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+using std::chrono::steady_clock;
+
+double seconds_since(steady_clock::time_point began) {
+  return std::chrono::duration<double>(steady_clock::now() - began).count();
+}
+
+/// The sums over all ranks of the values that each has.
+template <class Value>
+CommResult sum_over_ranks(Communicator& communicator, std::span<Value> values,
+                          Clock::time_point deadline) {
+  std::vector<Value> all(values.size() * static_cast<std::size_t>(communicator.world_size()));
+  const CommResult result =
+      communicator.all_gather(std::as_bytes(std::span<const Value>(values)),
+                              std::as_writable_bytes(std::span(all)), deadline);
+  if (!result.ok()) return result;
+  for (std::size_t i = values.size(); i < all.size(); ++i) all[i % values.size()] += all[i];
+  std::copy_n(all.begin(), values.size(), values.begin());
+  return result;
+}
+
+}  // namespace
+
+int evaluate_held_out(const EvaluationParts& parts) {
+  const auto began = steady_clock::now();
+  const bool labels = parts.graph.target() == Target::label;
+  const int rank = parts.communicator.rank();
+  ShardComputer computer(parts.graph, parts.device, parts.lanes,
+                         {.executor = {.batch = parts.plan.batch,
+                                       .precision = parts.options.precision,
+                                       .threads = parts.options.threads_per_shard},
+                          .seed = parts.options.seed,
+                          .shards = parts.plan.shards});
+  EvaluationResult result{.weights_file = parts.options.init_from.value_or(""),
+                          .weights_hash = hash_text(parts.learner.hash()),
+                          .data = parts.sets.test->name(),
+                          .counters = {},
+                          .classes = {},
+                          .class_names = parts.sets.class_names};
+  if (labels) result.classes.resize(static_cast<std::size_t>(parts.graph.classes()));
+  Progress progress;
+  progress.at(0, "evaluate");
+  computer.evaluate(
+      *parts.sets.test, rank, parts.communicator.world_size(), parts.learner.weights(),
+      [&](double share) {
+        progress.at(0, "evaluate");
+        if (rank != 0) return;
+        const double done = seconds_since(began);
+        parts.report.evaluation({.step = 0,
+                                 .last_step = 0,
+                                 .epoch = 0,
+                                 .epochs = 1,
+                                 .share = share,
+                                 .seconds_left = share > 0 ? done / share - done : 0},
+                                began, steady_clock::now());
+      },
+      result.classes);
+  result.counters = computer.take_counters();
+
+  const Clock::time_point deadline = Clock::now() + parts.options.comm_timeout;
+  std::vector<std::int64_t> counts;
+  for (const ClassCount& one : result.classes)
+    counts.insert(counts.end(), {one.wanted, one.predicted, one.correct});
+  CommResult shared = sum_over_ranks(parts.communicator, std::span(&result.counters, 1), deadline);
+  if (shared.ok() && labels)
+    shared = sum_over_ranks(parts.communicator, std::span(counts), deadline);
+  if (!shared.ok()) {
+    parts.report.error(fmt::format("gave up the evaluation: {}", shared.detail));
+    parts.communicator.abort(shared.detail);
+    return kExitPeerLost;
+  }
+  for (std::size_t i = 0; i < result.classes.size(); ++i)
+    result.classes[i] = {counts[3 * i], counts[3 * i + 1], counts[3 * i + 2]};
+  if (!labels)
+    result.classes =
+        mask_counts(result.counters, static_cast<std::int64_t>(parts.graph.logits().count()));
+  if (result.counters.not_finite > 0) {
+    // All ranks know it; one says it.
+    if (rank == 0)
+      parts.report.error(fmt::format(
+          "the held-out loss is not finite: sample {} of the held-out set{}: look at it, and at "
+          "the weights in {}",
+          result.counters.first_not_finite,
+          result.counters.not_finite > 1
+              ? fmt::format(", the first of {}", result.counters.not_finite)
+              : "",
+          result.weights_file));
+    return kExitFailure;
+  }
+  result.seconds = seconds_since(began);
+  parts.report.evaluated(result);
+  return kExitSuccess;
+}
+
+}  // namespace ddprun::trainer
