@@ -45,7 +45,7 @@ constexpr std::array kPrograms = {
         "device|no-deterministic|exact|grad-comm|share-gpu|cuda-graph|threads-per-shard|lanes|"
         "bucket-mb|comm-timeout|rendezvous-timeout|"
         "out|resume|eval|resume-from|"
-        "checkpoint-every|best|keep|log-every|json|quiet|inject-overflow-at"},
+        "checkpoint-every|best|keep|log-every|tensorboard|json|quiet|inject-overflow-at"},
     ProgramOptions{
         "rdzvd",
         "listen|listen-timeout|allow-uid|secret-file|state-dir|no-old-dialect|max-clients|max-key-"

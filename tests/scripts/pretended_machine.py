@@ -18,6 +18,7 @@ PROVIDES = {
     "libdnnl-dev": "oneapi/dnnl/dnnl.hpp",
     "zlib1g-dev": "zlib.h",
     "libjpeg-dev": "jpeglib.h",
+    "libprotozero-dev": "protozero/pbf_writer.hpp",
     "libpng-dev": "png.h",
     "libsodium-dev": "sodium.h",
     "libboost1.81-dev": "boost/version.hpp",

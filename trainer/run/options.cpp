@@ -143,6 +143,9 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
   line.number("--log-every", options.log_every, 1, kStepsMax, "N",
               "A JSON line after every N steps, with the mean loss over them")
       ->default_str("about one a second");
+  line.flag("--tensorboard", options.tensorboard,
+            "Write an event file for TensorBoard beside metrics.jsonl: what its lines say, as "
+            "curves");
   line.flag("--json", options.json, "JSON lines on stdout instead of text");
   line.flag("--quiet", options.quiet, "Only the final table");
   line.group("Testing");
@@ -190,6 +193,9 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
            options.checkpoint_every.kind != CheckpointEvery::Kind::off || !options.out.empty() ||
                (options.json && !options.quiet),
            "--json, or a folder for metrics.jsonl: --out"},
+          {"--tensorboard",
+           options.checkpoint_every.kind != CheckpointEvery::Kind::off || !options.out.empty(),
+           "a folder for the event file: --out"},
           {"--keep", options.checkpoint_every.kind != CheckpointEvery::Kind::off,
            "checkpoints, but --checkpoint-every is off"},
       });

@@ -135,7 +135,8 @@ struct Options {
   CheckpointEvery checkpoint_every;
   int keep = 2;
   std::optional<BestBy> best_by;  ///< none: score_of()
-  std::int64_t log_every = 0;     ///< steps; 0: about a second
+  bool tensorboard = false;
+  std::int64_t log_every = 0;  ///< steps; 0: about a second
 
   bool json = false;
   bool quiet = false;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 namespace ddprun::trainer {
 namespace {
@@ -65,6 +66,7 @@ bool Report::interval(const Interval& interval, steady_clock::time_point now) {
     last_metrics_ = now;
     const std::string json = progress_json(interval, settings_.score, settings_.place);
     write_metrics(json);
+    write_events(interval.step, scalars_of(interval, settings_.score));
     if (settings_.json && !settings_.quiet) print(json, false);
   }
   if (text_due(now)) {
@@ -96,6 +98,7 @@ void Report::epoch(const EpochSummary& epoch, const EpochEnding& ending) {
   if (settings_.rank != 0) return;
   const std::string json = epoch_json(epoch, ending, settings_.score, settings_.place);
   write_metrics(json);
+  write_events(ending.step, scalars_of(epoch, ending, settings_.score));
   if (!settings_.quiet)
     print(settings_.json ? json : epoch_text(epoch, ending, settings_.score, line_columns()),
           false);
@@ -160,11 +163,27 @@ void Report::write_metrics(const std::string& json) {
     std::filesystem::create_directories(settings_.metrics.parent_path(), ignored);
     metrics_.open(settings_.metrics, std::ios::app);
   }
-  metrics_ << json << '\n' << std::flush;
+  // In one write, so that a kill leaves no part of it.
+  metrics_ << json + "\n" << std::flush;
   if (metrics_) return;
   metrics_failed_ = true;
-  const std::string line = fmt::format("train: warning: {}: {}; training continues without it\n",
-                                       settings_.metrics.string(), std::strerror(errno));
+  warn_of_file(fmt::format("{}: {}", settings_.metrics.string(), std::strerror(errno)));
+}
+
+void Report::write_events(std::int64_t step, const std::vector<Scalar>& scalars) {
+  if (settings_.events.empty() || events_failed_) return;
+  try {
+    if (!events_) events_.emplace(settings_.events);
+    events_->append(step, scalars);
+  } catch (const std::system_error& error) {
+    events_failed_ = true;
+    warn_of_file(error.what());
+  }
+}
+
+/// Of one that is given up.
+void Report::warn_of_file(const std::string& what) {
+  const std::string line = fmt::format("train: warning: {}; training continues without it\n", what);
   clear_progress();
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

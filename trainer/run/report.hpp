@@ -7,9 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/run/evaluation_lines.hpp"
+#include "trainer/run/event_file.hpp"
 #include "trainer/run/report_lines.hpp"
 
 namespace ddprun::trainer {
@@ -23,12 +26,13 @@ class Report {
     bool quiet = false;
     Place place;
     Score score = score_of(Target::label);
-    std::filesystem::path metrics;  ///< empty: no file
-    std::int64_t log_every = 0;     ///< steps between JSON lines of intervals; 0: about a second
+    std::filesystem::path metrics;      ///< empty: no file
+    std::filesystem::path events = {};  ///< directory for TensorBoard's event file; empty: none
+    std::int64_t log_every = 0;  ///< steps between JSON lines of intervals; 0: about a second
   };
 
-  /// Appends to the metrics file from the first line on; where that is not possible, warns once and
-  /// goes on without.
+  /// Appends to the metrics file from the first line on, and to an event file from the first point
+  /// on; where one of them cannot be written, warns once and goes on without it.
   explicit Report(Settings settings);
   ~Report();
   Report(const Report&) = delete;
@@ -61,6 +65,8 @@ class Report {
   void print_result(const std::string& json, std::string text);
   void clear_progress();
   void write_metrics(const std::string& json);
+  void warn_of_file(const std::string& what);
+  void write_events(std::int64_t step, const std::vector<Scalar>& scalars);
   [[nodiscard]] std::chrono::steady_clock::duration text_every() const;
   [[nodiscard]] bool text_due(std::chrono::steady_clock::time_point now) const;
   [[nodiscard]] bool line_due(std::int64_t step, std::chrono::steady_clock::time_point now) const;
@@ -71,6 +77,8 @@ class Report {
   bool progress_shown_ = false;
   std::ofstream metrics_;
   bool metrics_failed_ = false;
+  std::optional<EventFile> events_;  // from the first point on
+  bool events_failed_ = false;
   std::chrono::steady_clock::time_point last_progress_{};
   std::chrono::steady_clock::time_point last_metrics_{};
 };

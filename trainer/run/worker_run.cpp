@@ -119,6 +119,7 @@ void WorkerRun::find_starting_point() {
       .place = {.world_size = environment_.world_size, .round = environment_.round},
       .score = score_of(graph_->target(), options_.best_by),
       .metrics = writes() ? out_ / kMetricsFile : std::filesystem::path(),
+      .events = writes() && options_.tensorboard ? out_ : std::filesystem::path(),
       .log_every = options_.log_every});
   if (!is_first()) return;
   if (!chosen_.warning.empty()) report_->warning(chosen_.warning);

@@ -1,0 +1,102 @@
+#include "trainer/run/event_file.hpp"
+
+#include <sys/resource.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "tests/support/temp_dir.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+std::string hexadecimal(const std::string& bytes) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    text += kDigits[value >> 4];
+    text += kDigits[value & 15];
+  }
+  return text;
+}
+
+TEST_CASE("records have the bytes that TensorFlow's writer gives them") {
+  // Made by tensorboard 2.21: RecordWriter over Event(wall_time=1.5, file_version=...) and
+  // Event(wall_time=2.5, step=7, summary=...).
+  CHECK(hexadecimal(first_event_record(1.5)) ==
+        "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c");
+  const std::array<Scalar, 2> scalars{Scalar{"loss/train", 0.5}, Scalar{"learning_rate", 0.001}};
+  CHECK(hexadecimal(event_record(2.5, 7, scalars)) ==
+        "36000000000000004f578cef09000000000000044010072a290a110a0a6c6f73732f747261696e150000003f0a"
+        "140a0d6c6561726e696e675f72617465156f12833a3b1c4113");
+}
+
+TEST_CASE("curves have the names of what the lines of progress say") {
+  const Score score = score_of(Target::mask);
+  const auto tags = [](const std::vector<Scalar>& scalars) {
+    std::string all;
+    for (const Scalar& scalar : scalars) all += scalar.tag + ";";
+    return all;
+  };
+  CHECK(tags(scalars_of(Interval{}, score)) ==
+        "loss/train;iou/train;learning_rate/train;samples_per_second;");
+  Interval interval;
+  interval.loss_scale = 1024;
+  interval.gradient_norm = 2;
+  CHECK(tags(scalars_of(interval, score)).ends_with(";loss_scale;gradient_norm;"));
+  CHECK(tags(scalars_of(EpochSummary{}, EpochEnding{}, score)) ==
+        "loss/held-out;iou/held-out;loss/epoch;iou/epoch;learning_rate/epoch;f1/held-out;");
+  CHECK(tags(scalars_of(EpochSummary{}, EpochEnding{}, score_of(Target::label))).find("f1") ==
+        std::string::npos);
+}
+
+TEST_CASE("a start has a file of its own, made where it is missing") {
+  const ddprun::test::TempDir directory;
+  const auto folder = directory.path() / "run";
+  {
+    EventFile file(folder);
+    file.append(1, std::array{Scalar{"loss/train", 1}});
+  }
+  const auto first = std::filesystem::directory_iterator(folder)->path();
+  CHECK(first.filename().string().starts_with("events.out.tfevents."));
+  std::ifstream in(first, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  CHECK(bytes.size() == first_event_record(0).size() +
+                            event_record(0, 1, std::array{Scalar{"loss/train", 1}}).size());
+  std::ofstream(directory.path() / "file") << "x";
+  CHECK_THROWS_AS(EventFile(directory.path() / "file"), std::system_error);
+}
+
+TEST_CASE("a record that does not fit is left out whole") {
+  const ddprun::test::TempDir directory;
+  EventFile file(directory.path());
+  const std::array scalar{Scalar{"loss/train", 1}};
+  file.append(1, scalar);
+  const auto path = std::filesystem::directory_iterator(directory.path())->path();
+  const auto whole = std::filesystem::file_size(path);
+  // As a disk that is full: a part of the record still fits.
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit small = before;
+  small.rlim_cur = whole + 5;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  bool failed = false;
+  try {
+    file.append(2, scalar);
+  } catch (const std::system_error&) {
+    failed = true;
+  }
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(failed);
+  CHECK(std::filesystem::file_size(path) == whole);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

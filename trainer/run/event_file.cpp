@@ -1,0 +1,132 @@
+#include "trainer/run/event_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/crc.hpp>
+#include <cerrno>
+#include <chrono>
+#include <protozero/pbf_writer.hpp>
+#include <system_error>
+
+namespace ddprun::trainer {
+namespace {
+
+// Numbers of fields in event.proto and summary.proto.
+constexpr protozero::pbf_tag_type kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;
+constexpr protozero::pbf_tag_type kSummaryValue = 1;
+constexpr protozero::pbf_tag_type kTag = 1, kSimpleValue = 2;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// Castagnoli's, rotated and shifted as TFRecords have it.
+std::uint32_t masked_crc(const std::string& bytes) {
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  const std::uint32_t sum = crc.checksum();
+  return ((sum >> 15) | (sum << 17)) + 0xa282ead8U;
+}
+
+template <class Integer>
+std::string little_endian(Integer value) {
+  std::string bytes;
+  for (std::size_t i = 0; i < sizeof value; ++i)
+    bytes.push_back(static_cast<char>(static_cast<unsigned char>(value >> (8 * i))));
+  return bytes;
+}
+
+std::string record_of(const std::string& message) {
+  const std::string length = little_endian(std::uint64_t{message.size()});
+  return length + little_endian(masked_crc(length)) + message + little_endian(masked_crc(message));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  std::string text = name.data();
+  for (char& c : text)
+    if (c == '/') c = '_';
+  return text;
+}
+
+}  // namespace
+
+std::vector<Scalar> scalars_of(const Interval& interval, const Score& score) {
+  std::vector<Scalar> scalars{{"loss/train", interval.loss},
+                              {fmt::format("{}/train", score.key), interval.score},
+                              {"learning_rate/train", interval.learning_rate},
+                              {"samples_per_second", interval.samples_per_second}};
+  if (interval.loss_scale) scalars.push_back({"loss_scale", *interval.loss_scale});
+  if (interval.gradient_norm) scalars.push_back({"gradient_norm", *interval.gradient_norm});
+  return scalars;
+}
+
+std::vector<Scalar> scalars_of(const EpochSummary& epoch, const EpochEnding& ending,
+                               const Score& score) {
+  std::vector<Scalar> scalars{{"loss/held-out", epoch.test_loss},
+                              {fmt::format("{}/held-out", score.key), epoch.test_score},
+                              {"loss/epoch", epoch.train_loss},
+                              {fmt::format("{}/epoch", score.key), epoch.train_score},
+                              {"learning_rate/epoch", ending.learning_rate}};
+  if (score.is_of_masks()) scalars.push_back({"f1/held-out", f1_of(epoch.test_score)});
+  return scalars;
+}
+
+std::string event_record(double seconds, std::int64_t step, std::span<const Scalar> scalars) {
+  std::string message;
+  protozero::pbf_writer event(message);
+  event.add_double(kWallTime, seconds);
+  event.add_int64(kStep, step);
+  {
+    protozero::pbf_writer summary(event, kSummary);
+    for (const Scalar& scalar : scalars) {
+      protozero::pbf_writer value(summary, kSummaryValue);
+      value.add_string(kTag, scalar.tag);
+      value.add_float(kSimpleValue, static_cast<float>(scalar.value));
+    }
+  }
+  return record_of(message);
+}
+
+std::string first_event_record(double seconds) {
+  std::string message;
+  protozero::pbf_writer event(message);
+  event.add_double(kWallTime, seconds);
+  event.add_string(kFileVersion, "brain.Event:2");
+  return record_of(message);
+}
+
+EventFile::EventFile(const std::filesystem::path& directory) {
+  std::error_code ignored;  // open() says why
+  std::filesystem::create_directories(directory, ignored);
+  const double seconds = now();
+  const std::string stem = fmt::format("events.out.tfevents.{:010}.{}.{}",
+                                       static_cast<std::int64_t>(seconds), host_name(), ::getpid());
+  path_ = (directory / stem).string();
+  fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!fd_) throw std::system_error(errno, std::generic_category(), path_);
+  write(first_event_record(seconds));
+}
+
+void EventFile::append(std::int64_t step, std::span<const Scalar> scalars) {
+  write(event_record(now(), step, scalars));
+}
+
+void EventFile::write(const std::string& record) {
+  errno = 0;
+  const ssize_t written = ::write(fd_.get(), record.data(), record.size());
+  if (written == static_cast<ssize_t>(record.size())) return;
+  // Part of a record at the end would hide what another process appends.
+  const int error = written < 0 ? errno : ENOSPC;
+  if (written > 0) {
+    const off_t end = ::lseek(fd_.get(), 0, SEEK_END);
+    if (end >= written && ::ftruncate(fd_.get(), end - written) != 0) errno = error;
+  }
+  throw std::system_error(error, std::generic_category(), path_);
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,50 @@
+// Scalars for TensorBoard: its event files are TFRecords of `Event` messages (tensorflow's
+// core/util/event.proto and core/lib/io/record_writer).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/unique_handle.hpp"
+#include "trainer/run/report_lines.hpp"
+
+namespace ddprun::trainer {
+
+/// One point of a curve.
+struct Scalar {
+  std::string tag;  ///< the curve; TensorBoard groups by what stands before a slash
+  double value = 0;
+};
+
+/// "loss/train", "accuracy/train", "learning_rate" and so on. Pure.
+std::vector<Scalar> scalars_of(const Interval& interval, const Score& score);
+std::vector<Scalar> scalars_of(const EpochSummary& epoch, const EpochEnding& ending,
+                               const Score& score);
+
+/// A record: length, masked CRC-32C of the length, message, masked CRC-32C of the message.
+/// `seconds`: since 1970. Pure.
+std::string event_record(double seconds, std::int64_t step, std::span<const Scalar> scalars);
+/// What a file begins with. Pure.
+std::string first_event_record(double seconds);
+
+/// A file of its own for each start of a run: TensorBoard reads all of a directory, and of steps
+/// that are repeated shows the later ones. A record is one write, so a reader never finds part of
+/// one, also after a kill.
+class EventFile {
+ public:
+  /// Makes `directory`/events.out.tfevents.SECONDS.HOST.PROCESS. Throws std::system_error.
+  explicit EventFile(const std::filesystem::path& directory);
+  /// Throws std::system_error where the disk is full.
+  void append(std::int64_t step, std::span<const Scalar> scalars);
+
+ private:
+  void write(const std::string& record);
+
+  std::string path_;
+  UniqueFd fd_;
+};
+
+}  // namespace ddprun::trainer
