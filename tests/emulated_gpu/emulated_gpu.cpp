@@ -40,8 +40,6 @@ EmulatedGpu::EmulatedGpu(EmulatedGpuSettings settings)
   }
 }
 
-EmulatedGpu::~EmulatedGpu() = default;
-
 cuda::GpuFacts EmulatedGpu::facts() const {
   return {.name = "emulated GPU",
           .uuid = fmt::format("GPU-00000000-0000-0000-0000-{:012}", settings_.number),
@@ -199,18 +197,19 @@ void EmulatedGpu::run_until(const std::function<bool()>& done, const char* call)
   refuse_in_capture(call);
   if (done()) return;
   const EmulatedMemory::Access access(memory_);
+  const auto began = std::chrono::steady_clock::now();
   while (!done()) {
     if (!run_some(queues_))
       throw GpuError(fmt::format("{}: the streams wait for each other for ever", call));
-    wait_a_little();
+    wait_a_little(began);
   }
 }
 
 /// For another process, where the last work waited for one.
-void EmulatedGpu::wait_a_little() {
+void EmulatedGpu::wait_a_little(std::chrono::steady_clock::time_point began) {
   if (!std::exchange(attempted_in_vain_, false)) return;
   sleep_a_little();
-  watch_.look();
+  watch_.look(std::chrono::steady_clock::now() - began);
 }
 
 void* EmulatedGpu::native(Stream stream) { return &native_[index_of(stream)]; }

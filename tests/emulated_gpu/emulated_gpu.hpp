@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -33,7 +34,7 @@ struct EmulatedGpuSettings {
 class EmulatedGpu final : public cuda::Gpu {
  public:
   explicit EmulatedGpu(EmulatedGpuSettings settings = {});
-  ~EmulatedGpu() override;
+  ~EmulatedGpu() override = default;
 
   [[nodiscard]] cuda::GpuFacts facts() const override;
   std::byte* allocate(std::size_t bytes) override;
@@ -52,7 +53,7 @@ class EmulatedGpu final : public cuda::Gpu {
   [[nodiscard]] bool has_come(cuda::Event event) override;
   void synchronize(cuda::Event event) override;
   void synchronize(cuda::Stream stream) override;
-  void set_watch(std::function<void()> watch) override { watch_.set(std::move(watch)); }
+  void set_watch(cuda::WatchFunction watch) override { watch_.set(std::move(watch)); }
   /// A NativeStream.
   [[nodiscard]] void* native(cuda::Stream stream) override;
 
@@ -115,7 +116,7 @@ class EmulatedGpu final : public cuda::Gpu {
   void begin_work(cuda::Stream stream, const std::string& name);
   void count_works(cuda::Stream stream, const std::string& name, std::uint64_t count);
 
-  void wait_a_little();
+  void wait_a_little(std::chrono::steady_clock::time_point began);
   [[nodiscard]] bool may_free() noexcept;
   void free_blocking();
 

@@ -5,13 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "trainer/compute/operation.hpp"
 #include "trainer/cuda/all_kernels.hpp"
+#include "trainer/cuda/watch.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer::cuda {
@@ -149,7 +149,7 @@ class Gpu {
   virtual void synchronize(Stream stream) = 0;
   /// `watch` is called again and again while the host waits here, by the thread that waits. What it
   /// throws once, all later waits for something that is not done throw. Empty: nothing is called.
-  virtual void set_watch(std::function<void()> watch) = 0;
+  virtual void set_watch(WatchFunction watch) = 0;
   /// The stream as a library knows it that works on it directly: of CUDA a cudaStream_t.
   [[nodiscard]] virtual void* native(Stream stream) = 0;
 

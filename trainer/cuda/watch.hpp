@@ -2,26 +2,30 @@
 // hangs.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <utility>
 
 namespace ddprun::trainer::cuda {
 
+/// `waited`: how long the host's wait has taken that is under way.
+using WatchFunction = std::function<void(std::chrono::steady_clock::duration waited)>;
+
 /// Of one GPU. Once the watch has thrown, what was waited for never comes: each later look throws
 /// the same again, so that an error cannot be lost where nothing may throw.
 class Watch {
  public:
   /// Empty: nothing is called, and waits have no end of their own.
-  void set(std::function<void()> watch) { watch_ = std::move(watch); }
+  void set(WatchFunction watch) { watch_ = std::move(watch); }
   [[nodiscard]] bool is_set() const { return watch_ != nullptr; }
 
   /// Throws if the watch does, or did.
-  void look() {
+  void look(std::chrono::steady_clock::duration waited) {
     check();
     if (!watch_) return;
     try {
-      watch_();
+      watch_(waited);
     } catch (...) {
       failure_ = std::current_exception();
       throw;
@@ -46,7 +50,7 @@ class Watch {
   }
 
  private:
-  std::function<void()> watch_;
+  WatchFunction watch_;
   std::exception_ptr failure_;
 };
 

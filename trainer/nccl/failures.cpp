@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "trainer/error.hpp"
+
 namespace ddprun::trainer::nccl {
 
 std::string Awaited::text() const {
@@ -31,10 +33,15 @@ CommResult waited_too_long(int rank, const Awaited& awaited, std::chrono::durati
 
 std::string own_work_hangs(const Awaited& awaited, std::chrono::duration<double> waited) {
   return fmt::format(
-      "after {:.3f} s the GPU has not finished its own work before {}: it hangs, or is too slow "
-      "for "
+      "after {:.3f} s the GPU has not finished its own work{}: it hangs, or is too slow for "
       "--comm-timeout; look at nvidia-smi and the kernel's log",
-      waited.count(), awaited.text());
+      waited.count(), awaited.is_nothing() ? "" : " before " + awaited.text());
+}
+
+cuda::WatchFunction watch_until(std::chrono::nanoseconds timeout) {
+  return [timeout](std::chrono::steady_clock::duration waited) {
+    if (waited >= timeout) throw DeviceError(own_work_hangs({}, waited));
+  };
 }
 
 }  // namespace ddprun::trainer::nccl

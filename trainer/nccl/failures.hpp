@@ -8,6 +8,7 @@
 #include <string>
 
 #include "trainer/comm/communicator.hpp"
+#include "trainer/cuda/watch.hpp"
 
 namespace ddprun::trainer::nccl {
 
@@ -28,7 +29,10 @@ CommResult nccl_failed(const std::string& call, const Awaited& awaited, const st
 /// The rank's own GPU has done its part.
 CommResult waited_too_long(int rank, const Awaited& awaited, std::chrono::duration<double> waited);
 /// It has not: what was computed before hangs. The text of an error, as nothing of this rank can go
-/// on.
+/// on. `awaited`: nothing where the host waited for the GPU alone.
 std::string own_work_hangs(const Awaited& awaited, std::chrono::duration<double> waited);
+/// Of a worker without others: throws DeviceError of own_work_hangs() when the host has waited for
+/// so long.
+cuda::WatchFunction watch_until(std::chrono::nanoseconds timeout);
 
 }  // namespace ddprun::trainer::nccl

@@ -47,7 +47,10 @@ class NcclCommunicator final : public Communicator {
         sums_(gpu_, events_),
         gradients_(gpu_, settings_.comm) {
     gpu_.synchronize(Stream::compute);  // the tables of the sums are there for every stream
-    gpu_.set_watch([this] { look(Clock::now()); });
+    gpu_.set_watch([this](Clock::duration waited) {
+      look(Clock::now());
+      look_at_own_work(waited);
+    });
   }
 
   ~NcclCommunicator() override {
@@ -269,6 +272,12 @@ class NcclCommunicator final : public Communicator {
       fail_in_time(under_way(), sums_.oldest().since);
   }
 
+  /// Where the host waits for this rank's GPU alone, and no sum or meeting has a deadline.
+  void look_at_own_work(Clock::duration waited) {
+    if (is_over() || !sums_.empty() || starting_ || deadline_ || waited < settings_.timeout) return;
+    fail_of_own_work({}, waited);
+  }
+
   /// What the communication stream does first: the oldest sum, or the one that NCCL is being given,
   /// or the meeting behind them.
   [[nodiscard]] Work under_way() const {
@@ -305,9 +314,12 @@ class NcclCommunicator final : public Communicator {
       is_own_done = gpu_.has_come(work.computed);
     }
     if (is_own_done) return fail(waited_too_long(rank(), work.awaited, waited));
-    // Nothing can be returned: the call that waits for this GPU never ends.
-    const std::string text = own_work_hangs(work.awaited, waited);
-    failure_ = CommResult{CommStatus::aborted, rank(), work.awaited.bucket, text};
+    fail_of_own_work(work.awaited, waited);
+  }
+  /// Nothing can be returned: the call that waits for this GPU never ends.
+  void fail_of_own_work(const Awaited& awaited, std::chrono::duration<double> waited) {
+    const std::string text = own_work_hangs(awaited, waited);
+    failure_ = CommResult{CommStatus::aborted, rank(), awaited.bucket, text};
     comm_ = nullptr;  // not aborted: NCCL would wait for its kernels, which come after that work
     throw DeviceError(text);
   }

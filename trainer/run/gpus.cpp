@@ -6,6 +6,7 @@
 #include "trainer/cuda/cuda_device.hpp"
 #include "trainer/error.hpp"
 #include "trainer/host/host_device.hpp"
+#include "trainer/nccl/failures.hpp"
 #include "trainer/nccl/nccl_communicator.hpp"
 #include "trainer/nccl/nccl_environment.hpp"
 
@@ -130,6 +131,8 @@ CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions optio
                                    std::chrono::nanoseconds timeout, Exchange* exchange,
                                    Clock::time_point deadline) {
   options.device = chosen.gpu ? chosen.device.get() : nullptr;
+  // That of several workers replaces it once they have met.
+  if (chosen.gpu) chosen.gpu->set_watch(nccl::watch_until(timeout));
   if (!chosen.gpu || options.world_size == 1 || exchange == nullptr)
     return make_communicator(options, exchange, deadline);
   nccl::set_nccl_variables({.rank = options.rank,

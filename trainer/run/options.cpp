@@ -111,7 +111,8 @@ void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
               "Gradients are summed in buckets of this size, overlapped with backward");
   constexpr std::chrono::nanoseconds kLeast{1};
   line.duration("--comm-timeout", options.comm_timeout, kLeast,
-                "How long to wait for another worker that lives but does not answer. Units are ms, "
+                "How long to wait for another worker that lives but does not answer, and for a GPU "
+                "that hangs. Units are ms, "
                 "s, m and h: 30, 0.5, 500ms, 2m");
   line.duration("--rendezvous-timeout", options.rendezvous_timeout, kLeast,
                 "How long to wait at the start for the store and for the other workers");

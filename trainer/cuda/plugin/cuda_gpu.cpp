@@ -149,7 +149,7 @@ class CudaGpu final : public Gpu {
       check(cudaStreamSynchronize(native_stream), "cudaStreamSynchronize", name_);
     }
   }
-  void set_watch(std::function<void()> watch) override { watch_.set(std::move(watch)); }
+  void set_watch(WatchFunction watch) override { watch_.set(std::move(watch)); }
   [[nodiscard]] void* native(Stream stream) override { return streams_.at(stream); }
 
   // ---- work ----
@@ -246,8 +246,12 @@ class CudaGpu final : public Gpu {
   }
   template <class Done>
   void watch_until(const Done& done) {
-    while (!done()) {
-      watch_.look();
+    const auto began = std::chrono::steady_clock::now();
+    for (;;) {
+      // Before the question: a process that was stopped for long learns first that all is done.
+      const auto waited = std::chrono::steady_clock::now() - began;
+      if (done()) return;
+      watch_.look(waited);
       std::this_thread::sleep_for(kLookEvery);
     }
   }

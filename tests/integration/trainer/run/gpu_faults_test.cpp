@@ -74,6 +74,21 @@ TEST_CASE(
       StartsWith("train: error: rank 1: ") && Contains("the GPU has not finished its own work"));
 }
 
+TEST_CASE("a GPU that hangs ends a run of one worker at --comm-timeout, too") {
+  const SmallData data;
+  for (const char* work : {"1", "40"}) {
+    INFO("from work " << work);
+    const GpuJobResult result =
+        run_gpu_job(1, short_run(data, {"--checkpoint-every=off", "--comm-timeout=2s"}), "", 0,
+                    std::string("0:") + work, "DDPRUN_EMULATED_HANGS");
+    CHECK(result.job.status == ddprun::trainer::kExitFailure);
+    CHECK(culprit_of(result)["rank"] == 0);
+    CHECK_THAT(result.job.err, Contains("train: error: ") &&
+                                   Contains("s the GPU has not finished its own work: it hangs, or "
+                                            "is too slow for --comm-timeout"));
+  }
+}
+
 TEST_CASE("a GPU that hangs while rank 0's weights are given to all ends its worker, too") {
   const SmallData data;
   // The first work of a GPU is to store the weights that have arrived, in two bytes each.

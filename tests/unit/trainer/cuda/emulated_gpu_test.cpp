@@ -113,7 +113,7 @@ TEST_CASE("memory of a GPU that hangs is not freed, and the next call that alloc
   std::byte* const pinned = gpu.allocate_pinned(64);
   cuda::launch_over(
       gpu, 1, cuda::AddInto{reinterpret_cast<float*>(memory), reinterpret_cast<float*>(memory), 1});
-  gpu.set_watch([] { throw DeviceError("it hangs"); });
+  gpu.set_watch([](auto) { throw DeviceError("it hangs"); });
   CHECK_NOTHROW(gpu.release(memory));
   CHECK(gpu.memory_used() == 64);
   CHECK_NOTHROW(gpu.release_pinned(pinned));

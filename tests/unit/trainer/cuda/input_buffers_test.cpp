@@ -162,7 +162,7 @@ TEST_CASE(
     static_cast<test::NativeStream*>(gpu.native(cuda::Stream::compute))->enqueue([&] {
       return goes_on;
     });
-    gpu.set_watch([looks = 0]() mutable {
+    gpu.set_watch([looks = 0](auto) mutable {
       if (++looks > 2000) throw cuda::GpuError("the host waits for the compute stream");
     });
   }

@@ -81,7 +81,7 @@ TEST_CASE("however many launches the host gives a GPU, fewer than 1000 are pendi
 TEST_CASE("a host that is far ahead of a GPU that hangs is under the watch") {
   Ahead one({.hangs_at = 1});
   int looks = 0;
-  one.gpu.set_watch([&] {
+  one.gpu.set_watch([&](auto) {
     if (++looks == 3) throw std::runtime_error("a peer is lost");
   });
   const auto launch_all = [&] {

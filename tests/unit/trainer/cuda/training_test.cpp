@@ -73,7 +73,7 @@ TEST_CASE("a GPU that hangs before memory is freed for a larger shard is an erro
   static_cast<test::NativeStream*>(gpu.native(cuda::Stream::compute))->enqueue([] {
     return false;
   });
-  gpu.set_watch([] { throw DeviceError("the GPU has not finished its own work"); });
+  gpu.set_watch([](auto) { throw DeviceError("the GPU has not finished its own work"); });
   CHECK_THROWS_WITH(train(2 * kLengthUnit),
                     Catch::Contains("the GPU has not finished its own work"));
   // The buffers of inputs grow in another place.

@@ -135,6 +135,25 @@ TEST_CASE("a rank with a GPU that hangs before a sum or a meeting throws, and th
   CHECK(problems.all() == std::vector<std::string>{});
 }
 
+TEST_CASE("a rank with a GPU that hangs throws, also while it waits for no other rank") {
+  Problems problems;
+  run_nccl_group(
+      {.arena_floats = 64, .hangs_at = 1, .timeout = 300ms}, problems, [&](NcclRank& one) {
+        if (one.communicator.rank() != 0) return;
+        const DeviceMemory memory = one.device.allocate(64 * sizeof(float));
+        one.device.add_into(memory.as<float>(), memory.as<float>().data());
+        try {
+          static_cast<void>(one.read());
+          problems.expect(false, one, "it came to an end");
+        } catch (const DeviceError& error) {
+          const std::string text = error.what();
+          problems.expect(text.find("its own work: it hangs") != std::string::npos, one, text);
+        }
+        one.gpu.reset();  // a process would leave without waiting for it
+      });
+  CHECK(problems.all() == std::vector<std::string>{});
+}
+
 TEST_CASE("a sum that NCCL never begins is named, though another one was done before it") {
   const bool was_one_done = GENERATE(false, true);
   const FakeFaults faults(was_one_done ? "0:connecting=3" : "0:connecting=1");
