@@ -2,13 +2,14 @@
 // are told to.
 //
 // DDPRUN_FAKE_NCCL="RANK:FAULT RANK:FAULT ...", read when a rank joins. FAULT: no_init (it never
-// ends), init_error, init_kill (SIGKILL), hang=N (operation N, counted from 1, is never done),
-// stall=N (the call that begins operation N never returns), connecting=N (the call that begins
-// operation N is "in progress" for ever), error=N (an asynchronous error), kill=N (SIGKILL),
-// refuse=N (call N of ncclSend and ncclRecv, and so the group's end, fails), destroy_hangs
-// (ncclCommDestroy never returns, as where other ranks do not come to it), abort_hangs (nor does
-// ncclCommAbort, as where NCCL's kernels lie behind work that hangs), slow (calls answer "in
-// progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as 22809.
+// ends), init_stalls (the call that begins it never returns), init_error, init_kill (SIGKILL),
+// hang=N (operation N, counted from 1, is never done), stall=N (the call that begins operation N
+// never returns), connecting=N (the call that begins operation N is "in progress" for ever),
+// error=N (an asynchronous error), kill=N (SIGKILL), refuse=N (call N of ncclSend and ncclRecv, and
+// so the group's end, fails), destroy_hangs (ncclCommDestroy never returns, as where other ranks do
+// not come to it), abort_hangs (nor does ncclCommAbort, as where NCCL's kernels lie behind work
+// that hangs), slow (calls answer "in progress" first). DDPRUN_FAKE_NCCL_VERSION: a number such as
+// 22809.
 #include <unistd.h>
 
 #include <csignal>
@@ -267,6 +268,7 @@ int ncclCommInitRankConfig(Handle** comm, int ranks, UniqueId id, int rank, void
   state->ranks = ranks;
   state->plan = plan_of(rank);
   if (state->plan.has("init_kill")) std::raise(SIGKILL);
+  while (state->plan.has("init_stalls")) pause();
   auto handle = std::make_unique<Handle>(Handle{state});
   *comm = handle.get();
   {

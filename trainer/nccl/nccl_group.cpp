@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "proto/error.hpp"
 #include "trainer/comm/exchange_failure.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -22,6 +23,7 @@ constexpr const char* kTag = "ddprun-nccl-1";
 constexpr const char* kRefused = "refused ";
 constexpr const char* kReady = "ready ";
 constexpr auto kPollEvery = 1ms;
+constexpr auto kLookForKey = 200ms;
 
 std::string own_host() {
   std::array<char, 256> name{};
@@ -158,9 +160,31 @@ int ended(const Group& group, int own) {
   return -1;
 }
 
+std::string begun_key(const CommOptions& options, int rank) {
+  return fmt::format("{}/nccl/begun/{}", options.group, rank);
+}
+
+/// The deadline has passed. Names a rank that NCCL was never begun on, if there is one.
+CommResult not_connected(const Group& group, const CommOptions& options, Exchange& exchange) {
+  std::string why =
+      "can every host reach the others? NCCL_SOCKET_IFNAME names the interface, NCCL_DEBUG=INFO "
+      "tells more";
+  int missing = -1;
+  for (int rank = 0; rank < options.world_size && missing < 0; ++rank) {
+    const auto begun = exchange.get(begun_key(options, rank), Clock::now() + kLookForKey);
+    if (begun) continue;
+    if (begun.error() != proto::Errc::timed_out) break;  // nobody can tell
+    missing = rank;
+    why = fmt::format("rank {} on {} has not begun NCCL; it hangs or is stopped", rank,
+                      group.ranks[static_cast<std::size_t>(rank)].host);
+  }
+  return {CommStatus::timed_out, missing, -1,
+          "NCCL has not connected all ranks by the deadline: " + why};
+}
+
 /// NCCL's own meeting. It does not block, so that our deadline holds.
 CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
-                 const Library& library, Clock::time_point deadline) {
+                 const Library& library, Exchange& exchange, Clock::time_point deadline) {
   const Functions& call = library.call();
   Config config;
   config.blocking = 0;
@@ -170,6 +194,8 @@ CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
   }
   Status status = call.comm_init_rank_config(&group.comm, options.comm.world_size, id,
                                              options.comm.rank, &config);
+  // For a message alone: that the store is lost, others find out where it matters.
+  static_cast<void>(exchange.set(begun_key(options.comm, options.comm.rank), "", deadline));
   auto next_look = Clock::now() + 100ms;
   while (status == Status::in_progress || status == Status::success) {
     const Status asked = call.comm_get_async_error(group.comm, &status);
@@ -177,10 +203,9 @@ CommResult begin(Group& group, const UniqueId& id, const GroupOptions& options,
     if (status != Status::in_progress) break;
     const auto now = Clock::now();
     if (now >= deadline) {
-      call.comm_abort(std::exchange(group.comm, nullptr));
-      return {CommStatus::timed_out, -1, -1,
-              "NCCL has not connected all ranks by the deadline: can every host reach the others? "
-              "NCCL_SOCKET_IFNAME names the interface, NCCL_DEBUG=INFO tells more"};
+      // Not aborted: that would wait for whatever hangs, and the process ends next.
+      group.comm = nullptr;
+      return not_connected(group, options.comm, exchange);
     }
     if (now >= next_look) {
       next_look = now + 100ms;
@@ -325,7 +350,7 @@ GroupSetup join_group(const GroupOptions& options, const Library& library, Excha
   UniqueId id{};
   GroupSetup setup = read_verdict(verdict, comm, id);
   if (!setup.group) return setup;
-  setup.result = begin(*setup.group, id, options, library, deadline);
+  setup.result = begin(*setup.group, id, options, library, exchange, deadline);
   if (!setup.result.ok()) setup.group.reset();
   return setup;
 }

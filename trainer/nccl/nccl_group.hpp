@@ -51,7 +51,8 @@ struct GroupSetup {
   bool refused = false;
 };
 
-/// Errors as make_communicator's. The GPU must be this thread's.
+/// Errors as make_communicator's. The GPU must be this thread's. After a deadline within NCCL the
+/// process has to leave without waiting for NCCL's threads (_Exit).
 GroupSetup join_group(const GroupOptions& options, const Library& library, Exchange& exchange,
                       Clock::time_point deadline);
 

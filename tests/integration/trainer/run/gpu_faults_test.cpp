@@ -138,10 +138,24 @@ TEST_CASE(
 TEST_CASE("NCCL that never connects the ranks ends the job at --rendezvous-timeout") {
   const SmallData data;
   Arguments arguments = short_run(data, {"--checkpoint-every=off", "--rendezvous-timeout=25s"});
-  const GpuJobResult result = run_gpu_job(2, arguments, "1:no_init");
+  // Nor does ncclCommAbort return then.
+  const GpuJobResult result = run_gpu_job(2, arguments, "1:no_init 0:abort_hangs 1:abort_hangs");
   CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
   CHECK_THAT(last_lines(culprit_of(result)),
              Contains("NCCL has not connected all ranks") && Contains("NCCL_SOCKET_IFNAME"));
+}
+
+TEST_CASE("a rank that never begins to connect by NCCL is named at --rendezvous-timeout") {
+  const SmallData data;
+  const GpuJobResult result =
+      run_gpu_job(2, short_run(data, {"--checkpoint-every=off", "--rendezvous-timeout=10s"}),
+                  "1:init_stalls 0:abort_hangs");
+  INFO(result.job.err << result.report);
+  CHECK(result.job.status == ddprun::trainer::kExitPeerLost);
+  CHECK_THAT(result.job.err, Contains("NCCL has not connected all ranks by the deadline: rank 1 "
+                                      "on ") &&
+                                 Contains("has not begun NCCL; it hangs or is stopped") &&
+                                 Contains("rank 1 was still running: it probably hangs"));
 }
 
 TEST_CASE("a rank that is killed is the culprit, and after a restart the weights are the same") {
