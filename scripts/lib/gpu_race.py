@@ -120,16 +120,29 @@ class Memory:
                 self.peak = (max(used) - self.before) / 1024
 
 
+def train_command(check, program, out, case, precision, settings):
+    return [program, "--device=cuda", f"--out={out}", "--quiet", "--epochs=1000000", "--checkpoint-every=off",
+            "--resume=never", "--lr=0.0001", "--schedule=constant", f"--precision={precision}", *case.options(),
+            *write_data(check, case, settings.data_bytes), *settings.train_options]
+
+
 def run_train(check, case, precision, settings):
     out = check.new_folder()
-    command = [check.train, "--device=cuda", f"--out={out}", "--quiet", "--epochs=1000000", "--checkpoint-every=off",
-               "--resume=never", "--lr=0.0001", "--schedule=constant", f"--precision={precision}", *case.options(),
-               *write_data(check, case, settings.data_bytes), *settings.train_options]
+    command = train_command(check, check.train, out, case, precision, settings)
     with Memory(check) as memory:
         rate = measured_rate(check, check.start(command), out, settings.seconds, patience=60)
     if rate is None:
         raise Failed("the time was up before a rate was measured")
     return {"rate": rate, "gib": memory.peak}
+
+
+def run_gaps(check, case, precision, settings):
+    """Of `train`: the share of a step in which the GPU had nothing to do, and bytes a second of the optimizer's pass. Its events
+    take time, too: so this is no part of the race."""
+    program = check.program("bin/bench_gpu_gaps", "tests/bench_gpu_gaps_emulated")
+    steps = 6 if check.emulated else 80  # the first 20 are not measured
+    said = check.run(train_command(check, program, check.new_folder(), case, precision, settings) + [f"--max-steps={steps}"])
+    return json.loads(said.strip().splitlines()[-1])
 
 
 def pytorch(check, settings, *options):
@@ -219,7 +232,15 @@ def line_of(row, found):
             f" {ratio['compile']:>6}  {memory:<26} {text_of(found['share'], '{:.1%}'):>6} {found['rounds']:>6}")
 
 
+def gaps_line(gaps, copy):
+    """`copy`: GB/s, where it was measured."""
+    share = f", {gaps['update_gb_s'] / copy:.0%} of a copy" if copy else ""
+    return (f"  train: for {gaps['gap_share']:.1%} of a step the GPU had nothing to do; optimizer"
+            f" {gaps['update_gb_s']:.4g} GB/s{share} ({gaps['steps']} steps)")
+
+
 # What `train` is to reach: rows, a side, at least so many times its samples a second.
+GAPS_MOST = 0.02  # of a step
 AIMS = (("resnet18-28/*", "compile", 1.0), ("resnet18-28/*", "eager", 1.3), ("alexnet-227/*", "compile", 1.0),
         ("alexnet-227/*", "eager", 1.3), ("textclf-large-*/*", "compile", 0.9))
 
@@ -250,6 +271,9 @@ def aims_of(summaries):
         if ours and theirs:
             memory.append((row, f"{ours:.2f} of {min(theirs):.2f} GiB", ours <= min(theirs)))
     verdict("memory at most PyTorch's", memory)
+    verdict(f"host gaps below {GAPS_MOST:.0%} of a step",
+            [(row, f"{found['gaps']['gap_share']:.1%}", found["gaps"]["gap_share"] < GAPS_MOST)
+             for row, found in summaries.items() if found.get("gaps")])
     return lines
 
 
@@ -319,8 +343,14 @@ def run_row(options, folder, report, row, sides, ceiling):
     case = options.cases[name]
     limit = (options.limit or case.limit) * (10 if options.emulated else 1)
     with Part(options, folder, row.replace("/", "-"), min(limit, options.left())) as check:
+        gaps, no_gaps = None, {}
+        try:  # first: the race takes all of the time that is left
+            gaps = run_gaps(check, case, precision, options) if "train" in sides else None
+        except (Failed, OSError, ValueError) as why:
+            no_gaps = {"gaps": str(why)}
         found, problems = race(check, case, precision, options, sides)
-    summary = summary_of(found, precision, ceiling)
+    problems |= no_gaps
+    summary = summary_of(found, precision, ceiling) | {"gaps": gaps}
     report.figures({"row": row} | summary | {"measured": found, "problems": problems})
     report.line(line_of(row, summary))
     for side, figures in found.items():
@@ -329,6 +359,8 @@ def run_row(options, folder, report, row, sides, ceiling):
             report.line(f"  {side}: compiled by {', '.join(sorted(ways))}")
     for side, why in problems.items():
         report.line(f"  {side}: {why}")
+    if gaps:
+        report.line(gaps_line(gaps, ceiling.get("copy")))
     return summary, not problems
 
 

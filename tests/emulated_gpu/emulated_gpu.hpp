@@ -48,6 +48,9 @@ class EmulatedGpu final : public cuda::Gpu {
   void clear(cuda::Stream stream, void* memory, std::size_t bytes) override;
 
   cuda::Event make_event() override;
+  /// All are.
+  cuda::Event make_timed_event() override { return make_event(); }
+  [[nodiscard]] double seconds_between(cuda::Event first, cuda::Event last) override;
   void record(cuda::Event event, cuda::Stream stream) override;
   void wait(cuda::Stream stream, cuda::Event event) override;
   [[nodiscard]] bool has_come(cuda::Event event) override;
@@ -97,6 +100,7 @@ class EmulatedGpu final : public cuda::Gpu {
   struct EventState {
     std::uint64_t recorded = 0;  // as the host asked for
     std::uint64_t come = 0;
+    std::chrono::steady_clock::time_point came_at;
   };
   using Queues = std::array<std::deque<Work>, cuda::kStreams>;
   using Captures = std::array<bool, cuda::kStreams>;

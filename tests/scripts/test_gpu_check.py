@@ -296,7 +296,8 @@ class Bundle(Folder):
     def setUp(self):
         super().setUp()
         self.build = self.folder / "build"
-        for name in ("bin/train", "bin/ddprun", "bin/libtrain_cuda.so", "tests/test_gpu_layers", "tests/test_gpu_models"):
+        for name in ("bin/train", "bin/ddprun", "bin/bench_gpu_gaps", "bin/libtrain_cuda.so", "tests/test_gpu_layers",
+                     "tests/test_gpu_models"):
             (self.build / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy("/bin/bash", self.build / name)
 

@@ -29,6 +29,9 @@ class OnAnEmulatedGpu(Race):
         self.assertEqual(set(rows), {f"{name}/fp16" for name in gpu_race.SMALL})
         for row, found in rows.items():
             self.assertGreater(found["rates"]["train"], 0, row)
+            self.assertGreater(found["gaps"]["steps"], 0, row)
+            self.assertTrue(0 < found["gaps"]["gap_share"] < 1, row)
+            self.assertGreater(found["gaps"]["update_gb_s"], 0, row)
 
 
 class OnPretendedPrograms(Race):
@@ -46,6 +49,8 @@ class OnPretendedPrograms(Race):
     def pretend_sides(self, compiled="""echo '{"rate": 125, "compiled_by": "inductor, reduce-overhead"}'"""):
         self.pretend("bin/train", self.TRAIN)
         self.pretend("python", self.PYTHON.replace("COMPILE", compiled))
+        self.pretend("bin/bench_gpu_gaps", """echo "the final table"
+            echo '{"gap_share": 0.013, "step_seconds": 0.01, "update_gb_s": 3000, "steps": 40}'""")
 
     def options(self, *rows):
         return (f"--build={self.folder}", f"--python={self.folder / 'python'}", "--rounds=2", "--seconds=1", *rows)
@@ -79,7 +84,23 @@ class OnPretendedPrograms(Race):
                           "not measured alexnet-227/* at least 1.0x compile",
                           "not measured alexnet-227/* at least 1.3x eager",
                           "not measured textclf-large-*/* at least 0.9x compile",
-                          "met memory at most PyTorch's: resnet18-28/bf16 2.00 of 2.00 GiB"])
+                          "met memory at most PyTorch's: resnet18-28/bf16 2.00 of 2.00 GiB",
+                          "met host gaps below 2% of a step: resnet18-28/bf16 1.3%"])
+
+    def test_a_row_tells_for_how_long_the_gpu_had_nothing_to_do_and_the_rate_of_the_optimizer(self):
+        self.pretend_sides()
+        lines = self.race(*self.options("resnet18-28/bf16"))
+        self.assertEqual(lines[4], "  train: for 1.3% of a step the GPU had nothing to do; optimizer 3000 GB/s, 75% of a copy "
+                         "(40 steps)")
+        self.assertEqual(self.figures()[1]["gaps"]["gap_share"], 0.013)
+
+    def test_gaps_that_cannot_be_measured_are_told_with_the_reason(self):
+        self.pretend_sides()
+        self.pretend("bin/bench_gpu_gaps", "echo no GPU; exit 2")
+        lines = self.race(*self.options("resnet18-28/bf16"))
+        self.assertEqual(self.done.returncode, 1)
+        self.assertRegex(lines[4], "^  gaps: exit code 2 instead of 0: no GPU; the command: .*--max-steps=80$")
+        self.assertNotIn("nothing to do", "\n".join(lines))
 
     def test_a_side_that_fails_is_told_with_its_reason_and_the_others_go_on(self):
         self.pretend_sides("echo no compiler; exit 1")
@@ -87,7 +108,7 @@ class OnPretendedPrograms(Race):
         self.assertEqual(self.done.returncode, 2)
         self.assertRegex(lines[3], r"^resnet18-28 +bf16 +100 +80 +1.25x +- +- .* 2$")
         self.assertRegex(lines[4], "^  compile: exit code 1 instead of 0: no compiler; the command: ")
-        self.assertRegex(lines[5], "^resnet18-28 +fp16 +100 ")
+        self.assertRegex(lines[6], "^resnet18-28 +fp16 +100 ")
 
     def test_another_way_to_compile_is_told(self):
         self.pretend_sides("""echo '{"rate": 125, "compiled_by": "cudagraphs"}'""")

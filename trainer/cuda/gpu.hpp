@@ -140,6 +140,10 @@ class Gpu {
   // ---- order ----
 
   virtual Event make_event() = 0;
+  /// One that also keeps the time at which it comes, which takes the GPU a little longer.
+  virtual Event make_timed_event() = 0;
+  /// Of two timed events that have come.
+  [[nodiscard]] virtual double seconds_between(Event first, Event last) = 0;
   virtual void record(Event event, Stream stream) = 0;
   /// What the stream is given from now on waits until the event, as it was last recorded, has come.
   virtual void wait(Stream stream, Event event) = 0;

@@ -118,12 +118,12 @@ class CudaGpu final : public Gpu {
 
   // ---- order ----
 
-  Event make_event() override {
-    cudaEvent_t event = nullptr;
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags",
-          name_);
-    events_.push_back(event);
-    return static_cast<Event>(events_.size() - 1);
+  Event make_event() override { return make_event(cudaEventDisableTiming); }
+  Event make_timed_event() override { return make_event(cudaEventDefault); }
+  [[nodiscard]] double seconds_between(Event first, Event last) override {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, at(first), at(last)), "cudaEventElapsedTime", name_);
+    return static_cast<double>(milliseconds) / 1000;
   }
   void record(Event event, Stream stream) override {
     check(cudaEventRecord(at(event), streams_.at(stream)), "cudaEventRecord", name_);
@@ -218,6 +218,12 @@ class CudaGpu final : public Gpu {
     std::size_t nodes = 0;
   };
 
+  Event make_event(unsigned flags) {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags", name_);
+    events_.push_back(event);
+    return static_cast<Event>(events_.size() - 1);
+  }
   [[nodiscard]] cudaEvent_t at(Event event) const {
     return events_.at(static_cast<std::size_t>(event));
   }
