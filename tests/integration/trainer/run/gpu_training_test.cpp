@@ -130,6 +130,31 @@ TEST_CASE("gradients may travel in two bytes, and an overflow skips the step") {
   CHECK(field(train(on_gpus(four_steps(data, half), 2)), "skipped") == "1");
 }
 
+TEST_CASE("ranks with another version of NCCL are told before they begin") {
+  const SmallData data;
+  GroupOptions options = on_gpus(four_steps(data), 2);
+  options.prefix = {"/bin/sh", "-c",
+                    "test $RANK = 0 || export DDPRUN_FAKE_NCCL_VERSION=22105; exec \"$@\"", "sh"};
+  for (const ChildResult& result : WorkerGroup(options).wait()) {
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, Contains("rank 1 on ") && Contains(" has NCCL 2.21.5 where rank 0 on "));
+  }
+}
+
+TEST_CASE("a loss that is no number from the start ends runs on GPUs as on CPUs") {
+  const SmallData data;
+  for (const int workers : {1, 2}) {
+    INFO(workers << " workers");
+    const Arguments run =
+        four_steps(data, {"--init=normal:1000", "--precision=fp16", "--loss-scale=none"});
+    const auto results = WorkerGroup(on_gpus(run, workers)).wait();
+    CHECK(results[0].status == 1);
+    CHECK_THAT(results[0].err, Contains("the loss is not finite in step 1 ") &&
+                                   Contains("no update was made before it"));
+    if (workers == 2) CHECK(results[1].status == 75);
+  }
+}
+
 TEST_CASE("ranks with another --grad-comm are told before they begin") {
   const SmallData data;
   GroupOptions options = on_gpus(four_steps(data), 2);
