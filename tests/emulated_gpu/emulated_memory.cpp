@@ -20,6 +20,8 @@ namespace ddprun::trainer::test {
 namespace {
 
 constexpr std::size_t kRange = std::size_t{1} << 36;
+/// In large pages the memory is opened and closed 512 times as fast, where the system has them.
+constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kAlignment = 256;
 /// Behind each piece: bytes that nothing may write, nor read under AddressSanitizer. Of two at an
 /// even address: a nan in every type of floats, which calculations with floats change.
@@ -48,15 +50,17 @@ bool is_mapped(std::uintptr_t address) {
 }  // namespace
 
 EmulatedMemory::EmulatedMemory(std::size_t bytes_max) : range_(kRange), bytes_max_(bytes_max) {
-  void* const range =
-      ::mmap(nullptr, range_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) throw std::bad_alloc();
-  base_ = static_cast<std::byte*>(range);
+  mapped_ = ::mmap(nullptr, range_ + kLargePage, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped_ == MAP_FAILED) throw std::bad_alloc();
+  const auto address = reinterpret_cast<std::uintptr_t>(mapped_);
+  base_ = static_cast<std::byte*>(mapped_) + (kLargePage - address % kLargePage);
+  (void)::madvise(base_, range_, MADV_HUGEPAGE);
 }
 
 EmulatedMemory::~EmulatedMemory() {
   ASAN_UNPOISON_MEMORY_REGION(base_, end_);
-  ::munmap(base_, range_);
+  ::munmap(mapped_, range_ + kLargePage);
 }
 
 std::byte* EmulatedMemory::allocate(std::size_t bytes) {
@@ -139,7 +143,8 @@ void EmulatedMemory::require_argument(std::uintptr_t word, const std::string& ke
 }
 
 void EmulatedMemory::protect(int how) const {
-  if (end_ > 0 && ::mprotect(base_, (end_ + 4095) / 4096 * 4096, how) != 0) throw std::bad_alloc();
+  const std::size_t bytes = (end_ + kLargePage - 1) / kLargePage * kLargePage;
+  if (bytes > 0 && ::mprotect(base_, bytes, how) != 0) throw std::bad_alloc();
 }
 
 EmulatedMemory::Access::Access(EmulatedMemory& memory) : memory_(memory) {

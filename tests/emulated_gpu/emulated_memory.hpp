@@ -48,6 +48,7 @@ class EmulatedMemory {
   void check_end(std::size_t offset, std::size_t bytes) const;
   [[nodiscard]] std::size_t offset_of(const void* address) const;
 
+  void* mapped_ = nullptr;
   std::byte* base_ = nullptr;
   std::size_t range_ = 0;  // of addresses
   std::size_t bytes_max_;
