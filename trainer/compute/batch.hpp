@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "trainer/compute/image_windows.hpp"
 #include "trainer/model/graph.hpp"
 
 namespace ddprun::trainer {
@@ -20,6 +21,8 @@ struct Batch {
   int width = 0;  ///< of texts: what padded_length() makes of the longest
   std::span<const std::uint8_t> pixels = {};  ///< of the size of `images`: see InputImages
   std::span<const float> tables = {};         ///< of pixels: channels x kByteValues
+  std::span<const ImageWindow> windows = {};  ///< of pixels, which then have the size of `sides`
+  WindowSides sides = {};                     ///< of windows
 };
 
 /// The width of a batch with a longest sample of `tokens` tokens, at most `positions`: rounded up

@@ -39,10 +39,23 @@ void check_texts(const Graph& graph, const Batch& batch) {
   }
 }
 
+/// Of one sample in batch.pixels.
+std::size_t stored_size(const Graph& graph, const Batch& batch) {
+  const ActivationShape& sample = graph.layers().front().output;
+  if (batch.windows.empty()) return sample.count();
+  const WindowSides& sides = batch.sides;
+  if (sides.from_height < 1 || sides.from_width < 1 || sides.height != sample.height ||
+      sides.width != sample.width)
+    throw std::logic_error("windows of other sides than the network's images");
+  return static_cast<std::size_t>(sides.from_height) * static_cast<std::size_t>(sides.from_width) *
+         static_cast<std::size_t>(sample.channels);
+}
+
 }  // namespace
 
 std::size_t sample_count(const Graph& graph, const Batch& batch) {
   if (graph.text().positions > 0) return batch.lengths.size();
+  if (!batch.windows.empty()) return batch.windows.size();
   return std::max(batch.images.size(), batch.pixels.size()) / graph.layers().front().output.count();
 }
 
@@ -52,7 +65,7 @@ void check_batch(const Graph& graph, const Batch& batch, int most) {
   const ActivationShape& sample = graph.layers().front().output;
   const std::size_t channels = batch.pixels.empty() ? 0 : static_cast<std::size_t>(sample.channels);
   if (count > static_cast<std::size_t>(most) ||
-      batch.images.size() + batch.pixels.size() != count * sample.count() ||
+      batch.images.size() + batch.pixels.size() != count * stored_size(graph, batch) ||
       batch.tables.size() != channels * kByteValues ||
       batch.labels.size() != (has_masks ? 0 : count) ||
       batch.masks.size() != (has_masks ? count * graph.logits().count() : 0)) {

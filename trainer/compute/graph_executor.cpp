@@ -59,8 +59,7 @@ struct GraphExecutor::RepeatedPass {
   std::vector<Piece> pieces;
 };
 
-/// A graph for one number of samples and one width of texts: operations and where their tensors
-/// lie.
+/// A graph for one number of samples and one width of texts: its operations, their tensors' places.
 struct GraphExecutor::Prepared {
   struct Node {
     const Layer* layer = nullptr;
@@ -193,7 +192,6 @@ void GraphExecutor::begin(const Batch& batch, const Weights& weights, Key key, i
   if (texts_.bytes() == 0) texts_ = device_.allocate(text_bytes());
   weights_ = weights;
   for (std::size_t i = 0; i < current_->nodes.size(); ++i) point_to(i, *current_);
-
   if (shard_.bytes() == 0) shard_ = device_.allocate(sizeof(std::int32_t));
   feed(batch, shard);
 }
@@ -213,7 +211,9 @@ void GraphExecutor::feed(const Batch& batch, int shard) {
     inputs.images = {.pixels = batch.pixels,
                      .tables = batch.tables,
                      .storage = storage_,
-                     .to = {at(current_->plan.layers.front().output), image_bytes()}};
+                     .to = {at(current_->plan.layers.front().output), image_bytes()},
+                     .windows = batch.windows,
+                     .sides = batch.sides};
   }
   in_layer(graph_, 0, "inputs", [&] { device_.feed(inputs); });
 }

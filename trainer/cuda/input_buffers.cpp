@@ -12,13 +12,24 @@ namespace {
 /// Of each part in a buffer.
 constexpr std::size_t kPartAlignment = 64;
 
-/// Where the parts of inputs lie in a buffer: values, tables, pixels.
+/// Where the parts of inputs lie in a buffer: values, tables, pixels, windows.
 class Layout {
  public:
   explicit Layout(const Inputs& inputs) {
     for (const InputValues& one : inputs.values) add(one.from);
     add(std::as_bytes(inputs.images.tables));
     add(std::as_bytes(inputs.images.pixels));
+    add(std::as_bytes(inputs.images.windows));
+  }
+  /// Where the images' parts lie in the buffer.
+  [[nodiscard]] const float* tables(const std::byte* buffer) const {
+    return reinterpret_cast<const float*>(buffer + from_end(3));
+  }
+  [[nodiscard]] const std::uint8_t* pixels(const std::byte* buffer) const {
+    return reinterpret_cast<const std::uint8_t*>(buffer + from_end(2));
+  }
+  [[nodiscard]] const ImageWindow* windows(const std::byte* buffer) const {
+    return reinterpret_cast<const ImageWindow*>(buffer + from_end(1));
   }
   [[nodiscard]] const std::vector<StagedPart>& parts() const { return parts_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -28,6 +39,9 @@ class Layout {
     const std::size_t offset = (bytes_ + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
     parts_.push_back({from, offset});
     bytes_ = offset + from.size();
+  }
+  [[nodiscard]] std::size_t from_end(std::size_t place) const {
+    return parts_[parts_.size() - place].offset;
   }
   std::vector<StagedPart> parts_;
   std::size_t bytes_ = 0;
@@ -51,15 +65,36 @@ PlaceValues place_values(const Inputs& inputs, const Layout& layout, const std::
 template <class T>
 PixelsToValues<T> pixels_to(const InputImages& images, const Layout& layout,
                             const std::byte* buffer) {
-  static_assert(kTableValues == kByteValues);
-  const std::size_t tables = layout.parts().size() - 2;
-  return {
-      .pixels = reinterpret_cast<const std::uint8_t*>(buffer + layout.parts()[tables + 1].offset),
-      .tables = reinterpret_cast<const float*>(buffer + layout.parts()[tables].offset),
-      .to = reinterpret_cast<T*>(images.to.data()),
-      .count = images.pixels.size(),
-      .whole = images.to.size() / sizeof(T),
-      .channels = static_cast<unsigned>(images.tables.size() / kByteValues)};
+  return {.pixels = layout.pixels(buffer),
+          .tables = layout.tables(buffer),
+          .to = reinterpret_cast<T*>(images.to.data()),
+          .count = images.values(),
+          .whole = images.to.size() / sizeof(T),
+          .channels = static_cast<unsigned>(images.channels())};
+}
+
+template <class T>
+WindowsToValues<T> windows_to(const InputImages& images, const Layout& layout,
+                              const std::byte* buffer) {
+  return {.values = {.pixels = layout.pixels(buffer),
+                     .windows = layout.windows(buffer),
+                     .tables = layout.tables(buffer),
+                     .sides = images.sides,
+                     .channels = static_cast<unsigned>(images.channels())},
+          .to = reinterpret_cast<T*>(images.to.data()),
+          .count = images.values(),
+          .whole = images.to.size() / sizeof(T)};
+}
+
+template <class T>
+void launch_images(Gpu& gpu, const InputImages& images, const Layout& layout,
+                   const std::byte* buffer) {
+  const std::size_t elements = images.to.size() / sizeof(T);
+  if (images.windows.empty()) {
+    launch_over(gpu, elements, pixels_to<T>(images, layout, buffer));
+  } else {
+    launch_over(gpu, elements, windows_to<T>(images, layout, buffer));
+  }
 }
 
 }  // namespace
@@ -101,13 +136,12 @@ void InputBuffers::feed(const Inputs& inputs) {
   for (const PlaceValues::Part& part : values.parts) most = std::max(most, part.whole);
   launch_over(gpu_, most, values);
   const InputImages& images = inputs.images;
-  const std::size_t elements = images.to.size() / bytes_of(images.storage);
   if (images.storage == Storage::fp16) {
-    launch_over(gpu_, elements, pixels_to<Half>(images, layout, buffer.memory));
+    launch_images<Half>(gpu_, images, layout, buffer.memory);
   } else if (images.storage == Storage::bf16) {
-    launch_over(gpu_, elements, pixels_to<BFloat16>(images, layout, buffer.memory));
+    launch_images<BFloat16>(gpu_, images, layout, buffer.memory);
   } else {
-    launch_over(gpu_, elements, pixels_to<float>(images, layout, buffer.memory));
+    launch_images<float>(gpu_, images, layout, buffer.memory);
   }
   gpu_.record(buffer.taken, Stream::compute);
 }

@@ -58,12 +58,6 @@ ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization no
   DDPRUN_ASSERT(
       normalization_.mean.size() == channels && normalization_.deviation.size() == channels,
       "one mean and deviation for each channel");
-  for (std::size_t c = 0; c < channels; ++c) {
-    for (std::size_t value = 0; value < 256; ++value) {
-      tables_.push_back((static_cast<float>(value) / 255.0F - normalization_.mean[c]) /
-                        normalization_.deviation[c]);
-    }
-  }
 }
 
 std::int32_t ByteImageSet::read(std::size_t index, std::span<std::uint8_t> pixels) const {

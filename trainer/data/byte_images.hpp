@@ -1,4 +1,4 @@
-// Images of 8 bits a channel held decoded in memory, with a table by which they are normalised.
+// Images of 8 bits a channel held decoded in memory.
 #pragma once
 
 #include "trainer/data/data_set.hpp"
@@ -37,7 +37,6 @@ class ByteImageSet final : public DataSet {
   [[nodiscard]] std::uint64_t bytes() const override {
     return images_.pixels.size() + images_.labels.size() + images_.masks.size();
   }
-  [[nodiscard]] std::span<const float> tables() const override { return tables_; }
   std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels) const override;
   void read_mask(std::size_t index, std::span<float> mask) const override;
   [[nodiscard]] std::uint64_t mask_pixels() const override;
@@ -48,7 +47,6 @@ class ByteImageSet final : public DataSet {
   std::size_t size_;
   Normalization normalization_;
   std::uint64_t content_hash_;
-  std::vector<float> tables_;  // 256 values for each channel
 };
 
 }  // namespace ddprun::trainer

@@ -39,10 +39,8 @@ class DataSet {
 
   /// Of texts: zeros.
   [[nodiscard]] virtual ImageShape shape() const { return {0, 0, 0}; }
-  /// Of texts: empty.
+  /// The set's own; a run may be asked for another one. Of texts: empty.
   [[nodiscard]] virtual const Normalization& normalization() const;
-  /// What a network sees of the pixels, channels x 256: the normalised value of each byte.
-  [[nodiscard]] virtual std::span<const float> tables() const { return {}; }
   /// Writes sample `index` (below size()) as height x width x channels bytes; gives its label, 0 to
   /// classes() - 1. `pixels` has exactly that many bytes.
   virtual std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels) const;

@@ -52,6 +52,7 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
           .optimizer = optimizer_config(options),
           .train_batches = train_batches(of_shard, static_cast<std::size_t>(plan.batch)),
           .width = widest(parts_.sets, parts_.graph),
+          .stored = parts_.sets.train->shape(),
           .shards = plan.shards,
           .run = run,
           .order = parts_.chosen.order,

@@ -17,6 +17,7 @@
 #include "trainer/optim/optimizer.hpp"
 #include "trainer/optim/schedule.hpp"
 #include "trainer/run/checkpoint_cadence.hpp"
+#include "trainer/run/preparation.hpp"
 #include "trainer/run/score.hpp"
 
 namespace ddprun::trainer {
@@ -84,6 +85,7 @@ struct Options {
   bool tsv_header = false;
   std::string data = "generated";
   std::optional<std::string> image_shape;  ///< none: the model's default
+  PreparationSettings preparation;         ///< of images
   std::optional<int> mask_threshold;       ///< none: kMaskThreshold
   std::optional<double> holdout;           ///< share of images/ and masks/
   std::optional<double> normal_init;       ///< --init=normal:STD

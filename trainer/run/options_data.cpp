@@ -120,6 +120,16 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
             "512, 1 or 3 channels; for alexnet sides of at least 63, for U-Nets multiples of 32 "
             "(unet-resnet: of 64). MNIST-like and CIFAR-10's files keep their own without it")
       ->default_str("28x28x1, unet16 32x32x3, alexnet and unet-resnet 64x64x3");
+  line.text("--crop", texts.crop, "SIZE[+PAD]",
+            "Train on windows of the images, drawn anew in each epoch: 28 or HxW; with +PAD of "
+            "images with PAD pixels of zeros on each side. Evaluation takes the one in the middle. "
+            "The network is made for this size");
+  line.flag("--flip", options.preparation.flip,
+            "Train on images of which a random half is mirrored, drawn anew in each epoch");
+  line.text("--normalize", texts.normalize, "HOW",
+            "The mean and deviation that pixels from 0 to 1 are normalised by: measured (those of "
+            "the training set), imagenet (3 channels), none (0 and 1), or MEANS:STDS such as "
+            "0.5,0.5,0.5:0.2,0.2,0.2");
   line.number("--mask-threshold", options.mask_threshold, 1, 255, "N",
               "Mask files: pixels of this value or more belong to the mask")
       ->default_str("128");
@@ -173,6 +183,9 @@ std::vector<OptionNeed> data_needs(const Options& options) {
       {"--tsv-header", reads_files_of_texts, kTextFiles},
       {"--max-tokens", options.model == ModelName::textclf, "--model textclf"},
       {"--image-shape", !reads_texts(options.model), "a --model of images"},
+      {"--crop", !reads_texts(options.model), "a --model of images"},
+      {"--flip", !reads_texts(options.model), "a --model of images"},
+      {"--normalize", !reads_texts(options.model), "a --model of images"},
       {"--data", is_unet || options.data != kGeneratedCracks,
        "a U-Net to learn generated-cracks, which have masks"},
       {"--mask-threshold", is_unet && !is_generated(options), kMaskFiles},
@@ -187,6 +200,8 @@ void convert_data(const DataTexts& texts, Options& options) {
   check_init(options);
   options.normal_init = parse_init(texts.init);
   options.positive_weight = parse_positive_weight(texts.positive_weight);
+  if (texts.crop) options.preparation.crop = parse_crop(*texts.crop);
+  options.preparation.normalize = parse_normalize(texts.normalize);
   generated_shape(options);
 }
 

@@ -1,6 +1,7 @@
 // The options of `train` that choose model, data and initial weights. For options.cpp alone.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace ddprun::trainer {
 struct DataTexts {
   std::string init = "default";
   std::string positive_weight = "1";
+  std::optional<std::string> crop;
+  std::string normalize = "measured";
 };
 
 /// Both must outlive the parsing of `line`.

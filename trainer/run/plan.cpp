@@ -112,6 +112,14 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
                       .title = options.init_from.value_or("")});
   }
   // Entries that older checkpoints lack: only where they are not the default.
+  const PreparationSettings& preparation = options.preparation;
+  if (preparation.crop) config.push_back(identity("crop", to_string(*preparation.crop)));
+  if (preparation.flip) config.push_back(identity("flip", std::int64_t{1}));
+  if (preparation.normalize.values)
+    config.push_back({.name = "normalize",
+                      .value = to_string(*preparation.normalize.values),
+                      .identity = true,
+                      .title = preparation.normalize.text});
   if (options.normal_init)
     config.push_back(identity("init", fmt::format("normal:{}", *options.normal_init)));
   if (options.decay != Decay::weights) config.push_back(setting("decay", to_string(options.decay)));

@@ -17,7 +17,8 @@ std::string number_list(const std::vector<float>& values) {
 
 }  // namespace
 
-CheckpointLayout make_layout(const Options& options, const Graph& graph, const TrainAndTest& sets) {
+CheckpointLayout make_layout(const Options& options, const Graph& graph, const TrainAndTest& sets,
+                             const Preparation& preparation) {
   const DataSet& set = *sets.train;
   CheckpointLayout layout;
   layout.parameters = graph.parameters();
@@ -35,9 +36,9 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const T
     if (!is_generated(options)) layout.metadata.insert({"tokens", to_string(options.tokens)});
     layout.vocabulary = sets.vocabulary;
   } else {
-    layout.metadata.insert({"image_shape", to_string(set.shape())});
-    layout.metadata.insert({"mean", number_list(set.normalization().mean)});
-    layout.metadata.insert({"deviation", number_list(set.normalization().deviation)});
+    layout.metadata.insert({"image_shape", to_string(preparation.shape())});
+    layout.metadata.insert({"mean", number_list(preparation.normalization().mean)});
+    layout.metadata.insert({"deviation", number_list(preparation.normalization().deviation)});
   }
   return layout;
 }

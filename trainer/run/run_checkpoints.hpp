@@ -17,7 +17,8 @@
 
 namespace ddprun::trainer {
 
-CheckpointLayout make_layout(const Options& options, const Graph& graph, const TrainAndTest& sets);
+CheckpointLayout make_layout(const Options& options, const Graph& graph, const TrainAndTest& sets,
+                             const Preparation& preparation);
 
 /// Claims `out` for the environment's round; none: there are no rounds, or the disk is full (with a
 /// warning). Throws DataError as DirectoryClaim does.

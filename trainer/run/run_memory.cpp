@@ -88,7 +88,8 @@ Start largest_start(const Graph& graph, const MemoryQuestion& question, Storage 
 RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage storage,
                   std::uint64_t executor_bytes) {
   const Start start = largest_start(graph, question, storage);
-  const std::uint64_t samples = ShardComputer::host_bytes(graph, question.executor.batch);
+  const std::uint64_t samples =
+      ShardComputer::host_bytes(graph, question.executor.batch, question.stored);
   return {.data = question.data,
           .arena = graph.arena_size() * sizeof(float),
           .arenas = count_arenas(question, storage),

@@ -61,9 +61,10 @@ struct MemoryQuestion {
   /// Samples of a shard: of the largest one that the data has, and of the smaller ones at the end
   /// of an epoch, if there are any.
   std::vector<int> train_batches{1};
-  int width = 0;   ///< tokens of the widest shard; of images 0
-  int shards = 1;  ///< V
-  ShardRun run;    ///< what this worker computes
+  int width = 0;  ///< tokens of the widest shard; of images 0
+  ImageShape stored{.height = 0, .width = 0, .channels = 0};  ///< pictures as their set has them
+  int shards = 1;                                             ///< V
+  ShardRun run;                                               ///< what this worker computes
   SumOrder order = SumOrder::tree;
   int lanes = 1;
   // Of rank 0 alone.

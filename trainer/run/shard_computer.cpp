@@ -3,37 +3,56 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 namespace ddprun::trainer {
+namespace {
 
-ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes, Settings settings)
+/// Of a picture as it is stored.
+std::size_t pixels_in(const WindowSides& sides) {
+  return static_cast<std::size_t>(sides.from_height) * static_cast<std::size_t>(sides.from_width);
+}
+
+}  // namespace
+
+ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes,
+                             const Preparation& preparation, Settings settings)
     : device_(device),
       lanes_(lanes),
-      settings_(settings),
-      sample_pixels_(graph.layers().front().output.count()),
+      preparation_(preparation),
+      settings_(std::move(settings)),
+      stored_pixels_(pixels_in(preparation.sides()) *
+                     static_cast<std::size_t>(preparation.shape().channels)),
       mask_floats_(graph.target() == Target::mask ? graph.logits().count() : 0),
       positions_(graph.text().positions) {
   const auto positions = static_cast<std::size_t>(positions_);
   const auto batch = static_cast<std::size_t>(settings_.executor.batch);
+  const bool has_windows = preparation.has_windows();
+  const std::size_t stored_mask =
+      has_windows && mask_floats_ > 0 ? pixels_in(preparation.sides()) : 0;
   for (int lane = 0; lane < lanes.count(); ++lane) {
     lane_state_.push_back(std::unique_ptr<Lane>(
         new Lane{.executor = GraphExecutor(graph, device, settings_.executor),
                  .counters = device.allocate(sizeof(Counters)),
-                 .pixels = std::vector<std::uint8_t>(batch * sample_pixels_),
+                 .pixels = std::vector<std::uint8_t>(batch * stored_pixels_),
                  .labels = std::vector<std::int32_t>(batch),
                  .masks = std::vector<float>(batch * mask_floats_),
+                 .windows = std::vector<ImageWindow>(has_windows ? batch : 0),
+                 .stored_mask = std::vector<float>(stored_mask),
                  .tokens = std::vector<std::int32_t>(batch * positions),
                  .lengths = std::vector<std::int32_t>(positions > 0 ? batch : 0)}));
     clear_counters(*lane_state_.back());
   }
 }
 
-std::uint64_t ShardComputer::host_bytes(const Graph& graph, int batch) {
+std::uint64_t ShardComputer::host_bytes(const Graph& graph, int batch, ImageShape stored) {
   const std::size_t mask = graph.target() == Target::mask ? graph.logits().count() : 0;
-  const std::size_t pixels = graph.layers().front().output.count();
   const auto positions = static_cast<std::size_t>(graph.text().positions);
   const std::size_t words = 1 + mask + (positions > 0 ? positions + 1 : 0);
-  return static_cast<std::uint64_t>(batch) * (pixels + words * sizeof(float));
+  const std::size_t window = positions > 0 ? 0 : sizeof(ImageWindow);
+  return static_cast<std::uint64_t>(batch) *
+             (sample_size(stored) + words * sizeof(float) + window) +
+         (mask > 0 ? mask_size(stored) * sizeof(float) : 0);
 }
 
 void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
@@ -42,10 +61,10 @@ void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
 }
 
 /// Reads samples sample(0) .. sample(count - 1) of the set.
-Batch ShardComputer::fill(Lane& lane, const DataSet& set, std::size_t count,
-                          const Sample& sample) const {
+Batch ShardComputer::fill(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample,
+                          const Window& window) const {
   return positions_ > 0 ? fill_texts(lane, set, count, sample)
-                        : fill_images(lane, set, count, sample);
+                        : fill_images(lane, set, count, sample, window);
 }
 
 Batch ShardComputer::fill_texts(Lane& lane, const DataSet& set, std::size_t count,
@@ -70,19 +89,41 @@ Batch ShardComputer::fill_texts(Lane& lane, const DataSet& set, std::size_t coun
 }
 
 Batch ShardComputer::fill_images(Lane& lane, const DataSet& set, std::size_t count,
-                                 const Sample& sample) const {
+                                 const Sample& sample, const Window& window) const {
   const std::span<std::uint8_t> pixels(lane.pixels);
-  const std::span<float> masks(lane.masks);
+  const bool has_windows = preparation_.has_windows();
   for (std::size_t item = 0; item < count; ++item) {
     const std::size_t index = sample(item);
-    lane.labels[item] = set.read(index, pixels.subspan(item * sample_pixels_, sample_pixels_));
-    if (mask_floats_ > 0) set.read_mask(index, masks.subspan(item * mask_floats_, mask_floats_));
+    lane.labels[item] = set.read(index, pixels.subspan(item * stored_pixels_, stored_pixels_));
+    if (has_windows) lane.windows[item] = window(index);
+    if (mask_floats_ > 0) read_mask(lane, set, index, item);
   }
   const std::span<const std::int32_t> labels(lane.labels);
   return {.labels = labels.first(mask_floats_ > 0 ? 0 : count),
-          .masks = masks.first(count * mask_floats_),
-          .pixels = pixels.first(count * sample_pixels_),
-          .tables = set.tables()};
+          .masks = std::span<const float>(lane.masks).first(count * mask_floats_),
+          .pixels = pixels.first(count * stored_pixels_),
+          .tables = preparation_.tables(),
+          .windows = std::span<const ImageWindow>(lane.windows).first(has_windows ? count : 0),
+          .sides = preparation_.sides()};
+}
+
+/// A mask has the window of its picture.
+void ShardComputer::read_mask(Lane& lane, const DataSet& set, std::size_t sample,
+                              std::size_t item) const {
+  const std::span<float> mask = std::span(lane.masks).subspan(item * mask_floats_, mask_floats_);
+  if (lane.windows.empty()) {
+    set.read_mask(sample, mask);
+    return;
+  }
+  set.read_mask(sample, lane.stored_mask);
+  const WindowSides& sides = preparation_.sides();
+  auto value = mask.begin();
+  for (std::int32_t row = 0; row < sides.height; ++row) {
+    for (std::int32_t column = 0; column < sides.width; ++column) {
+      const std::int64_t pixel = pixel_of(lane.windows[item], sides, row, column);
+      *value++ = pixel < 0 ? 0.0F : lane.stored_mask[static_cast<std::size_t>(pixel)];
+    }
+  }
 }
 
 void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun run,
@@ -91,9 +132,15 @@ void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun
   std::atomic<int> next{run.first};
   on_lanes([&](Lane& lane) {
     for (int shard = next++; shard < run.first + run.count; shard = next++) {
-      const Batch samples = fill(lane, set, batch, [&](std::size_t item) {
-        return inputs.order.sample(inputs.step, shard, static_cast<int>(item));
-      });
+      const Batch samples = fill(
+          lane, set, batch,
+          [&](std::size_t item) {
+            return inputs.order.sample(inputs.step, shard, static_cast<int>(item));
+          },
+          [&](std::size_t sample) {
+            return preparation_.window(settings_.seed, inputs.epoch,
+                                       static_cast<std::uint32_t>(sample));
+          });
       lane.executor.compute(
           samples, inputs.weights,
           {.seed = settings_.seed,
@@ -121,8 +168,10 @@ void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const
     std::vector<float> logits(classes.size() * batch);
     for (std::size_t turn = next.fetch_add(ranks); turn < batches; turn = next.fetch_add(ranks)) {
       const std::size_t first = turn * batch;
-      const Batch samples = fill(lane, set, std::min(batch, set.size() - first),
-                                 [&](std::size_t item) { return first + item; });
+      const Batch samples = fill(
+          lane, set, std::min(batch, set.size() - first),
+          [&](std::size_t item) { return first + item; },
+          [&](std::size_t) { return preparation_.held_out_window(); });
       lane.executor.evaluate(samples, weights, static_cast<int>(turn));
       lane.executor.loss(counters_of(lane));
       if (!classes.empty()) {

@@ -14,12 +14,14 @@
 #include "trainer/data/sampler.hpp"
 #include "trainer/run/class_counts.hpp"
 #include "trainer/run/lanes.hpp"
+#include "trainer/run/preparation.hpp"
 
 namespace ddprun::trainer {
 
 /// What the shards of a step have alike.
 struct StepInputs {
   const EpochOrder& order;
+  std::uint64_t epoch = 0;
   std::size_t step = 0;  ///< of the epoch
   Weights weights;
   /// In the device's memory. Of shard 0: apart, so that a test can make its gradients infinite.
@@ -35,8 +37,9 @@ class ShardComputer {
     int shards = 1;  ///< V
   };
 
-  /// Graph, device and lanes outlive the computer.
-  ShardComputer(const Graph& graph, Device& device, Lanes& lanes, Settings settings);
+  /// Graph, device, lanes and preparation outlive the computer.
+  ShardComputer(const Graph& graph, Device& device, Lanes& lanes, const Preparation& preparation,
+                Settings settings);
 
   /// Computes the shards of `run`, handing their gradients to `reducer` as they become final.
   void train(const DataSet& set, const StepInputs& inputs, ShardRun run, Reducer& reducer);
@@ -52,7 +55,8 @@ class ShardComputer {
       std::span<ClassCount> classes = {});
 
   /// Of the host's memory, for each lane: the samples of a shard on their way to the device.
-  static std::uint64_t host_bytes(const Graph& graph, int batch);
+  /// `stored`: pictures as the data set has them.
+  static std::uint64_t host_bytes(const Graph& graph, int batch, ImageShape stored);
 
   /// What the samples since the last call came to. Waits for the device.
   Counters take_counters();
@@ -65,14 +69,20 @@ class ShardComputer {
     std::vector<std::uint8_t> pixels;
     std::vector<std::int32_t> labels;
     std::vector<float> masks;                   // empty: there are labels
+    std::vector<ImageWindow> windows;           // empty: pictures are seen as they are stored
+    std::vector<float> stored_mask;             // of a picture with a window
     std::vector<std::int32_t> tokens, lengths;  // empty: there are images
   };
   using Sample = std::function<std::size_t(std::size_t item)>;
+  using Window = std::function<ImageWindow(std::size_t sample)>;
 
   /// Runs `work` on every lane.
   void on_lanes(const std::function<void(Lane&)>& work);
-  Batch fill(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
-  Batch fill_images(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
+  Batch fill(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample,
+             const Window& window) const;
+  Batch fill_images(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample,
+                    const Window& window) const;
+  void read_mask(Lane& lane, const DataSet& set, std::size_t sample, std::size_t item) const;
   /// As wide as its longest text asks for, so a function of the samples alone.
   Batch fill_texts(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
   void clear_counters(Lane& lane);
@@ -80,10 +90,11 @@ class ShardComputer {
 
   Device& device_;
   Lanes& lanes_;
+  const Preparation& preparation_;
   Settings settings_;
-  std::size_t sample_pixels_;
-  std::size_t mask_floats_;  // 0: labels
-  int positions_;            // 0: images
+  std::size_t stored_pixels_;  // of a picture as its set has it
+  std::size_t mask_floats_;    // 0: labels
+  int positions_;              // 0: images
   std::vector<std::unique_ptr<Lane>> lane_state_;
 };
 

@@ -46,7 +46,7 @@ TrainLoop::TrainLoop(TrainParts parts)
       capture_(parts.device, parts.options.cuda_graph == CudaGraph::automatic),
       reducer_(parts.communicator, parts.device, parts.plan.shards, parts.graph.arena_size(),
                bucket_sizes(parts.options)),
-      computer_(parts.graph, parts.device, parts.lanes,
+      computer_(parts.graph, parts.device, parts.lanes, parts.preparation,
                 {.executor = {.batch = parts.plan.batch,
                               .precision = parts.options.precision,
                               .threads = parts.options.threads_per_shard,
@@ -94,6 +94,7 @@ bool TrainLoop::step() {
   parts_.learner.set_learning_rate(
       static_cast<float>(learning_rate(parts_.plan.schedule, state.step, rate_share_)));
   StepInputs inputs{.order = order_,
+                    .epoch = static_cast<std::uint64_t>(state.epoch),
                     .step = static_cast<std::size_t>(state.block),
                     .weights = parts_.learner.weights(),
                     .first_shard = parts_.learner.state(),

@@ -29,6 +29,7 @@ struct TrainParts {
   const WorkerEnvironment& environment;
   const TrainPlan& plan;
   const TrainAndTest& sets;
+  const Preparation& preparation;
   const Graph& graph;
   Device& device;
   Lanes& lanes;

@@ -63,8 +63,9 @@ void WorkerRun::load() {
   sets_ = load_sets(options_, environment_.local_world_size, there_);
   phase_ = Phase::before_training;
   data_ = facts_of(*sets_.train, *sets_.test);
+  preparation_.emplace(options_.preparation, *sets_.train);
   graph_ = make_graph({.model = options_.model,
-                       .shape = sets_.train->shape(),
+                       .shape = preparation_->shape(),
                        .classes = head_classes(options_, data_),
                        .dropout = options_.dropout,
                        .stem = options_.stem,
@@ -139,7 +140,7 @@ void WorkerRun::find_starting_point() {
   if (keeps_checkpoints() && environment_.restarted())
     claim_ = claim_directory(out_, environment_, *report_);
   start_ = find_start(
-      options_, environment_, data_, out_, make_layout(options_, *graph_, sets_),
+      options_, environment_, data_, out_, make_layout(options_, *graph_, sets_, *preparation_),
       compute_text(chosen_, options_.precision, environment_.world_size),
       [&](const TrainPlan& plan) { memory_check_->before_checkpoint(plan); }, *report_);
   if (start_.snapshot) parameters_ = {};
@@ -237,8 +238,9 @@ bool WorkerRun::begin() {
     return true;
   }
   if (is_first())
-    keeper_ = make_keeper(options_, start_, out_, make_layout(options_, *graph_, sets_),
-                          std::move(claim_), *report_);
+    keeper_ =
+        make_keeper(options_, start_, out_, make_layout(options_, *graph_, sets_, *preparation_),
+                    std::move(claim_), *report_);
   if (options_.init_from && start_.snapshot) {
     report_->note("--init-from was not used, as the run goes on from its checkpoint");
   } else if (options_.init_from) {
@@ -269,6 +271,7 @@ int WorkerRun::train() {
                            .environment = environment_,
                            .plan = plan_,
                            .sets = sets_,
+                           .preparation = *preparation_,
                            .graph = *graph_,
                            .device = device(),
                            .lanes = *lanes_,

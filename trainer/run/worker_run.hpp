@@ -79,6 +79,7 @@ class WorkerRun {
 
   TrainAndTest sets_;
   DataFacts data_;
+  std::optional<Preparation> preparation_;
   std::optional<Graph> graph_;
   std::optional<MemoryCheck> memory_check_;
   std::filesystem::path out_;

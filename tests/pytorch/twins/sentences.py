@@ -74,7 +74,7 @@ class Sentences:
         self.texts = {name: [tokens for tokens, _ in texts] for name, texts in made.items()}
         self.labels = {name: torch.tensor([label for _, label in texts]) for name, texts in made.items()}
 
-    def batch(self, name, indices):
+    def batch(self, name, indices, epoch=0):
         texts = [self.texts[name][i] for i in indices]
         width = -(-max(map(len, texts)) // 32) * 32
         return torch.tensor([text + [1] * (width - len(text)) for text in texts]), self.labels[name][indices]

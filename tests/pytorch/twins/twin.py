@@ -20,7 +20,7 @@ import sys
 import safetensors_file
 import torch
 from alexnet import AlexNet
-from data import HELD_OUT, TRAIN, Data, Order
+from data import HELD_OUT, TRAIN, Crop, Data, Order
 from dropout import Dropout
 from folder import write_folder
 from lenet import LeNet
@@ -49,6 +49,9 @@ def parse(arguments):
     parser.add_argument("--decoder")
     parser.add_argument("--pos-weight", type=float, default=1)
     parser.add_argument("--size")
+    parser.add_argument("--crop")
+    parser.add_argument("--flip", action="store_true")
+    parser.add_argument("--normalize")
     parser.add_argument("--sentences", type=int, default=8000)
     parser.add_argument("--max-tokens", type=int, default=64, help="the most of a generated sentence")
     parser.add_argument("--shards", type=int, default=1)
@@ -137,7 +140,7 @@ def train_step(options, model, data, order, step):
     shards = order.indices(step)
     for shard, indices in enumerate(shards):
         place_dropouts(model, options.seed, step, shard)
-        inputs, targets = data.batch(TRAIN, indices)
+        inputs, targets = data.batch(TRAIN, indices, step // order.steps)
         if inputs.is_floating_point():
             inputs = inputs.to(next(model.parameters()).dtype)
         loss = mean_loss(options, model(inputs), targets)
@@ -183,7 +186,8 @@ def start(options):
     if options.texts:
         data = Sentences(options.sentences, options.max_tokens)
     else:
-        data = Data(options.data, options.masked, options.channels_last)
+        crop = Crop(options.crop, options.flip, options.seed) if options.crop or options.flip else None
+        data = Data(options.data, options.masked, options.channels_last, options.normalize, crop)
     model = make_model(options, data.shape)
     model.load_state_dict(safetensors_file.read(options.init_from))
     for module in model.modules():
@@ -236,6 +240,8 @@ def begin(options):
     if not options.texts:
         shape = tuple(map(int, options.image.split("x")))
         write_folder(options.data, shape, tuple(map(int, options.samples.split(","))), options.masked)
+        crop = Crop(options.crop, options.flip, options.seed)
+        shape = (*(crop.size or shape[:2]), shape[2])
     model = make_model(options, shape)
     for module in model.modules():
         if isinstance(module, (torch.nn.BatchNorm2d, torch.nn.LayerNorm)):  # 1 and 0 would hide how both are used

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trainer/compute/image_windows.hpp"
 #include "trainer/compute/numeric.hpp"
 #include "trainer/cuda/kernel.hpp"
 
@@ -29,24 +30,36 @@ struct PlaceValues {
   }
 };
 
-inline constexpr std::size_t kTableValues = 256;  ///< of one channel
-
 /// Bytes of images by a table of each channel, and zeros behind them.
 template <class T>
 struct PixelsToValues {
   const std::uint8_t* pixels;
-  const float* tables;  ///< channels x kTableValues
+  const float* tables;  ///< channels x kByteValues
   T* to;
   std::size_t count;
   std::size_t whole;  ///< with the zeros
   unsigned channels;
   DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
     for (std::size_t i = at.element(); i < whole; i += at.stride())
-      store(to[i], i < count ? tables[i % channels * kTableValues + pixels[i]] : 0.0F);
+      store(to[i], i < count ? tables[i % channels * kByteValues + pixels[i]] : 0.0F);
+  }
+};
+
+/// The same of a window of each image.
+template <class T>
+struct WindowsToValues {
+  WindowValues values;
+  T* to;
+  std::size_t count;
+  std::size_t whole;  ///< with the zeros
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < whole; i += at.stride())
+      store(to[i], i < count ? values.at(i) : 0.0F);
   }
 };
 
 using InputKernels =
-    KernelList<PlaceValues, PixelsToValues<float>, PixelsToValues<Half>, PixelsToValues<BFloat16>>;
+    KernelList<PlaceValues, PixelsToValues<float>, PixelsToValues<Half>, PixelsToValues<BFloat16>,
+               WindowsToValues<float>, WindowsToValues<Half>, WindowsToValues<BFloat16>>;
 
 }  // namespace ddprun::trainer::cuda

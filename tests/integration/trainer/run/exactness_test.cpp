@@ -102,6 +102,18 @@ TEST_CASE("a rate that falls at a plateau is the same for any world size and aft
   check_same_result(one, train_through_kill(arguments), "test_accuracy");
 }
 
+TEST_CASE("windows and flips are the same for any world size and after a kill within an epoch") {
+  const SmallData data;
+  const Arguments arguments{"--data",      data.path(), "--batch=8",       "--epochs=2",
+                            "--crop=24+3", "--flip",    "--normalize=none"};
+  const std::string one = check_world_sizes(arguments, "test_accuracy");
+  check_same_result(one, train_through_kill(arguments), "test_accuracy");
+  Arguments unflipped = arguments;
+  std::erase(unflipped, "--flip");
+  unflipped.insert(unflipped.end(), kFourShards.begin(), kFourShards.end());
+  CHECK(weights_of({.arguments = unflipped}) != field(one, "weights"));
+}
+
 TEST_CASE("running statistics are the same bits after a kill, with other ranks") {
   const SmallData data(12);
   const Arguments arguments{"--data",    data.path(),  "--model=resnet18",

@@ -49,8 +49,9 @@ TEST_CASE("images with masks give the same weights for any number of workers") {
   const TempDir folder;
   copy_images(folder.path() / "images", 12);
   copy_images(folder.path() / "masks", 12);
-  check_world_sizes({"--model=unet16", "--data", folder.path(), "--holdout=0.3", "--batch=1",
-                     "--epochs=1", "--max-steps=1"},
-                    "test_iou");
+  check_world_sizes(
+      {"--model=unet16", "--data", folder.path(), "--holdout=0.3", "--batch=1", "--epochs=1",
+       "--max-steps=1", "--image-shape=36x40x3", "--crop=32+2", "--flip"},
+      "test_iou");
   CHECK_THAT(refusal({"--model=unet16", "--data", folder.path()}), Contains("--holdout=0.15"));
 }

@@ -40,7 +40,8 @@ TEST_CASE("images arrive as the values of the host's tables in every storage, ze
   const std::vector<float> tables = some_tables();
   const std::vector<std::uint8_t> pixels = some_pixels(600 * kChannels, 0);
   std::vector<float> expected(pixels.size() + 12);
-  look_up(pixels, tables, std::span(expected).first(pixels.size()));
+  look_up({.pixels = pixels, .tables = tables, .to = {}}, 0,
+          std::span(expected).first(pixels.size()));
   const auto fed = [&](Storage storage) {
     DeviceMemory there = device->allocate(expected.size() * bytes_of(storage));
     const std::vector<std::byte> rubbish(there.bytes(), std::byte{0x77});
@@ -49,6 +50,39 @@ TEST_CASE("images arrive as the values of the host's tables in every storage, ze
         {.values = {},
          .images = {
              .pixels = pixels, .tables = tables, .storage = storage, .to = there.as<std::byte>()}});
+    return there;
+  };
+  CHECK(taken<float>(*device, fed(Storage::fp32)) == expected);
+  const auto halves = taken<Half>(*device, fed(Storage::fp16));
+  const auto bfloats = taken<BFloat16>(*device, fed(Storage::bf16));
+  bool same = true;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    same = same && load(halves[i]) == round_to_half(expected[i]) &&
+           load(bfloats[i]) == round_to_bfloat16(expected[i]);
+  CHECK(same);
+}
+
+TEST_CASE("windows of images arrive with the bits that the host sees, zeros behind them") {
+  constexpr WindowSides kSides{.from_height = 7, .from_width = 9, .height = 5, .width = 8};
+  constexpr std::uint32_t kSamples = 40;
+  test::EmulatedGpu gpu({.seed = 4});
+  const auto device = cuda::make_cuda_device(gpu);
+  const std::vector<float> tables = some_tables();
+  const std::vector<std::uint8_t> pixels = some_pixels(kSamples * 7 * 9 * kChannels, 0);
+  std::vector<ImageWindow> windows;
+  for (std::uint32_t i = 0; i < kSamples; ++i)
+    windows.push_back(draw_window(kSides, {.padding = 3, .mirrors = 1}, 1, 2, i));
+  InputImages images{
+      .pixels = pixels, .tables = tables, .to = {}, .windows = windows, .sides = kSides};
+  std::vector<float> expected(images.values() + 15);
+  look_up(images, 0, std::span(expected).first(images.values()));
+  const auto fed = [&](Storage storage) {
+    DeviceMemory there = device->allocate(expected.size() * bytes_of(storage));
+    const std::vector<std::byte> rubbish(there.bytes(), std::byte{0x77});
+    device->copy_in(rubbish, there.data());
+    images.storage = storage;
+    images.to = there.as<std::byte>();
+    device->feed({.values = {}, .images = images});
     return there;
   };
   CHECK(taken<float>(*device, fed(Storage::fp32)) == expected);
@@ -121,7 +155,9 @@ TEST_CASE("each pass finds its own inputs, whatever the GPU does first, and the 
     std::vector<float> values;
     for (unsigned pass = 0; pass < 6; ++pass) {
       std::vector<float> one(2 * kChannels);
-      look_up(some_pixels(one.size(), pass), some_tables(), one);
+      const std::vector<std::uint8_t> pixels = some_pixels(one.size(), pass);
+      const std::vector<float> tables = some_tables();
+      look_up({.pixels = pixels, .tables = tables, .to = {}}, 0, one);
       values.insert(values.end(), one.begin(), one.end());
       values.push_back(static_cast<float>(pass) + 0.5F);
     }

@@ -253,6 +253,37 @@ TEST_CASE("images of bytes have the bits of the floats that the tables make of t
   }
 }
 
+TEST_CASE("windows of images have the bits of the floats that they show") {
+  Setup setup;
+  const AsPixels as;
+  // The same pixels with a row above and two columns on the left that no window shows.
+  constexpr WindowSides kSides{.from_height = 7, .from_width = 8, .height = 6, .width = 6};
+  std::vector<std::uint8_t> stored;
+  for (std::size_t sample = 0; sample < 4; ++sample) {
+    stored.insert(stored.end(), 16, 99);
+    for (std::size_t row = 0; row < 6; ++row) {
+      stored.insert(stored.end(), 4, 99);
+      const auto begin = as.pixels.begin() + static_cast<std::ptrdiff_t>(sample * 72 + row * 12);
+      stored.insert(stored.end(), begin, begin + 12);
+    }
+  }
+  const std::vector<ImageWindow> windows(4, {1, 2, 0});
+  test::HostExecutor executor(setup.graph, 4);
+  Batch shown{.labels = setup.samples.labels,
+              .pixels = stored,
+              .tables = as.tables,
+              .windows = windows,
+              .sides = kSides};
+  const Batch floats{.images = as.floats, .labels = setup.samples.labels};
+  CHECK(executor.evaluate(shown, setup.parameters).loss ==
+        executor.evaluate(floats, setup.parameters).loss);
+  shown.windows = shown.windows.first(3);
+  CHECK_THROWS_AS(executor.evaluate(shown, setup.parameters), std::logic_error);
+  shown.windows = windows;
+  shown.sides.height = 5;
+  CHECK_THROWS_AS(executor.evaluate(shown, setup.parameters), std::logic_error);
+}
+
 TEST_CASE("a smaller training batch is a view of the same memory, and a batch of its own size") {
   Setup setup;
   test::HostExecutor executor(setup.graph, 4);

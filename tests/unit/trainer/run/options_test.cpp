@@ -83,6 +83,22 @@ TEST_CASE("generated pictures have the model's usual shape, or the one that is g
   CHECK(shape({"--model=unet16", "--image-shape=64x96x1"}) == std::array{64, 96, 1});
 }
 
+TEST_CASE("pictures can be cropped, flipped and normalised in another way") {
+  const PreparationSettings usual = parse({}).preparation;
+  CHECK_FALSE(usual.crop);
+  CHECK_FALSE(usual.flip);
+  CHECK_FALSE(usual.normalize.values);
+  const PreparationSettings given =
+      parse({"--crop=24+2", "--flip", "--normalize=none"}).preparation;
+  CHECK(to_string(given.crop.value()) == "24x24+2");
+  CHECK(given.flip);
+  CHECK(given.normalize.text == "none");
+  for (const char* option : {"--crop=8", "--flip", "--normalize=none"})
+    CHECK_THAT(refused({"--model=textclf", option}).text, Contains("needs a --model of images"));
+  CHECK_THAT(refused({"--crop=28x"}).text, Contains("--crop 28x: must be like 28"));
+  CHECK_THAT(refused({"--normalize=mean"}).text, Contains("--normalize mean: must be measured"));
+}
+
 TEST_CASE("every model of pictures takes those that are generated for it") {
   for (const char* model :
        {"lenet", "alexnet", "resnet18", "unet16", "unet-resnet34", "unet-resnet101"}) {

@@ -95,6 +95,29 @@ TEST_CASE("steps do not depend on the number of workers") {
   }
 }
 
+TEST_CASE(
+    "a run is known by its crop, flips and normalisation, where they are not the usual ones") {
+  const auto config = [](const Options& options) {
+    return make_plan(options, workers(1), kData, std::nullopt).config;
+  };
+  Options options;
+  const RunConfig usual = config(options);
+  for (const ConfigEntry& entry : usual)
+    CHECK((entry.name != "crop" && entry.name != "flip" && entry.name != "normalize"));
+  options.preparation.crop = Crop{.height = 24, .width = 24, .padding = 2};
+  CHECK_THAT(compare(usual, config(options)).identity, Contains("crop") && Contains("24x24+2"));
+  options.preparation = {};
+  options.preparation.flip = true;
+  CHECK_THAT(compare(usual, config(options)).identity, Contains("flip"));
+  options.preparation = {};
+  options.preparation.normalize = parse_normalize("0.5:0.25");
+  const RunConfig halves = config(options);
+  CHECK_THAT(compare(usual, halves).identity, Contains("0.5:0.25"));
+  // The same numbers in other digits are the same run.
+  options.preparation.normalize = parse_normalize("0.50:0.250");
+  CHECK(compare(halves, config(options)).identity.empty());
+}
+
 TEST_CASE("a rate that is meant for another global batch is scaled, for any number of workers") {
   Options options;
   options.shards = 4;

@@ -30,18 +30,21 @@ TEST_CASE(
     "the plan of a lane is what its executor comes to hold, and nothing is allocated for it") {
   const ImageShape shape{28, 28, 1};
   const Graph graph = make_graph({.model = ModelName::lenet, .shape = shape, .classes = 10});
-  const RunMemory need = planned_memory(graph, test::host(), question(8));
+  MemoryQuestion asked = question(8);
+  // As the set has them, before a crop.
+  asked.stored = {.height = 30, .width = 31, .channels = 1};
+  const RunMemory need = planned_memory(graph, test::host(), asked);
   test::HostExecutor executor(graph, 8);
   std::vector<float> parameters(graph.arena_size());
   std::vector<float> gradients(graph.arena_size());
   const test::Samples samples = test::noise(8, shape, 10, 1);
   executor.train(samples.batch(), parameters, 1, 1, gradients);
   executor.evaluate(samples.batch(), parameters);
-  // Labels, the number of the shard, and samples on the host.
-  const std::uint64_t beside = 9 * sizeof(std::int32_t) + 8 * (28 * 28 + 4);
+  // Labels, the number of the shard, and samples with their windows on the host.
+  const std::uint64_t beside = 9 * sizeof(std::int32_t) + 8 * (30 * 31 + 4 + sizeof(ImageWindow));
   CHECK(need.lane == executor.bytes() + beside);
   CHECK(need.inputs == 2 * need.host_lane);
-  CHECK(least_memory(graph, question(8), Storage::fp32).lane <= need.lane);
+  CHECK(least_memory(graph, asked, Storage::fp32).lane <= need.lane);
 
   GraphExecutor planned(graph, test::host(), {.batch = 8});
   planned.bytes_needed(8, 0);

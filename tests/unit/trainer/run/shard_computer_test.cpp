@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "tests/unit/trainer/comm/fake_communicator.hpp"
 #include "tests/unit/trainer/host/host_executor.hpp"
 #include "trainer/compute/initialize.hpp"
 #include "trainer/data/sentences.hpp"
@@ -29,9 +30,10 @@ Counters evaluate_with(int world_size, int lanes, const DataSet& set) {
   // As after training: small losses have more bits than the sums keep.
   for (float& parameter : parameters) parameter *= 4;
   Lanes team(lanes);
+  const Preparation preparation({}, set);
   Counters total;
   for (int rank = 0; rank < world_size; ++rank) {
-    ShardComputer computer(graph, test::host(), team, {.executor = {.batch = kBatch}});
+    ShardComputer computer(graph, test::host(), team, preparation, {.executor = {.batch = kBatch}});
     computer.evaluate(set, rank, world_size, {parameters.data(), parameters.data()});
     total += computer.take_counters();
     CHECK(computer.take_counters() == Counters{});
@@ -79,6 +81,51 @@ TEST_CASE("masks go to the samples they belong to, whichever rank and lane compu
   CHECK(evaluate_with(2, 2, set) == alone);
 }
 
+TEST_CASE("a mask has the window of its picture, in training and in evaluation") {
+  // Pictures of 0 and 255 that are their own masks, and a network of one weight that finds them.
+  constexpr ImageShape kShape{.height = 40, .width = 36, .channels = 1};
+  ByteImages images = make_shapes(3, 0, 12, kShape, Target::mask);
+  images.pixels = images.masks;
+  const ByteImageSet set("masked", images, {.mean = {0.5F}, .deviation = {1}});
+  Graph graph(ImageShape{.height = 32, .width = 32, .channels = 1});
+  graph.binary_cross_entropy(graph.convolution("all", 0, 1, Window{.size = 1}), 1);
+  graph.finish();
+  std::vector<float> parameters(graph.arena_size());
+  for (const Parameter& parameter : graph.parameters())
+    if (parameter.name == "all.weight") parameters[parameter.offset] = 100;
+  for (const bool flips : {false, true}) {
+    const Preparation preparation(
+        {.crop = Crop{.height = 32, .width = 32, .padding = 5}, .flip = flips, .normalize = {}},
+        set);
+    Lanes alone(1);
+    ShardComputer computer(graph, test::host(), alone, preparation,
+                           {.executor = {.batch = 12}, .seed = 3});
+    const Weights weights{parameters.data(), parameters.data()};
+    const auto found = [&] {
+      const Counters counters = computer.take_counters();
+      CHECK(counters.true_positives > 0);
+      CHECK(counters.false_positives == 0);
+      CHECK(counters.false_negatives == 0);
+      return counters.true_positives;
+    };
+    computer.evaluate(set, 0, 1, weights);
+    const std::int64_t held_out = found();
+    FakeGroup group({.world_size = 1, .shards = 1, .arena_floats = graph.arena_size()});
+    group.run([&](Communicator& communicator) {
+      Reducer reducer(communicator, test::host(), 1, graph.arena_size());
+      const EpochOrder order(set.size(), 1, static_cast<int>(set.size()), 0);
+      const StepState state;
+      reducer.begin_step();
+      computer.train(
+          set,
+          {.order = order, .epoch = 4, .weights = weights, .first_shard = &state, .others = &state},
+          {.first = 0, .count = 1}, reducer);
+      reducer.finish_step(Clock::now() + std::chrono::seconds(10));
+    });
+    CHECK(found() != held_out);
+  }
+}
+
 TEST_CASE("a held-out loss that is no number is that of its sample in the set") {
   ByteImages images;
   images.shape = {28, 28, 1};
@@ -107,7 +154,9 @@ TEST_CASE("an evaluation tells how far it is after each batch, up to the end") {
   const std::vector<float> parameters(graph.arena_size());
   const auto shares = [&](int rank, int world_size) {
     Lanes alone(1);
-    ShardComputer computer(graph, test::host(), alone, {.executor = {.batch = kBatch}});
+    const Preparation preparation({}, set);
+    ShardComputer computer(graph, test::host(), alone, preparation,
+                           {.executor = {.batch = kBatch}});
     std::vector<double> all;
     computer.evaluate(set, rank, world_size, {parameters.data(), parameters.data()},
                       [&](double share) { all.push_back(share); });

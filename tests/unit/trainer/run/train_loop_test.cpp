@@ -39,6 +39,7 @@ Ended run_two_ranks(const std::vector<int>& broken) {
     *set = std::make_unique<ByteImageSet>("shapes", make_shapes(1, 0, 16, kShape),
                                           shapes_normalization(1));
   const Graph graph = make_graph({.model = ModelName::lenet, .shape = kShape, .classes = 10});
+  const Preparation preparation({}, *sets.train);
   const ddprun::test::TempDir directory;
   Ended ended{.codes = std::vector<int>(2), .output = {}};
   const auto one_rank = [&](Communicator& communicator) {
@@ -72,6 +73,7 @@ Ended run_two_ranks(const std::vector<int>& broken) {
                     .environment = environment,
                     .plan = plan,
                     .sets = sets,
+                    .preparation = preparation,
                     .graph = graph,
                     .device = test::host(),
                     .lanes = lanes,
