@@ -15,4 +15,18 @@ inline constexpr std::uint64_t kHashStart = 0x9ae16a3b2f90404fU;
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t count,
                          std::uint64_t start = kHashStart);
 
+/// The same of bytes that come in pieces of any size.
+class BytesHash {
+ public:
+  explicit BytesHash(std::uint64_t start = kHashStart) : hash_(start) {}
+  void add(std::span<const std::byte> bytes);
+  /// Of all that was added. `count` as above.
+  [[nodiscard]] std::uint64_t end(std::uint64_t count) const;
+
+ private:
+  std::uint64_t hash_;
+  std::uint64_t word_ = 0;  // of bytes that do not make a whole one yet
+  std::size_t word_bytes_ = 0;
+};
+
 }  // namespace ddprun

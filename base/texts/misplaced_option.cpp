@@ -31,7 +31,8 @@ constexpr std::array kPrograms = {
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
-        "model|classes|dropout|stem|decoder|pos-weight|size|data|image-shape|crop|flip|"
+        "model|classes|dropout|stem|decoder|pos-weight|size|data|image-shape|crop|flip|data-"
+        "memory|skip-bad|"
         "normalize|mask-threshold|"
         "holdout|sentences|"
         "max-tokens|tokens|tsv-header|init|init-from|init-skip|epochs|"

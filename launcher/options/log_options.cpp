@@ -1,9 +1,9 @@
 #include "launcher/options/log_options.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "agent/streams/line_prefix.hpp"
+#include "base/byte_count.hpp"
 #include "base/substitute.hpp"
 #include "base/trimmed.hpp"
 #include "launcher/options/option_rows.hpp"
@@ -80,21 +80,8 @@ Outcome<agent::RankSet> parse_ranks(std::string_view text, const std::string& sp
 }
 
 Outcome<std::uint64_t> parse_bytes(std::string_view text, const std::string& spelling) {
-  text = trimmed(text);
-  constexpr std::string_view kUnits = "KMG";
-  int shift = 0;
-  if (!text.empty()) {
-    const char last = text.back();
-    const char unit = last >= 'a' && last <= 'z' ? static_cast<char>(last - 'a' + 'A') : last;
-    if (const auto found = kUnits.find(unit); found != std::string_view::npos) {
-      shift = 10 * (static_cast<int>(found) + 1);
-      text.remove_suffix(1);
-    }
-  }
-  const auto number = parse_integer(text);
-  if (!number || *number < 1 || *number > (std::numeric_limits<long long>::max() >> shift))
-    return usage_error(spelling + ": expected bytes, 1 or more, as in 500000, 64K, 100M or 2G");
-  return static_cast<std::uint64_t>(*number) << shift;
+  if (const auto bytes = parse_byte_count(text)) return *bytes;
+  return usage_error(spelling + ": expected bytes, 1 or more, " + std::string(kByteCountExamples));
 }
 
 Outcome<bool> check_prefix_template(std::string_view text, const std::string& spelling) {

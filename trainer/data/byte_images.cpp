@@ -4,40 +4,67 @@
 #include <cmath>
 
 #include "base/assert.hpp"
-#include "base/hash_bytes.hpp"
 
 namespace ddprun::trainer {
 
-Normalization measure_normalization(const ByteImages& images) {
-  const auto channels = static_cast<std::size_t>(images.shape.channels);
-  std::vector<std::uint64_t> sum(channels, 0);
-  std::vector<std::uint64_t> square_sum(channels, 0);
-  for (std::size_t i = 0; i < images.pixels.size(); i += channels) {
+ChannelSums::ChannelSums(int channels)
+    : sum_(static_cast<std::size_t>(channels)), square_sum_(sum_.size()) {}
+
+void ChannelSums::add(std::span<const std::uint8_t> pixels) {
+  const std::size_t channels = sum_.size();
+  for (std::size_t i = 0; i < pixels.size(); i += channels) {
     for (std::size_t c = 0; c < channels; ++c) {
-      const std::uint64_t value = images.pixels[i + c];
-      sum[c] += value;
-      square_sum[c] += value * value;
+      const std::uint64_t value = pixels[i + c];
+      sum_[c] += value;
+      square_sum_[c] += value * value;
     }
   }
+  pixels_ += pixels.size() / channels;
+}
+
+Normalization ChannelSums::normalization() const {
   Normalization result;
-  const double count = static_cast<double>(images.pixels.size() / channels);
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double mean = count > 0 ? static_cast<double>(sum[c]) / count : 0;
+  const auto count = static_cast<double>(pixels_);
+  for (std::size_t c = 0; c < sum_.size(); ++c) {
+    const double mean = count > 0 ? static_cast<double>(sum_[c]) / count : 0;
     const double variance =
-        count > 0 ? static_cast<double>(square_sum[c]) / count - mean * mean : 0;
+        count > 0 ? static_cast<double>(square_sum_[c]) / count - mean * mean : 0;
     result.mean.push_back(static_cast<float>(mean / 255));
     result.deviation.push_back(variance > 0 ? static_cast<float>(std::sqrt(variance) / 255) : 1.0F);
   }
   return result;
 }
 
+Normalization measure_normalization(const ByteImages& images) {
+  ChannelSums sums(images.shape.channels);
+  sums.add(images.pixels);
+  return sums.normalization();
+}
+
+void ContentHash::add(std::span<const std::uint8_t> pixels, std::span<const std::uint8_t> mask) {
+  hash_.add(std::as_bytes(pixels));
+  hash_.add(std::as_bytes(mask));
+  bytes_ += pixels.size() + mask.size();
+}
+
+std::uint64_t ContentHash::end(std::span<const std::uint8_t> labels) const {
+  return hash_bytes(std::as_bytes(labels), labels.size(), hash_.end(bytes_));
+}
+
 namespace {
 
 std::uint64_t hash_of(const ByteImages& images) {
-  const std::uint64_t pixels =
-      hash_bytes(std::as_bytes(std::span(images.pixels)), images.pixels.size());
-  const std::vector<std::uint8_t>& targets = images.masks.empty() ? images.labels : images.masks;
-  return hash_bytes(std::as_bytes(std::span(targets)), targets.size(), pixels);
+  ContentHash hash;
+  if (images.masks.empty()) {
+    hash.add(images.pixels, {});
+    return hash.end(images.labels);
+  }
+  const std::size_t size = sample_size(images.shape);
+  const std::size_t of_mask = mask_size(images.shape);
+  for (std::size_t i = 0; i < images.pixels.size() / size; ++i)
+    hash.add(std::span(images.pixels).subspan(i * size, size),
+             std::span(images.masks).subspan(i * of_mask, of_mask));
+  return hash.end();
 }
 
 }  // namespace
@@ -60,19 +87,18 @@ ByteImageSet::ByteImageSet(std::string name, ByteImages images, Normalization no
       "one mean and deviation for each channel");
 }
 
-std::int32_t ByteImageSet::read(std::size_t index, std::span<std::uint8_t> pixels) const {
-  const std::size_t size = sample_size(images_.shape);
-  DDPRUN_ASSERT(index < size_ && pixels.size() == size, "sample out of range");
-  std::copy_n(images_.pixels.data() + index * size, size, pixels.data());
+std::int32_t ByteImageSet::label(std::size_t index) const {
   return images_.labels.empty() ? 0 : images_.labels[index];
 }
 
-void ByteImageSet::read_mask(std::size_t index, std::span<float> mask) const {
-  const std::size_t size = mask_size(images_.shape);
-  DDPRUN_ASSERT(index < size_ && mask.size() == size && !images_.masks.empty(),
-                "mask out of range");
-  const std::uint8_t* const source = images_.masks.data() + index * size;
-  for (std::size_t i = 0; i < size; ++i) mask[i] = static_cast<float>(source[i]) / 255.0F;
+void ByteImageSet::read_image(std::size_t index, std::span<std::uint8_t> pixels,
+                              std::span<std::uint8_t> mask) const {
+  const std::size_t size = sample_size(images_.shape);
+  const std::size_t of_mask = images_.masks.empty() ? 0 : mask_size(images_.shape);
+  DDPRUN_ASSERT(index < size_ && pixels.size() == size && mask.size() == of_mask,
+                "sample out of range");
+  std::copy_n(images_.pixels.data() + index * size, size, pixels.data());
+  std::copy_n(images_.masks.data() + index * of_mask, of_mask, mask.data());
 }
 
 std::uint64_t ByteImageSet::mask_pixels() const {

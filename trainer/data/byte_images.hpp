@@ -1,6 +1,7 @@
 // Images of 8 bits a channel held decoded in memory.
 #pragma once
 
+#include "base/hash_bytes.hpp"
 #include "trainer/data/data_set.hpp"
 
 namespace ddprun::trainer {
@@ -14,9 +15,37 @@ struct ByteImages {
   std::vector<std::uint8_t> masks;   ///< size x height x width, 255 where a pixel belongs to it
 };
 
-/// Mean and deviation of every channel over all pixels, from integer sums: the same bits on every
-/// machine. A deviation of zero (an empty channel) becomes one.
+/// Sums over pixels that come one sample after the other.
+class ChannelSums {
+ public:
+  explicit ChannelSums(int channels = 0);
+  void add(std::span<const std::uint8_t> pixels);
+  /// Mean and deviation of every channel, from integer sums: the same bits on every machine. A
+  /// deviation of zero (an empty channel) becomes one.
+  [[nodiscard]] Normalization normalization() const;
+
+ private:
+  std::vector<std::uint64_t> sum_, square_sum_;  // of each channel
+  std::uint64_t pixels_ = 0;
+};
+/// Of all pixels.
 Normalization measure_normalization(const ByteImages& images);
+
+/// The content hash of images that come one after the other: hash_bytes() of the labels that starts
+/// with that of all pixels. Where there are masks: of the pixels and the mask of each image, one
+/// image after the other.
+class ContentHash {
+ public:
+  void add(std::span<const std::uint8_t> pixels, std::span<const std::uint8_t> mask);
+  /// Where there are labels: of all of these.
+  [[nodiscard]] std::uint64_t end(std::span<const std::uint8_t> labels) const;
+  /// Where there are masks.
+  [[nodiscard]] std::uint64_t end() const { return hash_.end(bytes_); }
+
+ private:
+  BytesHash hash_;
+  std::uint64_t bytes_ = 0;
+};
 
 /// A DataSet over bytes in memory.
 class ByteImageSet final : public DataSet {
@@ -32,13 +61,14 @@ class ByteImageSet final : public DataSet {
   [[nodiscard]] int classes() const override { return images_.classes; }
   [[nodiscard]] std::size_t size() const override { return size_; }
   [[nodiscard]] const Normalization& normalization() const override { return normalization_; }
-  /// hash_bytes() of the labels or masks that starts with that of the pixels.
+  /// See ContentHash.
   [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
   [[nodiscard]] std::uint64_t bytes() const override {
     return images_.pixels.size() + images_.labels.size() + images_.masks.size();
   }
-  std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels) const override;
-  void read_mask(std::size_t index, std::span<float> mask) const override;
+  [[nodiscard]] std::int32_t label(std::size_t index) const override;
+  void read_image(std::size_t index, std::span<std::uint8_t> pixels,
+                  std::span<std::uint8_t> mask) const override;
   [[nodiscard]] std::uint64_t mask_pixels() const override;
 
  private:

@@ -4,38 +4,27 @@
 
 #include <algorithm>
 #include <string>
-#include <system_error>
 #include <vector>
 
+#include "trainer/data/image_lists.hpp"
+#include "trainer/data/list_folder.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
-struct LabelledFiles {
-  std::vector<ImageFile> files;
-  std::vector<std::uint8_t> labels;
-};
-
 /// Names of the folders in it, sorted.
-std::vector<std::string> class_names(const std::filesystem::path& folder) {
+std::vector<std::string> folder_names(const std::filesystem::path& folder) {
   std::vector<std::string> names;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator it(folder, failed), end; !failed && it != end;
-       it.increment(failed)) {
-    std::error_code ignored;
-    const std::string name = it->path().filename().string();
-    if (it->is_directory(ignored) && !name.starts_with('.')) names.push_back(name);
-  }
-  if (failed) throw DataError(fmt::format("{}: {}", folder.string(), failed.message()));
-  std::sort(names.begin(), names.end());
+  for (const FolderEntry& entry : list_folder(folder))
+    if (entry.is_folder && !entry.name.starts_with('.')) names.push_back(entry.name);
   return names;
 }
 
-LabelledFiles list_files(const std::filesystem::path& folder,
-                         const std::vector<std::string>& classes) {
-  LabelledFiles list;
-  for (const std::string& name : class_names(folder)) {
+std::vector<ImageFile> list_files(const std::filesystem::path& folder,
+                                  const std::vector<std::string>& classes) {
+  std::vector<ImageFile> files;
+  for (const std::string& name : folder_names(folder)) {
     const auto place = std::lower_bound(classes.begin(), classes.end(), name);
     if (place == classes.end() || *place != name) {
       throw DataError(
@@ -51,54 +40,59 @@ LabelledFiles list_files(const std::filesystem::path& folder,
                       (folder / name).string()));
     }
     for (const std::string& image : images) {
-      list.files.push_back({.image = folder / name / image});
-      list.labels.push_back(static_cast<std::uint8_t>(place - classes.begin()));
+      files.push_back({.image = (folder / name / image).string(),
+                       .label = static_cast<std::uint8_t>(place - classes.begin())});
     }
   }
-  if (list.files.empty())
+  if (files.empty())
     throw DataError(fmt::format("{}: no folders of classes there: add some", folder.string()));
-  return list;
+  return files;
 }
 
-struct Lists {
-  std::size_t classes = 0;
-  LabelledFiles train, test;
-};
-
-Lists list_all(const std::filesystem::path& folder) {
-  const std::vector<std::string> classes = class_names(folder / "train");
+std::vector<std::string> list_classes(const std::filesystem::path& folder) {
+  std::vector<std::string> classes = folder_names(folder / "train");
   if (classes.size() < 2 || classes.size() > kClassFoldersMax) {
     throw DataError(fmt::format("{}: {} folder{} of classes, but a classifier reads 2 to {}",
                                 (folder / "train").string(), classes.size(),
                                 classes.size() == 1 ? "" : "s", kClassFoldersMax));
   }
-  return {.classes = classes.size(),
-          .train = list_files(folder / "train", classes),
-          .test = list_files(held_out_folder(folder), classes)};
+  return classes;
 }
 
-ByteImages read(LabelledFiles list, std::size_t classes, const ImageSettings& settings) {
-  ByteImages images = read_image_files(list.files, settings);
-  images.labels = std::move(list.labels);
-  images.classes = static_cast<int>(classes);
-  return images;
+ImageLists list_all(const std::filesystem::path& folder, const std::vector<std::string>& classes) {
+  return {.train = list_files(folder / "train", classes),
+          .test = list_files(held_out_folder(folder), classes),
+          .classes = static_cast<int>(classes.size())};
+}
+
+/// After files were left out.
+void check_classes(const std::filesystem::path& folder, const std::vector<std::string>& classes,
+                   const ScannedImages& train) {
+  std::vector<bool> has_images(classes.size());
+  for (const ImageFile& file : train.files) has_images[file.label] = true;
+  const auto without = std::find(has_images.begin(), has_images.end(), false);
+  if (without == has_images.end()) return;
+  throw DataError(fmt::format(
+      "{}: no image there can be used: remove the folder, or add images of its class",
+      (folder / "train" / classes[static_cast<std::size_t>(without - has_images.begin())])
+          .string()));
 }
 
 }  // namespace
 
 TrainAndTest load_class_folders(const std::filesystem::path& folder,
                                 const ImageSettings& settings) {
-  Lists lists = list_all(folder);
-  ByteImages train = read(std::move(lists.train), lists.classes, settings);
-  TrainAndTest sets = make_image_sets(folder, std::move(train),
-                                      read(std::move(lists.test), lists.classes, settings));
-  sets.class_names = class_names(folder / "train");
+  const std::vector<std::string> classes = list_classes(folder);
+  TrainAndTest sets =
+      read_image_lists(folder, list_all(folder, classes), settings,
+                       [&](const ScannedImages& train) { check_classes(folder, classes, train); });
+  sets.class_names = classes;
   return sets;
 }
 
-std::uint64_t known_class_folder_bytes(const std::filesystem::path& folder, ImageShape shape) {
-  const Lists lists = list_all(folder);
-  return (lists.train.files.size() + lists.test.files.size()) * (sample_size(shape) + 1);
+std::uint64_t known_class_folder_bytes(const std::filesystem::path& folder,
+                                       const ImageSettings& settings) {
+  return known_bytes(list_all(folder, list_classes(folder)), settings);
 }
 
 std::filesystem::path held_out_folder(const std::filesystem::path& folder) {

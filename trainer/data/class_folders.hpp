@@ -14,11 +14,12 @@ inline constexpr std::size_t kClassFoldersMax = 256;
 
 /// The label of a class is its place among the sorted names of the folders in train/. The held-out
 /// set is val/ if it is there, else test/. Throws DataError that names the folder or the file: a
-/// class without images, or in the held-out set alone.
+/// class without images that can be used, or in the held-out set alone.
 TrainAndTest load_class_folders(const std::filesystem::path& folder, const ImageSettings& settings);
 
 /// Bytes that they are going to take.
-std::uint64_t known_class_folder_bytes(const std::filesystem::path& folder, ImageShape shape);
+std::uint64_t known_class_folder_bytes(const std::filesystem::path& folder,
+                                       const ImageSettings& settings);
 
 /// val/ if it is there, else test/. Throws DataError where neither is.
 std::filesystem::path held_out_folder(const std::filesystem::path& folder);

@@ -1,5 +1,4 @@
-// What the training loop sees of a data set: images with labels or masks, or texts with labels,
-// that lie decoded in memory.
+// What the training loop sees of a data set: images with labels or masks, or texts with labels.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +17,8 @@ struct Normalization {
   std::vector<float> deviation;
 };
 
-/// A fixed list of samples: images, or texts as token ids. Reading one allocates nothing and is
-/// safe from several threads at once.
+/// A fixed list of samples: images, or texts as token ids. Reading one is safe from several threads
+/// at once. Where the set is in memory, it allocates nothing.
 class DataSet {
  public:
   virtual ~DataSet() = default;
@@ -32,8 +31,10 @@ class DataSet {
   /// Hash of all samples' bytes and targets (base/hash_bytes.hpp), and of nothing else: the same
   /// set has it in any folder. Known since the set was loaded.
   [[nodiscard]] virtual std::uint64_t content_hash() const = 0;
-  /// That the samples take in memory.
+  /// That the set takes in memory.
   [[nodiscard]] virtual std::uint64_t bytes() const = 0;
+  /// False: an image is decoded whenever it is read; a SampleReader does that ahead.
+  [[nodiscard]] virtual bool is_in_memory() const { return true; }
 
   // Of images; the others are never asked to read one.
 
@@ -41,11 +42,19 @@ class DataSet {
   [[nodiscard]] virtual ImageShape shape() const { return {0, 0, 0}; }
   /// The set's own; a run may be asked for another one. Of texts: empty.
   [[nodiscard]] virtual const Normalization& normalization() const;
-  /// Writes sample `index` (below size()) as height x width x channels bytes; gives its label, 0 to
-  /// classes() - 1. `pixels` has exactly that many bytes.
-  virtual std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels) const;
-  /// Of a set of masks: writes that of sample `index`, height x width floats from 0 to 1.
-  virtual void read_mask(std::size_t index, std::span<float> mask) const;
+  /// Of sample `index` (below size()), 0 to classes() - 1; of masks 0.
+  [[nodiscard]] virtual std::int32_t label(std::size_t index) const;
+  /// Writes sample `index` as height x width x channels bytes, and in a set of masks its mask as
+  /// height x width bytes, 255 where a pixel belongs to it. Both have exactly that many bytes; of
+  /// labels `mask` is empty. Throws DataError only where the set is not in memory.
+  virtual void read_image(std::size_t index, std::span<std::uint8_t> pixels,
+                          std::span<std::uint8_t> mask) const;
+  /// Both.
+  std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels,
+                    std::span<std::uint8_t> mask = {}) const {
+    read_image(index, pixels, mask);
+    return label(index);
+  }
   /// Of all masks together, the pixels that belong to them (is_in_mask()); other sets: 0.
   [[nodiscard]] virtual std::uint64_t mask_pixels() const { return 0; }
 
@@ -66,7 +75,7 @@ constexpr std::size_t sample_size(ImageShape shape) {
          static_cast<std::size_t>(shape.channels);
 }
 
-/// Floats in its mask.
+/// Pixels of its mask.
 constexpr std::size_t mask_size(ImageShape shape) {
   return static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width);
 }

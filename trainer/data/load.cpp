@@ -10,23 +10,17 @@
 #include "trainer/data/cifar.hpp"
 #include "trainer/data/class_folders.hpp"
 #include "trainer/data/idx_set.hpp"
+#include "trainer/data/list_folder.hpp"
 #include "trainer/data/mask_folders.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
 namespace {
 
-/// Throws DataError where it cannot be listed.
 void append_names(const std::filesystem::path& folder, const std::string& prefix,
                   std::vector<std::string>& names) {
-  std::error_code failed;
-  for (std::filesystem::directory_iterator it(folder, failed), end; !failed && it != end;
-       it.increment(failed)) {
-    std::error_code ignored;
-    names.push_back(prefix + it->path().filename().string() +
-                    (it->is_directory(ignored) ? "/" : ""));
-  }
-  if (failed) throw DataError(fmt::format("{}: {}", folder.string(), failed.message()));
+  for (const FolderEntry& entry : list_folder(folder))
+    names.push_back(prefix + entry.name + (entry.is_folder ? "/" : ""));
 }
 
 /// As decide_format() wants them, sorted.
@@ -49,6 +43,15 @@ std::vector<std::string> list_names(const std::filesystem::path& folder) {
 
 FolderFormat format_of(const DataRequest& request) {
   const FolderFormat format = decide_format(request.data, list_names(request.data), request.kind);
+  const bool has_image_files =
+      format == FolderFormat::mask_folders || format == FolderFormat::class_folders;
+  for (const auto& [option, is_given] : {std::pair("--data-memory", request.limits_memory),
+                                         std::pair("--skip-bad", request.images.skip_bad)}) {
+    if (is_given && !has_image_files) {
+      throw DataError(fmt::format("{} needs a folder with JPEG and PNG files: {} has none", option,
+                                  request.data));
+    }
+  }
   if (format == FolderFormat::mask_folders) return format;
   for (const auto& [option, is_given] :
        {std::pair("--holdout", request.images.holdout.has_value()),
@@ -110,7 +113,7 @@ std::uint64_t known_data_bytes(const DataRequest& request) {
     case FolderFormat::tsv:
       return known_tsv_bytes(folder);
     case FolderFormat::class_folders:
-      return known_class_folder_bytes(folder, request.images.shape);
+      return known_class_folder_bytes(folder, request.images);
     case FolderFormat::mask_folders:
       return known_mask_folder_bytes(folder, request.images);
   }

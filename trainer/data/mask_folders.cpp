@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "trainer/data/class_folders.hpp"
+#include "trainer/data/image_lists.hpp"
 #include "trainer/data/sampler.hpp"
 #include "trainer/error.hpp"
 
@@ -57,11 +56,7 @@ Pairs list_pairs(const std::filesystem::path& folder) {
   return pairs;
 }
 
-struct Split {
-  Pairs train, test;
-};
-
-Split list_all(const std::filesystem::path& folder, const ImageSettings& settings) {
+ImageLists list_all(const std::filesystem::path& folder, const ImageSettings& settings) {
   if (std::filesystem::is_directory(folder / "train")) {
     if (settings.holdout) {
       throw DataError(fmt::format("--holdout: {} has a held-out folder of its own beside train/",
@@ -87,39 +82,36 @@ Split list_all(const std::filesystem::path& folder, const ImageSettings& setting
   }
   std::vector<std::uint32_t> order(pairs.size());
   permute_as_torch(settings.seed, order);
-  Split split;
+  ImageLists split;
   for (std::size_t i = 0; i < order.size(); ++i)
     (i < kept ? split.train : split.test).push_back(pairs[order[i]]);
   return split;
 }
 
-ByteImages read(const Pairs& files, const ImageSettings& settings) {
-  ByteImages images = read_image_files(files, settings);
-  images.classes = 1;
-  return images;
+void check_masks(const std::filesystem::path& folder, const ImageSettings& settings,
+                 const ScannedImages& train) {
+  if (train.files.empty())
+    throw DataError(fmt::format("{}: no training image can be used: {}", folder.string(),
+                                train.skipped.reasons.front()));
+  if (train.marked_pixels != 0 && train.marked_pixels != train.mask_pixels) return;
+  throw DataError(
+      fmt::format("{}: {} pixel of the training masks has a value of {} or more, so "
+                  "there is nothing to learn: give another --mask-threshold",
+                  folder.string(), train.marked_pixels == 0 ? "no" : "every",
+                  settings.mask_threshold.value_or(kMaskThreshold)));
 }
 
 }  // namespace
 
 TrainAndTest load_mask_folders(const std::filesystem::path& folder, const ImageSettings& settings) {
-  const Split split = list_all(folder, settings);
-  ByteImages train = read(split.train, settings);
-  const auto marked = std::count(train.masks.begin(), train.masks.end(), 255);
-  if (marked == 0 || static_cast<std::size_t>(marked) == train.masks.size()) {
-    throw DataError(
-        fmt::format("{}: {} pixel of the training masks has a value of {} or more, so "
-                    "there is nothing to learn: give another --mask-threshold",
-                    folder.string(), marked == 0 ? "no" : "every",
-                    settings.mask_threshold.value_or(kMaskThreshold)));
-  }
-  return make_image_sets(folder, std::move(train), read(split.test, settings));
+  return read_image_lists(
+      folder, list_all(folder, settings), settings,
+      [&](const ScannedImages& train) { check_masks(folder, settings, train); });
 }
 
 std::uint64_t known_mask_folder_bytes(const std::filesystem::path& folder,
                                       const ImageSettings& settings) {
-  const Split split = list_all(folder, settings);
-  return (split.train.size() + split.test.size()) *
-         (sample_size(settings.shape) + mask_size(settings.shape));
+  return known_bytes(list_all(folder, settings), settings);
 }
 
 }  // namespace ddprun::trainer

@@ -52,4 +52,27 @@ std::uint32_t EpochOrder::sample(std::size_t step, int shard, int item) const {
   return order_[entry % order_.size()];
 }
 
+ShardSamples::ShardSamples(const EpochOrder& order, int first_shard, int shards,
+                           std::size_t first_step)
+    : order_(order),
+      first_shard_(first_shard),
+      shards_(static_cast<std::size_t>(shards)),
+      first_step_(first_step),
+      of_step_(shards_ * static_cast<std::size_t>(order.batch_of(first_step))) {
+  DDPRUN_ASSERT(first_step < order.steps(), "a step of the epoch");
+}
+
+std::size_t ShardSamples::count() const {
+  const std::size_t last = order_.steps() - 1;
+  return place(last) + shards_ * static_cast<std::size_t>(order_.batch_of(last));
+}
+
+std::uint32_t ShardSamples::sample(std::size_t place) const {
+  const std::size_t step = first_step_ + place / of_step_;
+  const std::size_t within = place % of_step_;
+  const auto batch = static_cast<std::size_t>(order_.batch_of(step));
+  return order_.sample(step, first_shard_ + static_cast<int>(within / batch),
+                       static_cast<int>(within % batch));
+}
+
 }  // namespace ddprun::trainer

@@ -39,6 +39,29 @@ class EpochOrder {
   std::uint64_t seed_;
 };
 
+/// What the shards first_shard .. first_shard + shards - 1 compute from `first_step` of the epoch
+/// to its end, one sample after the other: by step, shard and item.
+class ShardSamples {
+ public:
+  /// Requires first_step below order.steps(). The order outlives it.
+  ShardSamples(const EpochOrder& order, int first_shard, int shards, std::size_t first_step);
+
+  [[nodiscard]] std::size_t count() const;
+  /// The sample in `place`, which is below count().
+  [[nodiscard]] std::uint32_t sample(std::size_t place) const;
+  /// Of the first one in `step`, which is from first_step on.
+  [[nodiscard]] std::size_t place(std::size_t step) const {
+    return (step - first_step_) * of_step_;
+  }
+
+ private:
+  const EpochOrder& order_;
+  int first_shard_;
+  std::size_t shards_;
+  std::size_t first_step_;
+  std::size_t of_step_;  // all but the last step have so many
+};
+
 /// Steps of one epoch without making its list.
 std::size_t steps_per_epoch(std::size_t samples, int shards, int batch);
 

@@ -10,11 +10,15 @@ TrainAndTest make_image_sets(const std::filesystem::path& folder, ByteImages tra
   DDPRUN_ASSERT(train.shape == test.shape && train.classes == test.classes,
                 "two sets for one network");
   const Normalization normalization = measure_normalization(train);
-  const std::string name = folder_name(folder) + " " + to_string(train.shape);
+  const std::string name = set_name(folder, train.shape);
   TrainAndTest sets;
   sets.train = std::make_unique<ByteImageSet>(name, std::move(train), normalization);
   sets.test = std::make_unique<ByteImageSet>(name, std::move(test), normalization);
   return sets;
+}
+
+std::string set_name(const std::filesystem::path& folder, ImageShape shape) {
+  return folder_name(folder) + " " + to_string(shape);
 }
 
 std::string folder_name(const std::filesystem::path& folder) {

@@ -22,6 +22,9 @@ struct TrainAndTest {
 TrainAndTest make_image_sets(const std::filesystem::path& folder, ByteImages train,
                              ByteImages test);
 
+/// Of a set of images in `folder`: "cats 64x64x3".
+std::string set_name(const std::filesystem::path& folder, ImageShape shape);
+
 /// The last part of the folder's path, also of "." and of one that ends with a slash.
 std::string folder_name(const std::filesystem::path& folder);
 

@@ -82,7 +82,12 @@ std::vector<std::string> options_of_writer(const std::map<std::string, std::stri
     add("--size", "size");
     if (is_given(arguments, "--data")) add("--tokens", "tokens");
   } else {
-    add("--image-shape", "image_shape");
+    const bool is_cropped = !value("crop").empty();
+    add("--image-shape", is_cropped ? "picture_shape" : "image_shape");
+    add("--crop", "crop");
+    if (!value("mean").empty() && !value("deviation").empty() &&
+        !is_given(arguments, "--normalize"))
+      options.push_back(fmt::format("--normalize={}:{}", value("mean"), value("deviation")));
   }
   return options;
 }

@@ -35,7 +35,7 @@ int evaluate_held_out(const EvaluationParts& parts) {
   const auto began = steady_clock::now();
   const bool labels = parts.graph.target() == Target::label;
   const int rank = parts.communicator.rank();
-  ShardComputer computer(parts.graph, parts.device, parts.lanes,
+  ShardComputer computer(parts.graph, parts.device, parts.lanes, parts.preparation,
                          {.executor = {.batch = parts.plan.batch,
                                        .precision = parts.options.precision,
                                        .threads = parts.options.threads_per_shard},
@@ -48,10 +48,11 @@ int evaluate_held_out(const EvaluationParts& parts) {
                           .classes = {},
                           .class_names = parts.sets.class_names};
   if (labels) result.classes.resize(static_cast<std::size_t>(parts.graph.classes()));
+  SampleReader samples(*parts.sets.test, reader_settings(parts.plan, parts.environment));
   Progress progress;
   progress.at(0, "evaluate");
   computer.evaluate(
-      *parts.sets.test, rank, parts.communicator.world_size(), parts.learner.weights(),
+      samples, rank, parts.communicator.world_size(), parts.learner.weights(),
       [&](double share) {
         progress.at(0, "evaluate");
         if (rank != 0) return;

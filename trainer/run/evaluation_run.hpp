@@ -19,8 +19,10 @@ namespace ddprun::trainer {
 /// Everything it works with; all of it outlives the evaluation.
 struct EvaluationParts {
   const Options& options;
+  const WorkerEnvironment& environment;
   const TrainPlan& plan;
   const TrainAndTest& sets;
+  const Preparation& preparation;
   const Graph& graph;
   Device& device;
   Lanes& lanes;

@@ -10,6 +10,7 @@
 #include "trainer/nccl/sum_memory.hpp"
 #include "trainer/run/gpu_memory.hpp"
 #include "trainer/run/memory_remedy.hpp"
+#include "trainer/run/run_data.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -45,7 +46,8 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
   const std::size_t of_shard = (samples + shards - 1) / shards;
   const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
   const bool first_rank = environment.rank == 0;
-  return {.data = parts_.sets.train->bytes() + parts_.sets.test->bytes(),
+  return {.data = parts_.sets.train->bytes() + parts_.sets.test->bytes() +
+                  reader_bytes(parts_.sets, reader_settings(plan, environment)),
           .executor = {.batch = plan.batch,
                        .precision = options.precision,
                        .threads = options.threads_per_shard},

@@ -39,6 +39,7 @@ void add_smaller_model(Remedies& remedies, const MemoryChoices& choices) {
 void add_smaller_data(Remedies& remedies, const MemoryChoices& choices) {
   remedies.add(choices.has_texts && choices.is_generated, "fewer --sentences");
   remedies.add(choices.has_texts && !choices.is_generated, "fewer texts");
+  remedies.add(choices.has_data_memory, "a smaller --data-memory");
   remedies.add(!choices.has_texts && !choices.is_generated, "fewer images");
   add_smaller_samples(remedies, choices);
 }
@@ -53,6 +54,7 @@ MemoryChoices memory_choices(const Options& options, int batch) {
   return {.batch = batch,
           .has_texts = has_texts,
           .is_generated = is_generated(options),
+          .has_data_memory = options.data_memory.has_value(),
           .has_smaller_size = has_texts && options.size != TextSize::tiny,
           .has_two_moments = options.optimizer == OptimizerKind::adamw,
           .has_half_values =

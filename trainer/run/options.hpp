@@ -84,13 +84,15 @@ struct Options {
   TokenKind tokens = TokenKind::words;  ///< of texts in files
   bool tsv_header = false;
   std::string data = "generated";
-  std::optional<std::string> image_shape;  ///< none: the model's default
-  PreparationSettings preparation;         ///< of images
-  std::optional<int> mask_threshold;       ///< none: kMaskThreshold
-  std::optional<double> holdout;           ///< share of images/ and masks/
-  std::optional<double> normal_init;       ///< --init=normal:STD
-  std::optional<std::string> init_from;    ///< a safetensors file with initial weights
-  std::vector<std::string> init_skip;      ///< prefixes of names that it need not have
+  std::optional<std::string> image_shape;    ///< none: the model's default
+  PreparationSettings preparation;           ///< of images
+  std::optional<std::uint64_t> data_memory;  ///< bytes; none: see data_memory()
+  bool skip_bad = false;                     ///< leave out image files that cannot be used
+  std::optional<int> mask_threshold;         ///< none: kMaskThreshold
+  std::optional<double> holdout;             ///< share of images/ and masks/
+  std::optional<double> normal_init;         ///< --init=normal:STD
+  std::optional<std::string> init_from;      ///< a safetensors file with initial weights
+  std::vector<std::string> init_skip;        ///< prefixes of names that it need not have
 
   int epochs = 5;
   std::optional<int> batch;         ///< of one shard

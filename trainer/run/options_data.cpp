@@ -4,6 +4,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/byte_count.hpp"
 #include "base/number_in.hpp"
 #include "trainer/error.hpp"
 
@@ -130,6 +131,14 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
             "The mean and deviation that pixels from 0 to 1 are normalised by: measured (those of "
             "the training set), imagenet (3 channels), none (0 and 1), or MEANS:STDS such as "
             "0.5,0.5,0.5:0.2,0.2,0.2");
+  line.text("--data-memory", texts.data_memory, "SIZE",
+            "JPEG and PNG files: sets that take more, such as 500M or 20G, are not kept in memory "
+            "but "
+            "decoded again in each epoch, by threads that are ahead of the training")
+      ->default_str("half of the memory that a worker may take");
+  line.flag("--skip-bad", options.skip_bad,
+            "JPEG and PNG files: leave out those that cannot be used, with a warning that counts "
+            "and names them");
   line.number("--mask-threshold", options.mask_threshold, 1, 255, "N",
               "Mask files: pixels of this value or more belong to the mask")
       ->default_str("128");
@@ -169,6 +178,8 @@ std::vector<OptionNeed> data_needs(const Options& options) {
   constexpr const char* kUnets = "--model unet16, unet-resnet34 or unet-resnet101";
   const bool reads_files_of_texts = reads_texts(options.model) && !is_generated(options);
   constexpr const char* kTextFiles = "--model textclf with --data FOLDER";
+  const bool reads_image_files = !reads_texts(options.model) && !is_generated(options);
+  constexpr const char* kImageFiles = "--data FOLDER with JPEG and PNG files";
   constexpr const char* kMaskFiles = "--data FOLDER with images/ and masks/, and a U-Net";
   return {
       {"--classes", !is_unet, "a --model that learns labels: U-Nets learn masks"},
@@ -186,6 +197,8 @@ std::vector<OptionNeed> data_needs(const Options& options) {
       {"--crop", !reads_texts(options.model), "a --model of images"},
       {"--flip", !reads_texts(options.model), "a --model of images"},
       {"--normalize", !reads_texts(options.model), "a --model of images"},
+      {"--data-memory", reads_image_files, kImageFiles},
+      {"--skip-bad", reads_image_files, kImageFiles},
       {"--data", is_unet || options.data != kGeneratedCracks,
        "a U-Net to learn generated-cracks, which have masks"},
       {"--mask-threshold", is_unet && !is_generated(options), kMaskFiles},
@@ -202,6 +215,13 @@ void convert_data(const DataTexts& texts, Options& options) {
   options.positive_weight = parse_positive_weight(texts.positive_weight);
   if (texts.crop) options.preparation.crop = parse_crop(*texts.crop);
   options.preparation.normalize = parse_normalize(texts.normalize);
+  if (texts.data_memory) {
+    options.data_memory = parse_byte_count(*texts.data_memory);
+    if (!options.data_memory) {
+      throw DataError(fmt::format("--data-memory {}: must be bytes, 1 or more, {}",
+                                  *texts.data_memory, kByteCountExamples));
+    }
+  }
   generated_shape(options);
 }
 

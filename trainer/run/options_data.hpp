@@ -15,6 +15,7 @@ struct DataTexts {
   std::string positive_weight = "1";
   std::optional<std::string> crop;
   std::string normalize = "measured";
+  std::optional<std::string> data_memory;
 };
 
 /// Both must outlive the parsing of `line`.

@@ -58,7 +58,7 @@ std::string list_of(const std::vector<float>& numbers) {
 
 const char* channels_text(std::size_t count) { return count == 1 ? "channel" : "channels"; }
 
-Normalization chosen(const Normalize& normalize, const DataSet& set) {
+Normalization chosen_normalization(const Normalize& normalize, const DataSet& set) {
   const auto channels = static_cast<std::size_t>(set.shape().channels);
   if (!normalize.values) return set.normalization();
   if (normalize.text == "none") {
@@ -153,7 +153,7 @@ Preparation::Preparation(PreparationSettings settings, const DataSet& train)
             .from_width = train.shape().width,
             .height = shape_.height,
             .width = shape_.width};
-  normalization_ = chosen(settings_.normalize, train);
+  normalization_ = chosen_normalization(settings_.normalize, train);
   tables_ = tables_of(normalization_);
 }
 

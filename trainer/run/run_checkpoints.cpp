@@ -37,6 +37,10 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const T
     layout.vocabulary = sets.vocabulary;
   } else {
     layout.metadata.insert({"image_shape", to_string(preparation.shape())});
+    if (const std::optional<Crop>& crop = options.preparation.crop) {
+      layout.metadata.insert({"crop", to_string(*crop)});
+      layout.metadata.insert({"picture_shape", to_string(set.shape())});
+    }
     layout.metadata.insert({"mean", number_list(preparation.normalization().mean)});
     layout.metadata.insert({"deviation", number_list(preparation.normalization().deviation)});
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/data/text_set.hpp"
@@ -21,7 +22,7 @@ std::optional<std::filesystem::path> vocabulary_file(const Options& options) {
   return std::filesystem::exists(file, unreadable) ? std::optional(file) : std::nullopt;
 }
 
-DataRequest request_of(const Options& options, int workers) {
+DataRequest request_of(const Options& options, int workers, const MachineMemory& there) {
   const DataKind of_images = target_of(options.model) == Target::mask ? DataKind::masked_images
                                                                       : DataKind::labelled_images;
   return {
@@ -31,7 +32,10 @@ DataRequest request_of(const Options& options, int workers) {
                  .threads = std::max(1, usable_cores() / workers),
                  .mask_threshold = options.mask_threshold,
                  .holdout = options.holdout,
-                 .seed = options.seed},
+                 .seed = options.seed,
+                 .skip_bad = options.skip_bad,
+                 .memory = data_memory(options, workers, there)},
+      .limits_memory = options.data_memory.has_value(),
       .other_shape = options.image_shape ? std::optional(generated_shape(options)) : std::nullopt,
       .head = options.classes,
       .sentences = {.count = options.sentences,
@@ -49,11 +53,31 @@ TrainAndTest load_sets(const Options& options, int workers, const MachineMemory&
     const std::string why = why_data_too_large(bytes, workers, there, memory_choices(options, 1));
     if (!why.empty()) throw DataError(why);
   };
-  const DataRequest request = request_of(options, workers);
+  const DataRequest request = request_of(options, workers, there);
   check(known_data_bytes(request));
   TrainAndTest sets = load_data(request);
   check(sets.train->bytes() + sets.test->bytes());
   return sets;
+}
+
+std::uint64_t data_memory(const Options& options, int workers, const MachineMemory& there) {
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  if (options.data_memory) return *options.data_memory;
+  if (there.most > 0) most = there.most / static_cast<std::uint64_t>(workers) / 2;
+  if (there.address_space > 0) most = std::min(most, there.address_space / 2);
+  return most;
+}
+
+SampleReader::Settings reader_settings(const TrainPlan& plan,
+                                       const WorkerEnvironment& environment) {
+  const ShardRun run = shard_run(plan.shards, environment.world_size, environment.rank);
+  return {
+      .samples_of_step = static_cast<std::size_t>(run.count) * static_cast<std::size_t>(plan.batch),
+      .threads = std::max(1, usable_cores() / environment.local_world_size)};
+}
+
+std::uint64_t reader_bytes(const TrainAndTest& sets, const SampleReader::Settings& settings) {
+  return SampleReader::bytes(*sets.train, settings) + SampleReader::bytes(*sets.test, settings);
 }
 
 void check_sets(const TrainAndTest& sets, const Graph& graph) {

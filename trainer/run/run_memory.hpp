@@ -19,6 +19,7 @@ struct MemoryChoices {
   int batch = 1;                  ///< b
   bool has_texts = false;         ///< else images
   bool is_generated = false;      ///< options set the size of samples
+  bool has_data_memory = false;   ///< --data-memory
   bool has_smaller_size = false;  ///< --size
   bool has_two_moments = false;   ///< of the optimizer; another one has fewer
   bool has_half_values = false;   ///< --precision bf16 or fp16
@@ -26,7 +27,7 @@ struct MemoryChoices {
 
 /// Of one worker, in bytes.
 struct RunMemory {
-  std::uint64_t data = 0;   ///< the samples of the training set and of the held-out one
+  std::uint64_t data = 0;   ///< both data sets, and samples that are decoded ahead
   std::uint64_t arena = 0;  ///< one value for each parameter
   int arenas = 0;           ///< parameters, gradients and their partial sums, moments, copies
   std::uint64_t lane = 0;   ///< the plan of one lane: activations and their gradients
@@ -55,7 +56,7 @@ struct RunMemory {
 };
 
 struct MemoryQuestion {
-  std::uint64_t data = 0;  ///< bytes of both sets
+  std::uint64_t data = 0;  ///< bytes of both sets, and of samples that are decoded ahead
   GraphExecutor::Settings executor;
   OptimizerConfig optimizer;
   /// Samples of a shard: of the largest one that the data has, and of the smaller ones at the end

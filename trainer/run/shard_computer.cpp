@@ -28,8 +28,7 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes,
   const auto positions = static_cast<std::size_t>(positions_);
   const auto batch = static_cast<std::size_t>(settings_.executor.batch);
   const bool has_windows = preparation.has_windows();
-  const std::size_t stored_mask =
-      has_windows && mask_floats_ > 0 ? pixels_in(preparation.sides()) : 0;
+  const std::size_t stored_mask = mask_floats_ > 0 ? pixels_in(preparation.sides()) : 0;
   for (int lane = 0; lane < lanes.count(); ++lane) {
     lane_state_.push_back(std::unique_ptr<Lane>(
         new Lane{.executor = GraphExecutor(graph, device, settings_.executor),
@@ -38,7 +37,7 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes,
                  .labels = std::vector<std::int32_t>(batch),
                  .masks = std::vector<float>(batch * mask_floats_),
                  .windows = std::vector<ImageWindow>(has_windows ? batch : 0),
-                 .stored_mask = std::vector<float>(stored_mask),
+                 .stored_mask = std::vector<std::uint8_t>(stored_mask),
                  .tokens = std::vector<std::int32_t>(batch * positions),
                  .lengths = std::vector<std::int32_t>(positions > 0 ? batch : 0)}));
     clear_counters(*lane_state_.back());
@@ -52,7 +51,7 @@ std::uint64_t ShardComputer::host_bytes(const Graph& graph, int batch, ImageShap
   const std::size_t window = positions > 0 ? 0 : sizeof(ImageWindow);
   return static_cast<std::uint64_t>(batch) *
              (sample_size(stored) + words * sizeof(float) + window) +
-         (mask > 0 ? mask_size(stored) * sizeof(float) : 0);
+         (mask > 0 ? mask_size(stored) : 0);
 }
 
 void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
@@ -60,18 +59,16 @@ void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
   lanes_.run(std::ref(one));
 }
 
-/// Reads samples sample(0) .. sample(count - 1) of the set.
-Batch ShardComputer::fill(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample,
-                          const Window& window) const {
-  return positions_ > 0 ? fill_texts(lane, set, count, sample)
-                        : fill_images(lane, set, count, sample, window);
+Batch ShardComputer::fill(Lane& lane, const Fill& from) const {
+  return positions_ > 0 ? fill_texts(lane, from) : fill_images(lane, from);
 }
 
-Batch ShardComputer::fill_texts(Lane& lane, const DataSet& set, std::size_t count,
-                                const Sample& sample) const {
+Batch ShardComputer::fill_texts(Lane& lane, const Fill& from) const {
+  const DataSet& set = from.samples.set();
+  const std::size_t count = from.count;
   int longest = 1;
   for (std::size_t item = 0; item < count; ++item) {
-    lane.lengths[item] = set.length(sample(item));
+    lane.lengths[item] = set.length(from.sample(item));
     longest = std::max(longest, lane.lengths[item]);
   }
   const int width = padded_length(longest, positions_);
@@ -80,7 +77,7 @@ Batch ShardComputer::fill_texts(Lane& lane, const DataSet& set, std::size_t coun
   std::fill(tokens.begin(), tokens.end(), 0);
   for (std::size_t item = 0; item < count; ++item) {
     const auto length = static_cast<std::size_t>(lane.lengths[item]);
-    lane.labels[item] = set.read_tokens(sample(item), tokens.subspan(item * row, length));
+    lane.labels[item] = set.read_tokens(from.sample(item), tokens.subspan(item * row, length));
   }
   return {.labels = std::span(lane.labels).first(count),
           .tokens = tokens,
@@ -88,15 +85,17 @@ Batch ShardComputer::fill_texts(Lane& lane, const DataSet& set, std::size_t coun
           .width = width};
 }
 
-Batch ShardComputer::fill_images(Lane& lane, const DataSet& set, std::size_t count,
-                                 const Sample& sample, const Window& window) const {
+Batch ShardComputer::fill_images(Lane& lane, const Fill& from) const {
   const std::span<std::uint8_t> pixels(lane.pixels);
+  const std::size_t count = from.count;
   const bool has_windows = preparation_.has_windows();
   for (std::size_t item = 0; item < count; ++item) {
-    const std::size_t index = sample(item);
-    lane.labels[item] = set.read(index, pixels.subspan(item * stored_pixels_, stored_pixels_));
-    if (has_windows) lane.windows[item] = window(index);
-    if (mask_floats_ > 0) read_mask(lane, set, index, item);
+    const std::size_t index = from.sample(item);
+    lane.labels[item] =
+        from.samples.read(from.first_place + item, index,
+                          pixels.subspan(item * stored_pixels_, stored_pixels_), lane.stored_mask);
+    if (has_windows) lane.windows[item] = from.window(index);
+    if (mask_floats_ > 0) place_mask(lane, item);
   }
   const std::span<const std::int32_t> labels(lane.labels);
   return {.labels = labels.first(mask_floats_ > 0 ? 0 : count),
@@ -108,41 +107,36 @@ Batch ShardComputer::fill_images(Lane& lane, const DataSet& set, std::size_t cou
 }
 
 /// A mask has the window of its picture.
-void ShardComputer::read_mask(Lane& lane, const DataSet& set, std::size_t sample,
-                              std::size_t item) const {
-  const std::span<float> mask = std::span(lane.masks).subspan(item * mask_floats_, mask_floats_);
-  if (lane.windows.empty()) {
-    set.read_mask(sample, mask);
-    return;
-  }
-  set.read_mask(sample, lane.stored_mask);
+void ShardComputer::place_mask(Lane& lane, std::size_t item) const {
   const WindowSides& sides = preparation_.sides();
-  auto value = mask.begin();
+  const ImageWindow window = lane.windows.empty() ? ImageWindow{} : lane.windows[item];
+  float* value = lane.masks.data() + item * mask_floats_;
   for (std::int32_t row = 0; row < sides.height; ++row) {
     for (std::int32_t column = 0; column < sides.width; ++column) {
-      const std::int64_t pixel = pixel_of(lane.windows[item], sides, row, column);
-      *value++ = pixel < 0 ? 0.0F : lane.stored_mask[static_cast<std::size_t>(pixel)];
+      const std::int64_t pixel = pixel_of(window, sides, row, column);
+      const std::uint8_t byte = pixel < 0 ? 0 : lane.stored_mask[static_cast<std::size_t>(pixel)];
+      *value++ = static_cast<float>(byte) / 255.0F;
     }
   }
 }
 
-void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun run,
+void ShardComputer::train(SampleReader& samples, const StepInputs& inputs, ShardRun run,
                           Reducer& reducer) {
   const auto batch = static_cast<std::size_t>(inputs.order.batch_of(inputs.step));
   std::atomic<int> next{run.first};
   on_lanes([&](Lane& lane) {
     for (int shard = next++; shard < run.first + run.count; shard = next++) {
-      const Batch samples = fill(
-          lane, set, batch,
-          [&](std::size_t item) {
-            return inputs.order.sample(inputs.step, shard, static_cast<int>(item));
-          },
-          [&](std::size_t sample) {
-            return preparation_.window(settings_.seed, inputs.epoch,
-                                       static_cast<std::uint32_t>(sample));
-          });
+      const auto sample = [&](std::size_t item) {
+        return inputs.order.sample(inputs.step, shard, static_cast<int>(item));
+      };
+      const auto window = [&](std::size_t index) {
+        return preparation_.window(settings_.seed, inputs.epoch, static_cast<std::uint32_t>(index));
+      };
+      const std::size_t first =
+          inputs.first_place + static_cast<std::size_t>(shard - run.first) * batch;
+      const Batch filled = fill(lane, {samples, batch, first, sample, window});
       lane.executor.compute(
-          samples, inputs.weights,
+          filled, inputs.weights,
           {.seed = settings_.seed,
            .state = shard == 0 ? inputs.first_shard : inputs.others,
            .shard = shard,
@@ -153,14 +147,22 @@ void ShardComputer::train(const DataSet& set, const StepInputs& inputs, ShardRun
   });
 }
 
-void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const Weights& weights,
+void ShardComputer::evaluate(SampleReader& samples, int rank, int world_size,
+                             const Weights& weights,
                              const std::function<void(double share)>& on_progress,
                              std::span<ClassCount> classes) {
   const auto batch = static_cast<std::size_t>(settings_.executor.batch);
   const auto ranks = static_cast<std::size_t>(world_size);
-  const std::size_t batches = (set.size() + batch - 1) / batch;
+  const std::size_t size = samples.set().size();
+  const std::size_t batches = (size + batch - 1) / batch;
   const auto mine = static_cast<std::size_t>(rank);
   const std::size_t batches_mine = batches > mine ? (batches - mine + ranks - 1) / ranks : 0;
+  // Batch k of mine begins with sample (mine + k x ranks) x batch.
+  const auto sample_in = [&](std::size_t place) {
+    return (mine + place / batch * ranks) * batch + place % batch;
+  };
+  const bool has_last = batches > 0 && (batches - 1) % ranks == mine;
+  samples.expect(batches_mine * batch - (has_last ? batches * batch - size : 0), sample_in);
   std::atomic<std::size_t> next{mine};
   std::atomic<std::size_t> done{0};
   std::mutex counting;  // guards `classes`
@@ -168,17 +170,17 @@ void ShardComputer::evaluate(const DataSet& set, int rank, int world_size, const
     std::vector<float> logits(classes.size() * batch);
     for (std::size_t turn = next.fetch_add(ranks); turn < batches; turn = next.fetch_add(ranks)) {
       const std::size_t first = turn * batch;
-      const Batch samples = fill(
-          lane, set, std::min(batch, set.size() - first),
-          [&](std::size_t item) { return first + item; },
-          [&](std::size_t) { return preparation_.held_out_window(); });
-      lane.executor.evaluate(samples, weights, static_cast<int>(turn));
+      const Batch filled =
+          fill(lane, {samples, std::min(batch, size - first), (turn - mine) / ranks * batch,
+                      [&](std::size_t item) { return first + item; },
+                      [&](std::size_t) { return preparation_.held_out_window(); }});
+      lane.executor.evaluate(filled, weights, static_cast<int>(turn));
       lane.executor.loss(counters_of(lane));
       if (!classes.empty()) {
-        const auto values = std::span(logits).first(samples.labels.size() * classes.size());
+        const auto values = std::span(logits).first(filled.labels.size() * classes.size());
         lane.executor.copy_logits(values);
         const std::lock_guard lock(counting);
-        count_classes(samples.labels, values, classes);
+        count_classes(filled.labels, values, classes);
       }
       const std::size_t so_far = ++done;
       if (&lane == lane_state_.front().get())

@@ -10,7 +10,7 @@
 
 #include "trainer/comm/reducer.hpp"
 #include "trainer/compute/graph_executor.hpp"
-#include "trainer/data/data_set.hpp"
+#include "trainer/data/sample_reader.hpp"
 #include "trainer/data/sampler.hpp"
 #include "trainer/run/class_counts.hpp"
 #include "trainer/run/lanes.hpp"
@@ -22,7 +22,8 @@ namespace ddprun::trainer {
 struct StepInputs {
   const EpochOrder& order;
   std::uint64_t epoch = 0;
-  std::size_t step = 0;  ///< of the epoch
+  std::size_t step = 0;         ///< of the epoch
+  std::size_t first_place = 0;  ///< ShardSamples::place() of the step
   Weights weights;
   /// In the device's memory. Of shard 0: apart, so that a test can make its gradients infinite.
   const StepState* first_shard = nullptr;
@@ -42,7 +43,8 @@ class ShardComputer {
                 Settings settings);
 
   /// Computes the shards of `run`, handing their gradients to `reducer` as they become final.
-  void train(const DataSet& set, const StepInputs& inputs, ShardRun run, Reducer& reducer);
+  /// `samples` expects those of `run` since some step.
+  void train(SampleReader& samples, const StepInputs& inputs, ShardRun run, Reducer& reducer);
 
   /// Cuts the set into batches, the last one incomplete, and computes the batches rank,
   /// rank + world_size, ... A sample's loss does not depend on the world size. `on_progress`:
@@ -50,7 +52,7 @@ class ShardComputer {
   /// done. `classes`: one for each class of a classifier, to which the rank's samples are added;
   /// empty: they are not looked at one by one.
   void evaluate(
-      const DataSet& set, int rank, int world_size, const Weights& weights,
+      SampleReader& samples, int rank, int world_size, const Weights& weights,
       const std::function<void(double share)>& on_progress = [](double) {},
       std::span<ClassCount> classes = {});
 
@@ -70,21 +72,25 @@ class ShardComputer {
     std::vector<std::int32_t> labels;
     std::vector<float> masks;                   // empty: there are labels
     std::vector<ImageWindow> windows;           // empty: pictures are seen as they are stored
-    std::vector<float> stored_mask;             // of a picture with a window
+    std::vector<std::uint8_t> stored_mask;      // of a picture
     std::vector<std::int32_t> tokens, lengths;  // empty: there are images
   };
-  using Sample = std::function<std::size_t(std::size_t item)>;
-  using Window = std::function<ImageWindow(std::size_t sample)>;
+  /// The samples of one batch.
+  struct Fill {
+    SampleReader& samples;
+    std::size_t count;
+    std::size_t first_place;  // what `samples` expects the first one in
+    std::function<std::size_t(std::size_t item)> sample;
+    std::function<ImageWindow(std::size_t sample)> window;
+  };
 
   /// Runs `work` on every lane.
   void on_lanes(const std::function<void(Lane&)>& work);
-  Batch fill(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample,
-             const Window& window) const;
-  Batch fill_images(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample,
-                    const Window& window) const;
-  void read_mask(Lane& lane, const DataSet& set, std::size_t sample, std::size_t item) const;
+  Batch fill(Lane& lane, const Fill& from) const;
+  Batch fill_images(Lane& lane, const Fill& from) const;
+  void place_mask(Lane& lane, std::size_t item) const;
   /// As wide as its longest text asks for, so a function of the samples alone.
-  Batch fill_texts(Lane& lane, const DataSet& set, std::size_t count, const Sample& sample) const;
+  Batch fill_texts(Lane& lane, const Fill& from) const;
   void clear_counters(Lane& lane);
   static Counters& counters_of(const Lane& lane) { return lane.counters.as<Counters>().front(); }
 

@@ -8,6 +8,7 @@
 #include "trainer/compute/hash.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/run_data.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -54,9 +55,11 @@ TrainLoop::TrainLoop(TrainParts parts)
                               .cuts = ends_of(reducer_.buckets())},
                  .seed = parts.options.seed,
                  .shards = parts.plan.shards}),
-      order_(parts.sets.train->size(), parts.plan.shards, parts.plan.batch, parts.options.seed),
       run_(
           shard_run(parts.plan.shards, parts.communicator.world_size(), parts.communicator.rank())),
+      samples_(*parts.sets.train, parts.plan, parts.options.seed, run_,
+               reader_settings(parts.plan, parts.environment)),
+      test_samples_(*parts.sets.test, reader_settings(parts.plan, parts.environment)),
       rate_share_(plateau_after(parts.state.epochs, parts.options, parts.plan.schedule).share),
       shared_(static_cast<std::size_t>(parts.communicator.world_size())),
       share_at_(parts.state.step + 1),
@@ -87,15 +90,13 @@ bool TrainLoop::is_due() const {
 bool TrainLoop::step() {
   TrainingState& state = parts_.state;
   const auto began = Clock::now();
-  if (selected_epoch_ != state.epoch) {
-    order_.select(static_cast<std::uint64_t>(state.epoch));
-    selected_epoch_ = state.epoch;
-  }
+  samples_.select(state.epoch, state.block);
   parts_.learner.set_learning_rate(
       static_cast<float>(learning_rate(parts_.plan.schedule, state.step, rate_share_)));
-  StepInputs inputs{.order = order_,
+  StepInputs inputs{.order = samples_.order(),
                     .epoch = static_cast<std::uint64_t>(state.epoch),
                     .step = static_cast<std::size_t>(state.block),
+                    .first_place = samples_.first_place(state.block),
                     .weights = parts_.learner.weights(),
                     .first_shard = parts_.learner.state(),
                     .others = parts_.learner.state()};
@@ -103,7 +104,7 @@ bool TrainLoop::step() {
 
   progress_.at(state.step, "compute");
   reducer_.begin_step();
-  computer_.train(*parts_.sets.train, inputs, run_, reducer_);
+  computer_.train(samples_.reader(), inputs, run_, reducer_);
   progress_.at(state.step, "all-reduce");
   const CommResult result = reducer_.finish_step(deadline());
   if (!result.ok()) return lost(result);
@@ -278,8 +279,8 @@ bool TrainLoop::evaluate(Counters& total) {
   progress_.at(parts_.state.step, "evaluate");
   pace_.trained(parts_.state.epoch_counters.count, parts_.state.epoch_seconds);
   if (!agree_on_weights()) return false;
-  computer_.evaluate(*parts_.sets.test, parts_.communicator.rank(),
-                     parts_.communicator.world_size(), parts_.learner.weights(),
+  computer_.evaluate(test_samples_, parts_.communicator.rank(), parts_.communicator.world_size(),
+                     parts_.learner.weights(),
                      [&](double share) { report_evaluation(share, began); });
   Shared mine;
   mine.counters = computer_.take_counters();
@@ -322,6 +323,8 @@ EpochEnding TrainLoop::ending(EpochEnd end) const {
 bool TrainLoop::end_epoch() {
   TrainingState& state = parts_.state;
   Counters test;
+  // The next epoch's first images are decoded during the evaluation.
+  if (state.step < parts_.plan.last_step) samples_.select(state.epoch + 1, 0);
   if (!evaluate(test)) return false;
   const EpochSummary summary = summarize(test);
   state.epochs.push_back(summary);

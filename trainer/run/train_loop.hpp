@@ -14,6 +14,7 @@
 #include "trainer/data/load.hpp"
 #include "trainer/optim/learner.hpp"
 #include "trainer/run/checkpoint_keeper.hpp"
+#include "trainer/run/epoch_samples.hpp"
 #include "trainer/run/pace.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/progress.hpp"
@@ -99,11 +100,11 @@ class TrainLoop {
   RepeatedWork update_;  // before what has memory, which waits for the device when it is freed
   Reducer reducer_;
   ShardComputer computer_;
-  EpochOrder order_;
   ShardRun run_;
+  EpochSamples samples_;
+  SampleReader test_samples_;
   DeviceMemory overflowing_;  // a StepState with an infinite loss scale, for tests
-  std::optional<std::int64_t> selected_epoch_;
-  double rate_share_;  // of --schedule=plateau
+  double rate_share_;         // of --schedule=plateau
 
   Shared mine_;                 // since the last share()
   std::vector<Shared> shared_;  // of all ranks

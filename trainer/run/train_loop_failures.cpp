@@ -66,9 +66,9 @@ std::string TrainLoop::where_not_finite(const Counters& counters) const {
   const SamplePlace place = place_of(counters);
   const std::int64_t block = place.step - (parts_.state.step - parts_.state.block);
   const auto sample = [&](int item) {
-    return order_.sample(static_cast<std::size_t>(block), place.shard, item);
+    return samples_.order().sample(static_cast<std::size_t>(block), place.shard, item);
   };
-  const int count = order_.batch_of(static_cast<std::size_t>(block));
+  const int count = samples_.order().batch_of(static_cast<std::size_t>(block));
   std::string all;
   for (int item = 0; item < std::min(count, kShownSamplesMax); ++item)
     all += fmt::format("{}{}", item == 0 ? "" : ", ", sample(item));

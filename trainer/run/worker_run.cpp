@@ -292,8 +292,10 @@ int WorkerRun::evaluate() {
   lanes_.emplace(choose_lanes(options_, environment_, usable_cores(), batches));
   phase_ = Phase::training;
   return evaluate_held_out({.options = options_,
+                            .environment = environment_,
                             .plan = plan_,
                             .sets = sets_,
+                            .preparation = *preparation_,
                             .graph = *graph_,
                             .device = device(),
                             .lanes = *lanes_,
@@ -326,11 +328,11 @@ std::string WorkerRun::start_text() const {
     // Another start of the same command may be another run.
     if (options_.out.empty()) from += fmt::format(" (--out={} goes on there)", out_.string());
   }
-  return fmt::format("training on {} ({} samples), {} worker{} on {}, V={}, b={}, memory {}, {}",
-                     data_.name, data_.samples, environment_.world_size,
-                     environment_.world_size == 1 ? "" : "s", chosen_.name, plan_.shards,
-                     plan_.batch,
-                     chosen_.gpu ? gpu_memory_text(memory_) : bytes_text(memory_.total()), from);
+  return fmt::format(
+      "training on {} ({} samples{}), {} worker{} on {}, V={}, b={}, memory {}, {}", data_.name,
+      data_.samples, sets_.train->is_in_memory() ? "" : ", decoded in each epoch",
+      environment_.world_size, environment_.world_size == 1 ? "" : "s", chosen_.name, plan_.shards,
+      plan_.batch, chosen_.gpu ? gpu_memory_text(memory_) : bytes_text(memory_.total()), from);
 }
 
 // ---- failures ----

@@ -50,3 +50,18 @@ TEST_CASE("the number of values counts apart from their bytes") {
   CHECK(hash_bytes(std::as_bytes(std::span(bytes)), 8) !=
         hash_bytes(std::as_bytes(std::span(bytes)), 2));
 }
+
+TEST_CASE("bytes that come in pieces have the hash of the whole") {
+  Bytes bytes(61);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(7 * i + 1);
+  const auto all = std::as_bytes(std::span(bytes));
+  for (std::size_t first = 0; first <= bytes.size(); ++first) {
+    for (std::size_t second = first; second <= bytes.size(); ++second) {
+      ddprun::BytesHash hash(5);
+      hash.add(all.first(first));
+      hash.add(all.subspan(first, second - first));
+      hash.add(all.subspan(second));
+      REQUIRE(hash.end(bytes.size()) == hash_of(bytes, 5));
+    }
+  }
+}

@@ -55,3 +55,66 @@ TEST_CASE("images with masks give the same weights for any number of workers") {
       "test_iou");
   CHECK_THAT(refusal({"--model=unet16", "--data", folder.path()}), Contains("--holdout=0.15"));
 }
+
+TEST_CASE("images that do not fit into --data-memory give the bits of those that do") {
+  const TempDir folder;
+  for (const char* name : {"train/a", "train/b", "val/a", "val/b"})
+    copy_images(folder.path() / name, 9);
+  std::ofstream(folder.path() / "train" / "a" / "bad.jpg") << "no image";
+  std::vector<std::string> arguments{"--data",      folder.path(), "--batch=2", "--epochs=2",
+                                     "--crop=24+2", "--flip",      "--skip-bad"};
+  std::vector<std::string> in_memory = arguments;
+  in_memory.insert(in_memory.end(), {"--shards=4", "--checkpoint-every=off"});
+  const std::string one = train({.arguments = in_memory});
+  arguments.emplace_back("--data-memory=1");
+  check_same_result(one, check_world_sizes(arguments, "test_accuracy"), "test_accuracy");
+  check_same_result(one, train_through_kill(arguments), "test_accuracy");
+}
+
+TEST_CASE("masks that do not fit into --data-memory give the bits of those that do") {
+  const TempDir folder;
+  copy_images(folder.path() / "images", 12);
+  copy_images(folder.path() / "masks", 12);
+  std::vector<std::string> arguments{"--model=unet16", "--data",     folder.path(),
+                                     "--holdout=0.3",  "--batch=1",  "--epochs=1",
+                                     "--max-steps=1",  "--shards=2", "--checkpoint-every=off"};
+  const std::string one = train({.arguments = arguments});
+  arguments.emplace_back("--data-memory=1");
+  check_same_result(one, train({.world_size = 2, .arguments = arguments}), "test_iou");
+}
+
+TEST_CASE("a file that changes while it is trained on ends the run, and is named") {
+  const TempDir folder;
+  const TempDir out;
+  for (const char* name : {"train/a", "train/b", "val/a", "val/b"})
+    copy_images(folder.path() / name, 5);
+  WorkerGroup group(
+      {.world_size = 2,
+       .arguments = {"--data", folder.path(), "--data-memory=1", "--batch=1", "--epochs=1000000",
+                     "--checkpoint-every=1", "--out", out / "run"}});
+  REQUIRE(eventually([&] { return latest_step(out / "run") >= 2; }, std::chrono::minutes(1)));
+  const fs::path file = folder.path() / "train" / "b" / "3.png";
+  // At once, as a program that replaces files does it.
+  fs::copy_file(fs::path(DDPRUN_CORPORA) / "jpeg" / "colour", folder / "other");
+  fs::rename(folder / "other", file);
+  const std::vector<ChildResult> ended = group.wait();
+  const bool is_first = ended[0].status == 2;
+  CHECK(ended[is_first ? 0 : 1].status == 2);
+  CHECK_THAT(ended[is_first ? 0 : 1].err,
+             Contains("train/b/3.png: not what it was when training began"));
+  CHECK((ended[is_first ? 1 : 0].status == 75 || ended[is_first ? 1 : 0].status == 2));
+}
+
+TEST_CASE("images that are left out are named in a warning") {
+  const TempDir folder;
+  for (const char* name : {"train/a", "train/b", "val/a", "val/b"})
+    copy_images(folder.path() / name, 3);
+  std::ofstream(folder.path() / "val" / "b" / "x.jpg") << "no image";
+  const ChildResult result = run({program("train"), "--data", folder.path(), "--skip-bad",
+                                  "--max-steps=1", "--checkpoint-every=off"},
+                                 {.leave_stdin = true});
+  CHECK(result.status == 0);
+  CHECK_THAT(result.err, Contains("warning: --skip-bad: 1 of 13 images cannot be used and is left "
+                                  "out: ") &&
+                             Contains("val/b/x.jpg: neither JPEG nor PNG"));
+}

@@ -42,7 +42,7 @@ TEST_CASE("a set is known by its samples and labels and not by its name") {
   CHECK(content_of(other) != content);
 }
 
-TEST_CASE("a set of masks is known by its masks, which are read as shares of a pixel") {
+TEST_CASE("a set of masks is known by its masks, one after the other with its image") {
   ByteImages images = four_images();
   images.labels.clear();
   images.masks = images.pixels;
@@ -50,10 +50,17 @@ TEST_CASE("a set of masks is known by its masks, which are read as shares of a p
   const std::uint64_t content = content_of(images);
   const ByteImageSet set("masks", images, {.mean = {0.5F}, .deviation = {0.25F}});
   CHECK(set.size() == 4);
-  std::vector<float> mask(6);
-  set.read_mask(1, mask);
-  CHECK(mask ==
-        std::vector<float>{6 / 255.0F, 7 / 255.0F, 1, 9 / 255.0F, 10 / 255.0F, 11 / 255.0F});
+  std::vector<std::uint8_t> pixels(6), mask(6);
+  CHECK(set.read(1, pixels, mask) == 0);
+  CHECK(pixels == std::vector<std::uint8_t>{6, 7, 8, 9, 10, 11});
+  CHECK(mask == std::vector<std::uint8_t>{6, 7, 255, 9, 10, 11});
+  // Of the pixels and the mask of one image after the other.
+  std::vector<std::uint8_t> all;
+  for (std::ptrdiff_t i = 0; i < 24; i += 6) {
+    all.insert(all.end(), images.pixels.begin() + i, images.pixels.begin() + i + 6);
+    all.insert(all.end(), images.masks.begin() + i, images.masks.begin() + i + 6);
+  }
+  CHECK(content == hash_bytes(std::as_bytes(std::span(all)), all.size()));
   images.masks[23] = 99;
   CHECK(content_of(images) != content);
 }

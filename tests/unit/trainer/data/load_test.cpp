@@ -79,10 +79,10 @@ TEST_CASE("images of a folder become as large as is asked for, and their masks w
   const TrainAndTest sets = load_data(request);
   CHECK(known_data_bytes(request) == sets.train->bytes() + sets.test->bytes());
   CHECK(to_string(sets.test->shape()) == "4x16x3");
-  std::vector<float> mask(64);
-  sets.train->read_mask(3, mask);
+  std::vector<std::uint8_t> pixels(64 * 3), mask(64);
+  sets.train->read(3, pixels, mask);
   CHECK(mask[1] == 0);
-  CHECK(mask[2] == Approx(200.0 / 255));
+  CHECK(mask[2] == 200);
 }
 
 TEST_CASE("a folder that is missing or incomplete is named, with what is expected") {
@@ -183,10 +183,10 @@ TEST_CASE("generated data has masks where a model learns masks, and a folder may
   const TrainAndTest drawn = load(directory.path().string(), kGrey, DataKind::masked_images);
   CHECK(drawn.train->target() == Target::mask);
   CHECK(drawn.test->size() == 2);
-  std::vector<float> mask(64);
-  drawn.train->read_mask(3, mask);
+  std::vector<std::uint8_t> pixels(64), mask(64);
+  drawn.train->read(3, pixels, mask);
   CHECK(mask[0] == 0);
-  CHECK(mask[1] == Approx(200.0 / 255));
+  CHECK(mask[1] == 200);
   CHECK(load(directory.path().string()).train->target() == Target::label);
 }
 

@@ -55,10 +55,10 @@ TEST_CASE("train/ with val/ or test/ makes two sets of images with masks") {
   CHECK(sets.train->size() == 2);
   CHECK(sets.test->size() == 1);
   CHECK(sets.train->classes() == 1);
-  std::vector<float> mask(20 * 28);
-  sets.train->read_mask(0, mask);
-  CHECK(mask[3 * 28 + 17] == 1);  // 177
-  CHECK(mask[11 * 28 + 5] == 0);  // 114
+  std::vector<std::uint8_t> pixels(20 * 28 * 3), mask(20 * 28);
+  sets.train->read(0, pixels, mask);
+  CHECK(mask[3 * 28 + 17] == 255);  // 177
+  CHECK(mask[11 * 28 + 5] == 0);    // 114
   CHECK(known_data_bytes(folder.request()) == sets.train->bytes() + sets.test->bytes());
   CHECK_THROWS_WITH(folder.load(0.5),
                     Contains("--holdout: ") && Contains("of its own beside train/"));
@@ -81,12 +81,12 @@ TEST_CASE("a share is held out as torch's random_split does it") {
   REQUIRE(sets.test->size() == 2);
   // torch.utils.data.random_split(range(9), [0.75, 0.25], generator=manual_seed(3))
   const std::vector<std::size_t> order{4, 1, 5, 6, 0, 2, 3, 8, 7};
-  std::vector<std::uint8_t> read(20 * 28 * 3);
+  std::vector<std::uint8_t> read(20 * 28 * 3), mask(20 * 28);
   for (std::size_t i = 0; i < 9; ++i) {
     if (i < 7) {
-      sets.train->read(i, read);
+      sets.train->read(i, read, mask);
     } else {
-      sets.test->read(i - 7, read);
+      sets.test->read(i - 7, read, mask);
     }
     if (read != pixels[order[i]]) FAIL("sample " << i << " is not image " << order[i]);
   }

@@ -111,5 +111,24 @@ TEST_CASE(
   CHECK(samples_of(order, 0) == first);
 }
 
+TEST_CASE("the samples of some shards, one after the other, are those of their steps and items") {
+  EpochOrder order(50, 4, 5, 3);  // 13 for each shard: 5 + 5 + 3
+  order.select(2);
+  REQUIRE(order.steps() == 3);
+  for (std::size_t first_step = 0; first_step < 3; ++first_step) {
+    const ShardSamples mine(order, 1, 2, first_step);
+    std::vector<std::uint32_t> expected;
+    for (std::size_t step = first_step; step < 3; ++step) {
+      CHECK(mine.place(step) == expected.size());
+      for (int shard = 1; shard < 3; ++shard)
+        for (int item = 0; item < order.batch_of(step); ++item)
+          expected.push_back(order.sample(step, shard, item));
+    }
+    REQUIRE(mine.count() == expected.size());
+    for (std::size_t place = 0; place < expected.size(); ++place)
+      CHECK(mine.sample(place) == expected[place]);
+  }
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

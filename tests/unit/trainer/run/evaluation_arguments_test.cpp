@@ -20,6 +20,15 @@ TEST_CASE("options of the model are those of the run that wrote its weights, unl
         Arguments{"--model=resnet18", "--stem=imagenet", "--classes=7", "--image-shape=40x40x3"});
   CHECK(options_of_writer(resnet, {"--model", "resnet18", "--image_shape=8x8x3", "--stem=small"}) ==
         Arguments{"--classes=7"});
+  std::map<std::string, std::string> cropped = resnet;
+  cropped.insert({{"crop", "36x36+4"},
+                  {"picture_shape", "40x40x3"},
+                  {"mean", "0.5,0.25,0"},
+                  {"deviation", "1,0.5,1"}});
+  cropped["image_shape"] = "36x36x3";
+  CHECK(options_of_writer(cropped, {"--stem=small", "--classes=7"}) ==
+        Arguments{"--model=resnet18", "--image-shape=40x40x3", "--crop=36x36+4",
+                  "--normalize=0.5,0.25,0:1,0.5,1"});
   CHECK(options_of_writer(resnet, {"--model=lenet"}).empty());
   CHECK(options_of_writer({{"format", "pt"}}, {}).empty());
   CHECK(options_of_writer({{"model", "unet16"}, {"decoder", "deconv"}, {"classes", "1"}}, {}) ==

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/unit/trainer/data/placed_set.hpp"
 #include "tests/unit/trainer/host/delegating_device.hpp"
 #include "tests/unit/trainer/host/host_executor.hpp"
 #include "tests/unit/trainer/host/samples.hpp"
@@ -101,6 +102,36 @@ TEST_CASE("the plan of a lane has room for the smaller shards at the end of an e
     CHECK(planned(std::make_unique<UnevenDevice>(batch, kMore)) - even == held - even_held);
   }
   CHECK(planned(std::make_unique<UnevenDevice>(3, kMore)) == even);
+}
+
+TEST_CASE("images that are decoded ahead are planned beside those in memory") {
+  Options options;
+  options.batch = 8;
+  options.shards = 3;
+  WorkerEnvironment environment;
+  const Graph graph = make_graph({.model = ModelName::lenet, .shape = kShape, .classes = 10});
+  Report report({.quiet = true, .place = {}, .metrics = {}});
+  const auto planned = [&](bool train_in_memory, bool test_in_memory) {
+    TrainAndTest sets;
+    sets.train = std::make_unique<PlacedSet>(make_shapes(1, 0, 50, kShape), train_in_memory);
+    sets.test = std::make_unique<PlacedSet>(make_shapes(1, 50, 7, kShape), test_in_memory);
+    ChosenDevice chosen;
+    chosen.device = make_host_device();
+    const TrainPlan plan =
+        make_plan(options, environment, facts_of(*sets.train, *sets.test), std::nullopt);
+    MemoryCheck check({.options = options,
+                       .environment = environment,
+                       .graph = graph,
+                       .sets = sets,
+                       .chosen = chosen,
+                       .there = {}});
+    return check.before_training(plan, false, report).data;
+  };
+  const std::uint64_t sets = 57 * 65;
+  constexpr std::uint64_t kTwoSteps = 2 * 3 * 8 * 64;
+  CHECK(planned(true, true) == sets);
+  CHECK(planned(false, true) == sets + kTwoSteps);
+  CHECK(planned(false, false) == sets + 2 * kTwoSteps);
 }
 
 }  // namespace

@@ -43,6 +43,9 @@ TEST_CASE("data sets that are large are named, and no remedy twice") {
         "use fewer --sentences, a smaller --max-tokens or another --model");
   need.choices.is_generated = false;
   CHECK(memory_remedy(need, 1) == "use fewer texts, a smaller --max-tokens or another --model");
+  need.choices = {.batch = 8, .has_data_memory = true};
+  CHECK(memory_remedy(need, 1) ==
+        "use a smaller --data-memory, fewer images, a smaller --image-shape or another --model");
 }
 
 TEST_CASE("on a GPU the remedies are those that its run has") {

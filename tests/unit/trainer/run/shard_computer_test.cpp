@@ -34,7 +34,8 @@ Counters evaluate_with(int world_size, int lanes, const DataSet& set) {
   Counters total;
   for (int rank = 0; rank < world_size; ++rank) {
     ShardComputer computer(graph, test::host(), team, preparation, {.executor = {.batch = kBatch}});
-    computer.evaluate(set, rank, world_size, {parameters.data(), parameters.data()});
+    SampleReader samples(set, {});
+    computer.evaluate(samples, rank, world_size, {parameters.data(), parameters.data()});
     total += computer.take_counters();
     CHECK(computer.take_counters() == Counters{});
   }
@@ -72,10 +73,10 @@ TEST_CASE("masks go to the samples they belong to, whichever rank and lane compu
   const Counters alone = evaluate_with(1, 1, set);
   CHECK(alone.count == 11);
   std::int64_t in_masks = 0;
-  std::vector<float> mask(32 * 32);
+  std::vector<std::uint8_t> pixels(32 * 32), mask(32 * 32);
   for (std::size_t i = 0; i < set.size(); ++i) {
-    set.read_mask(i, mask);
-    in_masks += std::count(mask.begin(), mask.end(), 1.0F);
+    set.read(i, pixels, mask);
+    in_masks += std::count(mask.begin(), mask.end(), 255);
   }
   CHECK(alone.true_positives + alone.false_negatives == in_masks);
   CHECK(evaluate_with(2, 2, set) == alone);
@@ -108,7 +109,8 @@ TEST_CASE("a mask has the window of its picture, in training and in evaluation")
       CHECK(counters.false_negatives == 0);
       return counters.true_positives;
     };
-    computer.evaluate(set, 0, 1, weights);
+    SampleReader samples(set, {});
+    computer.evaluate(samples, 0, 1, weights);
     const std::int64_t held_out = found();
     FakeGroup group({.world_size = 1, .shards = 1, .arena_floats = graph.arena_size()});
     group.run([&](Communicator& communicator) {
@@ -117,7 +119,7 @@ TEST_CASE("a mask has the window of its picture, in training and in evaluation")
       const StepState state;
       reducer.begin_step();
       computer.train(
-          set,
+          samples,
           {.order = order, .epoch = 4, .weights = weights, .first_shard = &state, .others = &state},
           {.first = 0, .count = 1}, reducer);
       reducer.finish_step(Clock::now() + std::chrono::seconds(10));
@@ -158,7 +160,8 @@ TEST_CASE("an evaluation tells how far it is after each batch, up to the end") {
     ShardComputer computer(graph, test::host(), alone, preparation,
                            {.executor = {.batch = kBatch}});
     std::vector<double> all;
-    computer.evaluate(set, rank, world_size, {parameters.data(), parameters.data()},
+    SampleReader samples(set, {});
+    computer.evaluate(samples, rank, world_size, {parameters.data(), parameters.data()},
                       [&](double share) { all.push_back(share); });
     return all;
   };

@@ -1,0 +1,116 @@
+#include "trainer/data/decode_queue.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/start_thread.hpp"
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+
+DecodeQueue::DecodeQueue(Settings settings, Decode decode)
+    : settings_(settings),
+      decode_(std::move(decode)),
+      bytes_(settings.samples * settings.sample_bytes),
+      slots_(settings.samples) {
+  DDPRUN_ASSERT(settings.samples > 0, "room for a sample");
+  for (int i = 0; i < std::max(1, settings.threads); ++i) {
+    auto started = start_thread("decode", [this] { serve(); });
+    if (started) {
+      threads_.push_back(std::move(*started));
+    } else if (threads_.empty()) {
+      throw DataError(
+          fmt::format("a thread that decodes images: {}", why_no_thread(started.error())));
+    } else {
+      break;  // fewer threads are slower, no more
+    }
+  }
+}
+
+DecodeQueue::~DecodeQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::span<std::uint8_t> DecodeQueue::bytes_of(std::size_t place) {
+  return std::span(bytes_).subspan(place % settings_.samples * settings_.sample_bytes,
+                                   settings_.sample_bytes);
+}
+
+void DecodeQueue::expect(std::vector<std::uint32_t> order) {
+  {
+    std::unique_lock lock(mutex_);
+    order_.clear();  // so that no decoder takes up more
+    changed_.wait(lock, [this] { return decoding_ == 0; });
+    order_ = std::move(order);
+    next_ = 0;
+    first_ = 0;
+    held_ = 0;
+    std::fill(slots_.begin(), slots_.end(), Slot{});
+  }
+  work_.notify_all();
+}
+
+void DecodeQueue::serve() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] { return stopping_ || has_work(); });
+    if (stopping_) return;
+    const std::size_t place = next_++;
+    const std::size_t index = order_[place];
+    slot_of(place).state = State::decoding;
+    ++decoding_;
+    most_held_ = std::max(most_held_, ++held_);
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      decode_(index, bytes_of(place));
+    } catch (...) {
+      error = std::current_exception();  // rethrown by take()
+    }
+    lock.lock();
+    --decoding_;
+    slot_of(place) = {.state = error ? State::failed : State::ready, .error = error};
+    changed_.notify_all();
+  }
+}
+
+void DecodeQueue::take(std::size_t place,
+                       const std::function<void(std::span<const std::uint8_t>)>& use) {
+  std::unique_lock lock(mutex_);
+  DDPRUN_ASSERT(place >= first_ && place < order_.size(), "a place that has not been taken");
+  const auto is_here = [&] {
+    const State state = slot_of(place).state;
+    return place < next_ && (state == State::ready || state == State::failed);
+  };
+  changed_.wait(lock, [&] { return broken_ || is_here(); });
+  if (!broken_ && slot_of(place).state == State::failed) {
+    broken_ = slot_of(place).error;
+    changed_.notify_all();
+  }
+  if (broken_) std::rethrow_exception(broken_);
+  lock.unlock();
+  use(bytes_of(place));
+  lock.lock();
+  --held_;
+  slot_of(place).state = State::taken;
+  if (place != first_) return;
+  while (first_ < next_ && slot_of(first_).state == State::taken)
+    slot_of(first_++).state = State::free;
+  lock.unlock();
+  work_.notify_all();
+}
+
+std::size_t DecodeQueue::most_held() const {
+  const std::lock_guard lock(mutex_);
+  return most_held_;
+}
+
+}  // namespace ddprun::trainer
