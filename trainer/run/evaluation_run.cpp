@@ -4,6 +4,7 @@
 
 #include "trainer/compute/hash.hpp"
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/run_data.hpp"
 #include "trainer/run/shard_computer.hpp"
 
 namespace ddprun::trainer {

@@ -1,4 +1,5 @@
 // --eval: the figures of a checkpoint, for any number of workers, from any folder.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <limits>
@@ -52,6 +53,28 @@ TEST_CASE(
   Arguments all = three_epochs(data, {"--lr=0.1", "--keep=3", "--schedule=step"});
   all.insert(all.end(), {"--resume-from", run.path() / "latest"});
   CHECK(evaluate(1, all) == one);
+}
+
+TEST_CASE("pictures are cropped and normalised as in training, whatever folder they are in") {
+  const SmallData data;
+  const TempDir run;
+  const std::string trained =
+      train({.arguments =
+                 three_epochs(data, {"--out", run.path(), "--crop=24+2", "--flip", "--lr=0.1"})});
+  const auto figures = [&](const std::string& folder) {
+    return evaluate(1, {"--data", folder, "--resume-from", run.path() / "latest", "--batch=8"});
+  };
+  const std::string here = figures(data.path());
+  CHECK(field(here, "test_loss") == field(trained, "test_loss"));
+  // Other training pictures, of another mean, with the same held-out ones.
+  const TempDir other;
+  for (const auto& file : fs::directory_iterator(data.path()))
+    fs::copy(file.path(), other.path() / file.path().filename());
+  const fs::path pictures = other.path() / "train-images-idx3-ubyte";
+  std::string bytes = text_of(pictures);
+  std::fill(bytes.begin() + 16, bytes.end(), '\x10');
+  std::ofstream(pictures, std::ios::binary) << bytes;
+  CHECK(field(figures(other.path().string()), "test_loss") == field(here, "test_loss"));
 }
 
 TEST_CASE("a model of masks is evaluated by pixels, with the options of its run") {
