@@ -275,10 +275,9 @@ template <>
 inline constexpr std::string_view kKind<Stop> = "stop";
 template <>
 inline constexpr auto kFields<Stop> = std::tuple{
-    required("round", &Stop::round),
-    field("reason", &Stop::reason, kText),
-    field("final", &Stop::final),
-    field("kill", &Stop::kill),
+    required("round", &Stop::round),    field("reason", &Stop::reason, kText),
+    field("final", &Stop::final),       field("kill", &Stop::kill),
+    field("may_save", &Stop::may_save),
 };
 template <>
 inline constexpr auto kFields<Suspect> = std::tuple{

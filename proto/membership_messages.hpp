@@ -254,6 +254,7 @@ struct Stop {
   bool final = false;
   /// By SIGKILL, without a grace period: they may not write anything any more.
   bool kill = false;
+  bool may_save = false;  ///< nothing has failed: they may save their state first
 };
 /// A worker that neither failed nor ended while all that failed had timed out waiting, or while a
 /// signal held it.

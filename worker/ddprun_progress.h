@@ -38,7 +38,18 @@ struct ddprun_progress_page {
   uint64_t phase[3]; /* 24 bytes of text, the rest of them 0 */
   uint32_t place;    /* number of the update within its step, from 0 */
   uint32_t flags;    /* 1: do not watch me now */
-  uint64_t reserved;
+  uint64_t stop;     /* ddprun writes it before a stop signal: enum ddprun_stop */
+};
+
+/* Why ddprun sends a worker SIGTERM, or the signal that it got itself. */
+enum ddprun_stop {
+  DDPRUN_STOP_UNKNOWN = 0, /* not from ddprun, or there is no page */
+  /* Nothing has failed: the job, or this node's part in it, was asked to end, or other nodes join.
+   * There is time to save the state, at most --grace-period. */
+  DDPRUN_STOP_SAVE = 1,
+  /* A worker or a node has failed: end at once. A collective operation may never end, and the next
+   * round waits for this worker. */
+  DDPRUN_STOP_NOW = 2
 };
 
 typedef struct ddprun_progress {
@@ -103,6 +114,26 @@ static inline void ddprun_progress_update(ddprun_progress* progress, uint64_t st
   if (page->version == 1) return;
   for (i = 0; i < sizeof page->magic; ++i) page->magic[i] = "ddprun"[i];
   page->version = 1;
+}
+
+/* Why ddprun has sent a stop signal, one of enum ddprun_stop. Reads the page of this process, made
+ * by ddprun_progress_open: after ddprun_progress_close, too. For any thread, and for handlers of
+ * signals as long as no thread changes the environment. Keeps errno. */
+static inline uint64_t ddprun_progress_stop(void) {
+  const char* path = getenv("DDPRUN_PROGRESS_FILE");
+  const int before = errno;
+  uint64_t stop = DDPRUN_STOP_UNKNOWN;
+  int fd;
+  if (path == NULL || path[0] == '\0') return DDPRUN_STOP_UNKNOWN;
+  fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    if (pread(fd, &stop, sizeof stop, (off_t)offsetof(struct ddprun_progress_page, stop)) !=
+        (ssize_t)sizeof stop)
+      stop = DDPRUN_STOP_UNKNOWN;
+    close(fd);
+  }
+  errno = before;
+  return stop;
 }
 
 /* From here on this worker is not watched any more; its step stays known. For the end, and for what

@@ -97,6 +97,7 @@ struct SignalWorkers {
 struct StopWorkers {
   int signal = 0;
   bool resume = false;
+  bool may_save = false;  ///< nothing has failed: their pages say so
 };
 /// Look for hangs, timers and suspects no more.
 struct StopWatching {};

@@ -68,7 +68,7 @@ void NodeMachine::begin_stop(Context& context) {
   }
   GroupActions group = round.group.stop(round.stop_signal, context.now);
   if (round.stop->kill && !group.ended) group = round.group.kill_now(context.now);
-  if (group.signal != 0) context.act(StopWorkers{group.signal, paused_});
+  if (group.signal != 0) context.act(StopWorkers{group.signal, paused_, round.stop->may_save});
   follow(context, group);
 }
 

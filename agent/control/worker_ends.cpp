@@ -12,6 +12,8 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/control/agent_loop.hpp"
+#include "agent/progress/progress_page.hpp"
+#include "agent/workers/worker_environment.hpp"
 #include "base/boot_clock.hpp"
 #include "base/describe.hpp"
 #include "machine/processes/process_tree.hpp"
@@ -42,6 +44,7 @@ void Agent::obey(const StopWorkers& action) {
   for (const WorkerRecord& worker : workers())
     seen.workers.push_back(worker.running() ? machine::condition_of(worker.pid)
                                             : machine::ChildCondition{});
+  if (action.signal != SIGKILL) tell_why(action.may_save ? StopReason::save : StopReason::now);
   signal_workers(action.signal);
   if (action.signal == SIGKILL) kill_for_the_fence();
   for (std::size_t i = 0; i < workers().size(); ++i) {
@@ -49,6 +52,14 @@ void Agent::obey(const StopWorkers& action) {
     if (held && workers()[i].running()) kill(-workers()[i].pid, SIGCONT);
   }
   handle(std::move(seen));
+}
+
+/// Before the signal, for workers that look when it comes.
+void Agent::tell_why(StopReason reason) const {
+  for (std::size_t i = 0; i < workers().size(); ++i) {
+    if (!workers()[i].running()) continue;
+    write_stop_reason(progress_file(config_, machine_.round()->round, static_cast<int>(i)), reason);
+  }
 }
 
 void Agent::on_child() {

@@ -26,6 +26,7 @@ constexpr std::size_t kTimeAt = 16;
 constexpr std::size_t kPhaseAt = 24;
 constexpr std::size_t kPlaceAt = 48;
 constexpr std::size_t kFlagsAt = 52;
+constexpr std::size_t kStopAt = 56;
 
 template <class Number>
 Number number_at(std::string_view bytes, std::size_t offset) {
@@ -76,6 +77,18 @@ PageReading read_progress_page(const std::string& path) {
   const ssize_t count = pread(fd.get(), bytes.data(), bytes.size(), 0);
   if (count < 0) return no_page(std::string("it cannot be read: ") + std::strerror(errno));
   return parse_progress_page({bytes.data(), static_cast<std::size_t>(count)});
+}
+
+void write_stop_reason(const std::string& path, StopReason reason) {
+  if (path.empty()) return;
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW));
+  struct stat status {};
+  if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  // A file that is cut is not made longer.
+  if (status.st_size < static_cast<off_t>(kProgressPageBytes)) return;
+  const auto word = static_cast<std::uint64_t>(reason);
+  // A worker that does not get it ends as it does without ddprun.
+  static_cast<void>(!pwrite(fd.get(), &word, sizeof word, kStopAt));
 }
 
 std::string place_words(std::uint64_t step, const std::string& phase) {

@@ -34,6 +34,15 @@ PageReading parse_progress_page(std::string_view bytes);
 /// A file that is not there, or an empty path, is a page that was not written. Never waits.
 PageReading read_progress_page(const std::string& path);
 
+/// Why a worker is told to end: ddprun_stop of worker/ddprun_progress.h.
+enum class StopReason : std::uint64_t {
+  save = 1,  ///< nothing has failed: it may save its state first
+  now = 2,   ///< a worker or node has failed
+};
+
+/// Into the page that a worker has made; without one nothing is written. Never waits.
+void write_stop_reason(const std::string& path, StopReason reason);
+
 /// `step 5 in phase "forward"`
 std::string place_words(std::uint64_t step, const std::string& phase);
 

@@ -331,7 +331,28 @@ std::string success_line(const agent::AgentResult& result) {
                      describe(result.before_last_round));
 }
 
+/// Of a job that was asked to end, where workers did not just die of the signal.
+std::string own_ends_text(const agent::AgentResult& result) {
+  const int own = own_ends(result);
+  if (own == 0) return "";
+  return fmt::format("; {} of {}{} exited by themselves", own,
+                     counted(static_cast<int>(result.workers.size()), "worker"),
+                     result.nodes > 1 ? " of this node" : "");
+}
+
 }  // namespace
+
+int own_ends(const agent::AgentResult& result) {
+  const proto::Finished& finished = result.finished;
+  if (finished.outcome != Outcome_::cancelled) return 0;
+  const auto has_own_end = [&](const agent::WorkerRecord& worker) {
+    if (!worker.exit || worker.exit->by_signal || !worker.stopped_by_us) return false;
+    const int code = worker.exit->value;
+    return code == kExitSuccess || code == kExitSignalBase + finished.signal ||
+           code == kExitSignalBase + SIGTERM;  // which other nodes' workers get
+  };
+  return static_cast<int>(std::count_if(result.workers.begin(), result.workers.end(), has_own_end));
+}
 
 int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
   const proto::Finished& finished = result.finished;
@@ -354,7 +375,7 @@ std::string report(const agent::AgentResult& result, int code, const JobFacts& f
     case Outcome_::succeeded:
       return text + success_line(result);
     case Outcome_::cancelled:
-      return text + fmt::format("ddprun: {}\n", finished.reason);
+      return text + fmt::format("ddprun: {}{}\n", finished.reason, own_ends_text(result));
     case Outcome_::failed:
       break;
   }

@@ -21,6 +21,10 @@ struct JobFacts {
 /// The exit code of the job, from docs/exit-codes.md.
 int exit_code(const agent::AgentResult& result, ExitCodeRule rule = ExitCodeRule::first);
 
+/// How many workers of this node exited by themselves after the signal that ended a job: with 0 or
+/// 128 + the signal. 0 for other jobs.
+int own_ends(const agent::AgentResult& result);
+
 /// Some lines for stderr, each ended by a newline; empty for a success without restarts. `code` is
 /// the exit code.
 std::string report(const agent::AgentResult& result, int code, const JobFacts& facts = {});

@@ -7,6 +7,7 @@
 #include "base/describe.hpp"
 #include "base/json_text.hpp"
 #include "base/version.hpp"
+#include "launcher/report/report.hpp"
 #include "launcher/report/report_hints.hpp"
 #include "proto/failure_text.hpp"
 #include "rendezvous/membership/verdict.hpp"
@@ -208,6 +209,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["log_folder"] = facts.log_folder;
   json["logs"] = logs_json(result);
   json["dropped_bytes"] = result.dropped_bytes;
+  json["own_ends"] = own_ends(result);
   json["containment"] = std::string(machine::to_string(result.containment));
   json["leftovers"] = result.leftovers;
   return json_text(json, 2) + "\n";

@@ -273,7 +273,7 @@ void AgentSession::leave_unanswered(Context& context) {
   const auto& leave = std::get<proto::Leave>(*pending_);
   if (round_ && !done_) {
     stop_ = round_;
-    context.act(Deliver{Stop{*round_, "this node leaves", true, false}});
+    context.act(Deliver{Stop{*round_, "this node leaves", true, false, leave.signal != 0}});
     return;
   }
   over_ = true;

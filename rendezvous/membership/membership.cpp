@@ -193,7 +193,7 @@ void Membership::grow_when_due(Context& context) {
   for (const auto& [id, member] : members_) {
     if (member.phase == Phase::waiting) names += (names.empty() ? "" : ", ") + member.node.name;
   }
-  stop_round(context, names + " joined");
+  stop_round(context, names + " joined", true);
 }
 
 void Membership::deadline_running(Context& context) { grow_when_due(context); }
@@ -209,7 +209,7 @@ void Membership::fail_running(Context& context) {
   // stopped and reported what they saw. That there can't be one is known now, unless the reason may
   // prove to be a node that is lost: that costs no restart.
   final_ = settings_.max_nodes == 1 && !policy_.budget_left(context.now);
-  stop_round(context, describe(failed_.begin()->second));
+  stop_round(context, describe(failed_.begin()->second), false);
 }
 
 void Membership::done_running(Context& context) {
@@ -233,14 +233,18 @@ void Membership::leave_running(Context& context) {
   if (leave.cancels) {
     member.leaving = leave;
     ending_ = cancelled_by(*found, leave);
-    stop_round(context, fmt::format("the job was stopped by {} on {}", signal_name(leave.signal),
-                                    label(*found)));
+    stop_round(
+        context,
+        fmt::format("the job was stopped by {} on {}", signal_name(leave.signal), label(*found)),
+        leave.signal != 0);
   } else if (member.phase == Phase::active) {
     member.leaving = leave;
     const std::string name = label(*found);
-    stop_round(context, leave.signal != 0
-                            ? fmt::format("{} was stopped by {}", name, signal_name(leave.signal))
-                            : fmt::format("{} left: {}", name, leave.error));
+    stop_round(context,
+               leave.signal != 0
+                   ? fmt::format("{} was stopped by {}", name, signal_name(leave.signal))
+                   : fmt::format("{} left: {}", name, leave.error),
+               leave.signal != 0);
   } else {
     if (member.phase == Phase::done) {
       set_phase(member, Phase::gone);
@@ -269,7 +273,7 @@ void Membership::lost_running(Context& context) {
   } else if (found->second.phase == Phase::active) {
     note_lost(*found, context);
     erase(found);
-    stop_round(context, describe(*lost_node_));
+    stop_round(context, describe(*lost_node_), false);
   } else {
     erase(found);
     grow_when_due(context);

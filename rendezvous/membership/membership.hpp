@@ -205,7 +205,7 @@ class Membership {
   [[nodiscard]] std::vector<std::string> joined() const;
   [[nodiscard]] std::vector<std::string> missing() const;
   void start_forming(Context& context, Clock::duration delay = {});
-  void stop_round(Context& context, const std::string& reason);
+  void stop_round(Context& context, const std::string& reason, bool may_save);
   [[nodiscard]] proto::Stop stop_for(const Member& member) const;
   void check_stopped(Context& context);
   void add_failures(const proto::AgentId& agent, const Member& member,
@@ -285,6 +285,7 @@ class Membership {
   std::size_t stacks_kept_ = 0;                 // of still_ran_
   std::optional<std::uint64_t> furthest_step_;  // of those that have stopped
   bool final_ = false;                          // no restart can follow
+  bool may_save_ = false;                       // nothing has failed
   std::set<proto::AgentId> lost_;               // nodes of the round
   std::chrono::nanoseconds lost_at_{0};         // the earliest last word of one, in job time
   std::optional<proto::Leave> last_leave_;      // of a node that went alone

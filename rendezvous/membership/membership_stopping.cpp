@@ -27,8 +27,9 @@ std::string process_of(const AgentId& session) { return session.substr(0, sessio
 
 // ---- stopping ----
 
-void Membership::stop_round(Context& context, const std::string& reason) {
+void Membership::stop_round(Context& context, const std::string& reason, bool may_save) {
   reason_ = reason;
+  may_save_ = may_save;
   grow_at_.reset();
   state_ = JobState::stopping;
   for (auto member = members_.begin(); member != members_.end();)
@@ -42,6 +43,7 @@ proto::Stop Membership::stop_for(const Member& member) const {
   proto::Stop stop;
   stop.round = next_round_ - 1;
   stop.reason = reason_;
+  stop.may_save = may_save_;
   stop.final = final_ || ending_.has_value() || member.leaving.has_value();
   return stop;
 }

@@ -43,6 +43,27 @@ TEST_CASE("the first Ctrl-C passes the signal on and a second one kills") {
   CHECK(node.took() == Did{"end the job"});
 }
 
+TEST_CASE("workers learn whether there is time to save their state") {
+  const bool may_save = GENERATE(true, false);
+  ScriptedNode node(2);
+  SECTION("while they run") {
+    node.round();
+    node.took();
+    node.stop(false, may_save);
+  }
+  SECTION("told before they were started") {
+    node.hold_start = true;
+    node.round();
+    node.stop(false, may_save);
+    node.took();
+    node.start();
+  }
+  const auto did = node.took();
+  const std::string stopped =
+      may_save ? "stop workers by SIGTERM, they may save" : "stop workers by SIGTERM";
+  CHECK(std::count(did.begin(), did.end(), stopped) == 1);
+}
+
 TEST_CASE("a user who waits for the end is told how long it may take") {
   ScriptedNode node(2);
   node.round();

@@ -64,8 +64,9 @@ class ScriptedNode {
     }
     on(std::move(started));
   }
-  void stop(bool final = false) {
-    on(proto::Stop{machine.round() != nullptr ? machine.round()->round.number : 0, "", final});
+  void stop(bool final = false, bool may_save = false) {
+    on(proto::Stop{machine.round() != nullptr ? machine.round()->round.number : 0, "", final, false,
+                   may_save});
   }
   void exits(int local_rank, ExitStatus exit) {
     on(agent::WorkerExited{local_rank, exit, false, false});
@@ -125,7 +126,8 @@ class ScriptedNode {
   }
   void obey(const agent::SignalWorkers& action) { note("signal " + signal_name(action.signal)); }
   void obey(const agent::StopWorkers& action) {
-    note("stop workers by " + signal_name(action.signal) + (action.resume ? ", continue all" : ""));
+    note("stop workers by " + signal_name(action.signal) + (action.resume ? ", continue all" : "") +
+         (action.may_save ? ", they may save" : ""));
     on(agent::ConditionsSeen{conditions});
   }
   void obey(const agent::StopWatching&) { note("stop watching"); }

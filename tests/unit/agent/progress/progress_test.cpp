@@ -1,7 +1,9 @@
 // Progress pages, which worker hangs by them, and its stacks.
+#include <sys/stat.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +14,7 @@
 #include "agent/progress/stack_methods.hpp"
 #include "agent/progress/thread_states.hpp"
 #include "tests/support/temp_dir.hpp"
+#include "worker/ddprun_progress.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
@@ -132,6 +135,51 @@ TEST_CASE("a missing page file is not created and a path that is no file is no p
   CHECK_THAT(read_progress_page(folder.path().string()).problem, Contains("cannot be read"));
   CHECK_THAT(read_progress_page((folder / "page/x").string()).problem,
              Contains("cannot be opened"));
+}
+
+TEST_CASE("a worker reads on its page why it is told to end") {
+  const test::TempDir folder;
+  const std::string path = (folder / "page").string();
+  REQUIRE(setenv("DDPRUN_PROGRESS_FILE", path.c_str(), 1) == 0);
+  write_stop_reason(path, StopReason::save);
+  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK(ddprun_progress_stop() == DDPRUN_STOP_UNKNOWN);
+
+  ddprun_progress worker;
+  REQUIRE(ddprun_progress_open(&worker) == 0);
+  CHECK(ddprun_progress_stop() == DDPRUN_STOP_UNKNOWN);
+  ddprun_progress_update(&worker, 5, "forward");
+  write_stop_reason(path, StopReason::save);
+  CHECK(ddprun_progress_stop() == DDPRUN_STOP_SAVE);
+  ddprun_progress_update(&worker, 6, "forward");
+  CHECK(ddprun_progress_stop() == DDPRUN_STOP_SAVE);
+  CHECK(read_progress_page(path).page->step == 6);
+  write_stop_reason(path, StopReason::now);
+  ddprun_progress_close(&worker);
+  CHECK(ddprun_progress_stop() == DDPRUN_STOP_NOW);
+  CHECK(std::filesystem::file_size(path) == kProgressPageBytes);
+  unsetenv("DDPRUN_PROGRESS_FILE");
+  CHECK(ddprun_progress_stop() == DDPRUN_STOP_UNKNOWN);
+}
+
+TEST_CASE("the reason of a stop changes no file but a page") {
+  const test::TempDir folder;
+  const auto write = [](const std::filesystem::path& path) {
+    write_stop_reason(path.string(), StopReason::now);
+  };
+  std::ofstream(folder / "short") << "step 5";
+  write(folder / "short");
+  CHECK(std::filesystem::file_size(folder / "short") == 6);
+  std::ofstream(folder / "other") << std::string(100, 'x');
+  std::filesystem::create_symlink(folder / "other", folder / "link");
+  write(folder / "link");
+  std::string text;
+  std::ifstream(folder / "other") >> text;
+  CHECK(text == std::string(100, 'x'));
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  write(folder / "pipe");  // does not wait for a reader
+  write(folder.path());
+  write_stop_reason("", StopReason::now);
 }
 
 TEST_CASE("a worker hangs when its page stays the same for the time-out") {

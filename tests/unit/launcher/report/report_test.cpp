@@ -336,6 +336,15 @@ TEST_CASE("a job that was stopped, or that never formed a round, reports why") {
   result.finished.reason = "stopped by SIGINT";
   CHECK(said(result) == "ddprun: stopped by SIGINT\n");
   CHECK(launcher::exit_code(result) == 130);
+  agent::WorkerRecord worker;
+  worker.stopped_by_us = true;
+  for (const ExitStatus& exit : {ExitStatus{true, SIGINT, false}, ExitStatus{false, 130, false},
+                                 ExitStatus{false, 0, false}, ExitStatus{false, 1, false}}) {
+    worker.exit = exit;
+    result.workers.push_back(worker);
+  }
+  CHECK(said(result) == "ddprun: stopped by SIGINT; 2 of 4 workers exited by themselves\n");
+  CHECK(nlohmann::json::parse(launcher::report_json(result, 130, {}))["own_ends"] == 2);
   result.finished.outcome = Ending::failed;
   result.finished.reason = "no store can listen";
   CHECK(said(result) == "ddprun: no store can listen\n");

@@ -356,4 +356,5 @@ TEST_CASE("workers are stopped for a node that leaves, though the service is att
   agent.pass(1100ms);
   REQUIRE(agent.count<Stop>() == 1);
   CHECK_FALSE(std::get<Stop>(agent.delivered.back()).kill);
+  CHECK(std::get<Stop>(agent.delivered.back()).may_save);
 }

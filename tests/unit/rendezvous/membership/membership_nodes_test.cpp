@@ -112,6 +112,7 @@ TEST_CASE("newcomers within the delay cost one restart of the workers") {
   CHECK(job.membership.state() == JobState::running);
   job.pass(1s);
   CHECK(job.stop("a").reason == "b, c joined");
+  CHECK(job.stop("a").may_save);
   job.come_back("a");
   REQUIRE(job.membership.state() == JobState::running);
   CHECK(job.round("c").group_world_size == 3);
@@ -153,6 +154,20 @@ TEST_CASE("a job that does not grow keeps newcomers as spares") {
   CHECK(job.finished("b").outcome == Finished::Outcome::succeeded);
 }
 
+TEST_CASE("workers that are stopped for a failure are not told to save their state") {
+  Script job(nodes(1, 3));
+  for (const char* agent : {"a", "b", "c"}) job.join(agent);
+  SECTION("of a worker") { job.fail("b", 0); }
+  SECTION("of a node") { job.lose("b"); }
+  SECTION("of an agent") { job.say("b", proto::Leave{0, "no store can listen"}); }
+  SECTION("also if a user ends the job then") {
+    job.fail("b", 0);
+    job.say("c", cancels(2));
+  }
+  CHECK_FALSE(job.stop("a").may_save);
+  CHECK(job.count<proto::Stop>("a") == 1);
+}
+
 TEST_CASE("a node that is told to stop leaves, and the others go on without it") {
   Script job(nodes(1, 3));
   for (const char* agent : {"a", "b", "c"}) job.join(agent);
@@ -160,6 +175,9 @@ TEST_CASE("a node that is told to stop leaves, and the others go on without it")
   CHECK(job.stop("b").final);
   CHECK_FALSE(job.stop("a").final);
   CHECK(job.stop("a").reason == "b was stopped by SIGTERM");
+  // Nothing has failed, so no step needs to be lost.
+  CHECK(job.stop("a").may_save);
+  CHECK(job.stop("b").may_save);
   job.come_back("a");
   job.stopped("b");
   CHECK(job.finished("b").outcome == Finished::Outcome::cancelled);
@@ -178,6 +196,7 @@ TEST_CASE("a job that is cancelled on one node ends on all") {
     job.say("b", cancels(2));
     CHECK(job.stop("a").final);
     CHECK(job.stop("a").reason == "the job was stopped by SIGINT on b");
+    CHECK(job.stop("a").may_save);
     for (const char* agent : {"a", "c", "b"}) job.stopped(agent);
   }
   SECTION("while a failed round stops, by a node that has stopped already") {
