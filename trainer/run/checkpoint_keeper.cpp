@@ -36,6 +36,7 @@ CheckpointKeeper::CheckpointKeeper(Settings settings, Time now)
     : settings_(std::move(settings)),
       cadence_(settings_.every, now),
       step_taken_(settings_.step_on_disk),
+      block_taken_(settings_.block_on_disk),
       writer_(writer_settings()) {}
 
 CheckpointWriter::Settings CheckpointKeeper::writer_settings() {
@@ -101,6 +102,7 @@ std::string CheckpointKeeper::take(const TrainingState& state, const Learner& le
   if (std::string name = not_finite_in(snapshot); !name.empty()) return name;
   writer_.submit();
   step_taken_ = state.step;
+  block_taken_ = state.block;
   measured_ = false;
   cadence_.taken(now);
   copy_time_ = std::chrono::steady_clock::now() - now;
@@ -134,7 +136,7 @@ bool CheckpointKeeper::finish(const TrainingState& state, const Learner& learner
   if (settings_.every.kind == CheckpointEvery::Kind::off) return true;
   const auto deadline = std::chrono::steady_clock::now() + kFinishWait;
   bool written = writer_.wait_idle(deadline);
-  if (written && step_taken_ != state.step) {
+  if (written && (step_taken_ != state.step || block_taken_ != state.block)) {
     const std::string bad = take(state, learner, false, std::chrono::steady_clock::now());
     if (!bad.empty()) {
       settings_.warn(

@@ -22,6 +22,7 @@ class CheckpointKeeper {
     CheckpointEvery every;
     std::uint64_t sequence_next = 0;
     std::int64_t step_on_disk = -1;  ///< of the checkpoint that was resumed; -1: none
+    std::int64_t block_on_disk = 0;  ///< of it; after an epoch's last step: whether it is evaluated
     std::string path_on_disk;
     CheckpointWriter::Settings writer;             ///< without on_failure, which is ours
     std::function<void(const std::string&)> warn;  ///< from any thread
@@ -66,6 +67,7 @@ class CheckpointKeeper {
   Settings settings_;
   CheckpointCadence cadence_;
   std::int64_t step_taken_;
+  std::int64_t block_taken_;
   std::chrono::nanoseconds copy_time_{0};
   std::chrono::nanoseconds processor_time_seen_{0};
   bool measured_ = true;

@@ -56,7 +56,7 @@ int evaluate_held_out(const EvaluationParts& parts) {
       samples, rank, parts.communicator.world_size(), parts.learner.weights(),
       [&](double share) {
         progress.at(0, "evaluate");
-        if (rank != 0) return;
+        if (rank != 0) return true;
         const double done = seconds_since(began);
         parts.report.evaluation({.step = 0,
                                  .last_step = 0,
@@ -65,6 +65,7 @@ int evaluate_held_out(const EvaluationParts& parts) {
                                  .share = share,
                                  .seconds_left = share > 0 ? done / share - done : 0},
                                 began, steady_clock::now());
+        return true;
       },
       result.classes);
   result.counters = computer.take_counters();

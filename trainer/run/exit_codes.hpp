@@ -12,5 +12,7 @@ inline constexpr int kExitUsage = 2;
 /// the culprit. The value is EX_TEMPFAIL of sysexits.h: the same command may well succeed when
 /// started again.
 inline constexpr int kExitPeerLost = 75;
+/// + n: signal n asked it to end.
+inline constexpr int kExitSignalBase = 128;
 
 }  // namespace ddprun::trainer

@@ -34,12 +34,16 @@ inline ProgramText program_text() {
                             "so a new run starts fresh. With --out DIR, the directory is the run: "
                             "the same DIR continues where it stopped, with any number of workers. "
                             "With several machines, DIR must be in a folder that all "
-                            "of them share."},
+                            "of them share.\n"
+                            "SIGTERM and SIGINT end a run after a step, with a checkpoint of it, "
+                            "so the same command with --out goes on there. A second signal ends "
+                            "it at once."},
                    {.title = "Exit status",
                     .terms = {{"0", "Done"},
                               {"1", "Failed"},
                               {"2", "Unusable options, data or checkpoint"},
-                              {"75", "Another worker was lost"}}}},
+                              {"75", "Another worker was lost"},
+                              {"128+N", "Stopped by signal N"}}}},
       .see_also = "ddprun(1)"};
 }
 

@@ -125,6 +125,14 @@ void Report::print_result(const std::string& json, std::string text) {
   print(text, false);
 }
 
+void Report::stopped(const StoppedRun& run) {
+  const std::lock_guard lock(mutex_);
+  if (settings_.rank != 0) return;
+  const std::string json = stopped_json(run, settings_.place);
+  write_metrics(json);
+  print(settings_.json ? json : stopped_text(run), false);
+}
+
 void Report::complain(std::string_view kind, const std::string& text) {
   const std::lock_guard lock(mutex_);
   clear_progress();

@@ -50,6 +50,7 @@ class Report {
   void outcome(const Outcome& outcome);
   /// Of --eval.
   void evaluated(const EvaluationResult& result);
+  void stopped(const StoppedRun& run);
 
   /// Whether interval() would do something after this step.
   [[nodiscard]] bool interval_due(std::int64_t step,

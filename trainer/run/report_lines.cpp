@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -209,6 +210,28 @@ std::string outcome_json(const Outcome& outcome, const Score& score, const Place
     json["best_epoch"] = best.epoch;
     json["best_score"] = score.best_value(best);
   }
+  return json_text(json);
+}
+
+std::string stopped_text(const StoppedRun& run) {
+  const std::string text = fmt::format("stopped by {} after step {}", run.signal, run.step);
+  if (run.is_off) return text + "; no checkpoint, as --checkpoint-every is off";
+  if (!run.is_saved)
+    return text + ", which is in no checkpoint; " +
+           (run.checkpoint.empty() ? "there is none" : "the newest one is " + run.checkpoint);
+  const std::string folder = std::filesystem::path(run.checkpoint).parent_path().string();
+  const std::string resume = run.is_resumed ? "" : "--resume=auto ";
+  const std::string out = run.is_named ? "" : fmt::format("--out={} ", folder);
+  const std::string way = resume.empty() && out.empty() ? "the same command " : resume + out;
+  return fmt::format("{}; checkpoint {}; {}goes on there", text, run.checkpoint, way);
+}
+
+std::string stopped_json(const StoppedRun& run, const Place& place) {
+  Json json = line("stopped", place);
+  json["signal"] = run.signal;
+  json["step"] = run.step;
+  json["checkpoint"] = run.checkpoint;
+  json["saved"] = run.is_saved && !run.is_off;
   return json_text(json);
 }
 

@@ -65,6 +65,17 @@ struct Outcome {
   bool is_cut_off = false;               ///< the last epoch is, by --max-steps
 };
 
+/// How a run ended that was asked to.
+struct StoppedRun {
+  std::string signal;  ///< "SIGTERM"
+  std::int64_t step = 0;
+  std::string checkpoint;   ///< path of the newest one; empty: none
+  bool is_saved = false;    ///< it is of this step
+  bool is_off = false;      ///< --checkpoint-every=off
+  bool is_named = false;    ///< by --out: the same command goes on there
+  bool is_resumed = false;  ///< not --resume=never
+};
+
 /// The progress line: "epoch 1/5 step 120/470  loss 0.412  accuracy 87.1 %  45210 samples/s ...".
 /// Of the parts those that fit into so many columns; 0: all.
 std::string progress_text(const Interval& interval, const Score& score, std::size_t columns);
@@ -94,6 +105,11 @@ std::string epoch_json(const EpochSummary& epoch, const EpochEnding& ending, con
 /// fewer columns of numbers.
 std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t columns);
 std::string outcome_json(const Outcome& outcome, const Score& score, const Place& place);
+
+/// "stopped by SIGTERM after step 120; checkpoint runs/first/step-00000120; the same command goes
+/// on there".
+std::string stopped_text(const StoppedRun& run);
+std::string stopped_json(const StoppedRun& run, const Place& place);
 
 /// "1 m 05 s".
 std::string duration_text(double seconds);

@@ -9,11 +9,12 @@
 
 namespace ddprun::trainer {
 
-int run_worker(const Options& options, const WorkerEnvironment& environment, GpuSource& gpus) {
+int run_worker(const Options& options, const WorkerEnvironment& environment, GpuSource& gpus,
+               StopSignals& stop) {
   const ChosenDevice chosen = choose_device(options, environment, gpus);
   Options used = options;
   if (chosen.gpu) used.lanes = 1;  // its work comes from one thread
-  WorkerRun run(chosen, used, environment);
+  WorkerRun run(chosen, used, environment, stop);
   int code = kExitFailure;
   try {
     code = run.run();

@@ -71,6 +71,7 @@ std::unique_ptr<CheckpointKeeper> make_keeper(const Options& options, const Star
           .every = options.checkpoint_every,
           .sequence_next = start.sequence_next,
           .step_on_disk = start.snapshot ? start.snapshot->state.step : -1,
+          .block_on_disk = start.snapshot ? start.snapshot->state.block : 0,
           .path_on_disk = start.path,
           .writer = {.directory = out,
                      .keep = static_cast<std::size_t>(options.keep),

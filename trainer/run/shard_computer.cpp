@@ -149,7 +149,7 @@ void ShardComputer::train(SampleReader& samples, const StepInputs& inputs, Shard
 
 void ShardComputer::evaluate(SampleReader& samples, int rank, int world_size,
                              const Weights& weights,
-                             const std::function<void(double share)>& on_progress,
+                             const std::function<bool(double share)>& on_progress,
                              std::span<ClassCount> classes) {
   const auto batch = static_cast<std::size_t>(settings_.executor.batch);
   const auto ranks = static_cast<std::size_t>(world_size);
@@ -183,8 +183,9 @@ void ShardComputer::evaluate(SampleReader& samples, int rank, int world_size,
         count_classes(filled.labels, values, classes);
       }
       const std::size_t so_far = ++done;
-      if (&lane == lane_state_.front().get())
-        on_progress(static_cast<double>(so_far) / static_cast<double>(batches_mine));
+      if (&lane == lane_state_.front().get() &&
+          !on_progress(static_cast<double>(so_far) / static_cast<double>(batches_mine)))
+        next = batches;
     }
   });
 }

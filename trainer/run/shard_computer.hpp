@@ -49,11 +49,11 @@ class ShardComputer {
   /// Cuts the set into batches, the last one incomplete, and computes the batches rank,
   /// rank + world_size, ... A sample's loss does not depend on the world size. `on_progress`:
   /// called by the calling thread after each batch of its own, with the share of the rank's samples
-  /// done. `classes`: one for each class of a classifier, to which the rank's samples are added;
-  /// empty: they are not looked at one by one.
+  /// done; false: the batches that are left are not computed. `classes`: one for each class of a
+  /// classifier, to which the rank's samples are added; empty: they are not looked at one by one.
   void evaluate(
       SampleReader& samples, int rank, int world_size, const Weights& weights,
-      const std::function<void(double share)>& on_progress = [](double) {},
+      const std::function<bool(double share)>& on_progress = [](double) { return true; },
       std::span<ClassCount> classes = {});
 
   /// Of the host's memory, for each lane: the samples of a shard on their way to the device.

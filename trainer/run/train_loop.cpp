@@ -68,12 +68,19 @@ TrainLoop::TrainLoop(TrainParts parts)
       began_(Clock::now()),
       seconds_before_(parts.state.seconds) {}
 
+bool TrainLoop::is_epoch_trained() const {
+  return parts_.state.block == parts_.plan.steps_per_epoch;
+}
+
 int TrainLoop::run() {
+  // The run before was asked to end when it had trained an epoch and not evaluated it.
+  if (is_epoch_trained() && !end_epoch()) return exit_code_;
   while (parts_.state.step < parts_.plan.last_step) {
     if (!step()) return exit_code_;
-    const bool epoch_ends = parts_.state.block == parts_.plan.steps_per_epoch;
+    const bool epoch_ends = is_epoch_trained();
     const bool must_share = epoch_ends || parts_.state.step == parts_.plan.last_step || is_due();
     if ((must_share || parts_.state.step >= share_at_) && !share()) return exit_code_;
+    if (ends_as_asked()) return exit_code_;
     if (epoch_ends && !end_epoch()) return exit_code_;
   }
   return finish();
@@ -170,12 +177,6 @@ std::int64_t TrainLoop::choose_steps_to_next() const {
   return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kShareStepsMax);
 }
 
-bool TrainLoop::exchange(const Shared& mine) {
-  const CommResult result = parts_.communicator.all_gather(
-      std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(shared_)), deadline());
-  return result.ok() || lost(result);
-}
-
 bool TrainLoop::share() {
   TrainingState& state = parts_.state;
   progress_.at(state.step, "share metrics");
@@ -214,9 +215,7 @@ bool TrainLoop::share() {
     interval_first_step_ = state.step;
   }
   // At the end of an epoch the state is saved when it is evaluated.
-  if (state.block < parts_.plan.steps_per_epoch) {
-    offer_checkpoint(false, now);
-  }
+  if (!is_epoch_trained()) offer_checkpoint(false, now);
   return true;
 }
 
@@ -278,13 +277,15 @@ bool TrainLoop::evaluate(Counters& total) {
   const auto began = Clock::now();
   progress_.at(parts_.state.step, "evaluate");
   pace_.trained(parts_.state.epoch_counters.count, parts_.state.epoch_seconds);
-  if (!agree_on_weights()) return false;
+  if (!agree_on_weights() || ends_as_asked()) return false;
   computer_.evaluate(test_samples_, parts_.communicator.rank(), parts_.communicator.world_size(),
-                     parts_.learner.weights(),
-                     [&](double share) { report_evaluation(share, began); });
+                     parts_.learner.weights(), [&](double share) {
+                       report_evaluation(share, began);
+                       return asked() == 0;
+                     });
   Shared mine;
   mine.counters = computer_.take_counters();
-  if (!exchange(mine)) return false;
+  if (!exchange(mine) || ends_as_asked()) return false;
   pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
   total = {};
   for (const Shared& rank : shared_) total += rank.counters;

@@ -2,6 +2,7 @@
 // ranks must share follows from the step number or from values that all ranks hold.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -39,6 +40,7 @@ struct TrainParts {
   CheckpointKeeper* keeper = nullptr;  ///< rank 0's; null on others
   TrainingState& state;                ///< where to start; kept up to date
   Learner& learner;
+  const std::atomic<int>* asked = nullptr;  ///< the signal that asks it to end, or 0; null: none
 };
 
 class TrainLoop {
@@ -49,7 +51,9 @@ class TrainLoop {
   /// after one line that names rank and bucket, when another rank is gone or does not answer. A
   /// loss, weights or moments of inf or nan end the run: rank 0 reports where and gives
   /// kExitFailure, the others kExitPeerLost once it is gone. If not all ranks have such weights,
-  /// the first rank that has them reports it.
+  /// the first rank that has them reports it. Where a signal asks one rank to end, all end after
+  /// the same step or within an evaluation, once rank 0 has written that state: kExitSignalBase and
+  /// the signal, also where another rank is lost meanwhile.
   int run();
 
  private:
@@ -62,6 +66,7 @@ class TrainLoop {
     std::uint64_t stuck = 0;         ///< StepState::stuck
     /// Before an evaluation; else only whether rank 0 has found an inf or nan for a checkpoint.
     RankWeights weights;
+    int stop_signal = 0;  ///< that asks this rank to end; 0: none
   };
   using Time = std::chrono::steady_clock::time_point;
 
@@ -80,11 +85,15 @@ class TrainLoop {
   void lower_rate();
   [[nodiscard]] EpochEnding ending(EpochEnd end) const;
   EpochSummary summarize(const Counters& test) const;
-  bool exchange(const Shared& mine);
+  bool exchange(Shared mine);
+  [[nodiscard]] bool is_epoch_trained() const;
+  [[nodiscard]] int asked() const;
+  bool ends_as_asked();
   bool lost(const CommResult& result);
   bool is_sound(const Counters& counters);
   bool end_broken(const std::string& what, const std::string& advice, int reporter = 0);
   void offer_checkpoint(bool best, Time now);
+  std::string newest_checkpoint();
   [[nodiscard]] std::string advice(const char* look_at, bool was_updated) const;
   [[nodiscard]] std::string advice(const char* look_at) const;
   [[nodiscard]] SamplePlace place_of(const Counters& counters) const;
@@ -113,8 +122,9 @@ class TrainLoop {
   double interval_seconds_ = 0;
   double interval_exposed_ = 0;  // where the reducer knows
   std::int64_t interval_first_step_ = 0;
-  std::string broken_;  // what rank 0 has found in the weights
-  int exit_code_ = 0;   // of a run that has to end
+  std::string broken_;   // what rank 0 has found in the weights
+  int exit_code_ = 0;    // of a run that has to end
+  int stop_signal_ = 0;  // that asks a rank to end, as all ranks know; 0: none
   Pace pace_;
   Time began_;
   double seconds_before_;

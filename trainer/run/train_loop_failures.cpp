@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/describe.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/train_loop.hpp"
 
@@ -108,20 +109,27 @@ bool TrainLoop::end_broken(const std::string& what, const std::string& advice, i
   if (parts_.communicator.rank() != reporter) return lost(parts_.communicator.barrier(deadline()));
   exit_code_ = kExitFailure;
   std::string text = what + ": " + advice;
-  if (parts_.keeper != nullptr) {
-    parts_.keeper->abandon();
-    const std::string newest = parts_.keeper->newest();
-    text += newest.empty() ? "; there is no checkpoint" : "; the last checkpoint is " + newest;
-  }
+  if (parts_.keeper != nullptr) text += newest_checkpoint();
   parts_.report.error(text);
   return false;
 }
 
 bool TrainLoop::lost(const CommResult& result) {
-  exit_code_ = kExitPeerLost;
-  parts_.report.error(fmt::format("gave up in step {}: {}", parts_.state.step, result.detail));
+  const int signal = asked();
+  exit_code_ = signal == 0 ? kExitPeerLost : kExitSignalBase + signal;
+  std::string text = fmt::format("gave up in step {}: {}", parts_.state.step, result.detail);
+  if (signal != 0) text += fmt::format("; {} had asked it to end", signal_name(signal));
+  if (signal != 0 && parts_.keeper != nullptr) text += newest_checkpoint();
+  parts_.report.error(text);
   parts_.communicator.abort(result.detail);
   return false;
+}
+
+/// What it leaves, after a moment for the one that is being written.
+std::string TrainLoop::newest_checkpoint() {
+  parts_.keeper->abandon();
+  const std::string newest = parts_.keeper->newest();
+  return newest.empty() ? "; there is no checkpoint" : "; the last checkpoint is " + newest;
 }
 
 }  // namespace ddprun::trainer

@@ -37,9 +37,11 @@ int run(const std::vector<std::string>& arguments, bool has_stdout, GpuSource& g
     std::fputs(exit->text.c_str(), stderr);
     return exit->code;
   }
+  ddprun::trainer::StopSignals stop;  // before there are other threads
   return ddprun::trainer::run_worker(
       std::get<Options>(parsed),
-      ddprun::trainer::read_environment([](const char* name) { return std::getenv(name); }), gpus);
+      ddprun::trainer::read_environment([](const char* name) { return std::getenv(name); }), gpus,
+      stop);
 }
 
 }  // namespace

@@ -44,12 +44,13 @@ bool is_there(const std::filesystem::path& path) {
 }  // namespace
 
 WorkerRun::WorkerRun(const ChosenDevice& chosen, const Options& options,
-                     const WorkerEnvironment& environment)
-    : chosen_(chosen), options_(options), environment_(environment) {
+                     const WorkerEnvironment& environment, StopSignals& stop)
+    : chosen_(chosen), options_(options), environment_(environment), stop_(stop) {
   memory_.choices = memory_choices(options, options.batch.value_or(1));
+  stop_.set_clean_up([this] { directory_.reset(); });
 }
 
-WorkerRun::~WorkerRun() = default;
+WorkerRun::~WorkerRun() { stop_.set_clean_up({}); }
 
 int WorkerRun::run() {
   load();
@@ -83,11 +84,21 @@ void WorkerRun::load() {
                                            .there = there_});
 }
 
+void WorkerRun::make_directory() {
+  const auto held = stop_.hold_ends();
+  directory_.emplace(out_);
+}
+
+void WorkerRun::give_up_directory() {
+  const auto held = stop_.hold_ends();
+  directory_.reset();
+}
+
 /// Two runs would mix their checkpoints and lines of metrics.
 void WorkerRun::lock_directory() {
   if (!keeps_checkpoints()) {
     try {
-      directory_.emplace(out_);
+      make_directory();
     } catch (const DataError&) {
       // Only metrics go there: Report warns that they cannot.
     }
@@ -105,11 +116,11 @@ void WorkerRun::lock_directory() {
 void WorkerRun::find_starting_point() {
   out_ = choose_out(options_, environment_, current_folder());
   if (writes() && keeps_checkpoints() && !environment_.restarted()) {
-    directory_.emplace(out_);
+    make_directory();
     // Another job may have taken the free one in the meantime.
     while (!names_its_run(options_, environment_) && !directory_->is_new() && is_there(out_)) {
       out_ = choose_out(options_, environment_, current_folder());
-      directory_.emplace(out_);
+      make_directory();
     }
   }
   if (writes()) lock_directory();
@@ -229,7 +240,10 @@ bool WorkerRun::begin() {
   state_.round = environment_.round;
   state_.restarts = environment_.restart_count;
 
-  if (directory_) directory_->keep();
+  if (directory_) {
+    const auto held = stop_.hold_ends();
+    directory_->keep();
+  }
   if (writes() && keeps_checkpoints()) mark_run(options_, environment_, out_);
   if (is_first() && keeps_checkpoints() && !claim_)
     claim_ = claim_directory(out_, environment_, *report_);
@@ -279,8 +293,10 @@ int WorkerRun::train() {
                            .report = *report_,
                            .keeper = keeper_.get(),
                            .state = state_,
-                           .learner = *learner_});
+                           .learner = *learner_,
+                           .asked = &stop_.asked()});
   phase_ = Phase::training;
+  stop_.begin_training();
   const int code = loop_->run();
   if (keeper_ && code != kExitSuccess) keeper_->abandon();
   return code;
@@ -313,7 +329,8 @@ std::string WorkerRun::evaluation_text() const {
 
 /// What this run sets out to do.
 std::string WorkerRun::start_text() const {
-  if (start_.snapshot && start_.snapshot->state.step >= plan_.last_step) {
+  if (start_.snapshot && start_.snapshot->state.step >= plan_.last_step &&
+      start_.snapshot->state.block != plan_.steps_per_epoch) {
     const std::string all =
         plan_.last_step < plan_.total_steps
             ? fmt::format("{} steps", plan_.last_step)

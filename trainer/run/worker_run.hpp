@@ -24,6 +24,7 @@
 #include "trainer/run/rendezvous.hpp"
 #include "trainer/run/report.hpp"
 #include "trainer/run/start.hpp"
+#include "trainer/run/stop_signals.hpp"
 #include "trainer/run/train_loop.hpp"
 
 namespace ddprun::trainer {
@@ -34,7 +35,7 @@ class WorkerRun {
  public:
   /// What it is given outlives it.
   WorkerRun(const ChosenDevice& chosen, const Options& options,
-            const WorkerEnvironment& environment);
+            const WorkerEnvironment& environment, StopSignals& stop);
   ~WorkerRun();
 
   /// Loads data, finds the checkpoint, meets the other ranks, trains. Once. Gives the exit code.
@@ -44,13 +45,14 @@ class WorkerRun {
   int failed(const std::exception& error);
   /// Before a process leaves without destroying the run: removes the directory that it made, if
   /// nothing is in it.
-  void give_up_directory() { directory_.reset(); }
+  void give_up_directory();
 
  private:
   enum class Phase { loading, before_training, training };
 
   void load();
   void find_starting_point();
+  void make_directory();
   void lock_directory();
   bool agree_on_plan();
   bool meet();
@@ -73,6 +75,7 @@ class WorkerRun {
   const ChosenDevice& chosen_;
   const Options& options_;
   const WorkerEnvironment& environment_;
+  StopSignals& stop_;
   Phase phase_ = Phase::loading;
   MachineMemory there_;  // before this worker loaded its data
   RunMemory memory_;     // what it plans to take, once that is known
@@ -83,8 +86,8 @@ class WorkerRun {
   std::optional<Graph> graph_;
   std::optional<MemoryCheck> memory_check_;
   std::filesystem::path out_;
-  std::optional<RunDirectory> directory_;
-  std::optional<DirectoryLock> lock_;  // of `out_`, until the process ends
+  std::optional<RunDirectory> directory_;  // changed under the lock of stop_.hold_ends()
+  std::optional<DirectoryLock> lock_;      // of `out_`, until the process ends
   std::optional<Report> report_;
   StartingPoint start_;
   std::optional<DirectoryClaim> claim_;

@@ -1,4 +1,6 @@
 // A run may change its device at a checkpoint.
+#include <csignal>
+
 #include "tests/integration/trainer/run/gpu_runs.hpp"
 
 using namespace ddprun::test;
@@ -75,4 +77,34 @@ TEST_CASE(
     REQUIRE(result.status == 0);
     CHECK((result.err.find("the last bits may differ") == std::string::npos) == exact);
   }
+}
+
+TEST_CASE("a run on GPUs that SIGTERM ends after a step goes on with the same bits") {
+  const SmallData data;
+  const TempDir directory;
+  const Arguments arguments = short_run(data, {"--exact", "--log-every=1"});
+  const auto with_out = [&](const std::string& name) {
+    Arguments all = arguments;
+    all.insert(all.end(), {"--out", directory / name, "--checkpoint-every=1000"});
+    return all;
+  };
+  const std::string whole = train(on_gpus(with_out("whole"), 2));
+  {
+    WorkerGroup stopped(on_gpus(with_out("stopped"), 2));
+    REQUIRE(eventually([&] { return !text_of(directory / "stopped" / "metrics.jsonl").empty(); },
+                       std::chrono::minutes(2)));
+    stopped.rank(1).signal(SIGTERM);
+    for (const ChildResult& result : stopped.wait()) {
+      INFO(result.out << result.err);
+      CHECK(result.status == 128 + SIGTERM);
+      CHECK(result.err.empty());
+    }
+  }
+  const int step = latest_step(directory / "stopped");
+  CHECK(step >= 1);
+  CHECK_THAT(text_of(directory / "stopped" / "metrics.jsonl"),
+             Contains("\"type\":\"stopped\"") && Contains("\"step\":" + std::to_string(step)));
+  const std::string end = train(on_gpus(with_out("stopped"), 2));
+  REQUIRE(field(end, "weights").size() == 16);
+  CHECK(field(end, "weights") == field(whole, "weights"));
 }

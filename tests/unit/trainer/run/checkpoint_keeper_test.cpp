@@ -36,10 +36,12 @@ struct Fixture {
     result.moments = {"momentum_buffer"};
     return result;
   }
-  CheckpointKeeper keeper(const CheckpointEvery& every, std::int64_t step_on_disk = -1) {
+  CheckpointKeeper keeper(const CheckpointEvery& every, std::int64_t step_on_disk = -1,
+                          std::int64_t block_on_disk = 0) {
     return CheckpointKeeper({.every = every,
                              .sequence_next = 1,
                              .step_on_disk = step_on_disk,
+                             .block_on_disk = block_on_disk,
                              .path_on_disk = step_on_disk < 0 ? "" : "resumed",
                              .writer = {.directory = directory / "out",
                                         .keep = 2,
@@ -77,6 +79,24 @@ TEST_CASE("with every epoch a state is due between two epochs, and only there") 
   fixture.offer(keeper, 4);
   CHECK(keeper.finish(fixture.state, fixture.learner));
   CHECK_THAT(keeper.newest(), Catch::Matchers::EndsWith("step-00000004"));
+}
+
+TEST_CASE("the end writes an epoch's last step again once the epoch is evaluated") {
+  Fixture fixture;
+  SECTION("of this run") {
+    auto keeper = fixture.keeper(kEveryTwo);
+    fixture.state.block = 3;
+    fixture.offer(keeper, 4);
+    fixture.state.block = 0;
+    CHECK(keeper.finish(fixture.state, fixture.learner));
+    CHECK_THAT(keeper.newest(), Catch::Matchers::EndsWith("step-00000004.2"));
+  }
+  SECTION("of the run before") {
+    auto keeper = fixture.keeper(kEveryTwo, 4, 3);
+    fixture.state.step = 4;
+    CHECK(keeper.finish(fixture.state, fixture.learner));
+    CHECK_THAT(keeper.newest(), Catch::Matchers::EndsWith("step-00000004"));
+  }
 }
 
 TEST_CASE("each step that is due is on disk, with parameters and moments") {

@@ -170,6 +170,37 @@ TEST_CASE(
   CHECK(json["checkpoint"] == "/out/\xef\xbf\xbd/step-00000094");
 }
 
+TEST_CASE("a run that was asked to end says how to go on") {
+  StoppedRun run{.signal = "SIGTERM",
+                 .step = 120,
+                 .checkpoint = "runs/first/step-00000120",
+                 .is_saved = true,
+                 .is_named = true,
+                 .is_resumed = true};
+  const std::string saved =
+      "stopped by SIGTERM after step 120; checkpoint runs/first/step-00000120; ";
+  CHECK(stopped_text(run) == saved + "the same command goes on there");
+  run.is_named = false;
+  CHECK(stopped_text(run) == saved + "--out=runs/first goes on there");
+  run.is_resumed = false;
+  CHECK(stopped_text(run) == saved + "--resume=auto --out=runs/first goes on there");
+  CHECK(stopped_json(run, {2, 1}) ==
+        R"({"type":"stopped","world_size":2,"round":1,"signal":"SIGTERM","step":120,)"
+        R"("checkpoint":"runs/first/step-00000120","saved":true})");
+  run.is_saved = false;
+  run.checkpoint = "runs/first/step-00000100";
+  CHECK(stopped_text(run) ==
+        "stopped by SIGTERM after step 120, which is in no checkpoint; the newest one is "
+        "runs/first/step-00000100");
+  run.checkpoint = "";
+  CHECK(stopped_text(run) ==
+        "stopped by SIGTERM after step 120, which is in no checkpoint; there is none");
+  run.is_saved = run.is_off = true;  // nothing was to be written
+  CHECK(stopped_text(run) ==
+        "stopped by SIGTERM after step 120; no checkpoint, as --checkpoint-every is off");
+  CHECK(stopped_json(run, {1, 0}).find("\"saved\":false") != std::string::npos);
+}
+
 TEST_CASE("durations are printed in readable units") {
   CHECK(duration_text(0.04) == "0.0 s");
   CHECK(duration_text(9.94) == "9.9 s");

@@ -154,7 +154,7 @@ TEST_CASE("an evaluation tells how far it is after each batch, up to the end") {
   const Graph graph =
       make_graph({.model = ModelName::lenet, .shape = set.shape(), .classes = set.classes()});
   const std::vector<float> parameters(graph.arena_size());
-  const auto shares = [&](int rank, int world_size) {
+  const auto shares = [&](int rank, int world_size, double until = 2) {
     Lanes alone(1);
     const Preparation preparation({}, set);
     ShardComputer computer(graph, test::host(), alone, preparation,
@@ -162,13 +162,18 @@ TEST_CASE("an evaluation tells how far it is after each batch, up to the end") {
     std::vector<double> all;
     SampleReader samples(set, {});
     computer.evaluate(samples, rank, world_size, {parameters.data(), parameters.data()},
-                      [&](double share) { all.push_back(share); });
+                      [&](double share) {
+                        all.push_back(share);
+                        return share < until;
+                      });
     return all;
   };
   CHECK(shares(0, 1) == std::vector{1 / 6.0, 2 / 6.0, 3 / 6.0, 4 / 6.0, 5 / 6.0, 1.0});
   CHECK(shares(1, 4) == std::vector{0.5, 1.0});
   CHECK(shares(3, 4) == std::vector{1.0});
   CHECK(shares(6, 7).empty());
+  // The caller has seen enough.
+  CHECK(shares(0, 1, 0.5) == std::vector{1 / 6.0, 2 / 6.0, 3 / 6.0});
 }
 
 TEST_CASE("evaluation counts every sample once, also in a set smaller than a batch") {

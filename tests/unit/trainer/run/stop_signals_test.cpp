@@ -1,0 +1,45 @@
+// What a signal does that asks a run to end.
+#include "trainer/run/stop_signals.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "worker/ddprun_progress.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr StopSituation::Time kNow{1h};
+
+TEST_CASE("in training the first signal asks, and a later one ends the run at once") {
+  StopSituation situation{.is_training = true, .now = kNow};
+  situation.reason = GENERATE(as<std::uint64_t>(), DDPRUN_STOP_UNKNOWN, DDPRUN_STOP_SAVE, 77);
+  CHECK(answer_to_signal(situation) == StopAnswer::ask);
+  situation.asked_at = kNow - 199ms;
+  CHECK(answer_to_signal(situation) == StopAnswer::ignore);
+  situation.asked_at = kNow - 200ms;
+  situation.has_ddprun_asked = situation.reason == DDPRUN_STOP_SAVE;
+  CHECK(answer_to_signal(situation) == StopAnswer::end_now);
+}
+
+TEST_CASE("a signal that ddprun passes on late is the wish of the one before") {
+  StopSituation situation{.is_training = true, .reason = DDPRUN_STOP_SAVE, .now = kNow};
+  situation.asked_at = kNow - 5s;
+  CHECK(answer_to_signal(situation) == StopAnswer::ignore);
+}
+
+TEST_CASE("before training a signal ends the run at once") {
+  const StopSituation situation{.reason = DDPRUN_STOP_SAVE, .now = kNow};
+  CHECK(answer_to_signal(situation) == StopAnswer::end_now);
+}
+
+TEST_CASE("a run that is stopped for a failure ends at once, also if it was asked before") {
+  StopSituation situation{.is_training = true, .reason = DDPRUN_STOP_NOW, .now = kNow};
+  CHECK(answer_to_signal(situation) == StopAnswer::end_now);
+  situation.asked_at = kNow - 1ms;
+  CHECK(answer_to_signal(situation) == StopAnswer::end_now);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

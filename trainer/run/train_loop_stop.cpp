@@ -1,0 +1,59 @@
+// How a run ends that is asked to: all ranks after the same step, with a checkpoint.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/describe.hpp"
+#include "trainer/run/exit_codes.hpp"
+#include "trainer/run/train_loop.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+/// For the ranks that wait for rank 0's checkpoint: longer than that may take.
+constexpr auto kWrittenWait = std::chrono::minutes(6);
+
+}  // namespace
+
+int TrainLoop::asked() const {
+  return parts_.asked == nullptr ? 0 : parts_.asked->load(std::memory_order_relaxed);
+}
+
+bool TrainLoop::exchange(Shared mine) {
+  mine.stop_signal = asked();
+  const CommResult result = parts_.communicator.all_gather(
+      std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(shared_)), deadline());
+  if (!result.ok()) return lost(result);
+  for (const Shared& rank : shared_) stop_signal_ = std::max(stop_signal_, rank.stop_signal);
+  return true;
+}
+
+/// All ranks have exchanged the same signals, so they come to the same answer.
+bool TrainLoop::ends_as_asked() {
+  if (stop_signal_ == 0) return false;
+  TrainingState& state = parts_.state;
+  progress_.at(state.step, "last checkpoint");
+  const int signal = asked() != 0 ? asked() : stop_signal_;
+  exit_code_ = kExitSignalBase + signal;
+  const auto written_by =
+      Clock::now() + std::max<Clock::duration>(kWrittenWait, parts_.options.comm_timeout);
+  if (parts_.keeper != nullptr) {
+    using Seconds = std::chrono::duration<double>;
+    state.seconds = seconds_before_ + Seconds(Clock::now() - began_).count();
+    const bool is_saved = parts_.keeper->finish(state, parts_.learner);
+    const Options& options = parts_.options;
+    parts_.report.stopped({.signal = signal_name(signal),
+                           .step = state.step,
+                           .checkpoint = parts_.keeper->newest(),
+                           .is_saved = is_saved,
+                           .is_off = options.checkpoint_every.kind == CheckpointEvery::Kind::off,
+                           .is_named = !options.out.empty(),
+                           .is_resumed = options.resume != Resume::never});
+  }
+  // Only now, so that a launcher does not take the first rank to leave for a failed one. A rank
+  // that is lost here was told to end, too.
+  static_cast<void>(parts_.communicator.barrier(written_by));
+  return true;
+}
+
+}  // namespace ddprun::trainer
