@@ -17,14 +17,14 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-constexpr ImageShape kShape{8, 8, 1};
+constexpr ImageShape kPicture{8, 8, 1};
 constexpr int kAsked = kExitSignalBase + SIGTERM;
 
 /// Pictures; reading one of them asks a run to end.
 class AskingSet final : public DataSet {
  public:
   AskingSet(std::size_t count, std::atomic<int>* asked, std::size_t at)
-      : pictures_("shapes", make_shapes(1, 0, count, kShape), shapes_normalization(1)),
+      : pictures_("shapes", make_shapes(1, 0, count, kPicture), shapes_normalization(1)),
         asked_(asked),
         at_(at) {}
   [[nodiscard]] const std::string& name() const override { return pictures_.name(); }
@@ -33,7 +33,7 @@ class AskingSet final : public DataSet {
   [[nodiscard]] std::size_t size() const override { return pictures_.size(); }
   [[nodiscard]] std::uint64_t content_hash() const override { return pictures_.content_hash(); }
   [[nodiscard]] std::uint64_t bytes() const override { return pictures_.bytes(); }
-  [[nodiscard]] ImageShape shape() const override { return kShape; }
+  [[nodiscard]] ImageShape shape() const override { return kPicture; }
   [[nodiscard]] const Normalization& normalization() const override {
     return pictures_.normalization();
   }
@@ -141,7 +141,7 @@ struct TwoRanks {
 
   Options options;
   TrainAndTest sets;
-  const Graph graph = make_graph({.model = ModelName::lenet, .shape = kShape, .classes = 10});
+  const Graph graph = make_graph({.model = ModelName::lenet, .shape = kPicture, .classes = 10});
   const ddprun::test::TempDir directory;
   std::array<std::atomic<int>, 2> asked{};  // by rank
   std::array<TrainingState, 2> states;
