@@ -335,9 +335,8 @@ std::string success_line(const agent::AgentResult& result) {
 std::string own_ends_text(const agent::AgentResult& result) {
   const int own = own_ends(result);
   if (own == 0) return "";
-  return fmt::format("; {} of {}{} exited by themselves", own,
-                     counted(static_cast<int>(result.workers.size()), "worker"),
-                     result.nodes > 1 ? " of this node" : "");
+  return fmt::format("; workers{} that exited by themselves: {} of {}",
+                     result.nodes > 1 ? " of this node" : "", own, result.workers.size());
 }
 
 }  // namespace

@@ -57,8 +57,8 @@ TEST_CASE("a run that a signal ends says after which step, and where it goes on"
   CHECK_THAT(result.out, Contains("; the same command goes on there"));
   CHECK(field(run.lines("stopped").at(0), "step") == step);
   if (has_launcher)
-    CHECK_THAT(result.err,
-               Contains("ddprun: stopped by " + name + "; 2 of 2 workers exited by themselves"));
+    CHECK_THAT(result.err, Contains("ddprun: stopped by " + name +
+                                    "; workers that exited by themselves: 2 of 2"));
 }
 
 TEST_CASE("a signal before training ends a run at once and leaves no file") {

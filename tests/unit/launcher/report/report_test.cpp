@@ -343,7 +343,7 @@ TEST_CASE("a job that was stopped, or that never formed a round, reports why") {
     worker.exit = exit;
     result.workers.push_back(worker);
   }
-  CHECK(said(result) == "ddprun: stopped by SIGINT; 2 of 4 workers exited by themselves\n");
+  CHECK(said(result) == "ddprun: stopped by SIGINT; workers that exited by themselves: 2 of 4\n");
   CHECK(nlohmann::json::parse(launcher::report_json(result, 130, {}))["own_ends"] == 2);
   result.finished.outcome = Ending::failed;
   result.finished.reason = "no store can listen";
