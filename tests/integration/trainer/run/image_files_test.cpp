@@ -110,9 +110,11 @@ TEST_CASE("images that are left out are named in a warning") {
   for (const char* name : {"train/a", "train/b", "val/a", "val/b"})
     copy_images(folder.path() / name, 3);
   std::ofstream(folder.path() / "val" / "b" / "x.jpg") << "no image";
+  ChildOptions options;
+  options.leave_stdin = true;
   const ChildResult result = run({program("train"), "--data", folder.path(), "--skip-bad",
                                   "--max-steps=1", "--checkpoint-every=off"},
-                                 {.leave_stdin = true});
+                                 options);
   CHECK(result.status == 0);
   CHECK_THAT(result.err, Contains("warning: --skip-bad: 1 of 13 images cannot be used and is left "
                                   "out: ") &&

@@ -84,8 +84,8 @@ TEST_CASE("masks go to the samples they belong to, whichever rank and lane compu
 
 TEST_CASE("a mask has the window of its picture, in training and in evaluation") {
   // Pictures of 0 and 255 that are their own masks, and a network of one weight that finds them.
-  constexpr ImageShape kShape{.height = 40, .width = 36, .channels = 1};
-  ByteImages images = make_shapes(3, 0, 12, kShape, Target::mask);
+  constexpr ImageShape kPicture{.height = 40, .width = 36, .channels = 1};
+  ByteImages images = make_shapes(3, 0, 12, kPicture, Target::mask);
   images.pixels = images.masks;
   const ByteImageSet set("masked", images, {.mean = {0.5F}, .deviation = {1}});
   Graph graph(ImageShape{.height = 32, .width = 32, .channels = 1});
@@ -122,7 +122,7 @@ TEST_CASE("a mask has the window of its picture, in training and in evaluation")
           samples,
           {.order = order, .epoch = 4, .weights = weights, .first_shard = &state, .others = &state},
           {.first = 0, .count = 1}, reducer);
-      reducer.finish_step(Clock::now() + std::chrono::seconds(10));
+      REQUIRE(reducer.finish_step(Clock::now() + std::chrono::seconds(10)).ok());
     });
     CHECK(found() != held_out);
   }
