@@ -78,7 +78,10 @@ void DecodeQueue::serve() {
     lock.lock();
     --decoding_;
     slot_of(place) = {.state = error ? State::failed : State::ready, .error = error};
-    changed_.notify_all();
+    // Not for each sample: waking a thread takes as long as decoding a small image.
+    const bool is_last = order_.empty() && decoding_ == 0;  // expect() waits for it
+    if (is_last || std::find(wanted_.begin(), wanted_.end(), place) != wanted_.end())
+      changed_.notify_all();
   }
 }
 
@@ -90,7 +93,12 @@ void DecodeQueue::take(std::size_t place,
     const State state = slot_of(place).state;
     return place < next_ && (state == State::ready || state == State::failed);
   };
-  changed_.wait(lock, [&] { return broken_ || is_here(); });
+  if (!broken_ && !is_here()) {
+    wanted_.push_back(place);
+    work_.notify_all();
+    changed_.wait(lock, [&] { return broken_ || is_here(); });
+    wanted_.erase(std::find(wanted_.begin(), wanted_.end(), place));
+  }
   if (!broken_ && slot_of(place).state == State::failed) {
     broken_ = slot_of(place).error;
     changed_.notify_all();
@@ -104,8 +112,11 @@ void DecodeQueue::take(std::size_t place,
   if (place != first_) return;
   while (first_ < next_ && slot_of(first_).state == State::taken)
     slot_of(first_++).state = State::free;
+  // Else by a reader that has to wait.
+  const bool is_half_free = 2 * (next_ - first_) <= settings_.samples;
+  const bool wakes_decoders = is_half_free || !wanted_.empty();
   lock.unlock();
-  work_.notify_all();
+  if (wakes_decoders) work_.notify_all();
 }
 
 std::size_t DecodeQueue::most_held() const {

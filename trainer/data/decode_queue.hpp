@@ -70,8 +70,9 @@ class DecodeQueue {
   std::condition_variable changed_;  // a slot is ready, or no decoder works
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> order_;
-  std::size_t next_ = 0;   // the place that is decoded next
-  std::size_t first_ = 0;  // the lowest place that has not been taken
+  std::size_t next_ = 0;             // the place that is decoded next
+  std::size_t first_ = 0;            // the lowest place that has not been taken
+  std::vector<std::size_t> wanted_;  // places that readers wait for
   std::size_t decoding_ = 0;
   std::size_t held_ = 0;
   std::size_t most_held_ = 0;
