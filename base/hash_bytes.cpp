@@ -26,6 +26,7 @@ std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t count,
 }
 
 void BytesHash::add(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;  // memcpy takes no null pointer
   std::span<const std::byte> bytes_left = bytes;
   if (word_bytes_ > 0) {
     const std::size_t taken = std::min(kWordBytes - word_bytes_, bytes_left.size());
