@@ -37,10 +37,13 @@ class AskingSet final : public DataSet {
   [[nodiscard]] const Normalization& normalization() const override {
     return pictures_.normalization();
   }
-  [[nodiscard]] std::span<const float> tables() const override { return pictures_.tables(); }
-  std::int32_t read(std::size_t index, std::span<std::uint8_t> pixels) const override {
+  [[nodiscard]] std::int32_t label(std::size_t index) const override {
+    return pictures_.label(index);
+  }
+  void read_image(std::size_t index, std::span<std::uint8_t> pixels,
+                  std::span<std::uint8_t> mask) const override {
     if (index == at_) asked_->store(SIGTERM);
-    return pictures_.read(index, pixels);
+    pictures_.read_image(index, pixels, mask);
   }
 
  private:
@@ -115,10 +118,12 @@ struct TwoRanks {
               .writer = {.directory = directory.path(), .layout = {}, .on_failure = {}},
               .warn = [](const std::string&) {}},
           Clock::now());
+    const Preparation preparation({}, *sets.train);
     TrainLoop loop({.options = options,
                     .environment = environment,
                     .plan = plan,
                     .sets = sets,
+                    .preparation = preparation,
                     .graph = graph,
                     .device = test::host(),
                     .lanes = lanes,
