@@ -285,7 +285,7 @@ bool TrainLoop::evaluate(Counters& total) {
                      });
   Shared mine;
   mine.counters = computer_.take_counters();
-  if (!exchange(mine) || ends_as_asked()) return false;
+  if (!exchange(mine, wait_for_evaluation()) || ends_as_asked()) return false;
   pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
   total = {};
   for (const Shared& rank : shared_) total += rank.counters;

@@ -85,7 +85,10 @@ class TrainLoop {
   void lower_rate();
   [[nodiscard]] EpochEnding ending(EpochEnd end) const;
   EpochSummary summarize(const Counters& test) const;
-  bool exchange(Shared mine);
+  /// Until deadline(), or longer.
+  bool exchange(Shared mine, Clock::duration longer = {});
+  /// Where a rank that was asked to end has given up an evaluation that others still do.
+  [[nodiscard]] Clock::duration wait_for_evaluation() const;
   [[nodiscard]] bool is_epoch_trained() const;
   [[nodiscard]] int asked() const;
   bool ends_as_asked();

@@ -12,6 +12,8 @@ namespace {
 
 /// For the ranks that wait for rank 0's checkpoint: longer than that may take.
 constexpr auto kWrittenWait = std::chrono::minutes(6);
+/// For a rank that was not asked, and so evaluates to the end.
+constexpr auto kEvaluationWait = std::chrono::hours(1);
 
 }  // namespace
 
@@ -19,10 +21,15 @@ int TrainLoop::asked() const {
   return parts_.asked == nullptr ? 0 : parts_.asked->load(std::memory_order_relaxed);
 }
 
-bool TrainLoop::exchange(Shared mine) {
+Clock::duration TrainLoop::wait_for_evaluation() const {
+  return asked() == 0 ? Clock::duration{} : Clock::duration(kEvaluationWait);
+}
+
+bool TrainLoop::exchange(Shared mine, Clock::duration longer) {
   mine.stop_signal = asked();
   const CommResult result = parts_.communicator.all_gather(
-      std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(shared_)), deadline());
+      std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(shared_)),
+      deadline() + longer);
   if (!result.ok()) return lost(result);
   for (const Shared& rank : shared_) stop_signal_ = std::max(stop_signal_, rank.stop_signal);
   return true;
@@ -35,6 +42,13 @@ bool TrainLoop::ends_as_asked() {
   progress_.at(state.step, "last checkpoint");
   const int signal = asked() != 0 ? asked() : stop_signal_;
   exit_code_ = kExitSignalBase + signal;
+  // Else a launcher that was not asked itself would find nothing in the output of this rank.
+  if (asked() == 0) {
+    const auto first = std::find_if(shared_.begin(), shared_.end(),
+                                    [](const Shared& rank) { return rank.stop_signal != 0; });
+    parts_.report.warning(fmt::format("rank {} got {}: all end after step {}",
+                                      first - shared_.begin(), signal_name(signal), state.step));
+  }
   const auto written_by =
       Clock::now() + std::max<Clock::duration>(kWrittenWait, parts_.options.comm_timeout);
   if (parts_.keeper != nullptr) {
@@ -50,9 +64,13 @@ bool TrainLoop::ends_as_asked() {
                            .is_named = !options.out.empty(),
                            .is_resumed = options.resume != Resume::never});
   }
-  // Only now, so that a launcher does not take the first rank to leave for a failed one. A rank
-  // that is lost here was told to end, too.
-  static_cast<void>(parts_.communicator.barrier(written_by));
+  // Only now, so that a launcher does not take the first rank to leave for a failed one.
+  const CommResult all_end = parts_.communicator.barrier(written_by);
+  // Rank 0 has said where its checkpoint is.
+  if (!all_end.ok() && parts_.keeper == nullptr)
+    parts_.report.error(
+        fmt::format("{}; {} had asked it to end; the last checkpoint may not be written",
+                    all_end.detail, signal_name(signal)));
   return true;
 }
 

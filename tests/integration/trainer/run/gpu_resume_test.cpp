@@ -94,11 +94,14 @@ TEST_CASE("a run on GPUs that SIGTERM ends after a step goes on with the same bi
     REQUIRE(eventually([&] { return !text_of(directory / "stopped" / "metrics.jsonl").empty(); },
                        std::chrono::minutes(2)));
     stopped.rank(1).signal(SIGTERM);
-    for (const ChildResult& result : stopped.wait()) {
+    const std::vector<ChildResult> results = stopped.wait();
+    for (const ChildResult& result : results) {
       INFO(result.out << result.err);
       CHECK(result.status == 128 + SIGTERM);
-      CHECK(result.err.empty());
     }
+    CHECK_THAT(results[0].err,
+               Contains("warning: rank 0: rank 1 got SIGTERM: all end after step "));
+    CHECK(results[1].err.empty());
   }
   const int step = latest_step(directory / "stopped");
   CHECK(step >= 1);

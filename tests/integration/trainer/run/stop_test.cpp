@@ -115,11 +115,11 @@ TEST_CASE("signals of one wish count as one, a later one ends a run at once") {
   }
   SECTION("none") {
     group.rank(1).signal(SIGCONT);
-    for (const ChildResult& result : group.wait()) {
-      INFO(result.err);
-      CHECK(result.status == 128 + SIGTERM);
-      CHECK(result.err.empty());
-    }
+    const std::vector<ChildResult> results = group.wait();
+    for (const ChildResult& result : results) CHECK(result.status == 128 + SIGTERM);
+    CHECK(results[0].err.empty());
+    CHECK_THAT(results[1].err,
+               Contains("warning: rank 1: rank 0 got SIGTERM: all end after step "));
   }
 }
 
@@ -143,13 +143,16 @@ TEST_CASE("a worker that fails while a run is to end leaves the newest checkpoin
     StoppableRun run(data, two_workers());
     Child child(run.command(1000, "1"), run.settings());
     run.wait_for_steps(child, 3);
-    ::kill(run.worker(1), SIGKILL);
+    const int victim = run.worker(1);
+    REQUIRE(victim > 0);
+    ::kill(victim, SIGKILL);
     child.signal(SIGTERM);
     const ChildResult result = child.wait();
     INFO(result.out << result.err);
     CHECK_FALSE(result.timed_out);
-    CHECK(result.status > 128);
-    CHECK(latest_step(run.out()) >= 1);
+    // Which of the two came first is a matter of chance.
+    CHECK((result.status == 128 + SIGTERM || result.status == 128 + SIGKILL));
+    CHECK(latest_step(run.out()) >= 3);
   }
 }
 
@@ -159,7 +162,9 @@ TEST_CASE("workers that ddprun stops for a failure do not save their state first
   StoppableRun run(data, two_workers({"--max-restarts=1"}));
   Child child(run.command(), run.settings());
   run.wait_for_steps(child, 2);
-  ::kill(run.worker(1), SIGKILL);
+  const int victim = run.worker(1);
+  REQUIRE(victim > 0);
+  ::kill(victim, SIGKILL);
   const ChildResult result = child.wait();
   INFO(result.out << result.err);
   CHECK(result.status == 0);

@@ -1,6 +1,8 @@
 // How the ranks of a run end together when one of them is asked to.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "tests/support/captured_stderr.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -23,10 +25,13 @@ constexpr int kAsked = kExitSignalBase + SIGTERM;
 /// Pictures; reading one of them asks a run to end.
 class AskingSet final : public DataSet {
  public:
-  AskingSet(std::size_t count, std::atomic<int>* asked, std::size_t at)
+  /// `slowly`: each read takes so long once it was asked.
+  AskingSet(std::size_t count, std::atomic<int>* asked, std::size_t at,
+            std::chrono::milliseconds slowly)
       : pictures_("shapes", make_shapes(1, 0, count, kPicture), shapes_normalization(1)),
         asked_(asked),
-        at_(at) {}
+        at_(at),
+        slowly_(slowly) {}
   [[nodiscard]] const std::string& name() const override { return pictures_.name(); }
   [[nodiscard]] Target target() const override { return pictures_.target(); }
   [[nodiscard]] int classes() const override { return pictures_.classes(); }
@@ -42,7 +47,11 @@ class AskingSet final : public DataSet {
   }
   void read_image(std::size_t index, std::span<std::uint8_t> pixels,
                   std::span<std::uint8_t> mask) const override {
-    if (index == at_) asked_->store(SIGTERM);
+    if (index == at_) {
+      asked_->store(SIGTERM);
+    } else if (*asked_ != 0) {
+      std::this_thread::sleep_for(slowly_);
+    }
     pictures_.read_image(index, pixels, mask);
   }
 
@@ -50,6 +59,7 @@ class AskingSet final : public DataSet {
   ByteImageSet pictures_;
   std::atomic<int>* asked_;
   std::size_t at_;
+  std::chrono::milliseconds slowly_;
 };
 
 /// Two ranks, two epochs of four steps: 64 pictures, 8 for each rank and step. The state of both is
@@ -68,8 +78,9 @@ struct TwoRanks {
   /// Rank 1 is asked when it reads this picture of the held-out set.
   void ask_in_evaluation(std::size_t index) { make_sets(1000, index); }
   void make_sets(std::size_t in_training, std::size_t in_evaluation) {
-    sets.train = std::make_unique<AskingSet>(64, &asked[1], in_training);
-    sets.test = std::make_unique<AskingSet>(64, &asked[1], in_evaluation);
+    sets.train =
+        std::make_unique<AskingSet>(64, &asked[1], in_training, std::chrono::milliseconds(0));
+    sets.test = std::make_unique<AskingSet>(64, &asked[1], in_evaluation, slow_evaluation);
   }
 
   /// The exit codes. `loses_rank_1`: it is gone when rank 0 has begun its first step.
@@ -145,6 +156,7 @@ struct TwoRanks {
   }
 
   Options options;
+  std::chrono::milliseconds slow_evaluation{0};
   TrainAndTest sets;
   const Graph graph = make_graph({.model = ModelName::lenet, .shape = kPicture, .classes = 10});
   const ddprun::test::TempDir directory;
@@ -177,6 +189,12 @@ TEST_CASE(
     CHECK(stopped.states[0].step <= 8);
   }
   SECTION("in an evaluation, which is given up") {
+    // The other rank goes on with its own part, for longer than one waits for a rank that is
+    // silent.
+    if (GENERATE(false, true)) {
+      stopped.options.comm_timeout = std::chrono::seconds(3);
+      stopped.slow_evaluation = std::chrono::milliseconds(250);
+    }
     stopped.ask_in_evaluation(9);  // the second batch, which is rank 1's
     CHECK(stopped.run() == std::vector{kAsked, kAsked});
     CHECK(stopped.states[0].step == 4);
@@ -203,6 +221,8 @@ TEST_CASE("a rank that was not asked ends with the signal of the one that was") 
   ranks.asked[0] = SIGINT;
   CHECK(ranks.run() == std::vector(2, kExitSignalBase + SIGINT));
   CHECK(ranks.states[0].step == 1);
+  CHECK_THAT(ranks.output, Contains("warning: rank 1: rank 0 got SIGINT: all end after step 1\n") &&
+                               !Contains("warning: rank 0: "));
 }
 
 }  // namespace
