@@ -17,7 +17,9 @@ DecodeQueue::DecodeQueue(Settings settings, Decode decode)
       bytes_(settings.samples * settings.sample_bytes),
       slots_(settings.samples) {
   DDPRUN_ASSERT(settings.samples > 0, "room for a sample");
-  for (int i = 0; i < std::max(1, settings.threads); ++i) {
+  const int threads = std::max(1, settings.threads);
+  threads_.reserve(static_cast<std::size_t>(threads));
+  for (int i = 0; i < threads; ++i) {
     auto started = start_thread("decode", [this] { serve(); });
     if (started) {
       threads_.push_back(std::move(*started));

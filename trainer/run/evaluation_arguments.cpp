@@ -1,12 +1,14 @@
 #include "trainer/run/evaluation_arguments.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
+#include "base/printable.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/checkpoint/safetensors_file.hpp"
 #include "trainer/error.hpp"
@@ -71,15 +73,20 @@ std::vector<std::string> options_of_writer(const std::map<std::string, std::stri
   const std::optional<std::string> given = value_of(arguments, "--model");
   if (model.empty() || given.value_or(model) != model) return {};
   add("--model", "model");
+  add("--seed", "seed");
+  add("--data", "generated");
   if (model == "resnet18") add("--stem", "stem");
   const bool learns_masks = model.find("unet") != std::string::npos;
   if (learns_masks) {
     add("--decoder", "decoder");
+    add("--pos-weight", "pos_weight");
+    if (is_given(arguments, "--data")) add("--mask-threshold", "mask_threshold");
   } else {
     add("--classes", "classes");
   }
   if (model == "textclf") {
     add("--size", "size");
+    add("--max-tokens", "max_tokens");
     if (is_given(arguments, "--data")) add("--tokens", "tokens");
   } else {
     const bool is_cropped = !value("crop").empty();
@@ -118,6 +125,19 @@ std::vector<std::string> evaluation_arguments(std::vector<std::string> arguments
     throw DataError(fmt::format("{}={}", kResumeFrom, error.what()));
   }
   return arguments;
+}
+
+std::string joined_class_names(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, "/"));
+}
+
+void check_classes_of_writer(const std::map<std::string, std::string>& metadata,
+                             const std::vector<std::string>& names) {
+  const auto there = metadata.find(kClassNamesEntry);
+  const std::string here = joined_class_names(names);
+  if (names.empty() || there == metadata.end() || there->second == here) return;
+  throw DataError(fmt::format("{}: it was trained on other classes: {} there, {} here", kResumeFrom,
+                              printable(there->second), printable(here)));
 }
 
 }  // namespace ddprun::trainer

@@ -22,4 +22,13 @@ std::filesystem::path weights_file_of(const std::filesystem::path& path);
 std::vector<std::string> options_of_writer(const std::map<std::string, std::string>& metadata,
                                            const std::vector<std::string>& arguments);
 
+/// In that metadata: names of classes with slashes between them, as folders have them.
+inline constexpr const char* kClassNamesEntry = "class_names";
+std::string joined_class_names(const std::vector<std::string>& names);
+
+/// A classifier's outputs are the classes that it was trained on, in their order. Throws DataError
+/// where the data has others; nothing is known of data without names. Pure.
+void check_classes_of_writer(const std::map<std::string, std::string>& metadata,
+                             const std::vector<std::string>& names);
+
 }  // namespace ddprun::trainer

@@ -30,6 +30,12 @@ CommResult sum_over_ranks(Communicator& communicator, std::span<Value> values,
   return result;
 }
 
+int give_up(const EvaluationParts& parts, const CommResult& why) {
+  parts.report.error(fmt::format("gave up the evaluation: {}", why.detail));
+  parts.communicator.abort(why.detail);
+  return kExitPeerLost;
+}
+
 }  // namespace
 
 int evaluate_held_out(const EvaluationParts& parts) {
@@ -77,27 +83,23 @@ int evaluate_held_out(const EvaluationParts& parts) {
   CommResult shared = sum_over_ranks(parts.communicator, std::span(&result.counters, 1), deadline);
   if (shared.ok() && labels)
     shared = sum_over_ranks(parts.communicator, std::span(counts), deadline);
-  if (!shared.ok()) {
-    parts.report.error(fmt::format("gave up the evaluation: {}", shared.detail));
-    parts.communicator.abort(shared.detail);
-    return kExitPeerLost;
-  }
+  if (!shared.ok()) return give_up(parts, shared);
   for (std::size_t i = 0; i < result.classes.size(); ++i)
     result.classes[i] = {counts[3 * i], counts[3 * i + 1], counts[3 * i + 2]};
   if (!labels)
     result.classes =
         mask_counts(result.counters, static_cast<std::int64_t>(parts.graph.logits().count()));
   if (result.counters.not_finite > 0) {
-    // All ranks know it; one says it.
-    if (rank == 0)
-      parts.report.error(fmt::format(
-          "the held-out loss is not finite: sample {} of the held-out set{}: look at it, and at "
-          "the weights in {}",
-          result.counters.first_not_finite,
-          result.counters.not_finite > 1
-              ? fmt::format(", the first of {}", result.counters.not_finite)
-              : "",
-          result.weights_file));
+    // The others end after rank 0, so that a launcher does not take them for the first to fail.
+    if (rank != 0) return give_up(parts, parts.communicator.barrier(deadline));
+    parts.report.error(fmt::format(
+        "the held-out loss is not finite: sample {} of the held-out set{}: look at it, and at "
+        "the weights in {}",
+        result.counters.first_not_finite,
+        result.counters.not_finite > 1
+            ? fmt::format(", the first of {}", result.counters.not_finite)
+            : "",
+        result.weights_file));
     return kExitFailure;
   }
   result.seconds = seconds_since(began);

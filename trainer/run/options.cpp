@@ -223,6 +223,8 @@ void use_resume_from(const Texts& texts, Options& options) {
         "--init-from=FILE begins a new run with the weights of a file");
   if (options.eval && options.init_from)
     throw DataError("--init-from is for training: --eval reads the weights of --resume-from");
+  if (options.eval && !options.init_skip.empty())
+    throw DataError("--init-skip is for training: --eval needs all weights");
   if (options.eval) options.init_from = texts.resume_from;
 }
 

@@ -173,6 +173,10 @@ double positive_weight_of(const Options& options, const DataFacts& data) {
         data.name));
   const double all = static_cast<double>(data.samples) * static_cast<double>(mask_size(data.shape));
   const auto inside = static_cast<double>(data.mask_pixels);
+  if (inside == all)
+    throw DataError(fmt::format(
+        "--pos-weight auto: all pixels of {} belong to masks: look at the masks, or give a number",
+        data.name));
   return (all - inside) / inside;
 }
 

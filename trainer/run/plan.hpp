@@ -48,7 +48,8 @@ struct DataFacts {
 DataFacts facts_of(const DataSet& train, const DataSet& test);
 
 /// --pos-weight; auto: the training set's pixels outside of its masks, divided by those inside, as
-/// PyTorch's documentation of BCEWithLogitsLoss has it. Throws DataError where none are inside.
+/// PyTorch's documentation of BCEWithLogitsLoss has it. Throws DataError where none or all
+/// are inside.
 double positive_weight_of(const Options& options, const DataFacts& data);
 
 /// Throws DataError: a global batch that V does not divide, fewer shards than workers.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -124,14 +126,15 @@ Normalize parse_normalize(const std::string& text) {
   if (colon != std::string::npos) {
     Normalization values{
         .mean = numbers_in(std::string_view(text).substr(0, colon), -kNormalizeMax),
-        .deviation = numbers_in(std::string_view(text).substr(colon + 1), 1 / kNormalizeMax)};
+        .deviation = numbers_in(std::string_view(text).substr(colon + 1),
+                                std::numeric_limits<float>::min())};
     if (!values.mean.empty() && values.mean.size() == values.deviation.size())
       return {.text = text, .values = std::move(values)};
   }
   throw DataError(fmt::format(
       "--normalize {}: must be measured, imagenet, none, or means and as many deviations such as "
-      "0.5,0.5,0.5:0.2,0.2,0.2, means up to {} and deviations from {} on",
-      text, kNormalizeMax, 1 / kNormalizeMax));
+      "0.5,0.5,0.5:0.2,0.2,0.2, means up to {} and deviations above 0",
+      text, kNormalizeMax));
 }
 
 std::string to_string(const Normalization& values) {

@@ -6,6 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/compute/hash.hpp"
+#include "trainer/run/evaluation_arguments.hpp"
+#include "trainer/run/plan.hpp"
+
 namespace ddprun::trainer {
 namespace {
 
@@ -29,7 +33,20 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const T
                      {"stem", to_string(options.stem)},
                      {"decoder", to_string(options.decoder)},
                      {"data", set.name()},
+                     {"seed", std::to_string(options.seed)},
+                     {"test_data", hash_text(sets.test->content_hash())},
                      {"classes", std::to_string(graph.classes())}};
+  if (is_generated(options)) layout.metadata.insert({"generated", options.data});
+  if (!sets.class_names.empty())
+    layout.metadata.insert({kClassNamesEntry, joined_class_names(sets.class_names)});
+  if (set.target() == Target::mask)
+    layout.metadata.insert(
+        {"pos_weight",
+         fmt::format("{}", positive_weight_of(options, facts_of(*sets.train, *sets.test)))});
+  if (options.mask_threshold)
+    layout.metadata.insert({"mask_threshold", std::to_string(*options.mask_threshold)});
+  if (options.max_tokens)
+    layout.metadata.insert({"max_tokens", std::to_string(*options.max_tokens)});
   if (set.has_texts()) {
     layout.metadata.insert({"size", to_string(options.size)});
     layout.metadata.insert({"vocabulary", std::to_string(graph.text().vocabulary)});

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "base/printable.hpp"
+#include "trainer/checkpoint/safetensors_file.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/run/advice.hpp"
+#include "trainer/run/evaluation_arguments.hpp"
 #include "trainer/run/evaluation_run.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/failure_line.hpp"
@@ -64,6 +66,8 @@ void WorkerRun::load() {
   sets_ = load_sets(options_, environment_.local_world_size, there_);
   phase_ = Phase::before_training;
   data_ = facts_of(*sets_.train, *sets_.test);
+  if (options_.eval) evaluated_ = SafetensorsFile(*options_.init_from).table().metadata;
+  check_classes_of_writer(evaluated_, sets_.class_names);
   preparation_.emplace(options_.preparation, *sets_.train);
   graph_ = make_graph({.model = options_.model,
                        .shape = preparation_->shape(),
@@ -249,6 +253,10 @@ bool WorkerRun::begin() {
     claim_ = claim_directory(out_, environment_, *report_);
   if (options_.eval) {
     report_->note(evaluation_text());
+    const auto held_out = evaluated_.find("test_data");
+    if (is_first() && held_out != evaluated_.end() && held_out->second != data_.test_content)
+      report_->warning(
+          "these are not the samples that were held out when the weights were trained");
     return true;
   }
   if (is_first())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,7 @@ class WorkerRun {
   TrainAndTest sets_;
   DataFacts data_;
   std::optional<Preparation> preparation_;
+  std::map<std::string, std::string> evaluated_;  // --eval: metadata of the weights
   std::optional<Graph> graph_;
   std::optional<MemoryCheck> memory_check_;
   std::filesystem::path out_;

@@ -81,10 +81,11 @@ TEST_CASE("a model of masks is evaluated by pixels, with the options of its run"
   const SmallMasks data(32);
   const TempDir run;
   const std::string trained =
-      train({.arguments = {"--data", data.path(), "--model=unet16", "--decoder=deconv", "--batch=2",
-                           "--epochs=1", "--out", run.path()}});
+      train({.arguments = {"--data", data.path(), "--model=unet16", "--decoder=deconv",
+                           "--pos-weight=auto", "--batch=2", "--epochs=1", "--out", run.path()}});
   const Arguments of_run{"--data", data.path(), "--resume-from", run.path(), "--batch=2"};
   const std::string one = evaluate(1, of_run);
+  CHECK(field(one, "test_loss") == field(trained, "test_loss"));
   CHECK(field(one, "test_iou") == field(trained, "test_iou"));
   CHECK(field(one, "test_f1") == field(trained, "test_f1"));
   CHECK(evaluate(2, of_run) == one);
@@ -133,6 +134,10 @@ TEST_CASE("what cannot be evaluated is refused with exit code 2 and what to do")
   SECTION("--init-from") {
     arguments.push_back("--init-from=" + file);
     wanted = "--init-from is for training";
+  }
+  SECTION("--init-skip") {
+    arguments.emplace_back("--init-skip=fc3.");
+    wanted = "--init-skip is for training: --eval needs all weights";
   }
   SECTION("nothing there") {
     arguments.back() = data.path();

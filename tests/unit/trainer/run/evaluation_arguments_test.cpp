@@ -40,6 +40,27 @@ TEST_CASE("options of the model are those of the run that wrote its weights, unl
         Arguments{"--model=textclf", "--classes=2", "--size=base", "--tokens=bytes"});
 }
 
+TEST_CASE("what chose the held-out samples and their loss is taken over, too") {
+  const std::map<std::string, std::string> cracks{{"model", "unet16"},
+                                                  {"seed", "5"},
+                                                  {"generated", "generated-cracks"},
+                                                  {"pos_weight", "3.5"},
+                                                  {"mask_threshold", "50"}};
+  CHECK(options_of_writer(cracks, {}) ==
+        Arguments{"--model=unet16", "--seed=5", "--data=generated-cracks", "--pos-weight=3.5"});
+  CHECK(options_of_writer(cracks, {"--data=x", "--seed=1"}) ==
+        Arguments{"--model=unet16", "--pos-weight=3.5", "--mask-threshold=50"});
+}
+
+TEST_CASE("a classifier is not evaluated on classes of other names") {
+  const std::map<std::string, std::string> there{{kClassNamesEntry, "box/disc/line"}};
+  CHECK_NOTHROW(check_classes_of_writer(there, {"box", "disc", "line"}));
+  CHECK_NOTHROW(check_classes_of_writer(there, {}));
+  CHECK_NOTHROW(check_classes_of_writer({}, {"box", "disc"}));
+  CHECK_THROWS_WITH(check_classes_of_writer(there, {"disc", "line"}),
+                    Contains("trained on other classes: box/disc/line there, disc/line here"));
+}
+
 TEST_CASE("of a run's directory the best checkpoint is evaluated, else the latest") {
   const ddprun::test::TempDir run;
   const auto write = [&](const char* checkpoint) {

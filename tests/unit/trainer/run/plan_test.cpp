@@ -58,6 +58,8 @@ TEST_CASE("the weight of a mask's pixels is given, or that of the training masks
   CHECK(positive_weight_of(options, data) == 1);
   options.positive_weight = std::nullopt;
   CHECK(positive_weight_of(options, data) == 7);
+  data.mask_pixels = 1000 * 28 * 28;
+  CHECK_THROWS_WITH(positive_weight_of(options, data), Contains("all pixels of shapes belong"));
   data.mask_pixels = 0;
   CHECK_THROWS_WITH(positive_weight_of(options, data),
                     Contains("--pos-weight auto: no pixel of shapes belongs to a mask"));
