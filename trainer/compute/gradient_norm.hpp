@@ -1,4 +1,4 @@
-// The norm of all gradients, in parts whose sums do not depend on threads, lanes or the device.
+// The norm of all gradients, summed in parts that do not depend on threads, lanes or the device.
 //
 // Weights are cut into blocks of kNormLanes x kNormRows floats. In a block each lane sums its
 // squares, row after row, in double; then kNormRun sums in a row are added, again and again, until

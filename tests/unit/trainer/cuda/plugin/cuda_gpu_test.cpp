@@ -1,4 +1,4 @@
-// How far ahead of a GPU the plugin lets the host be, and who ends its waits. CUDA's runtime,
+// How far ahead of a GPU the plugin lets the host be, and what ends its waits. CUDA's runtime,
 // launches and libraries are the test's own.
 #include "trainer/cuda/plugin/cuda_gpu.hpp"
 
