@@ -190,4 +190,10 @@ Snapshot read_checkpoint(const std::filesystem::path& directory, const Checkpoin
   return snapshot;
 }
 
+void verify_model(const std::filesystem::path& directory) {
+  for (const FileDigest& file : read_state_and_digests(directory).second)
+    if (file.name == kModelFile || file.name == kVocabularyFile)
+      read_verified(directory / file.name, file);
+}
+
 }  // namespace ddprun::trainer

@@ -50,4 +50,8 @@ TrainingState read_state(const std::filesystem::path& directory);
 /// what is wrong.
 Snapshot read_checkpoint(const std::filesystem::path& directory, const CheckpointLayout& layout);
 
+/// Verifies the checksums of model.safetensors and, if it has one, vocabulary.txt. Throws DataError
+/// that names the file and what is wrong.
+void verify_model(const std::filesystem::path& directory);
+
 }  // namespace ddprun::trainer

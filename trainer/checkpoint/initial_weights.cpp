@@ -33,7 +33,7 @@ std::string layer_prefix(const std::string& name) {
 
 /// The options of the run that wrote a file: " --model=resnet18 --stem=small"; empty: it does not
 /// say.
-std::string options_of_writer(const SafetensorsTable& table) {
+std::string shown_options_of_writer(const SafetensorsTable& table) {
   const auto option = [&](const std::string& name) {
     const auto found = table.metadata.find(name);
     return found == table.metadata.end() ? ""
@@ -78,7 +78,7 @@ class Mismatches {
   static std::string remedy_for_other(const std::string& file, const SafetensorsTable& table) {
     if (std::filesystem::path(file).filename() == kOptimizerFile)
       return ": it holds what the optimizer keeps: give model.safetensors beside it";
-    const std::string options = options_of_writer(table);
+    const std::string options = shown_options_of_writer(table);
     return options.empty()
                ? ": it is of another model: give a file of this one"
                : fmt::format(": it was written by a run with{}: use these, or another file",

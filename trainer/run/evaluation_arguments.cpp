@@ -117,14 +117,23 @@ std::vector<std::string> evaluation_arguments(std::vector<std::string> arguments
   if (path.empty()) return arguments;
   const std::filesystem::path file = weights_file_of(path);
   argument.replace(place->offset, std::string::npos, file.string());
+  for (std::string& added : options_of_writer(metadata_of_weights(file, false), arguments))
+    arguments.push_back(std::move(added));
+  return arguments;
+}
+
+std::map<std::string, std::string> metadata_of_weights(const std::filesystem::path& file,
+                                                       bool verifies) {
   try {
-    const SafetensorsFile weights(file);
-    for (std::string& added : options_of_writer(weights.table().metadata, arguments))
-      arguments.push_back(std::move(added));
+    std::error_code unreadable;
+    const std::filesystem::path directory = file.parent_path();
+    if (verifies && file.filename() == kModelFile &&
+        std::filesystem::exists(directory / kStateFile, unreadable))
+      verify_model(directory);
+    return SafetensorsFile(file).table().metadata;
   } catch (const DataError& error) {
     throw DataError(fmt::format("{}={}", kResumeFrom, error.what()));
   }
-  return arguments;
 }
 
 std::string joined_class_names(const std::vector<std::string>& names) {

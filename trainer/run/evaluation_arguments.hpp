@@ -17,6 +17,11 @@ std::vector<std::string> evaluation_arguments(std::vector<std::string> arguments
 /// checkpoint counts, else the latest. Throws DataError.
 std::filesystem::path weights_file_of(const std::filesystem::path& path);
 
+/// The metadata of weights. `verifies`: in a checkpoint also its checksums, as training does; a
+/// file that was exported has none. Throws DataError.
+std::map<std::string, std::string> metadata_of_weights(const std::filesystem::path& file,
+                                                       bool verifies);
+
 /// The options, "--model=resnet18", that a run had which wrote a file with this metadata
 /// (make_layout()), without those that `arguments` have. Pure.
 std::vector<std::string> options_of_writer(const std::map<std::string, std::string>& metadata,

@@ -16,10 +16,17 @@ namespace {
 
 /// The words that the evaluated model knows.
 std::optional<std::filesystem::path> vocabulary_file(const Options& options) {
-  if (!options.eval) return std::nullopt;
+  const bool reads_words =
+      reads_texts(options.model) && !is_generated(options) && options.tokens == TokenKind::words;
+  if (!options.eval || !reads_words) return std::nullopt;
   const auto file = std::filesystem::path(*options.init_from).parent_path() / kVocabularyFile;
   std::error_code unreadable;
-  return std::filesystem::exists(file, unreadable) ? std::optional(file) : std::nullopt;
+  if (std::filesystem::exists(file, unreadable)) return file;
+  // With the words of another training set the figures would be wrong, and nobody would see it.
+  throw DataError(
+      fmt::format("--resume-from={}: no {} beside it, which has the words of the model: copy that "
+                  "of the checkpoint, too",
+                  *options.init_from, kVocabularyFile));
 }
 
 DataRequest request_of(const Options& options, int workers, const MachineMemory& there) {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/printable.hpp"
-#include "trainer/checkpoint/safetensors_file.hpp"
 #include "trainer/error.hpp"
 #include "trainer/model/model.hpp"
 #include "trainer/run/advice.hpp"
@@ -63,10 +62,10 @@ int WorkerRun::run() {
 
 void WorkerRun::load() {
   there_ = machine_memory();
+  if (options_.eval) evaluated_ = metadata_of_weights(*options_.init_from, is_first());
   sets_ = load_sets(options_, environment_.local_world_size, there_);
   phase_ = Phase::before_training;
   data_ = facts_of(*sets_.train, *sets_.test);
-  if (options_.eval) evaluated_ = SafetensorsFile(*options_.init_from).table().metadata;
   check_classes_of_writer(evaluated_, sets_.class_names);
   preparation_.emplace(options_.preparation, *sets_.train);
   graph_ = make_graph({.model = options_.model,

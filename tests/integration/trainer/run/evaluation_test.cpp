@@ -113,7 +113,14 @@ TEST_CASE("texts are read with the words of the checkpoint, not with those of an
   const ChildResult damaged =
       refused({"--eval", "--data", data.path(), "--resume-from", run.path()});
   CHECK(damaged.status == 2);
-  CHECK_THAT(damaged.err, Contains("vocabulary.txt: line 2 is missing: "));
+  INFO(damaged.err);
+  CHECK_THAT(damaged.err, Contains("vocabulary.txt: cut short: 4 bytes, but "));
+
+  fs::copy_file(run.path() / "best" / "model.safetensors", run.path() / "copy.safetensors");
+  const ChildResult without =
+      refused({"--eval", "--data", data.path(), "--resume-from", run.path() / "copy.safetensors"});
+  CHECK(without.status == 2);
+  CHECK_THAT(without.err, Contains("copy.safetensors: no vocabulary.txt beside it"));
 }
 
 TEST_CASE("what cannot be evaluated is refused with exit code 2 and what to do") {
@@ -146,6 +153,12 @@ TEST_CASE("what cannot be evaluated is refused with exit code 2 and what to do")
   SECTION("another model") {
     arguments.emplace_back("--model=resnet18");
     wanted = "--resume-from=" + file + ": no tensor";
+  }
+  SECTION("a wrong bit") {
+    std::string bytes = text_of(file);
+    bytes[bytes.size() - 3] ^= 1;
+    std::ofstream(file, std::ios::binary) << bytes;
+    wanted = "model.safetensors: damaged (its checksum does not match)";
   }
   SECTION("a nan") {
     const std::string bad = (run.path() / "bad.safetensors").string();

@@ -64,5 +64,28 @@ TEST_CASE("a vocabulary of many words finds each") {
   CHECK(all);
 }
 
+TEST_CASE("a vocabulary goes through its text") {
+  const WordVocabulary words(Texts{"a b c", "c b a d"});
+  const WordVocabulary again(words.text(), "v.txt");
+  CHECK(again.size() == words.size());
+  CHECK(again.text() == words.text());
+  for (const char* const word : {"a", "b", "c", "d"}) CHECK(again.id(word) == words.id(word));
+}
+
+TEST_CASE("a vocabulary's text that is damaged is refused with its line") {
+  const std::string specials = "<s>\n<pad>\n</s>\n<unk>\n";
+  const auto refused = [](const std::string& text, const std::string& wanted) {
+    CHECK_THROWS_WITH(WordVocabulary(text, "v.txt"),
+                      Catch::Contains("v.txt: " + wanted + ": take"));
+  };
+  refused("", "line 1 is missing");
+  refused("<s>\n", "line 2 is missing");
+  refused("<s>\n</s>\n", "line 2 is none of <s>, <pad>, </s> and <unk>");
+  refused(specials + "a", "line 5 has no end");
+  refused(specials + "\n", "line 5 is not one word");
+  refused(specials + "a b\n", "line 5 is not one word");
+  refused(specials + "a\na\n", "line 6 has a word that another one has");
+}
+
 }  // namespace
 }  // namespace ddprun::trainer
