@@ -43,10 +43,11 @@ pid_t StoppableRun::worker(int local_rank) const {
   return found == ours.end() ? -1 : *found;
 }
 
-bool StoppableRun::stop_after(std::chrono::milliseconds delay) {
+bool StoppableRun::stop_after(std::size_t steps, std::chrono::milliseconds delay) {
   INFO("SIGTERM after " << delay.count() << " ms");
   const std::size_t steps_before = lines("interval").size();
   Child child(command(), settings());
+  if (steps > 0) wait_for_steps(child, steps_before + steps);
   std::this_thread::sleep_for(delay);
   child.signal(SIGTERM);
   const ChildResult result = child.wait();
@@ -97,14 +98,16 @@ void StoppableRun::check_no_step_is_lost() const {
 }
 
 std::size_t stop_at_random(const SmallData& data, const std::string& base,
-                           const std::vector<std::string>& launcher, unsigned seed) {
+                           const std::vector<std::string>& launcher, unsigned seed,
+                           bool begins_at_once) {
   INFO("seed " << seed);
   constexpr int kStopsMost = 4;
   std::mt19937 random(seed);
   StoppableRun run(data, launcher);
   for (int stops = 0; stops < kStopsMost; ++stops) {
     const std::chrono::milliseconds delay(std::uniform_int_distribution(20, 400)(random));
-    if (!run.stop_after(delay)) break;
+    const bool is_at_once = begins_at_once && stops == 0;
+    if (!(is_at_once ? run.stop_after(1, {}) : run.stop_after(0, delay))) break;
   }
   CHECK(run.finish() == base);
   return run.lines("stopped").size();

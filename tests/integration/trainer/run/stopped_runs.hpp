@@ -26,9 +26,9 @@ class StoppableRun {
   /// Its process of a local rank; -1: there is none.
   [[nodiscard]] pid_t worker(int local_rank) const;
 
-  /// Sends SIGTERM after `delay`, and checks that the run has ended in order: with 143, or with 0
-  /// if it was over. False: it was over.
-  bool stop_after(std::chrono::milliseconds delay);
+  /// Sends SIGTERM after so many further steps and then `delay`, and checks that the run has ended
+  /// in order: with 143, or with 0 if it was over. False: it was over.
+  bool stop_after(std::size_t steps, std::chrono::milliseconds delay);
   /// Runs it to its end. Gives the hash of the weights.
   std::string finish();
 
@@ -46,9 +46,11 @@ class StoppableRun {
 };
 
 /// Stops a run at moments that `seed` chooses, until it is over, and checks that it lost no step
-/// and has the weights `base`. Gives how often it was stopped in training.
+/// and has the weights `base`. Gives how often it was stopped in training. `begins_at_once`: the
+/// first moment is right after the first step, so that one at least is in training.
 std::size_t stop_at_random(const SmallData& data, const std::string& base,
-                           const std::vector<std::string>& launcher, unsigned seed);
+                           const std::vector<std::string>& launcher, unsigned seed,
+                           bool begins_at_once = false);
 
 /// ddprun with two workers.
 std::vector<std::string> two_workers(const std::vector<std::string>& more = {});
