@@ -108,7 +108,7 @@ class Agent {
   StartedWorker start_worker(int local_rank, std::vector<OutputSource>& sources);
   void count_memory_kills();
   void signal_workers(int signal);
-  void tell_why(StopReason reason) const;
+  void write_stop_reasons(StopReason reason) const;
   void kill_for_the_fence();
   void begin_kill(Clock::duration limit);
   bool kill_some(Clock::duration limit);

@@ -97,7 +97,7 @@ struct SignalWorkers {
 struct StopWorkers {
   int signal = 0;
   bool resume = false;
-  bool may_save = false;  ///< nothing has failed: their pages say so
+  bool may_save = false;  ///< nothing has failed, which is written into their progress pages
 };
 /// Look for hangs, timers and suspects no more.
 struct StopWatching {};

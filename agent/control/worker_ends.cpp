@@ -44,7 +44,8 @@ void Agent::obey(const StopWorkers& action) {
   for (const WorkerRecord& worker : workers())
     seen.workers.push_back(worker.running() ? machine::condition_of(worker.pid)
                                             : machine::ChildCondition{});
-  if (action.signal != SIGKILL) tell_why(action.may_save ? StopReason::save : StopReason::now);
+  if (action.signal != SIGKILL)
+    write_stop_reasons(action.may_save ? StopReason::save : StopReason::now);
   signal_workers(action.signal);
   if (action.signal == SIGKILL) kill_for_the_fence();
   for (std::size_t i = 0; i < workers().size(); ++i) {
@@ -55,7 +56,7 @@ void Agent::obey(const StopWorkers& action) {
 }
 
 /// Before the signal, for workers that look when it comes.
-void Agent::tell_why(StopReason reason) const {
+void Agent::write_stop_reasons(StopReason reason) const {
   for (std::size_t i = 0; i < workers().size(); ++i) {
     if (!workers()[i].running()) continue;
     write_stop_reason(progress_file(config_, machine_.round()->round, static_cast<int>(i)), reason);

@@ -31,23 +31,15 @@ constexpr std::array kPrograms = {
         "event-log-handler|monitor-interval|start-method"},
     ProgramOptions{
         "train",
-        "model|classes|dropout|stem|decoder|pos-weight|size|data|image-shape|crop|flip|data-"
-        "memory|skip-bad|"
-        "normalize|mask-threshold|"
-        "holdout|sentences|"
-        "max-tokens|tokens|tsv-header|init|init-from|init-skip|epochs|"
-        "max-steps|batch|global-"
-        "batch|"
-        "shards|"
-        "accumulate|optimizer|"
-        "lr|scale-lr|momentum|nesterov|betas|eps|weight-decay|decay|grad-clip|schedule|step-epochs|"
-        "step-"
-        "factor|"
-        "plateau-on|plateau-patience|plateau-factor|warmup|precision|loss-scale|seed|"
-        "device|no-deterministic|exact|grad-comm|share-gpu|cuda-graph|threads-per-shard|lanes|"
-        "bucket-mb|comm-timeout|rendezvous-timeout|"
-        "out|resume|eval|resume-from|"
-        "checkpoint-every|best|keep|log-every|tensorboard|json|quiet|inject-overflow-at"},
+        "model|classes|dropout|stem|decoder|pos-weight|size|data|image-shape|crop|flip|"
+        "data-memory|skip-bad|normalize|mask-threshold|holdout|sentences|max-tokens|tokens|"
+        "tsv-header|init|init-from|init-skip|epochs|max-steps|batch|global-batch|shards|"
+        "accumulate|optimizer|lr|scale-lr|momentum|nesterov|betas|eps|weight-decay|decay|"
+        "grad-clip|schedule|step-epochs|step-factor|plateau-on|plateau-patience|plateau-factor|"
+        "warmup|precision|loss-scale|seed|device|no-deterministic|exact|grad-comm|share-gpu|"
+        "cuda-graph|threads-per-shard|lanes|bucket-mb|comm-timeout|rendezvous-timeout|out|"
+        "resume|eval|resume-from|checkpoint-every|best|keep|log-every|tensorboard|json|quiet|"
+        "inject-overflow-at"},
     ProgramOptions{
         "rdzvd",
         "listen|listen-timeout|allow-uid|secret-file|state-dir|no-old-dialect|max-clients|max-key-"

@@ -332,8 +332,8 @@ std::string success_line(const agent::AgentResult& result) {
 }
 
 /// Of a job that was asked to end, where workers did not just die of the signal.
-std::string own_ends_text(const agent::AgentResult& result) {
-  const int own = own_ends(result);
+std::string exited_by_themselves_text(const agent::AgentResult& result) {
+  const int own = exited_by_themselves(result);
   if (own == 0) return "";
   return fmt::format("; workers{} that exited by themselves: {} of {}",
                      result.nodes > 1 ? " of this node" : "", own, result.workers.size());
@@ -341,16 +341,17 @@ std::string own_ends_text(const agent::AgentResult& result) {
 
 }  // namespace
 
-int own_ends(const agent::AgentResult& result) {
+int exited_by_themselves(const agent::AgentResult& result) {
   const proto::Finished& finished = result.finished;
   if (finished.outcome != Outcome_::cancelled) return 0;
-  const auto has_own_end = [&](const agent::WorkerRecord& worker) {
+  const auto exited_by_itself = [&](const agent::WorkerRecord& worker) {
     if (!worker.exit || worker.exit->by_signal || !worker.stopped_by_us) return false;
     const int code = worker.exit->value;
     return code == kExitSuccess || code == kExitSignalBase + finished.signal ||
            code == kExitSignalBase + SIGTERM;  // which other nodes' workers get
   };
-  return static_cast<int>(std::count_if(result.workers.begin(), result.workers.end(), has_own_end));
+  return static_cast<int>(
+      std::count_if(result.workers.begin(), result.workers.end(), exited_by_itself));
 }
 
 int exit_code(const agent::AgentResult& result, ExitCodeRule rule) {
@@ -374,7 +375,8 @@ std::string report(const agent::AgentResult& result, int code, const JobFacts& f
     case Outcome_::succeeded:
       return text + success_line(result);
     case Outcome_::cancelled:
-      return text + fmt::format("ddprun: {}{}\n", finished.reason, own_ends_text(result));
+      return text +
+             fmt::format("ddprun: {}{}\n", finished.reason, exited_by_themselves_text(result));
     case Outcome_::failed:
       break;
   }

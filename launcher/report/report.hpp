@@ -23,7 +23,7 @@ int exit_code(const agent::AgentResult& result, ExitCodeRule rule = ExitCodeRule
 
 /// How many workers of this node exited by themselves after the signal that ended a job: with 0 or
 /// 128 + the signal. 0 for other jobs.
-int own_ends(const agent::AgentResult& result);
+int exited_by_themselves(const agent::AgentResult& result);
 
 /// Some lines for stderr, each ended by a newline; empty for a success without restarts. `code` is
 /// the exit code.

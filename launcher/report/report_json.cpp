@@ -209,7 +209,7 @@ std::string report_json(const agent::AgentResult& result, int exit_code, const J
   json["log_folder"] = facts.log_folder;
   json["logs"] = logs_json(result);
   json["dropped_bytes"] = result.dropped_bytes;
-  json["own_ends"] = own_ends(result);
+  json["exited_by_themselves"] = exited_by_themselves(result);
   json["containment"] = std::string(machine::to_string(result.containment));
   json["leftovers"] = result.leftovers;
   return json_text(json, 2) + "\n";

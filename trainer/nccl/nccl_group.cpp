@@ -173,7 +173,7 @@ CommResult not_connected(const Group& group, const CommOptions& options, Exchang
   for (int rank = 0; rank < options.world_size && missing < 0; ++rank) {
     const auto begun = exchange.get(begun_key(options, rank), Clock::now() + kLookForKey);
     if (begun) continue;
-    if (begun.error() != proto::Errc::timed_out) break;  // nobody can tell
+    if (begun.error() != proto::Errc::timed_out) break;  // the store is gone, and with it the keys
     missing = rank;
     why = fmt::format("rank {} on {} has not begun NCCL; it hangs or is stopped", rank,
                       group.ranks[static_cast<std::size_t>(rank)].host);

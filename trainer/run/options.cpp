@@ -145,8 +145,7 @@ void add_checkpoint_options(CommandLine& line, Options& options, Texts& texts) {
               "A JSON line after every N steps, with the mean loss over them")
       ->default_str("about one a second");
   line.flag("--tensorboard", options.tensorboard,
-            "Write an event file for TensorBoard beside metrics.jsonl: what its lines say, as "
-            "curves");
+            "Write an event file for TensorBoard beside metrics.jsonl: the same figures as curves");
   line.flag("--json", options.json, "JSON lines on stdout instead of text");
   line.flag("--quiet", options.quiet, "Only the final table");
   line.group("Testing");

@@ -127,8 +127,10 @@ void add_optimizer_options(CommandLine& line, Options& options, OptimizerTexts& 
   line.text("--loss-scale", texts.loss_scale, "HOW",
             "With --precision fp16: dynamic (as PyTorch's GradScaler), none, or a number that "
             "stays; where there is a scale, steps with an overflow are skipped");
-  line.number("--seed", options.seed, 0, std::uint64_t{1} << 62, "N",
-              "Seed of the initial weights and of the order of samples");
+  line.number(
+      "--seed", options.seed, 0, std::uint64_t{1} << 62, "N",
+      "Seed of all that is drawn: initial weights, generated samples, --holdout, the order of "
+      "samples, --crop, --flip, dropout");
 }
 
 void convert_optimizer(const OptimizerTexts& texts, Options& options) {

@@ -22,8 +22,8 @@ StopAnswer answer_to_signal(const StopSituation& situation) {
   // A scheduler signals all processes of a job, and ddprun passes its signal on, once.
   if (situation.reason == DDPRUN_STOP_SAVE && !situation.has_ddprun_asked)
     return StopAnswer::ignore;
-  return situation.now - *situation.asked_at < kSameWishWithin ? StopAnswer::ignore
-                                                               : StopAnswer::end_now;
+  return situation.now - *situation.asked_at < kSameRequestWithin ? StopAnswer::ignore
+                                                                  : StopAnswer::end_now;
 }
 
 StopSignals::StopSignals() {
@@ -65,11 +65,11 @@ void StopSignals::wait_for_signals() {
     if (waited[1].revents != 0) return;
     signalfd_siginfo info{};
     if (::read(signals_.get(), &info, sizeof info) == sizeof info)
-      hear(static_cast<int>(info.ssi_signo));
+      handle_signal(static_cast<int>(info.ssi_signo));
   }
 }
 
-void StopSignals::hear(int signal) {
+void StopSignals::handle_signal(int signal) {
   const std::lock_guard lock(mutex_);
   const StopSituation situation{.is_training = is_training_,
                                 .reason = ddprun_progress_stop(),

@@ -1,5 +1,5 @@
-// SIGTERM, SIGINT and SIGHUP: the wish that a run ends. In training it ends after a step, with its
-// state saved; before that, and on a second signal, it ends at once.
+// SIGTERM, SIGINT and SIGHUP: the request that a run ends. In training it ends after a step, with
+// its state saved; before that, and on a second signal, it ends at once.
 #pragma once
 
 #include <signal.h>
@@ -19,7 +19,7 @@ namespace ddprun::trainer {
 enum class StopAnswer {
   end_now,  ///< end the process
   ask,      ///< ask the training loop to end
-  ignore,   ///< it is the same wish as the signal before
+  ignore,   ///< it is the same request as the signal before
 };
 
 /// What is known when a signal comes.
@@ -33,9 +33,9 @@ struct StopSituation {
   Time now;
 };
 
-/// One wish can reach a process twice: Ctrl-C from the terminal and from a launcher. A signal that
-/// comes this much later is a second wish.
-inline constexpr std::chrono::milliseconds kSameWishWithin{200};
+/// One request can reach a process twice: Ctrl-C from the terminal and from a launcher. A signal
+/// that comes this much later is a second request.
+inline constexpr std::chrono::milliseconds kSameRequestWithin{200};
 
 /// Pure.
 StopAnswer answer_to_signal(const StopSituation& situation);
@@ -64,7 +64,7 @@ class StopSignals {
 
  private:
   void wait_for_signals();
-  void hear(int signal);
+  void handle_signal(int signal);
   [[noreturn]] void end_now(int signal);
 
   sigset_t waited_{};

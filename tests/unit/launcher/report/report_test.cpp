@@ -344,7 +344,7 @@ TEST_CASE("a job that was stopped, or that never formed a round, reports why") {
     result.workers.push_back(worker);
   }
   CHECK(said(result) == "ddprun: stopped by SIGINT; workers that exited by themselves: 2 of 4\n");
-  CHECK(nlohmann::json::parse(launcher::report_json(result, 130, {}))["own_ends"] == 2);
+  CHECK(nlohmann::json::parse(launcher::report_json(result, 130, {}))["exited_by_themselves"] == 2);
   result.finished.outcome = Ending::failed;
   result.finished.reason = "no store can listen";
   CHECK(said(result) == "ddprun: no store can listen\n");

@@ -23,7 +23,7 @@ TEST_CASE("in training the first signal asks, and a later one ends the run at on
   CHECK(answer_to_signal(situation) == StopAnswer::end_now);
 }
 
-TEST_CASE("a signal that ddprun passes on late is the wish of the one before") {
+TEST_CASE("a signal that ddprun passes on late is the request of the one before") {
   StopSituation situation{.is_training = true, .reason = DDPRUN_STOP_SAVE, .now = kNow};
   situation.asked_at = kNow - 5s;
   CHECK(answer_to_signal(situation) == StopAnswer::ignore);
