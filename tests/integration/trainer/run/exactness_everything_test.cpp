@@ -1,0 +1,108 @@
+// Everything at once that could depend on the number of workers or on a kill: image files read as
+// they are needed, windows and flips, dropout, batch norm, a rate that warms up and falls at a
+// plateau, a limit of the gradients' norm, and a loss scale that an overflow halves.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/trainer/run/worker_group.hpp"
+
+using namespace ddprun::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+/// 9 images with masks to train on and 3 held out: 3 steps of V=4, b=1 in each epoch.
+void write_images(const fs::path& folder) {
+  const Arguments kinds{"jpeg/colour", "png/palette", "jpeg/grey", "png/alpha", "jpeg/progressive"};
+  for (const char* name : {"images", "masks"}) {
+    fs::create_directories(folder / name);
+    for (std::size_t i = 0; i < 12; ++i)
+      fs::copy_file(fs::path(DDPRUN_CORPORA) / kinds[i % kinds.size()],
+                    folder / name / (std::to_string(i) + ".png"));
+  }
+}
+
+Arguments everything(const fs::path& data, const fs::path& out) {
+  return {"--model=unet-resnet34",
+          "--data",
+          data,
+          "--holdout=0.25",
+          "--image-shape=36x35x3",
+          "--crop=64+16",
+          "--flip",
+          "--data-memory=1",
+          "--batch=1",
+          "--shards=4",
+          "--epochs=4",
+          "--lr=0.0000001",  // the second epoch's loss is no better by a 10,000th: the rate falls
+          "--schedule=plateau",
+          "--plateau-patience=0",
+          "--warmup=2",
+          "--grad-clip=0.05",
+          "--precision=fp16",
+          "--inject-overflow-at=5",
+          "--pos-weight=auto",
+          "--best=loss",
+          "--log-every=1",
+          "--checkpoint-every=1",
+          "--out",
+          out};
+}
+
+/// The numbers of a run that may not depend on workers, kills or time, in the order of the steps. A
+/// step that was done again after a kill counts as it was done last.
+std::string history(const fs::path& out) {
+  std::map<std::pair<int, std::string>, nlohmann::json> lines;
+  std::ifstream file(out / "metrics.jsonl");
+  for (std::string text; std::getline(file, text);) {
+    auto line = nlohmann::json::parse(text);
+    for (const char* other : {"world_size", "round", "restarts", "seconds", "samples_per_second",
+                              "exposed_share", "checkpoint"})
+      line.erase(other);
+    if (line["type"] == "interval" || line["type"] == "epoch" || line["type"] == "final")
+      lines[{line.value("step", 1000), line["type"]}] = line;
+  }
+  std::string text;
+  for (const auto& [key, line] : lines) text += line.dump() + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("with everything on, every number of a run is the same for any world size and a kill") {
+  const TempDir folder;
+  write_images(folder.path() / "data");
+  const auto arguments = [&](const std::string& out) {
+    return everything(folder.path() / "data", folder.path() / out);
+  };
+  train({.world_size = 1, .arguments = arguments("1")});
+  const std::string one = history(folder / "1");
+  // What was asked for took place: a step was skipped, and the rate fell.
+  REQUIRE(one.find("\"loss_scale\":32768.0") != std::string::npos);
+  REQUIRE(one.find("\"learning_rate\":1.000000") != std::string::npos);
+  REQUIRE(one.find("\"best_epoch\"") != std::string::npos);
+
+  for (const int world_size : {2, 4}) {
+    const std::string out = std::to_string(world_size);
+    train({.world_size = world_size, .arguments = arguments(out)});
+    CHECK(history(folder.path() / out) == one);
+  }
+  GroupOptions options{.world_size = 2, .arguments = arguments("killed")};
+  {
+    WorkerGroup group(options);
+    // Within the second epoch, most likely: the test holds wherever the signal comes.
+    REQUIRE(
+        eventually([&] { return latest_step(folder / "killed") >= 4; }, std::chrono::minutes(2)));
+    group.rank(1).signal(SIGKILL);
+    group.wait();
+  }
+  options.restart_count = 1;
+  options.world_size = 3;
+  train(options);
+  CHECK(history(folder / "killed") == one);
+}
