@@ -1,4 +1,5 @@
-// A duration as people write it, the same in every option and variable of every program. Pure.
+// Durations as people write them, the same in every option and variable of every program, and as
+// numbers of seconds. Pure.
 #pragma once
 
 #include <chrono>
@@ -13,5 +14,10 @@ inline constexpr std::string_view kDurationExamples = "as in 30, 0.5, 500ms, 2m 
 /// one. Blanks may stand around both, and a plus before them. None: the text has another form, or
 /// is above a billion seconds. Nothing above zero is rounded to zero.
 std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text);
+
+inline double seconds_between(std::chrono::steady_clock::time_point from,
+                              std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
 
 }  // namespace ddprun

@@ -58,6 +58,8 @@ class Communicator {
   /// receives the result. The caller may write a range of them only while no started sum covers it:
   /// between finish() and the next start().
   [[nodiscard]] virtual std::span<float> arena(int slot) = 0;
+  /// Bytes of these that no Device has allocated: this rank's, in memory that ranks share.
+  [[nodiscard]] virtual std::size_t shared_arena_bytes() const { return 0; }
 
   /// Announces that `range` of all of this rank's arenas is final for this step, and starts the sum
   /// over all shards. Does not wait. Buckets are started in index

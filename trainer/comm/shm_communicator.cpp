@@ -34,6 +34,11 @@ std::span<float> ShmCommunicator::arena(int slot) {
   return {member(options_.rank).arenas.at(static_cast<std::size_t>(slot)), options_.arena_floats};
 }
 
+std::size_t ShmCommunicator::shared_arena_bytes() const {
+  const Member& own = group_.members[static_cast<std::size_t>(options_.rank)];
+  return own.arenas.size() * options_.arena_floats * sizeof(float);
+}
+
 Word64& ShmCommunicator::chunk_word(Ticket ticket, int chunk) {
   const std::size_t row = static_cast<std::size_t>(options_.world_size) * kChunksPerRank;
   return group_.chunk_words[(ticket % kStartedMax) * row + static_cast<std::size_t>(chunk)];

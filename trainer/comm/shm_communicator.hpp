@@ -24,6 +24,7 @@ class ShmCommunicator : public Communicator {
   [[nodiscard]] int rank() const override { return options_.rank; }
   [[nodiscard]] int world_size() const override { return options_.world_size; }
   [[nodiscard]] std::span<float> arena(int slot) override;
+  [[nodiscard]] std::size_t shared_arena_bytes() const override;
   Ticket start(int bucket, Range range) override;
   void progress() override;
   CommResult finish(Ticket ticket, Clock::time_point deadline) override;

@@ -95,6 +95,9 @@ class Device {
 
   /// Zeros, on a 64-byte boundary. Throws std::bad_alloc; of the host's memory OutOfMemory.
   virtual DeviceMemory allocate(std::size_t bytes) = 0;
+  /// The most bytes that were allocated at one time so far: of arenas, activations and buffers, not
+  /// what libraries take for themselves.
+  [[nodiscard]] virtual std::size_t peak_bytes() const = 0;
   /// `host` is the host's, and may be written again at once. What is called afterwards finds the
   /// bytes there.
   virtual void copy_in(std::span<const std::byte> host, void* to) = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/compute/hash.hpp"
+#include "trainer/compute/memory_count.hpp"
 #include "trainer/cuda/input_buffers.hpp"
 #include "trainer/cuda/kernels/arena_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
@@ -133,7 +134,14 @@ class CudaDevice final : public Device {
     refuse_in_capture("memory was asked for");
     std::byte* const data = gpu_.allocate(bytes);
     gpu_.clear(Stream::compute, data, bytes);
-    return {data, bytes, [this](std::byte* memory) { gpu_.release(memory); }};
+    count_.add(bytes);
+    return {data, bytes, [this, bytes](std::byte* memory) {
+              count_.remove(bytes);
+              gpu_.release(memory);
+            }};
+  }
+  [[nodiscard]] std::size_t peak_bytes() const override {
+    return count_.peak() + inputs_.bytes();  // which only grow
   }
   void copy_in(std::span<const std::byte> host, void* to) override {
     refuse_in_capture("a copy from the host's memory was asked for");
@@ -241,6 +249,7 @@ class CudaDevice final : public Device {
   }
 
   Gpu& gpu_;
+  MemoryCount count_;
   Staging staging_;
   InputBuffers inputs_;
   DeviceMemory floats_;  // of copy_in(), before they are stored

@@ -27,6 +27,9 @@ class InputBuffers {
   /// written again at once. Throws OutOfGpuMemory where a buffer has to grow.
   void feed(const Inputs& inputs);
 
+  /// Of the GPU's memory.
+  [[nodiscard]] std::size_t bytes() const { return buffers_[0].bytes + buffers_[1].bytes; }
+
  private:
   struct Buffer {
     std::byte* memory = nullptr;

@@ -8,6 +8,7 @@
 
 #include "trainer/compute/buffer.hpp"
 #include "trainer/compute/hash.hpp"
+#include "trainer/compute/memory_count.hpp"
 #include "trainer/host/description.hpp"
 #include "trainer/host/float_sum.hpp"
 #include "trainer/host/host_loops.hpp"
@@ -159,8 +160,13 @@ class HostDevice final : public Device {
     if (bytes == 0) return {};
     std::byte* const data = allocate_memory(bytes);
     std::memset(data, 0, bytes);
-    return {data, bytes, free_memory};
+    count_.add(bytes);
+    return {data, bytes, [this, bytes](std::byte* memory) {
+              count_.remove(bytes);
+              free_memory(memory);
+            }};
   }
+  [[nodiscard]] std::size_t peak_bytes() const override { return count_.peak(); }
   void copy_in(std::span<const std::byte> host, void* to) override {
     copy(host.data(), to, host.size());
   }
@@ -225,6 +231,7 @@ class HostDevice final : public Device {
   }
 
   bool stores_bf16_;
+  MemoryCount count_;
 };
 
 }  // namespace

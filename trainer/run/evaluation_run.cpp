@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/duration.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/run_data.hpp"
@@ -11,10 +12,6 @@ namespace ddprun::trainer {
 namespace {
 
 using std::chrono::steady_clock;
-
-double seconds_since(steady_clock::time_point began) {
-  return std::chrono::duration<double>(steady_clock::now() - began).count();
-}
 
 /// The sums over all ranks of the values that each has.
 template <class Value>
@@ -63,7 +60,7 @@ int evaluate_held_out(const EvaluationParts& parts) {
       [&](double share) {
         progress.at(0, "evaluate");
         if (rank != 0) return true;
-        const double done = seconds_since(began);
+        const double done = seconds_between(began, steady_clock::now());
         parts.report.evaluation({.step = 0,
                                  .last_step = 0,
                                  .epoch = 0,
@@ -92,17 +89,11 @@ int evaluate_held_out(const EvaluationParts& parts) {
   if (result.counters.not_finite > 0) {
     // The others end after rank 0, so that a launcher does not take them for the first to fail.
     if (rank != 0) return give_up(parts, parts.communicator.barrier(deadline));
-    parts.report.error(fmt::format(
-        "the held-out loss is not finite: sample {} of the held-out set{}: look at it, and at "
-        "the weights in {}",
-        result.counters.first_not_finite,
-        result.counters.not_finite > 1
-            ? fmt::format(", the first of {}", result.counters.not_finite)
-            : "",
-        result.weights_file));
+    parts.report.error(fmt::format("{}: look at this sample, and at the weights in {}",
+                                   held_out_not_finite(result.counters, ""), result.weights_file));
     return kExitFailure;
   }
-  result.seconds = seconds_since(began);
+  result.seconds = seconds_between(began, steady_clock::now());
   parts.report.evaluated(result);
   return kExitSuccess;
 }

@@ -130,7 +130,8 @@ std::string compute_text(const ChosenDevice& chosen, Precision precision, int wo
 CommSetup make_device_communicator(const ChosenDevice& chosen, CommOptions options,
                                    std::chrono::nanoseconds timeout, Exchange* exchange,
                                    Clock::time_point deadline) {
-  options.device = chosen.gpu ? chosen.device.get() : nullptr;
+  // Ranks on CPUs share memory.
+  options.device = chosen.gpu || options.world_size == 1 ? chosen.device.get() : nullptr;
   // That of several workers replaces it once they have met.
   if (chosen.gpu) chosen.gpu->set_watch(nccl::watch_until(timeout));
   if (!chosen.gpu || options.world_size == 1 || exchange == nullptr)

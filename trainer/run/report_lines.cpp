@@ -176,6 +176,7 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
   }
   text += fmt::format("steps {}, skipped {}, restarts {}, time {}\n", outcome.steps,
                       outcome.skipped, outcome.restarts, duration_text(outcome.seconds));
+  if (!outcome.memory.empty()) text += peak_memory_text(outcome.memory) + "\n";
   if (!outcome.checkpoint.empty()) text += fmt::format("checkpoint: {}\n", outcome.checkpoint);
   const std::string weights = fmt::format("weights: {}", outcome.weights_hash);
   const std::string made_by =
@@ -197,6 +198,10 @@ std::string outcome_json(const Outcome& outcome, const Score& score, const Place
   json["restarts"] = outcome.restarts;
   json["seconds"] = outcome.seconds;
   json["checkpoint"] = outcome.checkpoint;
+  if (!outcome.memory.empty()) {
+    json["peak_device_bytes"] = peaks_of(outcome.memory, &PeakMemory::device);
+    json["peak_process_bytes"] = peaks_of(outcome.memory, &PeakMemory::process);
+  }
   if (!outcome.epochs.empty()) {
     json["train_loss"] = outcome.epochs.back().train_loss;
     json["test_loss"] = outcome.epochs.back().test_loss;

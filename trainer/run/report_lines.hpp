@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/training_state.hpp"
+#include "trainer/run/peak_memory.hpp"
 #include "trainer/run/score.hpp"
 
 namespace ddprun::trainer {
@@ -63,6 +64,7 @@ struct Outcome {
   std::string checkpoint;                ///< path of the last one; empty: none
   std::optional<std::size_t> best = {};  ///< best_epoch(); an epoch that was cut off is none
   bool is_cut_off = false;               ///< the last epoch is, by --max-steps
+  std::vector<PeakMemory> memory = {};   ///< by rank; empty: nothing was done
 };
 
 /// How a run ended that was asked to.

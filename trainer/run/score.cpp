@@ -10,6 +10,13 @@ Score score_of(Target target, std::optional<BestBy> best_by) {
   return {"accuracy", "accuracy", accuracy, best_by.value_or(BestBy::accuracy), target};
 }
 
+std::string held_out_not_finite(const Counters& counters, std::string_view when) {
+  const std::string more =
+      counters.not_finite > 1 ? fmt::format(", the first of {}", counters.not_finite) : "";
+  return fmt::format("the held-out loss is not finite{} (sample {} of the held-out set{})", when,
+                     counters.first_not_finite, more);
+}
+
 double f1_of(double iou) { return 2 * iou / (1 + iou); }
 
 std::string Score::best_key() const {

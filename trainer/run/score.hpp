@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/checkpoint/training_state.hpp"
@@ -44,6 +45,10 @@ struct Score {
 
 /// `best_by`: none: accuracy of labels, IoU of masks.
 Score score_of(Target target, std::optional<BestBy> best_by = std::nullopt);
+
+/// "the held-out loss is not finite after step 3 (sample 5 of the held-out set, the first of 2)".
+/// `counters`: of an evaluation that has such samples. `when`: " after step 3", or nothing.
+std::string held_out_not_finite(const Counters& counters, std::string_view when);
 
 /// Of an IoU from counts over a whole set: the F1 of the same counts.
 double f1_of(double iou);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/duration.hpp"
 #include "trainer/compute/hash.hpp"
 #include "trainer/error.hpp"
 #include "trainer/run/exit_codes.hpp"
@@ -24,11 +25,6 @@ std::vector<std::size_t> ends_of(const std::vector<Range>& buckets) {
   std::vector<std::size_t> ends;
   for (const Range& bucket : buckets) ends.push_back(bucket.end);
   return ends;
-}
-
-double seconds_between(std::chrono::steady_clock::time_point from,
-                       std::chrono::steady_clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
 }
 
 BucketSizes bucket_sizes(const Options& options) {
@@ -284,19 +280,15 @@ bool TrainLoop::evaluate(Counters& total) {
                        return asked() == 0;
                      });
   Shared mine;
+  mine.memory = peak_memory(parts_.device, parts_.communicator);
   mine.counters = computer_.take_counters();
   if (!exchange(mine, wait_for_evaluation()) || ends_as_asked()) return false;
   pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
   total = {};
   for (const Shared& rank : shared_) total += rank.counters;
   if (total.not_finite > 0) {
-    const std::string more =
-        total.not_finite > 1 ? fmt::format(", the first of {}", total.not_finite) : "";
-    return end_broken(
-        fmt::format(
-            "the held-out loss is not finite after step {} (sample {} of the held-out set{})",
-            parts_.state.step, total.first_not_finite, more),
-        advice("this sample"));
+    const std::string when = fmt::format(" after step {}", parts_.state.step);
+    return end_broken(held_out_not_finite(total, when), advice("this sample"));
   }
   return true;
 }
@@ -387,6 +379,12 @@ int TrainLoop::finish() {
   const bool written = parts_.keeper->finish(state, parts_.learner);
   outcome.checkpoint = parts_.keeper->newest();
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
+  // Where nothing was evaluated there was nothing to do.
+  if (shared_[0].memory.device > 0) {
+    // With what the last checkpoint took.
+    shared_[0].memory = peak_memory(parts_.device, parts_.communicator);
+    for (const Shared& rank : shared_) outcome.memory.push_back(rank.memory);
+  }
   parts_.report.outcome(outcome);
   return written ? kExitSuccess : kExitFailure;
 }

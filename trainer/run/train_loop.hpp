@@ -17,6 +17,7 @@
 #include "trainer/run/checkpoint_keeper.hpp"
 #include "trainer/run/epoch_samples.hpp"
 #include "trainer/run/pace.hpp"
+#include "trainer/run/peak_memory.hpp"
 #include "trainer/run/plan.hpp"
 #include "trainer/run/progress.hpp"
 #include "trainer/run/rank_weights.hpp"
@@ -66,6 +67,7 @@ class TrainLoop {
     std::uint64_t stuck = 0;         ///< StepState::stuck
     /// Before an evaluation; else only whether rank 0 has found an inf or nan for a checkpoint.
     RankWeights weights;
+    PeakMemory memory;    ///< after an evaluation
     int stop_signal = 0;  ///< that asks this rank to end; 0: none
   };
   using Time = std::chrono::steady_clock::time_point;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/describe.hpp"
+#include "base/duration.hpp"
 #include "trainer/run/exit_codes.hpp"
 #include "trainer/run/train_loop.hpp"
 
@@ -52,8 +53,7 @@ bool TrainLoop::ends_as_asked() {
   const auto written_by =
       Clock::now() + std::max<Clock::duration>(kWrittenWait, parts_.options.comm_timeout);
   if (parts_.keeper != nullptr) {
-    using Seconds = std::chrono::duration<double>;
-    state.seconds = seconds_before_ + Seconds(Clock::now() - began_).count();
+    state.seconds = seconds_before_ + seconds_between(began_, Clock::now());
     const bool is_saved = parts_.keeper->finish(state, parts_.learner);
     const Options& options = parts_.options;
     parts_.report.stopped({.signal = signal_name(signal),

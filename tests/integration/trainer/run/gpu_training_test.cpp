@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "tests/integration/trainer/run/gpu_runs.hpp"
 
@@ -47,6 +48,16 @@ TEST_CASE("the line at the start tells the memory that the run takes of the GPU"
   INFO(result.out << result.err);
   CHECK(result.status == 0);
   CHECK_THAT(result.out, Contains("on emulated GPU") && Contains(" MB of the GPU, "));
+}
+
+TEST_CASE("all ranks take as much memory of their GPUs") {
+  const SmallData data;
+  const auto outcome = nlohmann::json::parse(train(on_gpus(four_steps(data), 2)));
+  INFO(outcome);
+  const auto peaks = outcome["peak_device_bytes"].get<std::vector<double>>();
+  REQUIRE(peaks.size() == 2);
+  CHECK(peaks[0] > 1e6);
+  CHECK(peaks[1] == Approx(peaks[0]).epsilon(0.01));
 }
 
 TEST_CASE("with --exact the weights are the same for any number of GPUs, in fp32 and in fp16") {

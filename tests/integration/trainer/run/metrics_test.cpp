@@ -49,6 +49,25 @@ TEST_CASE("a line after every N steps has their loss and the rate, the same for 
       CHECK(two[i][key] == third[i][key]);
 }
 
+TEST_CASE("the memory of all ranks is the same but for rank 0's copies for checkpoints") {
+  const SmallData data;
+  const TempDir directory;
+  for (const int ranks : {1, 2, 4}) {
+    const auto json = nlohmann::json::parse(
+        train({.world_size = ranks,
+               .arguments = {"--data", data.path(), "--batch=8", "--shards=4", "--epochs=2",
+                             "--out", directory / ("out" + std::to_string(ranks))}}));
+    INFO(json);
+    const auto device = json["peak_device_bytes"].get<std::vector<double>>();
+    REQUIRE(device.size() == static_cast<std::size_t>(ranks));
+    CHECK(device[0] > 1e6);
+    for (const double one : device) CHECK(one == Approx(device[0]).epsilon(0.01));
+    const auto process = json["peak_process_bytes"].get<std::vector<double>>();
+    REQUIRE(process.size() == device.size());
+    for (const double one : process) CHECK(one > device[0]);
+  }
+}
+
 TEST_CASE("a kill leaves metrics.jsonl and the event file whole") {
   const SmallData data;
   const TempDir directory;

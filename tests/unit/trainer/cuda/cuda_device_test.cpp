@@ -43,6 +43,17 @@ Parameter parameter(std::size_t offset, std::size_t count, bool decay, Parameter
   return one;
 }
 
+TEST_CASE("the peak of a device counts what was allocated at one time") {
+  const DeviceFixture fixture;
+  const std::size_t before = fixture.device->peak_bytes();
+  {
+    const DeviceMemory first = fixture.device->allocate(3000);
+    const DeviceMemory second = fixture.device->allocate(1000);
+  }
+  const DeviceMemory later = fixture.device->allocate(2000);
+  CHECK(fixture.device->peak_bytes() == before + 4000);
+}
+
 TEST_CASE("new memory of the device holds zeros") {
   const DeviceFixture fixture;
   const DeviceMemory memory = fixture.device->allocate(1000 * sizeof(float));

@@ -55,6 +55,7 @@ class DelegatingDevice : public Device {
     return device_.accumulates_gradients();
   }
   DeviceMemory allocate(std::size_t bytes) override { return device_.allocate(bytes); }
+  [[nodiscard]] std::size_t peak_bytes() const override { return device_.peak_bytes(); }
   [[nodiscard]] bool can_capture() const override { return device_.can_capture(); }
   std::unique_ptr<CapturedWork> capture(const std::function<void()>& work) override {
     return device_.capture(work);

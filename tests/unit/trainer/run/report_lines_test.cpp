@@ -119,7 +119,8 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
                         .skipped = 1,
                         .restarts = 2,
                         .seconds = 12.4,
-                        .checkpoint = "/out/step-00000094"};
+                        .checkpoint = "/out/step-00000094",
+                        .memory = {{45'000'000, 118'000'000}, {45'000'000, 102'000'000}}};
   const std::string text = outcome_text(outcome, kScore, 0);
   CHECK_THAT(text,
              Catch::Matchers::EndsWith(
@@ -134,6 +135,13 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
   CHECK(json["type"] == "final");
   CHECK(json["weights"] == "0123456789abcdef");
   CHECK(json["test_accuracy"] == 0.9);
+  CHECK_THAT(text, Contains("\npeak memory of each worker: 45 MB for "));
+  CHECK(json["peak_device_bytes"] == nlohmann::json({45'000'000, 45'000'000}));
+  CHECK(json["peak_process_bytes"] == nlohmann::json({118'000'000, 102'000'000}));
+  Outcome idle = outcome;
+  idle.memory.clear();
+  CHECK_THAT(outcome_text(idle, kScore, 0), !Contains("peak memory"));
+  CHECK_FALSE(nlohmann::json::parse(outcome_json(idle, kScore, {})).contains("peak_device_bytes"));
 }
 
 TEST_CASE("the final report names the best epoch, by which metric and in which direction") {

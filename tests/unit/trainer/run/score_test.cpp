@@ -32,6 +32,15 @@ TEST_CASE("the best loss is the smallest, the best score the largest") {
   CHECK_FALSE(score_of(Target::label).is_better(0.4, 0.4));
 }
 
+TEST_CASE("of held-out losses that are no numbers the first is named, and how many there are") {
+  Counters counters{.not_finite = 1, .first_not_finite = 5};
+  CHECK(held_out_not_finite(counters, " after step 3") ==
+        "the held-out loss is not finite after step 3 (sample 5 of the held-out set)");
+  counters.not_finite = 2;
+  CHECK(held_out_not_finite(counters, "") ==
+        "the held-out loss is not finite (sample 5 of the held-out set, the first of 2)");
+}
+
 TEST_CASE("F1 is that of the counts that the IoU is of, and has its order") {
   const Counters counters{
       .count = 1, .true_positives = 6, .false_positives = 1, .false_negatives = 3};

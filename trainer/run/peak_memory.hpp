@@ -1,0 +1,34 @@
+// The most memory that workers have taken, for the final report.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/comm/communicator.hpp"
+#include "trainer/compute/device.hpp"
+
+namespace ddprun::trainer {
+
+/// Of one worker, in bytes. Trivially copyable: ranks exchange it.
+struct PeakMemory {
+  /// Of its device: weights, gradients, moments, activations, with gradients that are in memory
+  /// shared with other workers.
+  std::uint64_t device = 0;
+  std::uint64_t process = 0;  ///< resident, of the host; 0: not known
+};
+
+/// Of this worker, so far.
+PeakMemory peak_memory(const Device& device, const Communicator& communicator);
+
+/// "peak memory: 45 MB for weights, gradients and activations, 118 MB of the process". Of several
+/// the range: "peak memory of each worker: ..., 118 MB to 131 MB of the process". `all`: by rank,
+/// at least one. Pure.
+std::string peak_memory_text(std::span<const PeakMemory> all);
+
+/// One of the two, by rank.
+std::vector<std::uint64_t> peaks_of(std::span<const PeakMemory> all,
+                                    std::uint64_t PeakMemory::*which);
+
+}  // namespace ddprun::trainer
