@@ -1,0 +1,168 @@
+"""Runs a row of an experiment, and keeps its result."""
+
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from experiments.page import Row
+
+COMMON = ("--device=cpu", "--threads-per-shard=1", "--lanes=1")
+KILL_ATTEMPTS = 5
+
+
+class RowFailed(Exception):
+    """The text tells how; the log has more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    command: str  # Row.command()
+    date: str
+    machine: dict  # cores, cpu, version of train, what it computes with
+    final: dict  # lines of metrics.jsonl
+    epochs: list
+    evaluated: dict = None
+
+    def best(self, key):
+        """A figure of the best epoch."""
+        return self.epochs[self.final["best_epoch"]][key] if "best_epoch" in self.final else None
+
+
+def lines_of(out):
+    """The whole lines of metrics.jsonl so far."""
+    try:
+        texts = (out / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    except FileNotFoundError:
+        return []
+    return [json.loads(text) for text in texts]
+
+
+def epochs_of(lines):
+    """The line of each epoch; if a restart repeated it, the last one."""
+    found = {line["epoch"]: line for line in lines if line["type"] == "epoch"}
+    return [found[epoch] for epoch in sorted(found)]
+
+
+def machine(train):
+    version = subprocess.run([train, "--version"], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    compute = re.search(r"^compute: (.*)$", version, re.MULTILINE)
+    return {"cores": len(os.sched_getaffinity(0)), "cpu": names[0].strip() if names else "unknown CPU",
+            "version": version.splitlines()[0],
+            "compute": compute.group(1) if compute else ""}
+
+
+def kept_result(folder, row):
+    """Of a row that is done; None: there is none, or of a row with other options."""
+    try:
+        result = Result(**json.loads((folder / "result.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return result if result.command == row.command() else None
+
+
+class Runner:
+    """Runs rows with the programs in `programs`; leaving its `with` ends the run that is still there."""
+
+    def __init__(self, programs):
+        self.train, self.ddprun = programs / "train", programs / "ddprun"
+        self.running = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.running is None or self.running.poll() is not None:
+            return
+        self.running.terminate()  # ddprun ends its workers
+        try:
+            self.running.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.running.pid, signal.SIGKILL)
+            self.running.wait()
+
+    def run(self, row: Row, data, folder):
+        """The result, which then is in `folder`, too."""
+        machine_now = machine(self.train)
+        for _ in range(KILL_ATTEMPTS):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            if self.run_once(row, data, folder):
+                break
+        else:
+            raise RowFailed("was over before it was killed")
+        lines = lines_of(folder / "run")
+        finals = [line for line in lines if line["type"] == "final"]
+        if not finals:
+            raise RowFailed("wrote no final line")
+        evaluated = self.evaluate(row, data, folder) if row.evaluated else None
+        result = Result(row.command(), datetime.date.today().isoformat(), machine_now, finals[-1], epochs_of(lines), evaluated)
+        unfinished = folder / "result.json.new"
+        unfinished.write_text(json.dumps(dataclasses.asdict(result), indent=1))
+        unfinished.rename(folder / "result.json")
+        return result
+
+    def run_once(self, row, data, folder):
+        """False: it was to be killed, but ended before."""
+        out = folder / "run"
+        options = [*COMMON, f"--data={data}", f"--out={out}", *row.options]
+        kills = row.kill_after_epoch is not None
+        launcher = [self.ddprun, f"--nproc-per-node={row.workers}", *(["--max-restarts=1"] if kills else [])]
+        alone = row.workers == 1 and not kills
+        self.start([self.train, *options] if alone else [*launcher, "train", *options], folder)
+        killed = kills and self.kill_a_worker(row, out)
+        self.wait(folder)
+        return killed or not kills
+
+    def start(self, command, folder):
+        with (folder / "log.txt").open("a") as log:
+            print("$", *command, file=log, flush=True)
+            self.running = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT,
+                                            stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def wait(self, folder):
+        code = self.running.wait()
+        if code != 0:
+            text = (folder / "log.txt").read_text(errors="replace")
+            errors = [line for line in text.splitlines() if "error:" in line] or text.splitlines()
+            raise RowFailed(f"exit code {code}: {errors[-1].strip()}")
+
+    def kill_a_worker(self, row, out):
+        """Once the line of the epoch is written."""
+        while self.running.poll() is None:
+            time.sleep(0.02)
+            if any(line["epoch"] >= row.kill_after_epoch for line in epochs_of(lines_of(out))):
+                for pid in workers_of(out):
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                        return True
+                    except ProcessLookupError:
+                        pass
+                return False
+        return False
+
+    def evaluate(self, row, data, folder):
+        self.start([self.train, "--eval", f"--resume-from={folder / 'run'}", *COMMON, f"--data={data}", f"--out={folder / 'evaluated'}",
+                    *row.options], folder)
+        self.wait(folder)
+        return [line for line in lines_of(folder / "evaluated") if line["type"] == "evaluated"][-1]
+
+
+def workers_of(out):
+    """Process ids of the workers that write to `out`."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if pathlib.PurePath(words[0]).name == "train" and f"--out={out}" in words:
+            found.append(int(path.parent.name))
+    return found
