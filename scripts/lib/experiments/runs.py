@@ -13,7 +13,7 @@ import time
 
 from experiments.page import Row
 
-COMMON = ("--device=cpu", "--threads-per-shard=1", "--lanes=1")
+COMMON = ("--device=cpu", "--threads-per-shard=1")
 KILL_ATTEMPTS = 5
 
 
@@ -112,7 +112,8 @@ class Runner:
     def run_once(self, row, data, folder):
         """False: it was to be killed, but ended before."""
         out = folder / "run"
-        options = [*COMMON, f"--data={data}", f"--out={out}", *row.options]
+        lanes = [] if "--parallel=dp" in row.options else ["--lanes=1"]  # of DataParallel each replica has one
+        options = [*COMMON, *lanes, f"--data={data}", f"--out={out}", *row.options]
         kills = row.kill_after_epoch is not None
         launcher = [self.ddprun, f"--nproc-per-node={row.workers}", *(["--max-restarts=1"] if kills else [])]
         alone = row.workers == 1 and not kills

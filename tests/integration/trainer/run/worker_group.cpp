@@ -70,7 +70,7 @@ WorkerGroup::WorkerGroup(const GroupOptions& options) {
   for (int number = 0; number < options.world_size; ++number) {
     ChildOptions child;
     child.leave_stdin = true;
-    child.limit = std::chrono::minutes(5);
+    child.limit = options.limit;
     child.directory = options.directory;
     child.environment = options.environment;
     if (store_) {

@@ -2,6 +2,7 @@
 // results.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -45,6 +46,7 @@ struct GroupOptions {
   std::string program = {};    ///< its path; empty: train
   int restart_count = 0;
   bool json = true;  ///< adds --json --quiet
+  std::chrono::minutes limit{5};
 };
 
 /// One round: a store of its own and a process for each rank. Kills what is left when it dies.
