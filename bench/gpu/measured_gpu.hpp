@@ -25,6 +25,7 @@ class MeasuredGpu final : public cuda::Gpu {
   ~MeasuredGpu() override;
 
   [[nodiscard]] cuda::GpuFacts facts() const override { return gpu_->facts(); }
+  [[nodiscard]] std::size_t free_memory() override { return gpu_->free_memory(); }
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) override;
   std::byte* allocate_pinned(std::size_t bytes) override { return gpu_->allocate_pinned(bytes); }

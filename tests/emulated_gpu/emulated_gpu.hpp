@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tests/emulated_gpu/emulated_memory.hpp"
@@ -22,8 +23,9 @@ namespace ddprun::trainer::test {
 struct EmulatedGpuSettings {
   std::uint64_t seed = 0;  ///< of the schedule
   std::size_t memory = std::size_t{1} << 32;
-  std::size_t used = 0;  ///< of it, by other programs
-  int number = 0;        ///< on its machine: GPUs of different numbers have different uuids
+  std::size_t used = 0;                  ///< of it, by other programs
+  std::optional<std::size_t> free = {};  ///< what free_memory() gives; none: what is free
+  int number = 0;  ///< on its machine: GPUs of different numbers have different uuids
   std::uint64_t forgotten_wait = 0;  ///< the wait of this number is left out: a planted bug
   std::uint64_t fails_at = 0;  ///< work of this number, counted from 1, and all after it fails
   std::uint64_t hangs_at = 0;  ///< work of this number is never done
@@ -37,6 +39,9 @@ class EmulatedGpu final : public cuda::Gpu {
   ~EmulatedGpu() override = default;
 
   [[nodiscard]] cuda::GpuFacts facts() const override;
+  [[nodiscard]] std::size_t free_memory() override {
+    return settings_.free.value_or(settings_.memory - settings_.used - memory_.used());
+  }
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) override;
   std::byte* allocate_pinned(std::size_t bytes) override;

@@ -15,6 +15,11 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
+std::optional<std::size_t> free_setting() {
+  if (std::getenv("DDPRUN_EMULATED_FREE") == nullptr) return std::nullopt;
+  return setting("DDPRUN_EMULATED_FREE", 0);
+}
+
 /// WORK where the variable is for this GPU; 0: it is not.
 std::uint64_t work_of(const char* name, int number) {
   const char* const value = std::getenv(name);
@@ -49,6 +54,7 @@ FoundGpu EmulatedGpus::find(const GpuQuestion& question) {
       EmulatedGpuSettings{.seed = setting("DDPRUN_EMULATED_SEED", 1) + number,
                           .memory = memory_,
                           .used = setting("DDPRUN_EMULATED_USED", 0),
+                          .free = free_setting(),
                           .number = choice.number,
                           .fails_at = work_of("DDPRUN_EMULATED_FAILS", choice.number),
                           .hangs_at = work_of("DDPRUN_EMULATED_HANGS", choice.number),

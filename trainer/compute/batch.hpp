@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <span>
 
-#include "trainer/compute/image_windows.hpp"
+#include "trainer/compute/inputs.hpp"
 #include "trainer/model/graph.hpp"
 
 namespace ddprun::trainer {
 
-/// In host memory, not owned: images as pixels or as floats, or texts as token ids with lengths, as
-/// the graph begins; of labels and masks the one that its target() names.
+/// Not owned, and in host memory unless it is stored on the device: images as pixels or as floats,
+/// or texts as token ids with lengths, as the graph begins; of labels and masks, as bytes or as
+/// floats, the one that its target() names.
 struct Batch {
   std::span<const float> images = {};          ///< samples x height x width x channels
   std::span<const std::int32_t> labels = {};   ///< the class of each sample
@@ -19,10 +20,30 @@ struct Batch {
   std::span<const std::int32_t> tokens = {};   ///< samples x width; behind a length: anything
   std::span<const std::int32_t> lengths = {};  ///< tokens of each sample, 1 to width
   int width = 0;  ///< of texts: what padded_length() makes of the longest
-  std::span<const std::uint8_t> pixels = {};  ///< of the size of `images`: see InputImages
-  std::span<const float> tables = {};         ///< of pixels: channels x kByteValues
+  std::span<const std::uint8_t> pixels = {};      ///< of the size of `images`: see InputImages
+  std::span<const float> tables = {};             ///< of pixels: channels x kByteValues
+  std::span<const std::uint8_t> mask_bytes = {};  ///< of the size of one channel of `pixels`
   std::span<const ImageWindow> windows = {};  ///< of pixels, which then have the size of `sides`
   WindowSides sides = {};                     ///< of windows
+  StoredRows stored_pixels = {};              ///< instead of `pixels`
+  StoredRows stored_masks = {};               ///< instead of `mask_bytes`
+  StoredRows stored_tokens = {};              ///< instead of `tokens`
+
+  // Of pixels and of masks as bytes, without where they go.
+  [[nodiscard]] InputImages pixel_images() const {
+    return {.pixels = pixels,
+            .tables = tables,
+            .windows = windows,
+            .sides = sides,
+            .stored = stored_pixels};
+  }
+  [[nodiscard]] InputImages mask_images() const {
+    return {.pixels = mask_bytes,
+            .tables = mask_tables(),
+            .windows = windows,
+            .sides = sides,
+            .stored = stored_masks};
+  }
 };
 
 /// The width of a batch with a longest sample of `tokens` tokens, at most `positions`: rounded up

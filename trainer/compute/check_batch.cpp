@@ -23,13 +23,16 @@ void check_labels(const Graph& graph, std::span<const std::int32_t> labels) {
 void check_texts(const Graph& graph, const Batch& batch) {
   const int positions = graph.text().positions;
   if (positions == 0) return;
+  const std::size_t tokens =
+      batch.tokens.size() + batch.stored_tokens.bytes() / sizeof(std::int32_t);
   if (batch.width < 1 || batch.width > positions || batch.width % kLengthUnit != 0 ||
-      batch.tokens.size() != batch.lengths.size() * static_cast<std::size_t>(batch.width))
+      tokens != batch.lengths.size() * static_cast<std::size_t>(batch.width))
     throw std::logic_error("texts of another width than the batch's");
   std::span<const std::int32_t> row = batch.tokens;
   for (const std::int32_t length : batch.lengths) {
     if (length < 1 || length > batch.width)
       throw std::logic_error("a length beyond the width of the batch");
+    if (batch.tokens.empty()) continue;
     for (const std::int32_t token : row.first(static_cast<std::size_t>(length)))
       if (token < 0 || token >= graph.text().vocabulary)
         throw DataError("token " + std::to_string(token) +
@@ -37,6 +40,14 @@ void check_texts(const Graph& graph, const Batch& batch) {
                         std::to_string(graph.text().vocabulary - 1));
     row = row.subspan(static_cast<std::size_t>(batch.width));
   }
+}
+
+/// The device follows what these say.
+void check_rows(const StoredRows& stored) {
+  const std::size_t bytes = stored.set.size();
+  for (const StoredRow& row : stored.rows)
+    if (row.begin > bytes || row.size > bytes - row.begin || row.size > stored.row_bytes)
+      throw std::logic_error("a sample beyond its set");
 }
 
 /// Of one sample in batch.pixels.
@@ -51,26 +62,40 @@ std::size_t stored_size(const Graph& graph, const Batch& batch) {
          static_cast<std::size_t>(sample.channels);
 }
 
+/// As bytes they are of the pictures' size, and have their windows.
+bool fit_masks(const Graph& graph, const Batch& batch, std::size_t count) {
+  const std::size_t bytes = batch.mask_images().bytes();
+  if (graph.target() != Target::mask) return batch.masks.empty() && bytes == 0;
+  if (bytes == 0) return batch.masks.size() == count * graph.logits().count();
+  const ActivationShape& sample = graph.layers().front().output;
+  const auto channels = static_cast<std::size_t>(sample.channels);
+  return batch.masks.empty() && graph.logits().count() * channels == sample.count() &&
+         bytes * channels == count * stored_size(graph, batch);
+}
+
 }  // namespace
 
 std::size_t sample_count(const Graph& graph, const Batch& batch) {
   if (graph.text().positions > 0) return batch.lengths.size();
   if (!batch.windows.empty()) return batch.windows.size();
-  return std::max(batch.images.size(), batch.pixels.size()) / graph.layers().front().output.count();
+  const std::size_t pixels = batch.pixel_images().bytes();
+  return std::max(batch.images.size(), pixels) / graph.layers().front().output.count();
 }
 
 void check_batch(const Graph& graph, const Batch& batch, int most) {
   const std::size_t count = sample_count(graph, batch);
   const bool has_masks = graph.target() == Target::mask;
   const ActivationShape& sample = graph.layers().front().output;
-  const std::size_t channels = batch.pixels.empty() ? 0 : static_cast<std::size_t>(sample.channels);
+  const std::size_t pixels = batch.pixel_images().bytes();
+  const std::size_t channels = pixels == 0 ? 0 : static_cast<std::size_t>(sample.channels);
   if (count > static_cast<std::size_t>(most) ||
-      batch.images.size() + batch.pixels.size() != count * stored_size(graph, batch) ||
+      batch.images.size() + pixels != count * stored_size(graph, batch) ||
       batch.tables.size() != channels * kByteValues ||
-      batch.labels.size() != (has_masks ? 0 : count) ||
-      batch.masks.size() != (has_masks ? count * graph.logits().count() : 0)) {
+      batch.labels.size() != (has_masks ? 0 : count) || !fit_masks(graph, batch, count)) {
     throw std::logic_error("batch of another size than the executor's");
   }
+  for (const StoredRows* stored : {&batch.stored_pixels, &batch.stored_masks, &batch.stored_tokens})
+    check_rows(*stored);
   check_labels(graph, batch.labels);
   check_texts(graph, batch);
   for (const float value : batch.masks) {

@@ -110,6 +110,16 @@ class Device {
   /// A pass's inputs to their places, as copy_in() does it. A device that computes beside the host
   /// takes them there while it still computes the pass before.
   virtual void feed(const Inputs& inputs) { copy_inputs(*this, inputs); }
+  /// Memory for samples that feed() gathers (StoredRows), and nothing else reads. Throws
+  /// std::bad_alloc, and DeviceError where a device gathers nothing.
+  virtual DeviceMemory allocate_samples(std::size_t /*bytes*/) {
+    throw DeviceError("this device gathers no samples");
+  }
+  /// To such memory. `host` is the host's, and may be written again at once; feed() finds the bytes
+  /// there. Work of the device goes on meanwhile.
+  virtual void copy_samples_in(std::span<const std::byte> /*host*/, std::byte* /*to*/) {
+    throw DeviceError("this device gathers no samples");
+  }
 
   // ---- layers ----
 

@@ -202,18 +202,15 @@ void GraphExecutor::feed(const Batch& batch, int shard) {
   const std::int32_t number = shard;
   Inputs inputs{.values = {{std::as_bytes(std::span(&number, 1)), shard_.as<std::byte>()}},
                 .images = {}};
-  add_targets(batch, inputs.values);
+  add_targets(batch, inputs);
   if (graph_.text().positions > 0) {
     add_texts(batch, inputs.values);
-  } else if (batch.pixels.empty()) {
-    copy_floats(batch.images);
+  } else if (const InputImages images = batch.pixel_images(); images.bytes() > 0) {
+    inputs.images = images;
+    inputs.images.storage = storage_;
+    inputs.images.to = {at(current_->plan.layers.front().output), image_bytes()};
   } else {
-    inputs.images = {.pixels = batch.pixels,
-                     .tables = batch.tables,
-                     .storage = storage_,
-                     .to = {at(current_->plan.layers.front().output), image_bytes()},
-                     .windows = batch.windows,
-                     .sides = batch.sides};
+    copy_floats(batch.images);
   }
   in_layer(graph_, 0, "inputs", [&] { device_.feed(inputs); });
 }
@@ -232,13 +229,17 @@ void GraphExecutor::forward() {
   }
 }
 
-void GraphExecutor::add_targets(const Batch& batch, std::vector<InputValues>& values) {
+void GraphExecutor::add_targets(const Batch& batch, Inputs& inputs) {
   const auto add = [&](std::span<const std::byte> from) {
-    values.push_back({from, targets_.as<std::byte>().first(from.size())});
+    inputs.values.push_back({from, targets_.as<std::byte>().first(from.size())});
   };
   if (graph_.target() == Target::mask) {
     pass_.masks = targets_.as<float>().data();
-    add(std::as_bytes(batch.masks));
+    const InputImages masks = batch.mask_images();
+    if (masks.bytes() == 0) return add(std::as_bytes(batch.masks));
+    const std::size_t floats = static_cast<std::size_t>(pass_.count) * graph_.logits().count();
+    inputs.masks = masks;
+    inputs.masks.to = std::as_writable_bytes(targets_.as<float>().first(floats));
   } else {
     pass_.labels = targets_.as<std::int32_t>().data();
     add(std::as_bytes(batch.labels));
@@ -248,10 +249,11 @@ void GraphExecutor::add_targets(const Batch& batch, std::vector<InputValues>& va
 void GraphExecutor::add_texts(const Batch& batch, std::vector<InputValues>& values) {
   const auto samples = static_cast<std::size_t>(settings_.batch);
   const std::span<std::int32_t> lengths = texts_.as<std::int32_t>().first(samples);
-  const std::span<std::int32_t> tokens =
-      texts_.as<std::int32_t>().subspan(samples, batch.tokens.size());
+  const std::span<std::int32_t> tokens = texts_.as<std::int32_t>().subspan(
+      samples, batch.lengths.size() * static_cast<std::size_t>(batch.width));
   values.push_back({std::as_bytes(batch.lengths), std::as_writable_bytes(lengths)});
-  values.push_back({std::as_bytes(batch.tokens), std::as_writable_bytes(tokens)});
+  values.push_back(
+      {std::as_bytes(batch.tokens), std::as_writable_bytes(tokens), batch.stored_tokens});
   pass_.tokens = tokens.data();
   pass_.lengths = lengths.data();
 }

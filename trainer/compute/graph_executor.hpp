@@ -128,7 +128,7 @@ class GraphExecutor {
   void backward(std::size_t first, std::size_t end, const GradientArena& arena,
                 const std::function<void(std::size_t)>& final_up_to);
   void feed(const Batch& batch, int shard);
-  void add_targets(const Batch& batch, std::vector<InputValues>& values);
+  void add_targets(const Batch& batch, Inputs& inputs);
   void add_texts(const Batch& batch, std::vector<InputValues>& values);
   void copy_floats(std::span<const float> images);
   void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);

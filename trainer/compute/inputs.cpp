@@ -49,7 +49,31 @@ void look_up_windows(const InputImages& images, std::size_t first, std::span<flo
   }
 }
 
+void copy_images(Device& device, const InputImages& images) {
+  DDPRUN_ASSERT(images.stored.rows.empty(), "samples of the host's memory");
+  if (images.pixels.empty()) return;
+  const std::size_t value_bytes = bytes_of(images.storage);
+  std::array<float, kPieceValues> piece;
+  const std::size_t most = piece.size() / images.channels() * images.channels();
+  for (std::size_t at = 0; at < images.values(); at += most) {
+    const std::span<float> values(piece.data(), std::min(most, images.values() - at));
+    look_up(images, at, values);
+    device.copy_in(images.storage, values, images.to.data() + at * value_bytes);
+  }
+  device.clear(images.to.subspan(images.values() * value_bytes));
+}
+
 }  // namespace
+
+std::span<const float> mask_tables() {
+  static const std::array<float, kByteValues> table = [] {
+    std::array<float, kByteValues> values{};
+    for (std::size_t byte = 0; byte < values.size(); ++byte)
+      values[byte] = static_cast<float>(byte) / 255.0F;
+    return values;
+  }();
+  return table;
+}
 
 void look_up(const InputImages& images, std::size_t first, std::span<float> values) {
   DDPRUN_ASSERT(first + values.size() <= images.values(), "values that images have");
@@ -62,20 +86,12 @@ void look_up(const InputImages& images, std::size_t first, std::span<float> valu
 
 void copy_inputs(Device& device, const Inputs& inputs) {
   for (const InputValues& one : inputs.values) {
+    DDPRUN_ASSERT(one.stored.rows.empty(), "samples of the host's memory");
     device.copy_in(one.from, one.to.data());
     device.clear(one.to.subspan(one.from.size()));
   }
-  const InputImages& images = inputs.images;
-  if (images.pixels.empty()) return;
-  const std::size_t value_bytes = bytes_of(images.storage);
-  std::array<float, kPieceValues> piece;
-  const std::size_t most = piece.size() / images.channels() * images.channels();
-  for (std::size_t at = 0; at < images.values(); at += most) {
-    const std::span<float> values(piece.data(), std::min(most, images.values() - at));
-    look_up(images, at, values);
-    device.copy_in(images.storage, values, images.to.data() + at * value_bytes);
-  }
-  device.clear(images.to.subspan(images.values() * value_bytes));
+  copy_images(device, inputs.images);
+  copy_images(device, inputs.masks);
 }
 
 }  // namespace ddprun::trainer

@@ -167,6 +167,16 @@ class CudaDevice final : public Device {
     refuse_in_capture("inputs were fed");
     inputs_.feed(inputs);
   }
+  /// Not cleared: that would be work of another stream than the copies.
+  DeviceMemory allocate_samples(std::size_t bytes) override {
+    if (bytes == 0) return {};
+    refuse_in_capture("memory was asked for");
+    return {gpu_.allocate(bytes), bytes, [this](std::byte* memory) { gpu_.release(memory); }};
+  }
+  void copy_samples_in(std::span<const std::byte> host, std::byte* to) override {
+    refuse_in_capture("a copy from the host's memory was asked for");
+    inputs_.copy_samples_in(host, to);
+  }
 
   [[nodiscard]] bool accumulates_gradients() const override { return true; }
   std::unique_ptr<Operation> make_operation(const Layer& layer,

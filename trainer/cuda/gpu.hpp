@@ -121,6 +121,8 @@ class Gpu {
 
   // ---- memory ----
 
+  /// Bytes that no program has now.
+  [[nodiscard]] virtual std::size_t free_memory() = 0;
   /// On a boundary of 256 bytes; what is in it is not known. Throws OutOfGpuMemory.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   /// Waits for all streams. If the watch throws meanwhile, the memory is not freed, and the next

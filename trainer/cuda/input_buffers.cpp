@@ -12,61 +12,117 @@ namespace {
 /// Of each part in a buffer.
 constexpr std::size_t kPartAlignment = 64;
 
-/// Where the parts of inputs lie in a buffer: values, tables, pixels, windows.
+/// Where the parts of inputs lie in a buffer: what is copied in one piece, and behind it what is
+/// gathered there. Parts: each of the values; tables, pixels and windows of images; those of masks.
 class Layout {
  public:
+  struct Part {
+    std::span<const std::byte> host;  ///< to copy; of stored samples: where they lie
+    const StoredRows* stored = nullptr;
+    std::size_t copied = 0;  ///< where `host` goes
+    std::size_t data = 0;    ///< where the part's bytes are in the end
+  };
+
   explicit Layout(const Inputs& inputs) {
-    for (const InputValues& one : inputs.values) add(one.from);
-    add(std::as_bytes(inputs.images.tables));
-    add(std::as_bytes(inputs.images.pixels));
-    add(std::as_bytes(inputs.images.windows));
+    for (const InputValues& one : inputs.values) add(one.from, one.stored);
+    for (const InputImages* images : {&inputs.images, &inputs.masks}) {
+      add(std::as_bytes(images->tables));
+      add(std::as_bytes(images->pixels), images->stored);
+      add(std::as_bytes(images->windows));
+    }
+    for (Part& part : parts_) {
+      part.copied = take(part.host.size());
+      copies_.push_back({part.host, part.copied});
+    }
+    copied_bytes_ = bytes_;
+    for (Part& part : parts_)
+      part.data = part.stored == nullptr ? part.copied : take(part.stored->bytes());
   }
-  /// Where the images' parts lie in the buffer.
-  [[nodiscard]] const float* tables(const std::byte* buffer) const {
-    return reinterpret_cast<const float*>(buffer + from_end(3));
-  }
-  [[nodiscard]] const std::uint8_t* pixels(const std::byte* buffer) const {
-    return reinterpret_cast<const std::uint8_t*>(buffer + from_end(2));
-  }
-  [[nodiscard]] const ImageWindow* windows(const std::byte* buffer) const {
-    return reinterpret_cast<const ImageWindow*>(buffer + from_end(1));
-  }
-  [[nodiscard]] const std::vector<StagedPart>& parts() const { return parts_; }
+
+  [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
+  [[nodiscard]] const std::vector<StagedPart>& copies() const { return copies_; }
+  [[nodiscard]] std::size_t copied_bytes() const { return copied_bytes_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
-  void add(std::span<const std::byte> from) {
+  void add(std::span<const std::byte> host, const StoredRows& stored = {}) {
+    if (stored.rows.empty()) {
+      parts_.push_back({host});
+    } else {
+      parts_.push_back({std::as_bytes(stored.rows), &stored});
+    }
+  }
+  std::size_t take(std::size_t bytes) {
     const std::size_t offset = (bytes_ + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
-    parts_.push_back({from, offset});
-    bytes_ = offset + from.size();
+    bytes_ = offset + bytes;
+    return offset;
   }
-  [[nodiscard]] std::size_t from_end(std::size_t place) const {
-    return parts_[parts_.size() - place].offset;
-  }
-  std::vector<StagedPart> parts_;
+  std::vector<Part> parts_;
+  std::vector<StagedPart> copies_;
+  std::size_t copied_bytes_ = 0;
   std::size_t bytes_ = 0;
 };
+
+bool is_in_words(const StoredRows& stored) {
+  constexpr std::size_t kWord = sizeof(std::uint32_t);
+  return stored.row_bytes % kWord == 0 &&
+         std::all_of(stored.rows.begin(), stored.rows.end(), [](const StoredRow& row) {
+           return row.begin % kWord == 0 && row.size % kWord == 0;
+         });
+}
+
+template <class Word>
+void launch_gather(Gpu& gpu, const Layout::Part& part, std::byte* buffer) {
+  const StoredRows& stored = *part.stored;
+  const GatherRows<Word> kernel{.set = reinterpret_cast<const Word*>(stored.set.data()),
+                                .rows = reinterpret_cast<const StoredRow*>(buffer + part.copied),
+                                .to = reinterpret_cast<Word*>(buffer + part.data),
+                                .count = stored.bytes() / sizeof(Word),
+                                .row_words = stored.row_bytes / sizeof(Word)};
+  launch_over(gpu, kernel.count, kernel, Stream::copy);
+}
+
+void gather(Gpu& gpu, const Layout::Part& part, std::byte* buffer) {
+  if (is_in_words(*part.stored)) {
+    launch_gather<std::uint32_t>(gpu, part, buffer);
+  } else {
+    launch_gather<std::uint8_t>(gpu, part, buffer);
+  }
+}
 
 PlaceValues place_values(const Inputs& inputs, const Layout& layout, const std::byte* buffer) {
   static_assert(Inputs::kValuesMost == PlaceValues::kPartsMost);
   DDPRUN_ASSERT(inputs.values.size() <= Inputs::kValuesMost, "inputs that one launch can place");
   PlaceValues kernel{};
   for (const InputValues& one : inputs.values) {
-    const std::size_t offset = layout.parts()[static_cast<std::size_t>(kernel.part_count)].offset;
+    const std::size_t offset = layout.parts()[static_cast<std::size_t>(kernel.part_count)].data;
     kernel.parts[kernel.part_count++] = {
         .from = reinterpret_cast<const std::uint32_t*>(buffer + offset),
         .to = reinterpret_cast<std::uint32_t*>(one.to.data()),
-        .count = one.from.size() / sizeof(std::uint32_t),
+        .count = one.bytes() / sizeof(std::uint32_t),
         .whole = one.to.size() / sizeof(std::uint32_t)};
   }
   return kernel;
 }
 
+/// The parts of images in the GPU's memory.
+struct ImageParts {
+  const float* tables;
+  const std::uint8_t* pixels;
+  const ImageWindow* windows;
+};
+/// `first`: the number of their first part.
+ImageParts image_parts(const Layout& layout, std::size_t first, const std::byte* buffer) {
+  const auto at = [&](std::size_t part) { return buffer + layout.parts()[first + part].data; };
+  return {.tables = reinterpret_cast<const float*>(at(0)),
+          .pixels = reinterpret_cast<const std::uint8_t*>(at(1)),
+          .windows = reinterpret_cast<const ImageWindow*>(at(2))};
+}
+
 template <class T>
-PixelsToValues<T> pixels_to(const InputImages& images, const Layout& layout,
-                            const std::byte* buffer) {
-  return {.pixels = layout.pixels(buffer),
-          .tables = layout.tables(buffer),
+PixelsToValues<T> pixels_to(const InputImages& images, const ImageParts& parts) {
+  return {.pixels = parts.pixels,
+          .tables = parts.tables,
           .to = reinterpret_cast<T*>(images.to.data()),
           .count = images.values(),
           .whole = images.to.size() / sizeof(T),
@@ -74,11 +130,10 @@ PixelsToValues<T> pixels_to(const InputImages& images, const Layout& layout,
 }
 
 template <class T>
-WindowsToValues<T> windows_to(const InputImages& images, const Layout& layout,
-                              const std::byte* buffer) {
-  return {.values = {.pixels = layout.pixels(buffer),
-                     .windows = layout.windows(buffer),
-                     .tables = layout.tables(buffer),
+WindowsToValues<T> windows_to(const InputImages& images, const ImageParts& parts) {
+  return {.values = {.pixels = parts.pixels,
+                     .windows = parts.windows,
+                     .tables = parts.tables,
                      .sides = images.sides,
                      .channels = static_cast<unsigned>(images.channels())},
           .to = reinterpret_cast<T*>(images.to.data()),
@@ -87,13 +142,22 @@ WindowsToValues<T> windows_to(const InputImages& images, const Layout& layout,
 }
 
 template <class T>
-void launch_images(Gpu& gpu, const InputImages& images, const Layout& layout,
-                   const std::byte* buffer) {
+void launch_images(Gpu& gpu, const InputImages& images, const ImageParts& parts) {
   const std::size_t elements = images.to.size() / sizeof(T);
   if (images.windows.empty()) {
-    launch_over(gpu, elements, pixels_to<T>(images, layout, buffer));
+    launch_over(gpu, elements, pixels_to<T>(images, parts));
   } else {
-    launch_over(gpu, elements, windows_to<T>(images, layout, buffer));
+    launch_over(gpu, elements, windows_to<T>(images, parts));
+  }
+}
+
+void place_images(Gpu& gpu, const InputImages& images, const ImageParts& parts) {
+  if (images.storage == Storage::fp16) {
+    launch_images<Half>(gpu, images, parts);
+  } else if (images.storage == Storage::bf16) {
+    launch_images<BFloat16>(gpu, images, parts);
+  } else {
+    launch_images<float>(gpu, images, parts);
   }
 }
 
@@ -125,9 +189,11 @@ void InputBuffers::feed(const Inputs& inputs) {
   Buffer& buffer = buffers_[next_];
   next_ = 1 - next_;
   grow(buffer, layout.bytes());
-  staging_.reserve(layout.bytes());
+  staging_.reserve(layout.copied_bytes());
   gpu_.wait(Stream::copy, buffer.taken);
-  staging_.copy_in(Stream::copy, layout.parts(), buffer.memory);
+  staging_.copy_in(Stream::copy, layout.copies(), buffer.memory);
+  for (const Layout::Part& part : layout.parts())
+    if (part.stored != nullptr) gather(gpu_, part, buffer.memory);
   gpu_.record(buffer.filled, Stream::copy);
   gpu_.wait(Stream::compute, buffer.filled);
 
@@ -135,14 +201,9 @@ void InputBuffers::feed(const Inputs& inputs) {
   const PlaceValues values = place_values(inputs, layout, buffer.memory);
   for (const PlaceValues::Part& part : values.parts) most = std::max(most, part.whole);
   launch_over(gpu_, most, values);
-  const InputImages& images = inputs.images;
-  if (images.storage == Storage::fp16) {
-    launch_images<Half>(gpu_, images, layout, buffer.memory);
-  } else if (images.storage == Storage::bf16) {
-    launch_images<BFloat16>(gpu_, images, layout, buffer.memory);
-  } else {
-    launch_images<float>(gpu_, images, layout, buffer.memory);
-  }
+  const std::size_t images = inputs.values.size();
+  place_images(gpu_, inputs.images, image_parts(layout, images, buffer.memory));
+  place_images(gpu_, inputs.masks, image_parts(layout, images + 3, buffer.memory));
   gpu_.record(buffer.taken, Stream::compute);
 }
 

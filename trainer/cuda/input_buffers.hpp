@@ -11,7 +11,8 @@
 namespace ddprun::trainer::cuda {
 
 /// Two buffers of the GPU's memory, used by turns. The copy stream fills one with bytes, once the
-/// pass before the last has taken its inputs from there. The compute stream brings them to their
+/// pass before the last has taken its inputs from there: with copies, and with samples that it
+/// gathers from sets in the GPU's memory. The compute stream brings them to their
 /// places: a captured pass reads the same ones each time. The host's side of the copies is a ring
 /// of their own, with room for two passes: the host prepares a pass as soon as the copy of the last
 /// but one is done, up to four passes ahead of the compute stream.
@@ -26,6 +27,10 @@ class InputBuffers {
   /// What the compute stream is given from now on finds the inputs. The host's memory may be
   /// written again at once. Throws OutOfGpuMemory where a buffer has to grow.
   void feed(const Inputs& inputs);
+  /// To the memory of a set, which nothing but a feed() after it reads.
+  void copy_samples_in(std::span<const std::byte> host, std::byte* to) {
+    staging_.copy_in(Stream::copy, host, to);
+  }
 
   /// Of the GPU's memory.
   [[nodiscard]] std::size_t bytes() const { return buffers_[0].bytes + buffers_[1].bytes; }

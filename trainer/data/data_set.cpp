@@ -9,11 +9,6 @@ const Normalization& DataSet::normalization() const {
   return none;
 }
 
-std::int32_t DataSet::label(std::size_t /*index*/) const {
-  DDPRUN_ASSERT(false, "a text has its label with its tokens");
-  return 0;
-}
-
 void DataSet::read_image(std::size_t /*index*/, std::span<std::uint8_t> /*pixels*/,
                          std::span<std::uint8_t> /*mask*/) const {
   DDPRUN_ASSERT(false, "a set of texts has no images");

@@ -36,14 +36,15 @@ class DataSet {
   /// False: an image is decoded whenever it is read; a SampleReader does that ahead.
   [[nodiscard]] virtual bool is_in_memory() const { return true; }
 
+  /// Of sample `index` (below size()), 0 to classes() - 1; of masks 0.
+  [[nodiscard]] virtual std::int32_t label(std::size_t index) const = 0;
+
   // Of images; the others are never asked to read one.
 
   /// Of texts: zeros.
   [[nodiscard]] virtual ImageShape shape() const { return {0, 0, 0}; }
   /// The set's own; a run may be asked for another one. Of texts: empty.
   [[nodiscard]] virtual const Normalization& normalization() const;
-  /// Of sample `index` (below size()), 0 to classes() - 1; of masks 0.
-  [[nodiscard]] virtual std::int32_t label(std::size_t index) const;
   /// Writes sample `index` as height x width x channels bytes, and in a set of masks its mask as
   /// height x width bytes, 255 where a pixel belongs to it. Both have exactly that many bytes; of
   /// labels `mask` is empty. Throws DataError only where the set is not in memory.

@@ -33,6 +33,11 @@ TextSet::TextSet(std::string name, TokenizedTexts texts, std::uint64_t hash_star
   for (std::size_t i = 0; i < size(); ++i) longest_ = std::max(longest_, length(i));
 }
 
+std::int32_t TextSet::label(std::size_t index) const {
+  DDPRUN_ASSERT(index < size(), "sample out of range");
+  return texts_.labels[index];
+}
+
 int TextSet::length(std::size_t index) const {
   DDPRUN_ASSERT(index < size(), "sample out of range");
   return static_cast<int>(texts_.ends[index] - begin_of(index));

@@ -39,6 +39,7 @@ class TextSet final : public DataSet {
   /// tokens, which starts with `hash_start`; all as little-endian integers, of 4, 8 and 4 bytes.
   [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
   [[nodiscard]] std::uint64_t bytes() const override { return bytes_of(texts_); }
+  [[nodiscard]] std::int32_t label(std::size_t index) const override;
   [[nodiscard]] int length(std::size_t index) const override;
   std::int32_t read_tokens(std::size_t index, std::span<std::int32_t> tokens) const override;
 

@@ -6,6 +6,7 @@
 
 #include "trainer/cuda/graph_nodes.hpp"
 #include "trainer/run/memory_remedy.hpp"
+#include "trainer/run/stored_sets.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -46,8 +47,18 @@ std::uint64_t gpu_bytes(const RunMemory& planned) {
          planned.exchange;
 }
 
+std::uint64_t samples_most(const RunMemory& planned, std::uint64_t free, int workers) {
+  const std::uint64_t mine = free / static_cast<std::uint64_t>(workers);
+  const std::uint64_t taken = gpu_bytes(planned) + planned.graphs;
+  return mine <= taken ? 0 : (mine - taken) / StoredSets::kShareOfFree;
+}
+
 std::string gpu_memory_text(const RunMemory& planned) {
-  return bytes_text(gpu_bytes(planned) + planned.graphs) + " of the GPU";
+  std::string text =
+      bytes_text(gpu_bytes(planned) + planned.graphs + planned.samples) + " of the GPU";
+  if (planned.samples > 0)
+    text += fmt::format(" ({} of it for data sets)", bytes_text(planned.samples));
+  return text;
 }
 
 std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu, int workers) {
@@ -61,12 +72,13 @@ std::string why_too_large(const RunMemory& planned, const cuda::GpuFacts& gpu, i
 }
 
 std::string out_of_memory_text(const RunMemory& planned, const std::string& what) {
-  const std::string graphs =
-      planned.graphs > 0 ? fmt::format(", about {} for CUDA graphs", bytes_text(planned.graphs))
-                         : "";
+  std::string more;
+  if (planned.samples > 0) more += fmt::format(", {} for data sets", bytes_text(planned.samples));
+  if (planned.graphs > 0)
+    more += fmt::format(", about {} for CUDA graphs", bytes_text(planned.graphs));
   return fmt::format(
       "out of GPU memory: {}; this run needs {}{}, and CUDA and its libraries need more: {}", what,
-      by_kind(planned), graphs, gpu_memory_remedy(planned));
+      by_kind(planned), more, gpu_memory_remedy(planned));
 }
 
 }  // namespace ddprun::trainer

@@ -16,7 +16,12 @@ std::uint64_t graph_bytes(const Graph& graph, int tokens, int shards);
 /// more.
 std::uint64_t gpu_bytes(const RunMemory& planned);
 
-/// "1.25 GB of the GPU", for the line at the start.
+/// What data sets may take of it. `free`: bytes that no program has, before this run takes any;
+/// `workers` share the GPU.
+std::uint64_t samples_most(const RunMemory& planned, std::uint64_t free, int workers);
+
+/// "1.25 GB of the GPU", for the line at the start; with " (47 MB of it for data sets)" where these
+/// stay there.
 std::string gpu_memory_text(const RunMemory& planned);
 
 /// Before anything is allocated: one line where the plans of the `workers` that have the GPU need

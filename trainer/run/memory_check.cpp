@@ -130,11 +130,26 @@ void MemoryCheck::before_checkpoint(const TrainPlan& plan) {
 
 RunMemory MemoryCheck::before_training(const TrainPlan& plan, bool reads_checkpoint,
                                        Report& report) {
-  const Judged judged = judge(question_of(plan, reads_checkpoint));
+  Judged judged = judge(question_of(plan, reads_checkpoint));
   if (!judged.verdict.refusal.empty()) throw DataError(judged.verdict.refusal);
   if (!judged.verdict.warning.empty() && parts_.environment.local_rank == 0)
     report.warning(judged.verdict.warning);
+  // Without them a run still fits: they are no reason to refuse it.
+  if (parts_.chosen.gpu && parts_.options.cuda_graph == CudaGraph::automatic) {
+    const ShardRun run =
+        shard_run(plan.shards, parts_.environment.world_size, parts_.environment.rank);
+    judged.need.graphs = graph_bytes(parts_.graph, parts_.sets.train->text().positions, run.count);
+  }
   return judged.need;
+}
+
+StoredSets MemoryCheck::sets_that_stay(const TrainPlan& plan, const RunMemory& planned) const {
+  StoredSets sets;
+  // A set that is read once is sent once either way.
+  if (!parts_.chosen.gpu || plan.last_step <= plan.steps_per_epoch) return sets;
+  sets.choose({parts_.sets.train.get(), parts_.sets.test.get()},
+              samples_most(planned, parts_.chosen.gpu->free_memory(), parts_.chosen.gpu_workers));
+  return sets;
 }
 
 }  // namespace ddprun::trainer

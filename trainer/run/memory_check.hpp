@@ -14,6 +14,7 @@
 #include "trainer/run/plan.hpp"
 #include "trainer/run/report.hpp"
 #include "trainer/run/run_memory.hpp"
+#include "trainer/run/stored_sets.hpp"
 
 namespace ddprun::trainer {
 
@@ -42,9 +43,11 @@ class MemoryCheck {
   /// Before the checkpoint that the run goes on from.
   void before_checkpoint(const TrainPlan& plan);
 
-  /// What this worker is going to allocate. Throws DataError where that can never fit; warns where
-  /// it may not. `reads_checkpoint`: rank 0 goes on from one.
+  /// What this worker is going to allocate, but for data sets that stay on a GPU. Throws DataError
+  /// where that can never fit; warns where it may not. `reads_checkpoint`: rank 0 goes on from one.
   RunMemory before_training(const TrainPlan& plan, bool reads_checkpoint, Report& report);
+  /// Those that fit on the GPU beside `planned`, which is of before_training(); on the CPU none.
+  [[nodiscard]] StoredSets sets_that_stay(const TrainPlan& plan, const RunMemory& planned) const;
 
  private:
   struct Judged {

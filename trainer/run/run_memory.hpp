@@ -39,6 +39,7 @@ struct RunMemory {
   // Beside these, in a GPU's memory alone.
   std::uint64_t inputs = 0;    ///< the two buffers in which samples arrive
   std::uint64_t exchange = 0;  ///< what sums over several GPUs receive
+  std::uint64_t samples = 0;   ///< data sets that stay there (StoredSets), as far as there is room
   std::uint64_t graphs = 0;  ///< CUDA graphs, about; the run goes on without where they do not fit
   // Until training begins, which then takes the place of what is no longer needed.
   int start_arenas = 0;             ///< parameters, moments, both as read of files, gradients

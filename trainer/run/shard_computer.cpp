@@ -23,35 +23,34 @@ ShardComputer::ShardComputer(const Graph& graph, Device& device, Lanes& lanes,
       settings_(std::move(settings)),
       stored_pixels_(pixels_in(preparation.sides()) *
                      static_cast<std::size_t>(preparation.shape().channels)),
-      mask_floats_(graph.target() == Target::mask ? graph.logits().count() : 0),
+      stored_mask_(graph.target() == Target::mask ? pixels_in(preparation.sides()) : 0),
       positions_(graph.text().positions) {
   const auto positions = static_cast<std::size_t>(positions_);
   const auto batch = static_cast<std::size_t>(settings_.executor.batch);
   const bool has_windows = preparation.has_windows();
-  const std::size_t stored_mask = mask_floats_ > 0 ? pixels_in(preparation.sides()) : 0;
   for (int lane = 0; lane < lanes.count(); ++lane) {
     lane_state_.push_back(std::unique_ptr<Lane>(
         new Lane{.executor = GraphExecutor(graph, device, settings_.executor),
                  .counters = device.allocate(sizeof(Counters)),
                  .pixels = std::vector<std::uint8_t>(batch * stored_pixels_),
                  .labels = std::vector<std::int32_t>(batch),
-                 .masks = std::vector<float>(batch * mask_floats_),
+                 .masks = std::vector<std::uint8_t>(batch * stored_mask_),
                  .windows = std::vector<ImageWindow>(has_windows ? batch : 0),
-                 .stored_mask = std::vector<std::uint8_t>(stored_mask),
                  .tokens = std::vector<std::int32_t>(batch * positions),
-                 .lengths = std::vector<std::int32_t>(positions > 0 ? batch : 0)}));
+                 .lengths = std::vector<std::int32_t>(positions > 0 ? batch : 0),
+                 .rows = std::vector<StoredRow>(batch),
+                 .mask_rows = std::vector<StoredRow>(batch)}));
     clear_counters(*lane_state_.back());
   }
 }
 
 std::uint64_t ShardComputer::host_bytes(const Graph& graph, int batch, ImageShape stored) {
-  const std::size_t mask = graph.target() == Target::mask ? graph.logits().count() : 0;
+  const std::size_t mask = graph.target() == Target::mask ? mask_size(stored) : 0;
   const auto positions = static_cast<std::size_t>(graph.text().positions);
-  const std::size_t words = 1 + mask + (positions > 0 ? positions + 1 : 0);
+  const std::size_t words = 1 + (positions > 0 ? positions + 1 : 0);
   const std::size_t window = positions > 0 ? 0 : sizeof(ImageWindow);
   return static_cast<std::uint64_t>(batch) *
-             (sample_size(stored) + words * sizeof(float) + window) +
-         (mask > 0 ? mask_size(stored) : 0);
+         (sample_size(stored) + mask + words * sizeof(std::int32_t) + window);
 }
 
 void ShardComputer::on_lanes(const std::function<void(Lane&)>& work) {
@@ -65,59 +64,83 @@ Batch ShardComputer::fill(Lane& lane, const Fill& from) const {
 
 Batch ShardComputer::fill_texts(Lane& lane, const Fill& from) const {
   const DataSet& set = from.samples.set();
-  const std::size_t count = from.count;
   int longest = 1;
-  for (std::size_t item = 0; item < count; ++item) {
+  for (std::size_t item = 0; item < from.count; ++item) {
     lane.lengths[item] = set.length(from.sample(item));
     longest = std::max(longest, lane.lengths[item]);
   }
-  const int width = padded_length(longest, positions_);
-  const auto row = static_cast<std::size_t>(width);
-  const std::span<std::int32_t> tokens = std::span(lane.tokens).first(count * row);
-  std::fill(tokens.begin(), tokens.end(), 0);
-  for (std::size_t item = 0; item < count; ++item) {
-    const auto length = static_cast<std::size_t>(lane.lengths[item]);
-    lane.labels[item] = set.read_tokens(from.sample(item), tokens.subspan(item * row, length));
+  Batch batch{.labels = std::span(lane.labels).first(from.count),
+              .lengths = std::span(lane.lengths).first(from.count),
+              .width = padded_length(longest, positions_)};
+  if (const StoredSet* there = stored(set)) {
+    find_texts(lane, from, *there, batch);
+  } else {
+    read_texts(lane, from, batch);
   }
-  return {.labels = std::span(lane.labels).first(count),
-          .tokens = tokens,
-          .lengths = std::span(lane.lengths).first(count),
-          .width = width};
+  return batch;
+}
+
+void ShardComputer::read_texts(Lane& lane, const Fill& from, Batch& batch) const {
+  const auto row = static_cast<std::size_t>(batch.width);
+  const std::span<std::int32_t> tokens = std::span(lane.tokens).first(from.count * row);
+  std::fill(tokens.begin(), tokens.end(), 0);
+  for (std::size_t item = 0; item < from.count; ++item) {
+    const auto length = static_cast<std::size_t>(lane.lengths[item]);
+    lane.labels[item] =
+        from.samples.set().read_tokens(from.sample(item), tokens.subspan(item * row, length));
+  }
+  batch.tokens = tokens;
+}
+
+void ShardComputer::find_texts(Lane& lane, const Fill& from, const StoredSet& stored,
+                               Batch& batch) const {
+  for (std::size_t item = 0; item < from.count; ++item) {
+    const std::size_t index = from.sample(item);
+    lane.labels[item] = stored.set().label(index);
+    lane.rows[item] = stored.token_row(index);
+  }
+  batch.stored_tokens = stored.tokens(std::span(lane.rows).first(from.count), batch.width);
 }
 
 Batch ShardComputer::fill_images(Lane& lane, const Fill& from) const {
-  const std::span<std::uint8_t> pixels(lane.pixels);
-  const std::size_t count = from.count;
   const bool has_windows = preparation_.has_windows();
-  for (std::size_t item = 0; item < count; ++item) {
-    const std::size_t index = from.sample(item);
-    lane.labels[item] =
-        from.samples.read(from.first_place + item, index,
-                          pixels.subspan(item * stored_pixels_, stored_pixels_), lane.stored_mask);
-    if (has_windows) lane.windows[item] = from.window(index);
-    if (mask_floats_ > 0) place_mask(lane, item);
+  Batch batch{.labels = std::span(lane.labels).first(stored_mask_ > 0 ? 0 : from.count),
+              .tables = preparation_.tables(),
+              .windows = std::span(lane.windows).first(has_windows ? from.count : 0),
+              .sides = preparation_.sides()};
+  if (has_windows)
+    for (std::size_t item = 0; item < from.count; ++item)
+      lane.windows[item] = from.window(from.sample(item));
+  if (const StoredSet* there = stored(from.samples.set())) {
+    find_images(lane, from, *there, batch);
+  } else {
+    read_images(lane, from, batch);
   }
-  const std::span<const std::int32_t> labels(lane.labels);
-  return {.labels = labels.first(mask_floats_ > 0 ? 0 : count),
-          .masks = std::span<const float>(lane.masks).first(count * mask_floats_),
-          .pixels = pixels.first(count * stored_pixels_),
-          .tables = preparation_.tables(),
-          .windows = std::span<const ImageWindow>(lane.windows).first(has_windows ? count : 0),
-          .sides = preparation_.sides()};
+  return batch;
 }
 
-/// A mask has the window of its picture.
-void ShardComputer::place_mask(Lane& lane, std::size_t item) const {
-  const WindowSides& sides = preparation_.sides();
-  const ImageWindow window = lane.windows.empty() ? ImageWindow{} : lane.windows[item];
-  float* value = lane.masks.data() + item * mask_floats_;
-  for (std::int32_t row = 0; row < sides.height; ++row) {
-    for (std::int32_t column = 0; column < sides.width; ++column) {
-      const std::int64_t pixel = pixel_of(window, sides, row, column);
-      const std::uint8_t byte = pixel < 0 ? 0 : lane.stored_mask[static_cast<std::size_t>(pixel)];
-      *value++ = static_cast<float>(byte) / 255.0F;
-    }
+void ShardComputer::read_images(Lane& lane, const Fill& from, Batch& batch) const {
+  const std::span<std::uint8_t> pixels(lane.pixels);
+  const std::span<std::uint8_t> masks(lane.masks);
+  for (std::size_t item = 0; item < from.count; ++item)
+    lane.labels[item] = from.samples.read(from.first_place + item, from.sample(item),
+                                          pixels.subspan(item * stored_pixels_, stored_pixels_),
+                                          masks.subspan(item * stored_mask_, stored_mask_));
+  batch.pixels = pixels.first(from.count * stored_pixels_);
+  batch.mask_bytes = masks.first(from.count * stored_mask_);
+}
+
+void ShardComputer::find_images(Lane& lane, const Fill& from, const StoredSet& stored,
+                                Batch& batch) const {
+  for (std::size_t item = 0; item < from.count; ++item) {
+    const std::size_t index = from.sample(item);
+    lane.labels[item] = stored.set().label(index);
+    lane.rows[item] = stored.pixel_row(index);
+    lane.mask_rows[item] = stored.mask_row(index);
   }
+  batch.stored_pixels = stored.pixels(std::span(lane.rows).first(from.count));
+  if (stored_mask_ > 0)
+    batch.stored_masks = stored.masks(std::span(lane.mask_rows).first(from.count));
 }
 
 void ShardComputer::train(SampleReader& samples, const StepInputs& inputs, ShardRun run,

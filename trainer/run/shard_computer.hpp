@@ -15,6 +15,7 @@
 #include "trainer/run/class_counts.hpp"
 #include "trainer/run/lanes.hpp"
 #include "trainer/run/preparation.hpp"
+#include "trainer/run/stored_sets.hpp"
 
 namespace ddprun::trainer {
 
@@ -35,7 +36,8 @@ class ShardComputer {
   struct Settings {
     GraphExecutor::Settings executor;
     std::uint64_t seed = 0;
-    int shards = 1;  ///< V
+    int shards = 1;                      ///< V
+    const StoredSets* stored = nullptr;  ///< on the device; outlives the computer; null: none
   };
 
   /// Graph, device, lanes and preparation outlive the computer.
@@ -70,10 +72,10 @@ class ShardComputer {
     DeviceMemory counters;  // one Counters
     std::vector<std::uint8_t> pixels;
     std::vector<std::int32_t> labels;
-    std::vector<float> masks;                   // empty: there are labels
+    std::vector<std::uint8_t> masks;            // empty: there are labels
     std::vector<ImageWindow> windows;           // empty: pictures are seen as they are stored
-    std::vector<std::uint8_t> stored_mask;      // of a picture
     std::vector<std::int32_t> tokens, lengths;  // empty: there are images
+    std::vector<StoredRow> rows, mask_rows;     // of samples that are stored on the device
   };
   /// The samples of one batch.
   struct Fill {
@@ -88,9 +90,15 @@ class ShardComputer {
   void on_lanes(const std::function<void(Lane&)>& work);
   Batch fill(Lane& lane, const Fill& from) const;
   Batch fill_images(Lane& lane, const Fill& from) const;
-  void place_mask(Lane& lane, std::size_t item) const;
+  void read_images(Lane& lane, const Fill& from, Batch& batch) const;
+  void find_images(Lane& lane, const Fill& from, const StoredSet& stored, Batch& batch) const;
   /// As wide as its longest text asks for, so a function of the samples alone.
   Batch fill_texts(Lane& lane, const Fill& from) const;
+  void read_texts(Lane& lane, const Fill& from, Batch& batch) const;
+  void find_texts(Lane& lane, const Fill& from, const StoredSet& stored, Batch& batch) const;
+  [[nodiscard]] const StoredSet* stored(const DataSet& set) const {
+    return settings_.stored == nullptr ? nullptr : settings_.stored->find(set);
+  }
   void clear_counters(Lane& lane);
   static Counters& counters_of(const Lane& lane) { return lane.counters.as<Counters>().front(); }
 
@@ -99,7 +107,7 @@ class ShardComputer {
   const Preparation& preparation_;
   Settings settings_;
   std::size_t stored_pixels_;  // of a picture as its set has it
-  std::size_t mask_floats_;    // 0: labels
+  std::size_t stored_mask_;    // pixels of a mask as its set has it; 0: labels
   int positions_;              // 0: images
   std::vector<std::unique_ptr<Lane>> lane_state_;
 };

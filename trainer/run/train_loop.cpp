@@ -50,7 +50,8 @@ TrainLoop::TrainLoop(TrainParts parts)
                               .capture = &capture_,
                               .cuts = ends_of(reducer_.buckets())},
                  .seed = parts.options.seed,
-                 .shards = parts.plan.shards}),
+                 .shards = parts.plan.shards,
+                 .stored = parts.stored}),
       run_(
           shard_run(parts.plan.shards, parts.communicator.world_size(), parts.communicator.rank())),
       samples_(*parts.sets.train, parts.plan, parts.options.seed, run_,
@@ -248,8 +249,7 @@ bool TrainLoop::report_interval(Time now) {
 double TrainLoop::seconds_left(double of_evaluation_done) const {
   const TrainPlan& plan = parts_.plan;
   const TrainingState& state = parts_.state;
-  const std::int64_t evaluations =
-      evaluations_left(plan.last_step, plan.steps_per_epoch, state.epoch);
+  const auto evaluations = evaluations_left(plan.last_step, plan.steps_per_epoch, state.epoch);
   return pace_.seconds_for((plan.last_step - state.step) * plan.shards * plan.batch,
                            static_cast<double>(evaluations) - of_evaluation_done);
 }

@@ -42,6 +42,7 @@ struct TrainParts {
   TrainingState& state;                ///< where to start; kept up to date
   Learner& learner;
   const std::atomic<int>* asked = nullptr;  ///< the signal that asks it to end, or 0; null: none
+  const StoredSets* stored = nullptr;       ///< sets that stay on the device; null: none
 };
 
 class TrainLoop {

@@ -180,11 +180,8 @@ bool WorkerRun::agree_on_plan() {
          advice_on(options_, environment_, plan_, chosen_.gpu ? kNoCores : usable_cores()))
       report_->warning(line);
   memory_ = memory_check_->before_training(plan_, start_.snapshot.has_value(), *report_);
-  // Without them a run still fits: they are no reason to refuse it.
-  if (chosen_.gpu && options_.cuda_graph == CudaGraph::automatic)
-    memory_.graphs =
-        graph_bytes(*graph_, sets_.train->text().positions,
-                    shard_run(plan_.shards, environment_.world_size, environment_.rank).count);
+  stored_ = memory_check_->sets_that_stay(plan_, memory_);
+  memory_.samples = stored_.bytes();
   return true;
 }
 
@@ -288,6 +285,7 @@ void WorkerRun::judge_by(const Score& score) {
 int WorkerRun::train() {
   const ShardRun run = shard_run(plan_.shards, environment_.world_size, environment_.rank);
   lanes_.emplace(choose_lanes(options_, environment_, usable_cores(), run.count));
+  stored_.copy_to(device());
   loop_.emplace(TrainParts{.options = options_,
                            .environment = environment_,
                            .plan = plan_,
@@ -301,7 +299,8 @@ int WorkerRun::train() {
                            .keeper = keeper_.get(),
                            .state = state_,
                            .learner = *learner_,
-                           .asked = &stop_.asked()});
+                           .asked = &stop_.asked(),
+                           .stored = &stored_});
   phase_ = Phase::training;
   stop_.begin_training();
   const int code = loop_->run();

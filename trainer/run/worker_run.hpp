@@ -26,6 +26,7 @@
 #include "trainer/run/report.hpp"
 #include "trainer/run/start.hpp"
 #include "trainer/run/stop_signals.hpp"
+#include "trainer/run/stored_sets.hpp"
 #include "trainer/run/train_loop.hpp"
 
 namespace ddprun::trainer {
@@ -101,6 +102,7 @@ class WorkerRun {
   std::optional<Learner> learner_;
   TrainingState state_;
   std::unique_ptr<CheckpointKeeper> keeper_;
+  StoredSets stored_;
   std::optional<Lanes> lanes_;
   std::optional<TrainLoop> loop_;
 };

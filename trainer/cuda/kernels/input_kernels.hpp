@@ -6,9 +6,28 @@
 
 #include "trainer/compute/image_windows.hpp"
 #include "trainer/compute/numeric.hpp"
+#include "trainer/compute/stored_row.hpp"
 #include "trainer/cuda/kernel.hpp"
 
 namespace ddprun::trainer::cuda {
+
+/// Samples of a set, one behind the other, each with zeros behind it. A word is a byte, or 4 where
+/// all that it is given in bytes is a multiple of that.
+template <class Word>
+struct GatherRows {
+  const Word* set;
+  const StoredRow* rows;
+  Word* to;
+  std::size_t count;  ///< words of all rows
+  std::size_t row_words;
+  DDPRUN_HOST_DEVICE void operator()(const ThreadPlace& at) const {
+    for (std::size_t i = at.element(); i < count; i += at.stride()) {
+      const StoredRow& row = rows[i / row_words];
+      const std::size_t word = i % row_words;
+      to[i] = word < row.size / sizeof(Word) ? set[row.begin / sizeof(Word) + word] : Word{0};
+    }
+  }
+};
 
 /// Values of 4 bytes as they are, and zeros behind them.
 struct PlaceValues {
@@ -59,7 +78,8 @@ struct WindowsToValues {
 };
 
 using InputKernels =
-    KernelList<PlaceValues, PixelsToValues<float>, PixelsToValues<Half>, PixelsToValues<BFloat16>,
+    KernelList<GatherRows<std::uint8_t>, GatherRows<std::uint32_t>, PlaceValues,
+               PixelsToValues<float>, PixelsToValues<Half>, PixelsToValues<BFloat16>,
                WindowsToValues<float>, WindowsToValues<Half>, WindowsToValues<BFloat16>>;
 
 }  // namespace ddprun::trainer::cuda

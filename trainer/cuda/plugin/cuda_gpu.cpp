@@ -71,6 +71,7 @@ class CudaGpu final : public Gpu {
 
   // ---- memory ----
 
+  [[nodiscard]] std::size_t free_memory() override { return memory_info().free; }
   std::byte* allocate(std::size_t bytes) override {
     watch_.check();
     void* memory = nullptr;
@@ -263,11 +264,18 @@ class CudaGpu final : public Gpu {
   }
   [[nodiscard]] OutOfGpuMemory out_of_memory(std::size_t bytes) {
     (void)cudaGetLastError();
+    const MemoryInfo info = memory_info();
+    return OutOfGpuMemory(fmt::format("{} bytes were asked for, but {} of {} bytes are free on {}",
+                                      bytes, info.free, info.all, name_.text()));
+  }
+  struct MemoryInfo {
     std::size_t free = 0;
     std::size_t all = 0;
-    check(cudaMemGetInfo(&free, &all), "cudaMemGetInfo", name_);
-    return OutOfGpuMemory(fmt::format("{} bytes were asked for, but {} of {} bytes are free on {}",
-                                      bytes, free, all, name_.text()));
+  };
+  [[nodiscard]] MemoryInfo memory_info() const {
+    MemoryInfo info;
+    check(cudaMemGetInfo(&info.free, &info.all), "cudaMemGetInfo", name_);
+    return info;
   }
 
   cudaDeviceProp properties_;

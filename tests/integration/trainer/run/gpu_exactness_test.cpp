@@ -48,6 +48,14 @@ TEST_CASE("resnet18 with --exact has the same weights after a rank was killed, o
   CHECK(field(result.outcome(), "restarts") == "1");
 }
 
+TEST_CASE("texts and masks that stay on the GPU give the weights of those that are sent") {
+  const SmallMasks masks(32);
+  check_stays({"--model=textclf", "--sentences=64", "--max-tokens=40", "--shards=4", "--batch=8",
+               "--epochs=2", "--max-steps=3"});
+  check_stays({"--model=unet16", "--data", masks.path(), "--shards=2", "--batch=2", "--epochs=2",
+               "--max-steps=4"});
+}
+
 TEST_CASE("unet16 with --exact has the same weights for one GPU and for two") {
   const SmallMasks data(32);
   const Arguments run =

@@ -4,13 +4,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/integration/trainer/run/gpu_runs.hpp"
+#include "tests/integration/trainer/run/gpu_exact_runs.hpp"
 
 using namespace ddprun::test;
 
 namespace {
 
-using Arguments = std::vector<std::string>;
 using Catch::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
@@ -100,6 +99,17 @@ TEST_CASE("with CUDA graphs the weights are those without, for one GPU and for t
       };
       CHECK(run("auto") == run("off"));
     }
+  }
+}
+
+TEST_CASE("data sets that stay on the GPU give the weights of samples that are sent") {
+  const SmallData data;
+  for (const Arguments& kind :
+       {Arguments{"--precision=fp16"}, Arguments{"--crop=24+2", "--flip"}}) {
+    INFO(kind.front());
+    Arguments run{"--data", data.path(), "--shards=4", "--batch=8", "--epochs=2", "--max-steps=12"};
+    run.insert(run.end(), kind.begin(), kind.end());
+    check_stays(run);
   }
 }
 

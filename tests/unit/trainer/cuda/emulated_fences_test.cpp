@@ -2,6 +2,7 @@
 // AddressSanitizer ends such a process first.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 
 #include "tests/unit/trainer/cuda/one_gpu.hpp"
 #include "trainer/cuda/launch.hpp"
@@ -48,6 +49,28 @@ TEST_CASE("a kernel that reads behind the end of its memory meets nans") {
   cuda::launch_over(one.gpu, 8, cuda::AddInto{sum, addend, 8});
   CHECK(one.first(sum + 6) == 0);
   CHECK(std::isnan(one.first(sum + 7)));
+}
+
+TEST_CASE("a sample that is gathered from behind the end of its set is of nans") {
+  test::OneGpu one;
+  float* const set = one.floats(7);
+  one.gpu.clear(Stream::compute, set, 7 * sizeof(float));
+  float* const gathered = one.floats(4);
+  std::byte* const rows = one.gpu.allocate(sizeof(StoredRow));
+  std::byte* const pinned = one.gpu.allocate_pinned(sizeof(StoredRow));
+  const StoredRow beyond{.begin = 4 * sizeof(float), .size = 4 * sizeof(float)};
+  std::memcpy(pinned, &beyond, sizeof beyond);
+  one.gpu.copy_in(Stream::compute, pinned, rows, sizeof beyond);
+  using Word = std::uint32_t;
+  cuda::launch_over(one.gpu, 4,
+                    cuda::GatherRows<Word>{.set = reinterpret_cast<const Word*>(set),
+                                           .rows = reinterpret_cast<const StoredRow*>(rows),
+                                           .to = reinterpret_cast<Word*>(gathered),
+                                           .count = 4,
+                                           .row_words = 4});
+  CHECK(one.first(gathered + 2) == 0);
+  CHECK(std::isnan(one.first(gathered + 3)));
+  one.gpu.release_pinned(pinned);
 }
 
 }  // namespace

@@ -115,12 +115,87 @@ TEST_CASE("other inputs arrive as they are, also where a later pass has more of 
   }
 }
 
+/// A set in the GPU's memory.
+DeviceMemory stored(Device& device, std::span<const std::byte> set) {
+  DeviceMemory there = device.allocate_samples(set.size());
+  device.copy_samples_in(set, there.data());
+  return there;
+}
+
+TEST_CASE("samples that stay on the GPU arrive as those that are sent, in bytes and in words") {
+  constexpr WindowSides kSides{.from_height = 6, .from_width = 4, .height = 5, .width = 8};
+  constexpr std::size_t kSamples = 23;
+  const std::vector<std::size_t> picks{22, 0, 7, 7, 13};
+  const std::vector<float> tables = some_tables();
+  for (const std::size_t channels : {1U, 3U}) {  // of 24 and 72 bytes, or of 25 and 75
+    for (const int from_width : {4, 5}) {
+      for (const bool has_windows : {false, true}) {
+        CAPTURE(channels, from_width, has_windows);
+        WindowSides sides = kSides;
+        sides.from_width = from_width;
+        sides.from_height = from_width == 4 ? 6 : 5;
+        const auto pixels_each =
+            static_cast<std::size_t>(sides.from_height * sides.from_width) * channels;
+        test::EmulatedGpu gpu({.seed = 6});
+        const auto device = cuda::make_cuda_device(gpu);
+        const std::vector<std::uint8_t> set = some_pixels(kSamples * pixels_each, 3);
+        const DeviceMemory set_there = stored(*device, std::as_bytes(std::span(set)));
+        std::vector<std::uint8_t> sent;
+        std::vector<StoredRow> rows;
+        std::vector<ImageWindow> windows;
+        for (const std::size_t pick : picks) {
+          rows.push_back({.begin = pick * pixels_each, .size = pixels_each});
+          const auto begin = set.begin() + static_cast<std::ptrdiff_t>(rows.back().begin);
+          sent.insert(sent.end(), begin, begin + static_cast<std::ptrdiff_t>(pixels_each));
+          if (has_windows)
+            windows.push_back(draw_window(sides, {.padding = 3, .mirrors = 1}, 1, 2,
+                                          static_cast<std::uint32_t>(pick)));
+        }
+        InputImages images{.pixels = sent,
+                           .tables = std::span(tables).first(channels * kByteValues),
+                           .windows = windows,
+                           .sides = sides};
+        std::vector<float> expected(images.values() + 9);
+        look_up(images, 0, std::span(expected).first(images.values()));
+        images.pixels = {};
+        images.stored = {.set = set_there.as<std::byte>(), .rows = rows, .row_bytes = pixels_each};
+        for (const bool are_masks : {false, true}) {
+          const DeviceMemory there = device->allocate(expected.size() * sizeof(float));
+          images.to = there.as<std::byte>();
+          Inputs inputs{.values = {}, .images = {}};
+          (are_masks ? inputs.masks : inputs.images) = images;
+          device->feed(inputs);
+          CHECK(taken<float>(*device, there) == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("texts that stay on the GPU arrive with zeros behind each") {
+  test::EmulatedGpu gpu({.seed = 8});
+  const auto device = cuda::make_cuda_device(gpu);
+  const std::vector<std::int32_t> set{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const DeviceMemory set_there = stored(*device, std::as_bytes(std::span(set)));
+  // 7, 8, 9 / 1 / 2, 3, 4, 5
+  const std::vector<StoredRow> rows{{24, 12}, {0, 4}, {4, 16}};
+  const DeviceMemory there = device->allocate(14 * sizeof(std::int32_t));
+  const std::vector<std::byte> rubbish(there.bytes(), std::byte{0x77});
+  device->copy_in(rubbish, there.data());
+  device->feed({.values = {{{},
+                            there.as<std::byte>(),
+                            {.set = set_there.as<std::byte>(), .rows = rows, .row_bytes = 16}}},
+                .images = {}});
+  CHECK(taken<std::int32_t>(*device, there) ==
+        std::vector<std::int32_t>{7, 8, 9, 0, 1, 0, 0, 0, 2, 3, 4, 5, 0, 0});
+}
+
 /// What each of six passes finds, given to the GPU without waiting for it.
 struct Found {
   std::vector<float> values;
   std::uint64_t host_waits = 0;  ///< after the first two passes, which allocate
 };
-Found passes(std::uint64_t seed, std::uint64_t forgotten_wait) {
+Found passes(std::uint64_t seed, std::uint64_t forgotten_wait, bool stays) {
   constexpr unsigned kPasses = 6;
   constexpr std::size_t kValues = 2 * kChannels;
   test::EmulatedGpu gpu({.seed = seed, .forgotten_wait = forgotten_wait});
@@ -129,6 +204,13 @@ Found passes(std::uint64_t seed, std::uint64_t forgotten_wait) {
   const DeviceMemory there = device->allocate((kValues + 1) * sizeof(float));
   const auto all = there.as<float>();
   const DeviceMemory kept = device->allocate(kPasses * there.bytes());
+  std::vector<std::uint8_t> set;
+  for (unsigned pass = 0; pass < kPasses; ++pass) {
+    const std::vector<std::uint8_t> pixels = some_pixels(kValues, pass);
+    set.insert(set.end(), pixels.begin(), pixels.end());
+  }
+  const DeviceMemory set_there =
+      stays ? stored(*device, std::as_bytes(std::span(set))) : DeviceMemory();
   Found found;
   std::uint64_t before = 0;
   for (unsigned pass = 0; pass < kPasses; ++pass) {
@@ -136,13 +218,20 @@ Found passes(std::uint64_t seed, std::uint64_t forgotten_wait) {
     // Written over at once.
     std::vector<std::uint8_t> pixels = some_pixels(kValues, pass);
     float number = static_cast<float>(pass) + 0.5F;
+    StoredRow row{.begin = pass * kValues, .size = kValues};
+    InputImages images{
+        .pixels = pixels, .tables = tables, .to = std::as_writable_bytes(all.first(kValues))};
+    if (stays) {
+      images.pixels = {};
+      images.stored = {
+          .set = set_there.as<std::byte>(), .rows = std::span(&row, 1), .row_bytes = kValues};
+    }
     device->feed(
         {.values = {{std::as_bytes(std::span(&number, 1)), std::as_writable_bytes(all.last(1))}},
-         .images = {.pixels = pixels,
-                    .tables = tables,
-                    .to = std::as_writable_bytes(all.first(kValues))}});
+         .images = images});
     pixels.assign(pixels.size(), 0);
     number = 0;
+    row = {};
     device->store(Storage::fp32, all, kept.as<float>().subspan(pass * all.size()).data());
   }
   found.host_waits = gpu.host_waits() - before;
@@ -164,10 +253,12 @@ TEST_CASE("each pass finds its own inputs, whatever the GPU does first, and the 
     return values;
   }();
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    CAPTURE(seed);
-    const Found found = passes(seed, 0);
-    REQUIRE(found.values == expected);
-    REQUIRE(found.host_waits == 0);
+    for (const bool stays : {false, true}) {
+      CAPTURE(seed, stays);
+      const Found found = passes(seed, 0, stays);
+      REQUIRE(found.values == expected);
+      REQUIRE(found.host_waits == 0);
+    }
   }
 }
 
@@ -210,14 +301,15 @@ TEST_CASE(
 }
 
 TEST_CASE("a wait of the two streams that is left out shows as wrong inputs") {
-  const std::vector<float> expected = passes(1, 0).values;
+  const bool stays = GENERATE(false, true);
+  const std::vector<float> expected = passes(1, 0, stays).values;
   // Of a pass: the copy waits until the buffer is free, then the computation for the copy. The
   // first two passes find their buffers free.
   for (const std::uint64_t wait : {2U, 4U, 5U, 6U, 7U, 8U}) {
     bool is_found = false;
     for (std::uint64_t seed = 1; seed <= 400 && !is_found; ++seed)
-      is_found = passes(seed, wait).values != expected;
-    CAPTURE(wait);
+      is_found = passes(seed, wait, stays).values != expected;
+    CAPTURE(wait, stays);
     CHECK(is_found);
   }
 }
