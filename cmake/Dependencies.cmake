@@ -9,6 +9,7 @@ find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)  # libjpeg-turbo
 find_package(PNG 1.6 REQUIRED)
 find_package(Protozero REQUIRED)  # headers; TensorBoard's event files
+find_package(SentencePiece QUIET)  # optional: texts as pieces
 find_package(Sodium 1.0.16 REQUIRED)  # HMAC-SHA256 of control frames
 find_package(OneDNN 2.6 REQUIRED)
 if(DDPRUN_TESTS)

@@ -50,6 +50,7 @@ MAY_INCLUDE = {
     "trainer/cuda/kernels": ["trainer/cuda/kernel", "trainer/compute", "base"],
     "trainer/optim": ["trainer/compute", "trainer/model", "base"],
     "trainer/data": ["trainer/error", "trainer/model", "base"],
+    "trainer/data/plugin": ["trainer/data"],
     "trainer/comm": ["trainer/error", "trainer/host", "trainer/compute", "rendezvous/client", "proto", "base"],
     "trainer/nccl": ["trainer/error", "trainer/cuda", "trainer/comm", "trainer/compute", "proto", "base"],
     "trainer/checkpoint": ["trainer/error", "trainer/compute", "trainer/model", "base"],

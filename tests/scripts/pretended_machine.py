@@ -65,7 +65,10 @@ exec "$@"
 """
 FAKE_APT_CACHE = """#!/usr/bin/env bash
 case "$1" in
-  policy) echo "  Candidate: $(cat "$FAKE_MACHINE/default_boost")" ;;
+  policy)
+    if [[ $2 != libsentencepiece-dev ]]; then echo "  Candidate: $(cat "$FAKE_MACHINE/default_boost")"
+    elif [[ -e $FAKE_MACHINE/has_sentencepiece ]]; then echo "  Candidate: 0.1.97-3"
+    else echo "  Candidate: (none)"; fi ;;
   pkgnames) cat "$FAKE_MACHINE/boost_packages" ;;
 esac
 """

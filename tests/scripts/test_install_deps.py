@@ -25,6 +25,20 @@ class InstallDeps(InstallDepsTest):
             self.assertIn(word, install)
         self.assertNotIn("libspdlog-dev", install)
 
+    def test_an_optional_package_comes_along_where_the_distribution_has_it(self):
+        self.machine.lacks("zlib1g-dev")
+        self.succeeds()
+        self.assertNotIn("sentencepiece", self.machine.installs()[0])
+        (self.machine.folder / "has_sentencepiece").touch()
+        self.succeeds()  # nothing else is missing any more
+        self.assertEqual(len(self.machine.installs()), 1)
+        self.machine.lacks("zlib1g-dev")
+        self.succeeds()
+        self.assertIn("libsentencepiece-dev", self.machine.installs()[1])
+        self.machine.user(1000)
+        self.machine.lacks("zlib1g-dev")
+        self.assertNotIn("sentencepiece", self.fails())
+
     def test_a_user_with_sudo_installs_through_it(self):
         self.machine.user(1000)
         self.machine.program("sudo", FAKE_SUDO)

@@ -148,7 +148,7 @@ void write_checkpoint(const std::filesystem::path& directory, const CheckpointLa
                                {{"format", kPyTorchFormat}}));
 
   if (!layout.vocabulary.empty()) {
-    DurableFile vocabulary(directory / kVocabularyFile);
+    DurableFile vocabulary(directory / layout.vocabulary_file);
     vocabulary.write(layout.vocabulary);
     files.push_back(vocabulary.finish());
   }
@@ -178,7 +178,8 @@ Snapshot read_checkpoint(const std::filesystem::path& directory, const Checkpoin
 
   // The same words as here, or the checkpoint would be of another data set; but perhaps damaged.
   if (!layout.vocabulary.empty())
-    read_verified(directory / kVocabularyFile, digest_of(files, kVocabularyFile, directory));
+    read_verified(directory / layout.vocabulary_file,
+                  digest_of(files, layout.vocabulary_file, directory));
 
   const std::filesystem::path optimizer_path = directory / kOptimizerFile;
   const auto optimizer = read_verified(optimizer_path, digest_of(files, kOptimizerFile, directory));
@@ -192,7 +193,7 @@ Snapshot read_checkpoint(const std::filesystem::path& directory, const Checkpoin
 
 void verify_model(const std::filesystem::path& directory) {
   for (const FileDigest& file : read_state_and_digests(directory).second)
-    if (file.name == kModelFile || file.name == kVocabularyFile)
+    if (file.name == kModelFile || file.name == kVocabularyFile || file.name == kPieceModelFile)
       read_verified(directory / file.name, file);
 }
 

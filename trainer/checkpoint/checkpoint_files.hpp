@@ -1,6 +1,6 @@
 // The files of one checkpoint directory: model.safetensors and optim.safetensors in PyTorch's names
-// and layouts, vocabulary.txt where the data has one, and state.json, which is written last and
-// carries the checksums of the others.
+// and layouts, vocabulary.txt or sentencepiece.model where the data has one, and state.json, which
+// is written last and carries the checksums of the others.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +17,7 @@ namespace ddprun::trainer {
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optim.safetensors";
 inline constexpr const char* kVocabularyFile = "vocabulary.txt";
+inline constexpr const char* kPieceModelFile = "sentencepiece.model";
 inline constexpr const char* kStateFile = "state.json";
 
 /// What of the model a checkpoint needs to know.
@@ -25,7 +26,8 @@ struct CheckpointLayout {
   std::size_t arena_size = 0;
   std::vector<std::string> moments;             ///< names of the optimizer's arenas
   std::map<std::string, std::string> metadata;  ///< for model.safetensors
-  std::string vocabulary = {};  ///< for vocabulary.txt; empty: the checkpoint has none
+  std::string vocabulary = {};  ///< the bytes of its file; empty: the checkpoint has none
+  std::string vocabulary_file = kVocabularyFile;  ///< or kPieceModelFile
 };
 
 /// A copy of everything that changes in training.
@@ -50,8 +52,8 @@ TrainingState read_state(const std::filesystem::path& directory);
 /// what is wrong.
 Snapshot read_checkpoint(const std::filesystem::path& directory, const CheckpointLayout& layout);
 
-/// Verifies the checksums of model.safetensors and, if it has one, vocabulary.txt. Throws DataError
-/// that names the file and what is wrong.
+/// Verifies the checksums of model.safetensors and, if it has one, the vocabulary's file. Throws
+/// DataError that names the file and what is wrong.
 void verify_model(const std::filesystem::path& directory);
 
 }  // namespace ddprun::trainer

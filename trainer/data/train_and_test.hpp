@@ -13,8 +13,9 @@ struct TrainAndTest {
   std::unique_ptr<DataSet> train;
   std::unique_ptr<DataSet> test;
   std::vector<std::string> class_names = {};  ///< empty: classes have numbers alone
-  std::string vocabulary = {};  ///< of words: one token a line, in the order of their ids
-  std::string warning = {};     ///< what the user should know of them
+  std::string vocabulary =
+      {};                    ///< of words: one token a line, by their ids; of pieces: their model
+  std::string warning = {};  ///< what the user should know of them
 };
 
 /// Sets of the images that were read from `folder`, which gives them their name. Requires both to

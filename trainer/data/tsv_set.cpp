@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/hash_bytes.hpp"
+#include "trainer/data/piece_model.hpp"
 #include "trainer/data/read_file.hpp"
 #include "trainer/data/text_set.hpp"
 #include "trainer/data/tsv.hpp"
@@ -69,12 +72,22 @@ int agree_on_classes(const TsvFile& train, const TsvFile& test, std::optional<in
   return std::max(train.classes, test.classes);
 }
 
+/// As append_tokens(), of one kind.
+using AppendTokens =
+    std::function<bool(std::string_view sentence, int longest, std::vector<std::int32_t>& tokens)>;
+
+struct Tokenizer {
+  int vocabulary = 0;
+  std::string file = {};  ///< the bytes of the one that a checkpoint keeps
+  AppendTokens append;
+};
+
 /// Counts those that were cut.
-std::size_t append_texts(const TsvFile& file, const WordVocabulary* words, int longest,
+std::size_t append_texts(const TsvFile& file, const AppendTokens& append, int longest,
                          TokenizedTexts& texts) {
   std::size_t cut = 0;
   for (const TsvRow& row : file.rows) {
-    if (append_tokens(row.sentence, words, longest, texts.tokens)) ++cut;
+    if (append(row.sentence, longest, texts.tokens)) ++cut;
     texts.ends.push_back(texts.tokens.size());
     texts.labels.push_back(row.label);
   }
@@ -89,9 +102,63 @@ std::string cut_text(std::size_t train, std::size_t test, int longest) {
       train, train == 1 ? "" : "s", test, train + test == 1 ? "has" : "have", longest, longest);
 }
 
-std::unique_ptr<WordVocabulary> read_vocabulary(const std::filesystem::path& file) {
+std::string text_of(const std::filesystem::path& file) {
   const std::vector<std::uint8_t> bytes = read_file_or_gzip(file);
-  return std::make_unique<WordVocabulary>(std::string(bytes.begin(), bytes.end()), file.string());
+  return {bytes.begin(), bytes.end()};
+}
+
+Tokenizer make_words(const TsvFile& train, const std::optional<std::filesystem::path>& kept) {
+  std::shared_ptr<const WordVocabulary> words;
+  if (kept) {
+    words = std::make_shared<WordVocabulary>(text_of(*kept), kept->string());
+  } else {
+    std::vector<std::string_view> sentences;
+    sentences.reserve(train.rows.size());
+    for (const TsvRow& row : train.rows) sentences.push_back(row.sentence);
+    words = std::make_shared<WordVocabulary>(sentences);
+  }
+  return {.vocabulary = words->size(),
+          .file = words->text(),
+          .append = [words](std::string_view sentence, int longest, auto& tokens) {
+            return append_tokens(sentence, words.get(), longest, tokens);
+          }};
+}
+
+Tokenizer make_bytes() {
+  return {.vocabulary = kByteVocabulary,
+          .append = [](std::string_view sentence, int longest, auto& tokens) {
+            return append_tokens(sentence, nullptr, longest, tokens);
+          }};
+}
+
+std::string read_piece_model(const std::filesystem::path& file) {
+  try {
+    return text_of(file);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("--tokens={}", error.what()));
+  }
+}
+
+Tokenizer make_pieces(const std::filesystem::path& file, const std::string& plugin_folder) {
+  std::string bytes = read_piece_model(file);
+  const auto model = std::make_shared<const PieceModel>(bytes, file.string(), plugin_folder);
+  return {.vocabulary = model->size(),
+          .file = std::move(bytes),
+          .append = [model](std::string_view sentence, int longest, auto& tokens) {
+            return model->append(sentence, longest, tokens);
+          }};
+}
+
+Tokenizer make_tokenizer(const TextSettings& settings, const TsvFile& train) {
+  switch (settings.tokens) {
+    case TokenKind::words:
+      break;
+    case TokenKind::bytes:
+      return make_bytes();
+    case TokenKind::pieces:
+      return make_pieces(settings.vocabulary.value(), settings.plugin_folder);
+  }
+  return make_words(train, settings.vocabulary);
 }
 
 }  // namespace
@@ -103,21 +170,14 @@ TrainAndTest load_tsv(const std::filesystem::path& folder, const TextSettings& s
   const TsvFile test_file = read_tsv(held_out, settings.has_header);
   const int classes = agree_on_classes(train_file, test_file, head);
 
-  std::unique_ptr<WordVocabulary> words;
+  Tokenizer tokenizer = make_tokenizer(settings, train_file);
+  const int vocabulary = tokenizer.vocabulary;
   TrainAndTest sets;
-  if (settings.tokens == TokenKind::words) {
-    std::vector<std::string_view> sentences;
-    sentences.reserve(train_file.rows.size());
-    for (const TsvRow& row : train_file.rows) sentences.push_back(row.sentence);
-    words = settings.vocabulary ? read_vocabulary(*settings.vocabulary)
-                                : std::make_unique<WordVocabulary>(sentences);
-    sets.vocabulary = words->text();
-  }
-  const int vocabulary = words ? words->size() : kByteVocabulary;
+  sets.vocabulary = std::move(tokenizer.file);
   TokenizedTexts train{.vocabulary = vocabulary, .classes = classes};
   TokenizedTexts test{.vocabulary = vocabulary, .classes = classes};
-  const std::size_t train_cut = append_texts(train_file, words.get(), settings.longest, train);
-  const std::size_t test_cut = append_texts(test_file, words.get(), settings.longest, test);
+  const std::size_t train_cut = append_texts(train_file, tokenizer.append, settings.longest, train);
+  const std::size_t test_cut = append_texts(test_file, tokenizer.append, settings.longest, test);
   sets.warning = cut_text(train_cut, test_cut, settings.longest);
 
   const std::uint64_t start =

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "trainer/data/train_and_test.hpp"
 #include "trainer/data/vocabulary.hpp"
@@ -16,9 +17,10 @@ struct TextSettings {
   TokenKind tokens = TokenKind::words;
   bool has_header = false;  ///< the first line of each file is none of the samples
   /// Words of a model that is there: those of this file (vocabulary.txt of a checkpoint), not of
-  /// the training set.
+  /// the training set. Pieces: the file of the SentencePiece model, which must be given.
   std::optional<std::filesystem::path> vocabulary = std::nullopt;
-  int longest = kTextPositions;  ///< longer ones are cut; TrainAndTest::warning counts them
+  std::string plugin_folder = {};  ///< of SentencePiece's plugin
+  int longest = kTextPositions;    ///< longer ones are cut; TrainAndTest::warning counts them
 };
 
 /// The held-out set is dev.tsv if it is there, else test.tsv. The vocabulary is the training set's.

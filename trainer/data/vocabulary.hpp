@@ -18,8 +18,9 @@ inline constexpr std::int32_t kUnknownToken = 3;
 inline constexpr int kSpecialTokens = 4;
 
 enum class TokenKind {
-  words,  ///< a WordVocabulary's
-  bytes,  ///< byte + kSpecialTokens
+  words,   ///< a WordVocabulary's
+  bytes,   ///< byte + kSpecialTokens
+  pieces,  ///< a SentencePiece model's (piece_model.hpp)
 };
 inline constexpr int kByteVocabulary = 256 + kSpecialTokens;
 

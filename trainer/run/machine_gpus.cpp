@@ -3,8 +3,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 
+#include "base/program_folder.hpp"
 #include "trainer/cuda/driver.hpp"
 #include "trainer/cuda/library_search.hpp"
 #include "trainer/cuda/open_plugin.hpp"
@@ -14,11 +14,6 @@
 namespace ddprun::trainer {
 namespace {
 
-std::string own_folder() {
-  std::error_code failed;
-  return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path().string();
-}
-
 cuda::LibraryPlaces places_beside(const std::string& folder) {
   return cuda::library_places([](const char* name) { return std::getenv(name); }, folder,
                               [] { return cuda::python_package_folders(); });
@@ -26,7 +21,7 @@ cuda::LibraryPlaces places_beside(const std::string& folder) {
 
 }  // namespace
 
-MachineGpus::MachineGpus() : MachineGpus(own_folder()) {}
+MachineGpus::MachineGpus() : MachineGpus(program_folder().string()) {}
 
 FoundGpu MachineGpus::find(const GpuQuestion& question) {
   const auto refuse = [](std::string why, bool nothing_there = false) {

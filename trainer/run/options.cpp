@@ -8,6 +8,7 @@
 
 #include "base/cli/command_line.hpp"
 #include "base/number_in.hpp"
+#include "base/program_folder.hpp"
 #include "base/version.hpp"
 #include "proto/environment_names.hpp"
 #include "trainer/error.hpp"
@@ -62,9 +63,7 @@ struct Texts {
 
 /// How this program's help is called: an installed one is in libexec, where only ddprun finds it.
 std::string help_command() {
-  std::error_code failed;
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
-  const bool in_libexec = folder.parent_path().filename() == "libexec";
+  const bool in_libexec = program_folder().parent_path().filename() == "libexec";
   return in_libexec || std::getenv(proto::env::kRunId) != nullptr ? "ddprun train --help"
                                                                   : "train --help";
 }

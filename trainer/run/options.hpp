@@ -81,7 +81,8 @@ struct Options {
   int sentences = kSentences;     ///< generated ones for training
   std::optional<int> max_tokens;  ///< of a text; none: of generated ones kSentenceTokens, of files
                                   ///< what the model takes
-  TokenKind tokens = TokenKind::words;  ///< of texts in files
+  TokenKind tokens = TokenKind::words;     ///< of texts in files
+  std::optional<std::string> piece_model;  ///< --tokens=FILE.model
   bool tsv_header = false;
   std::string data = "generated";
   std::optional<std::string> image_shape;    ///< none: the model's default

@@ -6,6 +6,7 @@
 
 #include "base/byte_count.hpp"
 #include "base/number_in.hpp"
+#include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -28,7 +29,8 @@ constexpr auto words_for(TextSize) {
 
 constexpr auto words_for(TokenKind) {
   using enum TokenKind;
-  return std::array{Word{words, "words"}, Word{bytes, "bytes"}};
+  // A checkpoint has the model's file by this name.
+  return std::array{Word{words, "words"}, Word{bytes, "bytes"}, Word{pieces, kPieceModelFile}};
 }
 
 constexpr auto words_for(Stem) {
@@ -66,6 +68,22 @@ std::optional<double> parse_positive_weight(const std::string& text) {
   if (weight && *weight >= 0 && *weight <= kRateMax) return weight;
   throw DataError(fmt::format(
       "--pos-weight {}: must be a number from 0 to {:.0f}, such as 3, or auto", text, kRateMax));
+}
+
+void convert_tokens(const std::string& text, Options& options) {
+  constexpr std::string_view kEnding = ".model";
+  if (text == "words") {
+    options.tokens = TokenKind::words;
+  } else if (text == "bytes") {
+    options.tokens = TokenKind::bytes;
+  } else if (text.ends_with(kEnding)) {
+    options.tokens = TokenKind::pieces;
+    options.piece_model = text;
+  } else {
+    throw DataError(
+        fmt::format("--tokens {}: must be words, bytes, or a SentencePiece model, which ends in {}",
+                    text, kEnding));
+  }
 }
 
 void check_init(const Options& options) {
@@ -150,9 +168,9 @@ void add_data_options(CommandLine& line, Options& options, DataTexts& texts) {
   line.number("--max-tokens", options.max_tokens, kSentenceTokensLeast, kTextPositions, "N",
               "The most tokens of a text: generated texts have no more, texts of files are cut")
       ->default_str("generated 64, of files 512");
-  line.choice("--tokens", options.tokens,
-              "What a text of a file is split into: the words that occur at least twice in "
-              "the training set, or bytes");
+  line.text("--tokens", texts.tokens, "words|bytes|FILE.model",
+            "What a text of a file is split into: the words that occur at least twice in the "
+            "training set, bytes, or the pieces of a SentencePiece model");
   line.flag("--tsv-header", options.tsv_header,
             "The first line of train.tsv, dev.tsv and test.tsv is a header");
   line.text("--init", texts.init, "HOW",
@@ -213,6 +231,7 @@ void convert_data(const DataTexts& texts, Options& options) {
   check_init(options);
   options.normal_init = parse_init(texts.init);
   options.positive_weight = parse_positive_weight(texts.positive_weight);
+  convert_tokens(texts.tokens, options);
   if (texts.crop) options.preparation.crop = parse_crop(*texts.crop);
   options.preparation.normalize = parse_normalize(texts.normalize);
   if (texts.data_memory) {

@@ -13,6 +13,7 @@ namespace ddprun::trainer {
 struct DataTexts {
   std::string init = "default";
   std::string positive_weight = "1";
+  std::string tokens = "words";
   std::optional<std::string> crop;
   std::string normalize = "measured";
   std::optional<std::string> data_memory;

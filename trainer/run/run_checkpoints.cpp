@@ -52,6 +52,7 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const T
     layout.metadata.insert({"vocabulary", std::to_string(graph.text().vocabulary)});
     if (!is_generated(options)) layout.metadata.insert({"tokens", to_string(options.tokens)});
     layout.vocabulary = sets.vocabulary;
+    if (options.tokens == TokenKind::pieces) layout.vocabulary_file = kPieceModelFile;
   } else {
     layout.metadata.insert({"image_shape", to_string(preparation.shape())});
     if (const std::optional<Crop>& crop = options.preparation.crop) {

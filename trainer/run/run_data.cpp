@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/program_folder.hpp"
 #include "trainer/checkpoint/checkpoint_files.hpp"
 #include "trainer/data/text_set.hpp"
 #include "trainer/error.hpp"
@@ -14,19 +15,21 @@
 namespace ddprun::trainer {
 namespace {
 
-/// The words that the evaluated model knows.
+/// The words or pieces that the evaluated model knows; in training the file of --tokens.
 std::optional<std::filesystem::path> vocabulary_file(const Options& options) {
-  const bool reads_words =
-      reads_texts(options.model) && !is_generated(options) && options.tokens == TokenKind::words;
-  if (!options.eval || !reads_words) return std::nullopt;
-  const auto file = std::filesystem::path(*options.init_from).parent_path() / kVocabularyFile;
+  const bool has_file =
+      reads_texts(options.model) && !is_generated(options) && options.tokens != TokenKind::bytes;
+  if (!options.eval || !has_file) return options.piece_model;
+  const bool has_words = options.tokens == TokenKind::words;
+  const char* const name = has_words ? kVocabularyFile : kPieceModelFile;
+  const auto file = std::filesystem::path(*options.init_from).parent_path() / name;
   std::error_code unreadable;
   if (std::filesystem::exists(file, unreadable)) return file;
   // With the words of another training set the figures would be wrong, and nobody would see it.
   throw DataError(
-      fmt::format("--resume-from={}: no {} beside it, which has the words of the model: copy that "
+      fmt::format("--resume-from={}: no {} beside it, which has the {} of the model: copy that "
                   "of the checkpoint, too",
-                  *options.init_from, kVocabularyFile));
+                  *options.init_from, name, has_words ? "words" : "pieces"));
 }
 
 DataRequest request_of(const Options& options, int workers, const MachineMemory& there) {
@@ -50,6 +53,7 @@ DataRequest request_of(const Options& options, int workers, const MachineMemory&
       .texts = {.tokens = options.tokens,
                 .has_header = options.tsv_header,
                 .vocabulary = vocabulary_file(options),
+                .plugin_folder = program_folder().string(),
                 .longest = options.max_tokens.value_or(kTextPositions)}};
 }
 
@@ -89,6 +93,11 @@ std::uint64_t reader_bytes(const TrainAndTest& sets, const SampleReader::Setting
 
 void check_sets(const TrainAndTest& sets, const Graph& graph) {
   if (!sets.train->has_texts()) return;
+  if (const int tokens = sets.train->text().vocabulary; tokens > graph.text().vocabulary)
+    throw DataError(fmt::format(
+        "the texts have {} different tokens, but the model has {}: use --size=tiny, or --tokens "
+        "with fewer of them",
+        tokens, graph.text().vocabulary));
   const std::string shorten = fmt::format("use --max-tokens={}", graph.text().positions);
   check_texts(*sets.train, "training", graph.text(), shorten);
   check_texts(*sets.test, "held-out", graph.text(), shorten);

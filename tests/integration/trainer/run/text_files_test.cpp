@@ -1,5 +1,6 @@
 // Training on texts in files: the same result for any number of workers, and a vocabulary that
 // belongs to the run.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -71,6 +72,78 @@ TEST_CASE("a run goes on only with the words of its vocabulary, and warns once o
   const ChildResult third = run_train(command);
   CHECK(third.status == 2);
   CHECK_THAT(third.err, Contains("it belongs to another run: data "));
+}
+
+#ifdef DDPRUN_HAVE_SENTENCEPIECE
+TEST_CASE("pieces of a SentencePiece model: the same for any number of workers, kept for --eval") {
+  const TempDir folder;
+  const TempDir out;
+  write_texts(folder.path(), "plot");
+  const fs::path model = out.path() / "own.model";
+  fs::copy_file(DDPRUN_TINY_MODEL, model);
+  std::vector<std::string> command = arguments(folder);
+  command.push_back("--tokens=" + model.string());
+  check_world_sizes(command, "test_accuracy");
+
+  command.insert(command.end(), {"--out", out / "run"});
+  const ChildResult first = run_train(command);
+  INFO(first.err);
+  REQUIRE(first.status == 0);
+  CHECK(text_of(out.path() / "run/latest/sentencepiece.model") == text_of(DDPRUN_TINY_MODEL));
+
+  // The kept one is used.
+  fs::remove(model);
+  const ChildResult evaluated =
+      run_train({"--eval", "--resume-from", out / "run", "--data", folder.path(), "--quiet"});
+  INFO(evaluated.err);
+  CHECK(evaluated.status == 0);
+  CHECK_THAT(evaluated.out, Contains("held-out loss"));
+  const fs::path alone = out.path() / "alone";
+  fs::create_directory(alone);
+  fs::copy_file(out.path() / "run/latest/model.safetensors", alone / "weights.safetensors");
+  const ChildResult without = run_train(
+      {"--eval", "--resume-from", alone / "weights.safetensors", "--data", folder.path()});
+  CHECK(without.status == 2);
+  CHECK_THAT(without.err, Contains("no sentencepiece.model beside it, which has the pieces"));
+
+  const ChildResult missing = run_train(command);
+  CHECK(missing.status == 2);
+  CHECK_THAT(missing.err, Contains("--tokens=" + model.string() + ": "));
+
+  // Another model is other data.
+  std::string bytes = text_of(DDPRUN_TINY_MODEL);
+  bytes[bytes.find("\xe2\x96\x81the") + 9] ^= 1;
+  std::ofstream(model, std::ios::binary) << bytes;
+  command.emplace_back("--resume=strict");
+  const ChildResult other = run_train(command);
+  CHECK(other.status == 2);
+  CHECK_THAT(other.err, Contains("it belongs to another run: data "));
+}
+
+TEST_CASE("a file that is no SentencePiece model is refused in one line") {
+  const TempDir folder;
+  write_texts(folder.path(), "plot");
+  std::vector<std::string> command = arguments(folder);
+  std::ofstream(folder.path() / "x.model") << "word list\n";
+  command.push_back("--tokens=" + (folder / "x.model").string());
+  const ChildResult result = run_train(command);
+  CHECK(result.status == 2);
+  CHECK_THAT(result.err, Contains("x.model: not a SentencePiece model (it is damaged"));
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+}
+#endif
+
+TEST_CASE("more words than a model has tokens are refused before training") {
+  const TempDir folder;
+  std::ofstream train(folder.path() / "train.tsv");
+  std::ofstream(folder.path() / "dev.tsv") << "good\t1\n";
+  for (int i = 0; i < 50'300; ++i) train << "w" << i << " w" << i << "\t" << i % 2 << "\n";
+  train.close();
+  const ChildResult result =
+      run_train({"--model=textclf", "--data", folder.path(), "--size=base", "--batch=2"});
+  CHECK(result.status == 2);
+  CHECK_THAT(result.err,
+             Contains("the texts have 50304 different tokens, but the model has 50265: use "));
 }
 
 TEST_CASE("a damaged text of a file is named with its line, before training") {

@@ -1,0 +1,39 @@
+// A SentencePiece model: texts as ids of pieces.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/data/piece_plugin.hpp"
+
+namespace ddprun::trainer {
+
+/// Why these bytes are no SentencePiece model, "it has no piece"; empty: they may be one. A look
+/// at the messages (sentencepiece_model.proto), so that other files never reach the library. Pure.
+std::string why_no_piece_model(std::string_view bytes);
+
+/// The library is behind a plugin (piece_plugin.hpp).
+class PieceModel {
+ public:
+  /// `bytes`: of the model's file, `file` its name for messages; `folder` has the plugin. Throws
+  /// DataError where there is no plugin, or the file is no model.
+  PieceModel(const std::string& bytes, std::string file, const std::string& folder);
+
+  /// Ids are below it.
+  [[nodiscard]] int size() const;
+  /// Appends <s>, the pieces of a sentence in UTF-8 and </s> to `tokens`, as append_tokens() does:
+  /// a piece is its id in the model + kSpecialTokens, and what no piece covers is kUnknownToken.
+  /// True: the sentence has more than `longest`. Throws DataError.
+  bool append(std::string_view sentence, int longest, std::vector<std::int32_t>& tokens) const;
+
+ private:
+  const PieceFunctions* functions_;
+  std::shared_ptr<void> model_;
+  std::string file_;
+  int unknown_;
+};
+
+}  // namespace ddprun::trainer
