@@ -47,6 +47,9 @@ struct GpuFacts {
 enum class Stream { compute, copy, communication };
 inline constexpr int kStreams = 3;
 
+/// Of memory, in bytes, and of the parts of a workspace, from where that begins.
+inline constexpr std::size_t kAllocationAlignment = 256;
+
 enum class Event : int {};
 enum class Captured : int {};  ///< a graph of launches
 
@@ -123,7 +126,7 @@ class Gpu {
 
   /// Bytes that no program has now.
   [[nodiscard]] virtual std::size_t free_memory() = 0;
-  /// On a boundary of 256 bytes; what is in it is not known. Throws OutOfGpuMemory.
+  /// On a boundary of kAllocationAlignment; what is in it is not known. Throws OutOfGpuMemory.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   /// Waits for all streams. If the watch throws meanwhile, the memory is not freed, and the next
   /// call that allocates or waits throws that.

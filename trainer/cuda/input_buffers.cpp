@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/rounded_up.hpp"
 #include "trainer/cuda/launch.hpp"
 
 namespace ddprun::trainer::cuda {
@@ -53,7 +54,7 @@ class Layout {
     }
   }
   std::size_t take(std::size_t bytes) {
-    const std::size_t offset = (bytes_ + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+    const std::size_t offset = rounded_up(bytes_, kPartAlignment);
     bytes_ = offset + bytes;
     return offset;
   }

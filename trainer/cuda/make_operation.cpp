@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/rounded_up.hpp"
 #include "trainer/cuda/kernels/element_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
 #include "trainer/cuda/operations.hpp"
@@ -16,9 +17,6 @@ struct Overloaded : Functions... {
   using Functions::operator()...;
 };
 
-/// Of so many bytes, where the next ones begin on a boundary again.
-std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
-
 template <class T>
 class AccumulatingOperation final : public Operation {
  public:
@@ -27,7 +25,7 @@ class AccumulatingOperation final : public Operation {
     for (const OperationShape::Input& input : shape_.inputs) {
       places_.push_back(bytes_);
       if (input.gradient == GradientUse::accumulate)
-        bytes_ += aligned(batch_count(shape_, input.shape) * sizeof(T));
+        bytes_ += rounded_up(batch_count(shape_, input.shape) * sizeof(T), kAllocationAlignment);
     }
   }
   [[nodiscard]] OperationMemory memory() const override {

@@ -5,15 +5,13 @@
 #include <optional>
 #include <utility>
 
+#include "base/rounded_up.hpp"
+
 namespace ddprun::trainer::cuda {
 namespace {
 
 /// Copies of their own begin on a line of the cache.
 constexpr std::size_t kAlignment = 64;
-std::size_t rounded(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 }  // namespace
 
 Staging::~Staging() {
@@ -34,7 +32,7 @@ void Staging::allocate(std::size_t bytes) {
 
 void Staging::reserve(std::size_t bytes) {
   // A piece that does not fit in front of the ring's end leaves that free.
-  const std::size_t two = 2 * rounded(bytes) + kPieceBytes;
+  const std::size_t two = 2 * rounded_up(bytes, kAlignment) + kPieceBytes;
   if (two > std::max(ring_bytes_, kRingBytes)) allocate(two);
 }
 
@@ -47,7 +45,7 @@ Staging::Place Staging::take(std::size_t bytes) {
   if (ring_ == nullptr) allocate(kRingBytes);
   const std::size_t begin = next_ + bytes <= ring_bytes_ ? next_ : 0;
   const std::size_t end = begin + bytes;
-  next_ = rounded(end);
+  next_ = rounded_up(end, kAlignment);
   while (!under_way_.empty() && gpu_.has_come(under_way_.front().done)) free_oldest();
   // Whatever lies there is older than all that does not.
   const auto is_in_use = [&] {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/rounded_up.hpp"
 #include "trainer/compute/attention_limits.hpp"
 #include "trainer/cuda/kernels/text_kernels.hpp"
 #include "trainer/cuda/launch.hpp"
@@ -149,16 +150,17 @@ class AttentionLayer final : public Operation {
     return static_cast<std::size_t>(samples_) * static_cast<std::size_t>(kind_.heads);
   }
   [[nodiscard]] std::size_t rows() const { return pairs() * static_cast<std::size_t>(queries_); }
-  static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
   [[nodiscard]] std::size_t part_bytes() const {
-    return aligned(pairs() * static_cast<std::size_t>(width_) * static_cast<std::size_t>(head_) *
-                   sizeof(T));
+    return rounded_up(
+        pairs() * static_cast<std::size_t>(width_) * static_cast<std::size_t>(head_) * sizeof(T),
+        kAllocationAlignment);
   }
   [[nodiscard]] std::size_t scores_bytes() const {
-    return aligned(rows() * static_cast<std::size_t>(width_) * sizeof(float));
+    return rounded_up(rows() * static_cast<std::size_t>(width_) * sizeof(float),
+                      kAllocationAlignment);
   }
   [[nodiscard]] std::size_t values_bytes() const {
-    return aligned(rows() * static_cast<std::size_t>(width_) * sizeof(T));
+    return rounded_up(rows() * static_cast<std::size_t>(width_) * sizeof(T), kAllocationAlignment);
   }
   [[nodiscard]] Space space_of(const Tensors& tensors) const {
     auto* at = static_cast<std::byte*>(tensors.workspace);

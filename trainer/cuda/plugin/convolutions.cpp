@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/rounded_up.hpp"
 #include "trainer/cuda/launch.hpp"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -11,14 +12,10 @@ namespace ddprun::trainer::cuda {
 namespace {
 
 constexpr std::size_t kWorkspaceBytesMax = std::size_t{1} << 30;
-constexpr std::size_t kAlignment = 256;
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 std::byte* aligned(void* address) {
-  return reinterpret_cast<std::byte*>(aligned(reinterpret_cast<std::uintptr_t>(address)));
+  return reinterpret_cast<std::byte*>(
+      rounded_up(reinterpret_cast<std::uintptr_t>(address), kAllocationAlignment));
 }
 
 cudnnDataType_t data_type(ElementType type) {
@@ -244,7 +241,8 @@ Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
                                settings_.deterministic ? "deterministic " : "", function_of(pass),
                                gpu_.text(), text_of(shape)));
   for (const Algorithm& algorithm : made->algorithms)
-    made->workspace = std::max(made->workspace, aligned(algorithm.workspace));
+    made->workspace =
+        std::max(made->workspace, rounded_up(algorithm.workspace, kAllocationAlignment));
   if (pass == ConvolutionPass::weight_gradient && shape.type != ElementType::fp32)
     made->narrow = weight_count(shape) * sizeof(std::uint16_t);
   prepared_.push_back(std::move(made));
@@ -254,7 +252,7 @@ Convolutions::Prepared& Convolutions::prepared(ConvolutionPass pass,
 std::size_t Convolutions::workspace_bytes(ConvolutionPass pass, const ConvolutionShape& shape) {
   const Prepared& one = prepared(pass, shape);
   // The memory plan's places lie on 64 bytes.
-  return kAlignment + one.workspace + one.narrow;
+  return kAllocationAlignment + one.workspace + one.narrow;
 }
 
 cudnnStatus_t Convolutions::run(Prepared& one, const Algorithm& algorithm,
