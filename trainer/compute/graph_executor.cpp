@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "trainer/compute/batch_targets.hpp"
 #include "trainer/compute/check_batch.hpp"
-#include "trainer/compute/memory_plan.hpp"
+#include "trainer/compute/graph_executor_parts.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -34,50 +35,7 @@ void in_layer(const Graph& graph, std::size_t index, const char* pass, const Wor
   }
 }
 
-/// `cuts`: numbers of final gradients, rising. A piece of backward ends behind the layer with which
-/// it reaches one or several of them.
-struct Cuts {
-  std::span<const std::size_t> left;
-  /// Whether one is reached by so many final gradients; each is once.
-  bool reached_by(std::size_t end) {
-    const auto next = std::upper_bound(left.begin(), left.end(), end);
-    const bool is_reached = next != left.begin();
-    left = {next, left.end()};
-    return is_reached;
-  }
-};
-
 }  // namespace
-
-/// What a shard asks the device for, part by part.
-struct GraphExecutor::RepeatedPass {
-  struct Piece {
-    std::size_t first = 0;  ///< the last layer of this part of backward
-    std::size_t end = 0;    ///< so many gradients are final after it
-    RepeatedWork work;
-  };
-  std::vector<Piece> pieces;
-};
-
-/// A graph for one number of samples and one width of texts: its operations, their tensors' places.
-struct GraphExecutor::Prepared {
-  struct Node {
-    const Layer* layer = nullptr;
-    std::unique_ptr<Operation> operation;  // null: the samples
-    bool has_backward = false;
-    // What Tensors points to.
-    std::vector<const void*> inputs, parameters;
-    std::vector<void*> input_gradients;
-    std::vector<float*> parameter_gradients;
-    Tensors tensors;
-  };
-  Prepared(int samples, Graph at_width) : batch(samples), graph(std::move(at_width)) {}
-  int batch;
-  Graph graph;
-  std::vector<std::vector<GradientUse>> uses;
-  std::vector<Node> nodes;
-  MemoryPlan plan;
-};
 
 GraphExecutor::GraphExecutor(const Graph& graph, Device& device, Settings settings)
     : graph_(graph),
@@ -90,10 +48,8 @@ GraphExecutor::GraphExecutor(const Graph& graph, Device& device, Settings settin
 
 GraphExecutor::~GraphExecutor() = default;
 
-std::size_t GraphExecutor::target_bytes() const {
-  const std::size_t one = graph_.target() == Target::mask ? graph_.logits().count() * sizeof(float)
-                                                          : sizeof(std::int32_t);
-  return static_cast<std::size_t>(settings_.batch) * one;
+std::size_t GraphExecutor::targets_bytes() const {
+  return static_cast<std::size_t>(settings_.batch) * target_bytes(graph_);
 }
 
 /// Token ids and lengths.
@@ -106,8 +62,8 @@ std::size_t GraphExecutor::text_bytes() const {
 std::size_t GraphExecutor::bytes_needed(int train_batch, int width) {
   const Key training{.batch = train_batch, .width = width, .trains = true};
   const Key evaluation{.batch = settings_.batch, .width = width, .trains = false};
-  return std::max(prepared(training).plan.bytes, prepared(evaluation).plan.bytes) + target_bytes() +
-         text_bytes() + sizeof(std::int32_t);
+  return std::max(prepared(training).plan.bytes, prepared(evaluation).plan.bytes) +
+         targets_bytes() + text_bytes() + sizeof(std::int32_t);
 }
 
 std::byte* GraphExecutor::at(std::size_t offset) const {
@@ -179,7 +135,7 @@ void GraphExecutor::point_to(std::size_t layer, Prepared& prepared) {
                   .parameter_gradients = {}};
 }
 
-void GraphExecutor::begin(const Batch& batch, const Weights& weights, Key key, int shard) {
+void GraphExecutor::begin_pass(const Batch& batch, const Weights& weights, Key key, int shard) {
   check_batch(graph_, batch, settings_.batch);
   device_.use_threads(settings_.threads);
   current_ = &prepared(key);
@@ -188,7 +144,7 @@ void GraphExecutor::begin(const Batch& batch, const Weights& weights, Key key, i
     repeated_.clear();  // they have the old addresses
     memory_ = device_.allocate(current_->plan.bytes);
   }
-  if (targets_.bytes() == 0) targets_ = device_.allocate(target_bytes());
+  if (targets_.bytes() == 0) targets_ = device_.allocate(targets_bytes());
   if (texts_.bytes() == 0) texts_ = device_.allocate(text_bytes());
   weights_ = weights;
   for (std::size_t i = 0; i < current_->nodes.size(); ++i) point_to(i, *current_);
@@ -202,7 +158,7 @@ void GraphExecutor::feed(const Batch& batch, int shard) {
   const std::int32_t number = shard;
   Inputs inputs{.values = {{std::as_bytes(std::span(&number, 1)), shard_.as<std::byte>()}},
                 .images = {}};
-  add_targets(batch, inputs);
+  add_targets(graph_, batch, targets_, pass_, inputs);
   if (graph_.text().positions > 0) {
     add_texts(batch, inputs.values);
   } else if (const InputImages images = batch.pixel_images(); images.bytes() > 0) {
@@ -229,23 +185,6 @@ void GraphExecutor::forward() {
   }
 }
 
-void GraphExecutor::add_targets(const Batch& batch, Inputs& inputs) {
-  const auto add = [&](std::span<const std::byte> from) {
-    inputs.values.push_back({from, targets_.as<std::byte>().first(from.size())});
-  };
-  if (graph_.target() == Target::mask) {
-    pass_.masks = targets_.as<float>().data();
-    const InputImages masks = batch.mask_images();
-    if (masks.bytes() == 0) return add(std::as_bytes(batch.masks));
-    const std::size_t floats = static_cast<std::size_t>(pass_.count) * graph_.logits().count();
-    inputs.masks = masks;
-    inputs.masks.to = std::as_writable_bytes(targets_.as<float>().first(floats));
-  } else {
-    pass_.labels = targets_.as<std::int32_t>().data();
-    add(std::as_bytes(batch.labels));
-  }
-}
-
 void GraphExecutor::add_texts(const Batch& batch, std::vector<InputValues>& values) {
   const auto samples = static_cast<std::size_t>(settings_.batch);
   const std::span<std::int32_t> lengths = texts_.as<std::int32_t>().first(samples);
@@ -265,13 +204,12 @@ void GraphExecutor::copy_floats(std::span<const float> images) {
   device_.clear({to + filled, image_bytes() - filled});
 }
 
-void GraphExecutor::begin_training(const Batch& batch, const Weights& weights,
-                                   const ShardId& shard) {
+void GraphExecutor::begin(const Batch& batch, const Weights& weights, const ShardId& shard) {
   pass_.state = shard.state;
   pass_.seed = shard.seed;
   pass_.shards = shard.shards;
   pass_.batch = settings_.batch;
-  begin(batch, weights, key_of(batch), shard.shard);
+  begin_pass(batch, weights, key_of(batch), shard.shard);
 }
 
 GraphExecutor::Key GraphExecutor::key_of(const Batch& batch) const {
@@ -280,14 +218,15 @@ GraphExecutor::Key GraphExecutor::key_of(const Batch& batch) const {
 }
 
 void GraphExecutor::train(const Batch& batch, const Weights& weights, const ShardId& shard) {
-  begin_training(batch, weights, shard);
+  begin(batch, weights, shard);
   forward();
 }
 
 void GraphExecutor::evaluate(const Batch& batch, const Weights& weights, int turn) {
   pass_ = {};
   pass_.batch = settings_.batch;
-  begin(batch, weights, {.batch = settings_.batch, .width = batch.width, .trains = false}, turn);
+  begin_pass(batch, weights, {.batch = settings_.batch, .width = batch.width, .trains = false},
+             turn);
   forward();
 }
 
@@ -302,11 +241,31 @@ void GraphExecutor::copy_logits(std::span<float> to) const {
   copy_floats_out(device_, storage_, current_->nodes.back().inputs.front(), to);
 }
 
+std::span<std::byte> GraphExecutor::of_logits(std::size_t offset) const {
+  const std::size_t count = static_cast<std::size_t>(current_->batch) * graph_.logits().count();
+  return {at(offset), count * bytes_of(storage_)};
+}
+
+std::span<const std::byte> GraphExecutor::logits() const {
+  return of_logits(current_->logits_places().output);
+}
+
+std::span<std::byte> GraphExecutor::logits_gradient() {
+  return of_logits(current_->logits_places().gradient);
+}
+
 void GraphExecutor::backward(const GradientArena& arena,
                              const std::function<void(std::size_t)>& final_up_to) {
   check_arena(arena, graph_.arena_size(), device_.accumulates_gradients());
   device_.use_threads(settings_.threads);
   backward(0, current_->nodes.size(), arena, final_up_to);
+}
+
+void GraphExecutor::backward_from_logits(const GradientArena& arena,
+                                         const std::function<void(std::size_t)>& final_up_to) {
+  check_arena(arena, graph_.arena_size(), device_.accumulates_gradients());
+  device_.use_threads(settings_.threads);
+  backward(0, current_->nodes.size() - 1, arena, final_up_to);
 }
 
 void GraphExecutor::backward(std::size_t first, std::size_t end, const GradientArena& arena,
@@ -325,62 +284,6 @@ void GraphExecutor::backward(std::size_t first, std::size_t end, const GradientA
     if (!arena.accumulates) clear_padding(*node.layer, final, arena.floats);
     final_up_to(final);
   }
-}
-
-void GraphExecutor::compute(const Batch& batch, const Weights& weights, const ShardId& shard,
-                            Counters& counters,
-                            const std::function<GradientArena()>& begin_gradients,
-                            const std::function<void(std::size_t)>& final_up_to) {
-  begin_training(batch, weights, shard);
-  if (settings_.capture == nullptr || !settings_.capture->is_on()) {
-    repeated_.clear();  // a failed capture has ended all of them
-    further_.reset();
-    forward();
-    loss(counters);
-    backward(begin_gradients(), final_up_to);
-    return;
-  }
-  const GradientArena arena = begin_gradients();
-  check_arena(arena, graph_.arena_size(), device_.accumulates_gradients());
-  RepeatedPass& pass = repeated({.pass = key_of(batch),
-                                 .weights = weights,
-                                 .gradients = arena.floats.data(),
-                                 .accumulates = arena.accumulates,
-                                 .counters = &counters,
-                                 .state = shard.state,
-                                 .seed = shard.seed,
-                                 .shards = shard.shards});
-  std::size_t end = current_->nodes.size();
-  for (RepeatedPass::Piece& piece : pass.pieces) {
-    piece.work.run(*settings_.capture, [&] {
-      if (end == current_->nodes.size()) {
-        forward();
-        loss(counters);
-      }
-      backward(piece.first, end, arena, [](std::size_t) {});
-    });
-    end = piece.first;
-    final_up_to(piece.end);
-  }
-}
-
-/// Those that were met first are kept: a run with shards of more kinds than that computes the
-/// others as they come.
-GraphExecutor::RepeatedPass& GraphExecutor::repeated(const RepeatedKey& key) {
-  if (const auto found = repeated_.find(key); found != repeated_.end()) return *found->second;
-  auto made = std::make_unique<RepeatedPass>();
-  Cuts cuts{settings_.cuts};
-  for (std::size_t i = graph_.layers().size(); i-- > 0;) {
-    const Layer& layer = graph_.layers()[i];
-    if (layer.parameters.empty()) continue;
-    const std::size_t end = graph_.final_up_to(layer);
-    if (cuts.reached_by(end) || end == graph_.arena_size()) made->pieces.push_back({i, end, {}});
-  }
-  made->pieces.back().first = 0;
-  if (repeated_.size() < kRepeatedMax) return *(repeated_[key] = std::move(made));
-  settings_.capture->reach_limit();
-  further_ = std::move(made);  // its work is done for the first time, always
-  return *further_;
 }
 
 void GraphExecutor::clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients) {

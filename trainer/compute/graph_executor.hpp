@@ -56,10 +56,14 @@ class GraphExecutor {
   GraphExecutor(const GraphExecutor&) = delete;
   GraphExecutor& operator=(const GraphExecutor&) = delete;
 
-  /// Computes all of the batch, which has 1 to settings.batch samples. Throws DataError if a label
+  /// begin() and forward().
+  void train(const Batch& batch, const Weights& weights, const ShardId& shard);
+  /// Gives the device the batch, which has 1 to settings.batch samples. Throws DataError if a label
   /// is not one of the model's classes, a mask has values beyond 0 and 1, or a token is not in the
   /// vocabulary. `weights` must stay as they are until the end of the pass.
-  void train(const Batch& batch, const Weights& weights, const ShardId& shard);
+  void begin(const Batch& batch, const Weights& weights, const ShardId& shard);
+  /// Computes the logits of all of the batch.
+  void forward();
   /// Forward only, always as a full batch: what is missing is computed from zeros and does not
   /// count. So a sample's loss does not depend on how many others there are. `turn`: the number of
   /// the batch in its set; Counters::first_not_finite is then the sample's place in the set.
@@ -75,6 +79,17 @@ class GraphExecutor {
   /// to it, and calls `final_up_to(end)` with rising element offsets as they become final, at last
   /// with the size. Padding between parameters gets zeros, or stays.
   void backward(const GradientArena& arena, const std::function<void(std::size_t)>& final_up_to);
+
+  // Where the loss is computed elsewhere (GatheredLoss): in the place of loss() and backward().
+
+  /// Of all samples of the pass, as the device stores them, in its memory. Before
+  /// backward_from_logits().
+  [[nodiscard]] std::span<const std::byte> logits() const;
+  /// The place for their gradient, in the device's memory, of the same size.
+  [[nodiscard]] std::span<std::byte> logits_gradient();
+  /// As backward(), from what was written to logits_gradient().
+  void backward_from_logits(const GradientArena& arena,
+                            const std::function<void(std::size_t)>& final_up_to);
 
   /// train(), loss() and backward() of one shard, in this order; `begin_gradients` gives the arena
   /// of its gradients. Where capture is on, what it asks the device for is captured in pieces, and
@@ -115,26 +130,24 @@ class GraphExecutor {
   };
   struct RepeatedPass;
 
-  [[nodiscard]] std::size_t target_bytes() const;
+  [[nodiscard]] std::size_t targets_bytes() const;
   [[nodiscard]] std::size_t text_bytes() const;
   [[nodiscard]] std::size_t image_bytes() const;
   [[nodiscard]] Key key_of(const Batch& batch) const;
   Prepared& prepared(Key key);
   RepeatedPass& repeated(const RepeatedKey& key);
-  void begin(const Batch& batch, const Weights& weights, Key key, int shard);
-  void begin_training(const Batch& batch, const Weights& weights, const ShardId& shard);
-  void forward();
+  void begin_pass(const Batch& batch, const Weights& weights, Key key, int shard);
   /// Of the layers from the last one before `end` down to `first`.
   void backward(std::size_t first, std::size_t end, const GradientArena& arena,
                 const std::function<void(std::size_t)>& final_up_to);
   void feed(const Batch& batch, int shard);
-  void add_targets(const Batch& batch, Inputs& inputs);
   void add_texts(const Batch& batch, std::vector<InputValues>& values);
   void copy_floats(std::span<const float> images);
   void clear_padding(const Layer& layer, std::size_t end, std::span<float> gradients);
   [[nodiscard]] const Parameter& parameter(int index) const;
   void point_to(std::size_t layer, Prepared& prepared);
   [[nodiscard]] std::byte* at(std::size_t offset) const;
+  [[nodiscard]] std::span<std::byte> of_logits(std::size_t offset) const;
 
   const Graph& graph_;
   Device& device_;

@@ -31,6 +31,10 @@ constexpr bool is_unet_resnet(ModelName model) {
   return model == ModelName::unet_resnet34 || model == ModelName::unet_resnet101;
 }
 
+constexpr bool has_batch_norm(ModelName model) {
+  return model == ModelName::resnet18 || is_unet_resnet(model);
+}
+
 /// What the model learns.
 constexpr Target target_of(ModelName model) {
   return model == ModelName::unet16 || is_unet_resnet(model) ? Target::mask : Target::label;

@@ -22,7 +22,7 @@ class Learner {
     OptimizerConfig optimizer{};
     ScalerConfig scaler{};
     Precision precision = Precision::fp32;
-    int shards = 1;  ///< V
+    int shards = 1;  ///< that running statistics are summed over: V
   };
 
   /// All parameters are 0, the loss scale is the scaler's first one. Graph and device outlive the

@@ -27,8 +27,9 @@ std::vector<std::string> advice_on(const Options& options, const WorkerEnvironme
   const int threads = workers * options.threads_per_shard * lanes;
   // More workers than cores, with a thread each, is their launcher's choice.
   if (threads > cores && threads > workers) {
+    const char* const side_by_side = options.parallel == Parallel::dp ? "--replicas" : "--lanes";
     const std::string given =
-        (lanes > 1 ? fmt::format("--lanes {}", lanes) : "") +
+        (lanes > 1 ? fmt::format("{} {}", side_by_side, lanes) : "") +
         (lanes > 1 && options.threads_per_shard > 1 ? ", " : "") +
         (options.threads_per_shard > 1
              ? fmt::format("--threads-per-shard {}", options.threads_per_shard)

@@ -59,6 +59,7 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
           .run = run,
           .order = parts_.chosen.order,
           .lanes = choose_lanes(options, environment, usable_cores(), run.count),
+          .replicas = options.parallel == Parallel::dp ? plan.replicas : 0,
           .keeps_checkpoints =
               first_rank && options.checkpoint_every.kind != CheckpointEvery::Kind::off,
           .reads_weights = first_rank && options.init_from.has_value(),

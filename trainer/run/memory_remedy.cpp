@@ -45,6 +45,7 @@ void add_smaller_data(Remedies& remedies, const MemoryChoices& choices) {
 }
 
 constexpr const char* kFewerWorkers = "fewer workers on this machine";
+constexpr const char* kFewerReplicas = "fewer --replicas";
 constexpr const char* kOtherModel = "another --model";
 
 }  // namespace
@@ -58,7 +59,8 @@ MemoryChoices memory_choices(const Options& options, int batch) {
           .has_smaller_size = has_texts && options.size != TextSize::tiny,
           .has_two_moments = options.optimizer == OptimizerKind::adamw,
           .has_half_values =
-              options.precision == Precision::bf16 || options.precision == Precision::fp16};
+              options.precision == Precision::bf16 || options.precision == Precision::fp16,
+          .has_replicas = replicas_of(options) > 1};
 }
 
 std::string memory_remedy(const RunMemory& need, int workers) {
@@ -67,11 +69,12 @@ std::string memory_remedy(const RunMemory& need, int workers) {
   Remedies remedies;
   if (!at_start && is_large(need.lane * static_cast<std::uint64_t>(need.lanes))) {
     remedies.add(need.choices.batch > 1, "a smaller --batch");
-    remedies.add(need.lanes > 1, "fewer --lanes");
+    remedies.add(need.lanes > 1, need.choices.has_replicas ? kFewerReplicas : "fewer --lanes");
     add_smaller_samples(remedies, need.choices);
   }
-  if (at_start || is_large(need.arena * static_cast<std::uint64_t>(need.arenas)))
-    add_smaller_model(remedies, need.choices);
+  const bool has_large_arenas = is_large(need.arena * static_cast<std::uint64_t>(need.arenas));
+  remedies.add(!at_start && has_large_arenas && need.choices.has_replicas, kFewerReplicas);
+  if (at_start || has_large_arenas) add_smaller_model(remedies, need.choices);
   if (is_large(need.data)) add_smaller_data(remedies, need.choices);
   remedies.add(workers > 1, kFewerWorkers);
   remedies.add(true, kOtherModel);

@@ -33,6 +33,11 @@ constexpr auto words_for(DeviceKind) {
   return std::array{Word{automatic, "auto"}, Word{cpu, "cpu"}, Word{cuda, "cuda"}};
 }
 
+constexpr auto words_for(Parallel) {
+  using enum Parallel;
+  return std::array{Word{ddp, "ddp"}, Word{dp, "dp"}};
+}
+
 constexpr auto words_for(CudaGraph) {
   using enum CudaGraph;
   return std::array{Word{automatic, "auto"}, Word{off, "off"}};
@@ -88,6 +93,13 @@ void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
   line.choice("--device", options.device,
               "Where to train: auto takes the GPU of LOCAL_RANK where there is one that can be "
               "used, else the CPU");
+  line.choice(
+      "--parallel", options.parallel,
+      "ddp: workers with a device each add up their gradients. dp: one worker with several "
+      "replicas, as torch.nn.DataParallel: copies the weights to them in each step, gathers "
+      "their outputs, and computes loss and update on the first one. On the CPU");
+  line.number("--replicas", options.replicas, 1, 1024, "N",
+              "With --parallel dp: replicas of the model, each with memory and a lane of its own");
   line.flag("--no-deterministic", options.no_deterministic,
             "On a GPU: also algorithms with bits that change from run to run");
   line.flag("--exact", options.exact,
@@ -184,6 +196,11 @@ void check_given(const std::vector<std::string>& given, const Options& options) 
            "to be without --exact, which adds up floats"},
           {"--share-gpu", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
           {"--cuda-graph", options.device != DeviceKind::cpu, "a GPU, but --device is cpu"},
+          {"--replicas", options.parallel == Parallel::dp, "--parallel dp"},
+          {"--lanes", options.parallel == Parallel::ddp,
+           "--parallel ddp: with dp each replica has one"},
+          {"--bucket-mb", options.parallel == Parallel::ddp,
+           "--parallel ddp: dp adds up gradients when backward is done"},
           {"--best", options.best_by != BestBy::accuracy || !learns_masks(options),
            "a --model that learns labels where it is accuracy"},
           {"--best", !is_of_masks(options.best_by) || learns_masks(options),
@@ -226,6 +243,19 @@ void use_resume_from(const Texts& texts, Options& options) {
   if (options.eval) options.init_from = texts.resume_from;
 }
 
+/// Replicas copy from each other's memory, which is the host's.
+void convert_parallel(Options& options) {
+  if (options.parallel == Parallel::ddp || options.eval) return;
+  if (options.device == DeviceKind::cuda)
+    throw DataError(
+        "--parallel dp trains on the CPU, but --device is cuda: take --parallel ddp with one "
+        "worker "
+        "for each GPU (ddprun --nproc-per-node=gpu train)");
+  options.device = DeviceKind::cpu;
+  if (!options.replicas)
+    throw DataError("--parallel dp needs --replicas: the number of replicas, such as 2");
+}
+
 /// What only training needs is left out. All options may be given: a command line that trained
 /// becomes one that evaluates.
 void leave_out_training(Options& options) {
@@ -234,6 +264,8 @@ void leave_out_training(Options& options) {
   options.optimizer = OptimizerKind::sgd;
   options.momentum = 0;  // needs no memory for moments
   options.nesterov = false;
+  options.parallel = Parallel::ddp;
+  options.replicas.reset();
 }
 
 void convert(const Texts& texts, const std::vector<std::string>& given, Options& options) {
@@ -246,6 +278,7 @@ void convert(const Texts& texts, const std::vector<std::string>& given, Options&
   options.checkpoint_every = parse_checkpoint_every(texts.checkpoint_every);
   options.keep = parse_keep(texts.keep);
   options.grad_comm = precision_of(texts.grad_comm);
+  convert_parallel(options);
 }
 
 }  // namespace
@@ -253,6 +286,8 @@ void convert(const Texts& texts, const std::vector<std::string>& given, Options&
 double dropout_of(const Options& options) {
   return options.dropout.value_or(default_dropout(options.model));
 }
+
+int replicas_of(const Options& options) { return options.replicas.value_or(1); }
 
 std::string to_string(Precision precision) { return std::string(word_of(precision)); }
 

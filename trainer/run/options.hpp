@@ -35,6 +35,12 @@ enum class DeviceKind {
   cuda,
 };
 
+/// How a step is spread over devices.
+enum class Parallel {
+  ddp,  ///< one for each worker: torch.nn.parallel.DistributedDataParallel
+  dp,   ///< several of one worker: torch.nn.DataParallel
+};
+
 /// Whether a step is given to a GPU as CUDA graphs.
 enum class CudaGraph {
   automatic,  ///< where it can be captured
@@ -123,6 +129,8 @@ struct Options {
   std::uint64_t seed = 0;
 
   DeviceKind device = DeviceKind::automatic;
+  Parallel parallel = Parallel::ddp;
+  std::optional<int> replicas;  ///< of dp, which has it
   bool no_deterministic = false;
   bool share_gpu = false;
   bool exact = false;
@@ -170,6 +178,9 @@ double dropout_of(const Options& options);
 
 /// Of generated pictures and of image files.
 ImageShape generated_shape(const Options& options);
+
+/// Devices of one worker: --replicas, and 1 with ddp.
+int replicas_of(const Options& options);
 
 std::string to_string(Precision precision);
 std::string to_string(ModelName model);

@@ -20,7 +20,14 @@ int choose_shards(const Options& options, const WorkerEnvironment& environment,
                   std::optional<int> shards_there) {
   // A run that begins with few of its workers keeps its V when the others come.
   const int workers = std::max(environment.world_size, environment.max_world_size);
-  const int shards = options.shards.value_or(shards_there.value_or(workers * options.accumulate));
+  const int devices = options.parallel == Parallel::dp ? replicas_of(options) : workers;
+  const int shards = options.shards.value_or(shards_there.value_or(devices * options.accumulate));
+  if (shards % replicas_of(options) != 0) {
+    throw DataError(
+        fmt::format("--replicas {} does not divide the {} shards of a step: give a divisor of {}, "
+                    "or begin a new run with another --shards",
+                    replicas_of(options), shards, shards));
+  }
   if (shards < environment.world_size) {
     throw DataError(
         fmt::format("{} too few for {} workers, as each computes at least one: start at most {}, "
@@ -34,6 +41,11 @@ int choose_shards(const Options& options, const WorkerEnvironment& environment,
 
 int choose_batch(const Options& options, int shards) {
   if (!options.global_batch) return options.batch.value_or(kBatch);
+  if (*options.global_batch % shards != 0 && shards == replicas_of(options)) {
+    throw DataError(fmt::format(
+        "--replicas {} does not divide --global-batch {}: give a multiple of {}, or --batch",
+        shards, *options.global_batch, shards));
+  }
   if (*options.global_batch % shards != 0) {
     throw DataError(fmt::format(
         "--global-batch {} is not divisible by the {} shards: give a multiple of {}, or --batch",
@@ -122,6 +134,9 @@ RunConfig make_config(const Options& options, const TrainPlan& plan, const DataF
                       .title = preparation.normalize.text});
   if (options.normal_init)
     config.push_back(identity("init", fmt::format("normal:{}", *options.normal_init)));
+  // Elsewhere they change no bit.
+  if (plan.replicas > 1 && has_batch_norm(options.model))
+    config.push_back(setting("replicas", integer(plan.replicas)));
   if (options.decay != Decay::weights) config.push_back(setting("decay", to_string(options.decay)));
   if (options.optimizer == OptimizerKind::sgd) {
     config.push_back(setting("momentum", options.momentum));
@@ -180,11 +195,20 @@ double positive_weight_of(const Options& options, const DataFacts& data) {
   return (all - inside) / inside;
 }
 
+void check_parallel(const Options& options, const WorkerEnvironment& environment) {
+  if (options.parallel == Parallel::ddp || environment.world_size == 1) return;
+  throw DataError(fmt::format(
+      "--parallel dp is for one worker with {} replicas, but WORLD_SIZE is {}: start one "
+      "worker, or leave it out, as several workers train by ddp",
+      replicas_of(options), environment.world_size));
+}
+
 TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment,
                     const DataFacts& data, std::optional<int> shards_there) {
   TrainPlan plan;
   plan.shards = choose_shards(options, environment, shards_there);
   plan.batch = choose_batch(options, plan.shards);
+  plan.replicas = replicas_of(options);
   plan.steps_per_epoch =
       static_cast<std::int64_t>(steps_per_epoch(data.samples, plan.shards, plan.batch));
   plan.total_steps = plan.steps_per_epoch * options.epochs;
@@ -261,6 +285,7 @@ std::optional<int> shards_of(const RunConfig& config) {
 
 int choose_lanes(const Options& options, const WorkerEnvironment& environment, int cores,
                  int shards_mine) {
+  if (options.parallel == Parallel::dp) return replicas_of(options);
   const int room = cores / environment.local_world_size / options.threads_per_shard;
   return std::clamp(options.lanes.value_or(room), 1, std::max(1, shards_mine));
 }

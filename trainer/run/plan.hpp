@@ -17,8 +17,9 @@
 namespace ddprun::trainer {
 
 struct TrainPlan {
-  int shards = 1;  ///< V
-  int batch = 1;   ///< b
+  int shards = 1;    ///< V
+  int batch = 1;     ///< b
+  int replicas = 1;  ///< of this worker: 1 with ddp; with dp they divide V
   std::int64_t steps_per_epoch = 1;
   std::int64_t total_steps = 1;  ///< of all epochs
   std::int64_t last_step =
@@ -28,6 +29,9 @@ struct TrainPlan {
   RunConfig config;  ///< what checkpoints record
   RunConfig loop;    ///< what further must be alike on every rank, or they would not meet
 };
+
+/// Shards with running statistics that count: with dp those of replica 0.
+constexpr int statistic_shards(const TrainPlan& plan) { return plan.shards / plan.replicas; }
 
 /// The entry of TrainPlan::config that rank 0 alone has, as it alone reads the file.
 inline constexpr const char* kInitFromEntry = "init_from";
@@ -52,7 +56,11 @@ DataFacts facts_of(const DataSet& train, const DataSet& test);
 /// are inside.
 double positive_weight_of(const Options& options, const DataFacts& data);
 
-/// Throws DataError: a global batch that V does not divide, fewer shards than workers.
+/// Throws DataError where dp was asked of one of several workers.
+void check_parallel(const Options& options, const WorkerEnvironment& environment);
+
+/// Throws DataError: a global batch that V does not divide, fewer shards than workers, shards that
+/// replicas do not divide.
 /// `shards_there` is V of the checkpoint to go on from; it counts only where --shards was not
 /// given.
 TrainPlan make_plan(const Options& options, const WorkerEnvironment& environment,
@@ -72,8 +80,8 @@ PlateauState plateau_after(const std::vector<EpochSummary>& epochs, const Option
 /// V that a checkpoint's configuration records, if it does.
 std::optional<int> shards_of(const RunConfig& config);
 
-/// How many shards a worker computes side by side: --lanes, else as many as its share of `cores`
-/// has room for; at most `shards_mine`.
+/// How many shards a worker computes side by side: with dp one for each replica; else --lanes, or
+/// as many as its share of `cores` has room for; at most `shards_mine`.
 int choose_lanes(const Options& options, const WorkerEnvironment& environment, int cores,
                  int shards_mine);
 

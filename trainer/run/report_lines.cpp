@@ -26,6 +26,19 @@ std::string compute_text(const std::string& compute) {
   return fmt::format("isa={}, {}", compute.substr(space + 1), compute.substr(0, space));
 }
 
+Json json_of(const DataParallelFigures& figures) {
+  Json phases = Json::object();
+  for (std::size_t i = 0; i < figures.seconds.size(); ++i)
+    phases[kDataParallelPhases[i]] = figures.seconds[i];
+  Json json;
+  json["replicas"] = figures.peak_bytes.size();
+  json["steps"] = figures.steps;
+  json["phase_seconds"] = phases;
+  json["replica_peak_bytes"] = figures.peak_bytes;
+  json["excess_bytes"] = static_cast<std::int64_t>(figures.excess_bytes());
+  return json;
+}
+
 /// A piece of a line, and how much it matters where the line is too long.
 struct Part {
   std::string text;
@@ -177,6 +190,7 @@ std::string outcome_text(const Outcome& outcome, const Score& score, std::size_t
   text += fmt::format("steps {}, skipped {}, restarts {}, time {}\n", outcome.steps,
                       outcome.skipped, outcome.restarts, duration_text(outcome.seconds));
   if (!outcome.memory.empty()) text += peak_memory_text(outcome.memory) + "\n";
+  if (outcome.data_parallel) text += data_parallel_text(*outcome.data_parallel);
   if (!outcome.checkpoint.empty()) text += fmt::format("checkpoint: {}\n", outcome.checkpoint);
   const std::string weights = fmt::format("weights: {}", outcome.weights_hash);
   const std::string made_by =
@@ -215,6 +229,7 @@ std::string outcome_json(const Outcome& outcome, const Score& score, const Place
     json["best_epoch"] = best.epoch;
     json["best_score"] = score.best_value(best);
   }
+  if (outcome.data_parallel) json["data_parallel"] = json_of(*outcome.data_parallel);
   return json_text(json);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/training_state.hpp"
+#include "trainer/run/data_parallel_figures.hpp"
 #include "trainer/run/peak_memory.hpp"
 #include "trainer/run/score.hpp"
 
@@ -65,6 +66,7 @@ struct Outcome {
   std::optional<std::size_t> best = {};  ///< best_epoch(); an epoch that was cut off is none
   bool is_cut_off = false;               ///< the last epoch is, by --max-steps
   std::vector<PeakMemory> memory = {};   ///< by rank; empty: nothing was done
+  std::optional<DataParallelFigures> data_parallel = {};  ///< of --parallel=dp
 };
 
 /// How a run ended that was asked to.

@@ -5,12 +5,14 @@
 #include <exception>
 
 #include "trainer/run/exit_codes.hpp"
+#include "trainer/run/plan.hpp"
 #include "trainer/run/worker_run.hpp"
 
 namespace ddprun::trainer {
 
 int run_worker(const Options& options, const WorkerEnvironment& environment, GpuSource& gpus,
                StopSignals& stop) {
+  check_parallel(options, environment);
   const ChosenDevice chosen = choose_device(options, environment, gpus);
   Options used = options;
   if (chosen.gpu) used.lanes = 1;  // its work comes from one thread

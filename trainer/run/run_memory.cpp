@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "trainer/compute/buffer.hpp"
+#include "trainer/compute/gathered_loss.hpp"
 #include "trainer/compute/memory_plan.hpp"
+#include "trainer/run/compute_lane.hpp"
 #include "trainer/run/memory_remedy.hpp"
-#include "trainer/run/shard_computer.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -29,6 +30,12 @@ int count_copies(const MemoryQuestion& question) {
   return question.keeps_checkpoints ? 1 + count_moments(question) : 1;
 }
 
+/// Of replicas other than the first: weights, those that layers read, gradients.
+int count_of_replicas(const MemoryQuestion& question, Storage storage) {
+  const int each = 2 + (storage == Storage::fp32 ? 0 : 1);
+  return std::max(0, question.replicas - 1) * each;
+}
+
 std::vector<TreeNode> nodes_of(const MemoryQuestion& question) {
   return local_nodes(question.shards, question.run, question.order);
 }
@@ -42,9 +49,9 @@ int count_arenas(const MemoryQuestion& question, Storage storage) {
   // In a chain all shards are added in one arena.
   const int partial_sums =
       question.order == SumOrder::chain ? 0 : std::bit_width(static_cast<unsigned>(largest)) - 1;
-  const int further_lanes = largest > 1 ? question.lanes - 1 : 0;
+  const int further_lanes = largest > 1 && question.replicas == 0 ? question.lanes - 1 : 0;
   return count_learner(question, storage) + static_cast<int>(nodes.size()) + partial_sums +
-         further_lanes + count_copies(question);
+         further_lanes + count_of_replicas(question, storage) + count_copies(question);
 }
 
 /// What is held at one time before training.
@@ -85,17 +92,24 @@ Start largest_start(const Graph& graph, const MemoryQuestion& question, Storage 
   return most;
 }
 
+std::uint64_t gathered_bytes(const Graph& graph, const MemoryQuestion& question, Storage storage) {
+  if (question.replicas == 0) return 0;
+  return GatheredLoss::bytes(graph, {.pieces = question.replicas, .batch = question.executor.batch},
+                             storage);
+}
+
 RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage storage,
                   std::uint64_t executor_bytes) {
   const Start start = largest_start(graph, question, storage);
   const std::uint64_t samples =
-      ShardComputer::host_bytes(graph, question.executor.batch, question.stored);
+      ComputeLane::host_bytes(graph, question.executor.batch, question.stored);
   return {.data = question.data,
           .arena = graph.arena_size() * sizeof(float),
           .arenas = count_arenas(question, storage),
           .lane = executor_bytes + samples,
           .lanes = question.lanes,
           .buffers = question.keeps_checkpoints ? tensor_bytes(graph) : 0,
+          .gathered = gathered_bytes(graph, question, storage),
           .host_arenas = count_copies(question),
           .host_lane = samples,
           .inputs = 2 * samples,
@@ -113,7 +127,8 @@ bool is_most_at_start(const RunMemory& need) { return need.start() > need.traini
 std::string training_kinds(const RunMemory& need) {
   return fmt::format("{} of {} for parameters and gradients, {} of {} for the samples of a shard",
                      counted(need.arenas, "arena"), bytes_text(need.arena),
-                     counted(need.lanes, "lane"), bytes_text(need.lane));
+                     counted(need.lanes, need.choices.has_replicas ? "replica" : "lane"),
+                     bytes_text(need.lane));
 }
 
 std::string start_kinds(const RunMemory& need) {
@@ -128,6 +143,8 @@ std::string kinds(const RunMemory& need) {
   if (buffers > 0)
     text += fmt::format(", {} for {}", bytes_text(buffers),
                         at_start ? "tensors on their way" : "a tensor on its way to a checkpoint");
+  if (!at_start && need.gathered > 0)
+    text += fmt::format(", {} for gathered outputs", bytes_text(need.gathered));
   if (need.data > 0) text += fmt::format(", {} for the data sets", bytes_text(need.data));
   return text;
 }

@@ -23,6 +23,7 @@ struct MemoryChoices {
   bool has_smaller_size = false;  ///< --size
   bool has_two_moments = false;   ///< of the optimizer; another one has fewer
   bool has_half_values = false;   ///< --precision bf16 or fp16
+  bool has_replicas = false;      ///< --replicas above 1
 };
 
 /// Of one worker, in bytes.
@@ -32,7 +33,8 @@ struct RunMemory {
   int arenas = 0;           ///< parameters, gradients and their partial sums, moments, copies
   std::uint64_t lane = 0;   ///< the plan of one lane: activations and their gradients
   int lanes = 1;
-  std::uint64_t buffers = 0;  ///< a tensor on its way to a checkpoint
+  std::uint64_t buffers = 0;   ///< a tensor on its way to a checkpoint
+  std::uint64_t gathered = 0;  ///< outputs of replicas, and what the loss takes
   // Of these, in the host's memory on any device.
   int host_arenas = 0;          ///< the copies
   std::uint64_t host_lane = 0;  ///< samples on their way to the device
@@ -48,7 +50,7 @@ struct RunMemory {
 
   [[nodiscard]] std::uint64_t training() const {
     return arena * static_cast<std::uint64_t>(arenas) + lane * static_cast<std::uint64_t>(lanes) +
-           buffers;
+           buffers + gathered;
   }
   [[nodiscard]] std::uint64_t start() const {
     return arena * static_cast<std::uint64_t>(start_arenas) + start_buffers;
@@ -69,6 +71,7 @@ struct MemoryQuestion {
   ShardRun run;                                               ///< what this worker computes
   SumOrder order = SumOrder::tree;
   int lanes = 1;
+  int replicas = 0;  ///< of --parallel=dp, each with a lane; 0: ddp
   // Of rank 0 alone.
   bool keeps_checkpoints = false;  ///< copies of parameters and moments
   bool reads_weights = false;      ///< --init-from

@@ -17,45 +17,24 @@ namespace {
 /// The ranks exchange their metrics about this often, and at least every kShareStepsMax steps.
 constexpr double kShareSeconds = 0.05;
 constexpr std::int64_t kShareStepsMax = 256;
-/// Arenas below this are updated by one lane: waking others would take longer.
-constexpr std::size_t kFloatsPerLane = std::size_t{1} << 17;
-
-/// Where a sum may begin.
-std::vector<std::size_t> ends_of(const std::vector<Range>& buckets) {
-  std::vector<std::size_t> ends;
-  for (const Range& bucket : buckets) ends.push_back(bucket.end);
-  return ends;
-}
-
-BucketSizes bucket_sizes(const Options& options) {
-  BucketSizes sizes;
-  sizes.bytes = static_cast<std::size_t>(options.bucket_mb * 1024 * 1024);
-  sizes.first_bytes = std::min(sizes.first_bytes, sizes.bytes);
-  sizes.last_bytes = std::min(sizes.last_bytes, sizes.bytes);
-  return sizes;
-}
-
 }  // namespace
 
 TrainLoop::TrainLoop(TrainParts parts)
     : parts_(parts),
       score_(score_of(parts.graph.target(), parts.options.best_by)),
-      capture_(parts.device, parts.options.cuda_graph == CudaGraph::automatic),
-      reducer_(parts.communicator, parts.device, parts.plan.shards, parts.graph.arena_size(),
-               bucket_sizes(parts.options)),
-      computer_(parts.graph, parts.device, parts.lanes, parts.preparation,
-                {.executor = {.batch = parts.plan.batch,
-                              .precision = parts.options.precision,
-                              .threads = parts.options.threads_per_shard,
-                              .capture = &capture_,
-                              .cuts = ends_of(reducer_.buckets())},
-                 .seed = parts.options.seed,
-                 .shards = parts.plan.shards,
-                 .stored = parts.stored}),
-      run_(
-          shard_run(parts.plan.shards, parts.communicator.world_size(), parts.communicator.rank())),
-      samples_(*parts.sets.train, parts.plan, parts.options.seed, run_,
-               reader_settings(parts.plan, parts.environment)),
+      step_(make_training_step({.options = parts.options,
+                                .plan = parts.plan,
+                                .preparation = parts.preparation,
+                                .graph = parts.graph,
+                                .device = parts.device,
+                                .lanes = parts.lanes,
+                                .communicator = parts.communicator,
+                                .learner = parts.learner,
+                                .stored = parts.stored})),
+      samples_(
+          *parts.sets.train, parts.plan, parts.options.seed,
+          shard_run(parts.plan.shards, parts.communicator.world_size(), parts.communicator.rank()),
+          reader_settings(parts.plan, parts.environment)),
       test_samples_(*parts.sets.test, reader_settings(parts.plan, parts.environment)),
       rate_share_(plateau_after(parts.state.epochs, parts.options, parts.plan.schedule).share),
       shared_(static_cast<std::size_t>(parts.communicator.world_size())),
@@ -107,56 +86,19 @@ bool TrainLoop::step() {
   if (parts_.options.inject_overflow_at == state.step) inputs.first_shard = make_overflow();
 
   progress_.at(state.step, "compute");
-  reducer_.begin_step();
-  computer_.train(samples_.reader(), inputs, run_, reducer_);
+  step_->compute(samples_.reader(), inputs);
   progress_.at(state.step, "all-reduce");
-  const CommResult result = reducer_.finish_step(deadline());
+  const CommResult result = step_->sum(deadline());
   if (!result.ok()) return lost(result);
-  update_weights();
-  warn_of_capture();
+  step_->update();
+  for (const std::string& line : step_->take_warnings()) parts_.report.warning(line);
 
   ++state.step;
   ++state.block;
   mine_.step_seconds += seconds_between(began, Clock::now());
   mine_.exposed_seconds +=
-      std::chrono::duration<double>(reducer_.exposed().value_or(Clock::duration::zero())).count();
+      std::chrono::duration<double>(step_->exposed().value_or(Clock::duration::zero())).count();
   return true;
-}
-
-/// All ranks hold the same sums: they skip, scale and update alike.
-void TrainLoop::update_weights() {
-  const std::span<const float> gradients = reducer_.gradients();
-  Learner& learner = parts_.learner;
-  const std::size_t size = gradients.size();
-  const auto lanes = static_cast<std::size_t>(parts_.lanes.count());
-  if (lanes == 1 || size < lanes * kFloatsPerLane) {
-    update_.run(capture_, [&] {
-      learner.begin_update(gradients);
-      learner.update(0, size, gradients);
-      learner.finish_update();
-    });
-    return;
-  }
-  learner.begin_update(gradients);
-  const auto work = [&](int lane) {
-    const auto index = static_cast<std::size_t>(lane);
-    learner.update(size * index / lanes, size * (index + 1) / lanes, gradients);
-  };
-  parts_.lanes.run(std::ref(work));
-  learner.finish_update();
-}
-
-/// Each rank for itself: another GPU may have captured all.
-void TrainLoop::warn_of_capture() {
-  const std::string why = capture_.take_failure();
-  if (!why.empty())
-    parts_.report.warning(
-        fmt::format("--cuda-graph auto: going on without CUDA graphs, as {}", why));
-  if (capture_.take_limit())
-    parts_.report.warning(fmt::format(
-        "--cuda-graph auto: shards of further numbers of samples and widths of texts are computed "
-        "without CUDA graphs, as at most {} kinds and {} kernels are kept",
-        GraphExecutor::kRepeatedMax, Capture::kNodesMost));
 }
 
 const StepState* TrainLoop::make_overflow() {
@@ -179,7 +121,7 @@ bool TrainLoop::share() {
   progress_.at(state.step, "share metrics");
   // A device may be behind the host: its time is known once its numbers are there.
   const auto waits_from = Clock::now();
-  mine_.counters = computer_.take_counters();
+  mine_.counters = step_->take_counters();
   state.step_state = parts_.learner.step_state();
   mine_.step_seconds += seconds_between(waits_from, Clock::now());
   mine_.steps_to_next = choose_steps_to_next();
@@ -241,7 +183,7 @@ bool TrainLoop::report_interval(Time now) {
     interval.loss_scale = static_cast<double>(state.step_state.scaler.scale);
   }
   if (parts_.options.grad_clip > 0) interval.gradient_norm = state.step_state.gradient_norm;
-  if (reducer_.exposed())
+  if (step_->exposed())
     interval.exposed_share = interval_seconds_ > 0 ? interval_exposed_ / interval_seconds_ : 0;
   return parts_.report.interval(interval, now);
 }
@@ -274,14 +216,13 @@ bool TrainLoop::evaluate(Counters& total) {
   progress_.at(parts_.state.step, "evaluate");
   pace_.trained(parts_.state.epoch_counters.count, parts_.state.epoch_seconds);
   if (!agree_on_weights() || ends_as_asked()) return false;
-  computer_.evaluate(test_samples_, parts_.communicator.rank(), parts_.communicator.world_size(),
-                     parts_.learner.weights(), [&](double share) {
-                       report_evaluation(share, began);
-                       return asked() == 0;
-                     });
+  step_->evaluate(test_samples_, [&](double share) {
+    report_evaluation(share, began);
+    return asked() == 0;
+  });
   Shared mine;
   mine.memory = peak_memory(parts_.device, parts_.communicator);
-  mine.counters = computer_.take_counters();
+  mine.counters = step_->take_counters();
   if (!exchange(mine, wait_for_evaluation()) || ends_as_asked()) return false;
   pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
   total = {};
@@ -364,6 +305,7 @@ int TrainLoop::finish() {
                   .seconds = 0,
                   .checkpoint = "",
                   .best = best_epoch(state.epochs, score_)};
+  step_->report_to(outcome);
   // An epoch that --max-steps cut off is evaluated for the table, but is not part of the state: a
   // later run goes on within it.
   if (state.block != 0) {

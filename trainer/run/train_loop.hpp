@@ -5,13 +5,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "trainer/comm/communicator.hpp"
-#include "trainer/comm/reducer.hpp"
-#include "trainer/compute/captured_work.hpp"
 #include "trainer/data/load.hpp"
 #include "trainer/optim/learner.hpp"
 #include "trainer/run/checkpoint_keeper.hpp"
@@ -22,7 +20,7 @@
 #include "trainer/run/progress.hpp"
 #include "trainer/run/rank_weights.hpp"
 #include "trainer/run/report.hpp"
-#include "trainer/run/shard_computer.hpp"
+#include "trainer/run/training_step.hpp"
 
 namespace ddprun::trainer {
 
@@ -75,8 +73,6 @@ class TrainLoop {
 
   bool step();
   [[nodiscard]] bool is_due() const;
-  void update_weights();
-  void warn_of_capture();
   const StepState* make_overflow();
   bool share();
   bool end_epoch();
@@ -111,11 +107,7 @@ class TrainLoop {
   TrainParts parts_;
   Score score_;
   Progress progress_;
-  Capture capture_;
-  RepeatedWork update_;  // before what has memory, which waits for the device when it is freed
-  Reducer reducer_;
-  ShardComputer computer_;
-  ShardRun run_;
+  std::unique_ptr<TrainingStep> step_;
   EpochSamples samples_;
   SampleReader test_samples_;
   DeviceMemory overflowing_;  // a StepState with an infinite loss scale, for tests

@@ -14,7 +14,6 @@
 #include "trainer/run/evaluation_arguments.hpp"
 #include "trainer/run/evaluation_run.hpp"
 #include "trainer/run/exit_codes.hpp"
-#include "trainer/run/failure_line.hpp"
 #include "trainer/run/gpu_memory.hpp"
 #include "trainer/run/memory_remedy.hpp"
 #include "trainer/run/run_checkpoints.hpp"
@@ -211,7 +210,7 @@ bool WorkerRun::begin() {
                    Learner::Settings{.optimizer = optimizer_config(options_),
                                      .scaler = plan_.scaler,
                                      .precision = options_.precision,
-                                     .shards = plan_.shards});
+                                     .shards = statistic_shards(plan_)});
   state_ = start_.snapshot ? start_.snapshot->state : fresh_state(plan_);
   state_.config = plan_.config;
   if (start_.snapshot) {
@@ -333,6 +332,11 @@ std::string WorkerRun::evaluation_text() const {
                      plan_.batch);
 }
 
+std::string WorkerRun::replicas_text() const {
+  if (options_.parallel == Parallel::ddp) return "";
+  return fmt::format(" with {} replica{} (dp)", plan_.replicas, plan_.replicas == 1 ? "" : "s");
+}
+
 /// What this run sets out to do.
 std::string WorkerRun::start_text() const {
   if (start_.snapshot && start_.snapshot->state.step >= plan_.last_step &&
@@ -352,45 +356,11 @@ std::string WorkerRun::start_text() const {
     if (options_.out.empty()) from += fmt::format(" (--out={} goes on there)", out_.string());
   }
   return fmt::format(
-      "training on {} ({} samples{}), {} worker{} on {}, V={}, b={}, memory {}, {}", data_.name,
+      "training on {} ({} samples{}), {} worker{}{} on {}, V={}, b={}, memory {}, {}", data_.name,
       data_.samples, sets_.train->is_in_memory() ? "" : ", decoded in each epoch",
-      environment_.world_size, environment_.world_size == 1 ? "" : "s", chosen_.name, plan_.shards,
-      plan_.batch, chosen_.gpu ? gpu_memory_text(memory_) : bytes_text(memory_.total()), from);
-}
-
-// ---- failures ----
-
-std::string WorkerRun::text_of(const std::exception& error) const {
-  if (dynamic_cast<const cuda::OutOfGpuMemory*>(&error) != nullptr)
-    return out_of_memory_text(memory_, error.what());
-  const auto* const refused = dynamic_cast<const std::bad_alloc*>(&error);
-  if (refused == nullptr) return error.what();
-  constexpr const char* kWhen[] = {"while the data was loaded", "before training", "in training"};
-  // What a GPU's run takes of the host's memory is not planned.
-  return out_of_memory_text(chosen_.gpu ? RunMemory{.choices = memory_.choices} : memory_, *refused,
-                            kWhen[static_cast<int>(phase_)], machine_memory());
-}
-
-int WorkerRun::failed(const std::exception& error) {
-  const std::string text = text_of(error);
-  // Printed first: the others lose this rank now.
-  if (phase_ == Phase::training) {
-    report_->error(text);
-    communicator_->abort("it failed");
-    if (keeper_) keeper_->abandon();
-    return dynamic_cast<const DataError*>(&error) != nullptr ? kExitUsage : kExitFailure;
-  }
-  int code = kExitFailure;
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    code = report_failure(DataError(text));
-  } else if (dynamic_cast<const DeviceError*>(&error) != nullptr) {
-    code = report_failure(DeviceError(fmt::format("rank {}: {}", environment_.rank, text)));
-  } else {
-    code = report_failure(error);
-  }
-  // Else they would wait for this rank, and NCCL here for them.
-  if (communicator_) communicator_->abort("it failed before training began");
-  return code;
+      environment_.world_size, environment_.world_size == 1 ? "" : "s", replicas_text(),
+      chosen_.name, plan_.shards, plan_.batch,
+      chosen_.gpu ? gpu_memory_text(memory_) : bytes_text(memory_.total()), from);
 }
 
 }  // namespace ddprun::trainer

@@ -71,6 +71,7 @@ class WorkerRun {
   }
   [[nodiscard]] Device& device() const { return *chosen_.device; }
   [[nodiscard]] std::string text_of(const std::exception& error) const;
+  [[nodiscard]] std::string replicas_text() const;
   [[nodiscard]] std::string start_text() const;
   [[nodiscard]] std::string evaluation_text() const;
 

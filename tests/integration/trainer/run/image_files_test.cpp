@@ -69,6 +69,9 @@ TEST_CASE("images that do not fit into --data-memory give the bits of those that
   arguments.emplace_back("--data-memory=1");
   check_same_result(one, check_world_sizes(arguments, "test_accuracy"), "test_accuracy");
   check_same_result(one, train_through_kill(arguments), "test_accuracy");
+  arguments.insert(arguments.end(),
+                   {"--parallel=dp", "--replicas=2", "--shards=4", "--checkpoint-every=off"});
+  check_same_result(one, train({.arguments = arguments}), "test_accuracy");
 }
 
 TEST_CASE("masks that do not fit into --data-memory give the bits of those that do") {

@@ -64,5 +64,17 @@ TEST_CASE("lanes that share too few cores are told of, as far as there are shard
   CHECK(advice_on(options, {}, plan, 2).empty());  // as many as there are cores for
 }
 
+TEST_CASE("replicas that share too few cores are told of") {
+  Options options;
+  options.parallel = Parallel::dp;
+  options.replicas = 3;
+  options.threads_per_shard = 2;
+  CHECK(advice_on(options, {}, plan_of(1), 6).empty());
+  const auto lines = advice_on(options, {}, plan_of(1), 4);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Contains("--replicas 3, --threads-per-shard 2: 1 worker on this machine has "
+                                "6 threads for 4 cores"));
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

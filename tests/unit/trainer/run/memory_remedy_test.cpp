@@ -20,6 +20,15 @@ TEST_CASE("what makes the samples of a shard smaller depends on the model and th
   CHECK(memory_remedy(need, 1) == "use a smaller --max-tokens or another --model");
 }
 
+TEST_CASE("fewer replicas need fewer arenas and fewer places for samples") {
+  RunMemory need{.arena = 1, .arenas = 4, .lane = 100, .lanes = 2};
+  need.choices = {.batch = 8, .is_generated = true, .has_replicas = true};
+  CHECK(memory_remedy(need, 1) ==
+        "use a smaller --batch, fewer --replicas, a smaller --image-shape or another --model");
+  need.arena = 1000;
+  CHECK(memory_remedy(need, 1) == "use fewer --replicas or another --model");
+}
+
 TEST_CASE("arenas are made smaller by another size or optimizer") {
   RunMemory need{.arena = 100, .arenas = 4, .lane = 10, .lanes = 2};
   need.choices = {.batch = 8, .has_texts = true};

@@ -36,15 +36,6 @@ TEST_CASE("no argument at all is a complete command") {
   CHECK(options.resume == Resume::automatic);
 }
 
-TEST_CASE("textclf trains with AdamW at a rate of its own") {
-  const Options texts = parse({"--model=textclf"});
-  CHECK(texts.optimizer == OptimizerKind::adamw);
-  CHECK(base_rate(texts) == 0.0005);
-  CHECK(base_rate(parse({"--model=textclf", "--optimizer=sgd"})) == 0.05);
-  CHECK(base_rate(parse({"--model=textclf", "--lr=0.01"})) == 0.01);
-  CHECK(base_rate(parse({"--model=lenet", "--optimizer=adamw"})) == 0.001);
-}
-
 TEST_CASE("values come with a blank or with =, and names with dashes or underscores") {
   CHECK(parse({"--max-steps", "7"}).max_steps == 7);
   CHECK(parse({"--max-steps=7"}).max_steps == 7);
@@ -67,6 +58,20 @@ TEST_CASE("words are converted to their values") {
   CHECK(options.checkpoint_every.steps == 20);
   CHECK(options.comm_timeout == std::chrono::seconds(3));
   CHECK(options.rendezvous_timeout == std::chrono::seconds(20));
+}
+
+TEST_CASE("replicas are those of dp, on the CPU") {
+  CHECK(parse({}).parallel == Parallel::ddp);
+  CHECK(replicas_of(parse({})) == 1);
+  const Options options = parse({"--parallel=dp", "--replicas=3"});
+  CHECK(options.parallel == Parallel::dp);
+  CHECK(replicas_of(options) == 3);
+  CHECK(options.device == DeviceKind::cpu);
+  // What evaluates may have the options of what trained.
+  const Options evaluates = parse({"--eval", "--resume-from=out", "--parallel=dp", "--replicas=3"});
+  CHECK(evaluates.parallel == Parallel::ddp);
+  CHECK(replicas_of(evaluates) == 1);
+  CHECK(evaluates.device == DeviceKind::automatic);
 }
 
 TEST_CASE("generated pictures have the model's usual shape, or the one that is given") {
@@ -227,32 +232,6 @@ TEST_CASE("a missing value is named by its kind, with the command that shows the
   const std::string under_ddprun = refused({"--epochs"}).text;
   unsetenv("TORCHELASTIC_RUN_ID");
   CHECK(under_ddprun == "train: --epochs needs a value: --epochs=N (see ddprun train --help)\n");
-}
-
-TEST_CASE("the optimizer has PyTorch's defaults, and takes its options in PyTorch's words") {
-  CHECK(weight_decay_of(parse({})) == 0);
-  CHECK(weight_decay_of(parse({"--optimizer=adamw"})) == 0.01);
-  CHECK(weight_decay_of(parse({"--optimizer=adamw", "--weight-decay=0"})) == 0);
-  const Options options = parse({"--optimizer=adamw", "--betas=0.8,0.95", "--eps=1e-6"});
-  CHECK(options.betas == std::array{0.8, 0.95});
-  CHECK(options.epsilon == 1e-6);
-  CHECK(parse({"--grad-clip=0.5"}).grad_clip == 0.5);
-  CHECK(parse({"--nesterov"}).nesterov);
-}
-
-TEST_CASE("a warm-up is a number of steps or a share of all") {
-  CHECK(parse({}).warmup.steps == 0);
-  CHECK(parse({"--warmup=500"}).warmup.steps == 500);
-  CHECK(parse({"--warmup=6%"}).warmup.share == Approx(0.06));
-  CHECK(parse({"--warmup=0.5%"}).warmup.share == Approx(0.005));
-}
-
-TEST_CASE("the loss scale is dynamic, none or a number that stays") {
-  CHECK(parse({"--precision=fp16"}).loss_scale.kind == LossScale::Kind::dynamic);
-  CHECK(parse({"--precision=fp16", "--loss-scale=none"}).loss_scale.kind == LossScale::Kind::none);
-  const Options fixed = parse({"--precision=fp16", "--loss-scale=1024"});
-  CHECK(fixed.loss_scale.kind == LossScale::Kind::fixed);
-  CHECK(fixed.loss_scale.value == 1024);
 }
 
 TEST_CASE("checkpoints are kept by number, or all of them") {

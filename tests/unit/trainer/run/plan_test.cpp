@@ -1,9 +1,11 @@
 // Shards, batches, steps, lanes and directories that follow from options and environment.
 #include "trainer/run/plan.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "trainer/error.hpp"
+#include "trainer/model/model.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -49,6 +51,66 @@ TEST_CASE("a run that may grow has a shard for each worker that may come") {
   CHECK(make_plan(options, environment, kData, std::nullopt).shards == 12);
   options.shards = 4;
   CHECK(make_plan(options, environment, kData, std::nullopt).shards == 4);
+}
+
+TEST_CASE("V of replicas is their number times the accumulation, and they divide it") {
+  Options options;
+  options.parallel = Parallel::dp;
+  options.replicas = 3;
+  TrainPlan plan = make_plan(options, workers(1), kData, std::nullopt);
+  CHECK(plan.shards == 3);
+  CHECK(plan.replicas == 3);
+  CHECK(statistic_shards(plan) == 1);
+  CHECK(choose_lanes(options, workers(1), 1, plan.shards) == 3);
+  options.accumulate = 4;
+  plan = make_plan(options, workers(1), kData, std::nullopt);
+  CHECK(plan.shards == 12);
+  CHECK(statistic_shards(plan) == 4);
+  CHECK(make_plan(options, workers(1), kData, 6).shards == 6);
+  CHECK_THROWS_WITH(make_plan(options, workers(1), kData, 4),
+                    Contains("--replicas 3 does not divide the 4 shards"));
+  options.accumulate = 1;
+  options.global_batch = 64;
+  CHECK_THROWS_WITH(make_plan(options, workers(1), kData, std::nullopt),
+                    Contains("--replicas 3 does not divide --global-batch 64"));
+  options.global_batch = 63;
+  CHECK(make_plan(options, workers(1), kData, std::nullopt).batch == 21);
+}
+
+TEST_CASE("replicas are of one worker") {
+  Options options;
+  CHECK_NOTHROW(check_parallel(options, workers(2)));
+  options.parallel = Parallel::dp;
+  options.replicas = 2;
+  CHECK_NOTHROW(check_parallel(options, workers(1)));
+  CHECK_THROWS_WITH(check_parallel(options, workers(2)), Contains("but WORLD_SIZE is 2"));
+}
+
+TEST_CASE("replicas are a setting where a model has batch norm, and elsewhere change no bit") {
+  Options options;
+  options.shards = 2;
+  const auto config = [&] { return make_plan(options, workers(1), kData, std::nullopt).config; };
+  const auto difference = [&](ModelName model, int replicas) {
+    options.model = model;
+    options.parallel = Parallel::ddp;
+    options.replicas.reset();
+    const RunConfig ddp = config();
+    options.parallel = Parallel::dp;
+    options.replicas = replicas;
+    return compare(ddp, config());
+  };
+  for (const ModelName model : {ModelName::lenet, ModelName::resnet18})
+    CHECK(difference(model, 1).settings.empty());
+  CHECK(difference(ModelName::lenet, 2).settings.empty());
+  CHECK(difference(ModelName::resnet18, 2).identity.empty());
+  CHECK(difference(ModelName::resnet18, 2).settings == "replicas absent there, 2 here");
+  for (const ModelName model : {ModelName::resnet18, ModelName::unet16, ModelName::alexnet}) {
+    const Graph graph = make_graph({.model = model, .shape = {64, 64, 1}, .classes = 2});
+    const auto& all = graph.parameters();
+    CHECK(has_batch_norm(model) == std::any_of(all.begin(), all.end(), [](const auto& one) {
+            return one.role == ParameterRole::statistic;
+          }));
+  }
 }
 
 TEST_CASE("the weight of a mask's pixels is given, or that of the training masks") {
