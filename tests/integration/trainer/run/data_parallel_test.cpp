@@ -45,10 +45,8 @@ TEST_CASE("replicas of a classifier end with the bits of as many shards, held-ou
        {28, {"--model=lenet", "--batch=8", "--crop=24+3", "--flip", "--optimizer=adamw"}, {3}},
        {28, {"--model=lenet", "--batch=8", "--grad-clip=0.1", "--threads-per-shard=2"}, {2}},
        {28, {"--model=lenet", "--batch=8", "--precision=bf16"}, {2}},
-       {28,
-        {"--model=lenet", "--batch=8", "--precision=fp16", "--inject-overflow-at=3"},
-        {1, 2, 4}},
-       {63, {"--model=alexnet", "--batch=3", "--momentum=0", "--max-steps=1"}, {1, 2, 4}}}));
+       {28, {"--model=lenet", "--batch=8", "--precision=fp16", "--inject-overflow-at=3"}, {3}},
+       {63, {"--model=alexnet", "--batch=3", "--momentum=0", "--max-steps=1"}, {2}}}));
   const SmallData data(one.side);
   check_replicas(joined({"--data", data.path(), "--epochs=1"}, one.arguments), "test_accuracy",
                  one.counts);
@@ -64,7 +62,7 @@ TEST_CASE("replicas of a U-Net end with the bits of as many shards") {
   const SmallMasks data(32);
   check_replicas({"--data", data.path(), "--model=unet16", "--epochs=1", "--batch=2", "--lr=0.01",
                   "--pos-weight=auto"},
-                 "test_iou", {1, 2});
+                 "test_iou", {2});
 }
 
 TEST_CASE("replicas that accumulate end with the bits of all their shards") {
@@ -82,7 +80,7 @@ TEST_CASE("replicas that accumulate end with the bits of all their shards") {
 TEST_CASE("with batch norm one replica is one shard, and of two only the first one's counts") {
   const SmallData data(12);
   const Arguments arguments{"--data",     data.path(),     "--model=resnet18",      "--batch=8",
-                            "--epochs=1", "--max-steps=4", "--checkpoint-every=off"};
+                            "--epochs=1", "--max-steps=3", "--checkpoint-every=off"};
   const auto run = [&](const Arguments& more) {
     return train({.arguments = joined(arguments, more)});
   };
