@@ -62,3 +62,13 @@ TEST_CASE("unet16 reaches an F1 of 80 % on generated cracks of 64x64 in one epoc
                   "--epochs=1"},
                  kLimit) >= 0.80);
 }
+
+TEST_CASE("unet-resnet34 finds cracks on CrackForest's photographs") {
+  only_in_release();
+  CHECK(held_out(
+            "test_f1",
+            {"--model=unet-resnet34", "--data", test_data("crackforest"), "--image-shape=128x192x3",
+             "--optimizer=sgd", "--lr=0.03", "--weight-decay=1e-4", "--decay=all",
+             "--schedule=constant", "--pos-weight=auto", "--batch=2", "--epochs=6"},
+            kLimit) >= 0.2);
+}
