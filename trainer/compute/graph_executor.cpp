@@ -223,11 +223,15 @@ void GraphExecutor::train(const Batch& batch, const Weights& weights, const Shar
 }
 
 void GraphExecutor::evaluate(const Batch& batch, const Weights& weights, int turn) {
+  begin_evaluation(batch, weights, turn);
+  forward();
+}
+
+void GraphExecutor::begin_evaluation(const Batch& batch, const Weights& weights, int turn) {
   pass_ = {};
   pass_.batch = settings_.batch;
   begin_pass(batch, weights, {.batch = settings_.batch, .width = batch.width, .trains = false},
              turn);
-  forward();
 }
 
 void GraphExecutor::loss(Counters& counters) {

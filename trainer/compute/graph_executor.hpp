@@ -42,12 +42,14 @@ class GraphExecutor {
   struct Settings {
     int batch = 1;  ///< the most samples that are asked for
     Precision precision = Precision::fp32;
-    int threads = 1;             ///< of the CPU, where that is the device
-    Capture* capture = nullptr;  ///< of compute(); outlives the executor; null: as one that is off
+    int threads = 1;  ///< of the CPU, where that is the device
+    /// Of compute(), and of evaluate() with counters; outlives the executor; null: as one that is
+    /// off.
+    Capture* capture = nullptr;
     std::vector<std::size_t> cuts{};  ///< see compute()
   };
-  /// compute() captures shards of so many kinds: numbers of samples, widths, arenas of gradients,
-  /// and whether they are added to.
+  /// So many kinds of shards and evaluations are captured: numbers of samples, widths, arenas of
+  /// gradients, and whether they are added to.
   static constexpr std::size_t kRepeatedMax = 64;
 
   /// Both outlive the executor.
@@ -68,6 +70,8 @@ class GraphExecutor {
   /// count. So a sample's loss does not depend on how many others there are. `turn`: the number of
   /// the batch in its set; Counters::first_not_finite is then the sample's place in the set.
   void evaluate(const Batch& batch, const Weights& weights, int turn = 0);
+  /// The same with loss(), captured in one piece where capture is on.
+  void evaluate(const Batch& batch, const Weights& weights, int turn, Counters& counters);
 
   /// Adds what the samples of the pass came to.
   void loss(Counters& counters);
@@ -137,6 +141,8 @@ class GraphExecutor {
   Prepared& prepared(Key key);
   RepeatedPass& repeated(const RepeatedKey& key);
   void begin_pass(const Batch& batch, const Weights& weights, Key key, int shard);
+  void begin_evaluation(const Batch& batch, const Weights& weights, int turn);
+  [[nodiscard]] bool captures();
   /// Of the layers from the last one before `end` down to `first`.
   void backward(std::size_t first, std::size_t end, const GradientArena& arena,
                 const std::function<void(std::size_t)>& final_up_to);

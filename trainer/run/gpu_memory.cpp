@@ -37,8 +37,11 @@ std::uint64_t graph_bytes(const Graph& graph, int tokens, int shards) {
   const int widths = std::max(1, padded_length(tokens, graph.text().positions) / kLengthUnit);
   // The first shard overwrites the gradients, the others add to them.
   const int kinds = kSizes * widths * std::min(shards, 2);
-  const std::size_t nodes = std::min(static_cast<std::size_t>(kinds), GraphExecutor::kRepeatedMax) *
-                            cuda::graph_nodes(graph);
+  // Evaluation, which has no backward, has less than half of the nodes.
+  const std::size_t nodes =
+      std::min(static_cast<std::size_t>(kinds), GraphExecutor::kRepeatedMax) *
+          cuda::graph_nodes(graph) +
+      static_cast<std::size_t>(kSizes * widths) * cuda::graph_nodes(graph) / 2;
   return std::min(nodes, Capture::kNodesMost) * Capture::kBytesPerNode;
 }
 

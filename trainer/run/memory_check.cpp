@@ -147,7 +147,8 @@ RunMemory MemoryCheck::before_training(const TrainPlan& plan, bool reads_checkpo
 StoredSets MemoryCheck::sets_that_stay(const TrainPlan& plan, const RunMemory& planned) const {
   StoredSets sets;
   // A set that is read once is sent once either way.
-  if (!parts_.chosen.gpu || plan.last_step <= plan.steps_per_epoch) return sets;
+  const bool reads_once = parts_.options.eval || plan.last_step <= plan.steps_per_epoch;
+  if (!parts_.chosen.gpu || reads_once) return sets;
   sets.choose({parts_.sets.train.get(), parts_.sets.test.get()},
               samples_most(planned, parts_.chosen.gpu->free_memory(), parts_.chosen.gpu_workers));
   return sets;

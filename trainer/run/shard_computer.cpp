@@ -77,8 +77,7 @@ void ShardComputer::evaluate(SampleReader& samples, int rank, int world_size,
       const std::size_t first = turn * batch;
       const Batch filled = one.held_out(samples, first, std::min(batch, size - first),
                                         (turn - mine) / ranks * batch);
-      one.executor().evaluate(filled, weights(index), static_cast<int>(turn));
-      one.executor().loss(one.counters());
+      one.executor().evaluate(filled, weights(index), static_cast<int>(turn), one.counters());
       if (!classes.empty()) {
         const auto values = std::span(logits).first(filled.labels.size() * classes.size());
         one.executor().copy_logits(values);

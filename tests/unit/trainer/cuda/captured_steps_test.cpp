@@ -158,6 +158,65 @@ TEST_CASE("shards of too many kinds are computed without graphs, and have the sa
   CHECK(three.hash == without.hash);
 }
 
+/// A set of 19 samples, evaluated twice, four at a time.
+struct Evaluated {
+  Counters counters;
+  std::size_t graphs = 0;
+  std::size_t nodes = 0;         ///< in them
+  std::uint64_t calls_last = 0;  ///< of the host, for the last four samples
+};
+Evaluated evaluate(const Shards& data, bool captures, std::uint64_t seed = 1) {
+  test::EmulatedGpu gpu({.seed = seed});
+  const auto device = cuda::make_cuda_device(gpu);
+  Capture capture(*device, captures);
+  GraphExecutor executor(data.graph, *device, {.batch = test::kTrained, .capture = &capture});
+  const DeviceMemory weights = device->allocate(data.graph.arena_size() * sizeof(float));
+  const DeviceMemory counters = device->allocate(sizeof(Counters));
+  const Counters none;
+  device->copy_in(std::as_bytes(std::span(&none, 1)), counters.data());
+  std::vector<float> host(data.graph.arena_size());
+  initialize(data.graph.parameters(), host, 3);
+  device->copy_in(std::as_bytes(std::span(host)), weights.data());
+  Evaluated done;
+  for (int time = 0; time < 2; ++time) {
+    for (int turn = 0; turn < 5; ++turn) {
+      const std::uint64_t before = gpu.calls();
+      // batch(steps - 1) has a sample less, as the last one of a set.
+      executor.evaluate(data.batch(turn < 4 ? 0 : data.steps - 1),
+                        {weights.as<float>().data(), weights.data()}, turn,
+                        counters.as<Counters>().front());
+      if (turn == 3) done.calls_last = gpu.calls() - before;
+    }
+  }
+  device->copy_out(counters.data(), std::as_writable_bytes(std::span(&done.counters, 1)));
+  CHECK(capture.take_failure().empty());
+  done.graphs = gpu.graphs();
+  done.nodes = gpu.graph_nodes();
+  return done;
+}
+
+TEST_CASE("captured evaluations have the bits of others, with one graph for each size of batch") {
+  for (const Shards& data :
+       {image_shards(ModelName::lenet, {28, 28, 1}), image_shards(ModelName::resnet18, {8, 8, 3}),
+        image_shards(ModelName::unet16, {32, 32, 3}), text_shards()}) {
+    const Evaluated without = evaluate(data, false);
+    CHECK(without.graphs == 0);
+    CHECK(without.counters.count == 38);
+    for (const std::uint64_t seed : {1U, 2U, 3U}) {
+      const Evaluated with = evaluate(data, true, seed);
+      CHECK(with.counters == without.counters);
+      CHECK(with.graphs == 2);
+      // graph_bytes() counts half of a shard's.
+      const double share =
+          static_cast<double>(with.nodes) / 2 / static_cast<double>(cuda::graph_nodes(data.graph));
+      CHECK(share < 0.5);
+      CHECK(share > 0.15);
+      // A copy of the samples, their places, images, masks; and the graph.
+      CHECK(with.calls_last <= 5);
+    }
+  }
+}
+
 /// Kernels in the graphs of one shard, and what is expected of the model.
 void check_nodes(const Shards& data) {
   const StepsDone done = run(data, {.shards = 1});
