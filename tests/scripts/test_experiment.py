@@ -78,7 +78,7 @@ class OnPretendedPrograms(Experiment):
     def test_the_table_has_the_machine_and_all_rows(self):
         out = self.experiment("schedules", "--quick", f"--build={self.folder}")
         self.assertEqual(self.done.returncode, 0, out + self.done.stderr)
-        self.assertIn("| 16 x 4, rate 0.05 | 5 | 1.0000 | 1.5000 | 50.00 % |", self.table("schedules"))
+        self.assertIn("| 16 x 4, rate 0.01 | 5 | 1.0000 | 1.5000 | 50.00 % |", self.table("schedules"))
         for number, row in enumerate(schedules.page(True).rows, 1):
             self.assertIn(f"schedules {number}/8 {row.name}: runs", out)
 
@@ -101,7 +101,7 @@ class OnPretendedPrograms(Experiment):
     def test_a_row_with_other_options_runs_again(self):
         self.schedules()
         result = self.folder / "out" / "schedules" / "rows" / "16-small" / "result.json"
-        result.write_text(result.read_text().replace("--lr=0.0125", "--lr=0.5"))
+        result.write_text(result.read_text().replace("--lr=0.0025", "--lr=0.5"))
         before = self.runs_so_far()
         self.schedules()
         self.assertEqual(self.runs_so_far(), before + 1)

@@ -26,9 +26,9 @@ def page(quick):
                 else:
                     length = (f"--epochs={epochs_for(UPDATES, workers * count)}", f"--max-steps={2 if quick else UPDATES}")
                 rows.append(Row(f"{kind}-{workers}x{count}", (
-                    "--model=textclf", "--size=tiny", "--tokens=words", "--optimizer=adamw", "--lr=0.0005", "--schedule=constant",
+                    "--model=textclf", "--size=tiny", "--tokens=words", "--optimizer=adamw", "--lr=0.0002", "--schedule=constant",
                     f"--batch={BATCH}", f"--accumulate={count}", "--checkpoint-every=off", *length), data, workers))
-    return Page(NAME, "Gradient accumulation on SST-2", 12, tuple(rows),
+    return Page(NAME, "Gradient accumulation on SST-2", 9, tuple(rows),
                 "the tiny text classifier (2 layers of 128 channels) that begins random, instead of a trained RoBERTa-large; all 6,920 "
                 "sentences, 2 epochs as in the post.", tables)
 

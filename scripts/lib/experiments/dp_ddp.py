@@ -30,7 +30,7 @@ def page(quick):
     rows += [Row("alexnet-dp-128", (*doubled, *DP), pictures, 1, "batch 128, rate 0.0002, DP with 2 replicas"),
              Row("alexnet-ddp-128", doubled, pictures, 2, "batch 128, rate 0.0002, DDP with 2 workers")]
     rows += three("textclf", textclf, texts, "batch 8, rate 0.00002") + three("unet16", unet, cracks, "batch 4, rate 0.001")
-    return Page(NAME, "One worker, DataParallel and DistributedDataParallel", 15, tuple(rows),
+    return Page(NAME, "One worker, DataParallel and DistributedDataParallel", 10, tuple(rows),
                 "AlexNet: 64x64 pixels, 10,000 of 50,000 training and 2,000 of 10,000 held-out images, 2 epochs. Text classifier: the "
                 "base size instead of large, random weights, 30 steps, 100 held-out sentences. unet16: 128x192 pixels, 20 steps.",
                 tables, same=(*(tuple(f"{group}-{way}" for way in ("one", "dp", "ddp")) for group in GROUPS),

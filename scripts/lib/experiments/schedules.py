@@ -3,7 +3,7 @@
 from experiments.page import Page, Row, sample, seconds, share, table, weights
 
 NAME = "schedules"
-SMALL, LARGE = "0.0125", "0.05"  # for a batch of 16, and four times that
+SMALL, LARGE, OF_LINEAR = "0.0025", "0.01", "0.05"  # for a batch of 16, four times that; with warm-up
 OF_WORKERS = (1, 2, 4)
 LINEAR = tuple(f"linear-{workers}" for workers in OF_WORKERS)
 
@@ -21,10 +21,10 @@ def page(quick):
     rows = [batch("16-small", 1, 16, SMALL)]
     for rate, word in ((SMALL, "small"), (LARGE, "large")):
         rows += [batch(f"16x4-{word}", 4, 16, rate), batch(f"64-{word}", 1, 64, rate)]
-    rows += [Row(f"linear-{workers}", (*common, "--shards=4", f"--batch={2 if quick else 16}", f"--lr={LARGE}", "--schedule=linear",
+    rows += [Row(f"linear-{workers}", (*common, "--shards=4", f"--batch={2 if quick else 16}", f"--lr={OF_LINEAR}", "--schedule=linear",
                                        "--warmup=6%"), data, workers=workers, title=f"{workers} of 4 workers' shards")
              for workers in OF_WORKERS]
-    return Page(NAME, "Batches, learning rates and schedules", 8, tuple(rows),
+    return Page(NAME, "Batches, learning rates and schedules", 3, tuple(rows),
                 "`lenet` on all of Fashion-MNIST, 2 epochs; the post has no figures.", tables,
                 LINEAR, same=(LINEAR,))
 
