@@ -19,7 +19,7 @@
 namespace ddprun::trainer {
 namespace {
 
-constexpr int kBatch = 4;
+constexpr int kOfShard = 4;  // samples
 constexpr int kShards = 2;
 
 struct Learned {
@@ -56,7 +56,7 @@ Learned learn(const Run& run, bool stays, std::uint64_t seed = 1) {
   const Preparation preparation(run.preparation, run.set);
   Capture capture(*device, true);
   ShardComputer computer(graph, *device, alone, preparation,
-                         {.executor = {.batch = kBatch, .capture = &capture},
+                         {.executor = {.batch = kOfShard, .capture = &capture},
                           .seed = 5,
                           .shards = kShards,
                           .stored = &stored});
@@ -68,7 +68,7 @@ Learned learn(const Run& run, bool stays, std::uint64_t seed = 1) {
                                 .communicator;
   Reducer reducer(*communicator, *device, kShards, graph.arena_size());
   SampleReader samples(run.set, {});
-  EpochOrder order(run.set.size(), kShards, kBatch, 7);
+  EpochOrder order(run.set.size(), kShards, kOfShard, 7);
   for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
     order.select(epoch);
     for (std::size_t step = 0; step < order.steps(); ++step) {
