@@ -74,6 +74,8 @@ std::vector<std::string> options_of_writer(const std::map<std::string, std::stri
   if (model.empty() || given.value_or(model) != model) return {};
   add("--model", "model");
   add("--seed", "seed");
+  // As many fitted into the memory.
+  if (!is_given(arguments, "--global-batch")) add("--batch", "batch");
   add("--data", "generated");
   if (model == "resnet18") add("--stem", "stem");
   const bool learns_masks = model.find("unet") != std::string::npos;

@@ -41,14 +41,13 @@ TEST_CASE("options of the model are those of the run that wrote its weights, unl
 }
 
 TEST_CASE("what chose the held-out samples and their loss is taken over, too") {
-  const std::map<std::string, std::string> cracks{{"model", "unet16"},
-                                                  {"seed", "5"},
-                                                  {"generated", "generated-cracks"},
-                                                  {"pos_weight", "3.5"},
-                                                  {"mask_threshold", "50"}};
-  CHECK(options_of_writer(cracks, {}) ==
-        Arguments{"--model=unet16", "--seed=5", "--data=generated-cracks", "--pos-weight=3.5"});
-  CHECK(options_of_writer(cracks, {"--data=x", "--seed=1"}) ==
+  const std::map<std::string, std::string> cracks{
+      {"model", "unet16"},   {"seed", "5"},
+      {"batch", "2"},        {"generated", "generated-cracks"},
+      {"pos_weight", "3.5"}, {"mask_threshold", "50"}};
+  CHECK(options_of_writer(cracks, {}) == Arguments{"--model=unet16", "--seed=5", "--batch=2",
+                                                   "--data=generated-cracks", "--pos-weight=3.5"});
+  CHECK(options_of_writer(cracks, {"--data=x", "--seed=1", "--global-batch=8"}) ==
         Arguments{"--model=unet16", "--pos-weight=3.5", "--mask-threshold=50"});
 }
 
