@@ -79,10 +79,11 @@ class Mismatches {
     if (std::filesystem::path(file).filename() == kOptimizerFile)
       return ": it holds what the optimizer keeps: give model.safetensors beside it";
     const std::string options = shown_options_of_writer(table);
-    return options.empty()
-               ? ": it is of another model: give a file of this one"
-               : fmt::format(": it was written by a run with{}: use these, or another file",
-                             options);
+    return options.empty() ? ": it is of another model: give a file of this one"
+                           : fmt::format(
+                                 ": it was written by a run with{}: give these options, or a file "
+                                 "of this model",
+                                 options);
   }
 
   /// What belongs to one layer is left out together, unless some of it does match.

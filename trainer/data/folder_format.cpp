@@ -47,6 +47,9 @@ bool is_class_folder(std::string_view name) {
   return name.starts_with(kTrain) && name.size() > kTrain.size() && name.ends_with('/');
 }
 
+/// Of a set, without its training part.
+bool is_held_out(std::string_view name) { return name == "val/" || name == "test/"; }
+
 struct Row {
   FolderFormat format;
   std::vector<DataKind> kinds;
@@ -145,6 +148,12 @@ FolderFormat decide_format(const std::string& folder, const Names& names, DataKi
     throw DataError(
         fmt::format("{} holds {}, but this model {}: use another --model, or --data generated",
                     folder, found.front()->what, kind_text(kind)));
+  const auto held_out = std::find_if(names.begin(), names.end(), is_held_out);
+  if (held_out != names.end() && std::find(names.begin(), names.end(), "train/") == names.end())
+    throw DataError(fmt::format(
+        "{}: {} has held-out data, but there is no train/ to train on beside it (--eval needs it, "
+        "too)",
+        folder, *held_out));
   std::vector<std::string> looked_for;
   for (const Row& row : rows())
     if (is_for(row, kind) && *row.looked_for != 0) looked_for.emplace_back(row.looked_for);

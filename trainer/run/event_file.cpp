@@ -15,9 +15,12 @@ namespace ddprun::trainer {
 namespace {
 
 // Numbers of fields in event.proto and summary.proto.
-constexpr protozero::pbf_tag_type kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;
+constexpr protozero::pbf_tag_type kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5,
+                                  kSessionLog = 7;
 constexpr protozero::pbf_tag_type kSummaryValue = 1;
 constexpr protozero::pbf_tag_type kTag = 1, kSimpleValue = 2;
+constexpr protozero::pbf_tag_type kSessionStatus = 1;
+constexpr int kSessionStarts = 1;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -100,7 +103,19 @@ std::string first_event_record(double seconds) {
   return record_of(message);
 }
 
-EventFile::EventFile(const std::filesystem::path& directory) {
+std::string session_start_record(double seconds, std::int64_t step) {
+  std::string message;
+  protozero::pbf_writer event(message);
+  event.add_double(kWallTime, seconds);
+  event.add_int64(kStep, step);
+  {
+    protozero::pbf_writer session(event, kSessionLog);
+    session.add_enum(kSessionStatus, kSessionStarts);
+  }
+  return record_of(message);
+}
+
+EventFile::EventFile(const std::filesystem::path& directory, std::int64_t steps) {
   std::error_code ignored;  // open() says why
   std::filesystem::create_directories(directory, ignored);
   const double seconds = now();
@@ -109,7 +124,7 @@ EventFile::EventFile(const std::filesystem::path& directory) {
   path_ = (directory / stem).string();
   fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!fd_) throw std::system_error(errno, std::generic_category(), path_);
-  write(first_event_record(seconds));
+  write(first_event_record(seconds) + session_start_record(seconds, steps + 1));
 }
 
 void EventFile::append(std::int64_t step, std::span<const Scalar> scalars) {

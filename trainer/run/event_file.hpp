@@ -29,14 +29,18 @@ std::vector<Scalar> scalars_of(const EpochSummary& epoch, const EpochEnding& end
 std::string event_record(double seconds, std::int64_t step, std::span<const Scalar> scalars);
 /// What a file begins with. Pure.
 std::string first_event_record(double seconds);
+/// That a session begins with `step`: TensorBoard drops points of earlier sessions from there on,
+/// which this one repeats. Pure.
+std::string session_start_record(double seconds, std::int64_t step);
 
-/// A file of its own for each start of a run: TensorBoard reads all of a directory, and of steps
-/// that are repeated shows the later ones. A record is one write, so a reader never finds part of
-/// one, also after a kill.
+/// A file of its own for each start of a run: TensorBoard reads all of a directory, and shows a
+/// step that is repeated once. A record is one write, so a reader never finds part of one, also
+/// after a kill.
 class EventFile {
  public:
-  /// Makes `directory`/events.out.tfevents.SECONDS.HOST.PROCESS. Throws std::system_error.
-  explicit EventFile(const std::filesystem::path& directory);
+  /// Makes `directory`/events.out.tfevents.SECONDS.HOST.PROCESS, for a run that goes on after
+  /// `steps`. Throws std::system_error.
+  explicit EventFile(const std::filesystem::path& directory, std::int64_t steps = 0);
   /// Throws std::system_error where the disk is full.
   void append(std::int64_t step, std::span<const Scalar> scalars);
 

@@ -60,6 +60,7 @@ MemoryQuestion MemoryCheck::question_of(const TrainPlan& plan, bool reads_checkp
           .order = parts_.chosen.order,
           .lanes = choose_lanes(options, environment, usable_cores(), run.count),
           .replicas = options.parallel == Parallel::dp ? plan.replicas : 0,
+          .counts_classes = options.eval && parts_.graph.target() == Target::label,
           .keeps_checkpoints =
               first_rank && options.checkpoint_every.kind != CheckpointEvery::Kind::off,
           .reads_weights = first_rank && options.init_from.has_value(),

@@ -82,7 +82,9 @@ void add_batch_options(CommandLine& line, Options& options) {
               "Samples of all shards together, V x b; not with --batch")
       ->excludes(batch);
   line.number("--shards", options.shards, 1, kShardsMax, "N",
-              "V: shards of a global batch; fixed for the run and kept in its checkpoints")
+              "V: shards of a global batch, at least one for each worker; fixed for the run and "
+              "kept in "
+              "its checkpoints: with more workers than V a run does not go on, but begins anew")
       ->default_str("the number of workers at the start, or of all that may come, x --accumulate");
   line.number("--accumulate", options.accumulate, 1, kShardsMax, "N",
               "Shards that each worker computes before an update, when --shards is not given");
@@ -240,6 +242,8 @@ void use_resume_from(const Texts& texts, Options& options) {
     throw DataError("--init-from is for training: --eval reads the weights of --resume-from");
   if (options.eval && !options.init_skip.empty())
     throw DataError("--init-skip is for training: --eval needs all weights");
+  if (options.eval && options.tensorboard)
+    throw DataError("--tensorboard is for training: --eval has no curves");
   if (options.eval) options.init_from = texts.resume_from;
 }
 
@@ -256,8 +260,8 @@ void convert_parallel(Options& options) {
     throw DataError("--parallel dp needs --replicas: the number of replicas, such as 2");
 }
 
-/// What only training needs is left out. All options may be given: a command line that trained
-/// becomes one that evaluates.
+/// What only training needs is left out. All other options may be given: a command line that
+/// trained becomes one that evaluates.
 void leave_out_training(Options& options) {
   options.checkpoint_every.kind = CheckpointEvery::Kind::off;
   options.resume = Resume::never;

@@ -181,7 +181,7 @@ void Report::write_metrics(const std::string& json) {
 void Report::write_events(std::int64_t step, const std::vector<Scalar>& scalars) {
   if (settings_.events.empty() || events_failed_) return;
   try {
-    if (!events_) events_.emplace(settings_.events);
+    if (!events_) events_.emplace(settings_.events, first_steps_);
     events_->append(step, scalars);
   } catch (const std::system_error& error) {
     events_failed_ = true;
@@ -191,7 +191,7 @@ void Report::write_events(std::int64_t step, const std::vector<Scalar>& scalars)
 
 /// Of one that is given up.
 void Report::warn_of_file(const std::string& what) {
-  const std::string line = fmt::format("train: warning: {}; training continues without it\n", what);
+  const std::string line = fmt::format("train: warning: {}; going on without it\n", what);
   clear_progress();
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

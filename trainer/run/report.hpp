@@ -38,6 +38,8 @@ class Report {
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 
+  /// The run goes on after so many steps: of the event file.
+  void starts_after(std::int64_t steps) { first_steps_ = steps; }
   /// One line about how the run starts.
   void note(const std::string& text);
   /// Called as often as the loop likes; decides itself what is worth showing now. False: it was
@@ -79,6 +81,7 @@ class Report {
   std::ofstream metrics_;
   bool metrics_failed_ = false;
   std::optional<EventFile> events_;  // from the first point on
+  std::int64_t first_steps_ = 0;     // done when this start began
   bool events_failed_ = false;
   std::chrono::steady_clock::time_point last_progress_{};
   std::chrono::steady_clock::time_point last_metrics_{};

@@ -103,15 +103,18 @@ RunMemory need_of(const Graph& graph, const MemoryQuestion& question, Storage st
   const Start start = largest_start(graph, question, storage);
   const std::uint64_t samples =
       ComputeLane::host_bytes(graph, question.executor.batch, question.stored);
+  const std::size_t counted =
+      question.counts_classes ? graph.logits().count() * question.executor.batch : 0;
+  const std::uint64_t logits = counted * sizeof(float);
   return {.data = question.data,
           .arena = graph.arena_size() * sizeof(float),
           .arenas = count_arenas(question, storage),
-          .lane = executor_bytes + samples,
+          .lane = executor_bytes + samples + logits,
           .lanes = question.lanes,
           .buffers = question.keeps_checkpoints ? tensor_bytes(graph) : 0,
           .gathered = gathered_bytes(graph, question, storage),
           .host_arenas = count_copies(question),
-          .host_lane = samples,
+          .host_lane = samples + logits,
           .inputs = 2 * samples,
           .start_arenas = start.arenas,
           .start_buffers = start.buffers,

@@ -71,7 +71,8 @@ struct MemoryQuestion {
   ShardRun run;                                               ///< what this worker computes
   SumOrder order = SumOrder::tree;
   int lanes = 1;
-  int replicas = 0;  ///< of --parallel=dp, each with a lane; 0: ddp
+  int replicas = 0;             ///< of --parallel=dp, each with a lane; 0: ddp
+  bool counts_classes = false;  ///< --eval of labels: each lane has the logits of a batch
   // Of rank 0 alone.
   bool keeps_checkpoints = false;  ///< copies of parameters and moments
   bool reads_weights = false;      ///< --init-from

@@ -238,6 +238,7 @@ bool WorkerRun::begin() {
   state_.world_size = environment_.world_size;
   state_.round = environment_.round;
   state_.restarts = environment_.restart_count;
+  report_->starts_after(state_.step);
 
   if (directory_) {
     const auto held = stop_.hold_ends();

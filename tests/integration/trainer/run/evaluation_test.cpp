@@ -142,6 +142,10 @@ TEST_CASE("what cannot be evaluated is refused with exit code 2 and what to do")
     arguments.push_back("--init-from=" + file);
     wanted = "--init-from is for training";
   }
+  SECTION("--tensorboard") {
+    arguments.emplace_back("--tensorboard");
+    wanted = "--tensorboard is for training: --eval has no curves";
+  }
   SECTION("--init-skip") {
     arguments.emplace_back("--init-skip=fc3.");
     wanted = "--init-skip is for training: --eval needs all weights";

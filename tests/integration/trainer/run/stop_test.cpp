@@ -1,6 +1,8 @@
 // SIGTERM and SIGINT end a run after a step, with a checkpoint.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <sstream>
 #include <thread>
 
 #include "tests/integration/trainer/run/stopped_runs.hpp"
@@ -15,6 +17,24 @@ namespace {
 /// inherit that.
 void take_signals() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_DFL);
+}
+
+std::string word_behind(const std::string& name, const std::string& text) {
+  std::istringstream words(text.substr(std::min(text.find(name), text.size())));
+  std::string word;
+  words >> word >> word;
+  return word;
+}
+
+/// Whether no signal waits for the process, and its thread that takes them sleeps again.
+bool has_taken_signals(pid_t pid) {
+  const std::filesystem::path process = "/proc/" + std::to_string(pid);
+  if (word_behind("ShdPnd:", text_of(process / "status")) != "0000000000000000") return false;
+  for (const auto& thread : std::filesystem::directory_iterator(process / "task")) {
+    const std::string status = text_of(thread.path() / "status");
+    if (word_behind("Name:", status) == "signals") return word_behind("State:", status) == "S";
+  }
+  return false;
 }
 
 /// Of two ranks, with a checkpoint after each step.
@@ -132,7 +152,7 @@ TEST_CASE("a worker that fails while a run is to end leaves the newest checkpoin
     REQUIRE(eventually([&] { return latest_step(directory / "out") >= 1; }, 1min));
     group.rank(1).signal(SIGSTOP);
     group.rank(0).signal(SIGTERM);
-    std::this_thread::sleep_for(50ms);
+    REQUIRE(eventually([&] { return has_taken_signals(group.rank(0).pid()); }));
     group.rank(1).signal(SIGKILL);
     const ChildResult result = group.rank(0).wait();
     INFO(result.err);

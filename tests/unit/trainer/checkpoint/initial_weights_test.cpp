@@ -175,10 +175,13 @@ TEST_CASE("a file of another model is refused with the options of its run, where
   };
   using Catch::Matchers::EndsWith;
   CHECK_THAT(refused(""), EndsWith("it is of another model: give a file of this one"));
-  CHECK_THAT(refused(R"({"model":"resnet18","stem":"small"})"),
-             EndsWith("a run with --model=resnet18 --stem=small: use these, or another file"));
+  CHECK_THAT(
+      refused(R"({"model":"resnet18","stem":"small"})"),
+      EndsWith(
+          "a run with --model=resnet18 --stem=small: give these options, or a file of this model"));
   CHECK_THAT(refused(R"({"model":"unet16","stem":"small","decoder":"deconv"})"),
-             EndsWith("a run with --model=unet16 --decoder=deconv: use these, or another file"));
+             EndsWith("a run with --model=unet16 --decoder=deconv: give these options, or a file "
+                      "of this model"));
   CHECK_THAT(refused("", "optim.safetensors"), EndsWith("give model.safetensors beside it"));
 }
 

@@ -53,6 +53,13 @@ TEST_CASE("folders of classes, and of images with masks") {
                     Contains("set holds folders of classes, but this model learns masks"));
 }
 
+TEST_CASE("a folder with held-out data alone is told what is missing") {
+  CHECK_THROWS_WITH(decide({"val/", "val/dog/"}),
+                    EndsWith("set: val/ has held-out data, but there is no train/ to train on "
+                             "beside it (--eval needs it, too)"));
+  CHECK_THROWS_WITH(decide({"train/", "val/"}), EndsWith("it holds train/ and val/"));
+}
+
 TEST_CASE("a folder without a data set is told what was looked for and what it holds") {
   CHECK_THROWS_WITH(decide({}), EndsWith("; it is empty"));
   CHECK_THROWS_WITH(decide({"a.txt", "b/", "b/c"}),

@@ -76,6 +76,11 @@ TEST_CASE("arenas are counted: moments, partial sums of several shards, copies f
   const RunMemory kept = least_memory(graph, asked, Storage::fp32);
   CHECK(kept.buffers == largest_tensor(graph));
   CHECK(kept.training() == 7 * kept.arena + kept.lane + kept.buffers);
+  // --eval counts the classes of a batch in each lane.
+  MemoryQuestion evaluated = question(3);
+  const std::uint64_t lane = least_memory(graph, evaluated, Storage::fp32).lane;
+  evaluated.counts_classes = true;
+  CHECK(least_memory(graph, evaluated, Storage::fp32).lane == lane + 3 * 2 * sizeof(float));
   asked = question(1);
   asked.shards = 8;
   asked.run = {0, 8};
