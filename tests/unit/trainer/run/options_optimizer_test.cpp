@@ -4,14 +4,10 @@
 #include <array>
 #include <catch2/catch.hpp>
 
+#include "tests/unit/trainer/run/parsed_options.hpp"
+
 namespace ddprun::trainer {
 namespace {
-
-Options parse(const std::vector<std::string>& arguments) {
-  const auto parsed = parse_options(arguments);
-  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) FAIL(exit->text);
-  return std::get<Options>(parsed);
-}
 
 TEST_CASE("textclf trains with AdamW at a rate of its own") {
   const Options texts = parse({"--model=textclf"});

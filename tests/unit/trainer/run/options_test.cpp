@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/texts/misplaced_option.hpp"
+#include "tests/unit/trainer/run/parsed_options.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using Arguments = std::vector<std::string>;
-
-Options parse(const Arguments& arguments) {
-  const auto parsed = parse_options(arguments);
-  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) FAIL(exit->text);
-  return std::get<Options>(parsed);
-}
 
 EarlyExit refused(const Arguments& arguments) {
   const auto parsed = parse_options(arguments);
