@@ -150,10 +150,14 @@ class Runner:
         return False
 
     def evaluate(self, row, data, folder):
+        options = [option for option in row.options if option != "--tensorboard"]  # which is for training
         self.start([self.train, "--eval", f"--resume-from={folder / 'run'}", *COMMON, f"--data={data}", f"--out={folder / 'evaluated'}",
-                    *row.options], folder)
+                    *options], folder)
         self.wait(folder)
-        return [line for line in lines_of(folder / "evaluated") if line["type"] == "evaluated"][-1]
+        lines = [line for line in lines_of(folder / "evaluated") if line["type"] == "evaluated"]
+        if not lines:
+            raise RowFailed(f"train --eval wrote no figures to {folder / 'evaluated' / 'metrics.jsonl'}")
+        return lines[-1]
 
 
 def workers_of(out):
