@@ -171,7 +171,12 @@ class CudaDevice final : public Device {
   DeviceMemory allocate_samples(std::size_t bytes) override {
     if (bytes == 0) return {};
     refuse_in_capture("memory was asked for");
-    return {gpu_.allocate(bytes), bytes, [this](std::byte* memory) { gpu_.release(memory); }};
+    std::byte* const data = gpu_.allocate(bytes);
+    count_.add(bytes);
+    return {data, bytes, [this, bytes](std::byte* memory) {
+              count_.remove(bytes);
+              gpu_.release(memory);
+            }};
   }
   void copy_samples_in(std::span<const std::byte> host, std::byte* to) override {
     refuse_in_capture("a copy from the host's memory was asked for");

@@ -74,7 +74,7 @@ std::vector<std::string> options_of_writer(const std::map<std::string, std::stri
   if (model.empty() || given.value_or(model) != model) return {};
   add("--model", "model");
   add("--seed", "seed");
-  // As many fitted into the memory.
+  // Batches of that size fitted into memory in training.
   if (!is_given(arguments, "--global-batch")) add("--batch", "batch");
   add("--data", "generated");
   if (model == "resnet18") add("--stem", "stem");

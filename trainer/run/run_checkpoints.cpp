@@ -43,7 +43,6 @@ CheckpointLayout make_layout(const Options& options, const Graph& graph, const T
     layout.metadata.insert(
         {"pos_weight",
          fmt::format("{}", positive_weight_of(options, facts_of(*sets.train, *sets.test)))});
-  if (options.batch) layout.metadata.insert({"batch", std::to_string(*options.batch)});
   if (options.mask_threshold)
     layout.metadata.insert({"mask_threshold", std::to_string(*options.mask_threshold)});
   if (options.max_tokens)

@@ -1,6 +1,9 @@
 #include "trainer/run/stored_sets.hpp"
 
 #include <algorithm>
+#include <new>
+
+#include "base/assert.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -38,6 +41,7 @@ std::uint64_t StoredSet::bytes(const DataSet& set) {
 }
 
 void StoredSet::copy_images(Device& device) {
+  DDPRUN_ASSERT(set_.size() > 0, "a set has samples");
   const std::size_t size = sample_size(set_.shape());
   const std::size_t mask = mask_bytes(set_);
   pixels_ = device.allocate_samples(set_.size() * size);
@@ -119,8 +123,14 @@ std::uint64_t StoredSets::bytes() const {
   return bytes;
 }
 
-void StoredSets::copy_to(Device& device) {
-  for (const DataSet* set : chosen_) stored_.emplace_back(*set, device);
+bool StoredSets::copy_to(Device& device) {
+  try {
+    for (const DataSet* set : chosen_) stored_.emplace_back(*set, device);
+    return true;
+  } catch (const std::bad_alloc&) {
+    stored_.clear();
+    return false;
+  }
 }
 
 const StoredSet* StoredSets::find(const DataSet& set) const {

@@ -54,8 +54,9 @@ class StoredSets {
   void choose(const std::vector<const DataSet*>& sets, std::uint64_t bytes_most);
   /// That the chosen sets take of the device's memory.
   [[nodiscard]] std::uint64_t bytes() const;
-  /// Copies them. The device outlives this.
-  void copy_to(Device& device);
+  /// Copies them. The device outlives this. False: its memory does not suffice, as other programs
+  /// have taken of it since; then none stays there.
+  [[nodiscard]] bool copy_to(Device& device);
   /// Null: it does not stay there.
   [[nodiscard]] const StoredSet* find(const DataSet& set) const;
 

@@ -255,10 +255,11 @@ bool WorkerRun::begin() {
           "these are not the samples that were held out when the weights were trained");
     return true;
   }
-  if (is_first())
-    keeper_ =
-        make_keeper(options_, start_, out_, make_layout(options_, *graph_, sets_, *preparation_),
-                    std::move(claim_), *report_);
+  if (is_first()) {
+    CheckpointLayout layout = make_layout(options_, *graph_, sets_, *preparation_);
+    layout.metadata.insert({"batch", std::to_string(plan_.batch)});
+    keeper_ = make_keeper(options_, start_, out_, std::move(layout), std::move(claim_), *report_);
+  }
   if (options_.init_from && start_.snapshot) {
     report_->note("--init-from was not used, as the run goes on from its checkpoint");
   } else if (options_.init_from) {
@@ -285,7 +286,10 @@ void WorkerRun::judge_by(const Score& score) {
 int WorkerRun::train() {
   const ShardRun run = shard_run(plan_.shards, environment_.world_size, environment_.rank);
   lanes_.emplace(choose_lanes(options_, environment_, usable_cores(), run.count));
-  stored_.copy_to(device());
+  if (!stored_.copy_to(device()))
+    report_->warning(
+        "the data set was to stay in the GPU's memory, but other programs have taken that: its "
+        "samples are sent as they are needed");
   loop_.emplace(TrainParts{.options = options_,
                            .environment = environment_,
                            .plan = plan_,

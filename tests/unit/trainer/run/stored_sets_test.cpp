@@ -44,7 +44,7 @@ Learned learn(const Run& run, bool stays, std::uint64_t seed = 1) {
   StoredSets stored;
   if (stays) {
     stored.choose({&run.set}, StoredSet::bytes(run.set));
-    stored.copy_to(*device);
+    REQUIRE(stored.copy_to(*device));
   }
   REQUIRE((stored.find(run.set) != nullptr) == stays);
   Learner learner(graph, *device, {.optimizer = {}, .shards = kShards});
@@ -170,6 +170,21 @@ TEST_CASE("a set takes the bytes of its samples, read once more than a piece at 
   for (std::size_t i = 0; i < texts.size(); ++i)
     tokens += static_cast<std::uint64_t>(texts.length(i));
   CHECK(StoredSet::bytes(texts) == 4 * tokens);
+}
+
+TEST_CASE("a GPU whose memory others have taken since keeps no set") {
+  const ByteImageSet first("shapes", make_shapes(3, 0, 100, {14, 14, 1}), shapes_normalization(1));
+  const ByteImageSet second("shapes", make_shapes(5, 0, 2000, {14, 14, 1}),
+                            shapes_normalization(1));
+  test::EmulatedGpu gpu({.memory = 300'000});
+  const auto device = cuda::make_cuda_device(gpu);
+  const std::size_t before = gpu.memory_used();
+  StoredSets stored;
+  stored.choose({&first, &second}, 1'000'000);
+  REQUIRE(stored.bytes() == 2100 * 14 * 14);
+  CHECK_FALSE(stored.copy_to(*device));
+  CHECK(stored.find(first) == nullptr);
+  CHECK(gpu.memory_used() == before);
 }
 
 TEST_CASE("sets stay on the GPU as far as they fit, and are in memory") {
