@@ -36,9 +36,8 @@ constexpr std::array kPrograms = {
         "tsv-header|init|init-from|init-skip|epochs|max-steps|batch|global-batch|shards|"
         "accumulate|optimizer|lr|scale-lr|momentum|nesterov|betas|eps|weight-decay|decay|"
         "grad-clip|schedule|step-epochs|step-factor|plateau-on|plateau-patience|plateau-factor|"
-        "warmup|precision|loss-scale|seed|device|parallel|replicas|no-deterministic|exact|grad-"
-        "comm|"
-        "share-gpu|"
+        "warmup|precision|loss-scale|seed|device|parallel|replicas|no-deterministic|exact|"
+        "grad-comm|share-gpu|"
         "cuda-graph|threads-per-shard|lanes|bucket-mb|comm-timeout|rendezvous-timeout|out|"
         "resume|eval|resume-from|checkpoint-every|best|keep|log-every|tensorboard|json|quiet|"
         "inject-overflow-at"},

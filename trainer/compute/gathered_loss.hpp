@@ -51,10 +51,8 @@ class GatheredLoss {
   std::unique_ptr<Operation> operation_;
   DeviceMemory logits_;
   DeviceMemory gradients_;
-  DeviceMemory targets_;    // of one piece: labels or masks
-  DeviceMemory shard_;      // its number
-  DeviceMemory workspace_;  // of the operation
-  DeviceMemory saved_;
+  DeviceMemory targets_;  // of one piece: labels or masks
+  DeviceMemory shard_;    // its number
 };
 
 }  // namespace ddprun::trainer

@@ -24,7 +24,7 @@ constexpr int kUnknownType = 2;
 
 constexpr const char* kOtherwise = "or use --tokens=words or --tokens=bytes";
 
-/// What a piece of the model is found to be.
+/// Of one piece of the model.
 struct Piece {
   std::string_view text;
   int type = 1;
@@ -138,7 +138,10 @@ bool PieceModel::append(std::string_view sentence, int longest,
                     printable(file_), printable(sentence.substr(0, 80))));
   ids.resize(std::min(room, static_cast<std::size_t>(count)));
   tokens.push_back(kBeginToken);
-  for (const int id : ids) tokens.push_back(id == unknown_ ? kUnknownToken : id + kSpecialTokens);
+  for (const int id : ids) {
+    DDPRUN_ASSERT(id >= 0 && id < size() - kSpecialTokens, "a piece of the model");
+    tokens.push_back(id == unknown_ ? kUnknownToken : id + kSpecialTokens);
+  }
   tokens.push_back(kEndToken);
   return static_cast<std::size_t>(count) > room;
 }

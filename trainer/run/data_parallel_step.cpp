@@ -164,7 +164,7 @@ void DataParallelStep::reduce(int first_shard) {
     const GradientArena arrived = reducer_.begin_shard(first_shard + replica);
     parts_.device.copy_in(std::as_bytes(copy(replica).gradients.as<const float>()),
                           arrived.floats.data());
-    // Those of replica 0 count alone.
+    // Only replica 0's statistics count.
     for (const Range& range : statistics_)
       parts_.device.clear(
           std::as_writable_bytes(arrived.floats.subspan(range.begin, range.end - range.begin)));
@@ -186,6 +186,12 @@ void DataParallelStep::evaluate(SampleReader& samples,
   // The last update was of replica 0 alone.
   parts_.lanes.run([&](int replica) { copy_weights(replica); });
   computer_.evaluate(samples, 0, 1, [&](int replica) { return weights(replica); }, on_progress, {});
+}
+
+std::uint64_t DataParallelStep::further_peak_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& other : others_) bytes += other->peak_bytes();
+  return bytes;
 }
 
 void DataParallelStep::report_to(Outcome& outcome) const {

@@ -27,11 +27,12 @@ class DataParallelStep final : public TrainingStep {
   void compute(SampleReader& samples, const StepInputs& inputs) override;
   CommResult sum(Clock::time_point deadline) override { return reducer_.finish_step(deadline); }
   void update() override;
-  /// Nothing of it is hidden.
+  /// All of its communication is waited for.
   [[nodiscard]] std::optional<Clock::duration> exposed() const override { return exposed_; }
   void evaluate(SampleReader& samples,
                 const std::function<bool(double share)>& on_progress) override;
   Counters take_counters() override { return computer_.take_counters(); }
+  [[nodiscard]] std::uint64_t further_peak_bytes() const override;
   void report_to(Outcome& outcome) const override;
 
  private:

@@ -15,8 +15,8 @@ Lanes::Lanes(int count) : count_(count) {
     auto thread = start_thread("lane", [this, lane] { serve(lane); });
     if (!thread) {
       stop();
-      throw DataError(fmt::format("{} lanes (--lanes) need {} threads: {}", count, count - 1,
-                                  why_no_thread(thread.error())));
+      throw DataError(fmt::format("{} lanes (of --lanes or --replicas) need {} threads: {}", count,
+                                  count - 1, why_no_thread(thread.error())));
     }
     threads_.push_back(std::move(*thread));
   }

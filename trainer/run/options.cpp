@@ -83,8 +83,8 @@ void add_batch_options(CommandLine& line, Options& options) {
       ->excludes(batch);
   line.number("--shards", options.shards, 1, kShardsMax, "N",
               "V: shards of a global batch, at least one for each worker; fixed for the run and "
-              "kept in "
-              "its checkpoints: with more workers than V a run does not go on, but begins anew")
+              "kept in its checkpoints: with more workers than V a run does not go on, but begins "
+              "anew")
       ->default_str("the number of workers at the start, or of all that may come, x --accumulate");
   line.number("--accumulate", options.accumulate, 1, kShardsMax, "N",
               "Shards that each worker computes before an update, when --shards is not given");
@@ -252,9 +252,8 @@ void convert_parallel(Options& options) {
   if (options.parallel == Parallel::ddp || options.eval) return;
   if (options.device == DeviceKind::cuda)
     throw DataError(
-        "--parallel dp trains on the CPU, but --device is cuda: take --parallel ddp with one "
-        "worker "
-        "for each GPU (ddprun --nproc-per-node=gpu train)");
+        "--parallel dp trains on the CPU, but --device is cuda: use --parallel ddp with one "
+        "worker for each GPU (ddprun --nproc-per-node=gpu train)");
   options.device = DeviceKind::cpu;
   if (!options.replicas)
     throw DataError("--parallel dp needs --replicas: the number of replicas, such as 2");

@@ -199,7 +199,7 @@ void check_parallel(const Options& options, const WorkerEnvironment& environment
   if (options.parallel == Parallel::ddp || environment.world_size == 1) return;
   throw DataError(fmt::format(
       "--parallel dp is for one worker with {} replicas, but WORLD_SIZE is {}: start one "
-      "worker, or leave it out, as several workers train by ddp",
+      "worker, or leave out --parallel: several workers train by ddp",
       replicas_of(options), environment.world_size));
 }
 

@@ -94,10 +94,10 @@ std::uint64_t reader_bytes(const TrainAndTest& sets, const SampleReader::Setting
 void check_sets(const TrainAndTest& sets, const Graph& graph) {
   if (!sets.train->has_texts()) return;
   if (const int tokens = sets.train->text().vocabulary; tokens > graph.text().vocabulary)
-    throw DataError(fmt::format(
-        "the texts have {} different tokens, but the model has {}: use --size=tiny, or --tokens "
-        "with fewer of them",
-        tokens, graph.text().vocabulary));
+    throw DataError(
+        fmt::format("the texts have {} different tokens, but the model has {}: use --size=tiny, or "
+                    "--tokens with a smaller vocabulary",
+                    tokens, graph.text().vocabulary));
   const std::string shorten = fmt::format("use --max-tokens={}", graph.text().positions);
   check_texts(*sets.train, "training", graph.text(), shorten);
   check_texts(*sets.test, "held-out", graph.text(), shorten);

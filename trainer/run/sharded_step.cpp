@@ -85,10 +85,11 @@ std::vector<std::string> ShardedStep::take_warnings() {
   if (!why.empty())
     lines.push_back(fmt::format("--cuda-graph auto: going on without CUDA graphs, as {}", why));
   if (capture_.take_limit())
-    lines.push_back(fmt::format(
-        "--cuda-graph auto: shards of further numbers of samples and widths of texts are computed "
-        "without CUDA graphs, as at most {} kinds and {} kernels are kept",
-        GraphExecutor::kRepeatedMax, Capture::kNodesMost));
+    lines.push_back(
+        fmt::format("--cuda-graph auto: shards and evaluations of further numbers of samples and "
+                    "widths of texts "
+                    "are computed without CUDA graphs, as at most {} kinds and {} kernels are kept",
+                    GraphExecutor::kRepeatedMax, Capture::kNodesMost));
   return lines;
 }
 

@@ -91,7 +91,7 @@ bool TrainLoop::step() {
   const CommResult result = step_->sum(deadline());
   if (!result.ok()) return lost(result);
   step_->update();
-  for (const std::string& line : step_->take_warnings()) parts_.report.warning(line);
+  warn_of_step();
 
   ++state.step;
   ++state.block;
@@ -211,6 +211,16 @@ void TrainLoop::report_evaluation(double share, Time began) {
                            began, now);
 }
 
+void TrainLoop::warn_of_step() {
+  for (const std::string& line : step_->take_warnings()) parts_.report.warning(line);
+}
+
+PeakMemory TrainLoop::memory_so_far() const {
+  PeakMemory memory = peak_memory(parts_.device, parts_.communicator);
+  memory.device += step_->further_peak_bytes();
+  return memory;
+}
+
 bool TrainLoop::evaluate(Counters& total) {
   const auto began = Clock::now();
   progress_.at(parts_.state.step, "evaluate");
@@ -220,8 +230,9 @@ bool TrainLoop::evaluate(Counters& total) {
     report_evaluation(share, began);
     return asked() == 0;
   });
+  warn_of_step();
   Shared mine;
-  mine.memory = peak_memory(parts_.device, parts_.communicator);
+  mine.memory = memory_so_far();
   mine.counters = step_->take_counters();
   if (!exchange(mine, wait_for_evaluation()) || ends_as_asked()) return false;
   pace_.evaluated(seconds_between(began, Clock::now()));  // until the slowest rank had done it
@@ -305,7 +316,6 @@ int TrainLoop::finish() {
                   .seconds = 0,
                   .checkpoint = "",
                   .best = best_epoch(state.epochs, score_)};
-  step_->report_to(outcome);
   // An epoch that --max-steps cut off is evaluated for the table, but is not part of the state: a
   // later run goes on within it.
   if (state.block != 0) {
@@ -324,9 +334,10 @@ int TrainLoop::finish() {
   // Where nothing was evaluated there was nothing to do.
   if (shared_[0].memory.device > 0) {
     // With what the last checkpoint took.
-    shared_[0].memory = peak_memory(parts_.device, parts_.communicator);
+    shared_[0].memory = memory_so_far();
     for (const Shared& rank : shared_) outcome.memory.push_back(rank.memory);
   }
+  step_->report_to(outcome);
   parts_.report.outcome(outcome);
   return written ? kExitSuccess : kExitFailure;
 }

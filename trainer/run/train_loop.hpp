@@ -85,6 +85,8 @@ class TrainLoop {
   [[nodiscard]] EpochEnding ending(EpochEnd end) const;
   EpochSummary summarize(const Counters& test) const;
   /// Until deadline(), or longer.
+  void warn_of_step();
+  [[nodiscard]] PeakMemory memory_so_far() const;
   bool exchange(Shared mine, Clock::duration longer = {});
   /// Where a rank that was asked to end has given up an evaluation that others still do.
   [[nodiscard]] Clock::duration wait_for_evaluation() const;

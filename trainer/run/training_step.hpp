@@ -57,6 +57,8 @@ class TrainingStep {
 
   /// What the user should know since the last call, a line each.
   virtual std::vector<std::string> take_warnings() { return {}; }
+  /// The most bytes that devices beside the worker's own one held, together.
+  [[nodiscard]] virtual std::uint64_t further_peak_bytes() const { return 0; }
   /// Adds its own figures to the final report.
   virtual void report_to(Outcome& /*outcome*/) const {}
 };

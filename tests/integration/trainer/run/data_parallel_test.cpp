@@ -129,6 +129,7 @@ TEST_CASE("the last table and its JSON have the time of each phase and each repl
   CHECK(peaks[0] - peaks[1] == figures.at("excess_bytes").get<std::int64_t>());
   CHECK(peaks[0] > peaks[1]);
   CHECK(peaks[1] > 0);
+  CHECK(line.at("peak_device_bytes").at(0).get<std::int64_t>() == peaks[0] + peaks[1]);
 
   const ChildResult text = run(joined({program("train")}, joined(arguments, replicas(2))));
   CHECK_THAT(text.out, Contains("1 worker with 2 replicas (dp) on the CPU, V=2"));

@@ -40,9 +40,10 @@ TEST_CASE("an exception on any lane comes out of run() after all have ended") {
 
 TEST_CASE("lanes that get no thread are refused with the option and the remedy") {
   const ddprun::test::NoThreads none;
-  CHECK_THROWS_WITH(Lanes(4),
-                    "4 lanes (--lanes) need 3 threads: no thread can be started: Resource "
-                    "temporarily unavailable; raise the limit of processes (ulimit -u, pids.max)");
+  CHECK_THROWS_WITH(
+      Lanes(4),
+      "4 lanes (of --lanes or --replicas) need 3 threads: no thread can be started: Resource "
+      "temporarily unavailable; raise the limit of processes (ulimit -u, pids.max)");
   CHECK_NOTHROW(Lanes(1));
 }
 
