@@ -101,7 +101,9 @@ void add_machine_options(CommandLine& line, Options& options, Texts& texts) {
       "replicas, as torch.nn.DataParallel: copies the weights to them in each step, gathers "
       "their outputs, and computes loss and update on the first one. On the CPU");
   line.number("--replicas", options.replicas, 1, 1024, "N",
-              "With --parallel dp: replicas of the model, each with memory and a lane of its own");
+              "With --parallel dp, which needs it: replicas of the model. V is this number x "
+              "--accumulate; --batch is of one replica, --global-batch what DataParallel calls the "
+              "batch");
   line.flag("--no-deterministic", options.no_deterministic,
             "On a GPU: also algorithms with bits that change from run to run");
   line.flag("--exact", options.exact,

@@ -42,10 +42,12 @@ std::vector<std::uint64_t> peaks_of(std::span<const PeakMemory> all,
 std::string peak_memory_text(std::span<const PeakMemory> all) {
   const std::vector<std::uint64_t> processes = peaks_of(all, &PeakMemory::process);
   const bool are_known = std::find(processes.begin(), processes.end(), 0U) == processes.end();
-  return fmt::format("peak memory{}: {} for weights, gradients and activations{}",
-                     all.size() > 1 ? " of each worker" : "",
-                     range_text(peaks_of(all, &PeakMemory::device)),
-                     are_known ? fmt::format(", {} of the process", range_text(processes)) : "");
+  const char* const of_each = all.size() > 1 ? " of each worker" : "";
+  std::string text = fmt::format("peak memory{}:\n", of_each);
+  text += fmt::format("  {} for weights, gradients, activations\n",
+                      range_text(peaks_of(all, &PeakMemory::device)));
+  if (are_known) text += fmt::format("  {} of the process\n", range_text(processes));
+  return text;
 }
 
 }  // namespace ddprun::trainer

@@ -22,9 +22,9 @@ struct PeakMemory {
 /// Of this worker, so far.
 PeakMemory peak_memory(const Device& device, const Communicator& communicator);
 
-/// "peak memory: 45 MB for weights, gradients and activations, 118 MB of the process". Of several
-/// the range: "peak memory of each worker: ..., 118 MB to 131 MB of the process". `all`: by rank,
-/// at least one. Pure.
+/// Two or three lines, for terminals of 60 columns: "peak memory of each worker:", "  45 MB for
+/// weights, gradients, activations", "  102 MB to 118 MB of the process". `all`: by rank, at least
+/// one. Pure.
 std::string peak_memory_text(std::span<const PeakMemory> all);
 
 /// One of the two, by rank.

@@ -31,18 +31,18 @@ TEST_CASE("the peak of one worker is one number, of several the range") {
   const std::array all{PeakMemory{45 * kMegabyte, 118 * kMegabyte},
                        PeakMemory{45 * kMegabyte, 102 * kMegabyte}};
   CHECK(peak_memory_text(std::span(all).first(1)) ==
-        "peak memory: 45 MB for weights, gradients and activations, 118 MB of the process");
+        "peak memory:\n  45 MB for weights, gradients, activations\n  118 MB of the process\n");
   CHECK(peak_memory_text(all) ==
-        "peak memory of each worker: 45 MB for weights, gradients and activations, 102 MB to 118 "
-        "MB of the process");
+        "peak memory of each worker:\n  45 MB for weights, gradients, activations\n"
+        "  102 MB to 118 MB of the process\n");
   CHECK(peaks_of(all, &PeakMemory::process) ==
         std::vector<std::uint64_t>{118 * kMegabyte, 102 * kMegabyte});
 }
 
-TEST_CASE("a process with an unknown size has no part in the line") {
+TEST_CASE("a process with an unknown size has no line") {
   const PeakMemory one{.device = 45 * kMegabyte};
   CHECK(peak_memory_text(std::span(&one, 1)) ==
-        "peak memory: 45 MB for weights, gradients and activations");
+        "peak memory:\n  45 MB for weights, gradients, activations\n");
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST_CASE("the final table ends with the hash of the weights and what its bits d
   CHECK(json["type"] == "final");
   CHECK(json["weights"] == "0123456789abcdef");
   CHECK(json["test_accuracy"] == 0.9);
-  CHECK_THAT(text, Contains("\npeak memory of each worker: 45 MB for "));
+  CHECK_THAT(text, Contains("\npeak memory of each worker:\n  45 MB for "));
   CHECK(json["peak_device_bytes"] == nlohmann::json({45'000'000, 45'000'000}));
   CHECK(json["peak_process_bytes"] == nlohmann::json({118'000'000, 102'000'000}));
   Outcome idle = outcome;
