@@ -26,3 +26,5 @@ print(f"rank {dist.get_rank()} of {dist.get_world_size()}: sum {total:g}, local 
 while dist.get_world_size() < int(env.get("UNTIL_SIZE", "0")):
     time.sleep(0.1)
     sum_of_ranks()
+# PyTorch 1.13 now and then aborts at exit with a group that is left.
+dist.destroy_process_group()
