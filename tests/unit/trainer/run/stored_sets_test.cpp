@@ -173,7 +173,7 @@ TEST_CASE("a set takes the bytes of its samples, read once more than a piece at 
   CHECK(StoredSet::bytes(texts) == 4 * tokens);
 }
 
-TEST_CASE("a GPU whose memory others have taken since keeps no set") {
+TEST_CASE("a GPU keeps no set when other programs have taken its memory since") {
   const ByteImageSet first("shapes", make_shapes(3, 0, 100, {14, 14, 1}), shapes_normalization(1));
   const ByteImageSet second("shapes", make_shapes(5, 0, 2000, {14, 14, 1}),
                             shapes_normalization(1));
