@@ -52,6 +52,12 @@ void fuzz_safetensors(const std::uint8_t* data, std::size_t size);
 void fuzz_jpeg(const std::uint8_t* data, std::size_t size);
 void fuzz_png(const std::uint8_t* data, std::size_t size);
 
+/// A file of texts with labels. The first byte: odd, if its first line is a header.
+void fuzz_tsv(const std::uint8_t* data, std::size_t size);
+
+/// A SentencePiece model, before the library sees it.
+void fuzz_piece_model(const std::uint8_t* data, std::size_t size);
+
 /// ddprun's command line over the real table of options: words that end with a NUL byte; those that
 /// begin with `PET_` are environment variables, NAME=VALUE.
 void fuzz_command_line(const std::uint8_t* data, std::size_t size);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "base/printable.hpp"
 #include "tests/fuzz/entries.hpp"
+#include "tests/fuzz/error_line.hpp"
 #include "trainer/checkpoint/initial_weights.hpp"
 #include "trainer/checkpoint/safetensors.hpp"
 #include "trainer/error.hpp"
@@ -16,8 +16,6 @@ namespace ddprun::test {
 namespace {
 
 using namespace trainer;
-
-constexpr std::size_t kMessageBytesMax = 1000;
 
 /// A header's JSON with its length before it and so many bytes of data behind it.
 std::string whole_file(std::string_view json, std::size_t data_bytes) {
@@ -28,17 +26,12 @@ std::string whole_file(std::string_view json, std::size_t data_bytes) {
   return bytes.append(json).append(data_bytes, '\x7f');
 }
 
-void check_line(const std::string& text) {
-  DDPRUN_ASSERT(!text.empty() && text.size() < kMessageBytesMax, "an error is a short line");
-  DDPRUN_ASSERT(printable(text) == text, "an error can be shown anywhere");
-}
-
 void check_message(const DataError& error) {
-  check_line(error.what());
+  check_error_line(error.what());
   const auto* const mismatch = dynamic_cast<const WeightMismatch*>(&error);
   if (mismatch == nullptr) return;
   DDPRUN_ASSERT(mismatch->all().size() != 1, "the only one is in the message");
-  for (const std::string& line : mismatch->all()) check_line(line);
+  for (const std::string& line : mismatch->all()) check_error_line(line);
 }
 
 void check_table(const SafetensorsTable& table, std::span<const std::byte> file) {

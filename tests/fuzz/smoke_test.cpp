@@ -99,6 +99,14 @@ TEST_CASE("any bytes are decoded as an image or refused in one line") {
   CHECK(replay(fuzz_png, "png", 5000) > 0);
 }
 
+TEST_CASE("any bytes are rows of texts, or refused in one line") {
+  CHECK(replay(fuzz_tsv, "tsv", 20000) > 0);
+}
+
+TEST_CASE("any bytes are judged as a SentencePiece model in one line") {
+  CHECK(replay(fuzz_piece_model, "piece_model", 20000) > 0);
+}
+
 TEST_CASE("any words keep every promise of the command line") {
   CHECK(replay(fuzz_command_line, "command_line", 5000, spellings_of_all_options()) > 0);
 }
