@@ -39,6 +39,7 @@ TrainLoop::TrainLoop(TrainParts parts)
       rate_share_(plateau_after(parts.state.epochs, parts.options, parts.plan.schedule).share),
       shared_(static_cast<std::size_t>(parts.communicator.world_size())),
       share_at_(parts.state.step + 1),
+      first_step_(parts.state.step),
       interval_first_step_(parts.state.step),
       pace_(static_cast<std::int64_t>(parts.sets.test->size())),
       began_(Clock::now()),
@@ -318,12 +319,13 @@ int TrainLoop::finish() {
                   .best = best_epoch(state.epochs, score_)};
   // An epoch that --max-steps cut off is evaluated for the table, but is not part of the state: a
   // later run goes on within it.
+  const bool has_trained = state.step > first_step_;
   if (state.block != 0) {
     Counters test;
     if (!evaluate(test)) return exit_code_;
     outcome.epochs.push_back(summarize(test));
     outcome.is_cut_off = true;
-    if (parts_.keeper != nullptr)
+    if (parts_.keeper != nullptr && has_trained)
       parts_.report.epoch(outcome.epochs.back(), ending(EpochEnd::cut_off));
   }
   if (parts_.keeper == nullptr) return kExitSuccess;
@@ -331,13 +333,12 @@ int TrainLoop::finish() {
   const bool written = parts_.keeper->finish(state, parts_.learner);
   outcome.checkpoint = parts_.keeper->newest();
   outcome.seconds = seconds_before_ + seconds_between(began_, Clock::now());
-  // Where nothing was evaluated there was nothing to do.
-  if (shared_[0].memory.device > 0) {
+  if (has_trained) {
     // With what the last checkpoint took.
     shared_[0].memory = memory_so_far();
     for (const Shared& rank : shared_) outcome.memory.push_back(rank.memory);
   }
-  step_->report_to(outcome);
+  if (has_trained) step_->report_to(outcome);
   parts_.report.outcome(outcome);
   return written ? kExitSuccess : kExitFailure;
 }

@@ -115,10 +115,11 @@ class TrainLoop {
   DeviceMemory overflowing_;  // a StepState with an infinite loss scale, for tests
   double rate_share_;         // of --schedule=plateau
 
-  Shared mine_;                 // since the last share()
-  std::vector<Shared> shared_;  // of all ranks
-  std::int64_t share_at_ = 0;   // step after which the ranks meet again
-  Counters interval_counters_;  // since the last interval reported
+  Shared mine_;                  // since the last share()
+  std::vector<Shared> shared_;   // of all ranks
+  std::int64_t share_at_ = 0;    // step after which the ranks meet again
+  std::int64_t first_step_ = 0;  // after so many it began
+  Counters interval_counters_;   // since the last interval reported
   double interval_seconds_ = 0;
   double interval_exposed_ = 0;  // where the reducer knows
   std::int64_t interval_first_step_ = 0;

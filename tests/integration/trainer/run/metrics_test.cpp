@@ -68,6 +68,36 @@ TEST_CASE("the memory of all ranks is the same but for rank 0's copies for check
   }
 }
 
+TEST_CASE("a run that has nothing to do draws no points and tells of no memory") {
+  const SmallData data;
+  const TempDir directory;
+  const auto out = directory.path() / "out";
+  const GroupOptions options{.arguments = {"--data", data.path(), "--batch=8", "--max-steps=5",
+                                           "--tensorboard", "--out", out}};
+  const auto count = [&](const std::string& type) {
+    std::ifstream file(out / "metrics.jsonl");
+    int lines = 0;
+    for (std::string line; std::getline(file, line);) lines += field(line, "type") == type;
+    return lines;
+  };
+  const auto event_files = [&] {
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(out))
+      files += entry.path().filename().string().starts_with("events.");
+    return files;
+  };
+  const std::string first = train(options);
+  CHECK(nlohmann::json::parse(first).contains("peak_device_bytes"));
+  CHECK(count("epoch") == 1);
+  CHECK(event_files() == 1);
+  const std::string again = train(options);
+  CHECK(field(again, "weights") == field(first, "weights"));
+  CHECK(field(again, "test_loss") == field(first, "test_loss"));
+  CHECK_FALSE(nlohmann::json::parse(again).contains("peak_device_bytes"));
+  CHECK(count("epoch") == 1);
+  CHECK(event_files() == 1);
+}
+
 TEST_CASE("a kill leaves metrics.jsonl and the event file whole") {
   const SmallData data;
   const TempDir directory;
