@@ -48,7 +48,7 @@ def kind_table(results, kind, counts, with_updates):
     heads = ["shards a worker"]
     for workers in ("1 worker", "2 workers"):
         heads += [f"{workers}: batch", *(["updates"] if with_updates else []), "time", "train accuracy", "dev accuracy"]
-    heads.append("2 workers are faster")
+    heads.append("samples a second, 2 workers against 1")
     rows = []
     for count in counts:
         cells = [count]
