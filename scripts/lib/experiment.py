@@ -1,6 +1,7 @@
 """The main program of scripts/experiment; the usage is at the top of that."""
 
 import argparse
+import difflib
 import os
 import pathlib
 import subprocess
@@ -8,17 +9,15 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from experiments import accumulation, alexnet_amp, cracks, data_sets, dp_ddp, resnet18, runs, schedules  # noqa: E402
+from experiments import (  # noqa: E402
+    accumulation, alexnet_amp, cracks, data_sets, dp_ddp, out_folder, resnet18, runs, schedules)
+from experiments.refused import Refused  # noqa: E402
 from gpu_part import end_on_signals  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = {module.NAME: module for module in (dp_ddp, accumulation, cracks, schedules, resnet18, alexnet_amp)}
 BEGIN = "<!-- begin of the tables: scripts/experiment {} --update-page writes them -->"
 END = "<!-- end of the tables -->"
-
-
-class Refused(Exception):
-    """Wrong arguments, or something is not there; the text tells what to do."""
 
 
 def say(words):
@@ -67,24 +66,31 @@ def update_page(page, lines, curves, docs):
     say(f"{path}: written")
 
 
-def run_rows(page, options, runner, folder):
-    """Results by the rows' names, and how many failed."""
+def run_rows(page, options, runner, data):
+    """Results by the rows' names, and how many failed. `data`: the folders of the samples."""
     results, failed = {}, 0
+    folder = options.out / page.name
+    refused = {}  # data that train could not read: the first row that tried
     for number, row in enumerate(page.rows, 1):
         begin = f"{page.name} {number}/{len(page.rows)} {row.name}"
         place = folder / "rows" / row.name
         result = None if options.again else runs.kept_result(place, row)
         if result:
             say(f"{begin}: done on {result.date}")
+        elif row.data in refused:
+            say(f"{begin}: left out: it needs the data of {refused[row.data]}")
+            failed += 1
+            continue
         else:
             say(f"{begin}: runs ({time.strftime('%H:%M:%S')})")
             since = time.monotonic()
             try:
-                data = data_sets.prepared(row.data, options.data, options.out / "data")
-                result = runner.run(row, data, place)
+                result = runner.run(row, data[row.data], place)
             except runs.RowFailed as why:
                 say(f"{begin}: failed: {why}; log: {place / 'log.txt'}")
                 failed += 1
+                if isinstance(why, runs.DataRefused):
+                    refused[row.data] = row.name
                 continue
             say(f"{begin}: {time.monotonic() - since:.0f} s, {outcome(result)}")
         results[row.name] = result
@@ -96,11 +102,11 @@ def outcome(result):
     return ", ".join(f"{key.removeprefix('test_')} {result.final[key]:.4f}" for key in keys if key in result.final)
 
 
-def run_page(module, options, runner):
+def run_page(module, options, runner, data):
     """How many rows failed."""
     page = module.page(options.quick)
     folder = options.out / page.name
-    results, failed = run_rows(page, options, runner, folder)
+    results, failed = run_rows(page, options, runner, data)
     if failed:
         say(f"{page.name}: {failed} of {len(page.rows)} rows failed, so there is no table; the same command runs these again")
         return failed
@@ -124,30 +130,59 @@ def list_pages():
         say(f"{page.name:13} {page.title} ({len(page.rows)} rows, about {page.minutes} minutes)")
 
 
-def check_data(pages, options):
-    """Looks for all data sets before the first row runs."""
+def prepare_data(pages, options):
+    """The folders of all samples, before the first row runs. All that is missing or damaged is told at once."""
+    if options.data and not options.quick and not options.data.is_dir():
+        raise Refused(f"{options.data_word}{options.data}: {'not a folder' if options.data.exists() else 'no such folder'}: name the "
+                      "one that has the data sets (--help tells which, and where they come from); or try --quick, which needs no data")
+    folders, problems = {}, {}
     for module in pages:
-        for sample in dict.fromkeys(row.data for row in module.page(options.quick).rows):
-            data_sets.prepared(sample, options.data, options.out / "data")
+        for sample in (row.data for row in module.page(options.quick).rows):
+            try:
+                if sample not in folders and sample.name not in problems:
+                    folders[sample] = data_sets.prepared(sample, options.data, options.out / "data")
+            except Refused as why:
+                problems[sample.name] = why
+    if problems:
+        raise Refused("\nexperiment: ".join(map(str, problems.values())))
+    return folders
+
+
+def meant(word, known):
+    """"; did you mean ...?", or nothing."""
+    found = [each for each in known if len(word) > 1 and each.startswith(word)] or difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="experiment", add_help=False, allow_abbrev=False,
                                      usage="scripts/experiment NAME [OPTION...]  (--help tells more)")
-    parser.add_argument("name", nargs="?", choices=[*PAGES, "all"], metavar="NAME")
+    parser.add_argument("name", nargs="?", metavar="NAME")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--data", type=pathlib.Path, default=os.environ.get("DDPRUN_TEST_DATA") or None)
+    parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--update-page", action="store_true")
     parser.add_argument("--docs", type=pathlib.Path, default=ROOT / "docs" / "experiments", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    names = [*PAGES, "all"]
+    if unknown and unknown[0] in names:
+        parser.error(f"one NAME at a time, but {unknown[0]} is another one: `all` runs all of them")
+    if unknown:
+        flags = [flag for action in parser._actions for flag in action.option_strings if action.help != argparse.SUPPRESS]
+        parser.error(f"unknown argument {unknown[0]}{meant(unknown[0].split('=')[0], flags)}")
+    if options.name not in (None, *names):
+        parser.error(f"no experiment is named {options.name}{meant(options.name, names)} (one of {', '.join(names)})")
     if not options.list and options.name is None:
         parser.error(f"NAME is missing: {', '.join(PAGES)}, or all")
     if options.quick and options.update_page:
         parser.error("--update-page needs figures that mean something, but --quick measures nothing")
+    if options.quick and options.data:
+        print(f"experiment: --data={options.data} is not used: --quick draws tiny data sets of its own", file=sys.stderr)
+    options.data_word = "--data=" if options.data else "DDPRUN_TEST_DATA="
+    options.data = options.data or os.environ.get("DDPRUN_TEST_DATA")
     options.data = pathlib.Path(options.data).resolve() if options.data else None
     options.out = (options.out or ROOT / "build" / ("experiments-quick" if options.quick else "experiments")).resolve()
     options.build = options.build.resolve()
@@ -166,10 +201,11 @@ def main():
             if not (options.build / "bin" / program).is_file():
                 raise Refused(f"{options.build / 'bin' / program} is missing: scripts/quickstart installs what is needed and "
                               "builds it; --build names another folder")
-        check_data(pages, options)
+        out_folder.claim(options.out)
+        data = prepare_data(pages, options)
         with runs.Runner(options.build / "bin") as runner:
-            return 1 if sum(run_page(module, options, runner) for module in pages) else 0
-    except (Refused, data_sets.Missing, OSError) as why:
+            return 1 if sum(run_page(module, options, runner, data) for module in pages) else 0
+    except (Refused, OSError) as why:
         print(f"experiment: {why}", file=sys.stderr)
         return 2
 

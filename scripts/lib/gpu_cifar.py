@@ -20,6 +20,12 @@ def cifar_folder(places):
     return None
 
 
+def torn_file(folder):
+    """The first of the files that has no whole number of records; None."""
+    paths = (folder / name for names in FILES.values() for name in names)
+    return next((path for path in paths if path.stat().st_size == 0 or path.stat().st_size % RECORD), None)
+
+
 def enlarged(record, factor):
     """The picture of a record, channels last: each pixel `factor` times in both directions."""
     step = 3 * factor
@@ -33,12 +39,12 @@ def enlarged(record, factor):
 
 
 def convert(source, target, factor):
+    torn = torn_file(source)
+    if torn:
+        raise Failed(f"{torn} has no whole number of records of {RECORD} bytes")
     target.mkdir(parents=True)
     for name, files in FILES.items():
         sizes = [(source / file).stat().st_size for file in files]
-        wrong = [file for file, size in zip(files, sizes) if size == 0 or size % RECORD]
-        if wrong:
-            raise Failed(f"{source / wrong[0]} has no whole number of records of {RECORD} bytes")
         labels = bytearray()
         with (target / f"{name}-images-idx3-ubyte").open("wb") as images:
             images.write(header((sum(sizes) // RECORD, SIDE * factor, SIDE * factor, 3)))

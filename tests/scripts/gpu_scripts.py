@@ -1,7 +1,9 @@
 """What the tests of scripts/gpu-check and scripts/gpu-race share: a folder for each, and pretended programs in it."""
 
 import os
+import math
 import pathlib
+import struct
 import subprocess
 import tempfile
 import time
@@ -9,6 +11,12 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DDPRUN_TEST_BUILD", "."))
+
+
+def idx(count, *sides):
+    """An IDX file; all bytes of an item are its number."""
+    header = struct.pack(f">4B{1 + len(sides)}I", 0, 0, 8, 1 + len(sides), count, *sides)
+    return header + b"".join(bytes([i]) * math.prod(sides) for i in range(count))
 
 
 class Folder(unittest.TestCase):

@@ -1,32 +1,23 @@
-"""scripts/experiment on the real programs, with --quick; its data sets, kept rows and errors on pretended ones."""
+"""scripts/experiment on the real programs, with --quick; kept rows and errors on pretended ones."""
 
 import gzip
-import io
 import json
+import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 import unittest
 
-from gpu_scripts import BUILD, ROOT, Folder
+from gpu_scripts import BUILD, ROOT, Folder, idx
 
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 import experiment  # noqa: E402
-from experiments import cracks, data_sets, runs, schedules  # noqa: E402
-from experiments.page import Sample  # noqa: E402
-from gpu_part import header  # noqa: E402
+from experiments import cracks, data_files, out_folder, runs, schedules  # noqa: E402
 
 SCRIPT = ROOT / "scripts" / "experiment"
-
-
-def idx(count, *sides):
-    size = 1
-    for side in sides:
-        size *= side
-    return header((count, *sides)) + b"".join(bytes([i]) * size for i in range(count))
 
 
 class Experiment(Folder):
@@ -53,10 +44,14 @@ class OnTheRealPrograms(Experiment):
 
 
 class OnPretendedPrograms(Experiment):
-    # Trains nothing: writes what a run writes. The script "fails" ends the row with its name.
+    # Trains nothing: writes what a run writes. The file "fails" ends the row with its name, "refuses" the rows
+    # with its data.
     TRAIN = Experiment.METRICS + """[[ $1 == --version ]] && { echo "train 1.2.3 (abc)"; echo "compute: pretended"; exit; }
         echo ran >>"$(dirname "$0")/../ran"
         [[ -e $(dirname "$0")/../fails && $out == *"$(cat "$(dirname "$0")/../fails")"* ]] && { echo "train: error: no luck"; exit 3; }
+        for word in "$@"; do case $word in --data=*) data=${word#--data=}; esac; done
+        [[ -e $(dirname "$0")/../refuses && $data == *"$(cat "$(dirname "$0")/../refuses")"* ]] && {
+          echo "train: error: $data/a.png: cut off: get it again"; exit 2; }
         [[ -e $(dirname "$0")/../waits ]] && { echo $$ >"$(dirname "$0")/../pid"; exec sleep 1000; }
         metrics '{"type": "epoch", "epoch": 0, "step": 5, "test_loss": 1.5, "test_accuracy": 0.5, "train_accuracy": 0.5}'
         weights=0123456789abcdef
@@ -112,7 +107,8 @@ class OnPretendedPrograms(Experiment):
         self.assertEqual(self.done.returncode, 1)
         self.assertIn("linear-1, linear-2, linear-4 should end with the same weights, but do not", out)
 
-    def test_a_signal_ends_the_run_and_the_script(self):
+    def start_one_that_waits(self):
+        """A script in the middle of its first row."""
         (self.folder / "waits").touch()
         script = subprocess.Popen([SCRIPT, "schedules", "--quick", f"--build={self.folder}", f"--out={self.folder / 'out'}"],
                                   stdout=subprocess.DEVNULL)
@@ -121,9 +117,80 @@ class OnPretendedPrograms(Experiment):
         end = time.monotonic() + 60
         while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < end:
             time.sleep(0.01)
+        return script
+
+    def end(self, script):
         script.send_signal(signal.SIGTERM)
         self.assertEqual(script.wait(timeout=60), 143)
         self.assert_gone()
+
+    def test_a_signal_ends_the_run_and_the_script(self):
+        self.end(self.start_one_that_waits())
+
+    def test_two_scripts_do_not_write_into_one_folder(self):
+        script = self.start_one_that_waits()
+        self.schedules()
+        self.assertEqual(self.done.returncode, 2)
+        self.assertRegex(self.done.stderr, rf"^experiment: .*/out: (scripts/experiment with process id {script.pid}|another "
+                                           r"scripts/experiment) writes there: wait until it has ended, or name .* --out=DIR\n$")
+        self.assertEqual(self.runs_so_far(), 1)
+        self.end(script)
+        (self.folder / "waits").unlink()
+        self.schedules()
+        self.assertEqual(self.done.returncode, 0)
+
+    def test_rows_with_data_that_train_refused_are_left_out_and_others_run(self):
+        (self.folder / "refuses").write_text("tiny-")
+        out = self.schedules()
+        self.assertEqual(self.done.returncode, 1)
+        self.assertRegex(out, r"schedules 1/8 16-small: failed: exit code 2: train: error: .*/a.png: cut off: get it again; log: ")
+        self.assertIn("schedules 8/8 linear-4: left out: it needs the data of 16-small\n", out)
+        self.assertIn("schedules: 8 of 8 rows failed", out)
+        self.assertEqual(self.runs_so_far(), 1)
+        (self.folder / "refuses").write_text("tiny-sst2")
+        rows = experiment.PAGES["dp-ddp"].page(True).rows
+        out = self.experiment("dp-ddp", "--quick", f"--build={self.folder}")
+        others = [row for row in rows if row.data.name != "tiny-sst2"]
+        self.assertIn(f"dp-ddp: {len(rows) - len(others)} of {len(rows)} rows failed", out)
+        self.assertEqual(self.runs_so_far(), 1 + 1 + len(others))
+
+    def test_a_damaged_file_is_told_before_the_first_row(self):
+        data = self.folder / "data" / "fashion-mnist"
+        data.mkdir(parents=True)
+        whole = gzip.compress(idx(3, 40, 40)[:16] + random.Random(1).randbytes(4800))  # which does not get smaller
+        for part in ("train", "t10k"):
+            (data / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(3, 4, 4)))
+            (data / f"{part}-labels-idx1-ubyte").write_bytes(idx(3))
+        for name, content, why in (("train-images-idx3-ubyte.gz", whole[:2000], "Compressed file ended before the end"),
+                                   ("train-images-idx3-ubyte.gz", b"<html>", "Not a gzipped file"),
+                                   ("train-images-idx3-ubyte.gz", whole[:1000] + b"damage" + whole[1006:], "CRC check failed"),
+                                   ("t10k-labels-idx1-ubyte", idx(3)[:-1], "its header names 3 bytes, but 1 are missing"),
+                                   ("t10k-labels-idx1-ubyte", b"", "it doesn't begin as an IDX file")):
+            kept = (data / name).read_bytes()
+            (data / name).write_bytes(content)
+            for experiment_name in ("schedules", "resnet18"):  # all samples; some
+                self.experiment(experiment_name, f"--build={self.folder}", f"--data={data.parent}")
+                self.assertEqual(self.done.returncode, 2)
+                self.assertRegex(self.done.stderr, rf"^experiment: .*/{name} is damaged \(({why}).*\): get fashion-mnist again from "
+                                                   r"https://.*\n$")
+            (data / name).write_bytes(kept)
+        self.assertFalse((self.folder / "ran").exists())
+        self.experiment("schedules", f"--build={self.folder}", f"--data={data.parent}")
+        self.assertEqual(self.done.returncode, 0, self.done.stdout + self.done.stderr)
+
+    def test_all_sets_that_are_missing_are_told_at_once(self):
+        self.experiment("all", f"--build={self.folder}", f"--data={self.folder}")
+        self.assertEqual(self.done.returncode, 2)
+        for name in data_files.WHERE:
+            self.assertRegex(self.done.stderr, rf"(?m)^experiment: .* not found: get {name} from https://")
+        self.assertEqual(len(self.done.stderr.splitlines()), len(data_files.WHERE))
+
+    def test_quick_tells_that_it_does_not_use_the_data(self):
+        self.schedules("--data=/nowhere")
+        self.assertEqual(self.done.returncode, 0)
+        self.assertEqual(self.done.stderr, "experiment: --data=/nowhere is not used: --quick draws tiny data sets of its own\n")
+        self.experiment("schedules", "--quick", f"--build={self.folder}", DDPRUN_TEST_DATA="/nowhere")
+        self.assertEqual((self.done.returncode, self.done.stderr), (0, ""))
 
     def test_a_page_gets_the_tables_between_its_marks(self):
         begin, end = experiment.BEGIN.format("schedules"), experiment.END
@@ -151,25 +218,44 @@ class OnPretendedPrograms(Experiment):
         self.assertIn("needs the line <!-- begin", self.done.stderr)
 
     def test_missing_programs_and_data_are_named_with_what_to_do(self):
+        empty = self.folder / "empty"
+        (empty / "sst2").mkdir(parents=True)
+        (empty / "sst2" / "train.tsv").touch()
+        build = f"--build={self.folder}"
         for arguments, words in (
                 (("schedules", "--quick", f"--build={self.folder / 'nowhere'}"),
                  r"experiment: .*/nowhere/bin/ddprun is missing: scripts/quickstart .* --build names another folder"),
-                (("schedules", f"--build={self.folder}", f"--data={self.folder / 'none'}"),
-                 r"experiment: .*/none/fashion-mnist/train-images-idx3-ubyte.gz not found: get fashion-mnist from https://.*--quick"),
-                (("alexnet-amp", f"--build={self.folder}", f"--data={self.folder / 'none'}"),
-                 r"experiment: .*/none/cifar-10-batches-bin/data_batch_1.bin not found: get cifar-10 from https://"),
-                (("cracks", f"--build={self.folder}", f"--data={self.folder / 'none'}"),
-                 r"experiment: .*/none/crackforest/train/images not found: get crackforest from https://"),
-                (("accumulation", f"--build={self.folder}", f"--data={self.folder / 'none'}"),
-                 r"experiment: .*/none/sst2/train.tsv not found: get sst2 from https://"),
+                (("schedules", build, f"--data={empty}"),
+                 r"experiment: .*/empty/fashion-mnist/train-images-idx3-ubyte.gz not found: get fashion-mnist from https://.*--quick"),
+                (("alexnet-amp", build, f"--data={empty}"),
+                 r"experiment: .*/empty/cifar-10-batches-bin/data_batch_1.bin not found: get cifar-10 from https://"),
+                (("cracks", build, f"--data={empty}"),
+                 r"experiment: .*/empty/crackforest/train/images not found: get crackforest from https://"),
+                (("accumulation", build, f"--data={empty}"), r"experiment: .*/empty/sst2/dev.tsv not found: get sst2 from https://"),
+                (("accumulation", build, f"--data={empty / 'sst2'}"),
+                 r"experiment: .*/sst2/sst2/train.tsv not found: train.tsv is in .*/empty/sst2 itself: name the parent folder"),
+                (("schedules", build, f"--data={self.folder / 'none'}"),
+                 r"^experiment: --data=.*/none: no such folder: name the one that has the data sets .*--quick"),
+                (("schedules", build, f"--data={empty / 'sst2' / 'train.tsv'}"), r"^experiment: --data=.*/train.tsv: not a folder: name"),
+                (("schedules", "--quick", build, "--out=/proc/nowhere"),
+                 r"^experiment: can't write to the folder /proc/nowhere: .*: name another one with --out=DIR\n$"),
+                (("schedules", "--quick", build, f"--out={empty / 'sst2' / 'train.tsv'}"),
+                 r"^experiment: can't write to the folder .*/train.tsv: .*: name another one with --out=DIR\n$"),
                 (("schedules", "--quick", "--update-page"), r"--update-page needs figures that mean something"),
-                (("shedules",), r"argument NAME: invalid choice: 'shedules'"),
+                (("schedule",), r"no experiment is named schedule; did you mean schedules\? \(one of dp-ddp, .*, all\)"),
+                (("resnet",), r"no experiment is named resnet; did you mean resnet18\?"),
+                (("imagenet-1k",), r"no experiment is named imagenet-1k \(one of"),
+                (("schedules", "--dta=x"), r"unknown argument --dta=x; did you mean --data\?"),
+                (("schedules", "cracks"), r"one NAME at a time, but cracks is another one: `all` runs all of them"),
                 ((), r"NAME is missing: dp-ddp, accumulation, cracks, schedules, resnet18, alexnet-amp, or all")):
             self.experiment(*arguments, DDPRUN_TEST_DATA="")
             self.assertEqual(self.done.returncode, 2, words)
             self.assertRegex(self.done.stderr, words)
-        self.experiment("schedules", f"--build={self.folder}", DDPRUN_TEST_DATA="")
+            self.assertNotIn("Traceback", self.done.stderr)
+        self.experiment("schedules", build, DDPRUN_TEST_DATA="")
         self.assertRegex(self.done.stderr, "experiment: no folder of data sets: fashion-mnist is needed; .*--data=DIR")
+        self.experiment("schedules", build, DDPRUN_TEST_DATA=str(self.folder / "none"))
+        self.assertRegex(self.done.stderr, "experiment: DDPRUN_TEST_DATA=.*/none: no such folder: ")
 
     def test_help_tells_every_option_and_the_list_every_experiment(self):
         said = self.run_script(SCRIPT, "--help").stdout
@@ -181,71 +267,22 @@ class OnPretendedPrograms(Experiment):
             self.assertRegex(listed, rf"(?m)^{name} .*\(\d+ rows, about \d+ minutes\)$")
 
 
-class Samples(Folder):
-    def prepared(self, name, train, held_out):
-        return data_sets.prepared(Sample(name, train, held_out), self.folder, self.folder / "work")
-
-    def test_of_fashion_mnist_the_first_images_and_labels_are_taken(self):
-        source = self.folder / "fashion-mnist"
-        source.mkdir()
-        for part in ("train", "t10k"):
-            (source / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(5, 2, 3)))
-            (source / f"{part}-labels-idx1-ubyte").write_bytes(idx(5))
-        folder = self.prepared("fashion-mnist", 3, 2)
-        self.assertEqual((folder / "train-images-idx3-ubyte").read_bytes(), idx(3, 2, 3))
-        self.assertEqual((folder / "train-labels-idx1-ubyte").read_bytes(), idx(3))
-        self.assertEqual((folder / "t10k-images-idx3-ubyte").read_bytes(), idx(2, 2, 3))
-        self.assertEqual(self.prepared("fashion-mnist", None, None), source)
-
-    def records(self, first, count):
-        return b"".join(bytes([i]) * data_sets.RECORD for i in range(first, first + count))
-
-    def check_cifar(self):
-        folder = self.prepared("cifar-10", 10, 3)
-        for number in range(5):
-            self.assertEqual((folder / f"data_batch_{number + 1}.bin").read_bytes(), self.records(10 * number, 2))
-        self.assertEqual((folder / "test_batch.bin").read_bytes(), self.records(100, 3))
-
-    def test_of_cifar_10s_binary_files_each_gives_its_first_records(self):
-        source = self.folder / "cifar-10-batches-bin"
-        source.mkdir()
-        for number in range(5):
-            (source / f"data_batch_{number + 1}.bin").write_bytes(self.records(10 * number, 4))
-        (source / "test_batch.bin").write_bytes(self.records(100, 4))
-        self.check_cifar()
-
-    def write_archive(self, name, files):
-        with tarfile.open(self.folder / name, "w:gz") as archive:
-            for path, data in files:
-                member = tarfile.TarInfo(path)
-                member.size = len(data)
-                archive.addfile(member, io.BytesIO(data))
-
-    def test_cifar_10s_archive_needs_no_unpacking_by_hand(self):
-        self.write_archive("cifar-10-binary.tar.gz", [
-            *((f"cifar-10-batches-bin/data_batch_{i + 1}.bin", self.records(10 * i, 4)) for i in range(5)),
-            ("cifar-10-batches-bin/test_batch.bin", self.records(100, 4)), ("cifar-10-batches-bin/readme.html", b"text")])
-        self.check_cifar()
-
-    def test_of_an_archive_of_class_folders_each_class_gives_its_first_files(self):
-        self.write_archive("cifar-10-jpg.tar.gz", [(f"any/{part}/{name}/{i:04}.jpg", f"{part}{name}{i}".encode())
-                                                   for part in ("train", "test") for name in ("cat", "dog") for i in (2, 0, 1)])
-        folder = self.prepared("cifar-10", 4, 2)
-        files = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.jpg")}
-        self.assertEqual(files, {"train/cat/0000.jpg": "traincat0", "train/cat/0001.jpg": "traincat1", "train/dog/0000.jpg": "traindog0",
-                                 "train/dog/0001.jpg": "traindog1", "test/cat/0000.jpg": "testcat0", "test/dog/0000.jpg": "testdog0"})
-
-    def test_of_sst2_the_first_lines_are_taken(self):
-        source = self.folder / "sst2"
-        source.mkdir()
-        (source / "train.tsv").write_text("a\t0\nb\t1\nc\t0")
-        (source / "dev.tsv").write_text("d\t0\ne\t1")
-        folder = self.prepared("sst2", None, 1)
-        self.assertEqual((folder / "train.tsv").read_text(), "a\t0\nb\t1\nc\t0")
-        self.assertEqual((folder / "dev.tsv").read_text(), "d\t0\n")
-
-
 class Lines(Folder):
+    def test_the_holder_of_a_lock_is_found_by_the_kernels_lines(self):
+        status = os.stat(self.folder)
+        place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        locks = (f"1: POSIX  ADVISORY  WRITE 11 {place} 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 {place}1 0 EOF\n"
+                 f"3: FLOCK  ADVISORY  WRITE 4711 {place} 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 13 {place} 0 EOF\n")
+        self.assertEqual(out_folder.holder(locks, status), 4711)
+        self.assertIsNone(out_folder.holder("", status))
+
+    def test_a_line_names_data_by_the_folder_or_a_file_in_it_only(self):
+        folder = pathlib.Path("/d/set.1")
+        for line, named in (("train: error: /d/set.1/a.png: cut off", True), ("train: error: /d/set.1: no file", True),
+                            ("[default0]: error: /d/set.1", True), ("train: error: /d/set.10/a.png: cut off", False),
+                            ("train: error: /e/d/set.1/a.png: cut off", False), ("train: error: --out=/d/run", False)):
+            self.assertEqual(runs.names_file_in(folder, line), named, line)
+
     def test_of_a_repeated_epoch_the_last_line_counts_and_an_unfinished_line_is_left_out(self):
         (self.folder / "metrics.jsonl").write_text('{"type": "epoch", "epoch": 0, "x": 1}\n{"type": "epoch", "epoch": 1, "x": 2}\n'
                                                    '{"type": "epoch", "epoch": 1, "x": 3}\n{"type": "fin')

@@ -1,42 +1,40 @@
 """The data sets of the experiments: where they are, their first samples, and tiny ones of the same kinds."""
 
-import gzip
 import pathlib
 import random
 import shutil
-import struct
 import sys
-import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from gpu_cifar import FILES, RECORD, cifar_folder  # noqa: E402
-from gpu_part import HELD_OUT, TRAIN, header, write_folder  # noqa: E402
+from gpu_part import HELD_OUT, TRAIN, write_folder  # noqa: E402
+from experiments.data_files import (  # noqa: E402
+    WHERE, check_cifar, check_idx, copy_idx, reading, unpack_cifar, unpack_cifar_classes)
 from experiments.page import Sample  # noqa: E402
+from experiments.refused import Refused  # noqa: E402
 
-WHERE = {
-    "fashion-mnist": "https://github.com/zalandoresearch/fashion-mnist (data/fashion)",
-    "cifar-10": "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-    "sst2": "https://github.com/clairett/pytorch-sentiment-classification (data/SST2)",
-    "crackforest": "https://github.com/cuilimeng/CrackForest-dataset (masks from its .mat files)",
-}
 TINY = {TRAIN: 48, HELD_OUT: 16}
 
 
-class Missing(Exception):
-    """A data set is not there; the text tells which file, and where to get it."""
-
-
-def missing(name, path):
-    return Missing(f"{path} not found: get {name} from {WHERE[name]}, name its parent folder with --data=DIR or "
-                   "DDPRUN_TEST_DATA; or try --quick, which needs no data")
+def missing(name, path, source):
+    """`path`: a file of the data set, in a folder of `source`."""
+    relative = path.relative_to(source)
+    beside = source.joinpath(*relative.parts[1:])
+    if beside.exists() or beside.with_suffix("").exists():
+        advice = f"{beside.name} is in {source} itself: name the parent folder, with {relative.parts[0]}/ in it, by --data=DIR"
+    else:
+        advice = (f"get {name} from {WHERE[name]}, name its parent folder with --data=DIR or DDPRUN_TEST_DATA; or try --quick, "
+                  "which needs no data")
+    return Refused(f"{path} not found: {advice}")
 
 
 def prepared(sample, source, work):
-    """The folder for --data, below `work` if it had to be written. `source`: the user's folder of data sets."""
+    """The folder for --data, below `work` if it had to be written. `source`: the user's folder of data sets. Refused: a file is
+    missing or damaged."""
     if sample.name in TINY_SETS:
         return written(sample, work, TINY_SETS[sample.name])
     if source is None:
-        raise Missing(f"no folder of data sets: {sample.name} is needed; name the folder with --data=DIR or "
+        raise Refused(f"no folder of data sets: {sample.name} is needed; name the folder with --data=DIR or "
                       "DDPRUN_TEST_DATA; or try --quick, which needs no data")
     return {"fashion-mnist": fashion_mnist, "cifar-10": cifar, "sst2": sst2, "crackforest": crackforest}[sample.name](
         sample, source, work)
@@ -65,21 +63,16 @@ def fashion_mnist(sample, source, work):
         for name in (f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"):
             found = [path for path in (folder / f"{name}.gz", folder / name) if path.is_file()]
             if not found:
-                raise missing("fashion-mnist", folder / f"{name}.gz")
+                raise missing("fashion-mnist", folder / f"{name}.gz", source)
             files[name] = found[0], count
     if is_whole(sample):
+        for path, _ in files.values():
+            check_idx("fashion-mnist", path)
         return folder
 
     def write(target):
         for name, (path, count) in files.items():
-            with (gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
-                sides = file.read(4)[3]
-                all_of_them, *rest = struct.unpack(f">{sides}I", file.read(4 * sides))
-                kept = min(all_of_them, count or all_of_them)
-                size = kept
-                for side in rest:
-                    size *= side
-                (target / name).write_bytes(header((kept, *rest)) + file.read(size))
+            copy_idx("fashion-mnist", path, target / name, count)
 
     return written(sample, work, write)
 
@@ -90,11 +83,12 @@ def cifar(sample, source, work):
     if folder is None:
         binary, jpg = source / "cifar-10-binary.tar.gz", source / "cifar-10-jpg.tar.gz"
         if binary.is_file():
-            folder = cifar_folder([written(Sample("cifar-10-binary"), work, lambda target: unpack(binary, target))])
+            folder = cifar_folder([written(Sample("cifar-10-binary"), work, lambda target: unpack_cifar(binary, target))])
         elif jpg.is_file():
-            return written(sample, work, lambda target: unpack_classes(jpg, target, sample))
+            return written(sample, work, lambda target: unpack_cifar_classes(jpg, target, sample))
     if folder is None:
-        raise missing("cifar-10", source / "cifar-10-batches-bin" / "data_batch_1.bin")
+        raise missing("cifar-10", source / "cifar-10-batches-bin" / "data_batch_1.bin", source)
+    check_cifar(folder)
     if is_whole(sample):
         return folder
 
@@ -108,40 +102,18 @@ def cifar(sample, source, work):
     return written(sample, work, write)
 
 
-def unpack(archive, target):
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            if member.isfile() and member.name.endswith(".bin"):
-                (target / pathlib.PurePath(member.name).name).write_bytes(tar.extractfile(member).read())
-
-
-def unpack_classes(archive, target, sample):
-    """The first files of each class, by name."""
-    with tarfile.open(archive) as tar:
-        members = {}
-        for member in tar:
-            parts = pathlib.PurePath(member.name).parts
-            if member.isfile() and len(parts) >= 3 and parts[-3] in ("train", "test"):
-                members.setdefault(parts[-3:-1], []).append(member)
-        classes = len({name for _, name in members})
-        for (part, name), found in sorted(members.items()):
-            count = sample.train if part == "train" else sample.held_out
-            (target / part / name).mkdir(parents=True)
-            for member in sorted(found, key=lambda each: each.name)[:None if count is None else count // classes]:
-                (target / part / name / pathlib.PurePath(member.name).name).write_bytes(tar.extractfile(member).read())
-
-
 def sst2(sample, source, work):
     folder = source / "sst2"
     for name in ("train.tsv", "dev.tsv"):
         if not (folder / name).is_file():
-            raise missing("sst2", folder / name)
+            raise missing("sst2", folder / name, source)
     if is_whole(sample):
         return folder
 
     def write(target):
         for name, count in (("train.tsv", sample.train), ("dev.tsv", sample.held_out)):
-            lines = (folder / name).read_text(encoding="utf-8").splitlines(keepends=True)
+            with reading("sst2", folder / name):
+                lines = (folder / name).read_text(encoding="utf-8").splitlines(keepends=True)
             (target / name).write_text("".join(lines[:count]), encoding="utf-8")
 
     return written(sample, work, write)
@@ -151,7 +123,7 @@ def crackforest(sample, source, _):
     folder = source / "crackforest"
     for name in ("train/images", "train/masks", "val/images", "val/masks"):
         if not (folder / name).is_dir():
-            raise missing("crackforest", folder / name)
+            raise missing("crackforest", folder / name, source)
     return folder
 
 

@@ -21,6 +21,10 @@ class RowFailed(Exception):
     """The text tells how; the log has more."""
 
 
+class DataRefused(RowFailed):
+    """train can't read the data: so it is for all rows with the same."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Result:
     command: str  # Row.command()
@@ -119,7 +123,7 @@ class Runner:
         alone = row.workers == 1 and not kills
         self.start([self.train, *options] if alone else [*launcher, "train", *options], folder)
         killed = kills and self.kill_a_worker(row, out)
-        self.wait(folder)
+        self.wait(folder, data)
         return killed or not kills
 
     def start(self, command, folder):
@@ -128,12 +132,13 @@ class Runner:
             self.running = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT,
                                             stdin=subprocess.DEVNULL, start_new_session=True)
 
-    def wait(self, folder):
+    def wait(self, folder, data):
         code = self.running.wait()
         if code != 0:
             text = (folder / "log.txt").read_text(errors="replace")
             errors = [line for line in text.splitlines() if "error:" in line] or text.splitlines()
-            raise RowFailed(f"exit code {code}: {errors[-1].strip()}")
+            kind = DataRefused if code == 2 and names_file_in(data, errors[-1]) else RowFailed
+            raise kind(f"exit code {code}: {errors[-1].strip()}")
 
     def kill_a_worker(self, row, out):
         """Once the line of the epoch is written."""
@@ -153,11 +158,16 @@ class Runner:
         options = [option for option in row.options if option != "--tensorboard"]  # which is for training
         self.start([self.train, "--eval", f"--resume-from={folder / 'run'}", *COMMON, f"--data={data}", f"--out={folder / 'evaluated'}",
                     *options], folder)
-        self.wait(folder)
+        self.wait(folder, data)
         lines = [line for line in lines_of(folder / "evaluated") if line["type"] == "evaluated"]
         if not lines:
             raise RowFailed(f"train --eval wrote no figures to {folder / 'evaluated' / 'metrics.jsonl'}")
         return lines[-1]
+
+
+def names_file_in(folder, line):
+    """Also the folder itself, but none that only begins with its name."""
+    return re.search(rf"(?<!\S){re.escape(str(folder))}(?=[/:\s]|$)", line) is not None
 
 
 def workers_of(out):
