@@ -7,39 +7,17 @@
 
 #include <locale.h>
 
+#include "base/utf8.hpp"
+
 namespace ddprun::agent {
 namespace {
 
 constexpr char kBell = '\x07';
+constexpr char kDelete = '\x7f';
 
 bool between(char c, unsigned char low, unsigned char high) {
   const auto byte = static_cast<unsigned char>(c);
   return low <= byte && byte <= high;
-}
-
-/// Bytes that a character with this first byte has; 0: it is no first byte.
-std::size_t bytes_announced(char first) {
-  if (between(first, 0x20, 0x7e)) return 1;
-  if (between(first, 0xc2, 0xdf)) return 2;
-  if (between(first, 0xe0, 0xef)) return 3;
-  return between(first, 0xf0, 0xf4) ? 4 : 0;
-}
-
-/// Not for overlong forms, surrogates, what is beyond U+10FFFF, and U+0080 to U+009F.
-bool second_byte_fits(char first, char second) {
-  switch (static_cast<unsigned char>(first)) {
-    case 0xc2:
-    case 0xe0:
-      return between(second, 0xa0, 0xbf);
-    case 0xed:
-      return between(second, 0x80, 0x9f);
-    case 0xf0:
-      return between(second, 0x90, 0xbf);
-    case 0xf4:
-      return between(second, 0x80, 0x8f);
-    default:
-      return true;
-  }
 }
 
 wchar_t code_point(std::string_view character) {
@@ -96,16 +74,14 @@ EscapeSequence read_control(std::string_view text) {
 }  // namespace
 
 std::size_t character_bytes(std::string_view text) {
-  const std::size_t bytes = text.empty() ? 0 : bytes_announced(text[0]);
-  if (bytes == 0 || text.size() < bytes) return 0;
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if (!between(text[i], 0x80, 0xbf)) return 0;
-  }
-  return bytes > 1 && !second_byte_fits(text[0], text[1]) ? 0 : bytes;
+  if (text.empty() || between(text[0], 0, 0x1f) || text[0] == kDelete) return 0;
+  const std::size_t bytes = utf8_character_bytes(text);
+  const bool controls = between(text[0], 0xc2, 0xc2) && bytes == 2 && between(text[1], 0x80, 0x9f);
+  return controls ? 0 : bytes;
 }
 
 bool is_character_part(std::string_view text) {
-  return !text.empty() && text.size() < bytes_announced(text[0]) &&
+  return !text.empty() && text.size() < utf8_bytes_announced(text[0]) &&
          std::all_of(text.begin() + 1, text.end(), [](char c) { return between(c, 0x80, 0xbf); });
 }
 

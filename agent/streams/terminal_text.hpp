@@ -7,9 +7,8 @@
 
 namespace ddprun::agent {
 
-/// Bytes of the UTF-8 character that the text begins with; 0: it begins with none, or with one that
-/// controls the terminal (U+0080 to U+009F). Overlong forms, surrogates and what is beyond U+10FFFF
-/// are none.
+/// utf8_character_bytes(), but 0 for characters that control the terminal: U+0000 to U+001F, U+007F
+/// to U+009F.
 std::size_t character_bytes(std::string_view text);
 
 /// Whether the text is the beginning of a UTF-8 character; its other bytes may follow.

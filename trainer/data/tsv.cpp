@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -16,34 +17,11 @@ constexpr std::size_t kShownBytes = 40;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kNoWordBytes = " \t\v\f\r";
 
-/// Bytes of the UTF-8 character that `text` begins with; 0: none. Not over-long, no surrogate, at
-/// most U+10FFFF (RFC 3629).
-std::size_t character_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const bool is_long = first == 0xE0 && byte(1) < 0xA0;
-    const bool is_surrogate = first == 0xED && byte(1) >= 0xA0;
-    return !is_long && !is_surrogate && continues(1) && continues(2) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const bool is_long = first == 0xF0 && byte(1) < 0x90;
-    const bool is_beyond = first == 0xF4 && byte(1) >= 0x90;
-    return !is_long && !is_beyond && continues(1) && continues(2) && continues(3) ? 4 : 0;
-  }
-  return 0;
-}
-
 /// The offset of the first byte that is not UTF-8; text.size(): there is none.
 std::size_t first_invalid(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
-    const std::size_t bytes = character_bytes(text.substr(at));
+    const std::size_t bytes = utf8_character_bytes(text.substr(at));
     if (bytes == 0) break;
     at += bytes;
   }

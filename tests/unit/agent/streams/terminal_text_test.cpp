@@ -75,9 +75,16 @@ TEST_CASE("any bytes are read to their end") {
 }
 
 TEST_CASE("invalid UTF-8 is not taken for a character") {
-  for (const std::string_view bytes : {"\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
-                                       "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xc2\x9b"})
+  for (const std::string_view bytes :
+       {"\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80"})
     CHECK(ddprun::agent::character_bytes(bytes) == 0);
+}
+
+TEST_CASE("what controls a terminal is not taken for a character") {
+  for (const std::string_view bytes : {"\x1b", "\n", "\x7f", "\xc2\x80", "\xc2\x9b", "\xc2\x9f"})
+    CHECK(ddprun::agent::character_bytes(bytes) == 0);
+  CHECK(ddprun::agent::character_bytes("\xc2\xa0") == 2);
+  CHECK(ddprun::agent::character_bytes("~") == 1);
 }
 
 TEST_CASE("settings of the keyboard are no styles, and strings are taken whole") {

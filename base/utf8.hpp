@@ -1,0 +1,17 @@
+// Characters of UTF-8 (RFC 3629). Pure.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace ddprun {
+
+/// Bytes of a character that begins with this byte, 1 to 4; 0: none begins with it.
+std::size_t utf8_bytes_announced(char first);
+
+/// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none. All characters are
+/// accepted, control characters too. Overlong forms, surrogates, what is beyond U+10FFFF, and a
+/// character that `text` has only a part of are none.
+std::size_t utf8_character_bytes(std::string_view text);
+
+}  // namespace ddprun
