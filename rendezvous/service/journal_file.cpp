@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file_lock.hpp"
 #include "rendezvous/service/journal_format.hpp"
 
 namespace ddprun::rdzv {
@@ -97,8 +97,9 @@ boost::system::result<std::shared_ptr<FileJournal>, std::string> FileJournal::op
   if (!directory) return cannot("open");
   UniqueFd lock(openat(directory.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return cannot("lock");
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return errno == EWOULDBLOCK ? failed(in_use(folder, lock.get())) : cannot("lock");
+  const LockOutcome locked = try_lock(lock);
+  if (locked == LockOutcome::busy) return failed(in_use(folder, lock.get()));
+  if (locked == LockOutcome::failed) return cannot("lock");
   // For people only: where it cannot be written, the lock holds nevertheless.
   [[maybe_unused]] const int cut = ftruncate(lock.get(), 0);
   static_cast<void>(write_all(lock.get(), fmt::format("{}\n", getpid()), 0));

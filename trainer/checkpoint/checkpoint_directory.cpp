@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <limits>
 #include <system_error>
 
+#include "base/file_lock.hpp"
 #include "trainer/checkpoint/durable_file.hpp"
 #include "trainer/error.hpp"
 
@@ -69,7 +69,7 @@ std::vector<Entry> read_all(const fs::path& directory) {
 
 UniqueFd lock_directory(const fs::path& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) fd.reset();
+  if (fd && try_lock(fd) != LockOutcome::locked) fd.reset();
   return fd;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/file_lock.hpp"
 #include "trainer/checkpoint/directory_lock.hpp"
 #include "trainer/error.hpp"
 
@@ -79,11 +79,6 @@ std::string to_string(const DirectoryClaim::Round& round, const DirectoryClaim::
              : fmt::format("round {} of epoch {}", round.number, round.epoch);
 }
 
-/// Only a lock that another process holds counts.
-bool is_locked_by_another(const UniqueFd& fd) {
-  return ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
-
 }  // namespace
 
 DirectoryClaim::DirectoryClaim(const fs::path& directory, Round round)
@@ -95,12 +90,12 @@ DirectoryClaim::DirectoryClaim(const fs::path& directory, Round round)
   alive_ = UniqueFd(::open((directory / kAliveFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!alive_) throw_errno(directory / kAliveFile);
   const auto claimed = read_claim(fd);
-  if (claimed && is_later(claimed->round, round_) && is_locked_by_another(alive_)) {
+  if (claimed && is_later(claimed->round, round_) && try_lock(alive_) == LockOutcome::busy) {
     throw DataError(fmt::format(
         "{} belongs to {} of this job, which still runs; this is {}, which is over",
         directory.string(), to_string(claimed->round, round_), to_string(round_, claimed->round)));
   }
-  ::flock(alive_.get(), LOCK_SH | LOCK_NB);
+  static_cast<void>(try_lock(alive_, LockKind::shared));  // not on all file systems
   const nlohmann::json json = {
       {"run", round_.run_id}, {"epoch", round_.epoch}, {"round", round_.number}, {"token", token_}};
   const std::string text =

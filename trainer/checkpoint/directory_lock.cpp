@@ -2,16 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <thread>
 
+#include "base/file_lock.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -39,9 +38,7 @@ DirectoryLock::DirectoryLock(const std::filesystem::path& directory, std::chrono
 }
 
 bool lock_until(const UniqueFd& fd, std::chrono::steady_clock::time_point deadline) {
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return true;
+  while (try_lock(fd) == LockOutcome::busy) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(20ms);
   }
