@@ -1,12 +1,14 @@
 // Sizes that are multiples of something.
 #pragma once
 
-#include <cstddef>
+#include <concepts>
+#include <type_traits>
 
 namespace ddprun {
 
-/// The smallest multiple of `unit` that is at least `value`.
-constexpr std::size_t rounded_up(std::size_t value, std::size_t unit) {
+/// The smallest multiple of `unit` (above 0) that is at least `value` (0 or more).
+template <std::integral T>
+constexpr T rounded_up(T value, std::type_identity_t<T> unit) {
   return (value + unit - 1) / unit * unit;
 }
 

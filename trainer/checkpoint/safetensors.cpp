@@ -10,6 +10,7 @@
 #include "base/assert.hpp"
 #include "base/json_text.hpp"
 #include "base/printable.hpp"
+#include "base/rounded_up.hpp"
 
 namespace ddprun::trainer {
 namespace {
@@ -56,7 +57,7 @@ std::string safetensors_header(std::span<const TensorSpec> tensors,
     offset += bytes;
   }
   std::string json = json_text(table);
-  json.resize((json.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  json.resize(rounded_up(json.size(), kAlignment), ' ');
   std::string header;
   for (std::size_t i = 0; i < kSafetensorsLengthBytes; ++i) {
     header.push_back(static_cast<char>(json.size() >> (8 * i) & 0xff));

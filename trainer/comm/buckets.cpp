@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/rounded_up.hpp"
+
 namespace ddprun::trainer {
 namespace {
 
@@ -31,8 +33,7 @@ std::vector<Range> bucket_table(std::size_t arena_floats, BucketSizes sizes) {
   if (at < arena_floats) cut(first);
   while (arena_floats - at > last) {
     // The cut before the last bucket lies on a cache line as well.
-    const std::size_t before_last =
-        (arena_floats - last + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+    const std::size_t before_last = rounded_up(arena_floats - last, kAlignFloats);
     cut(std::min(each, std::max(before_last - at, kAlignFloats)));
   }
   if (at < arena_floats) cut(last);

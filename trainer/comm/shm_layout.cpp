@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/rounded_up.hpp"
 #include "trainer/comm/shard_tree.hpp"
 
 namespace ddprun::trainer {
@@ -13,7 +14,7 @@ constexpr std::size_t kChunkFloatsMin =
     (16u << 10) / sizeof(float);  // below, sharing out costs more than it saves
 constexpr std::size_t kChunkFloats = (512u << 10) / sizeof(float);  // where there is enough of it
 
-std::size_t pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+std::size_t pages(std::size_t bytes) { return rounded_up(bytes, kPage); }
 
 }  // namespace
 

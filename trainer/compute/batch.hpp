@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/rounded_up.hpp"
 #include "trainer/compute/inputs.hpp"
 #include "trainer/model/graph.hpp"
 
@@ -49,7 +50,7 @@ struct Batch {
 /// The width of a batch with a longest sample of `tokens` tokens, at most `positions`: rounded up
 /// to kLengthUnit.
 inline int padded_length(int tokens, int positions) {
-  return std::min((tokens + kLengthUnit - 1) / kLengthUnit * kLengthUnit, positions);
+  return std::min(rounded_up(tokens, kLengthUnit), positions);
 }
 
 }  // namespace ddprun::trainer

@@ -4,14 +4,14 @@
 #include <numeric>
 #include <optional>
 
+#include "base/rounded_up.hpp"
+
 namespace ddprun::trainer {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+std::size_t aligned(std::size_t bytes) { return rounded_up(bytes, kAlignment); }
 
 bool overlap(const MemoryNeed& a, const MemoryNeed& b) {
   return a.first <= b.last && b.first <= a.last;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/rounded_up.hpp"
 #include "trainer/compute/attention_limits.hpp"
 #include "trainer/host/attention_rows.hpp"
 #include "trainer/host/dropout_factors.hpp"
@@ -55,7 +56,7 @@ class AttentionLayer final : public Operation {
         queries_(static_cast<std::size_t>(shape.output.width)),
         channels_(static_cast<std::size_t>(shape.output.channels)),
         head_(channels_ / heads_),
-        stride_((width_ + kFactorPiece - 1) / kFactorPiece * kFactorPiece),
+        stride_(rounded_up(width_, kFactorPiece)),
         scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(head_)))),
         workers_(thread_count()) {
     check_attention_mask(kind, shape.batch);

@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/rounded_up.hpp"
 #include "trainer/host/float_lanes.hpp"
 
 namespace ddprun::trainer {
-namespace {
-
-std::size_t lanes_of(std::size_t count) {
-  return (count + kFloatLanes - 1) / kFloatLanes * kFloatLanes;
-}
-
-}  // namespace
-
 DDPRUN_VECTOR_CLONES
 void softmax_rows(const ScoreRows& scores, SoftmaxRow* saved) {
-  const std::size_t whole = lanes_of(scores.count);
+  const std::size_t whole = rounded_up(scores.count, kFloatLanes);
   for (std::size_t row = 0; row < scores.rows; ++row) {
     float* const x = scores.at + row * scores.stride;
     // Padding has the probability 0.
@@ -59,7 +52,7 @@ void drop_row(std::size_t count, const float* __restrict factors, float* probabi
 DDPRUN_VECTOR_CLONES
 void softmax_row_backward(std::size_t count, const float* factors, float* __restrict probabilities,
                           float* __restrict slopes) {
-  const std::size_t whole = lanes_of(count);
+  const std::size_t whole = rounded_up(count, kFloatLanes);
   std::fill(probabilities + count, probabilities + whole, 0.0F);
   std::fill(slopes + count, slopes + whole, 0.0F);
   FloatLanes sums{};

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/rounded_up.hpp"
 #include "trainer/error.hpp"
 
 namespace ddprun::trainer {
@@ -176,8 +177,7 @@ void Graph::place(Layer& layer, const char* suffix, std::vector<std::int64_t> sh
   for (const std::int64_t length : parameter.shape) {
     parameter.count *= static_cast<std::size_t>(length);
   }
-  arena_size_ +=
-      (parameter.count + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
+  arena_size_ += rounded_up(parameter.count, kParameterAlignment);
   layer.parameters.push_back(static_cast<int>(parameters_.size()));
   parameters_.push_back(std::move(parameter));
 }

@@ -1,5 +1,7 @@
 #include "trainer/model/unet_parts.hpp"
 
+#include "base/rounded_up.hpp"
+
 namespace ddprun::trainer {
 
 int unet_convolution(Graph& graph, const std::string& name, int from, int channels) {
@@ -19,8 +21,8 @@ int unet_block(Graph& graph, Decoder decoder, const std::string& name, int from,
 
 void check_unet_sides(ImageShape image, int divisor, const std::string& model) {
   if (image.height % divisor == 0 && image.width % divisor == 0) return;
-  const auto next = [&](int length) { return (length + divisor - 1) / divisor * divisor; };
-  const ImageShape fitting{next(image.height), next(image.width), image.channels};
+  const ImageShape fitting{rounded_up(image.height, divisor), rounded_up(image.width, divisor),
+                           image.channels};
   throw DataError("images of " + to_string(image) + " do not fit " + model +
                   ", which needs sides that are multiples of " + std::to_string(divisor) +
                   ": use " + to_string(fitting) + ", or another --model");

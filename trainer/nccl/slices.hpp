@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/rounded_up.hpp"
 #include "trainer/comm/communicator.hpp"
 
 namespace ddprun::trainer::nccl {
@@ -20,7 +21,7 @@ class Slices {
   /// Floats of the largest slice of so many floats; slices begin on 64 bytes.
   static std::size_t step_of(std::size_t floats, int ranks) {
     const auto count = static_cast<std::size_t>(ranks);
-    return ((floats + count - 1) / count + 15) / 16 * 16;
+    return rounded_up((floats + count - 1) / count, 64 / sizeof(float));
   }
 
  private:
