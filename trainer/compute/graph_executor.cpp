@@ -71,6 +71,8 @@ std::byte* GraphExecutor::at(std::size_t offset) const {
 }
 
 GraphExecutor::Prepared& GraphExecutor::prepared(Key key) {
+  // oneDNN would divide by 0.
+  if (key.batch < 1) throw std::logic_error("a pass over a batch without samples");
   std::unique_ptr<Prepared>& slot = prepared_[key];
   if (slot) return *slot;
   slot = std::make_unique<Prepared>(key.batch, graph_.at_length(key.width));

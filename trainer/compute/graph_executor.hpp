@@ -62,7 +62,8 @@ class GraphExecutor {
   void train(const Batch& batch, const Weights& weights, const ShardId& shard);
   /// Gives the device the batch, which has 1 to settings.batch samples. Throws DataError if a label
   /// is not one of the model's classes, a mask has values beyond 0 and 1, or a token is not in the
-  /// vocabulary. `weights` must stay as they are until the end of the pass.
+  /// vocabulary; std::logic_error if it has no samples, or more. `weights` must stay as they are
+  /// until the end of the pass.
   void begin(const Batch& batch, const Weights& weights, const ShardId& shard);
   /// Computes the logits of all of the batch.
   void forward();

@@ -321,6 +321,10 @@ TEST_CASE("bad data and bad calls are told apart") {
   REQUIRE_THROWS_AS(setup.train(executor, 1, 1), std::logic_error);  // four images
   setup.samples = test::noise(5, {6, 6, 2}, 3, 1);
   REQUIRE_THROWS_AS(setup.train(executor, 1, 1), std::logic_error);  // more than it is made for
+  setup.samples = {};
+  REQUIRE_THROWS_WITH(setup.train(executor, 1, 1), Catch::Contains("a batch without samples"));
+  GraphExecutor counted(setup.graph, test::host(), {.batch = 4});
+  REQUIRE_THROWS_AS(counted.bytes_needed(0, 0), std::logic_error);
   setup.samples = test::noise(4, {6, 6, 2}, 3, 1);
   const AsPixels as;
   Batch bytes{.labels = setup.samples.labels, .pixels = as.pixels, .tables = as.tables};
