@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "trainer/data/idx.hpp"
 #include "trainer/data/image_shape.hpp"
+#include "trainer/data/label_range.hpp"
 #include "trainer/data/read_file.hpp"
 #include "trainer/data/resize.hpp"
 #include "trainer/error.hpp"
@@ -13,43 +12,10 @@
 namespace ddprun::trainer {
 namespace {
 
-/// The first sample with a label of `classes` or more; none: -1.
-std::ptrdiff_t first_beyond(const ByteImages& images, int classes) {
-  const auto beyond = std::find_if(images.labels.begin(), images.labels.end(),
-                                   [&](int label) { return label >= classes; });
-  return beyond == images.labels.end() ? -1 : beyond - images.labels.begin();
-}
-
-/// `limit`: what the labels may not go beyond, in words.
-void check_labels(const ByteImages& images, int classes, const std::filesystem::path& file,
-                  const std::string& limit) {
-  const std::ptrdiff_t sample = first_beyond(images, classes);
-  if (sample < 0) return;
-  const int label = images.labels[static_cast<std::size_t>(sample)];
-  throw DataError(
-      fmt::format("{} holds the label {} (sample {}), but {}: correct the file, or give "
-                  "--classes={} if the label is right",
-                  file.string(), label, sample, limit, std::max(images.classes, label + 1)));
-}
-
-/// Both sets come to have the classes of both.
-void agree_on_classes(const IdxFolder& files, std::optional<int> head, ByteImages& train,
-                      ByteImages& test) {
-  if (head) {
-    const std::string limit = fmt::format("--classes={} allows 0 to {}", *head, *head - 1);
-    check_labels(train, *head, files.train_targets, limit);
-    check_labels(test, *head, files.test_targets, limit);
-  } else if (train.classes < 2) {
-    throw DataError(fmt::format(
-        "{}: all labels are 0, but a classifier needs two classes: correct the file, or give "
-        "--classes",
-        files.train_targets.string()));
-  } else {
-    check_labels(
-        test, train.classes, files.test_targets,
-        fmt::format("the labels of {} end at {}", files.train_targets.string(), train.classes - 1));
-  }
-  train.classes = test.classes = std::max(train.classes, test.classes);
+FileLabels labels_of(const ByteImages& images, const std::filesystem::path& file) {
+  return {.file = file.string(),
+          .labels = {images.labels.begin(), images.labels.end()},
+          .place = [](std::size_t sample) { return fmt::format("sample {}", sample); }};
 }
 
 /// What the header says; 0: there is none, which the reader reports.
@@ -74,7 +40,10 @@ TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::o
                                 to_string(train.shape), files.test_images.string(),
                                 to_string(test.shape)));
   }
-  if (target == Target::label) agree_on_classes(files, head, train, test);
+  if (target == Target::label) {
+    train.classes = test.classes = agree_on_classes(labels_of(train, files.train_targets),
+                                                    labels_of(test, files.test_targets), head);
+  }
   return make_image_sets(folder, fit_images(std::move(train), shape),
                          fit_images(std::move(test), shape));
 }

@@ -9,10 +9,8 @@
 
 namespace ddprun::trainer {
 
-/// Throws DataError that names the file, also where the sets do not belong together. `head`:
-/// outputs of the classifier if they are given. Labels are below it, in both sets; else those of
-/// the held-out set are in the range of the training set's, which has two classes or more. A label
-/// beyond is refused with its file and sample. `shape`: that the images are resized to.
+/// Throws DataError that names the file, also where the sets do not belong together. `head` as of
+/// agree_on_classes(). `shape`: that the images are resized to.
 TrainAndTest load_idx(const std::filesystem::path& folder, Target target, std::optional<int> head,
                       const std::optional<ImageShape>& shape);
 

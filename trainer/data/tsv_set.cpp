@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/hash_bytes.hpp"
+#include "trainer/data/label_range.hpp"
 #include "trainer/data/piece_model.hpp"
 #include "trainer/data/read_file.hpp"
 #include "trainer/data/text_set.hpp"
@@ -23,14 +23,12 @@ struct TsvFile {
   std::filesystem::path path;
   std::vector<std::uint8_t> bytes;
   std::vector<TsvRow> rows;  // parts of bytes
-  int classes = 0;           // one more than the greatest label
 };
 
 TsvFile read_tsv(const std::filesystem::path& path, bool has_header) {
   TsvFile file{.path = path, .bytes = read_file_or_gzip(path), .rows = {}};
   const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
   file.rows = parse_tsv(text, path.string(), has_header);
-  for (const TsvRow& row : file.rows) file.classes = std::max(file.classes, row.label + 1);
   return file;
 }
 
@@ -42,34 +40,13 @@ std::filesystem::path held_out_path(const std::filesystem::path& folder) {
                               folder.string()));
 }
 
-/// `limit`: what the labels may not go beyond, in words.
-void check_labels(const TsvFile& file, int classes, const std::string& limit) {
-  const auto beyond = std::find_if(file.rows.begin(), file.rows.end(),
-                                   [&](const TsvRow& row) { return row.label >= classes; });
-  if (beyond == file.rows.end()) return;
-  throw DataError(fmt::format(
-      "{}: line {}: the label is {}, but {}: correct the file, or give --classes={} if the label "
-      "is right",
-      file.path.string(), beyond->line, beyond->label, limit,
-      std::max(file.classes, beyond->label + 1)));
-}
-
-/// Gives the classes of both.
-int agree_on_classes(const TsvFile& train, const TsvFile& test, std::optional<int> head) {
-  if (head) {
-    const std::string limit = fmt::format("--classes={} allows 0 to {}", *head, *head - 1);
-    check_labels(train, *head, limit);
-    check_labels(test, *head, limit);
-  } else if (train.classes < 2) {
-    throw DataError(fmt::format(
-        "{}: all labels are 0, but a classifier needs two classes: correct the file, or give "
-        "--classes",
-        train.path.string()));
-  } else {
-    check_labels(test, train.classes,
-                 fmt::format("the labels of {} end at {}", train.path.string(), train.classes - 1));
-  }
-  return std::max(train.classes, test.classes);
+FileLabels labels_of(const TsvFile& file) {
+  FileLabels labels{.file = file.path.string(), .labels = {}, .place = [&](std::size_t sample) {
+                      return fmt::format("line {}", file.rows[sample].line);
+                    }};
+  labels.labels.reserve(file.rows.size());
+  for (const TsvRow& row : file.rows) labels.labels.push_back(row.label);
+  return labels;
 }
 
 /// As append_tokens(), of one kind.
@@ -168,7 +145,7 @@ TrainAndTest load_tsv(const std::filesystem::path& folder, const TextSettings& s
   const std::filesystem::path held_out = held_out_path(folder);
   const TsvFile train_file = read_tsv(folder / "train.tsv", settings.has_header);
   const TsvFile test_file = read_tsv(held_out, settings.has_header);
-  const int classes = agree_on_classes(train_file, test_file, head);
+  const int classes = agree_on_classes(labels_of(train_file), labels_of(test_file), head);
 
   Tokenizer tokenizer = make_tokenizer(settings, train_file);
   const int vocabulary = tokenizer.vocabulary;

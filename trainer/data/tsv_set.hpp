@@ -24,7 +24,8 @@ struct TextSettings {
 };
 
 /// The held-out set is dev.tsv if it is there, else test.tsv. The vocabulary is the training set's.
-/// Throws DataError that names the file and the line. `head` as of load_idx().
+/// Throws DataError that names the file and the line. `head` as of
+/// agree_on_classes().
 TrainAndTest load_tsv(const std::filesystem::path& folder, const TextSettings& settings,
                       std::optional<int> head);
 

@@ -73,7 +73,7 @@ TEST_CASE("bad input ends with exit code 2 and one line with the remedy") {
       {{"--classes", "9"}, {}, {"--classes 9", "10 classes", "--classes=10"}},
       {{"--classes", "5", "--data", data.path()},
        {},
-       {"train-labels-idx1-ubyte holds the label ", "(sample ", "--classes=5 allows 0 to 4"}},
+       {"train-labels-idx1-ubyte: sample ", ": the label is ", "--classes=5 allows 0 to 4"}},
       // More than any machine has: must be refused before any of it is allocated.
       {{"--model", "unet16", "--batch", "1000000"},
        {},

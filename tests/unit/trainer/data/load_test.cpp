@@ -103,8 +103,7 @@ TEST_CASE("training and held-out files must belong together") {
   }
   SECTION("labels") {
     write_labels(directory / "t10k-labels.idx1-ubyte", {0, 7});
-    CHECK_THROWS_WITH(load(directory.path().string()),
-                      Contains("holds the label 7 (sample 1), but"));
+    CHECK_THROWS_WITH(load(directory.path().string()), Contains(": sample 1: the label is 7, but"));
   }
 }
 
@@ -119,13 +118,13 @@ TEST_CASE("a label beyond the head is refused with its file and sample, in both 
   SECTION("training set") {
     write_labels(train, {0, 1, 200, 1});
     CHECK_THROWS_WITH(load_for(10),
-                      Contains(train + " holds the label 200 (sample 2), but "
+                      Contains(train + ": sample 2: the label is 200, but "
                                        "--classes=10 allows 0 to 9: correct the file") &&
                           Contains("--classes=201"));
   }
   SECTION("held-out set") {
     write_labels(held_out, {0, 12});
-    CHECK_THROWS_WITH(load_for(12), Contains(held_out + " holds the label 12 (sample 1), but "
+    CHECK_THROWS_WITH(load_for(12), Contains(held_out + ": sample 1: the label is 12, but "
                                                         "--classes=12 allows 0 to 11"));
     CHECK_THROWS_WITH(load_for({}), Contains("end at 2: correct the file, or give --classes=13"));
     const TrainAndTest sets = load_for(20);

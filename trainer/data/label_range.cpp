@@ -1,0 +1,47 @@
+#include "trainer/data/label_range.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trainer/error.hpp"
+
+namespace ddprun::trainer {
+namespace {
+
+int classes_of(const FileLabels& file) {
+  return file.labels.empty() ? 0 : *std::max_element(file.labels.begin(), file.labels.end()) + 1;
+}
+
+/// `limit`: what the labels may not go beyond, in words.
+void check_labels(const FileLabels& file, int classes, const std::string& limit) {
+  const auto beyond = std::find_if(file.labels.begin(), file.labels.end(),
+                                   [&](std::int32_t label) { return label >= classes; });
+  if (beyond == file.labels.end()) return;
+  throw DataError(fmt::format(
+      "{}: {}: the label is {}, but {}: correct the file, or give --classes={} if the label is "
+      "right",
+      file.file, file.place(static_cast<std::size_t>(beyond - file.labels.begin())), *beyond, limit,
+      classes_of(file)));
+}
+
+}  // namespace
+
+int agree_on_classes(const FileLabels& train, const FileLabels& test, std::optional<int> head) {
+  const int classes = classes_of(train);
+  if (head) {
+    const std::string limit = fmt::format("--classes={} allows 0 to {}", *head, *head - 1);
+    check_labels(train, *head, limit);
+    check_labels(test, *head, limit);
+  } else if (classes < 2) {
+    throw DataError(fmt::format(
+        "{}: all labels are 0, but a classifier needs two classes: correct the file, or give "
+        "--classes",
+        train.file));
+  } else {
+    check_labels(test, classes, fmt::format("the labels of {} end at {}", train.file, classes - 1));
+  }
+  return std::max(classes, classes_of(test));
+}
+
+}  // namespace ddprun::trainer
