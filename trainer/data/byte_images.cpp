@@ -47,8 +47,15 @@ void ContentHash::add(std::span<const std::uint8_t> pixels, std::span<const std:
   bytes_ += pixels.size() + mask.size();
 }
 
-std::uint64_t ContentHash::end(std::span<const std::uint8_t> labels) const {
-  return hash_bytes(std::as_bytes(labels), labels.size(), hash_.end(bytes_));
+std::uint64_t ContentHash::end(std::span<const ImageLabel> labels) const {
+  const auto hash = [&](auto values) {
+    return hash_bytes(std::as_bytes(values), values.size_bytes(), hash_.end(bytes_));
+  };
+  // Checkpoints of sets with few classes have the hash of bytes.
+  if (std::any_of(labels.begin(), labels.end(), [](ImageLabel label) { return label > 0xff; }))
+    return hash(labels);
+  const std::vector<std::uint8_t> bytes(labels.begin(), labels.end());
+  return hash(std::span(bytes));
 }
 
 namespace {

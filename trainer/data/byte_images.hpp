@@ -6,13 +6,13 @@
 
 namespace ddprun::trainer {
 
-/// The bytes of a set: size x height x width x channels, and a label or a mask each.
+/// A set: size x height x width x channels bytes, and a label or a mask each.
 struct ByteImages {
   ImageShape shape;
   int classes = 0;
   std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;  ///< empty: there are masks
-  std::vector<std::uint8_t> masks;   ///< size x height x width, 255 where a pixel belongs to it
+  std::vector<ImageLabel> labels;   ///< empty: there are masks
+  std::vector<std::uint8_t> masks;  ///< size x height x width, 255 where a pixel belongs to it
 };
 
 /// Sums over pixels that come one sample after the other.
@@ -32,13 +32,14 @@ class ChannelSums {
 Normalization measure_normalization(const ByteImages& images);
 
 /// The content hash of images that come one after the other: hash_bytes() of the labels that starts
-/// with that of all pixels. Where there are masks: of the pixels and the mask of each image, one
+/// with that of all pixels. Labels are one byte each; where one of them is 256 or more, all are two
+/// bytes, little-endian. Where there are masks: of the pixels and the mask of each image, one
 /// image after the other.
 class ContentHash {
  public:
   void add(std::span<const std::uint8_t> pixels, std::span<const std::uint8_t> mask);
   /// Where there are labels: of all of these.
-  [[nodiscard]] std::uint64_t end(std::span<const std::uint8_t> labels) const;
+  [[nodiscard]] std::uint64_t end(std::span<const ImageLabel> labels) const;
   /// Where there are masks.
   [[nodiscard]] std::uint64_t end() const { return hash_.end(bytes_); }
 
@@ -64,7 +65,8 @@ class ByteImageSet final : public DataSet {
   /// See ContentHash.
   [[nodiscard]] std::uint64_t content_hash() const override { return content_hash_; }
   [[nodiscard]] std::uint64_t bytes() const override {
-    return images_.pixels.size() + images_.labels.size() + images_.masks.size();
+    return images_.pixels.size() + images_.labels.size() * sizeof(ImageLabel) +
+           images_.masks.size();
   }
   [[nodiscard]] std::int32_t label(std::size_t index) const override;
   void read_image(std::size_t index, std::span<std::uint8_t> pixels,

@@ -95,7 +95,7 @@ std::uint64_t known_cifar_bytes(const std::filesystem::path& folder,
                                 const std::optional<ImageShape>& shape) {
   const std::uint64_t records =
       (bytes_of(folder, kTrainFiles) + bytes_of(folder, kTestFiles)) / kCifarRecord;
-  return records * (1 + (shape ? sample_size(*shape) : kCifarRecord - 1));
+  return records * (sizeof(ImageLabel) + (shape ? sample_size(*shape) : kCifarRecord - 1));
 }
 
 }  // namespace ddprun::trainer

@@ -41,7 +41,7 @@ std::vector<ImageFile> list_files(const std::filesystem::path& folder,
     }
     for (const std::string& image : images) {
       files.push_back({.image = (folder / name / image).string(),
-                       .label = static_cast<std::uint8_t>(place - classes.begin())});
+                       .label = static_cast<ImageLabel>(place - classes.begin())});
     }
   }
   if (files.empty())
@@ -51,11 +51,7 @@ std::vector<ImageFile> list_files(const std::filesystem::path& folder,
 
 std::vector<std::string> list_classes(const std::filesystem::path& folder) {
   std::vector<std::string> classes = folder_names(folder / "train");
-  if (classes.size() < 2 || classes.size() > kClassFoldersMax) {
-    throw DataError(fmt::format("{}: {} folder{} of classes, but a classifier reads 2 to {}",
-                                (folder / "train").string(), classes.size(),
-                                classes.size() == 1 ? "" : "s", kClassFoldersMax));
-  }
+  check_class_count(folder / "train", classes.size());
   return classes;
 }
 
@@ -88,6 +84,12 @@ TrainAndTest load_class_folders(const std::filesystem::path& folder,
                        [&](const ScannedImages& train) { check_classes(folder, classes, train); });
   sets.class_names = classes;
   return sets;
+}
+
+void check_class_count(const std::filesystem::path& folder, std::size_t count) {
+  if (count >= 2 && count <= kImageClassesMax) return;
+  throw DataError(fmt::format("{}: {} folder{} of classes, but a classifier reads 2 to {}",
+                              folder.string(), count, count == 1 ? "" : "s", kImageClassesMax));
 }
 
 std::uint64_t known_class_folder_bytes(const std::filesystem::path& folder,

@@ -59,13 +59,14 @@ std::filesystem::path find_one(const std::filesystem::path& folder, const std::s
 
 void read_labels(const std::filesystem::path& file, const std::filesystem::path& images_file,
                  std::uint32_t images, ByteImages& result) {
-  result.labels = read_file_or_gzip(file);
-  const IdxHeader header = parse_with_rank(result.labels, file.string(), 1, 1, "labels have 1");
+  const std::vector<std::uint8_t> bytes = read_file_or_gzip(file);
+  const IdxHeader header = parse_with_rank(bytes, file.string(), 1, 1, "labels have 1");
   if (header.dimensions[0] != images) {
     throw DataError(fmt::format("{} holds {} images, but {} holds {} labels", images_file.string(),
                                 images, file.string(), header.dimensions[0]));
   }
-  cut_header(result.labels, header);
+  const auto payload = std::span(bytes).subspan(header.payload_offset);
+  result.labels.assign(payload.begin(), payload.end());
   result.classes = *std::max_element(result.labels.begin(), result.labels.end()) + 1;
 }
 

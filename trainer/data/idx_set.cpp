@@ -52,7 +52,7 @@ std::uint64_t known_idx_bytes(const std::filesystem::path& folder, Target target
                               const std::optional<ImageShape>& shape) {
   const IdxFolder files = find_idx_folder(folder, target);
   if (shape) {
-    const std::uint64_t of_target = target == Target::mask ? mask_size(*shape) : 1;
+    const std::uint64_t of_target = target == Target::mask ? mask_size(*shape) : sizeof(ImageLabel);
     return (claimed_count(files.train_images) + claimed_count(files.test_images)) *
            (sample_size(*shape) + of_target);
   }

@@ -28,9 +28,9 @@ struct ImageSettings {
 };
 
 struct ImageFile {
-  std::string image;       ///< its path; a std::filesystem::path takes several times the bytes
-  std::string mask = {};   ///< empty: it has none
-  std::uint8_t label = 0;  ///< of a file without mask
+  std::string image;      ///< its path; a std::filesystem::path takes several times the bytes
+  std::string mask = {};  ///< empty: it has none
+  ImageLabel label = 0;   ///< of a file without mask
 };
 
 /// Names that end with .jpg, .jpeg or .png, in any case, and do not begin with a dot; sorted.

@@ -82,7 +82,7 @@ class Scan {
   ScannedImages result_;
   ChannelSums sums_;
   ContentHash content_;
-  std::vector<std::uint8_t> labels_;
+  std::vector<ImageLabel> labels_;
 };
 
 }  // namespace

@@ -36,7 +36,8 @@ void write_set(const TempDir& directory, const std::string& name, const trainer:
   const auto count = static_cast<std::uint32_t>(set.pixels.size()) / (side * side);
   write_idx(directory / (name + "-images-idx3-ubyte"), {count, side, side}, set.pixels);
   if (set.masks.empty()) {
-    write_idx(directory / (name + "-labels-idx1-ubyte"), {count}, set.labels);
+    write_idx(directory / (name + "-labels-idx1-ubyte"), {count},
+              {set.labels.begin(), set.labels.end()});
   } else {
     write_idx(directory / (name + "-masks-idx3-ubyte"), {count, side, side}, set.masks);
   }

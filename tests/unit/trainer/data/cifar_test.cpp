@@ -52,7 +52,7 @@ void write_set(const std::filesystem::path& folder) {
 TEST_CASE("records become pixels with their channels side by side") {
   ByteImages images;
   append_cifar(records({7, 0}), "x", images);
-  CHECK(images.labels == Bytes{7, 0});
+  CHECK(images.labels == std::vector<ImageLabel>{7, 0});
   REQUIRE(images.pixels.size() == 2 * 3 * kCifarPlane);
   CHECK(Bytes(images.pixels.begin() + 3, images.pixels.begin() + 9) ==
         Bytes{1, 100, 200, 2, 100, 200});

@@ -50,6 +50,29 @@ TEST_CASE("labels follow from the sorted names of the classes") {
   CHECK(known_data_bytes(folder.request()) == sets.train->bytes() + sets.test->bytes());
 }
 
+TEST_CASE("labels go on beyond what a byte holds") {
+  const ClassFolder folder;
+  for (int i = 0; i < 300; ++i) folder.add("train/class-" + std::to_string(1000 + i) + "/1.png");
+  folder.add("test/class-1299/1.png");
+  DataRequest request = folder.request();
+  for (const bool in_memory : {true, false}) {
+    if (!in_memory) request.images.memory = 0;
+    const TrainAndTest sets = load_data(request);
+    CHECK(sets.train->is_in_memory() == in_memory);
+    CHECK(sets.train->classes() == 302);
+    CHECK(sets.train->label(302) == 301);
+    CHECK(sets.test->label(2) == 301);
+  }
+}
+
+TEST_CASE("the number of classes is limited") {
+  CHECK_NOTHROW(check_class_count("pictures/train", 2));
+  CHECK_NOTHROW(check_class_count("pictures/train", 65536));
+  CHECK_THROWS_WITH(
+      check_class_count("pictures/train", 65537),
+      Contains("pictures/train: 65537 folders of classes, but a classifier reads 2 to 65536"));
+}
+
 TEST_CASE("val/ is held out if it is there, else test/") {
   const ClassFolder folder;
   folder.add("val/cat/1.png");

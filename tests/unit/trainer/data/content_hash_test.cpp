@@ -22,13 +22,14 @@ std::uint64_t content_of(const ByteImages& images, const std::string& name = "se
   return ByteImageSet(name, images, {.mean = {0.5F}, .deviation = {0.25F}}).content_hash();
 }
 
+std::uint64_t hash(const std::vector<std::uint8_t>& bytes, std::uint64_t start) {
+  return hash_bytes(std::as_bytes(std::span(bytes)), bytes.size(), start);
+}
+
 TEST_CASE("a set is known by its samples and labels and not by its name") {
   const ByteImages images = four_images();
   const std::uint64_t content = content_of(images);
-  const auto hash = [](const std::vector<std::uint8_t>& bytes, std::uint64_t start) {
-    return hash_bytes(std::as_bytes(std::span(bytes)), bytes.size(), start);
-  };
-  CHECK(content == hash(images.labels, hash(images.pixels, kHashStart)));
+  CHECK(content == hash({0, 4, 2, 1}, hash(images.pixels, kHashStart)));
   CHECK(content_of(images, "renamed") == content);
 
   ByteImages other = images;
@@ -40,6 +41,18 @@ TEST_CASE("a set is known by its samples and labels and not by its name") {
   other = images;
   std::swap(other.labels[0], other.labels[1]);
   CHECK(content_of(other) != content);
+}
+
+TEST_CASE("labels are two bytes in the hash once one of them needs two") {
+  ByteImages images = four_images();
+  images.classes = 1000;
+  images.labels = {0, 255, 2, 1};
+  CHECK(content_of(images) == hash({0, 255, 2, 1}, hash(images.pixels, kHashStart)));
+  images.labels[1] = 256;
+  const std::uint64_t content = content_of(images);
+  CHECK(content == hash({0, 0, 0, 1, 2, 0, 1, 0}, hash(images.pixels, kHashStart)));
+  images.labels[1] = 512;
+  CHECK(content_of(images) != content);
 }
 
 TEST_CASE("a set of masks is known by its masks, one after the other with its image") {

@@ -119,7 +119,7 @@ TEST_CASE("a pair gives pixels, labels, shape and the number of classes") {
   write(directory / "labels", idx({4}));
   const ByteImages images =
       read_idx_pair(directory / "images", directory / "labels", Target::label);
-  CHECK(images.labels == Bytes{0, 1, 2, 3});
+  CHECK(images.labels == std::vector<ImageLabel>{0, 1, 2, 3});
   CHECK(images.pixels.size() == 24);
   CHECK(images.pixels[11] == 1);
   CHECK(images.shape.height == 2);

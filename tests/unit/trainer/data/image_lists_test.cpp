@@ -37,7 +37,7 @@ class Folder {
  private:
   test::TempDir directory_;
 };
-constexpr std::uint64_t kAll = 5 * 421;
+constexpr std::uint64_t kAll = 5 * 422;
 
 TEST_CASE("sets that fit stay in memory, and larger ones have the same content as files") {
   const Folder folder;

@@ -18,7 +18,7 @@ constexpr ImageShape kColour{.height = 32, .width = 32, .channels = 3};
 std::uint64_t hash_of(const ByteImages& images) {
   std::uint64_t hash = 1469598103934665603ULL;
   for (const std::uint8_t value : images.pixels) hash = (hash ^ value) * 1099511628211ULL;
-  for (const std::uint8_t value : images.labels) hash = (hash ^ value) * 1099511628211ULL;
+  for (const ImageLabel value : images.labels) hash = (hash ^ value) * 1099511628211ULL;
   return hash;
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("a mask is where the shape is, and drawing it changes no pixel") {
 TEST_CASE("all ten kinds are about equally frequent") {
   const ByteImages images = make_shapes(3, 0, 2000, kGreyShape);
   std::array<int, kShapeKinds> counts{};
-  for (const std::uint8_t label : images.labels) ++counts.at(label);
+  for (const ImageLabel label : images.labels) ++counts.at(label);
   CHECK(*std::min_element(counts.begin(), counts.end()) > 140);
   CHECK(*std::max_element(counts.begin(), counts.end()) < 260);
 }

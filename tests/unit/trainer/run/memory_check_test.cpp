@@ -127,7 +127,7 @@ TEST_CASE("images that are decoded ahead are planned beside those in memory") {
                        .there = {}});
     return check.before_training(plan, false, report).data;
   };
-  const std::uint64_t sets = 57 * 65;
+  const std::uint64_t sets = 57 * (64 + sizeof(ImageLabel));
   constexpr std::uint64_t kTwoSteps = 2 * 3 * 8 * 64;
   CHECK(planned(true, true) == sets);
   CHECK(planned(false, true) == sets + kTwoSteps);
